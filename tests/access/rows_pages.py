@@ -147,6 +147,10 @@ WORK: Final = (
     ),
     page(f"{_JOBS}/new/sizes", inside(_SUBMIT) + need(QUOTA), query="?queue={queue}"),
     *(page(f"{_JOBS}/{{job}}{tail}", _READ + need(QUOTA)) for tail in ("", "/live")),
+    *(
+        page(f"{_JOBS}/{{job}}", _READ, query=f"?tab={tab}")
+        for tab in ("timeline", "logs", "metrics", "tasks", "spec")
+    ),
     *(page(f"{_JOBS}/{{job}}/{tail}", _READ) for tail in ("log", "pod-events")),
     page(f"{_JOBS}/{{job}}/charts/{{measure}}", _READ, values={"measure": "utilisation"}),
     *(

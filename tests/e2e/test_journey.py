@@ -82,11 +82,14 @@ def test_from_the_first_sign_in_to_a_cancelled_job(page: Page) -> None:
     head = page.locator("#job-head")
     expect(head.get_by_text("Running", exact=True)).to_be_visible(timeout=SOON_MS)
     expect(page.locator("#story").get_by_text("Running: minimum number of tasks ready")).to_be_visible()
-    expect(page.locator("#tasks").get_by_role("link", name="gpu-")).to_be_visible()
     expect(page.locator("#uses").get_by_text("of allocated compute")).to_be_visible(timeout=SOON_MS)
+    assert page.evaluate("window.notReloaded"), "the page was refreshed in place"
+    tabs = page.get_by_role("navigation", name="Parts of the job")
+    tabs.get_by_role("link", name="Tasks").click()
+    expect(page.locator("#tasks").get_by_role("link", name="gpu-")).to_be_visible()
+    tabs.get_by_role("link", name="Metrics").click()
     line = page.locator("#chart-utilisation .scatterlayer path.js-line").first
     line.wait_for(state="attached", timeout=2 * SOON_MS)
-    assert page.evaluate("window.notReloaded"), "the page was refreshed in place"
 
     head.get_by_role("link", name="Clone").click()
     page.locator(".rail").get_by_role("button", name="Submit").click()

@@ -55,6 +55,23 @@ def more(page: Page, than: int) -> None:
     page.wait_for_function("many => document.querySelectorAll('#log-lines li').length > many", arg=than + 3)
 
 
+def search_lines(page: Page) -> None:
+    """A search shows the lines that match, also of those that come, and stays in the address."""
+    page.get_by_label("Search in these lines").fill("step 20 ")
+    expect(page.locator("#log-lines li:visible")).to_have_count(1)
+    expect(page.locator("#log-lines mark")).to_have_text(["step 20 "])
+    more(page, len(steps(page)))
+    expect(page.locator("#log-lines li:visible")).to_have_count(1)
+    assert "tab=logs" in page.url and "find=step" in page.url
+    page.get_by_label("Search in these lines").fill("")
+
+
+def save_lines(page: Page) -> None:
+    with page.expect_download() as saved:
+        page.get_by_role("link", name="Download").click()
+    assert "main-0 step " in Path(saved.value.path()).read_text("utf-8")
+
+
 @pytest.mark.timeout(180)
 def test_a_log_is_followed_through_a_lost_connection_to_its_end(page: Page, running: RunningPlatform) -> None:
     wrong: list[str] = []
@@ -63,6 +80,7 @@ def test_a_log_is_followed_through_a_lost_connection_to_its_end(page: Page, runn
     submit(page, "told")
     expect(page.locator("#job-head").get_by_text("Running", exact=True)).to_be_visible()
 
+    page.get_by_role("link", name="Logs").click()
     state, switch = page.locator("[data-log-state]"), page.get_by_role("switch", name="Follow")
     switch.check()
     expect(state).to_have_text("Following")
@@ -88,11 +106,15 @@ def test_a_log_is_followed_through_a_lost_connection_to_its_end(page: Page, runn
     switch.check()
     more(page, len(steps(page)))
 
+    search_lines(page)
+
     # Another choice of lines is followed in turn.
     page.get_by_label("Task", exact=True).select_option("main-0")
     expect(page.locator("#log-lines")).to_have_attribute("data-task", "main-0")
     expect(page.get_by_role("switch", name="Follow")).to_be_checked()
     more(page, len(steps(page)))
+    assert "task=main-0" in page.url
+    save_lines(page)
 
     other = page.context.new_page()
     other.goto(page.url)

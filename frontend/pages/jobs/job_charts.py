@@ -12,6 +12,7 @@ from django.utils.translation import gettext as _
 from foundation.core import clock
 from foundation.core.actor import Actor
 from frontend.pages.charts.gpu_choice import EACH, EACH_MOST, GpuChoice
+from frontend.pages.jobs.job_tabs import JobTab
 from frontend.shell.time_range import TimeRange, read_time_range
 from scheduling.models import Job
 from telemetry.series import job_gpus
@@ -41,5 +42,5 @@ def describe_choice(viewer: Actor, job: Job, shown: TimeRange, choice: GpuChoice
     return {
         "options": options if len(gpus) > 1 else [],
         "value": choice.value,
-        "kept": list(shown.query.items()),
+        "kept": [("tab", JobTab.METRICS.value), *shown.query.items()],
     }

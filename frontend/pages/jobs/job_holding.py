@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from foundation.core.months import CORE_MS_PER_GPU_HOUR
 from frontend.pages.jobs import event_rows
@@ -100,7 +101,10 @@ def allocation_facts(job: Job, rows: Sequence[TaskRow], now: datetime) -> Facts:
 def _gpus(count: int, whole: float) -> str:
     if count == whole:
         return formats.format_number(count)
-    return _("%(count)s slices (%(whole)s GPU equivalents)") % {
+    word = ngettext(
+        "%(count)s slice (%(whole)s GPU equivalents)", "%(count)s slices (%(whole)s GPU equivalents)", count
+    )
+    return word % {
         "count": formats.format_number(count),
         "whole": formats.format_number(whole, 0 if whole == int(whole) else 1),
     }

@@ -14,8 +14,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from foundation.core.errors import Conflict
-from frontend.pages.jobs.addresses import job_address
 from frontend.pages.jobs.job_facts import Rights
+from frontend.pages.jobs.job_tabs import JobTab, tab_address
 from frontend.shell.form_actions import run_change
 from frontend.shell.page_shell import get_viewer, login_required
 from frontend.texts import formats
@@ -91,7 +91,7 @@ def _ask(request: HttpRequest, job: Job, task: Task) -> HttpResponse:
         )
     else:
         messages.error(request, _("Enter a whole number of MiB, 1 or more."))
-    return redirect(job_address(job.workspace.slug, job.pk))
+    return redirect(tab_address(job.workspace.slug, job.pk, JobTab.TASKS))
 
 
 def _facts(what: Resizable) -> Facts:

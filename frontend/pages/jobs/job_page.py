@@ -1,4 +1,4 @@
-"""One job: why and when, what it holds, what it does, what happened."""
+"""One job in tabs: why and when and what it holds, its timeline, logs, metrics, tasks and specification."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from frontend.components import view_models
 from frontend.pages.charts.gpu_choice import read_gpu_choice
 from frontend.pages.charts.responses import chart_answer, charts_context
 from frontend.pages.jobs import (
-    event_rows,
     job_expected,
     job_facts,
     job_holding,
@@ -23,8 +22,11 @@ from frontend.pages.jobs import (
     job_memory,
     pending_reasons,
 )
-from frontend.pages.jobs.addresses import job_address, jobs_address
+from frontend.pages.jobs.addresses import jobs_address
+from frontend.pages.jobs.attempts import describe_attempts
+from frontend.pages.jobs.event_rows import job_event_rows
 from frontend.pages.jobs.job_charts import describe_choice, job_range
+from frontend.pages.jobs.job_tabs import JobTab, list_tabs, read_tab, tab_address
 from frontend.pages.jobs.spec_text import job_text
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from frontend.texts import labels
@@ -32,7 +34,7 @@ from quotas.models.queue import Strategy
 from scheduling.models import GpuRequestMode, Job, JobState
 from scheduling.selectors.event import job_cause, job_events
 from scheduling.selectors.job import job_get, job_position, job_promised_until
-from scheduling.selectors.task import TaskPage, job_tasks
+from scheduling.selectors.task import job_tasks
 from telemetry.series import jobs_now
 from telemetry.usage.preemptions import PREEMPTION_RULES
 from tenants.models import Tenant, User
@@ -41,6 +43,7 @@ from tenants.selectors.tenant import workspace_get
 STOP_POLLING = 286
 _TASKS = 100
 _EVENTS = 500
+_LATEST = 5
 
 
 @login_required
@@ -50,8 +53,12 @@ def job_detail(request: HttpRequest, workspace: str, job: str) -> HttpResponse:
     set_frame(request, place)
     page = _page(request, place, found) | {
         "crumbs": [view_models.Crumb(label=_("Jobs"), url=jobs_address(place.slug))],
-        "spec": job_text(found),
     }
+    if page["tab"] == JobTab.SPEC:
+        page["spec"] = job_text(found)
+        page |= describe_attempts(get_viewer(request), found, request, clock.now())
+    if page["tab"] == JobTab.LOGS:
+        page["log_query"] = request.GET.urlencode()
     return render(request, "frontend/jobs/job.html", page)
 
 
@@ -81,14 +88,13 @@ def find_job(request: HttpRequest, slug: str, ref: str) -> tuple[Tenant, Job]:
 
 
 def _page(request: HttpRequest, place: Tenant, job: Job) -> dict[str, Any]:
-    who, now = get_viewer(request), clock.now()
+    who, now, tab = get_viewer(request), clock.now(), read_tab(request)
     rights = job_facts.rights_of(who, place)
-    tasks = job_tasks(viewer=who, job=job, limit=_TASKS)
-    offers = job_memory.list_offers(job, tasks.items, rights)
-    events = job_events(viewer=who, job=job, limit=_EVENTS).items
-    return {
+    page: dict[str, Any] = {
         "workspace": place,
         "job": job,
+        "tab": tab.value,
+        "tabs": list_tabs(place.slug, job.pk, tab),
         "kind": labels.kind_word(job.kind),
         "roles": " + ".join(f"{role.replicas} {role.name}" for role in job.roles.all()),
         "size": job_facts.format_size(job),
@@ -96,16 +102,42 @@ def _page(request: HttpRequest, place: Tenant, job: Job) -> dict[str, Any]:
         "idle": job_idle.describe_idle_job(job, rights, now),
         "losses": job_facts.list_losses(job, now),
         "kept": job_facts.describe_saved_work(job),
-        "back": {"next": job_address(place.slug, job.pk)},
-        "tasks": tasks,
-        "task_lines": job_holding.task_lines(tasks.items, now, rights.operations, offers),
-        "tasks_running": sum(row.task.state == "running" for row in tasks.items),
-        "story": event_rows.job_event_rows(events),
-        "was_preempted": any(event.numbers.get("rule") in PREEMPTION_RULES for event in events),
-        **_charts(request, place, job),
+        "back": {"next": tab_address(place.slug, job.pk, tab)},
         "ran": job_facts.run_time(job, now),
         "waited": job_facts.waiting_time(job, now),
-    } | _answer(who, place, job, tasks)
+        "live_url": _live_address(place, job, {"tab": tab.value}),
+    }
+    if tab in (JobTab.OVERVIEW, JobTab.TIMELINE):
+        page |= _story(who, place, job, tab)
+    if tab == JobTab.OVERVIEW:
+        page |= _answer(who, place, job)
+    if tab == JobTab.TASKS:
+        tasks = job_tasks(viewer=who, job=job, limit=_TASKS)
+        offers = job_memory.list_offers(job, tasks.items, rights)
+        page["tasks"] = tasks
+        page["task_lines"] = job_holding.task_lines(tasks.items, now, rights.operations, offers)
+        page["tasks_running"] = sum(row.task.state == "running" for row in tasks.items)
+    if tab == JobTab.METRICS and job.attempt_number:
+        page |= _charts(request, place, job)
+    return page
+
+
+def _story(who: User, place: Tenant, job: Job, tab: JobTab) -> dict[str, Any]:
+    """The events of the job: all in their tab, the latest in the overview."""
+    events = job_events(viewer=who, job=job, limit=_EVENTS).items
+    rows = job_event_rows(events)
+    shown = rows if tab == JobTab.TIMELINE else rows[:_LATEST]
+    return {
+        "story": shown,
+        "more_events": len(rows) - len(shown),
+        "timeline_url": tab_address(place.slug, job.pk, JobTab.TIMELINE),
+        "was_preempted": any(event.numbers.get("rule") in PREEMPTION_RULES for event in events),
+    }
+
+
+def _live_address(place: Tenant, job: Job, query: dict[str, str]) -> str:
+    address = reverse("frontend:job-live", kwargs={"workspace": place.slug, "job": job.pk})
+    return f"{address}?{urlencode(query)}"
 
 
 def _charts(request: HttpRequest, place: Tenant, job: Job) -> dict[str, Any]:
@@ -113,15 +145,15 @@ def _charts(request: HttpRequest, place: Tenant, job: Job) -> dict[str, Any]:
     choice = read_gpu_choice(request)
     found = charts_context("job", "frontend:job-chart", own, choice.query, shown, name="measure")
     found["gpu_choice"] = describe_choice(get_viewer(request), job, shown, choice)
-    address = reverse("frontend:job-live", kwargs=own)
     every = {"chart_every": 0} if job.is_terminal else {}
     # Of a GPU that is shared, nothing but use and memory is known of one job.
     roles = job.roles.all()
     whole = {"whole_gpus": any(r.gpu_cards and r.gpu_mode == GpuRequestMode.WHOLE for r in roles)}
-    return found | every | whole | {"live_url": f"{address}?{urlencode(shown.query | choice.query)}"}
+    query = {"tab": JobTab.METRICS.value} | shown.query | choice.query
+    return found | every | whole | {"live_url": _live_address(place, job, query)}
 
 
-def _answer(who: User, place: Tenant, job: Job, tasks: TaskPage) -> dict[str, Any]:
+def _answer(who: User, place: Tenant, job: Job) -> dict[str, Any]:
     """The part that answers the page's question, which depends on where the job stands."""
     now = clock.now()
     if job.is_waiting:
@@ -135,6 +167,7 @@ def _answer(who: User, place: Tenant, job: Job, tasks: TaskPage) -> dict[str, An
         }
     if job.holds:
         use = jobs_now(who, [job.pk]).get(job.pk)
+        tasks = job_tasks(viewer=who, job=job, limit=_TASKS)
         return {
             "holds": job_holding.allocation_facts(job, tasks.items, now),
             "obstacle_helps": pending_reasons.list_help(job, place.slug) if job.reason else (),

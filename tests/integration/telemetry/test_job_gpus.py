@@ -193,7 +193,7 @@ def test_charts_of_a_job_draw_the_chosen_gpus_beside_the_mean(
     memory = traces(client, large, "memory", "gpu=each")
     assert {"GPU 0", "GPU 1", "GPU 10"} <= set(memory)
     assert {"GPU 0"} & set(traces(client, large, "memory", "")) == set()
-    html = client.get(f"/w/team-a/jobs/{large.pk}?gpu={last}").content.decode()
+    html = client.get(f"/w/team-a/jobs/{large.pk}?tab=metrics&gpu={last}").content.decode()
     assert f'<option value="{last}" selected>node-9 · GPU 10</option>' in html
     assert '<option value="each">' in html
     assert f"gpu={last}" in html.partition('id="charts"')[2].partition("data-chart-url=")[2][:300]

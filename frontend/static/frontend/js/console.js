@@ -68,6 +68,9 @@
     toast(window.allotment.word("refused", { code: event.detail.xhr.status }), "failed"),
   );
 
+  // A row of tabs that is wider than a phone begins where the current one is in sight.
+  document.querySelector("nav.tabs [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+
   // --- clicks ---------------------------------------------------------------------------------
   document.addEventListener("click", (event) => {
     const target = event.target;

@@ -55,7 +55,9 @@
     if (!piece.children.length) return;
     const below = log.scrollHeight - log.scrollTop - log.clientHeight < 24; // the reader is at the end
     local(piece);
+    const lines = [...piece.children];
     log.append(piece);
+    document.dispatchEvent(new CustomEvent("allotment:logged", { detail: lines }));
     while (log.children.length > LINES_MAX) log.firstElementChild.remove();
     if (below) log.scrollTop = log.scrollHeight;
   }
@@ -65,7 +67,7 @@
     const query = new URLSearchParams({ follow: "true" });
     if (log.dataset.task) query.set("task", log.dataset.task);
     if (log.dataset.attempt) query.set("attempt", log.dataset.attempt);
-    const since = [...last.values()].sort()[0];
+    const since = [...last.values()].sort()[0] ?? log.dataset.since;
     if (since) query.set("since", since);
     return `${log.dataset.log}?${query}`;
   }

@@ -28,6 +28,10 @@ def page() -> str:
     return f"/w/team-a/jobs/{Job.unscoped.get().pk}"
 
 
+def tasks() -> str:
+    return f"{page()}?tab=tasks"
+
+
 def dialog() -> str:
     return f"{page()}/tasks/{Task.unscoped.get().pk}/memory"
 
@@ -40,7 +44,7 @@ def read(client: Client, address: str) -> str:
 
 def ask(client: Client, memory: Any) -> str:
     answer = client.post(dialog(), {"memory": memory}, follow=True)
-    assert answer.redirect_chain == [(page(), 302)]
+    assert answer.redirect_chain == [(tasks(), 302)]
     return answer.content.decode()
 
 
@@ -50,7 +54,7 @@ def charged() -> int:
 
 def test_the_dialog_tells_size_and_room_and_that_it_is_experimental(client: Client, stage: Stage) -> None:
     client.force_login(stage.user)
-    assert dialog() in read(client, page())
+    assert dialog() in read(client, tasks())
     text = read(client, dialog())
     for part in ("Experimental", "8 GiB", "Up to 40 GiB", 'max="40960"', 'value="8192"', "main-0"):
         assert part in text
@@ -65,8 +69,8 @@ def test_it_is_asked_followed_and_told(client: Client, stage: Stage) -> None:
     assert charged() == 20_480
     pipeline.run_for(stage.cell, stage.cluster, 12)
     text = read(client, page())
+    assert dialog() in read(client, tasks())
     assert "GPU memory of main-0 changed from 8 GiB to 20 GiB per GPU" in text
-    assert dialog() in text
 
 
 @pytest.mark.parametrize(
@@ -81,7 +85,7 @@ def test_a_refusal_is_said_where_one_is(client: Client, stage: Stage, memory: st
 def test_nobody_is_offered_what_they_may_not_do(client: Client, stage: Stage) -> None:
     other = tenancy.user("other", stage.queue.node.tenant, Role.EDITOR)
     client.force_login(other)
-    assert dialog() not in read(client, page())
+    assert dialog() not in read(client, tasks())
     assert client.get(dialog()).status_code == 403
     assert client.post(dialog(), {"memory": 9000}).status_code == 403
     client.force_login(tenancy.user("stranger", tenancy.workspace("team-b"), Role.ADMIN))
@@ -92,7 +96,7 @@ def test_where_it_is_off_nothing_is_offered(client: Client, stage: Stage) -> Non
     client.force_login(stage.user)
     stage.cluster.live_resize = False
     stage.cluster.save(update_fields=["live_resize"])
-    assert dialog() not in read(client, page())
+    assert dialog() not in read(client, tasks())
     assert "enabled in cluster" in read(client, dialog())
 
 
@@ -129,4 +133,4 @@ def test_what_is_taken_back_is_said(client: Client, stage: Stage) -> None:
     client.force_login(stage.user)
     ask(client, 20_480)
     MemoryResize.unscoped.update(state=ResizeState.TAKING_BACK)
-    assert "reverted to 8 GiB (timed out)" in read(client, page())
+    assert "reverted to 8 GiB (timed out)" in read(client, tasks())

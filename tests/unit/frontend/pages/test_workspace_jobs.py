@@ -18,6 +18,7 @@ from foundation.core import clock
 from foundation.core.reasons import Reason
 from frontend.pages.charts.definitions import JOB
 from frontend.pages.jobs import event_rows
+from frontend.pages.jobs.job_tabs import JobTab
 from frontend.pages.jobs.pending_reasons import list_checks
 from frontend.texts.reasons import reason_sentence
 from quotas.models import Queue
@@ -118,7 +119,7 @@ def test_another_tenants_pages_do_not_exist(client: Client, w: World) -> None:
         "jobs?part=rows",
         "jobs/new",
         f"jobs/{job.pk}",
-        f"jobs/{job.pk}/live",
+        *(f"jobs/{job.pk}{part}?tab={tab}" for tab in JobTab for part in ("", "/live")),
     ):
         page(client, f"/w/team-a/{rest}", 404)
     # The job exists, but not in the outsider's own workspace.
@@ -148,7 +149,7 @@ def test_metrics_of_gpus_are_those_of_jobs_with_whole_gpus(client: Client, w: Wo
         "reasons",
         "energy",
     } == set(keys)
-    shown, other = (page(client, f"/w/team-a/jobs/{job.pk}") for job in (whole, part))
+    shown, other = (page(client, f"/w/team-a/jobs/{job.pk}?tab=metrics") for job in (whole, part))
     for key in keys:
         address = f"/w/team-a/jobs/{whole.pk}/charts/{key}"
         assert (address in shown, f"charts/{key}" in other) == (True, False)
@@ -237,16 +238,17 @@ def test_the_place_in_line_says_whether_others_may_come_first(client: Client, w:
 def test_tasks_of_an_evicted_job_show_no_node_until_they_have_one_again(client: Client, w: World) -> None:
     job = running(w, "evicted")
     client.force_login(w.platform_admin)
-    assert "node-1" in page(client, f"/w/team-a/jobs/{job.pk}")
+    address = f"/w/team-a/jobs/{job.pk}?tab=tasks"
+    assert "node-1" in page(client, address)
     for state in WAITING_STATES:
         Job.unscoped.filter(pk=job.pk).update(state=state)
-        text = page(client, f"/w/team-a/jobs/{job.pk}")
+        text = page(client, address)
         assert "node-1" not in text and "GPU 0" not in text, state
         assert "1 × GPU" in text, state
     Attempt.unscoped.filter(job=job).update(ended_at=clock.now())
     Allocation.unscoped.filter(attempt__job=job).update(released_at=clock.now())
     jobs.allocate(job, w.nodes[1])
-    again = page(client, f"/w/team-a/jobs/{job.pk}")
+    again = page(client, address)
     assert "node-2" in again and "node-1" not in again
 
 
@@ -254,12 +256,14 @@ def test_a_running_job_says_what_it_holds_and_what_ends_with_it(client: Client, 
     job = running(w)
     client.force_login(w.editor)
     text = page(client, f"/w/team-a/jobs/{job.pk}")
-    for part in ("Allocated resources", w.nodes[0].name, "(ed)", "chart-utilisation"):
+    for part in ("Allocated resources", w.nodes[0].name, "(ed)"):
         assert part in text
+    assert "chart-utilisation" in page(client, f"/w/team-a/jobs/{job.pk}?tab=metrics")
+    text = page(client, f"/w/team-a/jobs/{job.pk}?tab=tasks")
     assert "/ops/nodes/" not in text, "nodes are links for operators only"
     assert "/ops/gpus/" not in text, "GPUs are links for operators only"
     client.force_login(w.platform_admin)
-    text = page(client, f"/w/team-a/jobs/{job.pk}")
+    text = page(client, f"/w/team-a/jobs/{job.pk}?tab=tasks")
     assert f"/ops/nodes/{w.nodes[0].name}" in text
     held = w.nodes[0].devices.filter(holders__gt=0)
     assert held and all(f"/ops/gpus/{device.uuid}" in text for device in held)
