@@ -14,9 +14,7 @@ from frontend.pages.jobs import (
     job_cluster,
     job_list,
     job_memory,
-    job_new,
     job_page,
-    startable_jobs,
     workspace_overview,
 )
 from frontend.pages.operations import audit
@@ -25,6 +23,7 @@ from frontend.pages.policies import job_policies
 from frontend.pages.quotas import page as quota_page
 from frontend.pages.requests import limits, own_requests
 from frontend.pages.start import home, search
+from frontend.pages.submission import job_new, startable_jobs
 from frontend.pages.tenancy import members
 from frontend.pages.usage import preemptions, workspace_usage
 

@@ -19,7 +19,7 @@ from rest_framework.test import APIClient
 
 from foundation.core import clock
 from foundation.core.errors import Invalid
-from frontend.pages.jobs.job_values import to_form
+from frontend.pages.submission.job_values import to_form
 from quotas.models import Queue
 from scheduling.engine.model import Job as EngineJob
 from scheduling.engine_input.jobs import asked_job

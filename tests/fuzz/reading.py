@@ -17,7 +17,7 @@ django.setup()
 from foundation.core.bounded_parsing import ParseBounds, TextError, load_json  # noqa: E402 (needs the settings)
 from foundation.core.errors import AllotmentError  # noqa: E402
 from foundation.web.parsers import BODY_BOUNDS  # noqa: E402
-from frontend.pages.jobs.job_values import read_rest, to_form, to_mapping  # noqa: E402
+from frontend.pages.submission.job_values import carry_changes, to_form  # noqa: E402
 from quotas.files import FileFormat, read_rows  # noqa: E402
 from scheduling.job_file import load_text, parse_job  # noqa: E402
 from tests.fuzz.hostile import kinds  # noqa: E402
@@ -37,10 +37,9 @@ def _read(text: str) -> None:
             read_rows(text, kind, "q")
         except AllotmentError:
             continue
-    read_rest(text)
     try:
         body = load_text(text)
-        to_mapping(to_form(body))
+        carry_changes(body, to_form(body))
         parse_job(body)
     except AllotmentError:
         return

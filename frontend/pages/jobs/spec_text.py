@@ -7,7 +7,10 @@ from typing import Any
 
 import yaml
 
-from scheduling.job_file import to_mapping
+from foundation.core.numbers import read_whole
+from scheduling.job_file import FIELDS, to_mapping
+from scheduling.job_file.environment import Variables
+from scheduling.job_file.kinds import LabelsKind
 from scheduling.models import Job
 
 
@@ -18,30 +21,34 @@ def job_text(job: Job) -> str:
 
 def spec_text(mapping: Mapping[str, Any]) -> str:
     """YAML in the order of the mapping; nothing, empty lists and empty mappings are left out."""
-    pruned = _pruned(mapping)
-    if pruned.get("gang", {}).get("min_available") == _least(pruned):
+    pruned = _pruned(mapping, "")
+    if pruned.get("gang") == {"min_available": _least(pruned)}:
         pruned.pop("gang")
     if pruned.get("min_run_s") == 0:
         pruned.pop("min_run_s")
     for role in pruned.get("roles", ()):
         resources = role.get("resources") if isinstance(role, dict) else None
-        if isinstance(resources, dict) and str(resources.get("cpu", "")).isdecimal():
-            resources["cpu"] = int(resources["cpu"])
+        cores = read_whole(str(resources.get("cpu", ""))) if isinstance(resources, dict) else None
+        if isinstance(resources, dict) and cores is not None:
+            resources["cpu"] = cores
         if isinstance(role, dict) and role.get("min_replicas") == role.get("replicas"):
             role.pop("min_replicas", None)
     return yaml.safe_dump(pruned, sort_keys=False, allow_unicode=True, width=100)
 
 
-def _pruned(value: Any) -> Any:
+def _pruned(value: Any, path: str) -> Any:
+    field = FIELDS.get(path)
+    if field and isinstance(field.kind, LabelsKind | Variables):
+        return value  # of a variable or label an empty value is one
     if isinstance(value, Mapping):
-        found = {key: _pruned(item) for key, item in value.items()}
+        found = {key: _pruned(item, f"{path}.{key}" if path else key) for key, item in value.items()}
         return {key: item for key, item in found.items() if item not in (None, "", [], {})}
     if isinstance(value, list | tuple):
-        return [_pruned(item) for item in value]
+        return [_pruned(item, path) for item in value]
     return value
 
 
-def _least(mapping: Mapping[str, Any]) -> int:
-    """Return the default of the gang: the sum of the roles' minimum sizes."""
-    roles = mapping.get("roles", ())
-    return sum(role.get("min_replicas", role.get("replicas", 1)) for role in roles)
+def _least(mapping: Mapping[str, Any]) -> int | None:
+    """Return the default of the gang: the sum of the roles' minimum sizes; None if one is no number."""
+    sizes = [role.get("min_replicas", role.get("replicas", 1)) for role in mapping.get("roles", ())]
+    return sum(sizes) if all(isinstance(size, int) for size in sizes) else None

@@ -56,11 +56,13 @@ class TextError(ValueError):
 
 
 class Scalar(NamedTuple):
-    """One value as it was written; `plain` when it has no quotes."""
+    """One value as it was written, and where; `plain` when it has no quotes."""
 
     text: str
     plain: bool
     line: int
+    start: int = 0
+    end: int = 0
 
     @property
     def is_null(self) -> bool:
@@ -70,17 +72,23 @@ class Scalar(NamedTuple):
 
 @dataclass(slots=True)
 class Listing:
-    """A list of a YAML text."""
+    """A list of a YAML text; in brackets when `flow`. What is not in brackets ends with its last value."""
 
     line: int
+    start: int = 0
+    end: int = 0
+    flow: bool = False
     values: list[Node] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class YamlMapping:
-    """A mapping of a YAML text, in its order and with keys that may be there twice."""
+    """A mapping of a YAML text, in its order and with keys that may be there twice; in braces when `flow`."""
 
     line: int
+    start: int = 0
+    end: int = 0
+    flow: bool = False
     entries: list[tuple[Scalar, Node]] = field(default_factory=list)
     key: Scalar | None = None
 
@@ -119,7 +127,7 @@ def load_yaml(content: str | bytes, bounds: ParseBounds) -> Any:
     Raises: TextError, also for a key that is there twice.
     """
     node = read_yaml(content, bounds)
-    return None if node is None else _plain(node)
+    return None if node is None else plain_value(node)
 
 
 def load_json(content: str | bytes, bounds: ParseBounds) -> Any:
@@ -162,12 +170,12 @@ class _Builder:
             self._check(event, line)
             if len(self._open) == self._bounds.depth:
                 raise _too_deep(self._bounds, line)
-            mapping = isinstance(event, yaml.MappingStartEvent)
-            node: Listing | YamlMapping = YamlMapping(line) if mapping else Listing(line)
+            shape = YamlMapping if isinstance(event, yaml.MappingStartEvent) else Listing
+            node = shape(line, _place(event.start_mark), flow=bool(event.flow_style))
             self._add(node)
             self._open.append(node)
         elif isinstance(event, yaml.CollectionEndEvent):
-            self._open.pop()
+            self._open.pop().end = _place(event.end_mark)
         elif isinstance(event, yaml.AliasEvent):
             raise TextError(_("Aliases aren't allowed."), line=line, key=self._key())
         elif isinstance(event, yaml.DocumentStartEvent):
@@ -192,7 +200,8 @@ class _Builder:
     def _scalar(self, event: Any, line: int) -> Scalar:
         if len(event.value) > self._bounds.text:
             raise _too_long(self._bounds, line)
-        return Scalar(event.value, event.style is None or event.style == "", line)
+        plain = event.style is None or event.style == ""
+        return Scalar(event.value, plain, line, event.start_mark.index, event.end_mark.index)
 
     def _add(self, node: Node) -> None:
         if not self._open:
@@ -212,16 +221,21 @@ class _Builder:
             raise TextError(_("Keys must be single values."), line=node.line)
 
 
-def _plain(node: Node) -> Any:
+def _place(mark: Any) -> int:
+    return int(mark.index)
+
+
+def plain_value(node: Node) -> Any:
+    """The plain value of a node. Raises: TextError for a key that is there twice."""
     if isinstance(node, Scalar):
         return _value(node)
     if isinstance(node, Listing):
-        return [_plain(item) for item in node.values]
+        return [plain_value(item) for item in node.values]
     found: dict[str, Any] = {}
     for key, value in node.entries:
         if key.text in found:
             raise TextError(_("Duplicate key %(key)s.") % {"key": key.text[:60]}, line=key.line)
-        found[key.text] = _plain(value)
+        found[key.text] = plain_value(value)
     return found
 
 

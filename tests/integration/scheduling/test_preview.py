@@ -9,7 +9,7 @@ from django.db.models import F
 
 from foundation.core.quantities import Resource
 from foundation.models import Hint
-from frontend.pages.jobs.job_rail import preview_job
+from frontend.pages.submission.job_rail import preview_job
 from quotas.models import QueueFlavor, Quota
 from quotas.selectors.pool import pool_list
 from scheduling.job_file import JobSpec, parse_job

@@ -8,8 +8,8 @@ import pytest
 from django.test import Client
 
 from clusters.models import GpuMode
-from frontend.pages.jobs.job_values import FormValues, field_of, to_form, to_mapping
 from frontend.pages.jobs.spec_text import spec_text
+from frontend.pages.submission.job_values import FormValues, field_of, to_form, to_mapping
 from quotas.models import QueueFlavor
 from scheduling.job_file import load_text, parse_job
 from scheduling.models import Job
@@ -149,6 +149,18 @@ def test_instances_are_asked_for_by_profile(client: Client, w: World) -> None:
     assert "memory: 32Gi" in text
 
 
+def test_a_wrong_line_is_named_with_the_other_mistakes(client: Client, w: World) -> None:
+    client.force_login(w.editor)
+    wrong = TYPED | {"environment": "A=1\r\nNOTANASSIGN", "roles-0-replicas": "many"}
+    for action in ("submit", "to-yaml"):
+        text = client.post(NEW, wrong | {"do": action}).content.decode()
+        assert 'id="id_environment_error"' in text, action
+        assert "A=1\nNOTANASSIGN" in text
+        assert 'name="tab" value="form"' in text
+        assert ('id="id_roles-0-replicas_error"' in text) == (action == "submit")
+    assert not Job.unscoped.exists()
+
+
 def test_a_taken_name_is_said(client: Client, w: World) -> None:
     jobs.job(w.queue, w.editor, "train-1")
     client.force_login(w.editor)
@@ -200,7 +212,8 @@ def test_a_clone_starts_from_the_job(client: Client, w: World) -> None:
     [
         ({}, "Starts immediately"),
         ({"roles-0-cards": "64"}, "Can&#x27;t be scheduled"),
-        ({"roles-0-cards": "x"}, "Fix the errors below"),
+        ({"roles-0-cards": "x"}, "<b>Task role 1: GPUs per task</b>"),
+        ({"environment": "LR"}, "Use NAME=value, for example LR=0.1, instead of: LR"),
         ({"queue": "none"}, "Will be rejected"),
         ({"roles-0-gpu": "none"}, "Starts immediately"),
         ({"tab": "yaml", "yaml": "a: ["}, "Invalid YAML"),
@@ -239,9 +252,9 @@ def test_only_granted_classes_are_offered(client: Client, w: World) -> None:
         {"roles-0-cpu": "9" * 5000},
         {"roles-0-replicas": "9" * 5000},
         {"max_run_s": "9" * 5000},
-        {"rest": "[" * 100_000},
-        {"rest": '{"roles.' + "9" * 5000 + '.name": 1}'},
-        {"roles-0-more": "[" * 100_000},
+        {"source": "[" * 100_000},
+        {"source": "roles." + "9" * 5000 + ".name: 1"},
+        {"source": "a: &a [*a]"},
         {"roles-0-command": "'" + "a" * 200_000},
         {"tab": "yaml", "yaml": "[" * 50_000},
         {"tab": "yaml", "yaml": "[" * 50_000, "do": "to-form"},

@@ -14,23 +14,21 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from foundation.core.errors import FieldError
-from frontend.pages.jobs.job_values import (
+from frontend.pages.submission.job_values import (
     OF_JOB,
     OF_ROLE,
+    ROLES_MAX,
     FormValues,
     field_of,
     named_rest,
-    read_rest,
-    rest_text,
 )
 from frontend.texts.labels import JOB_KINDS
 from quotas.selectors.pool import WorkspacePool
-from scheduling.job_file import Field
+from scheduling.job_file import FIELDS, Field
 from scheduling.job_file.environment import Variables
-from scheduling.job_file.kinds import ChoiceKind, Flag, LabelsKind, Percent, Whole
-from scheduling.models import PriorityClass
+from scheduling.job_file.kinds import ChoiceKind, Flag, LabelsKind, Percent, Texts, Whole
+from scheduling.models import JobKind, PriorityClass
 
-ROLES_MAX: Final = 8
 _OFFERED: Final = ("queue", "priority_class")
 """Fields that are chosen among what the workspace has."""
 _NUMBERS: Final = (Whole, Percent)
@@ -94,6 +92,9 @@ def _input(field: Field) -> forms.Field:
                 else _("One NAME=value per line")
             )
             return forms.CharField(widget=forms.Textarea(attrs={"rows": 3}), help_text=lines, **said)
+        case Texts():  # a program for a shell may have several lines
+            text = forms.Textarea(attrs={"rows": 2, "spellcheck": "false", "placeholder": field.example})
+            return forms.CharField(widget=text, help_text=_help(field), **said)
     if field.path in _OFFERED:
         return forms.ChoiceField(**said)
     attributes = {"inputmode": "numeric"} if isinstance(field.kind, _NUMBERS) else {}
@@ -112,20 +113,22 @@ class MainForm(DeclaredForm):
     """The fields of the job as a whole."""
 
     declared = OF_JOB
-    rest = forms.CharField(required=False, widget=forms.HiddenInput)
 
     def __init__(
         self, *, queues: Iterable[str], classes: Iterable[PriorityClass], values: Mapping[str, Any]
     ) -> None:
         super().__init__(values)
+        self._offer("kind", [(name, str(JOB_KINDS[name])) for name in JobKind.values])
         self._offer("queue", [(name, name) for name in queues])
         self._offer("priority_class", [(one.name, f"{one.name} ({one.value})") for one in classes])
         self.full_clean()
 
     def _offer(self, name: str, choices: list[tuple[str, str]]) -> None:
-        """Offer `choices`, and what is typed already, so that a wrong value is shown and not lost."""
+        """Offer `choices` and what is typed: a wrong value is not lost, and one left open stays so."""
         typed = str(self.data.get(name) or "")
-        if typed and typed not in dict(choices):
+        if not typed:
+            choices = [("", _("Default (%(value)s)") % {"value": FIELDS[name].default}), *choices]
+        elif typed not in dict(choices):
             choices = [*choices, (typed, typed)]
         cast(forms.ChoiceField, self.fields[name]).choices = choices
 
@@ -135,12 +138,10 @@ class JobRoleForm(DeclaredForm):
 
     declared = OF_ROLE
     gpu = forms.ChoiceField(label=gettext_lazy("GPU"), required=False)
-    more = forms.CharField(required=False, widget=forms.HiddenInput)
 
     def __init__(self, *, place: int, pools: Sequence[WorkspacePool], values: Mapping[str, Any]) -> None:
         prefix = f"roles-{place}"
-        typed = {**values, "more": rest_text(values.get("more") or {})}
-        super().__init__({f"{prefix}-{key}": value for key, value in typed.items()}, prefix=prefix)
+        super().__init__({f"{prefix}-{key}": value for key, value in values.items()}, prefix=prefix)
         gpu = str(values.get("gpu") or "none")
         choices = gpu_choices(pools)
         if gpu not in dict(choices):
@@ -177,8 +178,7 @@ class JobForm:
         classes: Sequence[PriorityClass],
         pools: Sequence[WorkspacePool],
     ) -> None:
-        main = {**values.main, "rest": rest_text(values.rest)}
-        self.main = MainForm(queues=queues, classes=classes, values=main)
+        self.main = MainForm(queues=queues, classes=classes, values=values.main)
         self.roles = [
             JobRoleForm(place=place, pools=pools, values=role) for place, role in enumerate(values.roles)
         ]
@@ -205,9 +205,13 @@ def read_form(data: QueryDict) -> FormValues:
     roles: list[dict[str, Any]] = []
     while len(roles) < ROLES_MAX and f"roles-{len(roles)}-replicas" in data:
         prefix = f"roles-{len(roles)}-"
-        chosen = {"gpu": data.get(f"{prefix}gpu", ""), "more": read_rest(data.get(f"{prefix}more", ""))}
-        roles.append(_posted(data, OF_ROLE, prefix) | chosen)
-    return FormValues(main, roles or [{}], read_rest(data.get("rest", "")))
+        roles.append(_posted(data, OF_ROLE, prefix) | {"gpu": data.get(f"{prefix}gpu", "")})
+    return FormValues(main, roles or [{}])
+
+
+def one_break(text: str) -> str:
+    """A text as it was before a browser sent it, which writes every end of a line as two characters."""
+    return text.replace("\r\n", "\n")
 
 
 def _posted(data: QueryDict, fields: Sequence[Field], prefix: str = "") -> dict[str, Any]:
@@ -215,7 +219,7 @@ def _posted(data: QueryDict, fields: Sequence[Field], prefix: str = "") -> dict[
         field.input_name: (
             prefix + field.input_name in data
             if isinstance(field.kind, Flag)
-            else data.get(prefix + field.input_name, "")
+            else one_break(data.get(prefix + field.input_name, ""))
         )
         for field in fields
     }

@@ -1,28 +1,32 @@
 """Conversion between the job file and the flat values of the form, by the declaration of the fields.
 
-The form shows the fields that are declared so. What a file says beyond them travels along as `rest`, and of a
-role as `more`, so that going to the form and back loses nothing. Values stay as typed: whether they are right
-is for the parser of job files to say.
+The form shows the fields that are declared so, as far as their values fit into its inputs. What a file says
+beyond them stays in the file: `carry_changes` takes over only what was changed in the form. Values stay as
+typed: whether they are right is for the parser of job files to say.
 """
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, cast
 
-from foundation.core.bounded_parsing import ParseBounds, TextError, load_json
+from django.utils.translation import gettext as _
+
+from foundation.core.errors import FieldError, Invalid
 from foundation.core.numbers import read_whole
+from foundation.core.yaml_edit import same_values
 from scheduling.job_file.environment import Variables
 from scheduling.job_file.field import Field
 from scheduling.job_file.fields import ALL, FIELDS, fields_below, keys_below
-from scheduling.job_file.kinds import Cpu, Flag, LabelsKind, Number, Percent, Texts, Whole
+from scheduling.job_file.kinds import Cpu, Flag, LabelsKind, Number, Parts, Percent, Texts, Whole
 from scheduling.policy.trees import merge_trees, put_value, value_at
 
 Values = dict[str, Any]
+
+_MISSING: Final = object()
 
 SHOWN: Final = tuple(each for each in ALL if each.form)
 OF_JOB: Final = tuple(each for each in SHOWN if not each.path.startswith("roles."))
@@ -32,13 +36,13 @@ _LINES: Final = (LabelsKind, Variables)
 _NUMBERS: Final = (Whole, Number, Percent, Cpu)
 _WHOLE_NUMBER: Final = re.compile(r"-?[0-9]{1,18}")
 _NUMBER: Final = re.compile(r"-?[0-9]{1,18}\.[0-9]{1,60}")
-_REST_BOUNDS: Final = ParseBounds(size=256 * 1024, nodes=20_000)
 _COMMAND_MAX: Final = 64 * 1024
+ROLES_MAX: Final = cast(Parts, FIELDS["roles"].kind).most
 
 
 @dataclass(slots=True)
 class FormValues:
-    """A job as the form shows it."""
+    """A job as the form shows it; `rest`, and `more` of each role, is what a file says beyond the form."""
 
     main: Values
     roles: list[Values]
@@ -46,12 +50,49 @@ class FormValues:
 
 
 def to_form(mapping: Mapping[str, Any]) -> FormValues:
-    """The values of a job file; anything that is not of the expected shape stays in `rest`."""
+    """The values of a job file; what does not fit into an input stays in `rest`."""
     body = {str(key): value for key, value in mapping.items()}
     main: Values = {each.input_name: _take(body, each.path, each) for each in OF_JOB}
     roles = body.pop("roles", None)
     found = [_role(role) for role in roles if isinstance(role, Mapping)] if isinstance(roles, list) else []
     return FormValues(main, found or [{}], _pruned(body))
+
+
+def check_shown(mapping: Mapping[str, Any]) -> None:
+    """Raises: Invalid for a file whose roles the form cannot show."""
+    roles = mapping.get("roles")
+    if roles is None or (
+        isinstance(roles, list) and 0 < len(roles) <= ROLES_MAX and all(isinstance(r, Mapping) for r in roles)
+    ):
+        return
+    message = _("Roles must be a list of 1 to %(limit)s maps.") % {"limit": ROLES_MAX}
+    raise Invalid(message, code="SPEC_INVALID", errors=[FieldError("roles", "TYPE", message)])
+
+
+def carry_changes(source: Mapping[str, Any], typed: FormValues) -> dict[str, Any]:
+    """The job file `source` with what was changed in the form since it showed that file."""
+    base = to_form(source)
+    before = FormValues(_texts(base.main), [_texts(role) for role in base.roles], base.rest)
+    more = [role["more"] for role in base.roles] + [{}] * len(typed.roles)
+    roles = [role | {"more": retained} for role, retained in zip(typed.roles, more, strict=False)]
+    after = FormValues(typed.main, roles, base.rest)
+    found: dict[str, Any] = _carried(source, to_mapping(before), to_mapping(after), "")
+    return found
+
+
+def line_errors(values: FormValues) -> list[FieldError]:
+    """The mistakes of texts that stand for several values, each at its field."""
+    errors: list[FieldError] = []
+    for place, texts in [("", values.main), *((f"roles.{n}.", role) for n, role in enumerate(values.roles))]:
+        for each in OF_ROLE if place else OF_JOB:
+            text, path = str(texts.get(each.input_name) or ""), place + each.path.removeprefix("roles.")
+            if isinstance(each.kind, _LINES):
+                errors += [FieldError(path, "FORMAT", said) for said in _line_mistakes(text, each)]
+            elif isinstance(each.kind, Texts) and not _is_command(text):
+                errors.append(
+                    FieldError(path, "FORMAT", _("Close every quote, for example python 'my train.py'."))
+                )
+    return errors
 
 
 def to_mapping(values: FormValues) -> dict[str, Any]:
@@ -84,20 +125,6 @@ def named_rest(rest: Mapping[str, Any], above: str = "") -> list[str]:
         in_part = any(each.path.startswith(f"{path}.") for each in SHOWN)
         names += [f"{key}.{below}" for below in inner] if in_part and inner else [key]
     return names
-
-
-def rest_text(rest: Mapping[str, Any]) -> str:
-    """`rest` for a hidden field."""
-    return json.dumps(rest) if rest else ""
-
-
-def read_rest(text: str) -> dict[str, Any]:
-    """`rest` back from a hidden field; what is not ours is dropped."""
-    try:
-        found = load_json(text, _REST_BOUNDS) if text else {}
-    except TextError:
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _input_at(path: str) -> str:
@@ -139,7 +166,10 @@ def _role_mapping(role: Values) -> dict[str, Any]:
             put_value(typed, f"{_GPU}.cards", 1)
         if models:
             put_value(typed, f"{_GPU}.model", models.split(","))
-    return _ordered(merge_trees(typed, role.get("more") or {}), "roles")
+    more = dict(role.get("more") or {})
+    if mode == "none" and isinstance(more.get("resources"), Mapping):
+        more["resources"] = {key: value for key, value in more["resources"].items() if key != "gpu"}
+    return _ordered(merge_trees(typed, more), "roles")
 
 
 def _typed(fields: Sequence[Field], values: Values, above: str) -> dict[str, Any]:
@@ -175,11 +205,13 @@ def _take(body: dict[str, Any], path: str, shown: Field) -> Any:
     if isinstance(shown.kind, Flag):
         return body.pop(head, shown.default) is not False
     if isinstance(shown.kind, _LINES) and isinstance(value, Mapping):
-        body[head] = {name: item for name, item in value.items() if _nested(item)}
-        return "\n".join(f"{name}={item}" for name, item in value.items() if not _nested(item))
+        lines = {name: f"{name}={item}" for name, item in value.items() if _is_line(name, item)}
+        body[head] = {name: item for name, item in value.items() if name not in lines}
+        return "\n".join(lines.values())
     if isinstance(shown.kind, Texts) and isinstance(value, list):
-        return shlex.join(str(part) for part in body.pop(head))
-    return None if _nested(value) else body.pop(head, None)
+        command = shlex.join(map(str, value))
+        return None if any(map(_nested, value)) or "\r" in command else body.pop(head) and command
+    return None if _nested(value) or not str(value).isprintable() else body.pop(head, None)
 
 
 def _pruned(rest: Mapping[str, Any]) -> dict[str, Any]:
@@ -192,6 +224,87 @@ def _ordered(mapping: Mapping[str, Any], path: str) -> dict[str, Any]:
     """The keys of a mapping in the order of a job file, unknown ones last."""
     order = {key: place for place, key in enumerate(keys_below(path))}
     return {key: mapping[key] for key in sorted(mapping, key=lambda key: order.get(key, len(order)))}
+
+
+def _carried(source: Any, before: Any, after: Any, path: str) -> Any:
+    """The part of a file at `path` with what differs between `before` and `after`."""
+    if same_values(before, after):
+        return source
+    if isinstance(after, list) and path == "roles":
+        sources = [*(source if isinstance(source, list) else ()), *[{}] * len(after)]
+        olds = [*(before if isinstance(before, list) else ()), *[{}] * len(after)]
+        return [_carried(*parts, path) for parts in zip(sources, olds, after, strict=False)]
+    if not isinstance(after, Mapping):
+        return after
+    old = before if isinstance(before, Mapping) else {}
+    found = dict(source) if isinstance(source, Mapping) else {}
+    for key in [*old, *(key for key in after if key not in old)]:
+        if key in after and same_values(old.get(key, _MISSING), after[key]):
+            continue
+        if key in after:
+            below = f"{path}.{key}" if path else key
+            _place(found, key, _carried(found.get(key), old.get(key), after[key], below), path)
+        elif isinstance(found.get(key), Mapping) and isinstance(old[key], Mapping):
+            retained = _carried(found[key], old[key], {}, path)
+            found = {name: value for name, value in found.items() if name != key or retained}
+            if retained:
+                found[key] = retained
+        else:
+            found.pop(key, None)
+    return found
+
+
+def _place(mapping: dict[str, Any], key: str, value: Any, path: str) -> None:
+    """Set a value; a new key is placed behind those that precede it in a job file."""
+    if key in mapping:
+        mapping[key] = value
+        return
+    order = keys_below(path)
+    ahead = order[: order.index(key)] if key in order else order
+    last = max((place for place, name in enumerate(mapping) if name in ahead), default=len(mapping) - 1)
+    items = list(mapping.items())
+    mapping.clear()
+    mapping.update([*items[: last + 1], (key, value), *items[last + 1 :]])
+
+
+def _texts(values: Values) -> Values:
+    """Values as a browser sends them back."""
+    return {
+        key: value if value is None or isinstance(value, bool | Mapping) else str(value)
+        for key, value in values.items()
+    }
+
+
+def _is_line(name: str, item: Any) -> bool:
+    """Return whether a variable or label is itself again when it is read from its line."""
+    fits = isinstance(item, str | int | float) and not isinstance(item, bool)
+    return fits and "\r" not in f"{name}{item}" and _pairs(f"{name}={item}") == {name: str(item)}
+
+
+def _line_mistakes(text: str, shown: Field) -> list[str]:
+    names = [line.partition("=") for line in text.splitlines() if line.strip()]
+    seen: set[str] = set()
+    mistakes: list[str] = []
+    for typed, equals, value in names:
+        name = typed.strip()
+        if not equals or not name:
+            example = "disktype=ssd" if isinstance(shown.kind, LabelsKind) else "LR=0.1"
+            place = {"line": (typed + equals + value).strip()[:60], "example": example}
+            mistakes.append(_("Use NAME=value, for example %(example)s, instead of: %(line)s") % place)
+        elif name in seen:
+            mistakes.append(_("%(name)s is set more than once.") % {"name": name[:60]})
+        seen.add(name)
+    return mistakes
+
+
+def _is_command(text: str) -> bool:
+    if len(text) > _COMMAND_MAX:
+        return True  # the parser of job files says that it is too long
+    try:
+        shlex.split(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _nested(value: object) -> bool:
@@ -211,8 +324,8 @@ def _pairs(text: Any) -> dict[str, Any]:
     for line in str(text or "").splitlines():
         if line.strip():
             name, equals, value = line.strip().partition("=")
-            # Without an equals sign there is no value, and the parser names the line.
-            found[name.strip()] = value.strip() if equals else None
+            if equals and name.strip():  # `line_errors` names the others
+                found[name.strip()] = value.strip()
     return found
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from django.contrib import messages
@@ -13,21 +12,29 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
 
 from clusters.models import BackendKind
-from foundation.core.errors import AllotmentError, FieldError, Invalid, NotFound, PermissionDenied, TooLarge
+from foundation.core.errors import AllotmentError, Invalid, NotFound, PermissionDenied, TooLarge
 from foundation.core.identifiers import new_id
-from foundation.core.numbers import read_whole
 from frontend.components import view_models
-from frontend.pages.jobs import advice, job_rail
+from frontend.pages.jobs import advice
 from frontend.pages.jobs.addresses import job_address, jobs_address
-from frontend.pages.jobs.job_form import ROLES_MAX, JobForm, read_form
-from frontend.pages.jobs.job_values import FormValues, read_rest, to_form, to_mapping
-from frontend.pages.jobs.sample_job import NAME, PROGRAM, sample_job
 from frontend.pages.jobs.spec_text import spec_text
-from frontend.pages.jobs.startable_jobs import read_size
+from frontend.pages.submission import job_rail
+from frontend.pages.submission.drafts import (
+    FIRST_ROLE,
+    JobDraft,
+    draft_of,
+    draft_of_text,
+    edit_draft,
+    invalid_lines,
+    read_draft,
+)
+from frontend.pages.submission.job_form import JobForm
+from frontend.pages.submission.job_values import ROLES_MAX, FormValues
+from frontend.pages.submission.sample_job import NAME, PROGRAM, sample_job
+from frontend.pages.submission.startable_jobs import read_size
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from quotas.selectors.pool import WorkspacePool, pool_list
 from quotas.selectors.queue import queue_list
-from scheduling.job_file import load_text
 from scheduling.job_file import to_mapping as job_mapping
 from scheduling.models import Job, PriorityClass
 from scheduling.selectors.job import job_get
@@ -38,11 +45,6 @@ from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import Tenant, User
 from tenants.selectors.tenant import workspace_get
-
-_FIRST_ROLE = {
-    "name": "main", "replicas": 1, "cpu": 8, "role_memory": "32Gi", "gpu": "whole:", "cards": 1, "cores": 30,
-    "memory": "30%",
-}  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -55,17 +57,6 @@ class _Choices:
     simulated: bool
 
 
-@dataclass(slots=True)
-class _Draft:
-    """The input so far: in the form, or as YAML when `tab` says so."""
-
-    values: FormValues
-    tab: str = "form"
-    yaml: str = ""
-    error: AllotmentError | None = None
-    errors: tuple[FieldError, ...] = field(default=())
-
-
 @login_required
 def job_new(request: HttpRequest, workspace: str) -> HttpResponse:
     """Show the form; POST converts between form and YAML, adds a role, or submits."""
@@ -74,25 +65,31 @@ def job_new(request: HttpRequest, workspace: str) -> HttpResponse:
     permissions.require_permission(who, Permission.JOB_SUBMIT, place)
     choices = _choices(who, place)
     if request.method != "POST":
-        return _show(request, place, choices, _Draft(_first(request, who, place, choices)))
-    draft = _draft(request)
+        return _show(request, place, choices, _first(request, who, place, choices))
+    draft = read_draft(request.POST)
     action = request.POST.get("do", "submit")
     if action != "submit":
-        _edit(draft, action)
+        edit_draft(draft, action)
         return _show(request, place, choices, draft)
     try:
         job = _submitted(who, place, draft)
     except (NotFound, PermissionDenied):
         raise
     except AllotmentError as error:
-        draft.error, draft.errors = error, error.errors
+        draft.refuse(error)
         return _show(request, place, choices, draft, status=error.status)
     messages.success(request, _("%(name)s submitted") % {"name": job.name})
     return redirect(job_address(place.slug, job.pk))
 
 
-def _submitted(who: User, place: Tenant, draft: _Draft) -> Job:
-    reading = job_read(acting_user=who, workspace=place, body=_body(draft))
+def _submitted(who: User, place: Tenant, draft: JobDraft) -> Job:
+    wrong = draft.line_errors()
+    try:
+        reading = job_read(acting_user=who, workspace=place, body=draft.read_body())
+    except Invalid as error:
+        raise (invalid_lines([*wrong, *error.errors]) if wrong else error) from None
+    if wrong:
+        raise invalid_lines(wrong)
     return job_submit(acting_user=who, workspace=place, spec=reading.spec)
 
 
@@ -104,10 +101,16 @@ def job_new_check(request: HttpRequest, workspace: str) -> HttpResponse:
     place = workspace_get(viewer=who, slug=workspace)
     permissions.require_permission(who, Permission.JOB_SUBMIT, place)
     pools = pool_list(who, place)
+    draft = read_draft(request.POST)
+    wrong = draft.line_errors()
     try:
-        verdict = job_rail.preview_job(who, place, _body(_draft(request)), pools)
+        verdict = job_rail.preview_job(who, place, draft.read_body(), pools)
     except (Invalid, TooLarge) as error:
         verdict = job_rail.preview_refusal(error)
+    if wrong:
+        verdict = job_rail.preview_refusal(invalid_lines([*wrong, *verdict.errors]))
+    if draft.tab == "form":
+        verdict = job_rail.name_fields(verdict)
     return render(request, "frontend/jobs/job_rail.html", {"verdict": verdict})
 
 
@@ -122,7 +125,7 @@ def _choices(who: User, place: Tenant) -> _Choices:
     )
 
 
-def _first(request: HttpRequest, who: User, place: Tenant, choices: _Choices) -> FormValues:
+def _first(request: HttpRequest, who: User, place: Tenant, choices: _Choices) -> JobDraft:
     """A new job with usual values, or a copy of the one that `?from=` names, changed by `?change=`.
 
     `?sample=1` asks for one that fits the workspace's quota, `?model=…&tasks=…` for one of that size.
@@ -132,7 +135,8 @@ def _first(request: HttpRequest, who: User, place: Tenant, choices: _Choices) ->
         job = job_get(viewer=who, workspace=place, ref=source)
         # Names are unique among live jobs, and the source may still be one of them.
         name = f"{job.name[:58].rstrip('-')}-{new_id().hex[-4:]}"
-        return to_form(advice.apply_changes(job_mapping(job), request.GET.get("change", "")) | {"name": name})
+        body = advice.apply_changes(job_mapping(job), request.GET.get("change", "")) | {"name": name}
+        return draft_of_text(spec_text(body))
     normal = any(one.name == "normal" for one in choices.classes)
     main: dict[str, Any] = {
         "kind": "batch",
@@ -147,51 +151,16 @@ def _first(request: HttpRequest, who: User, place: Tenant, choices: _Choices) ->
         program = {} if choices.simulated else PROGRAM
         asked = request.GET.get("queue")
         queue = asked if asked in choices.queues else main["queue"]
-        return FormValues(main | {"queue": queue}, [size | program])
+        return draft_of(FormValues(main | {"queue": queue}, [size | program]))
     sample = sample_job(who, place) if request.GET.get("sample") else None
     if sample is not None:
         program = {} if choices.simulated else PROGRAM
-        return FormValues(main | {"name": NAME, "queue": sample.queue}, [sample.role | program])
-    return FormValues(main, [dict(_FIRST_ROLE)])
-
-
-def _draft(request: HttpRequest) -> _Draft:
-    data = request.POST
-    tab = "yaml" if data.get("tab") == "yaml" else "form"
-    if tab == "yaml":
-        return _Draft(FormValues({}, [{}], read_rest("")), tab, data.get("yaml", ""))
-    return _Draft(read_form(data))
-
-
-def _body(draft: _Draft) -> Mapping[str, Any]:
-    """The job file of the draft.
-
-    Raises: Invalid for text that is not YAML.
-    """
-    return load_text(draft.yaml) if draft.tab == "yaml" else to_mapping(draft.values)
-
-
-def _edit(draft: _Draft, action: str) -> None:
-    """Change the draft without submitting it; what cannot be converted stays where it is."""
-    roles = draft.values.roles
-    if action == "add-role" and len(roles) < ROLES_MAX:
-        roles.append({**_FIRST_ROLE, "name": f"role-{len(roles) + 1}"})
-    elif action.startswith("remove-role-") and len(roles) > 1:
-        place = read_whole(action.removeprefix("remove-role-"), most=len(roles) - 1)
-        if place is not None:
-            roles.pop(place)
-    elif action == "to-yaml" and draft.tab == "form":
-        draft.tab, draft.yaml = "yaml", spec_text(to_mapping(draft.values))
-    elif action == "to-form" and draft.tab == "yaml":
-        try:
-            draft.values = to_form(load_text(draft.yaml))
-            draft.tab = "form"
-        except Invalid as error:
-            draft.error = error
+        return draft_of(FormValues(main | {"name": NAME, "queue": sample.queue}, [sample.role | program]))
+    return draft_of(FormValues(main, [dict(FIRST_ROLE)]))
 
 
 def _show(
-    request: HttpRequest, place: Tenant, choices: _Choices, draft: _Draft, status: int = 200
+    request: HttpRequest, place: Tenant, choices: _Choices, draft: JobDraft, status: int = 200
 ) -> HttpResponse:
     set_frame(request, place)
     form = JobForm(draft.values, queues=choices.queues, classes=choices.classes, pools=choices.pools)
@@ -201,7 +170,7 @@ def _show(
         "crumbs": [view_models.Crumb(label=_("Jobs"), url=jobs_address(place.slug))],
         "form": form,
         "tab": draft.tab,
-        "yaml": draft.yaml,
+        "text": draft.text,
         "yaml_errors": draft.errors if draft.tab == "yaml" else (),
         "refusal": job_rail.preview_refusal(draft.error) if draft.error else None,
         "pools": choices.pools,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.utils.safestring import SafeString
@@ -14,12 +14,13 @@ from foundation.core.errors import AllotmentError, FieldError
 from foundation.core.quantities import Resource
 from foundation.core.reasons import Reason
 from frontend.components.capacity import Meter
+from frontend.pages.submission.job_values import ROLES_MAX
 from frontend.texts import reasons
 from frontend.texts.recommendations import recommendation_sentences
 from quotas.selectors.pool import WorkspacePool
 from quotas.selectors.quota import workspace_quota
 from quotas.selectors.quota_row import QuotaRow
-from scheduling.job_file import JobSpec, RoleSpec
+from scheduling.job_file import FIELDS, JobSpec, RoleSpec
 from scheduling.policy import Filled
 from scheduling.selectors.pending import flavor_suits
 from scheduling.services.jobs.job_check import job_check
@@ -49,6 +50,8 @@ class SubmissionPreview:
     errors: Sequence[FieldError] = ()
     after: Sequence[PoolAfter] = ()
     filled: Sequence[Filled] = ()
+    named: bool = False
+    """Whether the errors name fields by their labels."""
 
 
 def preview_job(
@@ -94,6 +97,26 @@ def preview_refusal(error: AllotmentError) -> SubmissionPreview:
         text = _("Correct the fields marked below.")
         return SubmissionPreview("failed", _("Fix the errors below"), text, errors=error.errors)
     return SubmissionPreview("failed", _("Will be rejected"), error.detail, errors=error.errors)
+
+
+def name_fields(preview: SubmissionPreview) -> SubmissionPreview:
+    """The preview with the labels of the form in place of paths in the job file."""
+    errors = [replace(error, field=_label(error.field)) for error in preview.errors]
+    return replace(preview, errors=errors, named=True)
+
+
+def _label(path: str) -> str:
+    parts = path.split(".")
+    declared = ".".join(part for part in parts if not part.isdecimal())
+    while declared and not (declared in FIELDS and FIELDS[declared].label):
+        declared = declared.rpartition(".")[0]
+    if not declared:
+        return path
+    label = _(FIELDS[declared].label)
+    if declared.startswith("roles.") and parts[1].isdecimal() and len(parts[1]) < len(str(ROLES_MAX)) + 1:
+        place = _("Task role %(place)s") % {"place": int(parts[1]) + 1}
+        return f"{place}: {label}"
+    return label
 
 
 def _eligible(role: RoleSpec, pool: WorkspacePool) -> bool:

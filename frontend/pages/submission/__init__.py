@@ -1,0 +1,1 @@
+"""Submitting a job: the form, its YAML, and what would happen."""
