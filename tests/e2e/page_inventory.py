@@ -67,7 +67,7 @@ class View:
     def file_name(self) -> str:
         """The name of its picture."""
         words = re.sub(r"[^a-z0-9]+", "-", self.path.lower()).strip("-") or "home"
-        return f"{words[:80]}_{self.role}_{self.language}_{self.theme}_{self.width}.png"
+        return f"{words[:150]}_{self.role}_{self.language}_{self.theme}_{self.width}.png"
 
 
 def find_pages(w: AccessWorld, address: str) -> dict[str, Ask]:
@@ -113,12 +113,11 @@ def list_views(pages: dict[str, Ask], *, whole: bool) -> list[View]:
 
 @dataclass(slots=True)
 class Inspector:
-    """Opens views in a browser and writes down what is wrong; `pictures` is a folder for what it saw."""
+    """Opens views in a browser and writes down what is wrong."""
 
     browser: Browser
     address: str
     w: AccessWorld
-    pictures: Path | None = None
     _page: Page | None = None
     _set_to: tuple[str, int, str, str] | None = None
     _problems: list[str] = field(default_factory=list)
@@ -136,9 +135,12 @@ class Inspector:
             *self._find_wrong_texts(page, view.language),
         ]
         problems += _find_barriers(page)
-        if self.pictures is not None:
-            page.screenshot(path=self.pictures / view.file_name, full_page=True)
         return [f"{view}: {problem}" for problem in problems]
+
+    def save_picture(self, file: Path) -> None:
+        """Save what the browser shows of the view that was inspected last."""
+        assert self._page is not None
+        self._page.screenshot(path=file, full_page=True)
 
     def _find_wrong_texts(self, page: Page, language: str) -> list[str]:
         """Return retired phrases in English, and English sentences in another language."""

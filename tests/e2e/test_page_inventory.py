@@ -1,7 +1,8 @@
 """Each page of the console as readers see it: no error, sideways scrolling, foreign text or barrier.
 
 In the check every page is opened once, in combinations of language, theme and width that go round. All pages
-for five roles in all combinations: `ALLOTMENT_INVENTORY=folder`, which also keeps a picture of each there.
+for five roles in all combinations: `ALLOTMENT_INVENTORY=folder`, which keeps a picture of each there, and its
+problems in `problems.txt`. A run that was ended goes on with the views that have no picture yet.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from django.db import connections
 
 from tests.access.actors import ACTORS
 from tests.access.world import AccessWorld, build
-from tests.e2e.page_inventory import ROLES, Inspector, find_pages, list_views
+from tests.e2e.page_inventory import ROLES, Inspector, View, find_pages, list_views
 from tests.fixtures.api_server import api_server
 from tests.fixtures.browser import chromium, chromium_path
 from tests.fixtures.postgres import PostgresServer
@@ -40,10 +41,22 @@ def test_no_page_has_an_error_an_overflow_a_foreign_text_or_a_barrier(
     w, address = served
     views = list_views(find_pages(w, address), whole=FOLDER is not None)
     connections["default"].close()
-    pictures = Path(FOLDER) if FOLDER else None
-    if pictures is not None:
-        pictures.mkdir(parents=True, exist_ok=True)
     with chromium() as browser:
-        inspector = Inspector(browser, address, w, pictures)
-        problems = [problem for view in views for problem in inspector.inspect(view)]
+        problems = _inspect_all(Inspector(browser, address, w), views, Path(FOLDER) if FOLDER else None)
     assert not problems, "\n".join(problems)
+
+
+def _inspect_all(inspector: Inspector, views: list[View], folder: Path | None) -> list[str]:
+    """Return the problems of all views; with a folder, those that an earlier run noted there as well."""
+    if folder is None:
+        return [problem for view in views for problem in inspector.inspect(view)]
+    folder.mkdir(parents=True, exist_ok=True)
+    notes = folder / "problems.txt"
+    with notes.open("a", encoding="utf-8") as lines:
+        for view in views:
+            if (folder / view.file_name).exists():
+                continue
+            lines.writelines(" ".join(problem.split()) + "\n" for problem in inspector.inspect(view))
+            lines.flush()
+            inspector.save_picture(folder / view.file_name)
+    return notes.read_text(encoding="utf-8").splitlines()
