@@ -23,6 +23,7 @@ from frontend.pages.policies import job_policies
 from frontend.pages.quotas import page as quota_page
 from frontend.pages.requests import limits, own_requests
 from frontend.pages.start import home, search
+from frontend.pages.styleguide import styleguide
 from frontend.pages.submission import job_new, startable_jobs
 from frontend.pages.tenancy import members
 from frontend.pages.usage import preemptions, workspace_usage
@@ -75,5 +76,6 @@ urlpatterns = [
     path("invitation/<uuid:user>/<str:token>", invitation.show_invitation, name="invitation"),
     path("w/<slug:workspace>", workspace_overview.redirect_to_overview, name="workspace"),
     path("w/<slug:workspace>/", include(_WORKSPACE)),
+    path("styleguide", styleguide.show_styleguide, name="ops-styleguide"),
     path("ops/", include("frontend.urls_operations")),
 ]

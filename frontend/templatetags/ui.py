@@ -151,6 +151,12 @@ def facts(pairs: Iterable[tuple[str, object]], columns: bool = False) -> dict[st
     return {"pairs": pairs, "columns": columns}
 
 
+@register.inclusion_tag("frontend/components/code.html")
+def code_block(key: str, text: str, label: str = "") -> dict[str, object]:
+    """A text in the font of code, with a button that copies it; `key` becomes its id."""
+    return {"key": key, "text": text, "label": label}
+
+
 @register.simple_block_tag
 def table(content: str, label: str, stacks: bool = False) -> SafeString:
     """A table that scrolls inside its card; with `stacks`, rows become blocks on a phone."""

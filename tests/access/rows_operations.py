@@ -529,6 +529,8 @@ _SOURCE_FIELDS: Final = {
     "enabled": "on",
 }
 SOURCES: Final = (
+    *listing("styleguide", _LOOK),
+    form("styleguide", _LOOK, "", "sample", body={"do": "sample"}),
     page("ops/sources", _LOOK, shows=(('value="make"', _EDITS_CLUSTERS),)),
     page("ops/sources/live", _LOOK),
     page(_SOURCE, _LOOK, shows=(('value="delete"', _EDITS_CLUSTERS),)),

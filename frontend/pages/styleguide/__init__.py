@@ -1,0 +1,1 @@
+"""The style guide: every component of the console on one page."""
