@@ -54,6 +54,7 @@ _WORKSPACE = [
     path("jobs/<str:job>/extend", job_actions.post_extend, name="job-extend"),
     path("jobs/<str:job>/tasks/<uuid:task>/memory", job_memory.job_memory, name="job-memory"),
     path("jobs/<str:job>/resume", job_actions.post_resume, name="job-resume"),
+    path("jobs/<str:job>/restart", job_actions.post_restart, name="job-restart"),
     path("members", members.workspace_members, name="workspace-members"),
     path("alerts", alert_list.workspace_alerts, name="workspace-alerts"),
     path("alerts/rules", rules.workspace_rules, name="workspace-alert-rules"),

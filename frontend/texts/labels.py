@@ -154,6 +154,7 @@ CAUSES: dict[str, str | Promise] = {
     "START_LIMIT": _("Start timeout"),
     "POD_DELETED": _("Pod deleted"),
     "USER": _("Requested by user"),
+    "RESTART": _("Restarted by user"),
     "CANCELLED": _("Canceled by user"),
     "IMAGE_RUNS_AS_ROOT": _("Image runs as root"),
     "IMAGE_NAME_INVALID": _("Invalid image name"),

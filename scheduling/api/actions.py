@@ -1,4 +1,4 @@
-"""`POST …/jobs/{job}/{cancel,suspend,resume,priority,clone}`, and the same for many jobs at once.
+"""`POST …/jobs/{job}/{cancel,suspend,resume,restart,priority,clone}`, and the same for many jobs at once.
 
 An action is sent with or without `If-Match`: with it, a job that has moved on meanwhile is left alone (412).
 """
@@ -29,7 +29,14 @@ from scheduling.api.views import accepted_response
 from scheduling.job_file import to_mapping
 from scheduling.models import Job
 from scheduling.selectors.job import job_get
-from scheduling.services.jobs.job import job_cancel, job_priority, job_resume, job_submit, job_suspend
+from scheduling.services.jobs.job import (
+    job_cancel,
+    job_priority,
+    job_restart,
+    job_resume,
+    job_submit,
+    job_suspend,
+)
 from scheduling.services.jobs.job_read import job_read
 from tenants.access.permissions import Permission
 from tenants.api.base import WorkspaceView
@@ -42,6 +49,7 @@ _VERBS: Final[dict[str, Change]] = {
     "cancel": job_cancel,
     "suspend": job_suspend,
     "resume": job_resume,
+    "restart": job_restart,
     "priority": job_priority,
 }
 _schema = extend_schema(
@@ -95,6 +103,14 @@ class JobResumeView(_Action):
     def post(self, request: Request, ws: str, job: str) -> Response:
         """Return the job to its queue."""
         return self.act_on_job(request, "resume")
+
+
+class JobRestartView(_Action):
+    @extend_schema(operation_id="job_restart", summary="Restart a running job")
+    @_schema
+    def post(self, request: Request, ws: str, job: str) -> Response:
+        """Terminate the pods and requeue the job with its submission time; it runs as a new attempt."""
+        return self.act_on_job(request, "restart")
 
 
 class JobPriorityView(_Action):

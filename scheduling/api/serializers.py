@@ -344,7 +344,7 @@ class CloneSerializer(StrictSerializer):
 
 
 class BatchSerializer(StrictSerializer):
-    action = serializers.ChoiceField(choices=["cancel", "suspend", "resume", "priority"])
+    action = serializers.ChoiceField(choices=["cancel", "suspend", "resume", "restart", "priority"])
     jobs = serializers.ListField(
         child=serializers.CharField(max_length=63), min_length=1, max_length=200, help_text="IDs or names."
     )

@@ -21,6 +21,7 @@ from scheduling.lifecycle.retry import after_eviction
 from scheduling.lifecycle.transitions import StateMove, change_state, transition_all
 from scheduling.models import (
     NO_GROWTH,
+    OWN_END_REASONS,
     TERMINAL_STATES,
     Allocation,
     Attempt,
@@ -104,7 +105,7 @@ def eviction_move(
     backoff: bool = False,
 ) -> StateMove:
     """The move that begins an eviction; see `begin_eviction`."""
-    if rule != "TASK_FAILED":
+    if rule not in OWN_END_REASONS:
         then = after_eviction(job, then)
     fields: dict[str, Any] = {"after_eviction": then.value, "end_reason": rule, **no_reason(job)}
     if backoff:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from clusters.backends.base import PodObservation, PodPhase
-from scheduling.models import Attempt, Job, JobState
+from scheduling.models import OWN_END_REASONS, Attempt, Job, JobState
 
 # The kubelet's words for "this node could not take the pod": the cluster's fault, not the program's.
 _NODE: Final = (
@@ -126,7 +126,7 @@ def after_eviction(job: Job, then: JobState) -> JobState:
         if "max" not in rule:
             return then
         ended = Attempt.unscoped.filter(job=job, ended_at__isnull=False)
-        if ended.exclude(end_reason="TASK_FAILED").count() < int(rule["max"]):
+        if ended.exclude(end_reason__in=OWN_END_REASONS).count() < int(rule["max"]):
             return then
     # Rules that speak of evictions, all at their limits: the last word is theirs, not the queue's.
     return then if rule_for(job, "task_evicted") is None else JobState.FAILED

@@ -11,6 +11,7 @@ from scheduling.models.history import Decision, DecisionKind, JobEvent
 from scheduling.models.idle_stretch import IdleAction, IdleStretch
 from scheduling.models.job import (
     HOLDING_STATES,
+    OWN_END_REASONS,
     RUNNING_STATES,
     TERMINAL_STATES,
     WAITING_STATES,
@@ -35,6 +36,7 @@ __all__ = [
     "ENDED_REPLAYS",
     "HOLDING_STATES",
     "NO_GROWTH",
+    "OWN_END_REASONS",
     "RUNNING_STATES",
     "TERMINAL_STATES",
     "WAITING_STATES",

@@ -45,6 +45,9 @@ RUNNING_STATES: Final = (JobState.ADMITTED, JobState.STARTING, JobState.RUNNING)
 # States in which a job holds quota and devices.
 HOLDING_STATES: Final = (*RUNNING_STATES, JobState.EVICTING, JobState.STOPPING)
 
+# Attempts that the job or its user ended: lifecycle rules on evictions are not about these.
+OWN_END_REASONS: Final = ("TASK_FAILED", "USER", "RESTART")
+
 
 class PriorityClass(BaseModel, Versioned):
     """A named priority that a workspace may grant. No new job takes one that is retired; its jobs keep it."""

@@ -163,7 +163,7 @@ WORK: Final = (
             arrange=arrange,
             body={"next": ""},
         )
-        for verb, state in (("cancel", ""), ("suspend", ""), ("resume", "suspended"))
+        for verb, state in (("cancel", ""), ("suspend", ""), ("resume", "suspended"), ("restart", "running"))
         for wanted, arrange, case in (
             (_READ + need(_ANY), state, "of another"),
             (_READ + _OWN, f"own-{state or 'job'}", "one's own"),

@@ -80,7 +80,12 @@ JOBS: Final = (
     ),
 )
 
-_VERBS: Final = (("cancel", "", None), ("suspend", "", None), ("resume", "suspended", None))
+_VERBS: Final = (
+    ("cancel", "", None),
+    ("suspend", "", None),
+    ("resume", "suspended", None),
+    ("restart", "running", None),
+)
 ACTIONS: Final = (
     *(
         api(

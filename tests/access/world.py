@@ -475,6 +475,15 @@ def _suspended(w: AccessWorld, names: dict[str, str], user: User) -> None:
     Job.unscoped.filter(pk=names["job"]).update(state=JobState.SUSPENDED)
 
 
+def _running(w: AccessWorld, names: dict[str, str], user: User) -> None:
+    names["job"] = names["held"]
+
+
+def _own_running(w: AccessWorld, names: dict[str, str], user: User) -> None:
+    _running(w, names, user)
+    Job.unscoped.filter(pk=names["held"]).update(submitted_by=user)
+
+
 def _own_key(w: AccessWorld, names: dict[str, str], user: User) -> None:
     names["own_key"] = access_key_create(acting_user=SYSTEM, user=user, name="spare")[0].prefix
 
@@ -518,6 +527,8 @@ ARRANGED: Final[dict[str, Callable[[AccessWorld, dict[str, str], User], None]]] 
     "own-job": _own(Job, "job", "submitted_by_id"),
     "own-suspended": _own(Job, "job", "submitted_by_id", state=JobState.SUSPENDED),
     "suspended": _suspended,
+    "running": _running,
+    "own-running": _own_running,
     "waits-in-spare": _waits_in_spare,
     "own-key": _own_key,
     "expired": _expired,

@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy
 from frontend.components import view_models
 from frontend.pages.jobs.eviction import explain_rule
 from frontend.texts import formats, labels, reasons
-from scheduling.models import IdleAction, JobEvent
+from scheduling.models import OWN_END_REASONS, IdleAction, JobEvent
 from scheduling.services.resizing.by_use import RULE as MEASURED_USE
 from scheduling.services.resizing.resize_settle import NOT_CONFIRMED
 
@@ -36,8 +36,6 @@ _CAUSES: Final[dict[str, str | Promise]] = {
     "Evicted": gettext_lazy("Evicted by the node (Evicted)"),
     "UnexpectedAdmissionError": gettext_lazy("Rejected by the node (UnexpectedAdmissionError)"),
 }
-# Nobody took anything away: the job, or its owner, ended the attempt.
-_OWN_DOING: Final = ("TASK_FAILED", "USER")
 
 
 def job_event_rows(events: Iterable[JobEvent]) -> Sequence[view_models.StoryRow]:
@@ -52,7 +50,7 @@ def _row(event: JobEvent) -> view_models.StoryRow:
     tag, tone = _TAGS.get(event.code, ("", "info"))
     if event.code == "held_up":
         return view_models.StoryRow(at=event.at, text=text, tag=str(tag), tone=tone)
-    if numbers.get("rule") in _OWN_DOING:
+    if numbers.get("rule") in OWN_END_REASONS:
         tag = "" if event.code == "evicting" else tag
     return view_models.StoryRow(
         at=event.at, text=text, tag=str(tag), tone=tone, detail=describe_ending(numbers)
@@ -122,6 +120,8 @@ def _evicting(actor: str, numbers: Numbers) -> str:
     rule = str(numbers.get("rule", ""))
     if rule == "USER" and actor:
         return _("Suspended by %(user)s; releasing resources") % {"user": actor}
+    if rule == "RESTART" and actor:
+        return _("Restarted by %(user)s; releasing resources") % {"user": actor}
     reason = explain_rule(rule, numbers)
     if reason:
         return _("Evicted (%(rule)s): %(reason)s") % {

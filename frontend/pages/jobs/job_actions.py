@@ -1,4 +1,4 @@
-"""Cancel, suspend, resume, extend: a POST each, back to where it came from with a word on what happened."""
+"""Cancel, suspend, resume, restart, extend: a POST each, which returns to its page with the result."""
 
 from __future__ import annotations
 
@@ -39,6 +39,13 @@ def post_suspend(request: HttpRequest, workspace: str, job: str) -> HttpResponse
 def post_resume(request: HttpRequest, workspace: str, job: str) -> HttpResponse:
     """Put the job back into its queue."""
     return _act(request, workspace, job, service.job_resume, _("%(name)s resumed"))
+
+
+@require_POST
+@login_required
+def post_restart(request: HttpRequest, workspace: str, job: str) -> HttpResponse:
+    """Run the job again from its queue."""
+    return _act(request, workspace, job, service.job_restart, _("Restarting %(name)s"))
 
 
 @require_POST

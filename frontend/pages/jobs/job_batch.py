@@ -1,4 +1,4 @@
-"""Actions on several jobs of the list: suspend, resume, change the priority, cancel."""
+"""Actions on several jobs of the list: suspend, resume, restart, change the priority, cancel."""
 
 from __future__ import annotations
 
@@ -47,6 +47,17 @@ def batch_acts(who: User, place: Tenant, rights: Rights) -> list[BatchAct]:
             note=_("The jobs return to their queues with their original submission time."),
         ),
         BatchAct(
+            key="restart",
+            label=_("Restart"),
+            title=_("Restart jobs"),
+            act=lambda job, _choice: service.job_restart(acting_user=who, job=job),
+            danger=True,
+            note=_(
+                "The jobs return to their queues with their original submission time. Pending jobs can start"
+                " on their GPUs first."
+            ),
+        ),
+        BatchAct(
             key="cancel",
             label=_("Cancel jobs"),
             title=_("Cancel jobs"),
@@ -66,7 +77,7 @@ def batch_acts(who: User, place: Tenant, rights: Rights) -> list[BatchAct]:
             choice_label=_("Priority"),
             choices=[(one.name, f"{one.name} ({one.value})") for one in classes],
         )
-        acts.insert(2, priority)
+        acts.insert(3, priority)
     return acts
 
 

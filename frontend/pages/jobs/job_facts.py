@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from django.utils.translation import gettext as _
 
 from frontend.texts import formats
-from scheduling.models import GpuRequestMode, Job, JobRole, JobState
+from scheduling.models import RUNNING_STATES, GpuRequestMode, Job, JobRole, JobState
 from scheduling.selectors.job import job_cards
 from tenants.access import permissions
 from tenants.access.permissions import Permission
@@ -33,7 +33,7 @@ class Rights:
         return Permission.CLUSTER_VIEW in self.points
 
     def may_stop(self, job: Job) -> bool:
-        """Return whether the viewer may cancel, suspend or resume this job."""
+        """Return whether the viewer may cancel, suspend, resume or restart this job."""
         own = job.submitted_by_id == self.user.pk and Permission.JOB_STOP_OWN in self.points
         return own or Permission.JOB_STOP_ANY in self.points
 
@@ -50,17 +50,19 @@ class Actions:
     clone: bool
     suspend: bool
     resume: bool
+    restart: bool
     cancel: bool
 
 
 def actions_of(job: Job, rights: Rights) -> Actions:
     """The actions that make sense now; the service decides again when one is taken."""
     stop = rights.may_stop(job)
-    suspendable = job.state in (JobState.QUEUED, JobState.ADMITTED, JobState.STARTING, JobState.RUNNING)
+    suspendable = job.state in (JobState.QUEUED, *RUNNING_STATES)
     return Actions(
         clone=rights.submit,
         suspend=stop and suspendable,
         resume=stop and job.state == JobState.SUSPENDED,
+        restart=stop and job.state in RUNNING_STATES,
         cancel=stop and not job.is_terminal and job.state != JobState.STOPPING,
     )
 

@@ -504,7 +504,7 @@ class Reason(StrEnum):
             ),
             _("The job runs without tasks that didn't start in time, and doesn't grow again while running."),
         ),
-        helps=(_("Fix what kept the pod from starting, then suspend and resume the job to run all tasks."),),
+        helps=(_("Fix what kept the pod from starting, then restart the job to run all tasks."),),
     )
 
 

@@ -20,6 +20,7 @@ from scheduling.lifecycle import job_lifecycle, transitions
 from scheduling.lifecycle.journal import JournalStep, log_jobs
 from scheduling.lifecycle.transitions import change_state
 from scheduling.models import (
+    RUNNING_STATES,
     TERMINAL_STATES,
     Job,
     JobEvent,
@@ -125,7 +126,7 @@ def _suspend(user: User, job: Job) -> None:
             "reason_at": now,
         }
         _leave_queue(job, JobState.SUSPENDED, "suspended", user, now, **reason)
-    elif job.state in (JobState.ADMITTED, JobState.STARTING, JobState.RUNNING):
+    elif job.state in RUNNING_STATES:
         job_lifecycle.begin_eviction(job=job, rule="USER", then=JobState.SUSPENDED, now=now, actor=name)
     else:
         raise Conflict(_("Only pending or running jobs can be suspended."), code="NOT_SUSPENDABLE")
@@ -159,6 +160,25 @@ def _resume(user: User, job: Job) -> None:
     )
     outbox.add_hint(outbox.Topic.CYCLE, job.queue.cell_id)
     _record(user, "job.resume", job)
+
+
+def job_restart(*, acting_user: User, job: Job, expected: int | None = None) -> Job:
+    """Terminate the pods of a running job and put it back into its queue; it then starts as a new attempt.
+
+    It keeps its submission time. Raises: PermissionDenied, NotFound; Conflict when it does not run.
+    """
+    require_stop(acting_user, job)
+    act_on(job, expected, lambda: _restart(acting_user, job))
+    return job
+
+
+def _restart(user: User, job: Job) -> None:
+    if job.state not in RUNNING_STATES:
+        message = _("Only running jobs can be restarted. Clone a finished job to run it again.")
+        raise Conflict(message, code="NOT_RESTARTABLE")
+    name = user.get_username()
+    job_lifecycle.begin_eviction(job=job, rule="RESTART", then=JobState.QUEUED, now=clock.now(), actor=name)
+    _record(user, "job.restart", job)
 
 
 def job_priority(*, acting_user: User, job: Job, priority_class: str, expected: int | None = None) -> Job:

@@ -9,10 +9,10 @@ import time_machine
 
 from frontend.pages.jobs.job_facts import waiting_time
 from quotas.models import StopPolicy
-from scheduling.models import JobState
+from scheduling.models import Attempt, JobState
 from scheduling.selectors.row import queue_work
 from scheduling.selectors.waiting import waiting_now
-from scheduling.services.jobs.job import job_resume, job_suspend
+from scheduling.services.jobs.job import job_restart, job_resume, job_suspend
 from tests.builders import jobs, tenancy
 from tests.builders.stage import Stage, state
 
@@ -60,3 +60,24 @@ def test_an_evicted_job_waits_from_the_end_of_its_run() -> None:
         assert state(job) == JobState.QUEUED
     waited = waiting_time(job, evicted + timedelta(minutes=10))
     assert waited is not None and timedelta(minutes=9) <= waited <= timedelta(minutes=10)
+
+
+def test_a_restarted_job_runs_again_as_a_new_attempt() -> None:
+    operator = tenancy.platform_admin()
+    with time_machine.travel(BEGIN, tick=False):
+        stage = Stage()
+        job = stage.submit("a", jobs.RoleOf(cards=8), run_s=100_000)
+        stage.run(30)
+    restarted = BEGIN + timedelta(hours=2)
+    with time_machine.travel(restarted, tick=False):
+        job.refresh_from_db()
+        job_restart(acting_user=operator, job=job)
+        assert state(job) == JobState.EVICTING
+        stage.run(60)
+        assert state(job) == JobState.RUNNING
+    ends = Attempt.unscoped.filter(job=job).order_by("number").values_list("number", "end_reason")
+    assert list(ends) == [(1, "RESTART"), (2, "")]
+    job.refresh_from_db()
+    assert job.submitted_at == BEGIN
+    waited = waiting_time(job, restarted + timedelta(hours=1))
+    assert waited is not None and waited <= timedelta(minutes=1)

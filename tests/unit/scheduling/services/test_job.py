@@ -12,7 +12,7 @@ from scheduling.job_file import parse_job
 from scheduling.models import Claim, Job, JobEvent, JobState, PriorityGrant, Task
 from scheduling.services.jobs import feasibility, job_check
 from scheduling.services.jobs.feasibility import JobMisfit
-from scheduling.services.jobs.job import job_cancel, job_resume, job_submit, job_suspend
+from scheduling.services.jobs.job import job_cancel, job_restart, job_resume, job_submit, job_suspend
 from tests.builders import jobs
 from tests.builders.world import World, world
 
@@ -154,6 +154,19 @@ def test_suspend_while_running_evicts_towards_suspended(w: World) -> None:
     job_suspend(acting_user=w.editor, job=job)
 
     assert (job.state, job.after_eviction) == (JobState.EVICTING, JobState.SUSPENDED)
+
+
+def test_restart_evicts_towards_the_queue_whatever_the_rules_on_evictions_say(w: World) -> None:
+    job = jobs.job(w.queue, w.editor)
+    Job.unscoped.filter(pk=job.pk).update(lifecycle=[{"on": "task_evicted", "do": "fail_job"}])
+    job.refresh_from_db()
+    with pytest.raises(Conflict):
+        job_restart(acting_user=w.editor, job=job)
+    jobs.allocate(job, w.nodes[0])
+
+    job_restart(acting_user=w.editor, job=job)
+
+    assert (job.state, job.after_eviction, job.end_reason) == (JobState.EVICTING, JobState.QUEUED, "RESTART")
 
 
 def test_an_action_on_a_stale_copy_looks_again(w: World) -> None:
