@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from clusters.models import Flavor
-from foundation.core.errors import AllotmentError, NotFound, PermissionDenied
+from foundation.core.errors import AllotmentError, Invalid, NotFound, PermissionDenied
 from foundation.core.numbers import read_whole
 from foundation.web.listing import filter_rows, sort_rows
 from frontend.components import view_models
@@ -62,9 +62,11 @@ def show_inbox(request: HttpRequest) -> HttpResponse:
 
 @login_required
 def show_request(request: HttpRequest, quota_request: uuid.UUID) -> HttpResponse:
-    """One request with its evidence; POST decides."""
+    """One request with its evidence; POST decides, or fills the proposal in for a number of GPUs."""
     who = get_viewer(request)
     found = quota_request_get(who, quota_request)
+    if "fill" in request.POST:
+        return _fill(request, who, found)
     if request.method == "POST":
         return _decide(request, who, found)
     return _show(request, who, found)
@@ -118,6 +120,17 @@ def _decide(request: HttpRequest, who: User, found: QuotaRequest) -> HttpRespons
     return redirect("frontend:ops-requests")
 
 
+def _fill(request: HttpRequest, who: User, found: QuotaRequest) -> HttpResponse:
+    """The page with what the number of whole GPUs comes to in the proposal; nothing is sent."""
+    data = request.POST.dict()
+    try:
+        filled = form.fill_gpus(data, node_quota(who, found.node), _pool(found), only_more=True)
+    except Invalid as error:
+        typed = form.read_form(data)
+        return _show(request, who, found, refusal=error.detail, status=error.status, typed=typed)
+    return _show(request, who, found, typed=filled)
+
+
 def _show(
     request: HttpRequest,
     who: User,
@@ -139,7 +152,8 @@ def _show(
         "typed": typed or amounts.requested_form(node, pool, found.asked),
         "pool": pool,
         "refusal": refusal,
-        "gpu_pool": False,
+        "gpu_pool": bool(pool.card_model),
+        "comment": request.POST.get("answer", "")[:2000] if typed else "",
         "crumbs": [view_models.Crumb(label=_("Quota requests"), url="/ops/requests")],
     }
     return render(request, "frontend/requests/request.html", context, status=status)

@@ -198,6 +198,23 @@ def test_an_offer_is_made_and_accepted(there: World, anna: User) -> None:
     assert made.state == RequestState.APPROVED
 
 
+def test_a_proposal_is_filled_in_for_whole_gpus_and_nothing_is_sent(there: World, anna: User) -> None:
+    made = asked(there)
+    one = f"{INBOX}/{made.pk}"
+    typed = _shown(signed_in(anna).get(one).content.decode())
+    sent = {**typed, "gpus": "10", "fill": "1", "answer": "two more"}
+    text = signed_in(anna).post(one, sent).content.decode()
+    filled = _shown(text)
+    assert [filled[f"gpu.{name}.nominal"] for name in ("cards", "cores", "memory")] == [
+        "10", "1000", f"{10 * there.flavor.card_memory_mib}",
+    ]  # fmt: skip
+    assert 'value="two more"' in text
+    made.refresh_from_db()
+    assert made.state == RequestState.PENDING
+    wrong = signed_in(anna).post(one, {**sent, "gpus": "many"})
+    assert wrong.status_code == 400 and "Enter a number of whole GPUs" in wrong.content.decode()
+
+
 def _shown(text: str) -> dict[str, str]:
     return dict(re.findall(r'<input name="([\w.]+)" value="([^"]*)"', text))
 
