@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, Final
 
 from django.utils.functional import Promise
@@ -15,6 +16,7 @@ from frontend.texts import formats, labels, reasons
 from scheduling.models import OWN_END_REASONS, IdleAction, JobEvent
 from scheduling.services.resizing.by_use import RULE as MEASURED_USE
 from scheduling.services.resizing.resize_settle import NOT_CONFIRMED
+from telemetry.usage.figures import to_hours
 
 Numbers = Mapping[str, Any]
 
@@ -36,14 +38,21 @@ _CAUSES: Final[dict[str, str | Promise]] = {
     "Evicted": gettext_lazy("Evicted by the node (Evicted)"),
     "UnexpectedAdmissionError": gettext_lazy("Rejected by the node (UnexpectedAdmissionError)"),
 }
+_AFTER_EVICTION: Final = ("requeued", "suspended")
+"""Events at the end of an evicted run, when it is known what the eviction cost."""
 
 
-def job_event_rows(events: Iterable[JobEvent]) -> Sequence[view_models.StoryRow]:
-    """One row per event; an unknown code is shown as it is."""
-    return [_row(event) for event in reversed(list(events))]
+def job_event_rows(
+    events: Iterable[JobEvent], losses: Mapping[datetime, int] | None = None
+) -> Sequence[view_models.StoryRow]:
+    """One row per event; an unknown code is shown as it is.
+
+    `losses` is the work that each preemption cost, by the end of the run (`read_job_losses`).
+    """
+    return [_row(event, (losses or {}).get(event.at)) for event in reversed(list(events))]
 
 
-def _row(event: JobEvent) -> view_models.StoryRow:
+def _row(event: JobEvent, lost: int | None) -> view_models.StoryRow:
     numbers = event.numbers
     sentence = _SENTENCES.get(event.code)
     text = sentence(event.actor, numbers) if sentence else event.code
@@ -52,9 +61,10 @@ def _row(event: JobEvent) -> view_models.StoryRow:
         return view_models.StoryRow(at=event.at, text=text, tag=str(tag), tone=tone)
     if numbers.get("rule") in OWN_END_REASONS:
         tag = "" if event.code == "evicting" else tag
-    return view_models.StoryRow(
-        at=event.at, text=text, tag=str(tag), tone=tone, detail=describe_ending(numbers)
-    )
+    detail = describe_ending(numbers)
+    if lost is not None and event.code in _AFTER_EVICTION:
+        detail = _("GPU-hours lost: %(hours)s") % {"hours": formats.format_number(float(to_hours(lost)), 1)}
+    return view_models.StoryRow(at=event.at, text=text, tag=str(tag), tone=tone, detail=detail)
 
 
 def describe_ending(numbers: Numbers) -> str:

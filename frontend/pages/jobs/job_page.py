@@ -36,7 +36,7 @@ from scheduling.selectors.event import job_cause, job_events
 from scheduling.selectors.job import job_get, job_position, job_promised_until
 from scheduling.selectors.task import job_tasks
 from telemetry.series import jobs_now
-from telemetry.usage.preemptions import PREEMPTION_RULES
+from telemetry.usage.preemptions import PREEMPTION_RULES, read_job_losses
 from tenants.models import Tenant, User
 from tenants.selectors.tenant import workspace_get
 
@@ -125,13 +125,14 @@ def _page(request: HttpRequest, place: Tenant, job: Job) -> dict[str, Any]:
 def _story(who: User, place: Tenant, job: Job, tab: JobTab) -> dict[str, Any]:
     """The events of the job: all in their tab, the latest in the overview."""
     events = job_events(viewer=who, job=job, limit=_EVENTS).items
-    rows = job_event_rows(events)
+    preempted = any(event.numbers.get("rule") in PREEMPTION_RULES for event in events)
+    rows = job_event_rows(events, read_job_losses(job.pk, now=clock.now()) if preempted else {})
     shown = rows if tab == JobTab.TIMELINE else rows[:_LATEST]
     return {
         "story": shown,
         "more_events": len(rows) - len(shown),
         "timeline_url": tab_address(place.slug, job.pk, JobTab.TIMELINE),
-        "was_preempted": any(event.numbers.get("rule") in PREEMPTION_RULES for event in events),
+        "was_preempted": preempted,
     }
 
 

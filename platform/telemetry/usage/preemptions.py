@@ -102,6 +102,16 @@ def preemption_rows(
     return sorted(rows, key=lambda row: (-row.lost, -row.count, row.workspace.name, row.rule, row.by))
 
 
+def read_job_losses(job_id: uuid.UUID, *, now: datetime) -> Mapping[datetime, int]:
+    """Return by the end of each preempted run of a job the work that was lost, as in `PreemptionRow`."""
+    ended = Attempt.unscoped.filter(job=job_id, end_reason__in=PREEMPTION_RULES)
+    ends = {pk: ended_at for pk, ended_at in ended.values_list("pk", "ended_at") if ended_at is not None}
+    losses = dict.fromkeys(ends.values(), 0)
+    for attempt, row in rows_of_attempts(list(ends), now=now):
+        losses[ends[attempt]] += row.lost * (row.end_ms - row.begin_ms)
+    return losses
+
+
 def _read_losses(runs: Sequence[_Run], period: Period) -> Mapping[uuid.UUID, int]:
     """Return by run the work that its preemption discarded."""
     lost: defaultdict[uuid.UUID, int] = defaultdict(int)

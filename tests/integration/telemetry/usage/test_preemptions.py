@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from re import findall
 
 import pytest
 import time_machine
@@ -39,6 +40,7 @@ def preempt(
             cell=made.cell, job=job, cycle=1, epoch=1, kind=DecisionKind.EVICT, code=rule, beneficiary=by
         )
     JobEvent.unscoped.create(job=job, at=at, code="evicting", numbers={"rule": rule})
+    JobEvent.unscoped.create(job=job, at=at, code="requeued", numbers={"rule": rule})
     return attempt
 
 
@@ -90,6 +92,16 @@ def test_work_before_the_last_checkpoint_is_not_lost(made: World) -> None:
     Job.unscoped.update(checkpoint_interval_s=2 * 3600)
     lost = {rule: hours for rule, _, _, _, hours in read(made, made.editor)}
     assert lost == {"IN_QUEUE_PRIORITY": 2.0, "RECLAIM_NOMINAL": 4.0, "FAIR_SHARE": 0.0}
+
+
+def test_the_timeline_of_the_job_says_what_each_preemption_cost(made: World, client: Client) -> None:
+    with time_machine.travel(NOW, tick=False):
+        client.force_login(made.editor)
+        victim = Job.unscoped.get(name="victim")
+        address = f"/w/{made.workspace.slug}/jobs/{victim.pk}?tab=timeline"
+        page = client.get(address).content.decode()
+    # Newest first; a lost node is no preemption, whatever it cost.
+    assert findall("GPU-hours lost: ([0-9.]+)", page) == ["6.0", "2.0", "2.0", "4.0", "10.0"]
 
 
 def test_pages_and_answers_say_the_same_and_the_job_leads_there(made: World, client: Client) -> None:
