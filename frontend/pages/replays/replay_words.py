@@ -109,6 +109,11 @@ def _hours(value: float) -> str:
     return formats.format_number(value, 1)
 
 
+def _points(value: float) -> str:
+    """Write a difference of two percentages, which is no percentage itself."""
+    return _("%(n)s points") % {"n": formats.format_number(value, 1)}
+
+
 def _count(value: float) -> str:
     return formats.format_number(value)
 
@@ -142,6 +147,7 @@ def compare_totals(result: Mapping[str, Any]) -> list[ComparedFigure]:
                 [100 * rate for rate in rates],
                 lambda value: formats.format_percent(value, 1),
                 lower_is_better=False,
+                difference_style=_points,
             )
         )
     return rows
@@ -157,11 +163,19 @@ def _wait_row(name: str, waits: Sequence[Mapping[str, Any] | None]) -> ComparedF
     return ComparedFigure(name, measured, as_recorded, as_changed, said, tone)
 
 
-def _row(name: str, values: Sequence[float], style: _Format, *, lower_is_better: bool) -> ComparedFigure:
+def _row(
+    name: str,
+    values: Sequence[float],
+    style: _Format,
+    *,
+    lower_is_better: bool,
+    difference_style: _Format | None = None,
+) -> ComparedFigure:
     difference = values[2] - values[1]
     measured, recorded, changed = map(style, values)
     tone = _tone(difference, lower_is_better=lower_is_better)
-    return ComparedFigure(name, measured, recorded, changed, _signed(difference, style), tone)
+    said = _signed(difference, difference_style or style)
+    return ComparedFigure(name, measured, recorded, changed, said, tone)
 
 
 def _signed(value: float, style: _Format) -> str:
@@ -207,15 +221,15 @@ def team_row(name: str, figures: Mapping[str, Mapping[str, Any] | None]) -> Team
 def list_limits(replay: PolicyReplay) -> list[str]:
     """Return what the figures do not say, in plain words."""
     running_on = replay.result.get("running_on", 0)
+    of_running = ngettext(
+        "%(n)s job whose end isn't known (pending or running now) runs on until the end.",
+        "%(n)s jobs whose end isn't known (pending or running now) run on until the end.",
+        running_on,
+    ) % {"n": f"{running_on:,}"}
     return [
         _("Users don't react: jobs are submitted and canceled when they were, whatever the waits."),
         _("Jobs run for as long as they ran. After a preemption they continue from the last checkpoint."),
-        ngettext(
-            "%(n)s job whose end isn't known (pending or running now) runs on until the end.",
-            "%(n)s jobs whose end isn't known (pending or running now) run on until the end.",
-            running_on,
-        )
-        % {"n": f"{running_on:,}"},
+        *([of_running] if running_on else []),
         _("Waits marked ≥ are lower bounds: jobs that hadn't started are counted with the wait so far."),
         _("Nodes, pools, queues and pods outside Allotment are those of now. Quotas are those of then."),
         _("Failures of nodes, budgets, user limits, elastic scaling and idle GPUs aren't simulated."),

@@ -49,6 +49,18 @@ def test_a_result_says_what_happened_what_is_simulated_and_what_is_not(client: C
     assert "classical" in read(client, "/ops/replays")
 
 
+def test_a_difference_of_rates_is_in_points_and_no_line_is_about_no_job(client: Client, w: World) -> None:
+    client.force_login(w.platform_admin)
+    made = replays.replay(w.cell)
+    made.result["changed"]["allocation_rate"], made.result["running_on"] = 0.2, 0
+    made.save()
+
+    shown = read(client, f"/ops/replays/{made.pk}")
+
+    assert "Allocation rate 25.0 % 25.0 % 20.0 % −5.0 points worse" in shown
+    assert "whose end isn't known" not in shown
+
+
 def test_a_replay_is_started_in_the_form_and_canceled_and_deleted(client: Client, w: World) -> None:
     client.force_login(w.platform_admin)
     now = clock.now()
