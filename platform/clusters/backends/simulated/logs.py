@@ -62,7 +62,9 @@ def _lines(moment: ClusterState, pod: SimulatedPod) -> Iterator[tuple[datetime, 
         return
     real = moment.timeline.real_at
     cards = len(pod.devices)
-    yield real(pod.started_ms), f"starting {' '.join(pod.command) or pod.image} on {pod.node_name}"
+    # Most simulated jobs name neither a command nor an image.
+    words = ("starting", *(pod.command or (pod.image,)), "on", pod.node_name)
+    yield real(pod.started_ms), " ".join(filter(None, words))
     yield real(pod.started_ms + 1), f"found {cards} GPU{'' if cards == 1 else 's'}"
     end_ms = moment.sim_ms if pod.ended_ms is None else pod.ended_ms
     steps = (end_ms - pod.started_ms) // (_STEP_S * 1000)
