@@ -1,0 +1,62 @@
+"""The log of a job as its page shows it while it is followed."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+from playwright.sync_api import Page, expect
+
+AT_ONCE: Final = "".join(
+    f'event: line\ndata: {{"task": "main-0", "at": "2999-01-01T00:00:00+00:00", "text": "{text}"}}\n\n'
+    for text in ("printed at once", "printed at once as well")
+)
+LOG: Final = "document.getElementById('log-lines')"
+
+
+def steps_of(page: Page) -> list[int]:
+    """The numbers of the steps that are shown."""
+    texts = page.locator("#log-lines li span").all_inner_texts()
+    return [int(found[1]) for text in texts if (found := re.match(r"step (\d+) ", text))]
+
+
+def wait_for_lines(page: Page, many: int) -> None:
+    """Wait for lines beside so many."""
+    page.wait_for_function("many => document.querySelectorAll('#log-lines li').length > many", arg=many + 3)
+
+
+def search_lines(page: Page) -> None:
+    """A search shows the lines that match, also of those that come, and stays in the address."""
+    page.get_by_label("Search in these lines").fill("step 20 ")
+    expect(page.locator("#log-lines li:visible")).to_have_count(1)
+    expect(page.locator("#log-lines mark")).to_have_text(["step 20 "])
+    wait_for_lines(page, page.locator("#log-lines li").count())
+    expect(page.locator("#log-lines li:visible")).to_have_count(1)
+    assert "tab=logs" in page.url and "find=step" in page.url
+    page.get_by_label("Search in these lines").fill("")
+
+
+def save_lines(page: Page) -> None:
+    with page.expect_download() as saved:
+        page.get_by_role("link", name="Download").click()
+    assert "main-0 step " in Path(saved.value.path()).read_text("utf-8")
+
+
+def stay_further_up(page: Page) -> None:
+    """Whoever reads further up is left there when lines come."""
+    page.wait_for_function(f"() => {LOG}.scrollHeight > {LOG}.clientHeight + 100")
+    assert page.evaluate(f"{LOG}.scrollTop > 0"), "the end was in sight"
+    page.evaluate(f"{LOG}.scrollTop = 0")
+    wait_for_lines(page, len(steps_of(page)))
+    assert page.evaluate(f"{LOG}.scrollTop") == 0
+
+
+def show_lines_of_one_moment(page: Page) -> None:
+    """Lines of the same moment are shown, all of them; the log ends with them."""
+    said = AT_ONCE + 'event: end\ndata: {"code": "ENDED"}\n\n'
+    page.route(
+        re.compile("follow=true"), lambda route: route.fulfill(content_type="text/event-stream", body=said)
+    )
+    page.get_by_role("switch", name="Follow").check()
+    expect(page.locator("#log-lines").get_by_text("printed at once")).to_have_count(2)
