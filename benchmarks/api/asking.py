@@ -15,16 +15,18 @@ from urllib.parse import quote, urlsplit
 from benchmarks.api.requests import KINDS, ApiRequest, Team
 
 _WARM: Final = 10
-_TIMING: Final = re.compile(r'app;dur=([\d.]+), db;dur=([\d.]+);desc="(\d+)"')
+_TIMING: Final = re.compile(r'app;dur=([\d.]+), db;dur=([\d.]+);desc="(\d+)", cpu;dur=([\d.]+)')
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """One answer: milliseconds in the server, those of its statements, and how many statements."""
+    """One answer: milliseconds in the server, those of its statements, how many statements, and processor
+    time of the web process."""
 
     ms: float
     database_ms: float
     statements: int
+    cpu_ms: float
 
 
 def warm_up(ports: Sequence[int], kind: str, teams: Sequence[Team]) -> None:
@@ -71,14 +73,14 @@ def _ask(connection: http.client.HTTPConnection, team: Team, ask: ApiRequest) ->
     text = answer.read()
     if answer.status not in (200, 202):
         raise RuntimeError(f"{urlsplit(path).path} was answered {answer.status}: {text[:300]!r}")
-    return _read(answer.headers["Server-Timing"]), json.loads(text)
+    return read_timing(answer.headers["Server-Timing"]), json.loads(text)
 
 
-def _read(timing: str) -> Answered:
+def read_timing(timing: str) -> Answered:
     found = _TIMING.fullmatch(timing)
     if found is None:
         raise RuntimeError(f"the server told no times: {timing}")
-    return Answered(float(found[1]), float(found[2]), int(found[3]))
+    return Answered(float(found[1]), float(found[2]), int(found[3]), float(found[4]))
 
 
 def percentile_of(values: Sequence[float], part: float) -> float:

@@ -18,8 +18,9 @@ from scheduling.models import Job, JobRole, Task
 _SEEDS: Final = """
 CREATE TEMPORARY TABLE seed AS
 SELECT at, p.queue_id, p.workspace_id, person.user_id,
-    CASE WHEN fate < 0.010 THEN 'queued' WHEN fate < 0.012 THEN 'suspended' WHEN fate < 0.022 THEN 'running'
-         WHEN fate < 0.750 THEN 'succeeded' WHEN fate < 0.920 THEN 'failed' ELSE 'cancelled' END AS state,
+    CASE WHEN fate < %(queued)s THEN 'queued' WHEN fate < %(suspended)s THEN 'suspended'
+         WHEN fate < %(running)s THEN 'running' WHEN fate < 0.750 THEN 'succeeded'
+         WHEN fate < 0.920 THEN 'failed' ELSE 'cancelled' END AS state,
     (ARRAY['train', 'tune', 'eval', 'sweep', 'embed', 'serve'])[1 + n %% 6] || '-' ||
     (ARRAY['llama', 'resnet', 'bert', 'vit', 'whisper', 'clip', 'gpt'])[1 + n %% 7] || '-' ||
     to_hex(n) AS name,
@@ -39,6 +40,7 @@ JOIN (SELECT row_number() OVER (PARTITION BY tenant_id ORDER BY id) AS person, t
 JOIN scheduling_priorityclass class ON class.name = CASE WHEN n %% 20 = 0 THEN 'high' ELSE 'normal' END
 ORDER BY at
 """
+_SUSPENDED: Final = 0.002
 _LIVE: Final = "('queued', 'suspended', 'running')"
 _WAITING: Final = "('queued', 'suspended')"
 
@@ -82,12 +84,27 @@ _TABLES: Final[tuple[tuple[str, Any, dict[str, str]], ...]] = (
 )
 
 
-def fill_jobs(like: Job, *, queues: int, people: int, jobs: int, report: Callable[[str], None]) -> None:
-    """Write so many jobs in the likeness of one, which has one role with one task."""
+def fill_jobs(
+    like: Job,
+    *,
+    queues: int,
+    people: int,
+    jobs: int,
+    report: Callable[[str], None],
+    queued: float = 0.01,
+    running: float = 0.01,
+) -> None:
+    """Write so many jobs in the likeness of one, which has one role with one task.
+
+    `queued` and `running` are parts of them.
+    """
+    counts: dict[str, float] = {"queues": queues, "people": people, "jobs": jobs}
+    suspended = queued + _SUSPENDED
+    parts = {"queued": queued, "suspended": suspended, "running": suspended + running}
     with connection.cursor() as cursor:
         cursor.execute("SET synchronous_commit = off")
         report("drawing jobs")
-        cursor.execute(_SEEDS, {"queues": queues, "people": people, "jobs": jobs})
+        cursor.execute(_SEEDS, counts | parts)
         for name, model, own in _TABLES:
             report(f"writing {name}")
             again = _without_indexes(cursor, model._meta.db_table)

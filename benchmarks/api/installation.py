@@ -19,7 +19,7 @@ from benchmarks.support.postgres import PostgresServer, running_postgres
 from benchmarks.support.running import free_port, wait_ready
 
 Report = Callable[[str], None]
-_DATABASE: Final = "allotment"
+DATABASE: Final = "allotment"
 _SETTINGS: Final = {
     "shared_buffers": "512MB",
     "work_mem": "16MB",
@@ -36,20 +36,23 @@ class WrongSize(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class BenchInstallation:
-    """`ports` of the web processes, `web` their process ids, `database` that of PostgreSQL's first process;
-    `world` is what `benchmarks.api.world` prints."""
+    """`ports` of the web processes, `web` their process ids, `server` their PostgreSQL with the database
+    `DATABASE`, and `database` the id of its first process; `world` is what the module that made it prints."""
 
     ports: tuple[int, ...]
     web: tuple[int, ...]
+    server: PostgresServer
     database: int
     world: Mapping[str, Any]
 
 
 @contextmanager
 def run_installation(
-    size: Mapping[str, int], processes: int, report: Report, folder: Path | None = None
+    size: Mapping[str, int], processes: int, report: Report, folder: Path | None = None, *, world: str
 ) -> Iterator[BenchInstallation]:
-    """Make it, or find it in `kept` again, and run it within the block; `tell` hears what is being done.
+    """Make it, or find it in `folder` again, and run it within the block; `report` hears what is being done.
+
+    `world`: the module that fills it. Its arguments are the numbers of `size`, and its last line is JSON.
 
     Raises: WrongSize; MissingProgram; RuntimeError when a process does not come up.
     """
@@ -58,19 +61,21 @@ def run_installation(
         server = stack.enter_context(running_postgres(_SETTINGS, folder))
         home = Path(stack.enter_context(TemporaryDirectory(prefix="allotment-bench-")))
         environment = _environment(server, home)
-        world = _world(server, environment, size, report, folder)
+        made = _world(server, environment, size, report, folder, world)
         report("starting broker and web processes")
         _broker(stack, home)
         web = [_web(stack, environment, number) for number in range(processes)]
         ports = tuple(_port(one, home / f"web-{number}.log") for number, one in enumerate(web))
-        yield BenchInstallation(ports, tuple(one.process.pid for one in web), server.process.pid, world)
+        yield BenchInstallation(
+            ports, tuple(one.process.pid for one in web), server, server.process.pid, made
+        )
 
 
 def _environment(server: PostgresServer, home: Path) -> dict[str, str]:
     return {
         **os.environ,
         "ALLOTMENT_HOME": str(home),
-        "ALLOTMENT_DATABASE_URL": server.database_url(_DATABASE),
+        "ALLOTMENT_DATABASE_URL": server.database_url(DATABASE),
         "ALLOTMENT_DEMO": "off",
         # Counted as everywhere, and never reached: what is measured is the platform, not its limits.
         "ALLOTMENT_RATE_READS": _UNREACHED,
@@ -86,6 +91,7 @@ def _world(
     size: Mapping[str, int],
     report: Report,
     folder: Path | None,
+    module: str,
 ) -> Mapping[str, Any]:
     note = folder / "world.json" if folder else None
     known = json.loads(note.read_text(encoding="utf-8")) if note and note.exists() else None
@@ -93,22 +99,21 @@ def _world(
         raise WrongSize(f"{folder} holds an installation of {known['size']}; choose another folder")
     if not known:
         with server.connect_database() as connection:
-            connection.execute(f"DROP DATABASE IF EXISTS {_DATABASE}")
-            connection.execute(f"CREATE DATABASE {_DATABASE}")
+            connection.execute(f"DROP DATABASE IF EXISTS {DATABASE}")
+            connection.execute(f"CREATE DATABASE {DATABASE}")
     report("bringing the tables up to date")
     _run(environment, "allotment.cli", "migrate", "--no-input", "--verbosity", "0")
     if known:
         return dict(known["world"])
-    world: dict[str, Any] = json.loads(_filled(environment, size, report))
+    world: dict[str, Any] = json.loads(_filled(environment, size, report, module))
     if note:
         note.write_text(json.dumps({"size": dict(size), "world": world}), encoding="utf-8")
     return world
 
 
-def _filled(environment: dict[str, str], size: Mapping[str, int], report: Report) -> str:
-    """Run `benchmarks.api.world`, telling what it tells; its last line is the answer."""
-    numbers = (str(size[name]) for name in ("tenants", "queues", "jobs"))
-    command = [sys.executable, "-m", "benchmarks.api.world", *numbers]
+def _filled(environment: dict[str, str], size: Mapping[str, int], report: Report, module: str) -> str:
+    """Run the module of the world and report what it prints; its last line is the answer."""
+    command = [sys.executable, "-m", module, *map(str, size.values())]
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as filling:
         line = ""
         for line in filling.stdout or ():

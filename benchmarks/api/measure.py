@@ -25,6 +25,7 @@ from benchmarks.support.processor import seconds_of, seconds_of_family
 from benchmarks.support.report import FigureRow, Report, print_report, read_limits
 
 _SIZES: Final = ("tenants", "queues", "jobs")
+_WORLD: Final = "benchmarks.api.world"
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -72,7 +73,7 @@ def run(
                 progress.console.print(f"{time.monotonic() - begun:6.1f} s  {what}")
 
         rows, answers = [], []
-        with run_installation(size, bounds["processes"], report_step, folder) as made:
+        with run_installation(size, bounds["processes"], report_step, folder, world=_WORLD) as made:
             for kind in kinds:
                 report_step(kind)
                 row, found = _kind(made, kind, requests, clients, bounds)

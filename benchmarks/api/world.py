@@ -30,7 +30,7 @@ PEOPLE: Final = 5
 NODES: Final = 200
 CARDS: Final = 8
 _BATCH: Final = 5000
-_NONE: Final = "!"  # no password has this hash
+NO_HASH: Final = "!"  # of no password
 
 
 def build_world(tenants: int, queues: int, jobs: int) -> dict[str, Any]:
@@ -38,14 +38,14 @@ def build_world(tenants: int, queues: int, jobs: int) -> dict[str, Any]:
     _report("making tenants and queues")
     cell, flavor = build_simulated_cell(NODES, CARDS)
     teams = _tenants(tenants)
-    _people(teams)
-    _queues(cell, flavor, teams, queues)
+    add_people(teams)
+    add_queues(cell, flavor, teams, queues)
     for name, value in (("normal", 0), ("high", 100)):
         PriorityClass.unscoped.get_or_create(name=name, defaults={"value": value})
-    fill_jobs(_likeness(teams[0]), queues=queues, people=PEOPLE, jobs=jobs, report=_report)
+    fill_jobs(submit_likeness(teams[0]), queues=queues, people=PEOPLE, jobs=jobs, report=_report)
     big, middle, small = teams[0], teams[len(teams) // 10], teams[len(teams) // 2]
-    head = _person("head", big.parent, Role.ADMIN)
-    operator = _person("operator", None, Role.PLATFORM_ADMIN)
+    head = add_person("head", big.parent, Role.ADMIN)
+    operator = add_person("operator", None, Role.PLATFORM_ADMIN)
     asked = [(big, _owner(big), 4), (middle, _owner(middle), 3), (small, _owner(small), 1)]
     # Whose sight comes from above: the policies on rows have more to look at.
     asked += [(big, head, 1), (big, operator, 1)]
@@ -59,21 +59,21 @@ def _report(what: str) -> None:
 
 def _tenants(count: int) -> list[Tenant]:
     root = root_folder()
-    folders = [_tenant(root, TenantKind.FOLDER, f"department-{n:02d}") for n in range(FOLDERS)]
-    teams = [_tenant(folders[n % FOLDERS], TenantKind.WORKSPACE, f"team-{n:04d}") for n in range(count)]
+    folders = [new_tenant(root, TenantKind.FOLDER, f"department-{n:02d}") for n in range(FOLDERS)]
+    teams = [new_tenant(folders[n % FOLDERS], TenantKind.WORKSPACE, f"team-{n:04d}") for n in range(count)]
     Tenant.unscoped.bulk_create([*folders, *teams], batch_size=_BATCH)
     return teams
 
 
-def _tenant(parent: Tenant, kind: TenantKind, slug: str) -> Tenant:
+def new_tenant(parent: Tenant, kind: TenantKind, slug: str) -> Tenant:
     tenant = Tenant(id=new_id(), parent=parent, kind=kind, slug=slug, name=slug.title())
     tenant.path = f"{parent.path}{tenant.id}/"
     return tenant
 
 
-def _people(teams: list[Tenant]) -> None:
+def add_people(teams: list[Tenant]) -> None:
     users = [
-        (team, User(username=f"{team.slug}-{number}", password=_NONE))
+        (team, User(username=f"{team.slug}-{number}", password=NO_HASH))
         for team in teams
         for number in range(PEOPLE)
     ]
@@ -82,13 +82,13 @@ def _people(teams: list[Tenant]) -> None:
     Member.unscoped.bulk_create(members, batch_size=_BATCH)
 
 
-def _person(name: str, tenant: Tenant | None, role: Role) -> User:
-    user: User = User.objects.create(username=name, password=_NONE)
+def add_person(name: str, tenant: Tenant | None, role: Role) -> User:
+    user: User = User.objects.create(username=name, password=NO_HASH)
     Member.unscoped.create(user=user, tenant=tenant, role=role)
     return user
 
 
-def _queues(cell: Cell, flavor: Flavor, teams: list[Tenant], count: int) -> None:
+def add_queues(cell: Cell, flavor: Flavor, teams: list[Tenant], count: int) -> None:
     parents = {team.pk: quota_node_ensure(acting_user=SYSTEM, cell=cell, tenant=team) for team in teams}
     each = [teams[number % len(teams)] for number in range(count)]
     leaves = [QuotaNode(cell=cell, tenant=team, parent=parents[team.pk], is_queue=True) for team in each]
@@ -110,7 +110,7 @@ def _queues(cell: Cell, flavor: Flavor, teams: list[Tenant], count: int) -> None
     Quota.unscoped.bulk_create(quotas, batch_size=_BATCH)
 
 
-def _likeness(team: Tenant) -> Job:
+def submit_likeness(team: Tenant) -> Job:
     """A job as it is submitted, so that every column of its copies has a sane value."""
     spec = parse_job({
         "name": "likeness", "queue": "queue-0",

@@ -1,0 +1,111 @@
+"""The command `bench lists`: builds or finds the installation, asks for every list, and judges each by its
+slowest query.
+
+A list is asked as it opens, for its last page, in other orders and filtered, by a platform admin and by an
+editor of one workspace. The times are the server's own (`benchmarks.api.served`); processor time per request
+is printed as well, because it does not depend on the other load of the machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from benchmarks.api.asking import percentile_of
+from benchmarks.api.installation import DATABASE, WrongSize, run_installation
+from benchmarks.lists.asking import ListReader, Measured, measure_place
+from benchmarks.lists.places import CONSOLE, ListPlace, api_lists
+from benchmarks.support.report import FigureRow, Report, print_report, read_limits
+
+_WORLD: Final = "benchmarks.lists.world"
+_SIZES: Final = ("tenants", "jobs", "nodes", "users", "audit")
+
+# Measurements of a database that was kept are as recent as those of a new one.
+_FRESH: Final = """
+UPDATE telemetry_reading SET at_ms = at_ms + (
+    SELECT (extract(epoch FROM now()) * 1000)::bigint - 15000 - max(at_ms) FROM telemetry_reading)
+"""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The command: `allotment bench lists`; see `--help`."""
+    bounds = read_limits("lists")
+    parser = argparse.ArgumentParser(prog="allotment bench lists", description=__doc__)
+    for name in _SIZES:
+        parser.add_argument(f"--{name}", type=int, default=bounds[name], metavar="N")
+    parser.add_argument("--times", type=int, default=bounds["times"], metavar="N", help="of each query")
+    parser.add_argument("--only", metavar="TEXT", default="", help="lists whose address contains this text")
+    parser.add_argument("--reader", choices=["operator", "member"], help="one of the two readers")
+    parser.add_argument(
+        "--keep", type=Path, metavar="FOLDER", help="keep the database in this directory, or reuse it"
+    )
+    parser.add_argument("--json", metavar="FILE")
+    options = parser.parse_args(arguments)
+    size = {name: getattr(options, name) for name in _SIZES}
+    try:
+        report = run(size, options.times, options.only, options.reader, options.keep)
+    except WrongSize as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    return print_report(report, options.json)
+
+
+def run(
+    size: Mapping[str, int], times: int, only: str = "", reader: str | None = None, folder: Path | None = None
+) -> Report:
+    """Measure each list once for each reader who may see it."""
+    bounds, begun = read_limits("lists"), time.monotonic()
+
+    def report_step(what: str) -> None:
+        sys.stderr.write(f"{time.monotonic() - begun:6.1f} s  {what}\n")
+
+    rows, latencies = [], []
+    with run_installation(size, 1, report_step, folder, world=_WORLD) as made:
+        with made.server.connect_database(DATABASE) as connection:
+            connection.execute(_FRESH)
+        places = [*CONSOLE, *api_lists(made.world["names"])]
+        for name, account in made.world["readers"].items():
+            if reader not in (None, name):
+                continue
+            asking = ListReader(made.ports[0], account)
+            for place in places:
+                if only not in place.path:
+                    continue
+                found = measure_place(made, asking, place, times)
+                if found:
+                    rows.append(_row(name, place, found, bounds))
+                    report_step(f"{rows[-1].measured:7.1f} ms  {rows[-1].what}")
+                latencies += [answer.ms / 1000 for each in found for answer in each.answers]
+    return Report(
+        name="lists",
+        size={**size, "times": times},
+        rows=rows,
+        seconds=time.monotonic() - begun,
+        rate=0.0,
+        latencies_s=latencies,
+    )
+
+
+def _row(reader: str, place: ListPlace, found: Sequence[Measured], bounds: Mapping[str, Any]) -> FigureRow:
+    """The figures of the slowest query of a list."""
+    slowest = max(found, key=_p95)
+    answers = slowest.answers
+    beside = {
+        "p50": percentile_of([answer.ms for answer in answers], 0.5),
+        "in statements": sum(answer.database_ms for answer in answers) / len(answers),
+        "statements": sum(answer.statements for answer in answers) / len(answers),
+        "cpu web": sum(answer.cpu_ms for answer in answers) / len(answers),
+        "cpu web p95": percentile_of([answer.cpu_ms for answer in answers], 0.95),
+        "cpu database": slowest.database_ms,
+    }
+    limit = bounds["page_p95_ms" if place.is_page else "list_p95_ms"]
+    query = f"  ?{slowest.query}" if slowest.query else ""
+    return FigureRow(f"{reader}  {place.path}{query}", _p95(slowest), limit, beside)
+
+
+def _p95(measured: Measured) -> float:
+    return percentile_of([answer.ms for answer in measured.answers], 0.95)
