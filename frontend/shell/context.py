@@ -34,6 +34,7 @@ class WorkspaceChoice:
 class PageContext:
     """The location of the visitor. `workspace` is the slug, `trail` its folders (`Research / Language`).
 
+    `more_choices`: there are more workspaces than `choices`, which are found by name.
     `operations_allowed`: may look at clusters; `administration_allowed`: divides quota somewhere.
     """
 
@@ -41,6 +42,7 @@ class PageContext:
     label: str = ""
     trail: str = ""
     choices: Sequence[WorkspaceChoice] = ()
+    more_choices: bool = False
     counts: Mapping[str, int] = field(default_factory=dict)
     operations_allowed: bool = False
     administration_allowed: bool = False

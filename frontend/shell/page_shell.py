@@ -30,6 +30,8 @@ from tenants.selectors.tenant import workspace_list
 View = Callable[..., HttpResponse]
 
 REMEMBERED: Final = "workspace"
+WORKSPACES_MAX: Final = 20
+"""As many workspaces as the switcher lists."""
 _LIVE: Final = (JobState.SUBMITTED, JobState.QUEUED, *HOLDING_STATES)
 
 
@@ -96,11 +98,13 @@ def set_frame(
         )
     else:
         _remember(request, workspace)
+        choices, more = _workspaces(who, workspace)
         place = context.PageContext(
             workspace=workspace.slug,
             label=workspace.name,
             trail=workspace.parent.name if workspace.parent else "",
-            choices=_workspaces(who, workspace),
+            choices=choices,
+            more_choices=more,
             counts=_counts(who, workspace),
             operations_allowed=operations,
             administration_allowed=Permission.QUOTA_EDIT in permissions.permissions_anywhere(who),
@@ -147,7 +151,12 @@ def _return_address(request: HttpRequest) -> str:
     return f"{parts_of.path}?{parts_of.query}" if parts_of.query else parts_of.path
 
 
-def _workspaces(who: User, current: Tenant) -> list[context.WorkspaceChoice]:
+def _workspaces(who: User, current: Tenant) -> tuple[list[context.WorkspaceChoice], bool]:
+    """The first `WORKSPACES_MAX` with the current one, and whether there are more."""
+    found = workspace_list(viewer=who, limit=WORKSPACES_MAX + 1)
+    more = len(found) > WORKSPACES_MAX
+    if more:
+        found = [current, *(tenant for tenant in found if tenant.pk != current.pk)][:WORKSPACES_MAX]
     return [
         context.WorkspaceChoice(
             label=tenant.name,
@@ -155,8 +164,8 @@ def _workspaces(who: User, current: Tenant) -> list[context.WorkspaceChoice]:
             note=tenant.parent.name if tenant.parent else "",
             current=tenant.pk == current.pk,
         )
-        for tenant in workspace_list(viewer=who)
-    ]
+        for tenant in found
+    ], more
 
 
 def _remember(request: HttpRequest, workspace: Tenant) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from typing import Final
 
+from django.db.models import Q
 from django.utils.translation import gettext as _
 
 from foundation.core.actor import Actor
@@ -23,9 +24,15 @@ _WORKSPACE: Final = PreparedQuery(
 )
 
 
-def workspace_list(*, viewer: Actor) -> list[Tenant]:
+def workspace_list(*, viewer: Actor, limit: int | None = None) -> list[Tenant]:
     """Workspaces the viewer may see and that are not archived, with their folder, by name."""
-    return list(permissions.visible_workspaces(viewer).select_related("parent"))
+    return list(permissions.visible_workspaces(viewer).select_related("parent")[:limit])
+
+
+def workspace_find(*, viewer: Actor, text: str, limit: int) -> list[Tenant]:
+    """Workspaces as of `workspace_list` whose name or slug contains the text."""
+    named = Q(name__icontains=text) | Q(slug__icontains=text)
+    return list(permissions.visible_workspaces(viewer).filter(named).select_related("parent")[:limit])
 
 
 def workspace_get(*, viewer: Actor, slug: str) -> Tenant:

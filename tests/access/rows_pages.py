@@ -92,6 +92,7 @@ ACCOUNT: Final = (
         case="of a node",
         shows=(("node-1", must(("cluster.view", "platform"))),),
     ),
+    page("search", EVERYBODY, query="?q=s", case="of workspaces", lists="ws", listed=SIGHT, ok=0),
 )
 
 _W: Final = "w/{workspace}"

@@ -1,9 +1,10 @@
-"""Finding a job or a node by its name."""
+"""Finding a job, a node or a workspace by its name."""
 
 from __future__ import annotations
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 
 from clusters.selectors.node import NodeFilter, node_list
 from frontend.pages.jobs.addresses import job_address, node_address
@@ -12,6 +13,7 @@ from scheduling.selectors.search import job_find
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import User
+from tenants.selectors.tenant import workspace_find
 
 _LIMIT = 20
 
@@ -22,14 +24,16 @@ def show_results(request: HttpRequest) -> HttpResponse:
     who, text = get_viewer(request), request.GET.get("q", "").strip()
     jobs = job_find(viewer=who, text=text, limit=_LIMIT) if text else []
     nodes = _nodes(who, text) if text else []
+    workspaces = workspace_find(viewer=who, text=text, limit=_LIMIT) if text else []
     addresses = [
         *(job_address(job.workspace.slug, job.pk) for job in jobs),
         *(url for _name, _cluster, url in nodes),
+        *(reverse("frontend:workspace-overview", args=[place.slug]) for place in workspaces),
     ]
     if len(addresses) == 1 and addresses[0]:
         return redirect(addresses[0])
     set_frame(request)
-    page = {"text": text, "jobs": jobs, "nodes": nodes, "limit": _LIMIT}
+    page = {"text": text, "jobs": jobs, "nodes": nodes, "workspaces": workspaces, "limit": _LIMIT}
     return render(request, "frontend/account/search.html", page)
 
 

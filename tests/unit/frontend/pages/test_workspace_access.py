@@ -118,6 +118,22 @@ def test_search_finds_what_is_in_sight(client: Client, w: World) -> None:
     assert "llama-2" in page
 
 
+def test_search_finds_workspaces_and_a_long_switcher_searches(client: Client, w: World) -> None:
+    client.force_login(w.platform_admin)
+    assert "Search workspaces" not in client.get("/w/team-a/jobs").content.decode()
+    for number in range(25):
+        tenancy.workspace(f"crew-{number:02d}")
+    page = client.get("/w/team-a/jobs").content.decode()
+    switcher = page[page.index('class="menu switcher"') :].partition("</details>")[0]
+    assert switcher.count("<a href=") == 20 and "Search workspaces" in switcher
+    assert '<a href="/w/team-a/overview" aria-current="true">' in switcher, "the current one is among them"
+    found = client.get("/search?q=crew-1").content.decode()
+    assert found.partition("<tbody>")[2].count('href="/w/crew-1') == 10
+    assert client.get("/search?q=crew-07")["Location"] == "/w/crew-07/overview"
+    client.force_login(w.viewer)
+    assert "No results" in client.get("/search?q=crew").content.decode()
+
+
 def test_search_shows_nodes_to_operators_only(client: Client, w: World) -> None:
     name = Node.unscoped.order_by("name").values_list("name", flat=True)[0]
     client.force_login(w.platform_admin)
