@@ -21,7 +21,7 @@ _CSRF: Final = re.compile(r'name="csrfmiddlewaretoken" value="([^"]+)"')
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class QueryFigures:
     """The answers to one query, and the database's milliseconds of processor time for each."""
 
     query: str
@@ -64,7 +64,7 @@ class ListReader:
 
 def measure_place(
     made: BenchInstallation, reader: ListReader, place: ListPlace, times: int
-) -> list[Measured]:
+) -> list[QueryFigures]:
     """Measure a list with each of its queries; nothing for one that the reader may not see."""
     path = place.path.format_map(made.world["names"])
     status, text, _ = reader.ask(path)
@@ -80,7 +80,7 @@ def _last_page(text: str) -> list[str]:
     return [f"limit=50&offset={max(total - 50, 0)}"] if isinstance(total, int) else []
 
 
-def _measure(made: BenchInstallation, reader: ListReader, path: str, query: str, times: int) -> Measured:
+def _measure(made: BenchInstallation, reader: ListReader, path: str, query: str, times: int) -> QueryFigures:
     address = f"{path}{'&' if '?' in path else '?'}{query}" if query else path
     for _ in range(_WARM):
         status, text, _ = reader.ask(address)
@@ -88,4 +88,4 @@ def _measure(made: BenchInstallation, reader: ListReader, path: str, query: str,
             raise RuntimeError(f"{address} was answered {status}: {text[:300]}")
     begun = seconds_of_family(made.database)
     answers = [reader.ask(address)[2] for _ in range(times)]
-    return Measured(query, answers, 1000 * (seconds_of_family(made.database) - begun) / times)
+    return QueryFigures(query, answers, 1000 * (seconds_of_family(made.database) - begun) / times)

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from benchmarks.api.asking import percentile_of
 from benchmarks.api.installation import DATABASE, WrongSize, run_installation
-from benchmarks.lists.asking import ListReader, Measured, measure_place
+from benchmarks.lists.asking import ListReader, QueryFigures, measure_place
 from benchmarks.lists.places import CONSOLE, ListPlace, api_lists
 from benchmarks.support.report import FigureRow, Report, print_report, read_limits
 
@@ -90,7 +90,9 @@ def run(
     )
 
 
-def _row(reader: str, place: ListPlace, found: Sequence[Measured], bounds: Mapping[str, Any]) -> FigureRow:
+def _row(
+    reader: str, place: ListPlace, found: Sequence[QueryFigures], bounds: Mapping[str, Any]
+) -> FigureRow:
     """The figures of the slowest query of a list."""
     slowest = max(found, key=_p95)
     answers = slowest.answers
@@ -107,5 +109,5 @@ def _row(reader: str, place: ListPlace, found: Sequence[Measured], bounds: Mappi
     return FigureRow(f"{reader}  {place.path}{query}", _p95(slowest), limit, beside)
 
 
-def _p95(measured: Measured) -> float:
+def _p95(measured: QueryFigures) -> float:
     return percentile_of([answer.ms for answer in measured.answers], 0.95)

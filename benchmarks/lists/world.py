@@ -78,7 +78,7 @@ def _report(what: str) -> None:
 
 
 def _add_tenants(count: int) -> list[Tenant]:
-    """So many tenants with the root: folders, folders below them, and the workspaces, which are returned."""
+    """Add folders, folders below them, and workspaces, as many as given with the root; returns the last."""
     root = root_folder()
     upper = [new_tenant(root, TenantKind.FOLDER, f"department-{n:02d}") for n in range(_FOLDERS)]
     lower = [
@@ -95,7 +95,7 @@ def _add_tenants(count: int) -> list[Tenant]:
 
 
 def _readers(team: Tenant, operator: User) -> dict[str, dict[str, str]]:
-    """Who asks: the platform admin, and an editor of the largest team, with a key and a password."""
+    """Give a key and a password to those who ask: the platform admin and an editor of the largest team."""
     found = {}
     for name, user in (("operator", operator), ("member", User.objects.get(username=f"{team.slug}-0"))):
         password = secrets.token_urlsafe(16)
@@ -107,7 +107,7 @@ def _readers(team: Tenant, operator: User) -> dict[str, dict[str, str]]:
 
 
 def _names(team: Tenant) -> dict[str, str]:
-    """What stands for the parameters of addresses."""
+    """Return the values of the parameters of addresses."""
     job = Job.unscoped.filter(workspace=team, state="running").order_by("-submitted_at").first()
     node = Node.unscoped.order_by("name")[0]
     found: dict[str, Any] = {
