@@ -7,12 +7,15 @@ zone by the browser, which is why they are `<time>` elements.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Final
 
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
 MISSING = "–"
@@ -21,8 +24,14 @@ MISSING = "–"
 _UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
-def unit_words() -> dict[str, str]:
+def unit_words() -> Mapping[str, str]:
     """The words a browser needs to keep relative times fresh; same source as the server's."""
+    return _unit_words(get_language())
+
+
+@cache
+def _unit_words(_language: str | None) -> Mapping[str, str]:
+    """Return the words in the active language: a page has some thousand times."""
     return {
         "d": _("%(n)s d"),
         "h": _("%(n)s h"),

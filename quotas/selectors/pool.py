@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+
+from django.db.models import Count, Q
 
 from clusters.models import Device, Flavor
 from foundation.core.actor import Actor
@@ -49,16 +51,17 @@ def pool_list(viewer: Actor, workspace: Tenant) -> list[WorkspacePool]:
         for place in queue.queue_flavors.all():
             if place.flavor.card_model:
                 flavors.setdefault(place.flavor_id, place.flavor)
-    devices: defaultdict[uuid.UUID, list[Device]] = defaultdict(list)
-    rows = Device.unscoped.filter(node__present=True, node__flavor__in=flavors).select_related("node")
-    for device in rows:
-        if device.node.flavor_id is not None:
-            devices[device.node.flavor_id].append(device)
-    return [_pool(flavor, devices[pk]) for pk, flavor in flavors.items()]
-
-
-def _pool(flavor: Flavor, devices: Sequence[Device]) -> WorkspacePool:
-    usable = [d for d in devices if d.healthy and d.node.ready and not d.node.cordoned]
-    free = Counter(device.node_id for device in usable if not device.holders and not device.foreign_holders)
-    by_node = Counter(device.node_id for device in devices)
-    return WorkspacePool(flavor, len(devices), max(by_node.values(), default=0), free)
+    cards: defaultdict[uuid.UUID, Counter[uuid.UUID]] = defaultdict(Counter)
+    free: defaultdict[uuid.UUID, Counter[uuid.UUID]] = defaultdict(Counter)
+    usable = Q(healthy=True, node__ready=True, node__cordoned=False, holders=0, foreign_holders=0)
+    rows = Device.unscoped.filter(node__present=True, node__flavor__in=flavors).values_list(
+        "node__flavor", "node"
+    )
+    for flavor, node, count, left in rows.annotate(count=Count("pk"), left=Count("pk", filter=usable)):
+        cards[flavor][node] = count
+        if left:
+            free[flavor][node] = left
+    return [
+        WorkspacePool(flavor, cards[pk].total(), max(cards[pk].values(), default=0), free[pk])
+        for pk, flavor in flavors.items()
+    ]

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+from django.db.models import QuerySet
+
 from foundation.core.actor import Actor
 from quotas.models import Queue
 from quotas.selectors.queue_flavors import prefetch_flavors
+from quotas.selectors.sight import quota_tenants
 from tenants.access import permissions
-from tenants.access.permissions import Permission
 
 
-def visible_queues(viewer: Actor) -> list[Queue]:
+def visible_queues(viewer: Actor) -> QuerySet[Queue]:
     """Every queue whose quota the viewer may look at, by workspace and name, with its flavors at hand."""
-    rows = Queue.unscoped.filter(workspace__in=permissions.visible_workspace_ids(viewer))
-    rows = (
-        rows.filter(closed_at__isnull=True, workspace__archived_at__isnull=True)
+    rows = Queue.unscoped.filter(
+        workspace__in=permissions.visible_workspace_ids(viewer), closed_at__isnull=True
+    )
+    return (
+        rows.filter(workspace__in=quota_tenants(viewer), workspace__archived_at__isnull=True)
         .select_related("workspace__parent", "cell")
         .prefetch_related(prefetch_flavors())
+        .order_by("workspace__name", "name", "pk")
     )
-    found = rows.order_by("workspace__name", "name", "pk")
-    return [
-        queue for queue in found if permissions.has_permission(viewer, Permission.QUOTA_VIEW, queue.workspace)
-    ]

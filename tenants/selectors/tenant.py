@@ -78,6 +78,12 @@ def tenant_list(*, viewer: Actor, archived: bool = False) -> list[Tenant]:
     return ordered
 
 
+def tenants_above(*, viewer: Actor, tenant: Tenant) -> list[Tenant]:
+    """The tenants above one that the viewer may see, archived ones too, from the root on."""
+    above = permissions.visible_tenants(viewer).filter(pk__in=tenant.path.strip("/").split("/")[:-1])
+    return sorted(above, key=lambda one: len(one.path))
+
+
 def tenant_archive_preview(*, viewer: Actor, tenant: Tenant) -> list[Effect]:
     """Return the activities in a tenant that archiving would not end.
 

@@ -16,7 +16,7 @@ from django.utils.translation import get_language, gettext_lazy
 from django.views.decorators.http import require_GET
 
 from clusters.models import Flavor
-from clusters.selectors.capacity import capacity_now
+from clusters.selectors.capacity import list_card_pools
 from foundation.core import clock
 from foundation.core.errors import Invalid, NotFound
 from frontend.charts import hour_grid
@@ -46,7 +46,8 @@ class HoursChoice:
 
 def hours_context(request: HttpRequest, scope: ClusterScope) -> dict[str, object]:
     """Return the choices of the page and the addresses of its grids."""
-    pools, choice = _pools(get_viewer(request), scope), _choice(request, scope)
+    pools = _pools(get_viewer(request), scope)
+    choice = _choice(request, pools)
     query = {
         "cluster": scope.cluster_name,
         "pool": str(choice.pool.pk) if choice.pool else "",
@@ -71,7 +72,7 @@ def overview_hours(request: HttpRequest, kind: str) -> JsonResponse:
     if kind not in KINDS:
         raise NotFound(f"no chart {kind!r}")
     scope = scope_of(request)
-    choice = _choice(request, scope)
+    choice = _choice(request, _pools(get_viewer(request), scope))
     measure, title, color = KINDS[kind]
     now = clock.now()
     today = now.astimezone(choice.zone).date()
@@ -104,10 +105,10 @@ def _by_hour(
     ]
 
 
-def _choice(request: HttpRequest, scope: ClusterScope) -> HoursChoice:
+def _choice(request: HttpRequest, pools: Sequence[Flavor]) -> HoursChoice:
     """Read the choices of the address: all pools and UTC where one of them cannot be read."""
     named = request.GET.get("pool", "")
-    pool = next((one for one in _pools(get_viewer(request), scope) if str(one.pk) == named), None)
+    pool = next((one for one in pools if str(one.pk) == named), None)
     try:
         zone = read_zone(request.GET.get("time_zone", "")[:60] or "UTC")
     except Invalid:
@@ -116,7 +117,7 @@ def _choice(request: HttpRequest, scope: ClusterScope) -> HoursChoice:
 
 
 def _pools(who: User, scope: ClusterScope) -> list[Flavor]:
-    rows = (row.flavor for row in capacity_now(viewer=who) if row.cards)
+    rows = list_card_pools(viewer=who)
     return [flavor for flavor in rows if scope.cluster_id in (None, flavor.cluster_id)]
 
 

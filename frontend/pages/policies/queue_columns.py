@@ -40,7 +40,12 @@ class QueuePolicyLine:
         return self.queue.name
 
 
-QUEUE_SORTS: Final = {"name": Column("name"), "workspace": Column("workspace.name")}
+QUEUE_ORDERS: Final = {
+    "name": ("name", "workspace__name", "pk"),
+    "-name": ("-name", "workspace__name", "pk"),
+    "workspace": ("workspace__name", "name", "pk"),
+    "-workspace": ("-workspace__name", "name", "pk"),
+}
 QUEUES: Final = ListDeclaration(
     key="queues",
     title=gettext_lazy("Queues"),

@@ -21,11 +21,12 @@ from django.views.decorators.http import require_POST
 from clusters.models import Flavor
 from foundation.core import clock
 from foundation.core.errors import AllotmentError, FieldError, Invalid
-from foundation.web.listing import filter_rows, sort_rows
+from foundation.web.listing import filter_rows
 from frontend.components import view_models
+from frontend.components.long_select import LongSelect
 from frontend.lists.page_list import EmptyList, answer_list, read_list
 from frontend.pages.policies.queue_accuracy import describe_accuracy
-from frontend.pages.policies.queue_columns import QUEUE_SORTS, QUEUES, QueuePolicyLine
+from frontend.pages.policies.queue_columns import QUEUE_ORDERS, QUEUES, QueuePolicyLine
 from frontend.shell.form_actions import run_change, show_refusal, version_of
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from quotas.models import Queue
@@ -140,7 +141,7 @@ class QueueForm(forms.Form):
 class NewQueueForm(forms.Form):
     """A queue to be."""
 
-    workspace = forms.ChoiceField(label=gettext_lazy("Workspace"))
+    workspace = forms.ChoiceField(label=gettext_lazy("Workspace"), widget=LongSelect())
     name = forms.CharField(label=gettext_lazy("Name"), max_length=63)
     flavors = forms.CharField(
         label=gettext_lazy("Pools, in order of preference"),
@@ -178,7 +179,7 @@ def show_queues(request: HttpRequest) -> HttpResponse:
             return redirect(_address(made))
     set_frame(request, label=_("Queues"), trail=_("Operations"))
     listing = read_list(request, QUEUES)
-    rows = sort_rows(filter_rows(visible_queues(who), listing.conditions), listing.sort, QUEUE_SORTS)
+    rows = filter_rows(visible_queues(who), listing.conditions).order_by(*QUEUE_ORDERS[listing.sort])
     none = EmptyList(_("No queues"), _("A workspace admin can create queues."), icon="list")
     return answer_list(
         request,

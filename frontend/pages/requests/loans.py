@@ -19,6 +19,7 @@ from django.utils.translation import gettext_lazy
 from clusters.models import Flavor
 from foundation.core.errors import AllotmentError, NotFound
 from foundation.core.quantities import Resource
+from frontend.components.long_select import LongSelect
 from frontend.pages.quotas.form import TYPED
 from frontend.pages.quotas.rows import TITLES
 from frontend.pages.requests import labels
@@ -39,8 +40,8 @@ _MOMENT = {"type": "datetime-local"}
 class LoanForm(forms.Form):
     """The form of a temporary quota: tenants, times, and amounts in the resource's own unit."""
 
-    lender = forms.ChoiceField(label=gettext_lazy("From tenant"))
-    borrower = forms.ChoiceField(label=gettext_lazy("To tenant"))
+    lender = forms.ChoiceField(label=gettext_lazy("From tenant"), widget=LongSelect())
+    borrower = forms.ChoiceField(label=gettext_lazy("To tenant"), widget=LongSelect())
     pool = forms.ChoiceField(label=gettext_lazy("Pool"))
     gpus = forms.IntegerField(
         label=gettext_lazy("Number of GPUs"),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import uuid
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -26,7 +28,7 @@ from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.hooks.tree_effects import Effect
 from tenants.models import Tenant, TenantKind, User
-from tenants.selectors.tenant import tenant_archive_preview, tenant_get, tenant_list
+from tenants.selectors.tenant import tenant_archive_preview, tenant_get, tenant_list, tenants_above
 from tenants.selectors.tenant_move import MovePreview, tenant_move_preview
 from tenants.services.tenant import tenant_archive, tenant_create, tenant_rename, tenant_restore
 from tenants.services.tenant_move import tenant_move
@@ -90,18 +92,17 @@ def _rows(shown: list[Tenant]) -> list[TenantTreeRow]:
     depth: dict[uuid.UUID, int] = {}
     for tenant in shown:
         depth[tenant.pk] = depth[tenant.parent_id] + 1 if tenant.parent_id in depth else 0
-    below = {
-        tenant.pk: [other for other in shown if other.pk != tenant.pk and tenant.contains_tenant(other)]
-        for tenant in shown
-        if not tenant.is_workspace
-    }
+    folders: Counter[str] = Counter()
+    workspaces: Counter[str] = Counter()
+    for tenant in shown:
+        (workspaces if tenant.is_workspace else folders).update(tenant.path.strip("/").split("/")[:-1])
     return [
         TenantTreeRow(
             tenant,
             min(depth[tenant.pk], _DEEPEST),
             _address(tenant),
-            sum(not other.is_workspace for other in below.get(tenant.pk, ())),
-            sum(other.is_workspace for other in below.get(tenant.pk, ())),
+            folders[str(tenant.pk)],
+            workspaces[str(tenant.pk)],
         )
         for tenant in shown
     ]
@@ -132,19 +133,20 @@ def _show(
     above = place.parent
     decides = above is not None and permissions.has_permission(who, Permission.TENANT_EDIT, above)
     edits = permissions.has_permission(who, Permission.TENANT_EDIT, place)
+    shown = tenant_list(viewer=who)
     set_frame(request, label=_("All tenants"), trail=_("Operations"))
     page: dict[str, Any] = {
         "place": place,
         "crumbs": _crumbs(who, place),
         "form": refused if isinstance(refused, NewTenantForm) else NewTenantForm(),
-        "children": [row for row in _rows(tenant_list(viewer=who)) if row.tenant.parent_id == place.pk],
+        "children": [row for row in _rows(shown) if row.tenant.parent_id == place.pk],
         "may_add": edits and not place.is_workspace and not place.is_archived,
         "may_add_team": any(folder.pk == place.pk for folder in team_parents(who)),
         "may_rename": edits and not place.is_archived,
         "may_move": decides and not place.is_archived,
         "may_archive": decides,
         "may_see_quota": permissions.has_permission(who, Permission.QUOTA_VIEW, place),
-        "targets": _targets(who, place) if decides else [],
+        "targets": _targets(who, place, shown) if decides else [],
         "effects": tenant_archive_preview(viewer=who, tenant=place) if decides else [],
         "asked": request.GET.get("to", ""),
         **_previewed(_preview(request, who, place)),
@@ -157,12 +159,8 @@ def _show(
 
 def _crumbs(who: User, place: Tenant) -> list[view_models.Crumb]:
     """The tenants above, as far as the viewer may see them."""
-    above = [
-        t for t in tenant_list(viewer=who, archived=True) if t.pk != place.pk and t.contains_tenant(place)
-    ]
-    crumbs = [
-        view_models.Crumb(label=t.name, url=_address(t)) for t in sorted(above, key=lambda t: len(t.path))
-    ]
+    above = tenants_above(viewer=who, tenant=place)
+    crumbs = [view_models.Crumb(label=one.name, url=_address(one)) for one in above]
     return [view_models.Crumb(label=_("Tenants"), url=reverse("frontend:ops-tenants")), *crumbs]
 
 
@@ -172,11 +170,11 @@ def crumbs_to(place: Tenant | None) -> list[view_models.Crumb]:
     return [tenants, view_models.Crumb(label=place.name, url=_address(place))] if place else [tenants]
 
 
-def _targets(who: User, place: Tenant) -> list[Tenant]:
+def _targets(who: User, place: Tenant, shown: Sequence[Tenant]) -> list[Tenant]:
     """Folders that it could move below."""
     return [
         folder
-        for folder in tenant_list(viewer=who)
+        for folder in shown
         if not folder.is_workspace
         and not place.contains_tenant(folder)
         and folder.pk != place.parent_id

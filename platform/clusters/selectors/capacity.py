@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Final, NamedTuple
+
+from django.db.models import Exists, OuterRef
 
 from clusters.models import Device, Flavor, Node
 from clusters.services.node_life import is_node_schedulable
@@ -17,12 +19,22 @@ from tenants.access import permissions
 from tenants.access.permissions import Permission
 
 SLICE_CORES: Final = 30
-_COLUMNS: Final = (
-    *("healthy", "holders", "cores_capacity", "cores_granted", "memory_capacity", "memory_granted"),
-    *("cores_foreign", "foreign_holders", "node__cluster", "node__flavor", "node__rack", "node__ready"),
-    *("node__cordoned", "node__cpu_granted", "node__cpu_foreign", "node__cpu_millicores"),
-    *("node__held_until", "node__closed"),
+_NODE_COLUMNS: Final = (
+    *("cluster", "flavor", "rack", "ready", "cordoned", "cpu_granted", "cpu_foreign", "cpu_millicores"),
+    *("held_until", "closed"),
 )
+
+
+class _Card(NamedTuple):
+    node_id: uuid.UUID
+    healthy: bool
+    holders: int
+    cores_capacity: int
+    cores_granted: int
+    memory_capacity: int
+    memory_granted: int
+    cores_foreign: int
+    foreign_holders: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,54 +68,63 @@ def capacity_now(*, viewer: Actor) -> list[FlavorCapacity]:
     Raises: PermissionDenied for anybody without a view of the clusters.
     """
     permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
-    devices: defaultdict[uuid.UUID, list[Device]] = defaultdict(list)
-    rows = Device.unscoped.filter(node__present=True, node__flavor__isnull=False).select_related("node")
-    # Without the labels and taints of the node, which would be decoded once per card.
-    for device in rows.only(*_COLUMNS):
-        if device.node.flavor_id is not None:
-            devices[device.node.flavor_id].append(device)
+    # Without labels and taints, which would be decoded.
+    rows = Node.unscoped.filter(present=True, flavor__isnull=False).only(*_NODE_COLUMNS)
+    nodes = {node.pk: node for node in rows}
+    cards: defaultdict[uuid.UUID | None, list[_Card]] = defaultdict(list)
+    present = Device.unscoped.filter(node__present=True, node__flavor__isnull=False)
+    for card in map(_Card._make, present.values_list(*_Card._fields).iterator()):
+        if card.node_id in nodes:
+            cards[nodes[card.node_id].flavor_id].append(card)
     flavors = Flavor.unscoped.order_by("name", "id")
     now = clock.now()
-    return [_capacity(flavor, devices[flavor.pk], now) for flavor in flavors]
+    return [_capacity(flavor, cards[flavor.pk], nodes, now) for flavor in flavors]
+
+
+def list_card_pools(*, viewer: Actor) -> list[Flavor]:
+    """The flavors that have cards on present nodes, by name, with their cluster. Raises: PermissionDenied."""
+    permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
+    cards = Device.unscoped.filter(node__flavor=OuterRef("pk"), node__present=True)
+    return list(Flavor.unscoped.filter(Exists(cards)).select_related("cluster").order_by("name", "id"))
 
 
 def _is_open(node: Node, now: datetime) -> bool:
     return node.ready and is_node_schedulable(node, now)
 
 
-def _capacity(flavor: Flavor, devices: Sequence[Device], now: datetime) -> FlavorCapacity:
-    closed = {device.node_id for device in devices if not _is_open(device.node, now)}
-
-    def is_usable(device: Device) -> bool:
-        node = device.node
-        return node.pk not in closed and node.cpu_granted + node.cpu_foreign < node.cpu_millicores
-
-    empty = [d for d in devices if d.healthy and not d.holders and not d.foreign_holders]
-    free = [device for device in empty if is_usable(device)]
-    by_node = Counter(device.node_id for device in free)
-    by_rack = Counter((device.node.cluster_id, device.node.rack) for device in free)
+def _capacity(
+    flavor: Flavor, cards: Sequence[_Card], nodes: Mapping[uuid.UUID, Node], now: datetime
+) -> FlavorCapacity:
+    own = {card.node_id for card in cards}
+    closed = {pk for pk in own if not _is_open(nodes[pk], now)}
+    full = {pk for pk in own if nodes[pk].cpu_granted + nodes[pk].cpu_foreign >= nodes[pk].cpu_millicores}
+    usable = own - closed - full
+    empty = [card for card in cards if card.healthy and not card.holders and not card.foreign_holders]
+    free = [card for card in empty if card.node_id in usable]
+    by_node = Counter(card.node_id for card in free)
+    by_rack = Counter((nodes[card.node_id].cluster_id, nodes[card.node_id].rack) for card in free)
     return FlavorCapacity(
         flavor=flavor,
-        nodes=len({device.node_id for device in devices}),
-        cards=len(devices),
-        unhealthy=sum(not device.healthy for device in devices),
-        cards_allocated=sum(device.cores_granted for device in devices),
-        memory_mib=sum(device.memory_capacity for device in devices),
-        memory_allocated_mib=sum(device.memory_granted for device in devices),
+        nodes=len(own),
+        cards=len(cards),
+        unhealthy=sum(not card.healthy for card in cards),
+        cards_allocated=sum(card.cores_granted for card in cards),
+        memory_mib=sum(card.memory_capacity for card in cards),
+        memory_allocated_mib=sum(card.memory_granted for card in cards),
         free=len(free),
         stranded=len(empty) - len(free),
         one_node=max(by_node.values(), default=0),
         one_rack=max(by_rack.values(), default=0),
-        slices=sum(_slices(device) for device in devices if is_usable(device))
+        slices=sum(_slices(card) for card in cards if card.node_id in usable)
         if flavor.gpu_mode == "slice"
         else 0,
-        foreign=sum(device.foreign_holders > 0 for device in devices),
-        closed=sum(device.node_id in closed for device in devices),
+        foreign=sum(card.foreign_holders > 0 for card in cards),
+        closed=sum(card.node_id in closed for card in cards),
     )
 
 
-def _slices(device: Device) -> int:
-    if not device.healthy:
+def _slices(card: _Card) -> int:
+    if not card.healthy:
         return 0
-    left = device.cores_capacity - device.cores_granted - device.cores_foreign
+    left = card.cores_capacity - card.cores_granted - card.cores_foreign
     return max(left, 0) // SLICE_CORES
