@@ -29,6 +29,9 @@ from frontend.lists.conditions import PARAMETER
 from frontend.lists.declaration import FilterField, ListColumn, ListDeclaration
 from frontend.lists.page_list import EmptyList, PageList, answer_list, read_list
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
+from frontend.texts.audit_words import describe_action
+from frontend.texts.labels import rule_word
+from scheduling.selectors.audit_subjects import find_subjects
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import Tenant, User
@@ -38,14 +41,16 @@ from tenants.selectors.tenant import workspace_get
 VERIFIED_MOST: Final = 50_000
 """A longer chain is not walked inside a request; a command does that."""
 _SHOWN: Final = 80
+_CHANGES: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
 class AuditLine:
-    """A record with its tenant's name and what changed, as `field: before → after`."""
+    """A record with the names of its tenant and its subject, and what changed, as `field: before → after`."""
 
     record: AuditRecord
     tenant: str
+    subject: str
     changes: Sequence[str]
     denied: bool
     url = ""
@@ -55,8 +60,13 @@ class AuditLine:
         return self.record.pk
 
     @property
+    def more(self) -> int:
+        """The number of changes that the row leaves to the details."""
+        return max(0, len(self.changes) - _CHANGES)
+
+    @property
     def title(self) -> str:
-        return self.record.action
+        return describe_action(self.record.action)
 
 
 AUDIT: Final = ListDeclaration(
@@ -65,12 +75,13 @@ AUDIT: Final = ListDeclaration(
     columns=(
         ListColumn(key="at", label=gettext_lazy("Time"), text=lambda line: line.record.created_at),
         ListColumn(key="actor", label=gettext_lazy("Actor"), text=lambda line: line.record.actor_name),
-        ListColumn(key="action", label=gettext_lazy("Action"), text=lambda line: line.record.action),
+        ListColumn(key="action", label=gettext_lazy("Action"), text=lambda line: line.title),
+        ListColumn(key="subject", label=gettext_lazy("Resource"), text=lambda line: line.subject),
         ListColumn(
-            key="entity",
-            label=gettext_lazy("Resource type"),
+            key="code",
+            label=gettext_lazy("Action code"),
             shown=False,
-            text=lambda line: line.record.entity,
+            text=lambda line: f"{line.record.action} {line.record.entity_id}",
         ),
         ListColumn(
             key="result", label=gettext_lazy("Result"), shown=False, text=lambda line: line.record.result
@@ -259,11 +270,12 @@ def _export(values: Mapping[str, Any], kind: str, texts: Sequence[str]) -> str:
 
 
 def _lines(records: Sequence[AuditRecord]) -> list[AuditLine]:
-    names = tenant_names(records)
+    tenants, subjects = tenant_names(records), find_subjects(records)
     return [
         AuditLine(
             record,
-            names.get(record.tenant_id, ""),
+            tenants.get(record.tenant_id, ""),
+            subjects.get(record.pk, ""),
             _changes(record),
             record.result == DENIED,
         )
@@ -285,6 +297,8 @@ def _changes(record: AuditRecord) -> list[str]:
 
 def _word(values: Mapping[str, Any], key: str) -> str:
     value = values.get(key)
+    if key == "rule":
+        return rule_word(str(value))
     plain = "–" if value is None else str(value)
     text = json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list | bool) else plain
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

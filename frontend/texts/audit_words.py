@@ -1,0 +1,120 @@
+"""Words for the actions of the audit log, which are written as `<entity>.<verb>`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from django.utils.functional import Promise
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+ENTITIES: Final[dict[str, str | Promise]] = {
+    "access": gettext_lazy("access"),
+    "access-key": gettext_lazy("access key"),
+    "agent-key": gettext_lazy("agent key"),
+    "alert-rule": gettext_lazy("alert rule"),
+    "audit": gettext_lazy("audit chain"),
+    "budget": gettext_lazy("budget"),
+    "cell": gettext_lazy("scheduling domain"),
+    "cluster": gettext_lazy("cluster"),
+    "flavor": gettext_lazy("pool"),
+    "group": gettext_lazy("group"),
+    "job": gettext_lazy("job"),
+    "loan": gettext_lazy("temporary quota"),
+    "member": gettext_lazy("member"),
+    "notification-channel": gettext_lazy("notification channel"),
+    "policy": gettext_lazy("policy"),
+    "policy-replay": gettext_lazy("policy replay"),
+    "price": gettext_lazy("price"),
+    "priority-class": gettext_lazy("priority class"),
+    "priority-grant": gettext_lazy("priority grant"),
+    "queue": gettext_lazy("queue"),
+    "quota": gettext_lazy("quota"),
+    "quota-node": gettext_lazy("quota node"),
+    "quota-request": gettext_lazy("quota request"),
+    "role": gettext_lazy("role"),
+    "service-account": gettext_lazy("service account"),
+    "setup": gettext_lazy("setup checklist"),
+    "silence": gettext_lazy("silence"),
+    "telemetry-source": gettext_lazy("data source"),
+    "tenant": gettext_lazy("tenant"),
+    "user": gettext_lazy("user"),
+    "user-limit": gettext_lazy("user limit"),
+}
+"""What the part before the dot names."""
+
+VERBS: Final[dict[str, str | Promise]] = {
+    "accept": gettext_lazy("Accept"),
+    "add": gettext_lazy("Add"),
+    "approve": gettext_lazy("Approve"),
+    "archive": gettext_lazy("Archive"),
+    "cancel": gettext_lazy("Cancel"),
+    "change": gettext_lazy("Change"),
+    "close": gettext_lazy("Disable"),
+    "create": gettext_lazy("Create"),
+    "decline": gettext_lazy("Decline"),
+    "delay": gettext_lazy("Delay"),
+    "delete": gettext_lazy("Delete"),
+    "dismiss": gettext_lazy("Dismiss"),
+    "end": gettext_lazy("End"),
+    "evict": gettext_lazy("Evict"),
+    "expire": gettext_lazy("Expire"),
+    "extend": gettext_lazy("Extend"),
+    "issue": gettext_lazy("Issue"),
+    "move": gettext_lazy("Move"),
+    "open": gettext_lazy("Enable"),
+    "project": gettext_lazy("Project"),
+    "reject": gettext_lazy("Reject"),
+    "remove": gettext_lazy("Remove"),
+    "rename": gettext_lazy("Rename"),
+    "repair": gettext_lazy("Repair"),
+    "resize": gettext_lazy("Resize"),
+    "restart": gettext_lazy("Restart"),
+    "restore": gettext_lazy("Restore"),
+    "resume": gettext_lazy("Resume"),
+    "revoke": gettext_lazy("Revoke"),
+    "rotate": gettext_lazy("Rotate"),
+    "set": gettext_lazy("Set"),
+    "shrink": gettext_lazy("Shrink"),
+    "start": gettext_lazy("Start"),
+    "submit": gettext_lazy("Submit"),
+    "suspend": gettext_lazy("Suspend"),
+    "unlock": gettext_lazy("Unlock"),
+    "update": gettext_lazy("Update"),
+    "withdraw": gettext_lazy("Withdraw"),
+}
+"""What the part behind the dot says was done, as a command."""
+
+ACTIONS: Final[dict[str, str | Promise]] = {
+    "access.denied": gettext_lazy("Access denied"),
+    "budget.exhausted": gettext_lazy("Budget exhausted"),
+    "budget.threshold": gettext_lazy("Budget threshold reached"),
+    "cluster.namespace_adopt": gettext_lazy("Adopt a namespace of a cluster"),
+    "cluster.speed": gettext_lazy("Set the speed of a simulated cluster"),
+    "cluster.take_over": gettext_lazy("Take over cluster"),
+    "flavor.set-ratio": gettext_lazy("Set CPU and memory per GPU of a pool"),
+    "job.idle-preemptible": gettext_lazy("Make an idle job preemptible"),
+    "job.priority": gettext_lazy("Change the priority of a job"),
+    "loan.miss": gettext_lazy("Temporary quota not started"),
+    "loan.move-end": gettext_lazy("Change the end of temporary quota"),
+    "notification-channel.test": gettext_lazy("Test notification channel"),
+    "queue.preset": gettext_lazy("Apply a preset to a queue"),
+    "quota-request.counter": gettext_lazy("Propose a different amount of quota"),
+    "quota-request.offer-gone": gettext_lazy("Proposal of quota can't be applied"),
+    "user.end-access": gettext_lazy("End sessions and keys of a user"),
+    "user.groups": gettext_lazy("Set groups from single sign-on"),
+    "user.password": gettext_lazy("Change own password"),
+    "user.password-set": gettext_lazy("Reset the password of a user"),
+    "user.sign-in": gettext_lazy("Sign in"),
+}
+"""Actions for which verb and entity together would not say it."""
+
+
+def describe_action(action: str) -> str:
+    """Return the words of an action; the action as it is where it is not known."""
+    if whole := ACTIONS.get(action):
+        return str(whole)
+    entity, _dot, verb = action.partition(".")
+    if entity not in ENTITIES or verb not in VERBS:
+        return action
+    return _("%(verb)s %(entity)s") % {"verb": VERBS[verb], "entity": ENTITIES[entity]}
