@@ -17,6 +17,7 @@ from frontend.pages.jobs import (
     job_page,
     workspace_overview,
 )
+from frontend.pages.live import change_stream
 from frontend.pages.operations import audit
 from frontend.pages.people import choices, invitation
 from frontend.pages.policies import job_policies
@@ -72,6 +73,7 @@ urlpatterns = [
     path("account", profile.show_account, name="account"),
     path("account/keys", access_keys.own_keys, name="account-keys"),
     path("search", search.show_results, name="search"),
+    path("live", change_stream.stream_changes, name="live"),
     path("lists/<slug:key>", choice.keep_choice, name="list-choice"),
     path("people", choices.find_people, name="people"),
     path("invitation/<uuid:user>/<str:token>", invitation.show_invitation, name="invitation"),

@@ -12,7 +12,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from django.contrib.auth.views import redirect_to_login
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
 from django.utils.translation import gettext as _
 
@@ -27,7 +27,7 @@ from tenants.access.permissions import Permission
 from tenants.models import Tenant, User
 from tenants.selectors.tenant import workspace_list
 
-View = Callable[..., HttpResponse]
+View = Callable[..., HttpResponseBase]
 
 REMEMBERED: Final = "workspace"
 WORKSPACES_MAX: Final = 20
@@ -46,7 +46,7 @@ def login_required(view: View) -> View:
     """Send strangers to sign in, and turn errors into pages."""
 
     @wraps(view)
-    def guard_view(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+    def guard_view(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         if not request.user.is_authenticated:
             return redirect_to_login(_return_address(request))
         try:
@@ -61,7 +61,7 @@ def operator_required(view: View) -> View:
     """Require a signed-in user that may view clusters; see `login_required`."""
 
     @wraps(view)
-    def guard_view(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+    def guard_view(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         permissions.require_permission(get_viewer(request), Permission.CLUSTER_VIEW)
         return view(request, *args, **kwargs)
 

@@ -164,6 +164,8 @@ def list_live(context: template.Context, content: str) -> SafeString:
         "url": shown.live_url,
         "key": shown.declared.key,
         "every": shown.choice.every_s,
+        # Whoever chose a longer interval than usual is not shown changes before.
+        "calm": shown.choice.every_s > shown.declared.every_s,
     }
     region = SafeString(render_to_string("frontend/components/live.html", values))
     return format_html("<div data-list-live>{}</div>", region)

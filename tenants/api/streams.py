@@ -51,6 +51,15 @@ def streaming_response(
 
 
 @row_scope.whole()
+def session_user_still(request: HttpRequest) -> User:
+    """Whoever made this request of the console, read afresh. Raises: PermissionDenied."""
+    user = _by_session(request)
+    if user is None or not user.is_active:
+        raise PermissionDenied(_("Your access has been removed."), code="ACCESS_LOST")
+    return user
+
+
+@row_scope.whole()
 def signed_in_still(request: Request) -> User:
     """Whoever made this request, read afresh, while key or session are good as they were then.
 
@@ -72,7 +81,7 @@ def _by_key(known: AccessKey) -> User | None:
     return key.user
 
 
-def _by_session(request: Request) -> User | None:
+def _by_session(request: Request | HttpRequest) -> User | None:
     """The user of the session as it is stored now: gone after sign-out or a changed password."""
     session_key = getattr(getattr(request, "session", None), "session_key", None)
     if session_key is None:

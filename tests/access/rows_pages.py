@@ -46,6 +46,7 @@ ACCOUNT: Final = (
     page("", EVERYBODY, ok=0, shows=(("/ops/overview", must(("cluster.view", "platform"))),)),
     page("login", EVERYBODY, open=True, ok=0),
     page("livez", EVERYBODY, open=True),
+    page("live", EVERYBODY),
     page("account", EVERYBODY, unchosen=True),
     form(
         "account",

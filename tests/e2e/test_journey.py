@@ -12,6 +12,7 @@ from playwright.sync_api import Page, expect
 
 from benchmarks.support.deadlines import DEADLINE_FACTOR
 from benchmarks.support.running import RunningPlatform, large_team, run_platform
+from tests.e2e.live_pages import assert_pages_are_live
 from tests.e2e.page_weight import assert_pages_are_light, watch_problems
 from tests.fixtures.browser import chromium, chromium_path, page_of
 
@@ -108,3 +109,11 @@ def test_from_the_first_sign_in_to_a_cancelled_job(page: Page) -> None:
 def test_pages_are_light_and_every_kind_of_chart_is_drawn(running: RunningPlatform, state: Any) -> None:
     with chromium() as browser:
         assert_pages_are_light(browser, running.url, state)
+
+
+@pytest.mark.timeout(150)
+def test_pages_are_live_within_two_seconds_and_say_when_they_are_not(
+    running: RunningPlatform, state: Any
+) -> None:
+    with chromium() as browser:
+        print(assert_pages_are_live(browser, running, state))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from typing import Final, TypeVar
 
-from django.db.models import Count, Model, Q, QuerySet
+from django.db.models import Count, Max, Model, Q, QuerySet
 from django.utils.translation import gettext as _
 
 from alerts.metrics.catalogue import METRICS
@@ -43,6 +43,13 @@ def list_alerts(viewer: Actor, tenant: Tenant | None) -> QuerySet[Alert]:
     seen = permissions.permissions_on(viewer, tenant)
     hidden = [metric.name for metric in METRICS if metric.permission not in seen]
     return rows.filter(tenant__path__startswith=tenant.path).exclude(metric__in=hidden)
+
+
+def alerts_mark() -> tuple[object, ...]:
+    """Return a mark that differs after an alert has begun, fired or ended."""
+    open_ones = Alert.unscoped.filter(state__in=(AlertState.PENDING, AlertState.FIRING))
+    found = open_ones.aggregate(count=Count("pk"), began=Max("started_at"), fired=Max("fired_at"))
+    return tuple(found.values())
 
 
 def list_rules(viewer: Actor, tenant: Tenant | None) -> QuerySet[AlertRule]:

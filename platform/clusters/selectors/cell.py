@@ -24,3 +24,9 @@ def cell_get(*, viewer: Actor, name: str) -> Cell:
     if found is None:
         raise NotFound(_("Scheduling domain %(name)s not found.") % {"name": name})
     return found
+
+
+def cell_marks() -> list[tuple[int, ...]]:
+    """Return a mark that differs after every change of nodes and quota, and after every cycle."""
+    marks = Cell.unscoped.order_by("pk").values_list("inventory_version", "quota_version", "cycle_number")
+    return list(marks)

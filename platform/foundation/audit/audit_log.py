@@ -46,6 +46,11 @@ def record_action(
     return row
 
 
+def newest_record() -> uuid.UUID | None:
+    """The key of the newest record, which differs after every change that a user made."""
+    return AuditRecord.unscoped.order_by("-created_at", "-id").values_list("pk", flat=True).first()
+
+
 def record_many(acting_user: Actor, action: str, *, entity: str, changes: Sequence[FieldChange]) -> None:
     """Append a record for each change, in one statement."""
     rows = [

@@ -14,7 +14,7 @@ from django.db.models import QuerySet
 from clusters.models import Node
 from foundation.core import clock
 from foundation.core.actor import Actor
-from telemetry.models import Reading, Scope
+from telemetry.models import Reading, Scope, Tick
 from telemetry.series.sight import job_tenants
 from telemetry.store.packing import unpack_values
 from telemetry.store.times import from_ms, to_ms
@@ -54,6 +54,11 @@ class UseNow:
     cores_allocated: int
     memory_used_mib: int
     memory_allocated_mib: int
+
+
+def newest_tick_ms() -> int | None:
+    """The time of the newest measurement, in milliseconds since 1970."""
+    return Tick.unscoped.order_by("-at_ms").values_list("at_ms", flat=True).first()
 
 
 def _fresh() -> QuerySet[Reading]:

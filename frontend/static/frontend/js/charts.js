@@ -163,6 +163,15 @@
   find();
   document.addEventListener("allotment:morphed", find);
   document.addEventListener("htmx:load", find);
+  // After an outage or sleep: what should have been asked for meanwhile.
+  document.addEventListener("allotment:back", () => {
+    for (const chart of charts.values()) {
+      if (!chart.timer) continue;
+      clearTimeout(chart.timer);
+      chart.timer = null;
+      fetchFigure(chart);
+    }
+  });
   document.addEventListener("allotment:theme", () => {
     window.allotment.forgetColours();
     for (const chart of charts.values()) if (chart.drawn) draw(chart);

@@ -1,18 +1,33 @@
-// Live regions: fetch a fragment every so many seconds and morph it in. Polling rests while the tab
-// is hidden, while a dialog or a menu of a row in the region is open, and slows down while requests fail; the region then
-// says since when its numbers are old instead of pretending that they are fresh.
+// Live regions: a fragment of the page that is fetched again and morphed in, whenever the server says that
+// something changed and every so many seconds besides. Nothing is fetched while the tab is hidden, or while a
+// dialog or a menu of a row in the region is open. A region that could not be refreshed says since when its
+// numbers are old, in place of "live".
+//
+// One stream of events tells of changes, and by its beat that the connection lives. It is closed while the tab
+// is hidden. After it was lost, a new one is tried every second, and what is shown is fetched at once when it
+// opens: after an outage of the server or network as well as after sleep.
 (() => {
   "use strict";
   const STOP = 286; // the status by which htmx's own polling is ended as well
   const SLOWEST_MS = 60000;
+  const SILENT_MS = 9000; // the server beats every 3 s
+  const ASLEEP_MS = 5000; // timers of a second that are this late have slept
+  const DOUBT_MS = 4000; // after the stream was lost, an answer may take this long before the page is called stale
+  const TRIES = 3; // streams that are opening at the same time: an old one may still come, a new one is sooner
+  const SOONEST_MS = 1200;
+  const SHARE = 20; // a page waits this many times as long as its last answer took
   const regions = new Map();
 
   function say(region, state) {
     const line = region.element.querySelector("[data-live-state]");
     const stale = state === "stale";
-    if (stale) line.textContent = window.allotment.word("stale", { time: window.allotment.clock(region.fresh) });
+    const time = window.allotment.clock(region.fresh);
+    if (stale) line.textContent = window.allotment.word("stale", { time });
     if (line.hidden === stale) line.hidden = !stale;
     for (const mark of document.querySelectorAll(`[data-live-mark="${region.element.id}"]`)) {
+      mark.dataset.liveWord ??= mark.textContent;
+      const word = stale ? window.allotment.word("staleMark", { time }) : mark.dataset.liveWord;
+      if (mark.textContent !== word) mark.textContent = word;
       mark.classList.toggle("stale", stale);
       mark.classList.toggle("paused", state === "stopped");
     }
@@ -20,10 +35,13 @@
 
   const busy = (region) => Boolean(region.element.querySelector("dialog[open], form[data-dirty], .row-menu[open]"));
 
-  async function refresh(region) {
+  async function refresh(region, patience) {
+    region.call?.abort();
+    const call = new AbortController();
+    region.call = call;
     const answer = await fetch(region.element.dataset.live, {
       headers: { "HX-Request": "true", "HX-Target": region.element.id },
-      signal: AbortSignal.timeout(20000),
+      signal: AbortSignal.any([call.signal, AbortSignal.timeout(patience)]),
     });
     if (answer.redirected) return location.reload(); // the session has ended
     if (!answer.ok) throw new Error(String(answer.status));
@@ -37,15 +55,23 @@
     region.stopped = answer.status === STOP;
   }
 
-  async function tick(region) {
+  async function tick(region, patience = 20000) {
     if (!region.element.isConnected) return regions.delete(region.element);
-    if (!document.hidden && !busy(region)) {
+    clearTimeout(region.timer);
+    clearTimeout(region.soon);
+    region.soon = null;
+    if (busy(region)) {
+      if (stream.lost) say(region, "stale");
+    } else if (!document.hidden) {
+      const began = Date.now();
       try {
-        await refresh(region);
+        await refresh(region, patience);
         region.failures = 0;
-        region.fresh = new Date();
+        region.fresh = new Date(began);
+        region.took = Date.now() - began;
         say(region, region.stopped ? "stopped" : "live");
-      } catch {
+      } catch (problem) {
+        if (problem.name === "AbortError") return; // another look began
         region.failures += 1;
         say(region, "stale");
       }
@@ -59,18 +85,102 @@
     region.timer = setTimeout(() => tick(region), Math.min(every * 2 ** Math.min(region.failures, 5), Math.max(every, SLOWEST_MS)));
   }
 
+  // Something changed: the region is fetched now, or when it has rested since its last look.
+  function notice(region) {
+    if (region.stopped || region.soon || "liveCalm" in region.element.dataset) return;
+    const rest = Math.max(SOONEST_MS, Math.min(SHARE * region.took, 10000));
+    region.soon = setTimeout(() => tick(region), Math.max(0, region.fresh.getTime() + rest - Date.now()));
+  }
+
   function find() {
     for (const element of document.querySelectorAll("[data-live]")) {
       if (regions.has(element) || element.dataset.liveEvery === "0") continue; // the reader refreshes it
-      const region = { element, failures: 0, fresh: new Date(), last: null, stopped: false };
+      const region = { element, failures: 0, fresh: new Date(), took: 0, last: null, stopped: false, soon: null };
       regions.set(element, region);
       plan(region);
     }
   }
 
+  const fetchAll = (patience) => {
+    for (const region of regions.values()) if (!region.stopped) tick(region, patience);
+  };
+
+  // --- the stream -----------------------------------------------------------------------------
+  const stream = { open: null, opening: [], heard: 0, lost: false };
+
+  function close() {
+    for (const source of [stream.open, ...stream.opening]) source?.close();
+    stream.open = null;
+    stream.opening = [];
+  }
+
+  function lose() {
+    close();
+    if (stream.lost) return;
+    stream.lost = true;
+    fetchAll(DOUBT_MS);
+  }
+
+  function opened(source) {
+    stream.opening = stream.opening.filter((other) => other !== source);
+    for (const other of stream.opening) other.close();
+    stream.opening = [];
+    stream.open = source;
+    stream.heard = Date.now();
+    if (!stream.lost) return;
+    stream.lost = false;
+    fetchAll();
+    document.dispatchEvent(new CustomEvent("allotment:back"));
+  }
+
+  function attempt() {
+    const source = new EventSource(document.body.dataset.liveStream);
+    stream.opening.push(source);
+    if (stream.opening.length > TRIES) stream.opening.shift().close();
+    source.addEventListener("open", () => opened(source));
+    source.addEventListener("error", () => {
+      source.close();
+      stream.opening = stream.opening.filter((other) => other !== source);
+      if (stream.open === source || !stream.open) lose();
+    });
+    source.addEventListener("beat", () => { stream.heard = Date.now(); });
+    source.addEventListener("changed", () => {
+      stream.heard = Date.now();
+      for (const region of regions.values()) notice(region);
+    });
+    source.addEventListener("end", () => {
+      source.close();
+      if (stream.open === source) stream.open = null;
+    });
+  }
+
+  let watched = Date.now();
+  function watch() {
+    const now = Date.now();
+    const slept = now - watched > ASLEEP_MS && !document.hidden;
+    watched = now;
+    if (document.hidden || ![...regions.values()].some((region) => !region.stopped)) return close();
+    if (slept || (stream.open && now - stream.heard > SILENT_MS)) lose();
+    if (!stream.open) attempt();
+    return undefined;
+  }
+
   find();
   document.addEventListener("htmx:load", find);
+  if (document.body.dataset.liveStream) {
+    setTimeout(watch, 300);
+    setInterval(watch, 1000);
+    addEventListener("offline", lose);
+    addEventListener("online", watch);
+    addEventListener("pageshow", ({ persisted }) => persisted && lose());
+    addEventListener("pagehide", close);
+  }
   document.addEventListener("visibilitychange", () => {
-    if (!document.hidden) for (const region of regions.values()) if (!region.stopped) tick(region);
+    watched = Date.now();
+    if (document.hidden) return close();
+    fetchAll();
+    watch();
+    document.dispatchEvent(new CustomEvent("allotment:back"));
+    return undefined;
   });
 })();

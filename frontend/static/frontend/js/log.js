@@ -123,7 +123,7 @@
       if (end.code !== "LOST" && end.code !== "CLUSTER_UNREACHABLE") return finish(end);
       if (!run.failures) run.lost = new Date();
       say(end.detail ?? window.allotment.word("logLost", { time: window.allotment.clock(run.lost) }), "lost");
-      await new Promise((again) => { run.timer = setTimeout(again, Math.min(1000 * 2 ** run.failures++, SLOWEST_MS)); });
+      await new Promise((again) => { run.again = again; run.timer = setTimeout(again, Math.min(1000 * 2 ** run.failures++, SLOWEST_MS)); });
     }
   }
 
@@ -157,6 +157,8 @@
     stop();
     say("", "");
   });
+
+  document.addEventListener("allotment:back", () => following?.again?.());
 
   // The lines were read again, of another task perhaps: they are followed where they were before.
   document.addEventListener("htmx:afterSwap", ({ target }) => {

@@ -1,0 +1,1 @@
+"""The stream that tells open pages that something changed."""
