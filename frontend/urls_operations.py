@@ -68,6 +68,7 @@ urlpatterns = [
     path("priorities", priorities.show_priorities, name="ops-priorities"),
     path("queues", queues.show_queues, name="ops-queues"),
     path("queues/<slug:workspace>/<slug:queue>", queues.show_queue, name="ops-queue"),
+    path("queues/<slug:workspace>/<slug:queue>/live", queues.queue_live, name="ops-queue-live"),
     path("queues/<slug:workspace>/<slug:queue>/check", queues.check_queue, name="ops-queue-check"),
     path("cells", cells.show_cells, name="ops-cells"),
     path("cells/check", cells.check_sharing, name="ops-cells-check"),

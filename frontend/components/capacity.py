@@ -128,6 +128,14 @@ class GpuTile:
     held: bool = False
     url: str = ""
     holder: str = ""
+    owners: Sequence[tuple[float, str, str]] = ()
+    """The cores, the color and the name of each holder; where they are given, columns have these colors."""
+
+    @property
+    def owner_bars(self) -> list[tuple[Segment, str]]:
+        """The column of each holder with its color."""
+        laid = _laid_out((("owner", cores, cores) for cores, _color, _name in self.owners), 100)
+        return list(zip(laid, [color for cores, color, _name in self.owners if cores > 0], strict=True))
 
     @property
     def bars(self) -> list[Segment]:
@@ -171,6 +179,8 @@ class GpuTile:
             facts.append(_("%(amount)s %% used outside Allotment") % {"amount": format_number(self.foreign)})
         if self.slices:
             facts.append(_("%(count)s slices") % {"count": len(self.slices)})
+        if self.owners:
+            facts += [f"{name} {format_number(cores)} %" for cores, _color, name in self.owners]
         if self.holder:
             facts.append(self.holder)
         return _(", ").join(facts)

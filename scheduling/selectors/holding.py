@@ -26,6 +26,7 @@ class LiveSlice:
     job_id: uuid.UUID
     job: str
     workspace_id: uuid.UUID
+    workspace: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,8 @@ def live_slices(*, viewer: Actor, cluster_id: uuid.UUID | None = None) -> list[L
     rows = DeviceSlice.unscoped.filter(released=False)
     if cluster_id is not None:
         rows = rows.filter(device__node__cluster_id=cluster_id)
-    columns = ("device_id", "cores", "exclusive", f"{_JOB}_id", f"{_JOB}__name", f"{_JOB}__workspace_id")
+    job = [f"{_JOB}{part}" for part in ("_id", "__name", "__workspace_id", "__workspace__name")]
+    columns = ("device_id", "cores", "exclusive", *job)
     return [LiveSlice(*row) for row in rows.order_by("device_id", "created_at", "pk").values_list(*columns)]
 
 

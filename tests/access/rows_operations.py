@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tests.access.actors import VIEW
-from tests.access.rows_pages import EDIT, GPU_CARDS, OPERATES, QUOTA, form, listing, page
+from tests.access.rows_pages import EDIT, GPU_CARDS, JOB, OPERATES, QUOTA, form, listing, page
 from tests.access.rows_tenancy import MOVES
 from tests.access.table import EVERYBODY, SIGHT, cover, inside, must, need, see
 
@@ -440,6 +440,7 @@ RULES: Final = (
         body={"workspace": "{ws}", "name": "second", "flavors": "a100", "preset": "balanced"},
     ),
     page(_ONE_QUEUE, _READ_QUEUE, shows=(('value="rename"', must((_QUEUE, "here"))),)),
+    page(f"{_ONE_QUEUE}/live", _READ_QUEUE + need(JOB)),
     form(
         _ONE_QUEUE,
         _READ_QUEUE + need(_QUEUE),

@@ -27,6 +27,7 @@ MANY_NODES: Final = 48
 _WIDE, _HIGH, _STEP = 10, 16, 12
 
 Now = Mapping[uuid.UUID, CardNow]
+Colors = Mapping[uuid.UUID, str]
 Slices = Mapping[uuid.UUID, Sequence[LiveSlice]]
 
 
@@ -45,6 +46,8 @@ class NodeMosaic:
     unmeasured: str
     foreign: str
     unhealthy: str
+    owners: Sequence[tuple[str, str]]
+    """A path for each color of a tenant, in place of the allocated and used ones."""
 
 
 def by_device(slices: Iterable[LiveSlice]) -> dict[uuid.UUID, list[LiveSlice]]:
@@ -55,22 +58,30 @@ def by_device(slices: Iterable[LiveSlice]) -> dict[uuid.UUID, list[LiveSlice]]:
     return dict(found)
 
 
-def node_tiles(nodes: Iterable[GridNode], scope: ClusterScope, now: Now, slices: Slices) -> list[NodeTiles]:
-    """Nodes with a tile per card; each tile leads to its card on the node's page."""
-    return [_tiles(node, scope.node_url(node.name, node.cluster), now, slices) for node in nodes]
+def node_tiles(
+    nodes: Iterable[GridNode], scope: ClusterScope, now: Now, slices: Slices, colors: Colors
+) -> list[NodeTiles]:
+    """Nodes with a tile per card; each tile leads to its card on the node's page.
+
+    With `colors`, each holder's part of a card has the color of its tenant.
+    """
+    return [_tiles(node, scope.node_url(node.name, node.cluster), now, slices, colors) for node in nodes]
 
 
-def _tiles(node: GridNode, url: str, now: Now, slices: Slices) -> NodeTiles:
+def _tiles(node: GridNode, url: str, now: Now, slices: Slices, colors: Colors) -> NodeTiles:
     return NodeTiles(
         name=node.name,
         note=" · ".join(part for part in (node.model, node.rack) if part),
         url=url,
         state=node.state,
-        gpus=[_tile(card, url, now.get(card.id), slices.get(card.id, ())) for card in node.cards],
+        gpus=[_tile(card, url, now.get(card.id), slices.get(card.id, ()), colors) for card in node.cards],
     )
 
 
-def _tile(card: GridCard, url: str, now: CardNow | None, holds: Sequence[LiveSlice]) -> GpuTile:
+def _tile(
+    card: GridCard, url: str, now: CardNow | None, holds: Sequence[LiveSlice], colors: Colors
+) -> GpuTile:
+    share = 100 / max(1, card.cores_capacity)
     return GpuTile(
         name=f"GPU {card.index}",
         allocated=100 * card.cores_granted / max(1, card.cores_capacity),
@@ -80,21 +91,29 @@ def _tile(card: GridCard, url: str, now: CardNow | None, holds: Sequence[LiveSli
         healthy=card.healthy,
         url=f"{url}#gpu-{card.index}",
         holder=", ".join(dict.fromkeys(part.job for part in holds)),
+        owners=[
+            (share * part.cores, colors[part.workspace_id], part.workspace)
+            for part in holds
+            if part.workspace_id in colors
+        ],
     )
 
 
-def node_mosaics(nodes: Iterable[GridNode], scope: ClusterScope, now: Now) -> list[NodeMosaic]:
+def node_mosaics(
+    nodes: Iterable[GridNode], scope: ClusterScope, now: Now, slices: Slices, colors: Colors
+) -> list[NodeMosaic]:
     """Nodes as small drawings."""
-    return [_mosaic(node, scope.node_url(node.name, node.cluster), now) for node in nodes]
+    return [_mosaic(node, scope.node_url(node.name, node.cluster), now, slices, colors) for node in nodes]
 
 
-def _mosaic(node: GridNode, url: str, now: Now) -> NodeMosaic:
+def _mosaic(node: GridNode, url: str, now: Now, slices: Slices, colors: Colors) -> NodeMosaic:
     background: list[str] = []
     allocated: list[str] = []
     used: list[str] = []
     unmeasured: list[str] = []
     foreign: list[str] = []
     unhealthy: list[str] = []
+    owners: defaultdict[str, list[str]] = defaultdict(list)
     cores = 0
     for place, card in enumerate(node.cards):
         left = place * _STEP
@@ -106,6 +125,11 @@ def _mosaic(node: GridNode, url: str, now: Now) -> NodeMosaic:
         if others > 0:
             foreign.append(f"M{left + wide:.3g} 0h{others:.3g}v{_HIGH}h-{others:.3g}z")
         reading = now.get(card.id)
+        begin = float(left)
+        for part in slices.get(card.id, ()) if colors else ():
+            width = _WIDE * part.cores / max(1, card.cores_capacity)
+            owners[colors[part.workspace_id]].append(f"M{begin:.4g} 0h{width:.3g}v{_HIGH}h-{width:.3g}z")
+            begin += width
         if wide:
             column = f"M{left} 0h{wide:.3g}v{_HIGH}h-{wide:.3g}z"
             (allocated if reading else unmeasured).append(column)
@@ -124,6 +148,7 @@ def _mosaic(node: GridNode, url: str, now: Now) -> NodeMosaic:
         unmeasured="".join(unmeasured),
         foreign="".join(foreign),
         unhealthy="".join(unhealthy),
+        owners=[(color, "".join(paths)) for color, paths in owners.items()],
     )
 
 

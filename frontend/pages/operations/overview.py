@@ -7,14 +7,17 @@ from typing import Final
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
+from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_GET
 
 from clusters.models import BackendKind
 from clusters.services.simulated import simulated_speed
+from frontend.components.view_models import Chip
 from frontend.pages.charts.responses import chart_answer, charts_context
 from frontend.pages.operations import summary
 from frontend.pages.operations.cluster_scope import ClusterScope, build_address, ops_frame, scope_of
+from frontend.pages.operations.gpu_tenants import BY_TENANT, is_by_tenant
 from frontend.pages.operations.use_hours import hours_context
 from frontend.pages.setup.checklist import read_steps
 from frontend.pages.setup.clusters import speed_choices
@@ -62,13 +65,17 @@ def overview_chart(request: HttpRequest, kind: str) -> HttpResponse:
 
 def _context(request: HttpRequest, scope: ClusterScope) -> dict[str, object]:
     chosen, query = read_time_range(request, DEFAULT_RANGE), {"cluster": scope.cluster_name}
-    found = summary.overview_context(get_viewer(request), scope)
+    by_tenant = is_by_tenant(request)
+    found = summary.overview_context(get_viewer(request), scope, by_tenant=by_tenant)
+    shown = {"gpus": BY_TENANT} if by_tenant else {}
     return {
         **found,
+        "by_tenant": by_tenant,
+        "gpu_views": [Chip(label=_("By use")), Chip(label=_("By tenant"), value=BY_TENANT)],
         "stale_clusters": scope.stale_clusters,
         "facts": _facts(scope, *found["size"]),
         **charts_context("cluster", "frontend:ops-overview-chart", {}, query, chosen),
-        "live_url": build_address(reverse("frontend:ops-overview-live"), query | chosen.query),
+        "live_url": build_address(reverse("frontend:ops-overview-live"), query | chosen.query | shown),
     }
 
 

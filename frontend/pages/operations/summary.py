@@ -19,6 +19,7 @@ from clusters.selectors.grid import GridNode, Stranded, count_stranded, node_gri
 from foundation.core import clock
 from frontend.pages.operations import gpu_tiles, labels, tenants_table
 from frontend.pages.operations.cluster_scope import ClusterScope
+from frontend.pages.operations.gpu_tenants import describe_gpu_tenants
 from frontend.pages.operations.use_histogram import use_histogram
 from frontend.shell import navigation
 from frontend.texts import formats, reasons
@@ -66,8 +67,11 @@ class IdleJob:
     cards: int
 
 
-def overview_context(who: User, scope: ClusterScope) -> dict[str, Any]:
-    """Everything below the page's head, in a fixed number of queries."""
+def overview_context(who: User, scope: ClusterScope, *, by_tenant: bool = False) -> dict[str, Any]:
+    """Everything below the page's head, in a fixed number of queries.
+
+    `by_tenant`: GPUs have the colors of their tenants.
+    """
     cluster_id = scope.cluster_id
     nodes = node_grid(viewer=who, cluster_id=cluster_id)
     cards = {card.id for node in nodes for card in node.cards}
@@ -80,6 +84,8 @@ def overview_context(who: User, scope: ClusterScope) -> dict[str, Any]:
     ]
     usages = tenant_usage(viewer=who)
     many = len(nodes) > gpu_tiles.MANY_NODES
+    holders = describe_gpu_tenants(nodes, now, slices)
+    colors, held = holders.colors if by_tenant else {}, gpu_tiles.by_device(slices)
     return {
         "nodes_known": bool(nodes),
         "size": (len(nodes), len(cards)),
@@ -102,8 +108,9 @@ def overview_context(who: User, scope: ClusterScope) -> dict[str, Any]:
         ),
         "reasons": _reason_bars(waiting),
         "idle_jobs": _idle_jobs(idle, slices, {usage.tenant.pk: usage.tenant for usage in usages}),
-        "mosaics": gpu_tiles.node_mosaics(nodes, scope, now) if many else (),
-        "grid": () if many else gpu_tiles.node_tiles(nodes, scope, now, gpu_tiles.by_device(slices)),
+        "gpu_tenants": holders.rows,
+        "mosaics": gpu_tiles.node_mosaics(nodes, scope, now, held, colors) if many else (),
+        "grid": () if many else gpu_tiles.node_tiles(nodes, scope, now, held, colors),
     }
 
 

@@ -16,7 +16,7 @@ from django.urls import reverse
 from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
-from django.views.decorators.http import require_POST
+from django.views.decorators.http import require_GET, require_POST
 
 from clusters.models import Flavor
 from foundation.core import clock
@@ -27,6 +27,7 @@ from frontend.components.long_select import LongSelect
 from frontend.lists.page_list import EmptyList, answer_list, read_list
 from frontend.pages.policies.queue_accuracy import describe_accuracy
 from frontend.pages.policies.queue_columns import QUEUE_ORDERS, QUEUES, QueuePolicyLine
+from frontend.pages.policies.queue_timeline import timeline_context
 from frontend.shell.form_actions import run_change, show_refusal, version_of
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from quotas.models import Queue
@@ -273,6 +274,17 @@ def show_queue(request: HttpRequest, workspace: str, queue: str) -> HttpResponse
     return redirect(_address(found))
 
 
+@require_GET
+@login_required
+def queue_live(request: HttpRequest, workspace: str, queue: str) -> HttpResponse:
+    """The timeline of one queue alone."""
+    who = get_viewer(request)
+    place = workspace_get(viewer=who, slug=workspace)
+    permissions.require_permission(who, Permission.JOB_VIEW, place)
+    found = queue_get(who, place, queue)
+    return render(request, "frontend/policies/queue_timeline.html", timeline_context(who, found))
+
+
 @require_POST
 @login_required
 def check_queue(request: HttpRequest, workspace: str, queue: str) -> HttpResponse:
@@ -361,6 +373,7 @@ def _show(request: HttpRequest, who: User, found: Queue, form: QueueForm, status
         "form": form,
         "presets": [(value, *words, value == current) for value, words in PRESETS.items()],
         "accuracy": describe_accuracy(who, found),
+        **timeline_context(who, found),
         "may_edit": permissions.has_permission(who, Permission.QUEUE_EDIT, found.workspace),
         "may_replay": permissions.has_permission(who, Permission.CLUSTER_EDIT),
         "others": [one for one in queue_list(who, found.workspace) if one.pk != found.pk],

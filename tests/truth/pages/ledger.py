@@ -67,6 +67,16 @@ class Ledger:
         """What is held of a GPU."""
         return sum(row.cores for row, _allocation, _job in self._slices if row.device_id == device.pk)
 
+    def held_by_workspace(self) -> dict[str, tuple[int, int, int]]:
+        """What each workspace that holds GPUs has: hundredths, whole GPUs, slices."""
+        found: dict[str, tuple[int, int, int]] = {}
+        for row, _allocation, job in self._slices:
+            cores, whole, slices = found.get(self._tenants[job.workspace_id].name, (0, 0, 0))
+            found[self._tenants[job.workspace_id].name] = (
+                cores + row.cores, whole + row.exclusive, slices + (not row.exclusive),
+            )  # fmt: skip
+        return found
+
     def memory_on(self, node: Node) -> int:
         """The GPU memory that is held on a node, in MiB."""
         return sum(row.memory_mib for row, _allocation, _job in self._slices if row.device.node_id == node.pk)

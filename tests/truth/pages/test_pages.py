@@ -83,6 +83,8 @@ def check_overview(console: Console) -> None:
             and not ledger.on_device(device)
         )
         assert (line.number("Free"), line.number("Per node")) == (free.total(), max(free.values(), default=0))
+    if held:
+        check_gpu_tenants(ledger, page)
     lines = {line.name: line for line in page.lines("Tenant", "Allocated / nominal")}
     for tenant in made.tenants:
         line = lines[tenant.name]
@@ -94,6 +96,17 @@ def check_overview(console: Console) -> None:
             allocated, _, nominal = pair.partition("/")
             assert close_to(number_of(allocated), ledger.reserved(tenant, pool)), (tenant.name, line)
             assert same_amount(nominal, ledger.nominal(ledger.node_of(tenant), pool)), (tenant.name, line)
+
+
+def check_gpu_tenants(ledger: Ledger, page: PageText) -> None:
+    """The table of the grid of GPUs: who holds how much, in whole GPUs and slices."""
+    shown = {line.name: line for line in page.lines("Workspace", "GPUs held")}
+    held = ledger.held_by_workspace()
+    assert shown.keys() == held.keys()
+    for name, (cores, whole, slices) in held.items():
+        line = shown[name]
+        assert close_to(line.number("GPUs held"), cores), (name, line)
+        assert (line.number("Whole GPUs"), line.number("Slices")) == (whole, slices), (name, line)
 
 
 def _is_shown(ledger: Ledger, tenant: Tenant, pool: Flavor) -> bool:

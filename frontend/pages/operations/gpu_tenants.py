@@ -1,0 +1,79 @@
+"""GPUs by their holders: a color for each of the tenants that hold most, and the amounts in numbers."""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from django.http import HttpRequest
+
+from clusters.selectors.grid import GridNode
+from frontend.texts import formats
+from scheduling.selectors.holding import LiveSlice
+from telemetry.series import CardNow
+
+BY_TENANT: Final = "tenants"
+_COLORS: Final = 8
+_OTHER: Final = "tenant-other"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuTenantRow:
+    """The GPUs of one workspace: whole ones and slices, and both as a number of GPUs; `color` is a class."""
+
+    name: str
+    color: str
+    whole: int
+    slices: int
+    gpus: str
+    utilization: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class GpuTenants:
+    """The holders of GPUs, most first, and the color of each."""
+
+    rows: Sequence[GpuTenantRow]
+    colors: Mapping[uuid.UUID, str]
+
+
+def is_by_tenant(request: HttpRequest) -> bool:
+    """Return whether the address asks for GPUs in the colors of their tenants."""
+    return request.GET.get("gpus") == BY_TENANT
+
+
+def describe_gpu_tenants(
+    nodes: Sequence[GridNode], now: Mapping[uuid.UUID, CardNow], slices: Sequence[LiveSlice]
+) -> GpuTenants:
+    """Sum what is held of these nodes by workspace."""
+    cards = {card.id: card for node in nodes for card in node.cards}
+    held = [part for part in slices if part.device_id in cards]
+    cores: Counter[uuid.UUID] = Counter()
+    for part in held:
+        cores[part.workspace_id] += part.cores
+    names = {part.workspace_id: part.workspace for part in held}
+    ordered = sorted(cores, key=lambda pk: (-cores[pk], names[pk]))
+    colors = {pk: f"tenant-{place + 1}" if place < _COLORS else _OTHER for place, pk in enumerate(ordered)}
+    rows = [
+        GpuTenantRow(
+            name=names[pk],
+            color=colors[pk],
+            whole=sum(part.exclusive for part in held if part.workspace_id == pk),
+            slices=sum(not part.exclusive for part in held if part.workspace_id == pk),
+            gpus=formats.format_gpus(cores[pk]),
+            utilization=_utilization([part for part in held if part.workspace_id == pk], now),
+        )
+        for pk in ordered
+    ]
+    return GpuTenants(rows, colors)
+
+
+def _utilization(held: Sequence[LiveSlice], now: Mapping[uuid.UUID, CardNow]) -> float | None:
+    """The mean utilization of the whole GPUs that were measured; of slices no single use is known."""
+    known = [
+        now[part.device_id].utilisation_percent for part in held if part.exclusive and part.device_id in now
+    ]
+    return sum(known) / len(known) if known else None

@@ -1,0 +1,198 @@
+"""The jobs of a queue on one axis of time: run times so far, what remains of them, and expected starts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from foundation.core import clock
+from frontend.pages.jobs.addresses import job_address
+from frontend.pages.jobs.job_facts import format_size
+from frontend.texts import formats
+from quotas.models import Queue
+from scheduling.models import Job
+from scheduling.services.start_prediction.queue_times import (
+    Bounds,
+    PendingTimes,
+    QueueTimes,
+    RunningTimes,
+    queue_times,
+)
+from tenants.access import permissions
+from tenants.access.permissions import Permission
+from tenants.models import User
+
+_LONGEST: Final = timedelta(hours=24)
+_SHORTEST: Final = timedelta(minutes=5)
+_TICKS: Final = (60, 300, 900, 1800, 3600, 3 * 3600, 6 * 3600, 12 * 3600)
+
+
+@dataclass(frozen=True, slots=True)
+class TimeBar:
+    """One stretch of a row, in percent of the axis; `kind` is ran, rest, likely or wide."""
+
+    kind: str
+    start: float
+    width: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimelineRow:
+    """One job: its bars for the eye, and the same for a table."""
+
+    name: str
+    url: str
+    size: str
+    is_running: bool
+    bars: Sequence[TimeBar]
+    began_at: datetime | None
+    ran: timedelta | None
+    likely: tuple[datetime, datetime | None] | None
+    wide: tuple[datetime, datetime | None] | None
+    unknown: str
+    runs: int
+
+
+@dataclass(frozen=True, slots=True)
+class AxisTick:
+    """A moment below the rows, at a place in percent."""
+
+    at: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class QueueTimeline:
+    """The rows with their axis. `more` says how many jobs are not shown."""
+
+    running: Sequence[TimelineRow]
+    pending: Sequence[TimelineRow]
+    ticks: Sequence[AxisTick]
+    now: float
+    more: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Axis:
+    begin: datetime
+    end: datetime
+
+    def place(self, moment: datetime) -> float:
+        """The place of a moment in percent; what lies outside is at the edge."""
+        share = (moment - self.begin) / (self.end - self.begin)
+        return round(100 * min(1.0, max(0.0, share)), 3)
+
+    def bar(self, kind: str, start: datetime, end: datetime | None) -> TimeBar:
+        left, right = self.place(start), 100.0 if end is None else self.place(end)
+        return TimeBar(kind, left, round(max(0.0, right - left), 3))
+
+
+def describe_timeline(viewer: User, queue: Queue) -> QueueTimeline | None:
+    """Return the timeline of a queue; None for a viewer without a right to see its jobs."""
+    if not permissions.has_permission(viewer, Permission.JOB_VIEW, queue.workspace):
+        return None
+    found = queue_times(viewer=viewer, queue=queue, now=clock.now())
+    axis = _axis_of(found)
+    hidden = found.running_count + found.pending_count - len(found.running) - len(found.pending)
+    return QueueTimeline(
+        running=[_running_row(one, found.now, axis) for one in found.running],
+        pending=[_pending_row(one, found.now, axis) for one in found.pending],
+        ticks=_ticks(axis, found.now),
+        now=axis.place(found.now),
+        more=ngettext("%(n)s more job", "%(n)s more jobs", hidden) % {"n": formats.format_number(hidden)}
+        if hidden
+        else "",
+    )
+
+
+def _axis_of(found: QueueTimes) -> _Axis:
+    """Span the oldest start to the latest likely moment, each at most a day away from now."""
+    began = [one.began_at for one in found.running]
+    ahead = [moment for one in found.running for moment in one.ends[3:4]]
+    ahead += [moment for one in found.pending for moment in one.starts[3:]]
+    past = max([found.now - moment for moment in began], default=_SHORTEST)
+    future = max([moment - found.now for moment in ahead if moment is not None], default=_SHORTEST)
+    past, future = (min(max(span, _SHORTEST), _LONGEST) for span in (past, future))
+    # Neither side is pressed against the edge by the other.
+    past, future = max(past, future / 6), max(future, past / 6)
+    return _Axis(found.now - past, found.now + future)
+
+
+def _running_row(one: RunningTimes, now: datetime, axis: _Axis) -> TimelineRow:
+    likely, wide = _ranges(one.ends)
+    bars = [axis.bar("rest", now, wide[0]), axis.bar("wide", *wide)] if wide else []
+    bars += [axis.bar("likely", *likely)] if likely else []
+    return _row(
+        one.job,
+        is_running=True,
+        bars=[*bars, axis.bar("ran", one.began_at, now)],
+        began_at=one.began_at,
+        ran=now - one.began_at,
+        likely=likely,
+        wide=wide,
+        unknown="" if likely else _("Too few finished runs in this queue"),
+        runs=one.runs,
+    )
+
+
+def _pending_row(one: PendingTimes, now: datetime, axis: _Axis) -> TimelineRow:
+    likely, wide = _ranges(one.starts, now)
+    bars = [axis.bar("wide", *wide)] if wide else []
+    bars += [axis.bar("likely", *likely)] if likely else []
+    beyond = bool(one.starts) and wide is None
+    unknown = "" if wide else _("No estimate yet")
+    if beyond and one.horizon_at is not None:
+        unknown = _("Not within %(span)s") % {"span": formats.format_duration(one.horizon_at - now)}
+    return _row(
+        one.job, is_running=False, bars=bars, began_at=None, ran=None, likely=likely, wide=wide,
+        unknown=unknown, runs=0,
+    )  # fmt: skip
+
+
+def _row(job: Job, **more: object) -> TimelineRow:
+    url = job_address(job.workspace.slug, job.pk)
+    return TimelineRow(name=job.name, url=url, size=format_size(job), **more)  # type: ignore[arg-type]
+
+
+Range = tuple[datetime, datetime | None]
+
+
+def _ranges(bounds: Bounds, now: datetime | None = None) -> tuple[Range | None, Range | None]:
+    """The 50 % and the 90 % range; a bound that is past is now, as the job still waits."""
+    if not bounds or bounds[0] is None:
+        return None, None
+    low, likely_low, _median, likely_high, high = (
+        moment if moment is None or now is None else max(moment, now) for moment in bounds
+    )
+    wide = (low, high) if low is not None else None
+    return ((likely_low, likely_high) if likely_low is not None else None), wide
+
+
+def _ticks(axis: _Axis, now: datetime) -> list[AxisTick]:
+    """List about six moments as spans from now: `-30 min`, `Now`, `+1 h`."""
+    length = (axis.end - axis.begin).total_seconds()
+    step = next((size for size in _TICKS if length / size <= 6), _TICKS[-1])
+    found = [AxisTick(axis.place(now), _("Now"))]
+    for sign in (-1, 1):
+        for number in range(1, 8):
+            moment = now + timedelta(seconds=sign * number * step)
+            if axis.begin <= moment <= axis.end:
+                mark = "−" if sign < 0 else "+"
+                found.append(AxisTick(axis.place(moment), mark + formats.format_duration(number * step)))
+    return found
+
+
+def timeline_context(viewer: User, queue: Queue) -> dict[str, object]:
+    """Return what the card of a queue's timeline needs."""
+    found = describe_timeline(viewer, queue)
+    return {
+        "timeline": found,
+        "timeline_groups": (found.running, found.pending) if found else (),
+        "timeline_url": reverse("frontend:ops-queue-live", args=[queue.workspace.slug, queue.name]),
+    }

@@ -1,0 +1,145 @@
+"""The running jobs of a queue with their expected ends, and the waiting ones with their expected starts.
+
+How much longer a job runs is estimated from the queue's own latest runs, by the same learner as expected
+starts (`scheduling.prediction.run_times`). Nothing is written.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from django.db.models import F, OuterRef, Subquery
+
+from foundation.core.actor import Actor
+from quotas.models import Queue
+from scheduling.models import RUNNING_STATES, Attempt, Job, JobRole, JobState, StartPrediction
+from scheduling.prediction.run_times import PastRun, RunTimeEstimate, RunTimes
+from scheduling.services.start_prediction.history import CUT_SHORT, LEAST_RUNS, WINDOW, traits_of
+from tenants.access import permissions
+from tenants.access.permissions import Permission
+
+MOST_RUNS: Final = 2000
+_SHARES: Final = (0.05, 0.25, 0.5, 0.75, 0.95)
+_DRAWS: Final = 24
+"""Per axis: so many groups by so many shares are drawn for one job, evenly."""
+
+Bounds = Sequence[datetime | None]
+
+
+@dataclass(frozen=True, slots=True)
+class RunningTimes:
+    """A running job. `ends` are the five bounds of its expected end, 5 % to 95 %; empty without an estimate.
+
+    `runs` is the number of earlier runs that they rest on.
+    """
+
+    job: Job
+    began_at: datetime
+    ends: Bounds
+    runs: int
+
+
+@dataclass(frozen=True, slots=True)
+class PendingTimes:
+    """A waiting job. `starts` are the five bounds of its expected start, None beyond `horizon_at`; empty
+    without an estimate.
+    """
+
+    job: Job
+    starts: Bounds
+    horizon_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class QueueTimes:
+    """The jobs of a queue at one moment, the first of each kind, and how many there are."""
+
+    now: datetime
+    running: Sequence[RunningTimes]
+    pending: Sequence[PendingTimes]
+    running_count: int
+    pending_count: int
+
+
+def queue_times(*, viewer: Actor, queue: Queue, now: datetime, limit: int = 20) -> QueueTimes:
+    """Return what runs in a queue, longest first, and what waits, in the order of the queue.
+
+    Raises: NotFound, PermissionDenied.
+    """
+    permissions.require_permission(viewer, Permission.JOB_VIEW, queue.workspace)
+    jobs = Job.unscoped.filter(queue=queue).prefetch_related("roles").select_related("workspace")
+    runs = jobs.filter(state__in=RUNNING_STATES, admitted_at__isnull=False)
+    waits = jobs.filter(state=JobState.QUEUED)
+    shown = list(runs.order_by(F("started_at").asc(nulls_last=True), "admitted_at", "pk")[:limit])
+    pending = list(waits.order_by("-priority", "submitted_at", "pk")[:limit])
+    learned = _learn_run_times(queue, now) if shown else None
+    predictions = _open_predictions([job.pk for job in pending])
+    return QueueTimes(
+        now=now,
+        running=[_running(job, learned, now) for job in shown],
+        pending=[_pending(job, predictions.get(job.pk)) for job in pending],
+        running_count=runs.count(),
+        pending_count=waits.count(),
+    )
+
+
+def _running(job: Job, learned: RunTimes | None, now: datetime) -> RunningTimes:
+    began = job.started_at or job.admitted_at or now
+    if learned is None:
+        return RunningTimes(job, began, (), 0)
+    estimate = learned.estimate_run_time(
+        traits_of(job, list(job.roles.all())),
+        elapsed_s=max(0.0, (now - began).total_seconds()),
+        limit_s=job.max_run_s,
+    )
+    ends = [began + timedelta(seconds=seconds) for seconds in find_quantiles(estimate)]
+    return RunningTimes(job, began, ends, estimate.basis.runs)
+
+
+def find_quantiles(estimate: RunTimeEstimate) -> list[float]:
+    """Return the run times that 5, 25, 50, 75 and 95 % of such jobs do not exceed, in seconds."""
+    steps = [(step + 0.5) / _DRAWS for step in range(_DRAWS)]
+    drawn = sorted(estimate.draw_run_time(group, share) for group in steps for share in steps)
+    return [drawn[min(len(drawn) - 1, int(share * len(drawn)))] for share in _SHARES]
+
+
+def _learn_run_times(queue: Queue, now: datetime) -> RunTimes | None:
+    """Learn from the latest runs of the queue; None while too few have ended."""
+    rows = list(
+        Attempt.unscoped.filter(job__queue=queue, admitted_at__gt=now - WINDOW, started_at__isnull=False)
+        .select_related("job")
+        .order_by("-admitted_at")[:MOST_RUNS]
+    )
+    roles: defaultdict[uuid.UUID, list[JobRole]] = defaultdict(list)
+    for role in JobRole.unscoped.filter(job__in={row.job_id for row in rows}).order_by("job_id", "position"):
+        roles[role.job_id].append(role)
+    runs = [
+        PastRun(
+            traits_of(row.job, roles[row.job_id]),
+            max(1.0, ((row.ended_at or now) - row.started_at).total_seconds()),
+            row.ended_at is not None and row.end_reason not in CUT_SHORT,
+        )
+        for row in rows
+        if row.started_at is not None and roles[row.job_id]
+    ]
+    return RunTimes(runs) if sum(run.ended for run in runs) >= LEAST_RUNS else None
+
+
+def _open_predictions(jobs: Sequence[uuid.UUID]) -> dict[uuid.UUID, StartPrediction]:
+    """The latest open prediction of each job that was made in its present wait."""
+    last = Attempt.unscoped.filter(job=OuterRef("job"), ended_at__isnull=False).order_by("-ended_at")
+    rows = StartPrediction.unscoped.filter(job__in=jobs, closed_at__isnull=True)
+    rows = rows.annotate(last_end=Subquery(last.values("ended_at")[:1])).order_by("made_at")
+    return {row.job_id: row for row in rows if row.last_end is None or row.made_at >= row.last_end}
+
+
+def _pending(job: Job, found: StartPrediction | None) -> PendingTimes:
+    if found is None:
+        return PendingTimes(job, (), None)
+    starts = [found.find_moment(seconds) for seconds in found.bounds]
+    return PendingTimes(job, starts, found.find_moment(found.horizon_s))
