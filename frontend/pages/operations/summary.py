@@ -106,6 +106,7 @@ def overview_context(who: User, scope: ClusterScope, *, by_tenant: bool = False)
             waiting=waiting.by_workspace,
             flavors=frozenset(row.flavor.pk for row in flavors) if cluster_id else None,
         ),
+        "more_tenants": tenants_table.find_deepest(usages) < max((one.depth for one in usages), default=0),
         "reasons": _reason_bars(waiting),
         "idle_jobs": _idle_jobs(idle, slices, {usage.tenant.pk: usage.tenant for usage in usages}),
         "gpu_tenants": holders.rows,

@@ -17,6 +17,8 @@ from frontend.texts import formats
 from quotas.selectors.usage import FlavorUsage, TenantUsage
 from tenants.models import TenantKind
 
+ROWS_MAX: Final = 200
+"""The table ends above the level with which it would have more rows."""
 _DEEPEST: Final = 3  # the style sheet indents this far; deeper levels line up below
 
 
@@ -63,13 +65,14 @@ def tenant_rows(
     waiting: Mapping[uuid.UUID, int],
     flavors: frozenset[uuid.UUID] | None = None,
 ) -> list[TenantRow]:
-    """The tree in order. `used` and `waiting` are per workspace; folders sum them up.
+    """The tree in order, down to a level. `used` and `waiting` are per workspace; folders sum them up.
 
     `flavors` narrows quota and allocation to the pools of one cluster.
     """
     used_below = _below(usages, {pk: one.used for pk, one in used.items()})
     allocated_below = _below(usages, {pk: one.allocated for pk, one in used.items()})
     waiting_below = _below(usages, waiting)
+    deepest = find_deepest(usages)
     return [
         _row(
             usage,
@@ -78,7 +81,18 @@ def tenant_rows(
             int(waiting_below[usage.tenant.pk]),
         )
         for usage in usages
+        if usage.depth <= deepest
     ]
+
+
+def find_deepest(usages: Sequence[TenantUsage]) -> int:
+    """Return the deepest level that is shown; 0 is that of the root."""
+    rows, deepest = 0, 0
+    for level, count in sorted(Counter(usage.depth for usage in usages).items()):
+        rows += count
+        if rows <= ROWS_MAX:
+            deepest = level
+    return deepest
 
 
 def _below(usages: Sequence[TenantUsage], own: Mapping[uuid.UUID, float]) -> Counter[uuid.UUID]:

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final
 
-from django.db.models import QuerySet
+from django.db.models import Exists, OuterRef, QuerySet
 from django.utils.translation import gettext as _
 
 from clusters.models import Device, Node
@@ -125,11 +125,13 @@ def describe_sources(sources: Iterable[TelemetrySource]) -> list[SourceLine]:
 def describe_agents(viewer: Actor, *, cluster: str | None = None) -> list[AgentLine]:
     """The agent of every node with GPUs, those that do not report first. Raises: PermissionDenied."""
     permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
-    nodes = Node.unscoped.filter(present=True, devices__isnull=False).select_related("cluster", "agent")
+    devices = Device.unscoped.filter(node=OuterRef("pk"))
+    nodes = Node.unscoped.filter(Exists(devices), present=True).select_related("cluster", "agent")
+    nodes = nodes.defer("labels", "taints", "agent__devices", "agent__unsupported")
     if cluster is not None:
         nodes = nodes.filter(cluster__name=cluster)
     now = clock.now()
-    lines = [_agent_line(node, now) for node in nodes.distinct().order_by("cluster__name", "name")]
+    lines = [_agent_line(node, now) for node in nodes.order_by("cluster__name", "name")]
     return sorted(lines, key=lambda line: line.state == NodeState.FRESH)
 
 

@@ -456,3 +456,15 @@ def test_a_custom_range_and_the_comparison_reach_every_chart(there: World, opera
 def test_a_range_that_cannot_be_shown_says_why(operator: Client) -> None:
     html = operator.get("/ops/overview?from=2026-03-01T12:00&to=2026-03-01T11:00").content.decode()
     assert "The end must be at least one minute after the start." in html
+
+
+def test_the_table_of_tenants_ends_above_the_level_with_too_many(
+    there: World, operator: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    team = f'id="tenant-{there.workspace.pk}"'
+    root = f'id="tenant-{there.workspace.parent_id}"'
+    page = operator.get("/ops/overview").content.decode()
+    assert team in page and root in page and "All tenants</a></p>" not in page
+    monkeypatch.setattr("frontend.pages.operations.tenants_table.ROWS_MAX", 2)
+    page = operator.get("/ops/overview").content.decode()
+    assert team not in page and root in page and "All tenants</a></p>" in page
