@@ -78,14 +78,17 @@ def _check(job: Job, gate: Gate, place: int, held: int | None, quota: str) -> vi
 
 
 def _quota_lines(viewer: User, job: Job) -> str:
-    """`a100-40g: 17 of 24 GPUs used, 6 more available` for each pool the job could use."""
+    """`a100-40g: 17 of 24 GPUs used, 6 more available` for each pool of its queue that the job could use."""
     roles = [role for role in job.roles.all() if role.gpu_cards]
     if not roles:
         return ""
     whole = any(role.gpu_mode == GpuRequestMode.WHOLE for role in roles)
     resource = Resource.GPU_CARDS if whole else Resource.GPU_CORES
+    offered = set(job.queue.flavors.values_list("pk", flat=True))
 
     def has_room(row: QuotaRow) -> bool:
+        if row.flavor.pk not in offered:
+            return False  # the tree may have quota of pools that the queue doesn't use
         suits = any(flavor_suits(row.flavor, role.gpu_mode, role.gpu_models) for role in roles)
         return row.queue == job.queue.name and row.resource == resource and suits
 

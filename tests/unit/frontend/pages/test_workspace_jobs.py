@@ -34,7 +34,7 @@ from scheduling.models import (
     JobEvent,
     JobState,
 )
-from tests.builders import jobs
+from tests.builders import clusters, jobs, quotas, tenancy
 from tests.builders.world import World, world
 
 QUERIES = {"overview": 46, "jobs": 28, "job": 32, "live": 24}
@@ -200,6 +200,14 @@ def test_a_waiting_job_says_why_and_what_would_help(client: Client, w: World) ->
     assert "Requests <b>9 GPUs</b> of <b>a100</b>; <b>2 GPUs</b> available." in text
     assert "Reduce GPUs per task to at most <b>2</b>." in text
     assert f"/w/team-a/jobs/new?from={job.pk}" in text
+
+
+def test_quota_of_pools_that_the_queue_does_not_use_is_no_part_of_the_reason(w: World) -> None:
+    other = clusters.flavor(w.cluster, "h100", card_model="H100")
+    quotas.gpu_quota(quotas.quota_node(w.cell, tenancy.root()), other, 16)
+    job = jobs.job(w.queue, w.editor, reason=Reason.WAITING_FOR_BORROWED)
+    texts = " ".join(check.text for check in list_checks(w.editor, job))
+    assert "a100: " in texts and "h100" not in texts
 
 
 @pytest.mark.parametrize("reason", list(Reason))
