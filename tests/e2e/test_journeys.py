@@ -296,7 +296,7 @@ def test_two_tenants_see_nothing_of_each_other(people: People) -> None:
     for own, other in (("aurora", "zephyr"), ("zephyr", "aurora")):
         page = pages[own]
         answers = record_answers(page)
-        walk(page, own)
+        walk(page, own, answers)
         guess(page, own, other, jobs[other], answers)
         page.goto(f"/w/{own}/jobs/{jobs[own]}")
         for token in (other, jobs[other]):
@@ -332,34 +332,37 @@ def record_answers(page: Page) -> list[tuple[str, str]]:
     answers: list[tuple[str, str]] = []
 
     def pass_on(route: Route) -> None:
+        if route.request.resource_type == "eventsource":
+            return route.continue_()
         answer = route.fetch()
         answers.append((route.request.url, answer.text()))
-        route.fulfill(response=answer)
+        return route.fulfill(response=answer)
 
     page.route(lambda url: "/static/" not in url and "/events?" not in url, pass_on)
     return answers
 
 
-def walk(page: Page, own: str) -> None:
+def walk(page: Page, own: str, answers: list[tuple[str, str]]) -> None:
     """Open every page of the side bar, those of the job and of preemptions, and the search."""
     job = page.url
     entries = page.locator(".side").get_by_role("link").all_inner_texts()
     for entry in range(len(entries)):
         page.locator(".side").get_by_role("link").nth(entry).click()
-        wait_for_parts(page)
+        read_parts(page, answers)
     assert len(entries) >= 10
     parts = (job, f"{job}?tab=timeline", f"{job}?tab=spec")
     for address in (*parts, f"/w/{own}/usage/preemptions", f"/w/{own}/jobs?part=rows", f"/search?q={own}"):
         page.goto(address)
-        wait_for_parts(page)
+        read_parts(page, answers)
     expect(page.locator("#content").get_by_text(f"{own}-secret").first).to_be_visible()
 
 
-def wait_for_parts(page: Page) -> None:
-    """Wait until the page has what it loads by itself, if there is any such part."""
+def read_parts(page: Page, answers: list[tuple[str, str]]) -> None:
+    """Wait for what the page loads by itself, and read its charts."""
     page.wait_for_load_state("load")
-    if page.locator("[data-chart], [hx-trigger^=load]").count():
-        page.wait_for_load_state("networkidle")
+    expect(page.get_by_text("Loading…")).to_have_count(0)
+    charts = page.locator("[data-chart-url]").evaluate_all("found => found.map(one => one.dataset.chartUrl)")
+    answers += [(address, page.request.get(address).text()) for address in charts]
 
 
 def guess(page: Page, own: str, other: str, job: str, answers: list[tuple[str, str]]) -> None:
