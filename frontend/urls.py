@@ -25,7 +25,7 @@ from frontend.pages.quotas import page as quota_page
 from frontend.pages.requests import limits, own_requests
 from frontend.pages.start import home, search
 from frontend.pages.styleguide import styleguide
-from frontend.pages.submission import job_new, startable_jobs
+from frontend.pages.submission import job_new, startable_jobs, templates
 from frontend.pages.tenancy import members
 from frontend.pages.usage import preemptions, workspace_usage
 
@@ -45,6 +45,9 @@ _WORKSPACE = [
     path("jobs/new", job_new.job_new, name="job-new"),
     path("jobs/new/check", job_new.job_new_check, name="job-new-check"),
     path("jobs/new/sizes", startable_jobs.job_sizes, name="job-new-sizes"),
+    path("job-templates", templates.show_templates, name="job-templates"),
+    path("job-templates/new", templates.template_new, name="job-template-new"),
+    path("job-templates/<uuid:template>", templates.show_template, name="job-template"),
     path("jobs/<str:job>", job_page.job_detail, name="job-detail"),
     path("jobs/<str:job>/live", job_page.job_live, name="job-live"),
     path("jobs/<str:job>/log", job_cluster.job_log, name="job-log"),

@@ -10,6 +10,7 @@ from scheduling.api import (
     actions,
     explain,
     idle,
+    job_template,
     logs,
     operator,
     pod_events,
@@ -47,6 +48,12 @@ urlpatterns = [
         f"{_JOB}/expected-start", start_prediction.JobExpectedStartView.as_view(), name="job-expected-start"
     ),
     path("workspaces/<slug:ws>/startable-jobs", startable.StartableJobsView.as_view(), name="startable-jobs"),
+    path("workspaces/<slug:ws>/job-templates", job_template.JobTemplatesView.as_view(), name="job-templates"),
+    path(
+        "workspaces/<slug:ws>/job-templates/<uuid:template>",
+        job_template.JobTemplateView.as_view(),
+        name="job-template",
+    ),
     path("events", stream.EventStreamView.as_view(), name="events"),
     path("workspaces/<slug:ws>/job-actions", actions.JobActionsView.as_view(), name="job-actions"),
     path(

@@ -24,6 +24,7 @@ from scheduling.models.job import (
     Task,
     TaskState,
 )
+from scheduling.models.job_template import JobTemplate
 from scheduling.models.policy_replay import ENDED_REPLAYS, PolicyReplay, ReplayState
 from scheduling.models.priority_grant import PriorityGrant
 from scheduling.models.slice_use import SliceUse
@@ -56,6 +57,7 @@ __all__ = [
     "JobKind",
     "JobRole",
     "JobState",
+    "JobTemplate",
     "MemoryResize",
     "PolicyReplay",
     "PriorityClass",

@@ -102,6 +102,7 @@ _READ: Final = inside(JOB)
 _SUBMIT: Final = "job.submit"
 _ANY: Final = "job.stop-any"
 _NEW: Final = "/jobs/new"
+_TEMPLATES: Final = f"{_W}/job-templates"
 _OWN: Final = must(("job.stop-own", "here"), (_ANY, "here"))
 WORK: Final = (
     page(_W, EVERYBODY, ok=302),
@@ -125,6 +126,41 @@ WORK: Final = (
             (_READ + _OWN + need(_ANY), "", "of another"),
             (_READ + _OWN, "own-job", "one's own"),
         )
+    ),
+    page(
+        _TEMPLATES,
+        _READ,
+        shows=(("/job-templates/new", must((_SUBMIT, "here"))),),
+        lists="template_name",
+        listed=need(JOB),
+    ),
+    page(f"{_TEMPLATES}/new", inside(_SUBMIT)),
+    page(f"{_TEMPLATES}/new", inside(_SUBMIT) + need(JOB), query="?from={job}", case="from a job"),
+    form(
+        f"{_TEMPLATES}/new",
+        inside(_SUBMIT),
+        "scheduling_jobtemplate",
+        "create",
+        body={"do": "save", "name": "fresh", "text": "kind: batch"},
+    ),
+    page(f"{_TEMPLATES}/{{template}}", _READ, shows=(('value="delete"', must((_SUBMIT, "here"))),)),
+    form(
+        f"{_TEMPLATES}/{{template}}",
+        _READ + need(_SUBMIT),
+        "scheduling_jobtemplate",
+        body={"do": "save", "name": "other", "text": "kind: batch", "version": "{template.version}"},
+    ),
+    form(
+        f"{_TEMPLATES}/{{template}}",
+        _READ + need(_SUBMIT),
+        "scheduling_jobtemplate",
+        body={"do": "delete", "version": "{template.version}"},
+    ),
+    page(
+        f"{_JOBS}/new",
+        inside(_SUBMIT) + need(QUOTA) + need(JOB),
+        query="?template={template}",
+        case="from a template",
     ),
     page(f"{_JOBS}/new", inside(_SUBMIT) + need(QUOTA) + need(JOB)),
     page(f"{_JOBS}/new", inside(_SUBMIT) + need(QUOTA) + need(JOB), query="?from={job}", case="from another"),

@@ -14,6 +14,7 @@ _OWN: Final = "job.stop-own"
 _ANY: Final = "job.stop-any"
 _READ: Final = inside(_READS)
 _JOB: Final = "workspaces/{ws}/jobs/{job}"
+_TEMPLATE: Final = "workspaces/{ws}/job-templates/{template}"
 _FRESH: Final = {"name": "fresh", "queue": "{queue}", "roles": [{"resources": {"gpu": {"cards": 1}}}]}
 _STOP_OWN: Final = see(("job.stop-own", "here"), (_ANY, "here"), (VIEW, "here")) + must(
     (_OWN, "here"), (_ANY, "here")
@@ -56,6 +57,26 @@ JOBS: Final = (
         _SUBMITS,
         query="?queue={queue}",
     ),
+    api("workspaces/{ws}/job-templates", "GET", _READ, _READS, lists="template_name", listed=need(_READS)),
+    api(
+        "workspaces/{ws}/job-templates",
+        "POST",
+        SIGHT + need(_SUBMITS),
+        _SUBMITS,
+        ok=201,
+        body={"name": "fresh", "text": "kind: batch"},
+        writes="scheduling_jobtemplate",
+    ),
+    api(_TEMPLATE, "GET", _READ, _READS),
+    api(
+        _TEMPLATE,
+        "PATCH",
+        _READ + need(_SUBMITS),
+        _SUBMITS,
+        body={"description": "other"},
+        writes="scheduling_jobtemplate",
+    ),
+    api(_TEMPLATE, "DELETE", _READ + need(_SUBMITS), _SUBMITS, ok=204, writes="scheduling_jobtemplate"),
     api(
         f"{_JOB}/clone",
         "POST",

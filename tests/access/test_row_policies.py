@@ -45,6 +45,7 @@ TO_TENANT: Final = {
     "quotas.UserLimit": "workspace",
     **{f"quotas.{name}": "node__tenant" for name in _OF_NODE},
     "scheduling.Job": "workspace",
+    "scheduling.JobTemplate": "workspace",
     "scheduling.UsageInterval": "workspace_id",
     "telemetry.MeasuredUse": "workspace_id",
     "scheduling.PriorityGrant": "tenant",
@@ -74,7 +75,7 @@ STRANGERS: Final = ("neighbour", "sibling-admin", "stranger")
 _PEOPLE: Final = "api/v1/admin/users"
 """Accounts of people belong to the platform, so no policy on rows hides them."""
 _PLACES: Final = re.compile(
-    r"\{(?:ws|tenant|node|leaf|member|role|spare_role|budget|limit|alert_rule|alert_channel|silence|grant|revision|override|job|held)\}"
+    r"\{(?:ws|tenant|node|leaf|member|role|spare_role|budget|limit|template|alert_rule|alert_channel|silence|grant|revision|override|job|held)\}"
 )
 
 

@@ -37,7 +37,7 @@ from quotas.selectors.quota_table import node_quota
 from quotas.services.quota import quota_set
 from quotas.services.quota_plan import QuotaAmount
 from scheduling.lifecycle.transitions import add_event
-from scheduling.models import Job, JobState, PolicyReplay, PriorityGrant, WorkspacePolicy
+from scheduling.models import Job, JobState, JobTemplate, PolicyReplay, PriorityGrant, WorkspacePolicy
 from telemetry.models import Price, TelemetrySource
 from tenants.models import AccessKey, Member, Role, Tenant, User
 from tenants.services.access_key import access_key_create
@@ -185,6 +185,7 @@ def _furnish(w: AccessWorld, side: Side) -> None:
         "job": waiting,
         "held": held,
         "task": held.tasks.get(),
+        "template": _template(side.tenant),
         "flavor": w.flavor,
         "price": Price.unscoped.get_or_create(
             flavor=w.flavor, effective_at=clock.now() + timedelta(days=3), defaults={"gpu_hour": 2}
@@ -211,6 +212,12 @@ def _furnish(w: AccessWorld, side: Side) -> None:
     }
 
 
+def _template(tenant: Tenant) -> JobTemplate:
+    return JobTemplate.unscoped.create(
+        workspace=tenant, name=f"template-{tenant.slug}", text="kind: batch", saved_at=clock.now()
+    )
+
+
 def _texts(w: AccessWorld, side: Side) -> dict[str, str]:
     """What addresses, forms and pages of a side say in words."""
     word, soon = side.tenant.slug, clock.now() + timedelta(days=2)
@@ -225,6 +232,7 @@ def _texts(w: AccessWorld, side: Side) -> dict[str, str]:
         "queue": f"queue-{word}",
         "spare_queue": f"idle-{word}",
         "train": f"train-{word}",
+        "template_name": f"template-{word}",
         "told": f"told-{word}",
         "wish": f"wish-{word}",
         "revision_reason": f"revision-{word}",
@@ -357,7 +365,11 @@ def _secrets(side: Side) -> dict[str, tuple[Right, ...]]:
         (view, look, told),
     )
     found |= dict.fromkeys(
-        (names["job"], names["held"], names["task"], f"train-{word}", f"serve-{word}"), job
+        (
+            *(names[name] for name in ("job", "held", "task", "template")),
+            *(f"{kind}-{word}" for kind in ("train", "serve", "template")),
+        ),
+        job,
     )
     limited = (
         *("node", "leaf", "quota_request", "revision", "on_top", "budget", "limit", "limit_of_one"),

@@ -19,7 +19,7 @@ from foundation.core.months import month_of
 from foundation.core.quantities import Resource
 from quotas.models import Budget, GpuUse, Override, OverrideAmount, QuotaRequest, UserLimit
 from quotas.services.quota import QuotaAmount, quota_set
-from scheduling.models import GpuRequestMode, JobEvent, PriorityGrant, WorkspacePolicy
+from scheduling.models import GpuRequestMode, JobEvent, JobTemplate, PriorityGrant, WorkspacePolicy
 from telemetry.models import AgentKey, Price, SourceNode, SourceStatus, TelemetrySource
 from tenants.models import GroupMember, Member, Role
 from tests.api.conftest import As
@@ -128,6 +128,13 @@ class Filled:
         role = self.job.roles.get()
         role.tasks.create(job=self.job, index=n)
         replays.replay(w.cell, team=str(w.workspace.pk))
+        JobTemplate.unscoped.create(
+            workspace=w.workspace,
+            name=f"usual-{n}",
+            text="kind: batch",
+            saved_by=w.editor,
+            saved_at=clock.now(),
+        )
         for job in (self.job, made):
             JobEvent.unscoped.create(job=job, code="queued", at=clock.now())
 

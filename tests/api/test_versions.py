@@ -13,6 +13,7 @@ from alerts.models import AlertRule, NotificationChannel
 from foundation.core import clock
 from foundation.core.quantities import Resource
 from quotas.models import Budget, Override, UserLimit
+from scheduling.models import JobTemplate
 from telemetry.models import TelemetrySource
 from tests.api.conftest import As
 from tests.api.refusals import everything
@@ -52,6 +53,7 @@ BODIES: Final[dict[str, Any]] = {
     "/admin/budgets/{budget}": {"gpu_hours": 7},
     "/admin/overrides/{override}": {"ends_at": (clock.now() + timedelta(hours=1)).isoformat()},
     "/workspaces/{ws}/user-limits/{limit}": {"amount": 7},
+    "/workspaces/{ws}/job-templates/{template}": {"description": "other"},
     "/admin/alert-rules/{rule}": {"threshold": 7.0},
     "/workspaces/{ws}/alert-rules/{rule}": {"threshold": 7.0},
     "/admin/notification-channels/{channel}": {"enabled": False},
@@ -103,8 +105,15 @@ def places(w: World) -> dict[str, str]:
         "group": str(tenancy.group("ml").pk),
         "budget": str(Budget.unscoped.create(tenant=w.workspace, gpu_hours=10).pk),
         "override": str(lent.pk),
+        "template": str(_template(w).pk),
         "limit": str(UserLimit.unscoped.create(workspace=w.workspace, resource="gpu.cards", amount=4).pk),
     }
+
+
+def _template(w: World) -> JobTemplate:
+    return JobTemplate.unscoped.create(
+        workspace=w.workspace, name="usual", text="kind: batch", saved_at=clock.now()
+    )
 
 
 def _address(path: str, w: World, places: dict[str, str]) -> str:

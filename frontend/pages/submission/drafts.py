@@ -15,6 +15,7 @@ from django.utils.translation import gettext as _
 
 from foundation.core.bounded_parsing import TextError
 from foundation.core.errors import AllotmentError, FieldError, Invalid
+from foundation.core.identifiers import new_id
 from foundation.core.numbers import read_whole
 from foundation.core.yaml_edit import change_yaml
 from frontend.pages.jobs.spec_text import spec_text
@@ -71,6 +72,19 @@ def draft_of_text(text: str) -> JobDraft:
     _show_form(draft)
     draft.error, draft.errors = None, ()
     return draft
+
+
+def unused_name(name: str) -> str:
+    """A name after another one: names are unique among live jobs, and that may be one of them."""
+    return f"{name[:58].rstrip('-')}-{new_id().hex[-4:]}"
+
+
+def rename_job(text: str, name: str) -> str:
+    """The YAML with another name; as it is if its layout does not allow the change."""
+    try:
+        return change_yaml(text, {**load_text(text), "name": name}, JOB_BOUNDS)
+    except TextError:
+        return text
 
 
 def read_draft(data: QueryDict) -> JobDraft:

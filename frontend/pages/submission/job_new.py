@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +14,6 @@ from django.views.decorators.http import require_POST
 
 from clusters.models import BackendKind
 from foundation.core.errors import AllotmentError, Invalid, NotFound, PermissionDenied, TooLarge
-from foundation.core.identifiers import new_id
 from frontend.components import view_models
 from frontend.pages.jobs import advice
 from frontend.pages.jobs.addresses import job_address, jobs_address
@@ -27,17 +27,22 @@ from frontend.pages.submission.drafts import (
     edit_draft,
     invalid_lines,
     read_draft,
+    rename_job,
+    unused_name,
 )
 from frontend.pages.submission.job_form import JobForm
 from frontend.pages.submission.job_values import ROLES_MAX, FormValues
 from frontend.pages.submission.sample_job import NAME, PROGRAM, sample_job
 from frontend.pages.submission.startable_jobs import read_size
+from frontend.pages.submission.templates import TemplateForm, show_editor
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from quotas.selectors.pool import WorkspacePool, pool_list
 from quotas.selectors.queue import queue_list
+from scheduling.job_file import load_text
 from scheduling.job_file import to_mapping as job_mapping
 from scheduling.models import Job, PriorityClass
 from scheduling.selectors.job import job_get
+from scheduling.selectors.job_template import job_template_get, job_template_list
 from scheduling.selectors.priority import priority_class_list
 from scheduling.services.jobs.job import job_submit
 from scheduling.services.jobs.job_read import job_read
@@ -68,6 +73,8 @@ def job_new(request: HttpRequest, workspace: str) -> HttpResponse:
         return _show(request, place, choices, _first(request, who, place, choices))
     draft = read_draft(request.POST)
     action = request.POST.get("do", "submit")
+    if action == "save-template":
+        return _save_template(request, place, choices, draft)
     if action != "submit":
         edit_draft(draft, action)
         return _show(request, place, choices, draft)
@@ -80,6 +87,18 @@ def job_new(request: HttpRequest, workspace: str) -> HttpResponse:
         return _show(request, place, choices, draft, status=error.status)
     messages.success(request, _("%(name)s submitted") % {"name": job.name})
     return redirect(job_address(place.slug, job.pk))
+
+
+def _save_template(request: HttpRequest, place: Tenant, choices: _Choices, draft: JobDraft) -> HttpResponse:
+    """Go on to the page that creates a template, with the draft's YAML."""
+    edit_draft(draft, "to-yaml")
+    if draft.error is not None:
+        return _show(request, place, choices, draft, status=draft.error.status)
+    try:
+        name = str(load_text(draft.text).get("name") or "")
+    except Invalid:
+        name = ""  # the page says what is wrong when the template is saved
+    return show_editor(request, place, TemplateForm(initial={"name": name, "text": draft.text}))
 
 
 def _submitted(who: User, place: Tenant, draft: JobDraft) -> Job:
@@ -126,17 +145,19 @@ def _choices(who: User, place: Tenant) -> _Choices:
 
 
 def _first(request: HttpRequest, who: User, place: Tenant, choices: _Choices) -> JobDraft:
-    """A new job with usual values, or a copy of the one that `?from=` names, changed by `?change=`.
+    """A new job with usual values, one of `?template=`, or a copy of `?from=`, changed by `?change=`.
 
     `?sample=1` asks for one that fits the workspace's quota, `?model=…&tasks=…` for one of that size.
     """
     source = request.GET.get("from")
     if source:
         job = job_get(viewer=who, workspace=place, ref=source)
-        # Names are unique among live jobs, and the source may still be one of them.
-        name = f"{job.name[:58].rstrip('-')}-{new_id().hex[-4:]}"
-        body = advice.apply_changes(job_mapping(job), request.GET.get("change", "")) | {"name": name}
+        body = advice.apply_changes(job_mapping(job), request.GET.get("change", ""))
+        body |= {"name": unused_name(job.name)}
         return draft_of_text(spec_text(body))
+    template = request.GET.get("template")
+    if template:
+        return _from_template(who, place, template)
     normal = any(one.name == "normal" for one in choices.classes)
     main: dict[str, Any] = {
         "kind": "batch",
@@ -159,6 +180,16 @@ def _first(request: HttpRequest, who: User, place: Tenant, choices: _Choices) ->
     return draft_of(FormValues(main, [dict(FIRST_ROLE)]))
 
 
+def _from_template(who: User, place: Tenant, ref: str) -> JobDraft:
+    try:
+        pk = uuid.UUID(ref)
+    except ValueError as error:
+        raise NotFound from error
+    text = job_template_get(viewer=who, workspace=place, pk=pk).text
+    name = load_text(text).get("name")
+    return draft_of_text(rename_job(text, unused_name(name)) if isinstance(name, str) and name else text)
+
+
 def _show(
     request: HttpRequest, place: Tenant, choices: _Choices, draft: JobDraft, status: int = 200
 ) -> HttpResponse:
@@ -174,6 +205,7 @@ def _show(
         "yaml_errors": draft.errors if draft.tab == "yaml" else (),
         "refusal": job_rail.preview_refusal(draft.error) if draft.error else None,
         "pools": choices.pools,
+        "templates": job_template_list(viewer=get_viewer(request), workspace=place),
         "simulated": choices.simulated,
         "may_add_role": len(form.roles) < ROLES_MAX,
     }

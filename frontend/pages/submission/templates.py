@@ -1,0 +1,146 @@
+"""Job templates of a workspace: the list, and the page that creates and edits one."""
+
+from __future__ import annotations
+
+import uuid
+from functools import partial
+
+from django import forms
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from foundation.core.errors import AllotmentError
+from frontend.components.view_models import Crumb
+from frontend.pages.jobs.addresses import jobs_address
+from frontend.pages.jobs.spec_text import job_text
+from frontend.pages.submission.job_form import one_break
+from frontend.shell.form_actions import run_change, show_refusal, version_of
+from frontend.shell.page_shell import get_viewer, login_required, set_frame
+from scheduling.models import JobTemplate
+from scheduling.selectors.job import job_get
+from scheduling.selectors.job_template import job_template_get, job_template_list
+from scheduling.services.jobs.job_template import (
+    DESCRIPTION_MAX,
+    job_template_change,
+    job_template_create,
+    job_template_delete,
+)
+from tenants.access import permissions
+from tenants.access.permissions import Permission
+from tenants.models import Tenant
+from tenants.selectors.tenant import workspace_get
+
+
+class TemplateForm(forms.Form):
+    """A template; its text is checked by the service."""
+
+    name = forms.CharField(
+        label=gettext_lazy("Name"),
+        max_length=63,
+        help_text=gettext_lazy("Lowercase letters, digits and hyphens."),
+    )
+    description = forms.CharField(
+        label=gettext_lazy("Description"), max_length=DESCRIPTION_MAX, required=False
+    )
+    text = forms.CharField(
+        label=gettext_lazy("Job file"), strip=False, widget=forms.Textarea(attrs={"rows": 24})
+    )
+
+    def clean_text(self) -> str:
+        """Return the text with the line ends that it was typed with."""
+        return one_break(self.cleaned_data["text"])
+
+
+@login_required
+def show_templates(request: HttpRequest, workspace: str) -> HttpResponse:
+    """Templates by name, with what the viewer can do with them."""
+    who = get_viewer(request)
+    place = workspace_get(viewer=who, slug=workspace)
+    templates = job_template_list(viewer=who, workspace=place)
+    set_frame(request, place)
+    page = {
+        "workspace": place,
+        "crumbs": _crumbs(place),
+        "templates": templates,
+        "may_edit": permissions.has_permission(who, Permission.JOB_SUBMIT, place),
+    }
+    return render(request, "frontend/jobs/templates.html", page)
+
+
+@login_required
+def template_new(request: HttpRequest, workspace: str) -> HttpResponse:
+    """Create a template, empty or from the job that `?from=` names."""
+    who = get_viewer(request)
+    place = workspace_get(viewer=who, slug=workspace)
+    permissions.require_permission(who, Permission.JOB_SUBMIT, place)
+    if request.method != "POST":
+        source = request.GET.get("from")
+        if not source:
+            return show_editor(request, place, TemplateForm())
+        job = job_get(viewer=who, workspace=place, ref=source)
+        return show_editor(request, place, TemplateForm(initial={"name": job.name, "text": job_text(job)}))
+    form = TemplateForm(request.POST)
+    if form.is_valid():
+        try:
+            made = job_template_create(acting_user=who, workspace=place, **form.cleaned_data)
+        except AllotmentError as error:
+            show_refusal(form, error)
+        else:
+            messages.success(request, _("Job template %(name)s created") % {"name": made.name})
+            return redirect("frontend:job-templates", workspace=place.slug)
+    return show_editor(request, place, form, status=400)
+
+
+@login_required
+def show_template(request: HttpRequest, workspace: str, template: uuid.UUID) -> HttpResponse:
+    """One template; POST saves or deletes it."""
+    who = get_viewer(request)
+    place = workspace_get(viewer=who, slug=workspace)
+    found = job_template_get(viewer=who, workspace=place, pk=template)
+    if request.method != "POST":
+        shown = {"name": found.name, "description": found.description, "text": found.text}
+        return show_editor(request, place, TemplateForm(initial=shown), found)
+    if request.POST.get("do") == "delete":
+        delete = partial(job_template_delete, acting_user=who, template=found, version=version_of(request))
+        run_change(request, delete, _("Job template %(name)s deleted") % {"name": found.name})
+        return redirect("frontend:job-templates", workspace=place.slug)
+    form = TemplateForm(request.POST)
+    if form.is_valid():
+        try:
+            job_template_change(
+                acting_user=who, template=found, version=version_of(request), **form.cleaned_data
+            )
+        except AllotmentError as error:
+            show_refusal(form, error, now=lambda: "")
+        else:
+            messages.success(request, _("Job template %(name)s updated") % {"name": found.name})
+            return redirect("frontend:job-templates", workspace=place.slug)
+    return show_editor(request, place, form, found, status=400)
+
+
+def show_editor(
+    request: HttpRequest,
+    place: Tenant,
+    form: TemplateForm,
+    template: JobTemplate | None = None,
+    status: int = 200,
+) -> HttpResponse:
+    """Render the page that creates a template, or edits `template`."""
+    set_frame(request, place)
+    list_url = reverse("frontend:job-templates", args=[place.slug])
+    page = {
+        "workspace": place,
+        "crumbs": [*_crumbs(place), Crumb(label=_("Job templates"), url=list_url)],
+        "form": form,
+        "template": template,
+        "may_edit": permissions.has_permission(get_viewer(request), Permission.JOB_SUBMIT, place),
+    }
+    return render(request, "frontend/jobs/template.html", page, status=status)
+
+
+def _crumbs(place: Tenant) -> list[Crumb]:
+    return [Crumb(label=_("Jobs"), url=jobs_address(place.slug))]
