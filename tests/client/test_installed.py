@@ -9,10 +9,13 @@ import sys
 from collections.abc import Iterator
 from importlib.metadata import distribution
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
+from django.test import RequestFactory
 
 from clusters.models import Cell, Cluster
+from frontend.pages.jobs.copies import submit_texts
 from scheduling.models import Job, JobState
 from tenants.models import Role
 from tests.builders import clusters, jobs, quotas, tenancy
@@ -114,6 +117,54 @@ def stage(on_postgres: PostgresServer, program: Path) -> Iterator[tuple[Shell, C
     key = tenancy.access_key(tenancy.user("ed", place, Role.EDITOR))
     with api_server(on_postgres) as address:
         yield Shell(program, address, key), cell, cluster
+
+
+HOSTILE = r"""# nightly
+name: NAME
+roles:
+  - name: worker
+    command: [sh, -c, 'echo "$HOME" `id` \\ @@@ done']   # as it is
+    resources: {cpu: 1, memory: 1Gi}
+environment:
+  LINES: "a\nEND_OF_JOB"
+  PRICE: '$(id) \'
+""".replace("@@@", '""' + '"')
+
+
+@pytest.mark.timeout(150)
+def test_the_texts_of_the_console_submit_the_job_as_it_is(stage: tuple[Shell, Cell, Cluster]) -> None:
+    shell, _cell, _cluster = stage
+    server = urlsplit(shell.environment["ALLOTMENT_URL"])
+    request = RequestFactory(HTTP_HOST=server.netloc).get("/")
+    environment = {
+        "ALLOTMENT_KEY": shell.key,
+        "HOME": shell.environment["HOME"],
+        "PATH": f"{shell.program.parent}:/usr/bin:/bin",
+    }
+    found = []
+    for key, program in (("cli", "bash"), ("curl", "bash"), ("python", "python")):
+        texts = {
+            copy.key: copy.text for copy in submit_texts(request, "team-a", HOSTILE.replace("NAME", key))
+        }
+        done = subprocess.run(
+            [str(shell.program.with_name(program)), "-"] if program == "python" else [program],
+            input=texts[f"copy-{key}"],
+            capture_output=True,
+            text=True,
+            env=environment,
+            timeout=60,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert shell.key not in texts[f"copy-{key}"] + done.stdout
+        job = Job.unscoped.get(name=key)
+        found.append((job.environment, job.roles.get().command))
+    expected = {"LINES": "a\nEND_OF_JOB", "PRICE": "$(id) \\"}
+    assert found == [(expected, ["sh", "-c", 'echo "$HOME" `id` \\\\ ' + '"' * 3 + " done"])] * 3
+
+
+def test_a_text_never_ends_within_the_job() -> None:
+    for copy in submit_texts(RequestFactory().get("/"), "team-a", "END_OF_JOB\nEND_OF_JOB_\n")[:2]:
+        assert copy.text.endswith("\nEND_OF_JOB__\n") and "<<'END_OF_JOB__'" in copy.text
 
 
 @pytest.mark.timeout(150)

@@ -1,7 +1,7 @@
 """Typed client of Allotment's REST API.
 
->>> from allotment_client import Client, configuration
->>> with Client(configuration()) as client:
+>>> from allotment_client import Client, read_configuration
+>>> with Client(read_configuration()) as client:
 ...     job = client.submit("vision", {"roles": [{"resources": {"gpu": {"cards": 1}}}]})
 ...     client.wait("vision", job["id"], deadline_s=3600)
 

@@ -24,6 +24,7 @@ from frontend.pages.jobs import (
 )
 from frontend.pages.jobs.addresses import jobs_address
 from frontend.pages.jobs.attempts import describe_attempts
+from frontend.pages.jobs.copies import submit_texts
 from frontend.pages.jobs.event_rows import job_event_rows
 from frontend.pages.jobs.job_charts import describe_choice, job_range
 from frontend.pages.jobs.job_tabs import JobTab, list_tabs, read_tab, tab_address
@@ -56,6 +57,7 @@ def job_detail(request: HttpRequest, workspace: str, job: str) -> HttpResponse:
     }
     if page["tab"] == JobTab.SPEC:
         page["spec"] = job_text(found)
+        page["copies"] = submit_texts(request, place.slug, page["spec"])
         page |= describe_attempts(get_viewer(request), found, request, clock.now())
     if page["tab"] == JobTab.LOGS:
         page["log_query"] = request.GET.urlencode()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.contrib import messages
@@ -17,6 +18,7 @@ from foundation.core.errors import AllotmentError, Invalid, NotFound, Permission
 from frontend.components import view_models
 from frontend.pages.jobs import advice
 from frontend.pages.jobs.addresses import job_address, jobs_address
+from frontend.pages.jobs.copies import SubmitText, submit_texts
 from frontend.pages.jobs.spec_text import spec_text
 from frontend.pages.submission import job_rail
 from frontend.pages.submission.drafts import (
@@ -75,6 +77,8 @@ def job_new(request: HttpRequest, workspace: str) -> HttpResponse:
     action = request.POST.get("do", "submit")
     if action == "save-template":
         return _save_template(request, place, choices, draft)
+    if action == "copies":
+        return _show_copies(request, place, choices, draft)
     if action != "submit":
         edit_draft(draft, action)
         return _show(request, place, choices, draft)
@@ -87,6 +91,15 @@ def job_new(request: HttpRequest, workspace: str) -> HttpResponse:
         return _show(request, place, choices, draft, status=error.status)
     messages.success(request, _("%(name)s submitted") % {"name": job.name})
     return redirect(job_address(place.slug, job.pk))
+
+
+def _show_copies(request: HttpRequest, place: Tenant, choices: _Choices, draft: JobDraft) -> HttpResponse:
+    """The draft as it is, with the texts that submit it from elsewhere."""
+    written = replace(draft)
+    edit_draft(written, "to-yaml")
+    if written.error is not None:
+        return _show(request, place, choices, written, status=written.error.status)
+    return _show(request, place, choices, draft, copies=submit_texts(request, place.slug, written.text))
 
 
 def _save_template(request: HttpRequest, place: Tenant, choices: _Choices, draft: JobDraft) -> HttpResponse:
@@ -191,7 +204,12 @@ def _from_template(who: User, place: Tenant, ref: str) -> JobDraft:
 
 
 def _show(
-    request: HttpRequest, place: Tenant, choices: _Choices, draft: JobDraft, status: int = 200
+    request: HttpRequest,
+    place: Tenant,
+    choices: _Choices,
+    draft: JobDraft,
+    status: int = 200,
+    copies: Sequence[SubmitText] = (),
 ) -> HttpResponse:
     set_frame(request, place)
     form = JobForm(draft.values, queues=choices.queues, classes=choices.classes, pools=choices.pools)
@@ -205,6 +223,7 @@ def _show(
         "yaml_errors": draft.errors if draft.tab == "yaml" else (),
         "refusal": job_rail.preview_refusal(draft.error) if draft.error else None,
         "pools": choices.pools,
+        "copies": copies,
         "templates": job_template_list(viewer=get_viewer(request), workspace=place),
         "simulated": choices.simulated,
         "may_add_role": len(form.roles) < ROLES_MAX,

@@ -120,3 +120,17 @@ def test_viewers_read_templates_and_change_none(client: Client, w: World) -> Non
     )
     assert client.get(f"{HOME}/new").status_code == 403
     assert JobTemplate.unscoped.get().name == "nightly"
+
+
+def test_the_form_and_the_job_offer_texts_that_submit_it(client: Client, w: World) -> None:
+    client.force_login(w.editor)
+    soup = BeautifulSoup(
+        client.post(NEW, {"tab": "yaml", "yaml": TEXT, "do": "copies"}).content, "html.parser"
+    )
+    assert all(TEXT in soup.select_one(f"#copy-{key}").text for key in ("cli", "curl", "python"))  # type: ignore[union-attr]
+    assert soup.select_one("#id_yaml") is not None
+    job = jobs.job(w.queue, w.editor, "origin")
+    page = client.get(f"/w/team-a/jobs/{job.pk}?tab=spec").content.decode()
+    assert "allotment-client submit" in page and f"{HOME}/new?from={job.pk}" in page
+    wrong = sent_form(client, NEW, "job-form") | {"environment": "LR", "do": "copies"}
+    assert client.post(NEW, wrong).status_code == 400
