@@ -20,6 +20,7 @@ ENTITIES: Final[dict[str, str | Promise]] = {
     "flavor": gettext_lazy("pool"),
     "group": gettext_lazy("group"),
     "job": gettext_lazy("job"),
+    "job-template": gettext_lazy("job template"),
     "loan": gettext_lazy("temporary quota"),
     "member": gettext_lazy("member"),
     "notification-channel": gettext_lazy("notification channel"),
