@@ -150,7 +150,7 @@ ALL: Final = (
         "roles.name",
         Text(40, (DNS_LABEL,)),
         label=_("Role"),
-        otherwise=_("main, role-1, …"),
+        otherwise=_("main, role-1, and so on"),
         form=Shown.ROLE,
     ),
     Field(
@@ -529,7 +529,7 @@ ALL: Final = (
         "simulate.exit_code",
         Whole(0, 255),
         label=_("Exit code"),
-        help=_("0 = success"),
+        help=_("0 = success."),
         otherwise="0",
         form=Shown.SIMULATION,
     ),

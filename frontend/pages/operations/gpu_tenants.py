@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -49,22 +49,22 @@ def describe_gpu_tenants(
     nodes: Sequence[GridNode], now: Mapping[uuid.UUID, CardNow], slices: Sequence[LiveSlice]
 ) -> GpuTenants:
     """Sum what is held of these nodes by workspace."""
-    cards = {card.id: card for node in nodes for card in node.cards}
-    held = [part for part in slices if part.device_id in cards]
-    cores: Counter[uuid.UUID] = Counter()
-    for part in held:
-        cores[part.workspace_id] += part.cores
-    names = {part.workspace_id: part.workspace for part in held}
-    ordered = sorted(cores, key=lambda pk: (-cores[pk], names[pk]))
+    cards = {card.id for node in nodes for card in node.cards}
+    parts: defaultdict[uuid.UUID, list[LiveSlice]] = defaultdict(list)
+    for part in slices:
+        if part.device_id in cards:
+            parts[part.workspace_id].append(part)
+    cores = {pk: sum(part.cores for part in held) for pk, held in parts.items()}
+    ordered = sorted(cores, key=lambda pk: (-cores[pk], parts[pk][0].workspace))
     colors = {pk: f"tenant-{place + 1}" if place < _COLORS else _OTHER for place, pk in enumerate(ordered)}
     rows = [
         GpuTenantRow(
-            name=names[pk],
+            name=parts[pk][0].workspace,
             color=colors[pk],
-            whole=sum(part.exclusive for part in held if part.workspace_id == pk),
-            slices=sum(not part.exclusive for part in held if part.workspace_id == pk),
+            whole=sum(part.exclusive for part in parts[pk]),
+            slices=sum(not part.exclusive for part in parts[pk]),
             gpus=formats.format_gpus(cores[pk]),
-            utilization=_utilization([part for part in held if part.workspace_id == pk], now),
+            utilization=_utilization(parts[pk], now),
         )
         for pk in ordered
     ]
