@@ -86,9 +86,13 @@ def find_pages(w: AccessWorld, address: str) -> dict[str, Ask]:
             path = "/" + filled(ask.route + ask.query, names | dict(ask.values))
             if path in found:
                 continue
-            answer = client.get(path, follow_redirects=True)
-            assert answer.status_code == 200, f"{path}: {answer.status_code}"
-            if "<html" in answer.text and str(answer.url).endswith(path):
+            # A stream of events has no end: what is no page is not read.
+            with client.stream("GET", path, follow_redirects=True) as answer:
+                assert answer.status_code == 200, f"{path}: {answer.status_code}"
+                if not answer.headers.get("content-type", "").startswith("text/html"):
+                    continue
+                text = answer.read().decode()
+            if "<html" in text and str(answer.url).endswith(path):
                 found[path] = ask
     return found
 

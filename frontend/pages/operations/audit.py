@@ -76,7 +76,11 @@ AUDIT: Final = ListDeclaration(
         ListColumn(key="at", label=gettext_lazy("Time"), text=lambda line: line.record.created_at),
         ListColumn(key="actor", label=gettext_lazy("Actor"), text=lambda line: line.record.actor_name),
         ListColumn(key="action", label=gettext_lazy("Action"), text=lambda line: line.title),
-        ListColumn(key="subject", label=gettext_lazy("Resource"), text=lambda line: line.subject),
+        ListColumn(
+            key="subject",
+            label=gettext_lazy("Resource"),
+            text=lambda line: line.subject or line.record.entity_id,
+        ),
         ListColumn(
             key="code",
             label=gettext_lazy("Action code"),

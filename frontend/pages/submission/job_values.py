@@ -73,7 +73,7 @@ def carry_changes(source: Mapping[str, Any], typed: FormValues) -> dict[str, Any
     """The job file `source` with what was changed in the form since it showed that file."""
     base = to_form(source)
     before = FormValues(_texts(base.main), [_texts(role) for role in base.roles], base.rest)
-    more = [role["more"] for role in base.roles] + [{}] * len(typed.roles)
+    more = [role.get("more", {}) for role in base.roles] + [{}] * len(typed.roles)
     roles = [role | {"more": retained} for role, retained in zip(typed.roles, more, strict=False)]
     after = FormValues(typed.main, roles, base.rest)
     found: dict[str, Any] = _carried(source, to_mapping(before), to_mapping(after), "")

@@ -200,6 +200,8 @@ ODD = (
     "placement: {node_selector: {'a=b': c, d: 1.50}}\nqueue: null\nroles: [{replicas: 1,}]",
     "gang: x\nroles: [{resources: 3, command: [a, [b]]}]\nunknown: {deep: [1, 2, {x: ~}]}\n",
     '{"name": "json", "roles": [{"replicas": 1}]}',
+    "name: without-roles\n",
+    "roles:\nname: a\n",
 )
 
 
