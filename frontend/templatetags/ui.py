@@ -188,12 +188,12 @@ def th(context: template.Context, label: str, *, num: bool = False, sort: str = 
 
 
 @register.inclusion_tag("frontend/components/pages.html", takes_context=True)
-def pages(context: template.Context, page: Page[Any]) -> dict[str, object]:
-    """Total and page of pages, keeping the filters of the address."""
+def pages(context: template.Context, page: Page[Any], label: str = "") -> dict[str, object]:
+    """Total and page of pages, keeping the filters of the address; `label` where there are several."""
     query = _query(context)
     query.pop("page", None)
     rest = query.urlencode()
-    return {"page": page, "prefix": f"?{rest}&page=" if rest else "?page="}
+    return {"page": page, "label": label, "prefix": f"?{rest}&page=" if rest else "?page="}
 
 
 @register.inclusion_tag("frontend/components/chips.html", takes_context=True)

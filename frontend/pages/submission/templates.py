@@ -47,7 +47,9 @@ class TemplateForm(forms.Form):
         label=gettext_lazy("Description"), max_length=DESCRIPTION_MAX, required=False
     )
     text = forms.CharField(
-        label=gettext_lazy("Job file"), strip=False, widget=forms.Textarea(attrs={"rows": 24})
+        label=gettext_lazy("Job file"),
+        strip=False,
+        widget=forms.Textarea(attrs={"rows": 24, "translate": "no"}),
     )
 
     def clean_text(self) -> str:
