@@ -43,7 +43,7 @@ class ListReader:
         if status != http.client.FOUND:
             raise RuntimeError(f"{account['username']} can't sign in: {status} {text[:300]}")
 
-    def ask(self, path: str) -> tuple[int, str, Answered]:
+    def request_list(self, path: str) -> tuple[int, str, Answered]:
         """Ask with the session, or below /api with the key."""
         return self._send("GET", path)
 
@@ -67,7 +67,7 @@ def measure_place(
 ) -> list[QueryFigures]:
     """Measure a list with each of its queries; nothing for one that the reader may not see."""
     path = place.path.format_map(made.world["names"])
-    status, text, _ = reader.ask(path)
+    status, text, _ = reader.request_list(path)
     if status in REFUSED:
         return []
     queries = ["", *place.queries, *(_last_page(text) if place.is_api else ())]
@@ -83,9 +83,9 @@ def _last_page(text: str) -> list[str]:
 def _measure(made: BenchInstallation, reader: ListReader, path: str, query: str, times: int) -> QueryFigures:
     address = f"{path}{'&' if '?' in path else '?'}{query}" if query else path
     for _ in range(_WARM):
-        status, text, _ = reader.ask(address)
+        status, text, _ = reader.request_list(address)
         if status != http.client.OK:
             raise RuntimeError(f"{address} was answered {status}: {text[:300]}")
     begun = seconds_of_family(made.database)
-    answers = [reader.ask(address)[2] for _ in range(times)]
+    answers = [reader.request_list(address)[2] for _ in range(times)]
     return QueryFigures(query, answers, 1000 * (seconds_of_family(made.database) - begun) / times)

@@ -13,8 +13,10 @@ from quotas.models import Queue, QuotaNode
 from scheduling.models import Job
 from tenants.models import Group, Tenant, User
 
-_OWN: Final = ("name", "username", "user", "slug", "device")
-"""What a record says itself, as it was then."""
+_OWN: Final = ("name", "username")
+"""What a record says of its subject itself, as it was then."""
+_OF_UNNAMED: Final = ("user", "slug", "device")
+"""What stands for a subject that has no name of its own, such as a membership."""
 _NAMED: Final[Mapping[str, tuple[Any, str]]] = {
     "cell": (Cell.unscoped, "name"),
     "cluster": (Cluster.unscoped, "name"),
@@ -46,12 +48,14 @@ def find_subjects(records: Sequence[AuditRecord]) -> dict[uuid.UUID, str]:
 
 
 def _own_name(record: AuditRecord) -> str:
-    return next(_texts(record.after, record.before), "")
+    # A group's record may name the user who was added: that is not its subject.
+    keys = _OWN if record.entity in _NAMED else _OWN + _OF_UNNAMED
+    return next(_texts(keys, record.after, record.before), "")
 
 
-def _texts(*values: Mapping[str, Any]) -> Iterator[str]:
+def _texts(keys: Sequence[str], *values: Mapping[str, Any]) -> Iterator[str]:
     for known in values:
-        for key in _OWN:
+        for key in keys:
             if isinstance(text := known.get(key), str) and text:
                 yield text
 

@@ -54,7 +54,7 @@ class DiffLine:
     text: str
 
     @property
-    def mark(self) -> str:
+    def diff_sign(self) -> str:
         return {"added": "+", "removed": "−"}.get(self.kind, " ")
 
 

@@ -60,9 +60,14 @@ class AuditLine:
         return self.record.pk
 
     @property
-    def more(self) -> int:
+    def first_changes(self) -> Sequence[str]:
+        """The changes in the row; the details have all."""
+        return self.changes[:_CHANGES]
+
+    @property
+    def hidden_changes(self) -> int:
         """The number of changes that the row leaves to the details."""
-        return max(0, len(self.changes) - _CHANGES)
+        return len(self.changes) - len(self.first_changes)
 
     @property
     def title(self) -> str:

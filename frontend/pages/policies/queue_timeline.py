@@ -83,13 +83,13 @@ class _Axis:
     begin: datetime
     end: datetime
 
-    def place(self, moment: datetime) -> float:
+    def find_place(self, moment: datetime) -> float:
         """The place of a moment in percent; what lies outside is at the edge."""
         share = (moment - self.begin) / (self.end - self.begin)
         return round(100 * min(1.0, max(0.0, share)), 3)
 
-    def bar(self, kind: str, start: datetime, end: datetime | None) -> TimeBar:
-        left, right = self.place(start), 100.0 if end is None else self.place(end)
+    def build_bar(self, kind: str, start: datetime, end: datetime | None) -> TimeBar:
+        left, right = self.find_place(start), 100.0 if end is None else self.find_place(end)
         return TimeBar(kind, left, round(max(0.0, right - left), 3))
 
 
@@ -104,7 +104,7 @@ def describe_timeline(viewer: User, queue: Queue) -> QueueTimeline | None:
         running=[_running_row(one, found.now, axis) for one in found.running],
         pending=[_pending_row(one, found.now, axis) for one in found.pending],
         ticks=_ticks(axis, found.now),
-        now=axis.place(found.now),
+        now=axis.find_place(found.now),
         more=ngettext("%(n)s more job", "%(n)s more jobs", hidden) % {"n": formats.format_number(hidden)}
         if hidden
         else "",
@@ -126,12 +126,12 @@ def _axis_of(found: QueueTimes) -> _Axis:
 
 def _running_row(one: RunningTimes, now: datetime, axis: _Axis) -> TimelineRow:
     likely, wide = _ranges(one.ends)
-    bars = [axis.bar("rest", now, wide[0]), axis.bar("wide", *wide)] if wide else []
-    bars += [axis.bar("likely", *likely)] if likely else []
+    bars = [axis.build_bar("rest", now, wide[0]), axis.build_bar("wide", *wide)] if wide else []
+    bars += [axis.build_bar("likely", *likely)] if likely else []
     return _row(
         one.job,
         is_running=True,
-        bars=[*bars, axis.bar("ran", one.began_at, now)],
+        bars=[*bars, axis.build_bar("ran", one.began_at, now)],
         began_at=one.began_at,
         ran=now - one.began_at,
         likely=likely,
@@ -143,8 +143,8 @@ def _running_row(one: RunningTimes, now: datetime, axis: _Axis) -> TimelineRow:
 
 def _pending_row(one: PendingTimes, now: datetime, axis: _Axis) -> TimelineRow:
     likely, wide = _ranges(one.starts, now)
-    bars = [axis.bar("wide", *wide)] if wide else []
-    bars += [axis.bar("likely", *likely)] if likely else []
+    bars = [axis.build_bar("wide", *wide)] if wide else []
+    bars += [axis.build_bar("likely", *likely)] if likely else []
     beyond = bool(one.starts) and wide is None
     unknown = "" if wide else _("No estimate yet")
     if beyond and one.horizon_at is not None:
@@ -178,13 +178,13 @@ def _ticks(axis: _Axis, now: datetime) -> list[AxisTick]:
     """List about six moments as spans from now: `-30 min`, `Now`, `+1 h`."""
     length = (axis.end - axis.begin).total_seconds()
     step = next((size for size in _TICKS if length / size <= 6), _TICKS[-1])
-    found = [AxisTick(axis.place(now), _("Now"))]
+    found = [AxisTick(axis.find_place(now), _("Now"))]
     for sign in (-1, 1):
         for number in range(1, 8):
             moment = now + timedelta(seconds=sign * number * step)
             if axis.begin <= moment <= axis.end:
                 mark = "−" if sign < 0 else "+"
-                found.append(AxisTick(axis.place(moment), mark + formats.format_duration(number * step)))
+                found.append(AxisTick(axis.find_place(moment), mark + formats.format_duration(number * step)))
     return found
 
 

@@ -56,7 +56,7 @@ class JobDraft:
         """Return the lines of the form that the job file cannot contain."""
         return [] if self.tab == "yaml" else line_errors(self.values)
 
-    def refuse(self, error: AllotmentError) -> None:
+    def add_error(self, error: AllotmentError) -> None:
         """Show an error beside the input."""
         self.error, self.errors = error, error.errors
 
@@ -106,7 +106,7 @@ def edit_draft(draft: JobDraft, action: str) -> None:
         elif action == "add-role" or action.startswith("remove-role-"):
             _change_roles(draft, action)
     except Invalid as error:
-        draft.refuse(error)
+        draft.add_error(error)
 
 
 def invalid_lines(errors: list[FieldError]) -> Invalid:
@@ -119,7 +119,7 @@ def _show_form(draft: JobDraft) -> None:
         body = load_text(draft.text)
         check_shown(body)
     except Invalid as error:
-        draft.refuse(error)
+        draft.add_error(error)
         return
     draft.tab, draft.values = "form", to_form(body)
 

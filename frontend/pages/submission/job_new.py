@@ -87,7 +87,7 @@ def job_new(request: HttpRequest, workspace: str) -> HttpResponse:
     except (NotFound, PermissionDenied):
         raise
     except AllotmentError as error:
-        draft.refuse(error)
+        draft.add_error(error)
         return _show(request, place, choices, draft, status=error.status)
     messages.success(request, _("%(name)s submitted") % {"name": job.name})
     return redirect(job_address(place.slug, job.pk))

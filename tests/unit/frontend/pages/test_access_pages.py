@@ -8,11 +8,13 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 
-from foundation.audit import chain
+from foundation.audit import audit_log, chain
+from foundation.core.actor import SYSTEM
 from foundation.models import AuditRecord, AuditSeal
 from frontend.pages.tenancy.roles import POINTS
 from quotas.files import FileFormat
 from quotas.services.quota_files.quota_file import quota_file_export
+from scheduling.selectors.audit_subjects import find_subjects
 from tenants.access.permissions import Permission
 from tenants.models import CustomRole, Group, Role, User
 from tests.builders import tenancy
@@ -87,6 +89,19 @@ def test_a_platform_role_may_hold_permissions_of_clusters(w: World) -> None:
     post(boss, "/ops/roles", name="Rack", points=["tenant.view", "cluster.view"])
     assert CustomRole.unscoped.get().tenant is None
     text(signed_in(w.admin), "/ops/roles", status=403)
+
+
+def test_the_subject_of_a_group_is_the_group_and_not_who_was_added(w: World) -> None:
+    group = tenancy.group("readers", w.editor)
+    made = audit_log.record_action(
+        SYSTEM, "group.add", entity="group", entity_id=group.pk, after={"user": "ed"}
+    )
+    member = audit_log.record_action(
+        SYSTEM, "member.set", entity="member", entity_id="1", after={"user": "ed"}
+    )
+    assert find_subjects([made, member]) == {made.pk: "readers", member.pk: "ed"}
+    group.delete()
+    assert find_subjects([made, member]) == {member.pk: "ed"}
 
 
 def test_the_audit_is_searched_exported_and_verified(w: World) -> None:
