@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from django.db import connection
-from django.db.models import Max, Q
+from django.db.models import Max, Q, QuerySet
 
 from scheduling.models import JobEvent
 
@@ -26,6 +26,12 @@ _SNAPSHOT: Final = (
 def event_latest() -> int:
     """The highest key there is, 0 without events: where to begin for what happens from now on."""
     return JobEvent.unscoped.aggregate(key=Max("pk"))["key"] or 0
+
+
+def list_changed_jobs(above: int | None, limit: int) -> QuerySet[JobEvent, tuple[int, int, str]]:
+    """The newest events, those above a key if one is given: the key twice, and the path of the workspace."""
+    events = JobEvent.unscoped.all() if above is None else JobEvent.unscoped.filter(pk__gt=above)
+    return events.order_by("-pk").values_list("pk", "pk", "job__workspace__path")[:limit]
 
 
 class EventFeed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Collection
 from typing import Final
 
 from django.db.models import Q
@@ -76,6 +77,11 @@ def tenant_list(*, viewer: Actor, archived: bool = False) -> list[Tenant]:
         ordered.append(tenant)
         stack.extend(reversed(by_parent.get(tenant.pk, [])))
     return ordered
+
+
+def tenant_paths(tenants: Collection[uuid.UUID]) -> dict[uuid.UUID | None, str]:
+    """Return the paths of tenants by id, for the platform's own use."""
+    return dict(Tenant.unscoped.filter(pk__in=tenants).values_list("pk", "path")) if tenants else {}
 
 
 def tenants_above(*, viewer: Actor, tenant: Tenant) -> list[Tenant]:

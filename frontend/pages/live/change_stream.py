@@ -1,6 +1,7 @@
 """`GET /live`: server-sent events that tell a page that what it shows may have changed.
 
-No event carries data: a page fetches its own parts again, with the rights of its reader. `beat` shows that
+No event carries data: a page fetches its own parts again, with the rights of its reader. A reader gets the
+kinds of changes of tenants that they may see, and those of the platform with a role on it. `beat` shows that
 the connection lives, so that a page knows when its numbers are no longer kept fresh.
 """
 
@@ -16,10 +17,12 @@ from django.http import HttpRequest, StreamingHttpResponse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
-from frontend.pages.live import marks
+from frontend.pages.live.change_log import log
 from frontend.shell.page_shell import get_viewer, login_required
+from tenants.access.grants import grants_of
 from tenants.api.live_stream import LiveStream
 from tenants.api.streams import session_user_still
+from tenants.models import User
 
 BEAT_S: Final = 3.0
 CHECK_EVERY_S: Final = 15.0
@@ -29,9 +32,9 @@ CHECK_EVERY_S: Final = 15.0
 @login_required
 def stream_changes(request: HttpRequest) -> StreamingHttpResponse:
     """Begin the stream of the page that asks."""
-    caller = get_viewer(request).pk
-    ChangeStream.require_room(caller, _("Too many open pages (%(count)s). Close one first."))
-    return ChangeStream(request, caller).build_response()
+    reader = get_viewer(request)
+    ChangeStream.require_room(reader.pk, _("Too many open pages (%(count)s). Close one first."))
+    return ChangeStream(request, reader).build_response()
 
 
 class ChangeStream(LiveStream):
@@ -42,26 +45,37 @@ class ChangeStream(LiveStream):
     open_max = 100
     opened: ClassVar[Counter[uuid.UUID]] = Counter()
 
-    def __init__(self, request: HttpRequest, caller: uuid.UUID) -> None:
-        super().__init__(caller)
+    def __init__(self, request: HttpRequest, reader: User) -> None:
+        super().__init__(reader.pk)
         self._request = request
-        self._seen = marks.reader.read_marks()
+        self._reader = reader
+        self._grants = grants_of(reader)
+        self._seen, _changes = log.read_since(None)
         self._checked = self._spoke = time.monotonic()
 
     def poll_text(self) -> tuple[str, bool]:
         """Return the kinds that changed since the last call; there is always more to come."""
         now = time.monotonic()
         if now - self._checked >= CHECK_EVERY_S:
-            session_user_still(self._request)
+            self._reader = session_user_still(self._request)
+            self._grants = grants_of(self._reader)
             self._checked = now
-        found = marks.reader.read_marks()
-        changed = marks.list_changed(self._seen, found)
-        self._seen = found
-        if changed:
-            text = f"event: changed\ndata: {json.dumps({'kinds': changed})}\n\n"
+        kinds = self._list_kinds()
+        if kinds:
+            text = f"event: changed\ndata: {json.dumps({'kinds': kinds})}\n\n"
         elif now - self._spoke >= BEAT_S:
             text = self.opening
         else:
             return "", False
         self._spoke = now
         return text, False
+
+    def _list_kinds(self) -> list[str]:
+        """Return the kinds of new changes that the reader may see, with the roles that they have now.
+
+        Roles are read where there is something to tell, and every `CHECK_EVERY_S` for those that were added.
+        """
+        self._seen, changes = log.read_since(self._seen)
+        if any(change.is_visible(self._reader.pk, self._grants) for change in changes):
+            self._grants = grants_of(self._reader)
+        return sorted({c.kind for c in changes if c.is_visible(self._reader.pk, self._grants)})

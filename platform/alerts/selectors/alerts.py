@@ -45,11 +45,16 @@ def list_alerts(viewer: Actor, tenant: Tenant | None) -> QuerySet[Alert]:
     return rows.filter(tenant__path__startswith=tenant.path).exclude(metric__in=hidden)
 
 
-def alerts_mark() -> tuple[object, ...]:
-    """Return a mark that differs after an alert has begun, fired or ended."""
-    open_ones = Alert.unscoped.filter(state__in=(AlertState.PENDING, AlertState.FIRING))
-    found = open_ones.aggregate(count=Count("pk"), began=Max("started_at"), fired=Max("fired_at"))
-    return tuple(found.values())
+def alert_marks() -> dict[str | None, object]:
+    """Return a value by the path of a workspace, None for the platform's own subjects.
+
+    It differs after an alert there has begun, fired or ended.
+    """
+    open_ones = Alert.unscoped.filter(state__in=(AlertState.PENDING, AlertState.FIRING)).order_by()
+    marks = open_ones.values("tenant__path").annotate(
+        count=Count("pk"), began=Max("started_at"), fired=Max("fired_at")
+    )
+    return {mark["tenant__path"]: tuple(mark.values()) for mark in marks}
 
 
 def list_rules(viewer: Actor, tenant: Tenant | None) -> QuerySet[AlertRule]:

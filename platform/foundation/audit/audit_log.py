@@ -7,7 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Final
+
+from django.db.models import QuerySet
 
 from foundation.core.actor import Actor, origin
 from foundation.models import AuditRecord
@@ -46,9 +49,17 @@ def record_action(
     return row
 
 
-def newest_record() -> uuid.UUID | None:
-    """The key of the newest record, which differs after every change that a user made."""
-    return AuditRecord.unscoped.order_by("-created_at", "-id").values_list("pk", flat=True).first()
+RecordKeys = tuple[datetime, uuid.UUID, uuid.UUID | None, uuid.UUID | None]
+
+
+def list_recorded(after: datetime | None, limit: int) -> QuerySet[AuditRecord, RecordKeys]:
+    """The newest records, those after a moment if one is given: moment, key, tenant and actor of each."""
+    records = (
+        AuditRecord.unscoped.all() if after is None else AuditRecord.unscoped.filter(created_at__gt=after)
+    )
+    return records.order_by("-created_at", "-id").values_list("created_at", "pk", "tenant_id", "actor_id")[
+        :limit
+    ]
 
 
 def record_many(acting_user: Actor, action: str, *, entity: str, changes: Sequence[FieldChange]) -> None:

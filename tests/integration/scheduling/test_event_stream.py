@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import queue
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import httpx
 import pytest
+from django.conf import settings
 from django.db import connection, transaction
 from django.db.models import Q
+from django.test import Client
 
+from benchmarks.support.deadlines import DEADLINE_FACTOR
 from foundation.core import clock
 from scheduling.lifecycle.transitions import add_event
 from scheduling.models import JobEvent
@@ -111,6 +116,33 @@ def test_the_stream_ends_with_the_session(w: World, served: str) -> None:
             w.editor.set_password("another long password 2")
             w.editor.save()
             assert _next_event(messages)[:2] == ("end", ACCESS_LOST)
+
+
+def test_open_pages_are_told_of_jobs_of_their_own_tenant_only(w: World, served: str) -> None:
+    told: queue.Queue[str] = queue.Queue()
+    client = Client()
+    client.force_login(w.viewer)
+
+    def follow() -> None:
+        cookies = {settings.SESSION_COOKIE_NAME: client.cookies[settings.SESSION_COOKIE_NAME].value}
+        address = f"{served.removesuffix('/api/v1')}/live"
+        with httpx.stream("GET", address, cookies=cookies, timeout=40) as response:
+            for message in _messages(response.iter_lines()):
+                told.put(message["event"])
+                if message["event"] == "changed":
+                    break
+
+    follower = threading.Thread(target=follow, daemon=True)
+    follower.start()
+    assert told.get(timeout=30) == "beat"
+    add_event(jobs.job(w.other_queue, w.outsider), "suspended", now=clock.now())
+    # Two beats: 3 s each in which only silence or a change is told.
+    assert [told.get(timeout=30) for _ in range(2)] == ["beat", "beat"]
+    began = time.monotonic()
+    add_event(jobs.job(w.queue, w.editor), "suspended", now=clock.now())
+    assert next(word for word in iter(lambda: told.get(timeout=30), "") if word != "beat") == "changed"
+    assert time.monotonic() - began < 2.0 * DEADLINE_FACTOR
+    follower.join(30)
 
 
 def test_who_may_not_read_gets_a_problem_and_no_stream(w: World, served: str) -> None:

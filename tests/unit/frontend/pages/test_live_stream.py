@@ -1,7 +1,8 @@
-"""The stream that tells open pages of changes: what makes it tell, and when it ends."""
+"""The stream that tells open pages of changes: what it tells to which reader, and when it ends."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -11,15 +12,22 @@ from django.db import connection
 from django.test import Client, RequestFactory
 from django.test.utils import CaptureQueriesContext
 
+from alerts.models import Alert
 from clusters.models import Cell
 from foundation.audit.audit_log import record_action
 from foundation.core import clock
 from foundation.core.errors import PermissionDenied
-from frontend.pages.live import change_stream, marks
+from frontend.pages.live import change_log, change_stream
+from frontend.pages.live.change_log import ChangeLog
 from frontend.pages.live.change_stream import ChangeStream
 from scheduling.lifecycle.transitions import add_event
-from tests.builders import jobs
+from telemetry.models import Channel, Scope, Tick
+from telemetry.store.times import to_ms
+from tenants.models import Member, Role, Tenant, User
+from tests.builders import jobs, tenancy
 from tests.builders.world import World, world
+
+Opener = Callable[[User], ChangeStream]
 
 
 @pytest.fixture
@@ -28,53 +36,164 @@ def w(db: None) -> World:
 
 
 @pytest.fixture
-def stream(w: World, client: Client, monkeypatch: pytest.MonkeyPatch) -> ChangeStream:
-    """The stream of a page that was just opened; every look reads anew."""
-    monkeypatch.setattr(marks, "SHARED_FOR_S", 0.0)
-    monkeypatch.setattr(marks, "reader", marks.MarkReader())
-    client.force_login(w.viewer)
-    request: Any = RequestFactory().get("/live")
-    request.session, request.user = client.session, w.viewer
-    return ChangeStream(request, w.viewer.pk)
+def opened(w: World, monkeypatch: pytest.MonkeyPatch) -> Opener:
+    """Opens the page of a user; every poll looks anew."""
+    monkeypatch.setattr(change_log, "SHARED_FOR_S", 0.0)
+    monkeypatch.setattr(change_stream, "log", ChangeLog())
+
+    def open_page(user: User) -> ChangeStream:
+        client = Client()
+        client.force_login(user)
+        request: Any = RequestFactory().get("/live")
+        request.session, request.user = client.session, user
+        return ChangeStream(request, user)
+
+    return open_page
 
 
-CHANGES: dict[str, Callable[[World], object]] = {
-    "jobs": lambda w: add_event(jobs.job(w.queue, w.editor), "suspended", now=clock.now()),
-    "cells": lambda w: Cell.unscoped.update(inventory_version=900),
-    "changes": lambda w: record_action(w.admin, "queue.create", entity="queue", entity_id=w.queue.pk),
+def alert(tenant: Tenant | None) -> Alert:
+    facts = {"rule_name": "r", "metric": "m", "comparison": "above", "threshold": 1.0, "severity": "warning"}
+    return Alert.unscoped.create(
+        tenant=tenant, subject=str(tenant), label="it", started_at=clock.now(), **facts
+    )
+
+
+_SUMS = (
+    "cards",
+    "cards_sampled",
+    "cards_allocated",
+    "cores_allocated",
+    "memory_capacity_mib",
+    "memory_allocated_mib",
+)
+
+
+def measure(w: World) -> None:
+    """Note a measurement of the cluster."""
+    channel = Channel.unscoped.create(scope=Scope.CLUSTER, cluster_id=w.cluster.pk)
+    Tick.unscoped.create(channel=channel, at_ms=to_ms(clock.now()), **dict.fromkeys(_SUMS, 0))
+
+
+CHANGES: dict[str, tuple[str, Callable[[World], object], set[str]]] = {
+    "a job": (
+        "jobs",
+        lambda w: add_event(jobs.job(w.queue, w.editor), "suspended", now=clock.now()),
+        {"vera"},
+    ),
+    "an alert": ("alerts", lambda w: alert(w.workspace), {"vera"}),
+    "a queue": (
+        "changes",
+        lambda w: record_action(
+            w.admin, "queue.create", entity="queue", entity_id=w.queue.pk, tenant_id=w.workspace.pk
+        ),
+        {"vera"},
+    ),
+    "another's queue": (
+        "changes",
+        lambda w: record_action(
+            w.outsider, "queue.create", entity="queue", entity_id=w.queue.pk, tenant_id=w.other_workspace.pk
+        ),
+        {"otto"},
+    ),
+    "one's own key": (
+        "changes",
+        lambda w: record_action(w.outsider, "key.create", entity="key", entity_id=w.queue.pk),
+        {"otto"},
+    ),
+    "a cluster": (
+        "changes",
+        lambda w: record_action(w.platform_admin, "cluster.create", entity="cluster", entity_id="east"),
+        set(),
+    ),
+    "an alert about a node": ("alerts", lambda w: alert(None), set()),
+    "nodes": ("cells", lambda w: Cell.unscoped.update(inventory_version=900), set()),
+    "a measurement": ("metrics", lambda w: measure(w), set()),
 }
 
 
-@pytest.mark.parametrize("kind", CHANGES)
-def test_a_change_is_told_once(stream: ChangeStream, w: World, kind: str) -> None:
+@pytest.mark.parametrize("what", CHANGES)
+def test_a_change_is_told_once_to_readers_who_may_see_it(opened: Opener, w: World, what: str) -> None:
+    kind, change, seen_by = CHANGES[what]
+    readers = {user.username: opened(user) for user in (w.viewer, w.outsider, w.platform_admin)}
+    assert {stream.poll_text() for stream in readers.values()} == {("", False)}
+    change(w)
+    told = {name: stream.poll_text() for name, stream in readers.items()}
+    expected = {*seen_by, w.platform_admin.username}
+    assert told == {
+        name: (f'event: changed\ndata: {{"kinds": ["{kind}"]}}\n\n' if name in expected else "", False)
+        for name in readers
+    }
+    assert {stream.poll_text() for stream in readers.values()} == {("", False)}
+
+
+def test_a_role_that_was_removed_tells_nothing_more(opened: Opener, w: World) -> None:
+    stream = opened(w.viewer)
+    Member.unscoped.filter(user=w.viewer).delete()
+    add_event(jobs.job(w.queue, w.editor), "suspended", now=clock.now())
     assert stream.poll_text() == ("", False)
-    CHANGES[kind](w)
-    text, over = stream.poll_text()
-    assert (text, over) == (f'event: changed\ndata: {{"kinds": ["{kind}"]}}\n\n', False)
-    assert stream.poll_text() == ("", False)
 
 
-def test_it_beats_without_changes(stream: ChangeStream, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(change_stream, "BEAT_S", 0.0)
-    assert stream.poll_text() == ("event: beat\ndata: {}\n\n", False)
-
-
-def test_it_ends_with_the_session(stream: ChangeStream, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_role_that_was_added_tells(opened: Opener, w: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = opened(w.viewer)
+    tenancy.member(w.viewer, w.other_workspace, Role.VIEWER)
     monkeypatch.setattr(change_stream, "CHECK_EVERY_S", 0.0)
+    add_event(jobs.job(w.other_queue, w.outsider), "suspended", now=clock.now())
+    assert '"jobs"' in stream.poll_text()[0]
+
+
+def test_a_reader_costs_no_query_and_one_when_told(opened: Opener, w: World, monkeypatch: Any) -> None:
+    readers = [opened(w.viewer) for _page in range(20)] + [opened(w.outsider) for _page in range(20)]
+    change_stream.log.read_since(None)
+    monkeypatch.setattr(change_log, "SHARED_FOR_S", 60.0)
+    with CaptureQueriesContext(connection) as captured:
+        assert {stream.poll_text() for stream in readers} == {("", False)}
+    assert len(captured) == 0
+    add_event(jobs.job(w.queue, w.editor), "suspended", now=clock.now())
+    monkeypatch.setattr(change_log, "SHARED_FOR_S", 0.0)
+    with CaptureQueriesContext(connection) as captured:
+        change_stream.log.read_since(None)
+    assert len(captured) == 5, "a look reads each kind once"
+    monkeypatch.setattr(change_log, "SHARED_FOR_S", 60.0)
+    with CaptureQueriesContext(connection) as captured:
+        told = [stream.poll_text()[0] for stream in readers]
+    assert (len(captured), sum(map(bool, told))) == (20, 20)
+
+
+def test_a_row_that_is_committed_below_a_known_one_is_new() -> None:
+    rows, now = change_log.NewRows(), time.monotonic()
+    assert rows.pick(lambda above, limit: [], now) == []
+    assert rows.pick(lambda above, limit: [(7, 7)], now) == [(7, 7)]
+    assert rows.pick(lambda above, limit: [(7, 7), (6, 6)], now + 1) == [(6, 6)]
+
+
+def test_old_rows_are_not_read_again() -> None:
+    asked: list[Any] = []
+
+    def read(above: int | None, limit: int) -> list[tuple[int, int]]:
+        asked.append(above)
+        return [(key, key) for key in range(30, above or 0, -1)][:limit]
+
+    rows, now = change_log.NewRows(), time.monotonic()
+    assert rows.pick(read, now) == []
+    assert rows.pick(lambda above, limit: [(31, 31)], now) == [(31, 31)]
+    assert rows.pick(lambda above, limit: [(32, 32), (31, 31)], now + 1) == [(32, 32)]
+    rows.pick(read, now + change_log.LATE_S + 2)
+    rows.pick(read, now + change_log.LATE_S + 2)
+    assert asked == [None, 30, 32]
+
+
+def test_it_beats_without_changes(opened: Opener, w: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(change_stream, "BEAT_S", 0.0)
+    assert opened(w.viewer).poll_text() == ("event: beat\ndata: {}\n\n", False)
+
+
+def test_it_ends_with_the_session(opened: Opener, w: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(change_stream, "CHECK_EVERY_S", 0.0)
+    stream = opened(w.viewer)
     stream.poll_text()
     Session.objects.all().delete()
     with pytest.raises(PermissionDenied):
         stream.poll_text()
-
-
-def test_many_pages_share_a_reading(w: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(marks, "SHARED_FOR_S", 60.0)
-    reader = marks.MarkReader()
-    reader.read_marks()
-    with CaptureQueriesContext(connection) as captured:
-        for _page in range(50):
-            reader.read_marks()
-    assert len(captured) == 0
 
 
 def test_a_stranger_is_sent_to_sign_in(client: Client, db: None) -> None:
