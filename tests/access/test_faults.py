@@ -7,12 +7,12 @@ each. Normally a sample is tried; `ALLOTMENT_FAULTS=all` tries every check there
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 from tests.conftest import ROOT
 from tests.fixtures.migrated import HANDED_ON
+from tests.fixtures.programs import run_to_end
 
 
 def test_a_check_that_is_taken_away_is_noticed(migrated_file: Path) -> None:
@@ -21,9 +21,9 @@ def test_a_check_that_is_taken_away_is_noticed(migrated_file: Path) -> None:
         sys.executable, "-m", "pytest", "-p", "tests.access.planting", "-p", "no:cacheprovider", "-q", "-s",
         "--log-level=CRITICAL", "-o", "timeout=0", "tests/access/fault_run.py",
     ]  # fmt: skip
-    found = subprocess.run(
+    found = run_to_end(
         command, cwd=ROOT, env={**os.environ, HANDED_ON: str(migrated_file)}, capture_output=True, text=True,
-        timeout=7200 if everything else 150, check=False,
+        within_s=7200 if everything else 150, check=False,
     )  # fmt: skip
     told = [line for line in found.stdout.splitlines() if "[warning" not in line]
     assert found.returncode == 0, "\n".join(told[-60:])

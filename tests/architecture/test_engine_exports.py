@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 from scheduling import engine
 from scheduling.engine import public
+from tests.fixtures.programs import run_to_end
 
 ROOT = Path(__file__).resolve().parents[2]
 WORD = re.compile(r"\w+")
@@ -38,4 +38,4 @@ def test_every_public_name_is_used_outside_the_engine() -> None:
 
 
 def test_the_data_model_is_imported_without_the_algorithms() -> None:
-    subprocess.run([sys.executable, "-c", MODEL_ALONE], check=True, cwd=ROOT, timeout=60)
+    run_to_end([sys.executable, "-c", MODEL_ALONE], check=True, cwd=ROOT, within_s=60)

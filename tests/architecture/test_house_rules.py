@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import os
 import statistics
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.architecture.sources import ROOT, find_files, parse_file, read_file, walk_tree
+from tests.fixtures.programs import run_to_end
 
 SOURCES = ("platform", "tenants", "quotas", "scheduling", "frontend", "benchmarks", "tests")
 FILE_LIMIT = 600
@@ -95,16 +95,14 @@ def test_imports_keep_the_layers() -> None:
     program = Path(sys.executable).with_name("lint-imports")
     if not program.exists():
         pytest.skip("import-linter is missing; to get it: make lint")
-    result = subprocess.run(
-        [str(program), "--no-cache"], cwd=ROOT, capture_output=True, text=True, timeout=120
-    )
+    result = run_to_end([str(program), "--no-cache"], cwd=ROOT, capture_output=True, text=True, within_s=120)
     assert result.returncode == 0, result.stdout + result.stderr
 
 
 def test_migrations_are_complete() -> None:
-    result = subprocess.run(
+    result = run_to_end(
         [sys.executable, "manage.py", "makemigrations", "--check", "--dry-run"],
-        cwd=ROOT, capture_output=True, text=True, timeout=120,
+        cwd=ROOT, capture_output=True, text=True, within_s=120,
         env={**os.environ, "DJANGO_SETTINGS_MODULE": "allotment.settings.test"},
     )  # fmt: skip
     assert result.returncode == 0, result.stdout + result.stderr
@@ -143,3 +141,33 @@ def test_what_is_written_about_a_refusal_outlives_the_transaction_that_it_undoes
     assert found == []
     planted = ast.parse("try:\n    f()\nexcept E:\n    with a:\n        audit.record(x)\n    raise F\n")
     assert list(_written_and_undone(planted)) == [4]
+
+
+def _waits_a_fixed_time(tree: ast.Module) -> Iterator[int]:
+    """Where a test gives a program so many seconds to end, on a busy machine as well."""
+    for node in walk_tree(tree):
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+            continue
+        name = ast.unparse(node.func)
+        limits = [word.value for word in node.keywords if word.arg == "timeout"]
+        if name.endswith("process.wait"):
+            limits += node.args
+        elif name != "subprocess.run" and node.func.attr != "communicate":
+            continue
+        if any("DEADLINE_FACTOR" not in ast.unparse(limit) for limit in limits):
+            yield node.lineno
+
+
+def test_programs_have_longer_to_end_where_many_tests_run_at_once() -> None:
+    """`tests.fixtures.programs` multiplies deadlines by `DEADLINE_FACTOR`."""
+    found = [
+        f"{file}:{line}"
+        for file, tree in trees().items()
+        if file.parts[0] == "tests"
+        for line in _waits_a_fixed_time(tree)
+    ]
+    assert found == []
+    planted = (
+        "subprocess.run(c, timeout=60)\nself.process.wait(5)\np.communicate(timeout=2)\np.process.wait()"
+    )
+    assert list(_waits_a_fixed_time(ast.parse(planted))) == [1, 2, 3]

@@ -7,11 +7,12 @@ pytest was started: the console script imports the standard module before the ro
 from __future__ import annotations
 
 import platform
-import subprocess
 import sys
 import sysconfig
 import tomllib
 from pathlib import Path
+
+from tests.fixtures.programs import run_to_end
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE_ROOT = ROOT / "platform"
@@ -25,9 +26,7 @@ def test_the_standard_module_is_not_ours() -> None:
 
 def test_the_standard_module_wins_where_we_stand() -> None:
     code = "import platform; print(platform.system())"
-    result = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=30
-    )
+    result = run_to_end([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, within_s=30)
     assert result.returncode == 0, result.stderr
 
 

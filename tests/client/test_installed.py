@@ -22,6 +22,7 @@ from tests.builders import clusters, jobs, quotas, tenancy
 from tests.builders.pipeline import simulated_cluster, step
 from tests.fixtures.api_server import api_server
 from tests.fixtures.postgres import PostgresServer
+from tests.fixtures.programs import read_to_end, run_to_end
 from tests.fixtures.wait import wait_until
 
 pytestmark = pytest.mark.server
@@ -71,7 +72,7 @@ def _copy_required(names: list[str], home: Path) -> None:
 
 
 def _run(command: list[str]) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = run_to_end(command, capture_output=True, text=True, within_s=120)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -101,7 +102,7 @@ class Shell:
 
     def __call__(self, *arguments: str, stdin: str = "") -> tuple[int, str, str]:
         running = self.start(*arguments)
-        out, errors = running.communicate(stdin, timeout=60)
+        out, errors = read_to_end(running, stdin, within_s=60)
         assert self.key not in out + errors
         return running.returncode, out, errors
 
@@ -146,13 +147,13 @@ def test_the_texts_of_the_console_submit_the_job_as_it_is(stage: tuple[Shell, Ce
         texts = {
             copy.key: copy.text for copy in submit_texts(request, "team-a", HOSTILE.replace("NAME", key))
         }
-        done = subprocess.run(
+        done = run_to_end(
             [str(shell.program.with_name(program)), "-"] if program == "python" else [program],
             input=texts[f"copy-{key}"],
             capture_output=True,
             text=True,
             env=environment,
-            timeout=60,
+            within_s=60,
         )
         assert done.returncode == 0, done.stdout + done.stderr
         assert shell.key not in texts[f"copy-{key}"] + done.stdout
@@ -195,7 +196,7 @@ def test_a_job_from_its_file_to_its_end(stage: tuple[Shell, Cell, Cluster]) -> N
     ]
     assert 2 in reserved
     wait_until(lambda: reached(JobState.SUCCEEDED), "the job has ended", within_s=30)
-    out, _errors = waiting.communicate(timeout=30)
+    out, _errors = read_to_end(waiting, within_s=30)
     assert (waiting.returncode, json.loads(out)["state"]) == (0, "succeeded")
 
     assert watching.stdout is not None
@@ -203,7 +204,7 @@ def test_a_job_from_its_file_to_its_end(stage: tuple[Shell, Cell, Cluster]) -> N
     while not seen or seen[-1] != "succeeded":
         seen.append(json.loads(watching.stdout.readline())["code"])
     watching.terminate()
-    watching.communicate(timeout=30)
+    read_to_end(watching, within_s=30)
     assert seen[0] == "submitted"
 
 

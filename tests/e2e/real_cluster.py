@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
@@ -16,6 +15,7 @@ from benchmarks.support.control_plane import ControlPlane, find_programs, runnin
 from benchmarks.support.running import RunningPlatform, run_platform
 from clusters.gpu import hami
 from tests.fixtures.kubelet import Cluster, Json, node_allocates
+from tests.fixtures.programs import run_to_end
 from tests.fixtures.wait import wait_until
 
 CARDS: Final = 8
@@ -152,7 +152,7 @@ class Installation:
             f"--kubeconfig={self.plane.write_kubeconfig()}",
             f"--cache-dir={self.plane.folder / 'kubectl'}",
         ]
-        subprocess.run([str(programs / "kubectl"), *access, *words], check=True, timeout=_SOON_S)
+        run_to_end([str(programs / "kubectl"), *access, *words], check=True, within_s=_SOON_S)
 
 
 @contextmanager

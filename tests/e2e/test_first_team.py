@@ -19,6 +19,7 @@ from allotment.supervisor.programs import embedded_plan
 from benchmarks.support.deadlines import DEADLINE_FACTOR
 from benchmarks.support.running import free_port, wait_ready
 from tests.fixtures.browser import chromium_path, page_of
+from tests.fixtures.programs import run_to_end, wait_for_end
 
 pytestmark = pytest.mark.browser
 
@@ -62,9 +63,9 @@ def address(tmp_path_factory: pytest.TempPathFactory, migrated_file: Path) -> It
     (home / "password").write_text(PASSWORD)
     shutil.copyfile(migrated_file, home / "allotment.sqlite3")
     command = [sys.executable, "-m", "allotment.cli", "init", "--user", "boss"]
-    subprocess.run(
+    run_to_end(
         [*command, "--password-file", str(home / "password")],
-        env=environment, check=True, capture_output=True, timeout=180,
+        env=environment, check=True, capture_output=True, within_s=180,
     )  # fmt: skip
     with ExitStack() as stack:
         plan = embedded_plan(home, port)
@@ -84,7 +85,7 @@ def address(tmp_path_factory: pytest.TempPathFactory, migrated_file: Path) -> It
 def _end(process: subprocess.Popen[bytes]) -> None:
     process.terminate()
     try:
-        process.wait(20)
+        wait_for_end(process, within_s=20)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()

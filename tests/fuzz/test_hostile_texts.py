@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from itertools import pairwise
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Final
 
 import pytest
 
+from tests.fixtures.programs import run_to_end
 from tests.fuzz.hostile import kinds
 
 TEXTS: Final = 160
@@ -50,7 +50,7 @@ def test_no_text_ends_a_process_or_holds_it_for_long(part: int) -> None:
 def read_texts(first: int, step: int, count: int) -> dict[str, float]:
     """The processor seconds of each text, by the line that names it; read in a process of its own."""
     command = [sys.executable, "-m", "tests.fuzz.reading", *map(str, (first, step, count))]
-    run = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=False, timeout=3600)
+    run = run_to_end(command, cwd=_ROOT, capture_output=True, text=True, check=False, within_s=3600)
     lines = run.stdout.splitlines()
     assert run.returncode == 0, f"{lines[-1:]}: {run.stderr[-2000:]}"
     pairs = pairwise(lines)

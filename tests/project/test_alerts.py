@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,6 +13,7 @@ from django.test import Client
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.fixtures.need import need
+from tests.fixtures.programs import run_to_end
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 FOLDER: Final = ROOT / "deploy" / "monitoring"
@@ -72,7 +72,7 @@ def test_prometheus_takes_them_and_they_fire_when_they_should(words: list[str]) 
     promtool = shutil.which("promtool")
     if promtool is None:
         need("promtool", "apt install prometheus")
-    done = subprocess.run(
-        [promtool, *words], cwd=FOLDER, capture_output=True, text=True, timeout=60, check=False
+    done = run_to_end(
+        [promtool, *words], cwd=FOLDER, capture_output=True, text=True, within_s=60, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr

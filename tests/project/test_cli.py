@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.__main__ import BENCHMARKS
+from tests.fixtures.programs import run_to_end
 
 # None in sys.modules is how Python itself marks a module that must not be found.
 WITHOUT_DJANGO = """
@@ -23,10 +24,10 @@ main(sys.argv[1:])
 
 def run(tmp_path: Path, *arguments: str, django: bool = True) -> subprocess.CompletedProcess[str]:
     python = ["-m", "allotment.cli"] if django else ["-c", WITHOUT_DJANGO]
-    return subprocess.run(
+    return run_to_end(
         [sys.executable, *python, *arguments],
         env={"PATH": os.environ["PATH"], "ALLOTMENT_HOME": str(tmp_path / "home"), "COLUMNS": "100"},
-        capture_output=True, text=True, timeout=60, cwd=tmp_path,
+        capture_output=True, text=True, within_s=60, cwd=tmp_path,
     )  # fmt: skip
 
 
@@ -131,9 +132,9 @@ main(sys.argv[1:])
 )
 def test_a_command_loads_only_what_it_needs(tmp_path: Path, command: str) -> None:
     environment = {"PATH": os.environ["PATH"], "ALLOTMENT_HOME": str(tmp_path / "home")}
-    result = subprocess.run(
+    result = run_to_end(
         [sys.executable, "-c", LOADED, *command.split()],
-        env=environment, capture_output=True, text=True, timeout=60, cwd=tmp_path,
+        env=environment, capture_output=True, text=True, within_s=60, cwd=tmp_path,
     )  # fmt: skip
     assert result.stderr.splitlines()[-1] == "[]"
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from allotment.settings import environment as env
+from tests.fixtures.programs import run_to_end
 
 NAME = "ALLOTMENT_EXAMPLE"
 GOOD = {
@@ -112,13 +113,13 @@ def test_a_given_secret_key_must_be_long(monkeypatch: pytest.MonkeyPatch, tmp_pa
 def _run(tmp_path: Path, *command: str, **changes: str | None) -> subprocess.CompletedProcess[str]:
     environment = {**GOOD, "ALLOTMENT_HOME": str(tmp_path / "home"), "PATH": os.environ["PATH"], **changes}
     given = {name: value for name, value in environment.items() if value is not None}
-    return subprocess.run(
+    return run_to_end(
         [sys.executable, *command],
         env=given,
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=60,
+        within_s=60,
         check=False,
     )
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -25,6 +24,7 @@ from benchmarks.support.running import free_port
 from tests.fixtures.compose import ROOT, VARIABLES, Installation, fresh_installation
 from tests.fixtures.kubelet import Cluster
 from tests.fixtures.need import need
+from tests.fixtures.programs import run_to_end
 from tests.fixtures.valkey import ValkeyServer
 from tests.fixtures.wait import wait_until
 
@@ -123,13 +123,13 @@ def test_every_command_of_the_pages_leads_to_a_job_that_runs(
             stack.enter_context(installation.started(name))
         stack.enter_context(installation.started("web", **web))
         wait_until(lambda: _answers(port), "the web process answers", within_s=60)
-        done = subprocess.run(
+        done = run_to_end(
             ["bash", "-c", script],
             cwd=page_folder,
             env=environment,
             capture_output=True,
             text=True,
-            timeout=150,
+            within_s=150,
         )
         assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
         _first_password_signs_in(done.stdout, port)

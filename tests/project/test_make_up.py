@@ -15,6 +15,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.fixtures.programs import wait_for_end
 from tests.fixtures.wait import alive, descendants, kill_hard, wait_until
 
 READY_WITHIN_S = 90
@@ -60,7 +61,7 @@ class Platform:
         assert self.process is not None
         self.seen |= set(descendants(self.process.pid))
         self.process.send_signal(signum)
-        return self.process.wait(within_s)
+        return wait_for_end(self.process, within_s=within_s)
 
     def survivors(self) -> list[str]:
         return [

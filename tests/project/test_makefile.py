@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.fixtures.programs import run_to_end
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -22,9 +24,9 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def make(folder: Path, *arguments: str, path: str | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
+    return run_to_end(
         [shutil.which("make") or "make", *arguments],
-        cwd=folder, env={"PATH": path or os.environ["PATH"]}, capture_output=True, text=True, timeout=60,
+        cwd=folder, env={"PATH": path or os.environ["PATH"]}, capture_output=True, text=True, within_s=60,
     )  # fmt: skip
 
 

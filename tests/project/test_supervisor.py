@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests.fixtures.programs import wait_for_end
 from tests.fixtures.wait import alive, descendants, kill_hard, wait_until
 
 FAKE = Path(__file__).with_name("fake_supervisor.py")
@@ -54,7 +55,7 @@ class Run:
         return self.below
 
     def ends(self, within_s: float = 20) -> int:
-        return self.process.wait(within_s)
+        return wait_for_end(self.process, within_s=within_s)
 
     def all_gone(self) -> bool:
         return not any(alive(pid) for pid in self.below)

@@ -18,6 +18,7 @@ from allotment.supervisor.broker import broker_program, is_broker_ready
 from allotment.supervisor.child import spawn_process
 from allotment.supervisor.errors import StartError
 from allotment.supervisor.lock import HomeLock
+from tests.fixtures.programs import run_to_end
 from tests.fixtures.valkey import ValkeyServer
 from tests.fixtures.wait import alive, kill_hard, wait_until
 
@@ -33,10 +34,10 @@ sys.stdin.read()
 
 def up(home: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     """Runs `allotment up` where it must refuse to start."""
-    return subprocess.run(
+    return run_to_end(
         [sys.executable, "-m", "allotment.cli", "up"],
         env={"PATH": os.environ["PATH"], "ALLOTMENT_HOME": str(home), **environment},
-        capture_output=True, text=True, timeout=30, cwd="/",
+        capture_output=True, text=True, within_s=30, cwd="/",
     )  # fmt: skip
 
 

@@ -25,6 +25,7 @@ from allotment.supervisor.programs import embedded_plan
 from benchmarks.support.running import free_port
 from tests.fixtures.need import need
 from tests.fixtures.postgres import PostgresServer
+from tests.fixtures.programs import run_to_end, wait_for_end
 from tests.fixtures.valkey import ValkeyServer
 from tests.fixtures.wait import descendants, kill_hard, wait_until
 
@@ -44,8 +45,8 @@ _APART: Final = {
 @pytest.fixture(scope="module")
 def before(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The files of the version before."""
-    packed = subprocess.run(
-        ["git", "-C", str(ROOT), "archive", BEFORE], capture_output=True, check=False, timeout=60
+    packed = run_to_end(
+        ["git", "-C", str(ROOT), "archive", BEFORE], capture_output=True, check=False, within_s=60
     )
     if packed.returncode:
         need(f"commit {BEFORE[:7]}", "git fetch --unshallow")
@@ -73,9 +74,9 @@ class Installation:
     def run(self, version: str, *words: str) -> str:
         """Run a command to its end; returns what it printed."""
         folder = self.before if version == "before" else ROOT
-        done = subprocess.run(
+        done = run_to_end(
             [sys.executable, *words],
-            env=self.environment(version), cwd=folder, capture_output=True, text=True, timeout=120,
+            env=self.environment(version), cwd=folder, capture_output=True, text=True, within_s=120,
         )  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
@@ -97,7 +98,7 @@ class Installation:
         assert process.poll() is None, self.log("before", part).read_text(encoding="utf-8")
         process.send_signal(signal.SIGTERM)
         try:
-            process.wait(20)
+            wait_for_end(process, within_s=20)
         except subprocess.TimeoutExpired:
             kill_hard([*descendants(process.pid), process.pid])
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 
 from scheduling.engine.model import Help, HelpCode, JobOutcome, Reason
 from scheduling.engine_input.saved_cycle import dump_cycle
+from tests.fixtures.programs import run_to_end
 from tests.truth.known import KNOWN
 from tests.truth.offers import take
 from tests.truth.oracle.verdict import judge
@@ -54,8 +54,8 @@ def test_the_oracle_loads_no_code_of_the_engine() -> None:
         "import sys, tests.truth.oracle.verdict; "
         "print(*sorted(n for n in sys.modules if n.startswith(('scheduling.', 'quotas', 'foundation'))))"
     )
-    run = subprocess.run(
-        [sys.executable, "-c", code], cwd=HERE.parents[1], capture_output=True, text=True, timeout=60
+    run = run_to_end(
+        [sys.executable, "-c", code], cwd=HERE.parents[1], capture_output=True, text=True, within_s=60
     )
     assert run.returncode == 0, run.stderr
     assert {n for n in run.stdout.split() if not n.startswith(DATA)} == {"scheduling.engine", *KEY_TYPE}

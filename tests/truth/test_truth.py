@@ -7,11 +7,11 @@ falsehood where it is asked for.
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 
 import pytest
 
+from tests.fixtures.programs import run_to_end
 from tests.truth.known import KNOWN
 from tests.truth.report import KINDS, judge_seeds, smallest
 
@@ -39,6 +39,6 @@ def test_nothing_that_waiting_jobs_are_told_is_false(kind: str, seeds: range) ->
 def test_the_command_judges_worlds_in_a_process_without_django_set_up() -> None:
     command = (sys.executable, "-m", "tests.truth", "--worlds", "4", "--jobs", "1")
     clean = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
-    result = subprocess.run(command, env=clean, capture_output=True, text=True, timeout=120, check=False)
+    result = run_to_end(command, env=clean, capture_output=True, text=True, within_s=120, check=False)
     assert result.returncode == 0, result.stderr
     assert "RAISE_QUOTA" in result.stdout

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from allotment.settings import environment
 from benchmarks.support import postgres
 from foundation.monitoring import health
 from tests.fixtures.need import need
+from tests.fixtures.programs import run_to_end
 from tests.fixtures.wait import wait_until
 
 pytestmark = pytest.mark.server
@@ -61,9 +61,9 @@ def pair() -> Iterator[Pair]:
                 "--no-sync",
             ]
             place = ["--host", str(first.socket_folder), "--username", postgres.OWNER, "--wal-method=stream"]
-            subprocess.run(
+            run_to_end(
                 postgres._as_owner([str(programs / "pg_basebackup"), *command, *place]),
-                check=True, cwd="/", capture_output=True, timeout=60,
+                check=True, cwd="/", capture_output=True, within_s=60,
             )  # fmt: skip
             with postgres.running_postgres(settings, folder=home) as second:
                 yield Pair(first, second)

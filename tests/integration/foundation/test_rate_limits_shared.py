@@ -18,6 +18,7 @@ from django.core.cache import cache
 
 from allotment.settings import environment
 from foundation.web.rate_limit import _Counter
+from tests.fixtures.programs import read_to_end
 from tests.fixtures.valkey import ValkeyServer
 
 pytestmark = pytest.mark.server
@@ -62,7 +63,7 @@ def test_processes_count_together(shared: ValkeyServer) -> None:
     command = [sys.executable, "-c", _COUNT, shared.url]
     environ = {**os.environ, "DJANGO_SETTINGS_MODULE": "allotment.settings.test"}
     running = [subprocess.Popen(command, env=environ, stdout=subprocess.PIPE) for _ in range(2)]
-    granted = [int(process.communicate(timeout=60)[0]) for process in running]
+    granted = [int(read_to_end(process, within_s=60)[0]) for process in running]
 
     assert all(process.returncode == 0 for process in running)
     assert sum(granted) == LIMIT, "of the 60 that were asked for"

@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.fixtures.programs import run_to_end
 
 ROOT = Path(__file__).resolve().parents[3]
 EXAMPLE = ROOT / "docs" / "examples" / "allotment-ssd-only"
@@ -61,7 +62,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def _run(command: list[str], environment: dict[str, str]) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment)
+    done = run_to_end(command, capture_output=True, text=True, within_s=120, env=environment)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

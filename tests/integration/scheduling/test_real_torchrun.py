@@ -20,6 +20,7 @@ from scheduling.execution.task_specs import task_specs
 from scheduling.models import Allocation, JobKind
 from tests.builders import jobs
 from tests.builders.stage import Stage
+from tests.fixtures.programs import read_to_end
 from tests.fixtures.real_tasks import RealTask, end, real_tasks
 from tests.fixtures.wait import wait_until
 
@@ -57,7 +58,7 @@ class Run:
 
     def ends(self) -> None:
         for process in self.processes:
-            told, _ = process.communicate(timeout=120)
+            told, _ = read_to_end(process, within_s=120)
             assert process.returncode == 0, told
 
     def last(self) -> dict[str, str]:

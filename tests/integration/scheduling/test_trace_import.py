@@ -14,6 +14,7 @@ import pytest
 
 from benchmarks.support.running import RunningPlatform, large_team, run_platform
 from tests.fixtures.books import books
+from tests.fixtures.programs import run_to_end
 from tests.fixtures.wait import wait_until
 
 pytestmark = [pytest.mark.server, pytest.mark.shared]
@@ -40,7 +41,7 @@ def test_the_first_window_jobs_all_end_and_the_ledger_ends_at_zero(
         *("--limit", str(JOBS), "--speedup", str(SPEED), "--json", "-"),
     ]
     environment = {**os.environ, **running.environment}
-    answer = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, timeout=120)
+    answer = run_to_end(command, env=environment, check=True, stdout=subprocess.PIPE, within_s=120)
 
     assert json.loads(answer.stdout) == {"jobs": JOBS, "submitted": JOBS, "rejected": []}
 

@@ -24,6 +24,7 @@ from telemetry.sources.samples import MeasuredTarget
 from tests.builders import expositions as exp
 from tests.fixtures.http_receiver import run_receiver
 from tests.fixtures.need import need
+from tests.fixtures.programs import run_to_end, wait_for_end
 
 pytestmark = pytest.mark.server
 MINUTE: Final = 60_000
@@ -87,9 +88,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         need("prometheus", "apt-get install prometheus, or put the program of its package on the path")
     home: Path = tmp_path_factory.mktemp("prometheus")
     (home / "samples").write_text(_backfill(), encoding="utf-8")
-    subprocess.run(
+    run_to_end(
         [tool, "tsdb", "create-blocks-from", "openmetrics", home / "samples", home / "data"],
-        check=True, capture_output=True, timeout=60,
+        check=True, capture_output=True, within_s=60,
     )  # fmt: skip
     with run_receiver() as exporter:
         exporter.headers = {"Content-Type": "text/plain; version=0.0.4"}
@@ -111,7 +112,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
             yield Server(url)
         finally:
             process.terminate()
-            process.wait(20)
+            wait_for_end(process, within_s=20)
 
 
 def _wait_until_scraped(url: str) -> None:

@@ -17,6 +17,7 @@ from telemetry.agent.describing import list_given_measures
 from telemetry.agent.nvml import inventory
 from telemetry.agent.nvml.calls import Calls
 from tests.fixtures.nvml_driver import Driver
+from tests.fixtures.programs import wait_for_end
 from tests.fixtures.wait import wait_until
 
 FIRST = "GPU-00000000-0000-0000-0000-000000000000"
@@ -161,7 +162,7 @@ def test_a_driver_that_cannot_be_used_is_told(driver: Driver, lines: dict[str, o
     worker = Worker(driver)
     try:
         assert worker.poll()["problem"] == problem
-        assert worker.process.wait(10) == 0
+        assert wait_for_end(worker.process, within_s=10) == 0
     finally:
         worker.close()
 

@@ -19,6 +19,7 @@ from telemetry.agent.telemetry import Telemetry
 from tests.builders.node_files import CONTAINER, cgroup_path, put_process
 from tests.builders.regions import put_region, region
 from tests.fixtures.nvml_driver import Driver
+from tests.fixtures.programs import wait_for_end
 from tests.fixtures.sample_server import SampleServer
 from tests.fixtures.wait import alive, wait_until
 
@@ -199,7 +200,7 @@ def test_the_command_measures_and_ends_with_its_process(
         assert children
     finally:
         process.send_signal(signal.SIGTERM)
-        ended = process.wait(20)
+        ended = wait_for_end(process, within_s=20)
     assert ended == 0
     wait_until(lambda: not any(alive(pid) for pid in children), "the process that calls NVML ends")
 
