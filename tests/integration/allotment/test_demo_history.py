@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -20,11 +20,14 @@ from allotment.demo.history.recording import read_recording
 from allotment.demo.history.seed import history_tick, week_start
 from allotment.demo.history.telemetry import WeekMeasured, write_sums
 from allotment.demo.start import prepare_installation
-from clusters.models import Cluster, Device, Node
+from clusters.backends.base import PodObservation
+from clusters.backends.registry import backend_for
+from clusters.models import Cluster, Device, Node, SimulatedPod
 from foundation.audit.chain import seal_records, verify_chain
 from foundation.core import clock
 from foundation.core.actor import SYSTEM
 from quotas.models import GpuUse, LedgerEntry
+from scheduling.execution.observe import observe_cluster
 from scheduling.metering.record_usage import record_usage
 from scheduling.models import (
     TERMINAL_STATES,
@@ -72,43 +75,79 @@ def test_the_recording_is_of_the_jobs_that_are_drawn_and_no_gpu_is_held_twice() 
 
 def _every_job_of_the_week_has_a_past_that_is_possible(week: WeekMeasured) -> None:
     states = set(Job.unscoped.values_list("state", flat=True).distinct())
-    assert states == {JobState.QUEUED, *TERMINAL_STATES}
-    assert not Allocation.unscoped.filter(released_at__isnull=True).exists()
-    assert not Attempt.unscoped.filter(ended_at__isnull=True).exists()
-    assert not LedgerEntry.unscoped.filter(reserved__gt=0).exists()
-    assert not Node.unscoped.filter(cpu_granted__gt=0).exists()
-    assert not Device.unscoped.filter(holders__gt=0).exists()
+    assert states == {JobState.QUEUED, JobState.RUNNING, *TERMINAL_STATES}
     for job in Job.unscoped.prefetch_related("attempts", "events"):
         attempts = sorted(job.attempts.all(), key=lambda one: one.number)
         assert [one.number for one in attempts] == list(range(1, job.attempt_number + 1))
-        times = [job.submitted_at, *(t for one in attempts for t in (one.admitted_at, one.ended_at))]
+        times = [job.submitted_at, *(t for one in attempts for t in (one.admitted_at, one.ended_at) if t)]
         assert times == sorted(times)
         assert times[-1] <= week.now
+        assert [one.ended_at is None for one in attempts[:-1]] == [False] * len(attempts[:-1])
+        assert (job.state == JobState.RUNNING) == bool(attempts and attempts[-1].ended_at is None)
         story = sorted(job.events.all(), key=lambda event: event.pk)
         assert [event.at for event in story] == sorted(event.at for event in story)
-        assert story[-1].code == (job.state if job.is_terminal else ("requeued" if attempts else "submitted"))
+        waits = "requeued" if attempts else "submitted"
+        assert story[-1].code == (waits if job.state == JobState.QUEUED else job.state)
     rules = set(Decision.unscoped.filter(kind="evict").values_list("code", flat=True))
-    assert {"RECLAIM_NOMINAL", "IN_QUEUE_PRIORITY", "FAIR_SHARE"} <= rules
+    assert rules == {"RECLAIM_NOMINAL", "IN_QUEUE_PRIORITY", "FAIR_SHARE"}
     assert Decision.unscoped.filter(beneficiary__isnull=False).exclude(
         job__workspace=F("beneficiary__workspace")
     )
 
 
+def _what_runs_at_the_end_is_held_and_runs_on(week: WeekMeasured) -> None:
+    """Books, nodes, GPUs and the cluster say the same, and a first look at the cluster changes nothing."""
+    held, cpu, holders = Counter[tuple[object, object, str]](), Counter[object](), Counter[object]()
+    for one in Allocation.unscoped.filter(released_at=None).select_related("attempt__job__queue"):
+        for resource, amount in one.charge.items():
+            held[one.attempt.job.queue.node_id, one.flavor_id, resource] += amount
+        cpu[one.node_id] += one.cpu_millicores
+    for part in DeviceSlice.unscoped.filter(released=False):
+        holders[part.device_id] += 1
+    books = LedgerEntry.unscoped.filter(reserved__gt=0).values_list(
+        "node_id", "flavor_id", "resource", "reserved"
+    )
+    assert {row[:3]: row[3] for row in books} == +held
+    assert dict(Node.unscoped.filter(cpu_granted__gt=0).values_list("pk", "cpu_granted")) == +cpu
+    assert dict(Device.unscoped.filter(holders__gt=0).values_list("pk", "holders")) == +holders
+    running = Job.unscoped.filter(state=JobState.RUNNING)
+    before = list(running.order_by("pk").values_list("pk", "attempt_number", "started_at", "version"))
+    assert len(before) > 5 and sum(holders.values()) > 50
+    pods = SimulatedPod.unscoped.filter(phase="running", holds=True)
+    assert pods.count() == Allocation.unscoped.filter(released_at=None).count()
+    observe_cluster(cluster_id=week.cluster.pk)
+    assert list(running.order_by("pk").values_list("pk", "attempt_number", "started_at", "version")) == before
+    shown = {seen.ref.name: seen.at for seen in _seen_pods(week.cluster)}
+    for one in Allocation.unscoped.filter(released_at=None).select_related("attempt"):
+        assert abs((shown[one.pod_name] - one.attempt.started_at).total_seconds()) < 0.01
+
+
+def _seen_pods(cluster: Cluster) -> list[PodObservation]:
+    batch = backend_for(cluster).observe_pods(None, whole=True)
+    return [seen for seen in batch.observations if isinstance(seen, PodObservation)]
+
+
 def _the_usage_report_is_the_integral_of_the_allocations(week: WeekMeasured) -> None:
     held_ms = sum(
-        one.charge.get("gpu.cores", 0) * (to_ms(one.released_at) - to_ms(one.attempt.admitted_at))
+        one.charge.get("gpu.cores", 0) * (to_ms(one.released_at or week.now) - to_ms(one.attempt.admitted_at))
         for one in Allocation.unscoped.select_related("attempt")
-        if one.released_at is not None
+    )
+    ended_ms = held_ms - sum(
+        one.charge.get("gpu.cores", 0) * (to_ms(week.now) - to_ms(one.attempt.admitted_at))
+        for one in Allocation.unscoped.filter(released_at=None).select_related("attempt")
     )
     before = _reports(week)
     while record_usage(now=week.now):
         pass
     after = _reports(week)
     intervals = UsageInterval.unscoped.aggregate(held=Sum(F("cores") * (F("end_ms") - F("begin_ms"))))["held"]
-    assert intervals == held_ms == sum(one.reserved for one in after)
+    assert intervals == ended_ms
+    assert held_ms == sum(one.reserved for one in after)
     past, present = (
         model._base_manager.aggregate(sum=Sum("core_ms"))["sum"] for model in (GpuUse, LedgerEntry)
     )
+    rate = LedgerEntry.unscoped.filter(resource="gpu.cores").aggregate(sum=Sum("reserved"))["sum"]
+    present += rate * (to_ms(week.now) - to_ms(week.now.replace(day=1, hour=0, minute=0, second=0)))
     # What budgets count is what the reports of the two months say.
     assert [one.reserved for one in before] == [one.reserved for one in after] == [past, present]
     assert 0 < sum(one.lost for one in after) < held_ms / 5
@@ -134,7 +173,10 @@ def _series_are_the_integral_of_what_was_held(week: WeekMeasured) -> None:
     begun, ended = (to_ms(week.start + moment) for moment in OUTAGE)
     held: defaultdict[tuple[object, int], float] = defaultdict(float)
     for one in DeviceSlice.unscoped.select_related("allocation__attempt__job"):
-        since, until = to_ms(one.allocation.attempt.admitted_at), to_ms(one.allocation.released_at)
+        since, until = (
+            to_ms(one.allocation.attempt.admitted_at),
+            to_ms(one.allocation.released_at or week.now),
+        )
         for bucket in range(since // TWO_HOURS_MS, -(-until // TWO_HOURS_MS)):
             part = min(until, (bucket + 1) * TWO_HOURS_MS) - max(since, bucket * TWO_HOURS_MS)
             for key in (None, one.allocation.attempt.job.workspace_id):
@@ -159,7 +201,10 @@ def _series_are_the_integral_of_what_was_held(week: WeekMeasured) -> None:
 def _what_was_measured_is_no_more_than_what_was_held(week: WeekMeasured) -> None:
     held: defaultdict[object, int] = defaultdict(int)
     for one in DeviceSlice.unscoped.select_related("allocation__attempt"):
-        since, until = to_ms(one.allocation.attempt.admitted_at), to_ms(one.allocation.released_at)
+        since, until = (
+            to_ms(one.allocation.attempt.admitted_at),
+            to_ms(one.allocation.released_at or week.now),
+        )
         held[one.allocation.attempt.job_id] += one.cores * (until - since)
     sums: defaultdict[object, list[int]] = defaultdict(lambda: [0, 0])
     for row in MeasuredUse.unscoped.all():
@@ -225,6 +270,7 @@ def test_a_new_demo_has_a_week_of_history_that_agrees_with_itself(tmp_path: Path
         write_sums(week)
         for check in (
             _every_job_of_the_week_has_a_past_that_is_possible,
+            _what_runs_at_the_end_is_held_and_runs_on,
             _the_usage_report_is_the_integral_of_the_allocations,
             _series_are_the_integral_of_what_was_held,
             _what_was_measured_is_no_more_than_what_was_held,

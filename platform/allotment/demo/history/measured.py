@@ -111,9 +111,9 @@ def read_devices() -> list[WeekDevice]:
 
 
 def read_slices(start: datetime, now: datetime) -> list[WeekSlice]:
-    """Return what the jobs of the week held of GPUs, in order of time."""
+    """Return what the jobs of the week held of GPUs until `now`, in order of time."""
     rows = DeviceSlice.unscoped.filter(
-        allocation__created_at__gte=start, allocation__created_at__lt=now, allocation__released_at__lte=now
+        allocation__created_at__gte=start, allocation__created_at__lt=now
     ).order_by("allocation__created_at", "pk")
     columns = (
         "allocation_id", "device_id", "allocation__node_id", "allocation__task_id",
@@ -124,7 +124,8 @@ def read_slices(start: datetime, now: datetime) -> list[WeekSlice]:
     )  # fmt: skip
     found = []
     for *ids, since, until, active, simulate in rows.values_list(*columns):
-        times = (to_ms(since), to_ms(until), None if active is None else to_ms(active))
+        until = now if until is None else min(until, now)
+        times = (to_ms(since), to_ms(until), None if active is None else min(to_ms(active), to_ms(until)))
         found.append(WeekSlice._make((*ids, *times, float(simulate.get("gpu_utilisation", 0.0)))))
     return found
 

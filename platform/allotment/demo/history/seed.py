@@ -14,6 +14,7 @@ from alerts.models import Alert, AlertRule, AlertState
 from allotment.demo import faults
 from allotment.demo.history.jobs import DAYS, draw_week
 from allotment.demo.history.measured import OUTAGE
+from allotment.demo.history.pods import start_pods
 from allotment.demo.history.recording import read_recording
 from allotment.demo.history.telemetry import WeekMeasured, write_gpus, write_sums
 from allotment.demo.history.write import collect_week, count_rows
@@ -39,13 +40,14 @@ def week_start(now: datetime) -> datetime:
 
 @transaction.atomic
 def seed_history(*, now: datetime) -> Counter[str]:
-    """Write what the jobs of the week that ends now did and held; returns the rows by kind.
+    """Write what the jobs of the week that ends now did and hold; returns the rows by kind.
 
     Measurements follow by `history_tick`, while the platform runs.
     """
     start = week_start(now)
     rows = collect_week(draw_week(), read_recording(), start=start, now=now)
     rows.write_rows()
+    start_pods()
     _write_alerts(start)
     Heartbeat.unscoped.create(name=_END, at=now)
     return count_rows(rows)

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any, Final
 
 from django.db import connection
@@ -17,13 +17,13 @@ from allotment.demo.history.jobs import DemoJob
 from allotment.demo.history.recording import RecordedPlace, RecordedRun
 from allotment.demo.history.spec_rows import SpecRows
 from clusters.models import Cell, Device, Flavor, Node
+from clusters.services.grants import DeviceAmount, NodeAmount, devices_take, nodes_take
 from foundation.core.actor import SYSTEM, Actor
 from foundation.core.months import month_of, start_ms, to_ms
 from foundation.core.quantities import Resource
 from foundation.core.reasons import Reason
 from foundation.models import AuditRecord
 from quotas.models import GpuUse, LedgerEntry
-from scheduling.engine.model import EvictRule
 from scheduling.metering.intervals import gpu_percent
 from scheduling.models import (
     Allocation,
@@ -43,8 +43,6 @@ from scheduling.services.jobs.job_rows import Rows
 
 STARTING: Final = timedelta(seconds=20)
 """Between admission and the moment at which all pods of a run are up, as in the recording."""
-LAST_RULE: Final = EvictRule.NODE_DRAINED.value
-"""The rule of the runs that the end of the week cuts short: they wait again, and go on in the demo."""
 _BATCH: Final = 1000
 _TERMINATING: Final = timedelta(seconds=3)
 
@@ -107,31 +105,51 @@ class WeekRows:
                 if rows:
                     type(rows[0])._base_manager.bulk_create(rows, batch_size=_BATCH)
         self._write_ledger()
+        self._take_capacity()
         _analyze_tables([type(rows[0]) for rows in everything if rows])
 
     def _write_ledger(self) -> None:
-        """Write the GPU time by month, which budgets count. Nothing is reserved any more."""
+        """Write what is reserved now, and the GPU time by month, which budgets count."""
         month = month_of(self.now)
         turn = start_ms(month)
-        sums: defaultdict[tuple[uuid.UUID, uuid.UUID], list[int]] = defaultdict(lambda: [0, 0])
+        reserved: Counter[tuple[uuid.UUID, uuid.UUID, str]] = Counter()
+        past: Counter[tuple[uuid.UUID, uuid.UUID, date]] = Counter()
+        present: Counter[tuple[uuid.UUID, uuid.UUID, str]] = Counter()
         for one in self.allocations:
-            begun, ended = to_ms(one.attempt.admitted_at), to_ms(self._end_of(one))
-            before, since = sums[one.attempt.job.queue.node_id, one.flavor_id], min(max(turn, begun), ended)
-            before[0] += gpu_percent(one.charge) * (since - begun)
-            before[1] += gpu_percent(one.charge) * (ended - since)
-        resource = Resource.GPU_CORES.value
+            begun, node = to_ms(one.attempt.admitted_at), one.attempt.job.queue.node_id
+            # A row counts what is reserved from the beginning of its month on, so that comes off here.
+            ended = turn if one.released_at is None else to_ms(one.released_at)
+            since = max(turn, begun) if one.released_at is None else min(max(turn, begun), ended)
+            used = gpu_percent(one.charge)
+            past[node, one.flavor_id, month_of(self.start)] += used * (since - begun)
+            present[node, one.flavor_id, Resource.GPU_CORES.value] += used * (ended - since)
+            if one.released_at is None:
+                reserved.update({(node, one.flavor_id, name): n for name, n in one.charge.items()})
         LedgerEntry.unscoped.bulk_create(
-            LedgerEntry(node_id=node, flavor_id=flavor, resource=resource, month=month, core_ms=present)
-            for (node, flavor), (_, present) in sums.items()
-        )
+            LedgerEntry(
+                node_id=key[0], flavor_id=key[1], resource=key[2], month=month, core_ms=present[key],
+                reserved=reserved[key],
+            )
+            for key in present.keys() | reserved.keys()
+        )  # fmt: skip
         GpuUse.unscoped.bulk_create(
-            GpuUse(node_id=node, flavor_id=flavor, month=month_of(self.start), core_ms=past)
-            for (node, flavor), (past, _) in sums.items()
-            if past
+            GpuUse(node_id=node, flavor_id=flavor, month=before, core_ms=core_ms)
+            for (node, flavor, before), core_ms in past.items()
+            if core_ms
         )
 
-    def _end_of(self, allocation: Allocation) -> datetime:
-        return allocation.released_at or self.now
+    def _take_capacity(self) -> None:
+        """Count what is held now on its nodes and GPUs."""
+        nodes: defaultdict[uuid.UUID, NodeAmount] = defaultdict(NodeAmount)
+        devices: defaultdict[uuid.UUID, DeviceAmount] = defaultdict(DeviceAmount)
+        for one in self.allocations:
+            if one.released_at is None:
+                nodes[one.node_id] += NodeAmount(one.cpu_millicores, one.memory_mib)
+        for part in self.slices:
+            if not part.released:
+                devices[part.device_id] += DeviceAmount(part.cores, part.memory_mib, 1)
+        nodes_take(nodes)
+        devices_take(devices)
 
 
 def _analyze_tables(models: Sequence[type[Model]]) -> None:
@@ -159,7 +177,7 @@ def collect_week(
 ) -> WeekRows:
     """Return the rows of all that happened before `now`; nothing is written.
 
-    Who runs at that moment waits again, with the rest of its run time.
+    What runs at that moment holds its GPUs; `start_pods` lets it run on.
     """
     rows, specs = WeekRows(start, now, DemoPlaces.read_places()), SpecRows.read_references()
     by_job: defaultdict[int, list[RecordedRun]] = defaultdict(list)
@@ -184,8 +202,8 @@ def _name_beneficiaries(
     by_cycle = {(run.job, run.end_s): run for many in by_job.values() for run in many}
     for decision in rows.decisions:
         number = numbers[decision.job_id]
-        preempted = decision.kind == DecisionKind.EVICT and decision.code != LAST_RULE
-        run = by_cycle.get((number, decision.cycle)) if preempted else None
+        evicted = decision.kind == DecisionKind.EVICT
+        run = by_cycle.get((number, decision.cycle)) if evicted else None
         other = written.get(run.beneficiary) if run is not None and run.beneficiary is not None else None
         if other is None:
             continue
@@ -226,14 +244,13 @@ class _JobStory:
     def _run(self, number: int, run: RecordedRun) -> None:
         begun = self.rows.find_moment(run.admit_s)
         ended = None if run.end_s is None else self.rows.find_moment(run.end_s)
-        cut = ended is None or ended > self.rows.now
-        end = self.rows.now if cut or ended is None else ended
-        rule = LAST_RULE if cut else run.rule
-        started = begun + STARTING if begun + STARTING < end - _TERMINATING else None
+        end = None if ended is None or ended > self.rows.now else ended
+        last = self.rows.now if end is None else end - _TERMINATING
+        started = begun + STARTING if begun + STARTING < last else None
         self._admit(number, run, begun)
         attempt = Attempt(
             job=self.job_row, number=number, epoch=0, admitted_at=begun, started_at=started, ended_at=end,
-            end_reason=rule or _END_REASONS[self.plan.outcome], created_at=begun,
+            end_reason="" if end is None else run.rule or _END_REASONS[self.plan.outcome], created_at=begun,
             borrowed={self._ledger_key(key): amount for key, amount in run.borrowed.items()},
         )  # fmt: skip
         self.rows.attempts.append(attempt)
@@ -241,8 +258,10 @@ class _JobStory:
             self._hold(attempt, run, place, end)
         if started is not None:
             self._event("running", started)
-        if rule:
-            self._evict(number, run, rule, end, cut=cut)
+        if end is None:
+            self._hold_on(begun, started)
+        elif run.rule:
+            self._evict(run, run.rule, end)
         else:
             self._finish(started or begun, end)
 
@@ -262,27 +281,36 @@ class _JobStory:
         self._decide(DecisionKind.ADMIT, "", numbers, run.admit_s)
         self.job_row.attempt_number = number
 
-    def _hold(self, attempt: Attempt, run: RecordedRun, place: RecordedPlace, end: datetime) -> None:
+    def _hold(self, attempt: Attempt, run: RecordedRun, place: RecordedPlace, end: datetime | None) -> None:
         inventory, job = self.rows.inventory, self.job_row
         allocation = Allocation(
             attempt=attempt, task=self.tasks[place.role, place.index], node_id=inventory.nodes[place.node],
             flavor_id=inventory.flavors[run.flavor], cpu_millicores=place.cpu, memory_mib=place.memory,
             charge=dict(place.charge), namespace=self.plan.workspace, created_at=attempt.admitted_at,
             pod_name=pod_name(job, attempt.number, place.role, place.index),
-            ensured_at=attempt.admitted_at, removal_asked_at=end, removal_sent_at=end, removed_at=end,
-            released_at=end,
+            ensured_at=attempt.admitted_at if end else None, removal_asked_at=end, removal_sent_at=end,
+            removed_at=end, released_at=end,
         )  # fmt: skip
         self.rows.allocations.append(allocation)
         self.rows.slices += [
             DeviceSlice(
                 allocation=allocation, device_id=inventory.devices[place.node, gpu], cores=place.cores,
-                memory_mib=place.memory_mib, exclusive=place.exclusive, released=True,
+                memory_mib=place.memory_mib, exclusive=place.exclusive, released=end is not None,
                 created_at=attempt.admitted_at,
             )
             for gpu in place.gpus
         ]  # fmt: skip
 
-    def _evict(self, number: int, run: RecordedRun, rule: str, end: datetime, *, cut: bool) -> None:
+    def _hold_on(self, begun: datetime, started: datetime | None) -> None:
+        """Leave the job admitted, or running since `started`."""
+        job = self.job_row
+        job.state, job.reason = JobState.ADMITTED if started is None else JobState.RUNNING, ""
+        job.admitted_at, job.started_at = begun, started
+        for task in self.made.tasks:
+            task.state = TaskState.BOUND if started is None else TaskState.RUNNING
+            task.started_at = started
+
+    def _evict(self, run: RecordedRun, rule: str, end: datetime) -> None:
         """Put the job into the queue again."""
         numbers = {"tasks": len(run.places), "cards": sum(len(place.gpus) for place in run.places)}
         self._event("evicting", end - _TERMINATING, {"rule": rule, **numbers})
@@ -292,9 +320,6 @@ class _JobStory:
         self._record("job.evict", end, SYSTEM, {"name": self.job_row.name, "rule": rule, **numbers})
         self.job_row.reason, self.job_row.reason_at = Reason.PENDING_EVALUATION, end
         self.job_row.queued_at = end
-        if cut:
-            left = self.plan.run_s - (end - self.rows.find_moment(run.admit_s)).total_seconds()
-            self.job_row.simulate = {**self.job_row.simulate, "run_s": max(60, round(left))}
 
     def _finish(self, started: datetime, end: datetime) -> None:
         """End the job by its outcome."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import Any, Final, TypeVar
 
 from django.db.models import BigIntegerField, Case, ExpressionWrapper, F, Q, Value, When
@@ -23,6 +24,7 @@ NODE_LOST: Final = "NodeLost"
 _CHUNK: Final = 500  # names in one query: SQLite bounds the parameters of a statement
 _PENDING_MS: Final = (200, 1000)
 _START_MS: Final = (1000, 6000)
+_LEAST_REST_MS: Final = 60_000
 _LIVE: Final = ~Q(phase=SimulatedPhase.REMOVED)
 
 _NAMED: Final = PreparedQuery(
@@ -79,6 +81,28 @@ def remove_many(cluster_id: uuid.UUID, refs: Sequence[TaskRef], grace_s: int) ->
             _terminate(moment, SimulatedPod.unscoped.filter(id__in=chunk), max(grace_s, 0))
         life.advance_locked(moment)  # without grace they are gone at once
     return [PodOutcome.of_success(pod.uid if pod else "") for pod in meant]
+
+
+def start_earlier(cluster_id: uuid.UUID, started: Mapping[str, datetime]) -> None:
+    """Let pods, by their uid, have been running since a moment before now: for a cluster with a past.
+
+    One whose run time is over by then runs a minute longer.
+    """
+    with lock_state(cluster_id) as moment:
+        change, speed = moment.next_change(), moment.timeline.speed
+        pods = list(SimulatedPod.unscoped.filter(simulation=moment.row, holds=True, uid__in=started))
+        for pod in pods:
+            # The clock began with the cluster: what was before has times below zero.
+            ran_ms = int((moment.at - started[pod.uid]).total_seconds() * 1000 * speed)
+            pod.phase, pod.started_ms = SimulatedPhase.RUNNING, moment.sim_ms - ran_ms
+            pod.begun_ms = pod.started_ms - pod.start_ms
+            pod.changed_ms, pod.change = pod.started_ms, change
+            if pod.run_ms is not None:
+                pod.run_ms = max(pod.run_ms, ran_ms + _LEAST_REST_MS)
+                pod.next_ms = pod.started_ms + pod.run_ms
+        SimulatedPod.unscoped.bulk_update(
+            pods, ["phase", "started_ms", "begun_ms", "changed_ms", "change", "run_ms", "next_ms"]
+        )
 
 
 def _terminate(moment: ClusterState, pods: life.Pods, grace_s: int) -> None:
