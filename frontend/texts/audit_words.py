@@ -8,6 +8,9 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from foundation.core.quantities import Resource
+from quotas.texts.amounts import resource_label
+
 ENTITIES: Final[dict[str, str | Promise]] = {
     "access": gettext_lazy("access"),
     "access-key": gettext_lazy("access key"),
@@ -109,6 +112,64 @@ ACTIONS: Final[dict[str, str | Promise]] = {
     "user.sign-in": gettext_lazy("Sign in"),
 }
 """Actions for which verb and entity together would not say it."""
+
+FIELDS: Final[dict[str, str | Promise]] = {
+    "beneficiary": gettext_lazy("Preempted for"),
+    "by": gettext_lazy("Method"),
+    "cards": gettext_lazy("GPUs"),
+    "channels": gettext_lazy("Channels"),
+    "cluster": gettext_lazy("Cluster"),
+    "comparison": gettext_lazy("Comparison"),
+    "effective_at": gettext_lazy("Effective from"),
+    "enabled": gettext_lazy("Enabled"),
+    "expires_at": gettext_lazy("Expires"),
+    "flavor": gettext_lazy("Pool"),
+    "flavors": gettext_lazy("Pools"),
+    "gpu_hour": gettext_lazy("Price per GPU-hour"),
+    "hold_s": gettext_lazy("Duration (s)"),
+    "idle_action": gettext_lazy("Action on idle jobs"),
+    "idle_timeout_s": gettext_lazy("Idle timeout (s)"),
+    "idle_warn_s": gettext_lazy("Warning before the idle timeout (s)"),
+    "kind": gettext_lazy("Kind"),
+    "memory_mib": gettext_lazy("GPU memory (MiB)"),
+    "metric": gettext_lazy("Metric"),
+    "name": gettext_lazy("Name"),
+    "namespace": gettext_lazy("Namespace"),
+    "parent": gettext_lazy("Parent"),
+    "preset": gettext_lazy("Preset"),
+    "priority_class": gettext_lazy("Priority"),
+    "queue": gettext_lazy("Queue"),
+    "reason": gettext_lazy("Reason"),
+    "repeat_s": gettext_lazy("Repeat interval (s)"),
+    "resolve_s": gettext_lazy("Resolved after (s)"),
+    "role": gettext_lazy("Role"),
+    "rule": gettext_lazy("Rule"),
+    "severity": gettext_lazy("Severity"),
+    "sharing": gettext_lazy("Sharing"),
+    "simulated": gettext_lazy("Simulated"),
+    "slice_hour": gettext_lazy("Price per hour of a sliced GPU"),
+    "slug": gettext_lazy("Identifier"),
+    "speed": gettext_lazy("Speed"),
+    "start_limit_s": gettext_lazy("Start timeout (s)"),
+    "state": gettext_lazy("State"),
+    "tasks": gettext_lazy("Tasks"),
+    "tenant": gettext_lazy("Tenant"),
+    "threshold": gettext_lazy("Threshold"),
+    "user": gettext_lazy("User"),
+    "username": gettext_lazy("User"),
+    "workspace": gettext_lazy("Workspace"),
+}
+"""Fields of records. One of a quota is a pool and a resource, as `a100-40g gpu.cards`."""
+
+
+def describe_field(field: str) -> str:
+    """Return the words of a field; the field as it is where it is not known."""
+    if words := FIELDS.get(field):
+        return str(words)
+    pool, _space, resource = field.rpartition(" ")
+    if pool and resource in set(Resource):
+        return f"{pool} • {resource_label(Resource(resource))}"
+    return field
 
 
 def describe_action(action: str) -> str:

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from foundation.core.quantities import Resource, format_cpu
 from frontend.texts import formats, labels
@@ -89,10 +90,12 @@ def format_resource_amount(value: float, resource: str) -> str:
     """An amount of a resource with its unit: `9 GPUs`, `64 GiB memory`, `compute of 0.3 GPUs`, `8 CPU`."""
     match resource:
         case Resource.GPU_CARDS:
-            return _("%(n)s GPUs") % {"n": formats.format_number(value)}
+            words = ngettext("%(n)s GPU", "%(n)s GPUs", 1 if value == 1 else 2)
+            return words % {"n": formats.format_number(value)}
         case Resource.GPU_CORES:
             digits = 0 if value % 100 == 0 else 2
-            return _("compute of %(n)s GPUs") % {"n": formats.format_number(value / 100, digits)}
+            words = ngettext("compute of %(n)s GPU", "compute of %(n)s GPUs", 1 if value == 100 else 2)
+            return words % {"n": formats.format_number(value / 100, digits)}
         case Resource.GPU_MEMORY:
             return _("%(n)s GPU memory") % {"n": formats.format_memory(value)}
         case Resource.MEMORY:

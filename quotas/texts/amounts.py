@@ -15,7 +15,8 @@ def format_amount(resource: Resource, amount: int | None) -> str:
     if resource is Resource.GPU_CARDS:
         return ngettext("%(count)s GPU", "%(count)s GPUs", amount) % {"count": amount}
     if resource is Resource.GPU_CORES:
-        return _("compute of %(count)s GPUs") % {"count": f"{amount / 100:g}"}
+        words = ngettext("compute of %(count)s GPU", "compute of %(count)s GPUs", 1 if amount == 100 else 2)
+        return words % {"count": f"{amount / 100:g}"}
     if resource is Resource.CPU:
         return _("%(count)s CPU cores") % {"count": format_cpu(amount)}
     return format_memory(amount)

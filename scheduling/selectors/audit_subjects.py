@@ -10,19 +10,20 @@ from typing import Any, Final
 from clusters.models import Cell, Cluster, Flavor
 from foundation.models import AuditRecord
 from quotas.models import Queue, QuotaNode
-from scheduling.models import Job
+from scheduling.models import Job, WorkspacePolicy
 from tenants.models import Group, Tenant, User
 
 _OWN: Final = ("name", "username")
 """What a record says of its subject itself, as it was then."""
-_OF_UNNAMED: Final = ("user", "slug", "device")
-"""What stands for a subject that has no name of its own, such as a membership."""
+_OF_UNNAMED: Final = ("user", "slug", "device", "flavor")
+"""What stands for a subject that has no name of its own, such as a membership or a price."""
 _NAMED: Final[Mapping[str, tuple[Any, str]]] = {
     "cell": (Cell.unscoped, "name"),
     "cluster": (Cluster.unscoped, "name"),
     "flavor": (Flavor.unscoped, "name"),
     "group": (Group.unscoped, "name"),
     "job": (Job.unscoped, "name"),
+    "policy": (WorkspacePolicy.unscoped, "tenant__name"),
     "queue": (Queue.unscoped, "name"),
     "quota-node": (QuotaNode.unscoped, "tenant__name"),
     "tenant": (Tenant.unscoped, "name"),

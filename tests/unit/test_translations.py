@@ -25,6 +25,7 @@ _ENTRY = re.compile(
     re.M,
 )
 _PLACE = re.compile(r"%\(\w+\)[a-z]|%%")
+_LITERAL = r"u?(?:'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")"
 _CALLS = {"_", "gettext", "gettext_lazy", "gettext_noop", "pgettext", "pgettext_lazy"}
 # Chinese has one form for every number, so an entry with a plural is known by its singular.
 _PLURALS = {"ngettext", "ngettext_lazy"}
@@ -73,8 +74,8 @@ def used_in_templates(package: Path) -> set[str]:
     found = set()
     for path in package.rglob("*.html"):
         python = str(templatize(path.read_text("utf-8"), origin=str(path)))
-        for text in re.findall(r"gettext\(u?('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")", python):
-            found.add(ast.literal_eval(text))
+        for context, text in re.findall(rf"(?:pgettext\(({_LITERAL}), |gettext\()({_LITERAL})", python):
+            found.add("\x04".join(ast.literal_eval(part) for part in (context, text) if part))
     return found
 
 

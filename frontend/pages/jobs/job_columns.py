@@ -139,7 +139,7 @@ JOBS: Final = ListDeclaration(
         ),
         ListColumn(
             key="used",
-            label=gettext_lazy("GPU utilization"),
+            label=gettext_lazy("Utilization"),
             number=True,
             text=lambda line: line.use.utilisation_of_grant_percent if line.use else None,
         ),

@@ -29,7 +29,7 @@ from frontend.lists.conditions import PARAMETER
 from frontend.lists.declaration import FilterField, ListColumn, ListDeclaration
 from frontend.lists.page_list import EmptyList, PageList, answer_list, read_list
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
-from frontend.texts.audit_words import describe_action
+from frontend.texts.audit_words import describe_action, describe_field
 from frontend.texts.labels import rule_word
 from scheduling.selectors.audit_subjects import find_subjects
 from tenants.access import permissions
@@ -285,23 +285,24 @@ def _lines(records: Sequence[AuditRecord]) -> list[AuditLine]:
             record,
             tenants.get(record.tenant_id, ""),
             subjects.get(record.pk, ""),
-            _changes(record),
+            _changes(record, subjects.get(record.pk, "")),
             record.result == DENIED,
         )
         for record in records
     ]
 
 
-def _changes(record: AuditRecord) -> list[str]:
+def _changes(record: AuditRecord, subject: str) -> list[str]:
+    """Describe what changed; without the name of the subject, which stands beside it, and empty values."""
     before, after = record.before, record.after
-    keys = sorted({*before, *after}, key=str)
-    return [
-        f"{key}: {_word(before, key)} → {_word(after, key)}"
+    changed = [key for key in {*before, *after} if before.get(key) != after.get(key)]
+    return sorted(
+        f"{describe_field(key)}: {_word(before, key)} → {_word(after, key)}"
         if key in before
-        else f"{key}: {_word(after, key)}"
-        for key in keys
-        if before.get(key) != after.get(key)
-    ]
+        else f"{describe_field(key)}: {_word(after, key)}"
+        for key in changed
+        if key in before or after[key] not in (subject, None, "", [], {})
+    )
 
 
 def _word(values: Mapping[str, Any], key: str) -> str:

@@ -11,6 +11,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.translation import gettext as _
+from django.utils.translation import pgettext
 from django.views.decorators.http import require_GET
 
 from clusters.gpu.measures import MEASURES, Level
@@ -77,7 +78,7 @@ def show_gpu(request: HttpRequest, uuid: str) -> HttpResponse:
     ops_frame(request, scope_of(request), path=reverse("frontend:ops-gpus"))
     node = navigation.find_address("frontend:ops-node", name=found.node.name)
     crumbs = [
-        view_models.Crumb(label=_("GPUs"), url=reverse("frontend:ops-gpus")),
+        view_models.Crumb(label=pgettext("page", "GPUs"), url=reverse("frontend:ops-gpus")),
         view_models.Crumb(
             label=found.node.name, url=build_address(node, {"cluster": found.node.cluster.name})
         ),

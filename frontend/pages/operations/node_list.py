@@ -98,7 +98,7 @@ NODES: Final = ListDeclaration(
         ),
         ListColumn(
             key="fraction",
-            label=gettext_lazy("Largest free fraction"),
+            label=gettext_lazy("Largest free"),
             number=True,
             sort="fraction",
             text=lambda row: row.node.largest_left,
@@ -122,7 +122,9 @@ NODES: Final = ListDeclaration(
         ListColumn(
             key="cpu", label=gettext_lazy("CPU, memory"), number=True, sort="cpu", text=lambda row: row.cpu
         ),
-        ListColumn(key="pods", label=gettext_lazy("Pods"), number=True, text=lambda row: row.pods),
+        ListColumn(
+            key="pods", label=gettext_lazy("Pods"), number=True, shown=False, text=lambda row: row.pods
+        ),
         ListColumn(
             key="rack", label=gettext_lazy("Rack"), sort="rack", shown=False, text=lambda row: row.node.rack
         ),

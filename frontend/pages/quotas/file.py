@@ -122,7 +122,7 @@ def _apply(request: HttpRequest, who: User, form: FileForm) -> None:
 def _show(
     request: HttpRequest, form: FileForm, difference: QuotaDifference | None, status: int = 200
 ) -> HttpResponse:
-    set_frame(request, label=_("Quotas"), trail=_("File"))
+    set_frame(request, label=_("File"), trail=_("Quotas"))
     page = {
         "form": form,
         "checked": difference is not None,

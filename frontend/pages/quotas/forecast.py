@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from foundation.core import clock
 from frontend.shell import navigation
 from frontend.texts import formats
 from telemetry.usage.forecast import QuotaForecast, QuotaTrend
 
+_SOON: Final = timedelta(days=1)
 _TRENDS: Final[dict[QuotaTrend, tuple[str | Promise, str]]] = {
     QuotaTrend.FULL: (gettext_lazy("Full now"), "failed"),
     QuotaTrend.LATER: (gettext_lazy("In more than 90 days"), "done"),
@@ -42,7 +44,10 @@ class ForecastLine:
 def forecast_line(forecast: QuotaForecast) -> ForecastLine:
     """Return the line of one workspace on one pool."""
     text, tone = _TRENDS.get(forecast.trend, ("", ""))
-    growth = forecast.growth_per_day
+    growth, fills_at = forecast.growth_per_day, forecast.fills_at
+    if fills_at is not None and fills_at < clock.now() + _SOON:
+        # The past is known by the day or hour: a trend tells no minutes.
+        text, fills_at = _("Within a day"), None
     return ForecastLine(
         key=f"{forecast.tenant.pk}-{forecast.flavor.pk}",
         workspace=forecast.tenant.name,
@@ -51,7 +56,7 @@ def forecast_line(forecast: QuotaForecast) -> ForecastLine:
         nominal=_("unlimited") if forecast.nominal is None else formats.format_gpus(forecast.nominal),
         reserved=formats.format_gpus(forecast.reserved),
         growth=formats.MISSING if growth is None else formats.format_signed_gpus(growth) or "0",
-        fills_at=forecast.fills_at,
+        fills_at=fills_at,
         text=str(text),
         tone=tone,
     )

@@ -34,7 +34,7 @@ def show_pictures(request: HttpRequest) -> HttpResponse:
     """The quota of the pool that `?pool=` names; `?measure=allocated` draws what is allocated."""
     who = get_viewer(request)
     flavors = tree_flavors(who)
-    set_frame(request, label=_("Quotas"), trail=_("Charts"))
+    set_frame(request, label=_("Charts"), trail=_("Quotas"))
     if not flavors:
         return render(request, "frontend/quotas/pictures.html", {"pools": []})
     flavor = find_pool(flavors, request.GET.get("pool", ""))

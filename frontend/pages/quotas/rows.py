@@ -133,6 +133,7 @@ def _of(node: NodeQuota, flavor: Flavor, resource: Resource) -> QuotaRow:
 
 def _line(node: NodeQuota, row: QuotaRow, links: Links, *, own: bool, edited: bool) -> QuotaLine:
     resource, unit = row.resource, UNITS[row.resource]
+    pending = node.pending_flavors.get(row.flavor.pk, 0) if node.pending_jobs else 0
     return QuotaLine(
         node_id=node.node.pk,
         name=node.queue or node.node.tenant.name,
@@ -152,9 +153,7 @@ def _line(node: NodeQuota, row: QuotaRow, links: Links, *, own: bool, edited: bo
         lent=format_amount(resource, row.lent) if row.lent else formats.MISSING,
         borrowing_limit=format_amount(resource, row.borrowing_limit),
         lending_limit=format_amount(resource, row.lending_limit),
-        pending=formats.format_number(node.pending_flavors.get(row.flavor.pk, 0))
-        if node.pending_jobs
-        else formats.MISSING,
+        pending=formats.format_number(pending) if pending else formats.MISSING,
         edit_url=links.edit(node, row.flavor),
         edited=edited,
     )

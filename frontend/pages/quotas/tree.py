@@ -34,7 +34,7 @@ def show_tree(request: HttpRequest) -> HttpResponse:
     """All levels of one pool: `?pool=` names it, `?q=` filters names, `?open=` opens a node."""
     who = get_viewer(request)
     flavors = tree_flavors(who)
-    set_frame(request, label=_("Quotas"), trail=_("Quota tree"))
+    set_frame(request, label=_("Quota tree"), trail=_("Quotas"))
     if not flavors:
         return render(request, "frontend/quotas/tree.html", {"pools": []})
     flavor = find_pool(flavors, request.GET.get("pool", ""))

@@ -193,7 +193,7 @@ def check_nodes_and_gpus(console: Console) -> None:
         held = [ledger.on_device(device) for device in devices]
         assert line.number("Free GPUs") == held.count(0)
         assert abs(line.numbers("Allocated")[0] - sum(held) / len(held)) <= 0.51
-        assert line.numbers("Largest free fraction")[0] == 100 - min(held)
+        assert line.numbers("Largest free")[0] == 100 - min(held)
         allocated, total = line.numbers("GPU memory")
         assert abs(allocated - ledger.memory_on(node) / 1024) <= 0.51
         assert abs(total - sum(device.memory_mib for device in devices) / 1024) <= 0.51

@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from frontend.texts.audit_words import ACTIONS, ENTITIES, VERBS, describe_action
+from frontend.texts.audit_words import ACTIONS, ENTITIES, VERBS, describe_action, describe_field
 
 ROOT: Final = Path(__file__).resolve().parents[3]
 PACKAGES: Final = ("platform", "quotas", "scheduling", "tenants")
@@ -71,3 +71,9 @@ def test_no_words_stand_for_nothing() -> None:
 
 def test_an_unknown_action_is_shown_as_it_is() -> None:
     assert describe_action("thing.explode") == "thing.explode"
+
+
+def test_fields_have_words_and_those_of_quotas_name_pool_and_resource() -> None:
+    assert describe_field("cards") == "GPUs"
+    assert describe_field("a100 gpu.memory") == "a100 • GPU memory"
+    assert describe_field("half life") == "half life"

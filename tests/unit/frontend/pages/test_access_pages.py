@@ -109,7 +109,7 @@ def test_the_audit_is_searched_exported_and_verified(w: World) -> None:
     post(boss, f"/ops/tenants/{w.workspace.pk}", do="rename", name="Team One", version="0")
     auditor = signed_in(tenancy.user("audrey", None, Role.AUDITOR))
     page = text(auditor, "/ops/audit?action=tenant.")
-    assert "name: Team A → Team One" in page and "filterBy=action" in page
+    assert "Name: Team A → Team One" in page and "filterBy=action" in page
     assert "No results" in text(auditor, "/ops/audit?actor=nobody")
     assert "Team One" not in text(auditor, "/ops/audit?until=2001-01-01")
     for odd in ("since=never", "cursor=broken", "result=perhaps", "search=%00"):
