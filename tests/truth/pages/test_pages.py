@@ -28,6 +28,10 @@ _BEGIN: Final = datetime(2026, 3, 2, 8, tzinfo=UTC)
 _SHOWN: Final = _BEGIN + timedelta(seconds=100)
 
 
+NODE_COLUMNS: Final = "name.free.fraction.allocated.memory.pods"
+"""The columns of nodes that are compared, as a reader may choose them."""
+
+
 @dataclass(frozen=True)
 class Console:
     """An installation in the console, and what its rows say."""
@@ -39,6 +43,7 @@ class Console:
         """The page as a user has it."""
         client = Client()
         client.force_login(user)
+        client.cookies["list-nodes"] = NODE_COLUMNS
         answer = client.get(path)
         assert answer.status_code == 200, path
         return PageText(answer.content.decode())
