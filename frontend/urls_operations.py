@@ -14,6 +14,7 @@ from frontend.pages.operations import (
     node_list,
     overview,
     sources,
+    system,
     use_hours,
 )
 from frontend.pages.people import user_batch, users
@@ -88,6 +89,8 @@ urlpatterns = [
     path("sources/live", sources.sources_live, name="ops-sources-live"),
     path("sources/<uuid:source>", sources.show_source, name="ops-source"),
     path("sources/<uuid:source>/live", sources.source_live, name="ops-source-live"),
+    path("system", system.show_system, name="ops-system"),
+    path("system/live", system.system_live, name="ops-system-live"),
     path("efficiency", efficiency.show_efficiency, name="ops-efficiency"),
     path("efficiency/live", efficiency.efficiency_live, name="ops-efficiency-live"),
     path("gpus", gpu_list.show_gpus, name="ops-gpus"),

@@ -230,6 +230,7 @@ GROUPS: dict[str, tuple[NavigationGroup, ...]] = {
                 ),
                 NavigationEntry("roles", _("Roles"), "shield", "frontend:ops-roles", operator=True),
                 NavigationEntry("audit", _("Audit log"), "scroll-text", "frontend:ops-audit", operator=True),
+                NavigationEntry("system", _("System"), "heart-pulse", "frontend:ops-system", operator=True),
             ),
         ),
     ),

@@ -478,6 +478,8 @@ NODES: Final = (
     page("ops/overview/hours/{kind}", _LOOK, values={"kind": "used"}),
     page("ops/efficiency", _LOOK),
     page("ops/efficiency/live", _LOOK),
+    page("ops/system", _LOOK),
+    page("ops/system/live", _LOOK),
     *listing("ops/nodes", _LOOK),
     *listing("ops/gpus", _LOOK),
     page("ops/gpus/{uuid}", _LOOK),
