@@ -1,4 +1,4 @@
-"""What an operator sees of the platform itself: its parts, its database and its versions."""
+"""This module describes the platform to its operators: its parts, its database and its versions."""
 
 from __future__ import annotations
 
