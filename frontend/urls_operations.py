@@ -22,7 +22,7 @@ from frontend.pages.policies import cells, job_policies, priorities, queues
 from frontend.pages.quotas import edit, file, history, page, pictures, tree, tree_edit
 from frontend.pages.replays import replay_list, replay_new, replay_page
 from frontend.pages.requests import budgets, inbox, loans, own_requests
-from frontend.pages.setup import checklist, clusters, pools
+from frontend.pages.setup import checklist, clusters, pool_list, pools
 from frontend.pages.teams import team_new
 from frontend.pages.tenancy import groups, roles, tenant_tree
 from frontend.pages.usage import platform_usage, preemptions, prices
@@ -51,6 +51,7 @@ urlpatterns = [
     path("clusters", clusters.show_clusters, name="ops-clusters"),
     path("clusters/new", clusters.add_cluster, name="ops-cluster-new"),
     path("clusters/<slug:cluster>", clusters.show_cluster, name="ops-cluster"),
+    path("flavors", pool_list.show_pools, name="ops-flavors"),
     path("flavors/<slug:cluster>/<slug:flavor_name>", pools.show_pool, name="ops-flavor"),
     path("setup/dismiss", checklist.dismiss_checklist, name="ops-setup-dismiss"),
     path("teams/new", team_new.team_new, name="ops-team-new"),

@@ -41,6 +41,7 @@ CONSOLE: Final = (
         ),
     ),
     ListPlace("/ops/nodes", (_LAST, "sort=-fraction", "sort=memory", "filterBy=name=@12", "part=rows")),
+    ListPlace("/ops/flavors", ("sort=-model", "filterBy=name=@a100", "part=rows")),
     ListPlace("/ops/gpus", (_LAST, "sort=allocated", "sort=-memory", "filterBy=node=@12", "part=rows")),
     ListPlace("/ops/queues", (_LAST, "sort=name", "filterBy=workspace=@12", "part=rows")),
     ListPlace("/ops/users", (_LAST, "sort=-last_login", "q=team-01", "part=rows")),

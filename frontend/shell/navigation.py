@@ -137,7 +137,15 @@ GROUPS: dict[str, tuple[NavigationGroup, ...]] = {
                     _("Clusters"),
                     "cloud",
                     "frontend:ops-clusters",
-                    covers=("frontend:ops-cluster", "frontend:ops-cluster-new", "frontend:ops-flavor"),
+                    covers=("frontend:ops-cluster", "frontend:ops-cluster-new"),
+                    operator=True,
+                ),
+                NavigationEntry(
+                    "pools",
+                    _("Pools"),
+                    "layers-2",
+                    "frontend:ops-flavors",
+                    covers=("frontend:ops-flavor",),
                     operator=True,
                 ),
                 NavigationEntry(

@@ -480,6 +480,7 @@ NODES: Final = (
     page("ops/efficiency/live", _LOOK),
     page("ops/system", _LOOK),
     page("ops/system/live", _LOOK),
+    *listing("ops/flavors", _LOOK),
     *listing("ops/nodes", _LOOK),
     *listing("ops/gpus", _LOOK),
     page("ops/gpus/{uuid}", _LOOK),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from django.db.models import Count, Q, QuerySet
 from django.utils.translation import gettext as _
@@ -10,6 +11,7 @@ from django.utils.translation import gettext as _
 from clusters.models import Cluster, Flavor
 from foundation.core.actor import Actor
 from foundation.core.errors import NotFound
+from foundation.web.listing import Column
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 
@@ -21,6 +23,21 @@ def cluster_get(*, viewer: Actor, name: str) -> Cluster:
     if cluster is None:
         raise NotFound(_("Cluster %(name)s not found") % {"name": name})
     return cluster
+
+
+FLAVOR_COLUMNS: Final = {
+    "name": Column("name"),
+    "cluster": Column("cluster.name"),
+    "card_model": Column("card_model"),
+    "gpu_mode": Column("gpu_mode"),
+}
+"""What a list of flavors can be filtered by."""
+
+
+def flavor_query(*, viewer: Actor) -> QuerySet[Flavor]:
+    """Return the flavors of all clusters, with their clusters. Raises: PermissionDenied."""
+    permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
+    return Flavor.unscoped.select_related("cluster")
 
 
 def flavor_get(*, viewer: Actor, cluster: str, name: str) -> Flavor:
