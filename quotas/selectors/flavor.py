@@ -8,9 +8,10 @@ from __future__ import annotations
 import uuid
 from collections.abc import Collection
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from clusters.models import Flavor
+from quotas.models import Queue, QueueFlavor, QuotaNode
 
 
 def list_flavors(cells: Collection[uuid.UUID] | None = None) -> list[Flavor]:
@@ -19,6 +20,18 @@ def list_flavors(cells: Collection[uuid.UUID] | None = None) -> list[Flavor]:
     if cells is not None:
         rows = rows.filter(cluster__cell__in=cells)
     return list(rows.order_by("name", "pk"))
+
+
+def usable_flavors(node: QuotaNode) -> list[Flavor]:
+    """Return the flavors by name that a queue, or any queue at or below a tenant, may use.
+
+    Where there is no queue yet these are all of the cell. `node.tenant` should be selected.
+    """
+    queues = Queue.unscoped.filter(cell=node.cell_id, closed_at__isnull=True)
+    queues = queues.filter(Q(node=node) if node.is_queue else Q(workspace__path__startswith=node.tenant.path))
+    named = QueueFlavor.unscoped.filter(queue__in=queues).values("flavor")
+    found = list(_with_cluster().filter(pk__in=named).order_by("name", "pk"))
+    return found or list_flavors([node.cell_id])
 
 
 def find_flavor(cell_id: uuid.UUID, pk: uuid.UUID) -> Flavor | None:

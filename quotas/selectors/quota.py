@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from foundation.core.actor import Actor
+from foundation.core.quantities import Resource
 from quotas.models import QuotaNode
 from quotas.selectors.queue import queue_list
 from quotas.selectors.quota_row import QuotaRow
@@ -12,8 +15,10 @@ from tenants.access.permissions import Permission
 from tenants.models import Tenant
 
 
-def workspace_quota(viewer: Actor, workspace: Tenant) -> list[QuotaRow]:
-    """Rows of the workspace, then of its queues by name, cell by cell.
+def workspace_quota(
+    viewer: Actor, workspace: Tenant, resources: Collection[Resource] = tuple(Resource)
+) -> list[QuotaRow]:
+    """Rows of the workspace, then of its queues by name, cell by cell; of some resources when given.
 
     Raises: NotFound, PermissionDenied.
     """
@@ -24,6 +29,6 @@ def workspace_quota(viewer: Actor, workspace: Tenant) -> list[QuotaRow]:
     for cell_id in sorted({node.cell_id for node in own} | {queue.cell_id for queue in queues}):
         names = {node.pk: "" for node in own if node.cell_id == cell_id}
         names |= {queue.node_id: queue.name for queue in queues if queue.cell_id == cell_id}
-        for of in QuotaTable(cell_id).compute_rows(names).values():
+        for of in QuotaTable(cell_id, resources=resources).compute_rows(names).values():
             rows += of
     return rows

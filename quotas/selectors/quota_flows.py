@@ -65,12 +65,10 @@ class QuotaPicture:
 
     def __init__(self, view: QuotaTreeView, resource: Resource) -> None:
         self._view = view
-        self._resource = resource
-        self._sums = view.sums.by_resource[resource]
-        self._lent = view.sums.compute_lent(resource)
-        self._borrowed = view.sums.compute_borrowed(resource)
+        self._sums = view.by_resource[resource]
+        self._lent, self._borrowed = self._sums.lent, self._sums.borrowed
         self._tenants = {
-            place.node_id: place.tenant_id
+            place.pk: place.tenant_id
             for place in view.sums.places
             if not place.is_queue and place.tenant_id in view.seen
         }

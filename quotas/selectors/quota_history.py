@@ -24,8 +24,8 @@ def quota_history(viewer: Actor, tenant: Tenant) -> QuerySet[QuotaRevision]:
     """
     permissions.require_permission(viewer, Permission.QUOTA_VIEW, tenant)
     below = QuotaChange.unscoped.filter(node__tenant__path__startswith=tenant.path)
-    shown = below.select_related("node__tenant", "node__queue", "flavor__cluster").order_by("pk")
-    revisions = QuotaRevision.unscoped.filter(changes__in=below).distinct()
+    shown = below.select_related("node__tenant__parent", "node__queue", "flavor__cluster").order_by("pk")
+    revisions = QuotaRevision.unscoped.filter(pk__in=below.values("revision"))
     return revisions.prefetch_related(Prefetch("changes", queryset=shown), "reverted_by")
 
 
@@ -35,8 +35,8 @@ def quota_revision_get(viewer: Actor, pk: uuid.UUID) -> QuotaRevision:
     Raises: NotFound when there are none.
     """
     seen = QuotaChange.unscoped.filter(node__tenant__in=quota_tenants(viewer))
-    shown = seen.select_related("node__tenant", "node__queue", "flavor__cluster").order_by("pk")
-    revisions = QuotaRevision.unscoped.filter(pk=pk, changes__in=seen).distinct()
+    shown = seen.select_related("node__tenant__parent", "node__queue", "flavor__cluster").order_by("pk")
+    revisions = QuotaRevision.unscoped.filter(pk=pk, pk__in=seen.values("revision"))
     revision = revisions.prefetch_related(Prefetch("changes", queryset=shown), "reverted_by").first()
     if revision is None:
         raise NotFound(_("Quota change not found."))

@@ -1,114 +1,137 @@
-"""Quota of one pool at every node of a cell's tree, from sums that the database makes per node.
+"""Quota at every node of a tree: limits and what is reserved, read in three queries, and sums of them.
 
-`QuotaTable` reads every limit of a cell. A page that shows all levels of a large tree needs a few resources
-of one pool, so one row per node is read instead of one per limit.
+A page needs a few pools and resources, so only their rows are read. Rows are read as tuples: the models of a
+cell with a thousand tenants take several times as long as everything that is computed of them.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
-from django.db.models import Count, Max, Q, Sum
+from django.db.models import Model, QuerySet
 
 from foundation.core.quantities import Resource
 from foundation.sql import row_scope
 from quotas.distribution.lending import compute_borrowed, compute_lent
 from quotas.distribution.node_order import NodeOrder
-from quotas.models import LedgerEntry, Quota, QuotaNode
+from quotas.models import FlavorKey, LedgerEntry, Quota, QuotaNode
+from quotas.selectors.workspace_limits import share_limits
 from quotas.tree.limits import Amount, NodeLimits
+
+_Rows = TypeVar("_Rows", bound=Model)
 
 
 class NodePlace(NamedTuple):
     """A node as the shape of the tree needs it."""
 
-    node_id: uuid.UUID
+    pk: uuid.UUID
     parent_id: uuid.UUID | None
     tenant_id: uuid.UUID
     is_queue: bool
+    limits_decided: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceSums:
-    """Amounts of one resource by position of the nodes; `nominals` and `reserved` include all nodes below."""
+class KeySums:
+    """Amounts of one resource of one pool by position of the nodes.
 
-    own_nominals: Sequence[Amount]
-    nominals: Sequence[Amount]
-    reserved: Sequence[int]
+    `limits` are those that are stored, `charged` is what is reserved at a queue itself.
+    """
+
+    def __init__(self, order: NodeOrder, limits: Sequence[NodeLimits | None], charged: Sequence[int]) -> None:
+        self.order, self.limits, self.charged = order, limits, charged
+        self.own_nominals: list[Amount] = [0 if of is None else of.own_nominal for of in limits]
+
+    @cached_property
+    def nominals(self) -> list[Amount]:
+        """The nominal of each node: its own and those of its children."""
+        return self.order.sum_amounts(self.own_nominals)
+
+    @cached_property
+    def reserved(self) -> list[int]:
+        """The amount that is reserved at and below each node."""
+        return self.order.sum_counts(self.charged)
+
+    @cached_property
+    def borrowed(self) -> list[int]:
+        """The amount that each node reserves beyond its nominal."""
+        return compute_borrowed(self.nominals, self.reserved)
+
+    @cached_property
+    def lent(self) -> list[int]:
+        """The part of each node's nominal that others reserve."""
+        return compute_lent(self.order, self.limits, self.nominals, self.reserved)
 
 
 class QuotaSums:
-    """The amounts of one pool, in three queries.
+    """The amounts of some pools and resources, in three queries.
 
-    Everything is read, whatever the viewer may see: what a node lends depends on all others.
+    Everything is read, whatever the viewer may see: what a node lends depends on all others. Without
+    `cell_id` the nodes of all cells are read, without `flavors` all pools. Rows of nodes that were made while
+    this was read are left out.
     """
 
     @row_scope.whole()
-    def __init__(self, cell_id: uuid.UUID, flavor_id: uuid.UUID, resources: Sequence[Resource]) -> None:
-        self.resources = tuple(resources)
-        nodes = QuotaNode.unscoped.filter(cell_id=cell_id).order_by("pk")
-        rows = nodes.values_list("pk", "parent_id", "tenant_id", "is_queue")
-        self.places = [NodePlace._make(row) for row in rows]
-        self.order = NodeOrder({place.node_id: place.parent_id for place in self.places})
-        self._limits = self._read_limits(flavor_id)
-        self._reserved = self._read_reserved(flavor_id)
+    def __init__(
+        self,
+        cell_id: uuid.UUID | None,
+        *,
+        flavors: Collection[uuid.UUID] | None = None,
+        resources: Collection[Resource] = tuple(Resource),
+    ) -> None:
+        nodes = QuotaNode.unscoped.order_by("pk").values_list(*NodePlace._fields)
+        if cell_id is not None:
+            nodes = nodes.filter(cell_id=cell_id)
+        self.places = [NodePlace._make(row) for row in nodes]
+        self.order = NodeOrder({place.pk: place.parent_id for place in self.places})
 
-    @cached_property
-    def by_resource(self) -> dict[Resource, ResourceSums]:
-        """The sums of each resource."""
-        return {
-            resource: ResourceSums(own, self.order.sum_amounts(own), self.order.sum_counts(reserved))
-            for resource in self.resources
-            for own in ([0 if of is None else of.own_nominal for of in self._limits[resource]],)
-            for reserved in (self._reserved[resource],)
-        }
+        def narrow(rows: QuerySet[_Rows]) -> QuerySet[_Rows]:
+            rows = rows.filter(resource__in=[resource.value for resource in resources])
+            if flavors is not None:
+                return rows.filter(flavor__in=flavors)
+            return rows if cell_id is None else rows.filter(node__cell_id=cell_id)
 
-    def compute_lent(self, resource: Resource) -> list[int]:
-        """Compute what others reserve of the nominal of each node."""
-        sums = self.by_resource[resource]
-        return compute_lent(self.order, self._limits[resource], sums.nominals, sums.reserved)
+        self._limits = self._read_limits(narrow(Quota.unscoped.all()))
+        self._charged = self._read_charged(narrow(LedgerEntry.unscoped.filter(reserved__gt=0)))
+        self._sums: dict[FlavorKey, KeySums] = {}
 
-    def compute_borrowed(self, resource: Resource) -> list[int]:
-        """Compute by how much each node reserves more than its nominal."""
-        sums = self.by_resource[resource]
-        return compute_borrowed(sums.nominals, sums.reserved)
+    @property
+    def keys(self) -> set[FlavorKey]:
+        """The pools and resources of which anything is stored."""
+        return self._limits.keys() | self._charged.keys()
 
-    def get_limits(self, resource: Resource, position: int) -> NodeLimits | None:
-        """Return the limits that are stored for a node, None where there are none."""
-        return self._limits[resource][position]
+    def get_sums(self, key: FlavorKey) -> KeySums:
+        """Return the sums of one resource of one pool; zeros where nothing is stored."""
+        if key not in self._sums:
+            limits, charged = self._limits.get(key), self._charged.get(key)
+            nodes = len(self.order)
+            self._sums[key] = KeySums(self.order, limits or [None] * nodes, charged or [0] * nodes)
+        return self._sums[key]
 
-    def _read_limits(self, flavor_id: uuid.UUID) -> dict[Resource, list[NodeLimits | None]]:
-        limits = ("own_nominal", "borrowing_limit", "lending_limit")
-        columns: dict[str, Any] = {}
-        for index, resource in enumerate(self.resources):
-            only = Q(resource=resource.value)
-            columns[f"rows_{index}"] = Count("pk", filter=only)
-            columns |= {f"{name}_{index}": Max(name, filter=only) for name in limits}
-        rows = Quota.unscoped.filter(flavor=flavor_id, resource__in=self.resources).order_by()
-        found: dict[Resource, list[NodeLimits | None]] = {
-            resource: [None] * len(self.order) for resource in self.resources
-        }
-        for node_id, *values in rows.values("node_id").annotate(**columns).values_list("node_id", *columns):
-            position = self.order.positions[node_id]
-            for index, resource in enumerate(self.resources):
-                stored, own, borrowing, lending = values[4 * index : 4 * index + 4]
-                if stored:
-                    found[resource][position] = NodeLimits(own, borrowing, lending)
-        return found
+    def _read_limits(self, rows: QuerySet[Quota]) -> dict[FlavorKey, list[NodeLimits | None]]:
+        found: dict[tuple[uuid.UUID, str], list[NodeLimits | None]] = {}
+        positions, nodes = self.order.positions, len(self.order)
+        columns = ("node_id", "flavor_id", "resource", "own_nominal", "borrowing_limit", "lending_limit")
+        for node_id, flavor_id, resource, *limits in rows.order_by().values_list(*columns):
+            of = found.get((flavor_id, resource))
+            if of is None:
+                of = found[flavor_id, resource] = [None] * nodes
+            position = positions.get(node_id)
+            if position is not None:
+                of[position] = share_limits(*limits)
+        return {(flavor_id, Resource(resource)): of for (flavor_id, resource), of in found.items()}
 
-    def _read_reserved(self, flavor_id: uuid.UUID) -> dict[Resource, list[int]]:
-        columns = {
-            f"reserved_{index}": Sum("reserved", filter=Q(resource=resource.value), default=0)
-            for index, resource in enumerate(self.resources)
-        }
-        rows = LedgerEntry.unscoped.filter(flavor=flavor_id, resource__in=self.resources, reserved__gt=0)
-        found = {resource: [0] * len(self.order) for resource in self.resources}
-        asked = rows.order_by().values("node_id").annotate(**columns).values_list("node_id", *columns)
-        for node_id, *values in asked:
-            position = self.order.positions[node_id]
-            for resource, amount in zip(self.resources, values, strict=True):
-                found[resource][position] = amount
-        return found
+    def _read_charged(self, rows: QuerySet[LedgerEntry]) -> dict[FlavorKey, list[int]]:
+        found: dict[tuple[uuid.UUID, str], list[int]] = {}
+        positions, nodes = self.order.positions, len(self.order)
+        columns = ("node_id", "flavor_id", "resource", "reserved")
+        for node_id, flavor_id, resource, amount in rows.order_by().values_list(*columns):
+            of = found.get((flavor_id, resource))
+            if of is None:
+                of = found[flavor_id, resource] = [0] * nodes
+            position = positions.get(node_id)
+            if position is not None:
+                of[position] = amount
+        return {(flavor_id, Resource(resource)): of for (flavor_id, resource), of in found.items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,15 +15,14 @@ from foundation.core.actor import Actor
 from foundation.core.errors import NotFound
 from foundation.core.quantities import Resource
 from foundation.sql import row_scope
-from quotas.distribution.lending import compute_lent
-from quotas.distribution.node_order import NodeOrder
+from quotas.distribution.room import compute_rooms
 from quotas.hooks.job_effects import PendingDemand, get_provider
-from quotas.models import FlavorKey, Queue, QuotaNode
-from quotas.models.quota_key import find_tree_key
+from quotas.models import Queue, QuotaNode
 from quotas.selectors.node_names import node_names
 from quotas.selectors.quota_row import QuotaRow
+from quotas.selectors.quota_sums import QuotaSums
 from quotas.selectors.sight import quota_tenants
-from quotas.selectors.tree import build_tree, read_tree_rows, sum_reserved
+from quotas.selectors.tree import read_bounds
 from quotas.tree.limits import NOTHING, Amount, NodeLimits, add_amounts
 from tenants.access import permissions
 from tenants.access.permissions import Permission
@@ -59,25 +58,26 @@ class NodeQuota:
 
 
 class QuotaTable:
-    """Everything about a cell's quotas that tables show, from a fixed number of queries."""
+    """The quotas of a cell as tables show them, from a fixed number of queries.
+
+    `flavors` and `resources` narrow it to what a page needs.
+    """
 
     @row_scope.whole()
-    def __init__(self, cell_id: uuid.UUID) -> None:
+    def __init__(
+        self,
+        cell_id: uuid.UUID,
+        *,
+        flavors: Collection[uuid.UUID] | None = None,
+        resources: Collection[Resource] = tuple(Resource),
+    ) -> None:
         self._cell_id = cell_id
-        rows = read_tree_rows(cell_id)
-        self.nodes = {node.pk: node for node in rows.nodes}
-        self._order = NodeOrder({node.pk: node.parent_id for node in rows.nodes})
-        flavors = Flavor.unscoped.filter(cluster__cell_id=cell_id).select_related("cluster")
-        self.flavors = {flavor.pk: flavor for flavor in flavors.order_by("name", "pk")}
-        self._tree = build_tree(rows)
-        self._limits: defaultdict[FlavorKey, list[NodeLimits | None]] = defaultdict(
-            lambda: [None] * len(self._order)
-        )
-        for node, quotas in rows.quotas.items():
-            position = self._order.positions[node]
-            for quota in quotas:
-                self._limits[quota.flavor_id, Resource(quota.resource)][position] = quota.limits
-        self._reserved = sum_reserved(rows, self._order)
+        self._sums = QuotaSums(cell_id, flavors=flavors, resources=resources)
+        self._order = self._sums.order
+        self.nodes = {place.pk: place for place in self._sums.places}
+        known = Flavor.unscoped.filter(cluster__cell_id=cell_id).select_related("cluster")
+        self.flavors = {flavor.pk: flavor for flavor in known.order_by("name", "pk")}
+        self._bounds = read_bounds(self._sums.places)
 
     @cached_property
     @row_scope.whole()
@@ -86,30 +86,29 @@ class QuotaTable:
         closed = Queue.unscoped.filter(cell=self._cell_id, closed_at__isnull=False)
         return set(closed.values_list("node_id", flat=True))
 
-    @cached_property
-    @row_scope.whole()
-    def names(self) -> dict[uuid.UUID, str]:
-        """The names of all nodes."""
-        return node_names(set(self.nodes))
-
-    @cached_property
-    @row_scope.whole()
-    def _demand(self) -> Mapping[uuid.UUID, PendingDemand]:
-        return get_provider().count_pending([pk for pk, node in self.nodes.items() if node.is_queue])
-
     def child_nodes(self, node_id: uuid.UUID) -> Sequence[uuid.UUID]:
         """Right below a node, by name."""
         children = self._order.children[self._order.positions[node_id]]
         found = [pk for pk in (self._order.nodes[child] for child in children) if pk not in self.closed]
-        return sorted(found, key=lambda pk: (self.names[pk], str(pk)))
+        names = self.name_nodes(found)
+        return sorted(found, key=lambda pk: (names[pk], str(pk)))
+
+    @row_scope.whole()
+    def name_nodes(self, wanted: Collection[uuid.UUID]) -> dict[uuid.UUID, str]:
+        """Return the names of nodes."""
+        return node_names(wanted)
 
     def read_quotas(self, wanted: Sequence[uuid.UUID]) -> list[NodeQuota]:
         """Return the nodes with their rows, in the order asked for."""
         nodes = QuotaNode.unscoped.select_related("tenant__parent", "cell", "queue").in_bulk(wanted)
-        rows = self.compute_rows(
-            {pk: nodes[pk].queue.name if nodes[pk].is_queue else "" for pk in wanted if pk in nodes}
-        )
-        return [self._node_quota(nodes[pk], of) for pk, of in rows.items()]
+        names = {pk: nodes[pk].queue.name if nodes[pk].is_queue else "" for pk in wanted if pk in nodes}
+        rows = self.compute_rows(names)
+        queues = {pk: self._queues_below(pk) for pk in rows}
+        demand = self._count_pending({queue for below in queues.values() for queue in below})
+        return [
+            _node_quota(nodes[pk], of, [demand[queue] for queue in queues[pk] if queue in demand])
+            for pk, of in rows.items()
+        ]
 
     def compute_rows(self, queues: Mapping[uuid.UUID, str]) -> dict[uuid.UUID, list[QuotaRow]]:
         """Compute the rows of nodes: flavors by name, resources in their order.
@@ -117,61 +116,75 @@ class QuotaTable:
         `queues` are by node the name of its queue, empty at a tenant.
         """
         found: dict[uuid.UUID, list[QuotaRow]] = {pk: [] for pk in queues}
+        stored = self._sums.keys
         for flavor in self.flavors.values():
             for resource in Resource:
-                for pk, row in self._rows(queues, flavor, resource):
-                    found[pk].append(row)
+                if (flavor.pk, resource) in stored:
+                    for pk, row in self._rows(queues, flavor, resource):
+                        found[pk].append(row)
         return found
-
-    def _node_quota(self, node: QuotaNode, rows: Sequence[QuotaRow]) -> NodeQuota:
-        below = [self._demand[leaf] for leaf in self._below(node.pk) if leaf in self._demand]
-        return NodeQuota(
-            node=node,
-            name=self.names[node.pk],
-            queue=node.queue.name if node.is_queue else "",
-            rows=rows,
-            pending_jobs=sum(demand.jobs for demand in below),
-            pending_cards=sum(demand.cards for demand in below),
-            pending_flavors=sum((Counter(demand.flavor_cards) for demand in below), Counter()),
-        )
 
     def _rows(
         self, queues: Mapping[uuid.UUID, str], flavor: Flavor, resource: Resource
     ) -> Iterator[tuple[uuid.UUID, QuotaRow]]:
-        flavor_key, order = (flavor.pk, resource), self._order
-        if flavor_key not in self._limits and flavor_key not in self._reserved:
-            return
-        limits = self._limits[flavor_key]
-        reserved = self._reserved.get(flavor_key) or [0] * len(order)
-        nominals = order.sum_amounts([0 if of is None else of.own_nominal for of in limits])
-        lent = compute_lent(order, limits, nominals, reserved)
-        key = find_tree_key(*flavor_key)
-        for pk, queue in queues.items():
-            position = order.positions[pk]
-            own = limits[position] or NOTHING
+        sums, order = self._sums.get_sums((flavor.pk, resource)), self._order
+        positions = {pk: order.positions[pk] for pk in queues}
+        bounded = self._bound_limits(sums.limits, flavor.pk, resource)
+        rooms = compute_rooms(order, bounded, sums.charged, positions.values())
+        for pk, position in positions.items():
+            own, room = sums.limits[position] or NOTHING, rooms[position]
             row = QuotaRow(
-                queue=queue,
+                queue=queues[pk],
                 flavor=flavor,
                 resource=resource,
-                nominal=nominals[position],
+                nominal=sums.nominals[position],
                 own_nominal=own.own_nominal,
-                distributed=_sum(nominals[child] for child in order.children[position]),
+                distributed=_sum(sums.nominals[child] for child in order.children[position]),
                 borrowing_limit=own.borrowing_limit,
                 lending_limit=own.lending_limit,
-                reserved=reserved[position],
-                lent=lent[position],
-                available=_not_below_zero(self._tree.available(str(pk), key)),
-                potential=_not_below_zero(self._tree.potential(str(pk), key)),
-                has_limits=limits[position] is not None,
+                reserved=sums.reserved[position],
+                lent=sums.lent[position],
+                available=_not_below_zero(room.available),
+                potential=_not_below_zero(room.potential),
+                has_limits=sums.limits[position] is not None,
             )
             if row.is_assigned or row.potential != 0:
                 yield pk, row
 
-    def _below(self, node_id: uuid.UUID) -> list[uuid.UUID]:
+    def _bound_limits(
+        self, limits: Sequence[NodeLimits | None], flavor_id: uuid.UUID, resource: Resource
+    ) -> Sequence[NodeLimits | None]:
+        """The limits with those that bound what is admitted; what is shown is as it is stored."""
+        found = list(limits)
+        for node, quotas in self._bounds.items():
+            for quota in quotas:
+                if (quota.flavor_id, quota.resource) == (flavor_id, resource):
+                    found[self._order.positions[node]] = quota.limits
+        return found
+
+    def _queues_below(self, node_id: uuid.UUID) -> list[uuid.UUID]:
         found = [self._order.positions[node_id]]
         for position in found:
             found.extend(self._order.children[position])
-        return [self._order.nodes[position] for position in found]
+        nodes = (self._order.nodes[position] for position in found)
+        return [pk for pk in nodes if self.nodes[pk].is_queue]
+
+    @row_scope.whole()
+    def _count_pending(self, queues: Collection[uuid.UUID]) -> Mapping[uuid.UUID, PendingDemand]:
+        return get_provider().count_pending(list(queues))
+
+
+def _node_quota(node: QuotaNode, rows: Sequence[QuotaRow], below: Sequence[PendingDemand]) -> NodeQuota:
+    queue = node.queue.name if node.is_queue else ""
+    return NodeQuota(
+        node=node,
+        name=f"{node.tenant.name} / {queue}" if queue else node.tenant.name,
+        queue=queue,
+        rows=rows,
+        pending_jobs=sum(demand.jobs for demand in below),
+        pending_cards=sum(demand.cards for demand in below),
+        pending_flavors=sum((Counter(demand.flavor_cards) for demand in below), Counter()),
+    )
 
 
 def _not_below_zero(amount: Amount) -> Amount:
@@ -247,12 +260,14 @@ def node_quota(viewer: Actor, node: QuotaNode) -> NodeQuota:
     return QuotaTable(node.cell_id).read_quotas([node.pk])[0]
 
 
-def tenant_quota_table(viewer: Actor, tenant: Tenant, cell: Cell) -> list[NodeQuota]:
+def tenant_quota_table(
+    viewer: Actor, tenant: Tenant, cell: Cell, resources: Collection[Resource] = tuple(Resource)
+) -> list[NodeQuota]:
     """The tenant's node first, then its children by name; empty where the cell does not know the tenant.
 
     Raises: NotFound, PermissionDenied.
     """
     permissions.require_permission(viewer, Permission.QUOTA_VIEW, tenant)
-    table = QuotaTable(cell.pk)
+    table = QuotaTable(cell.pk, resources=resources)
     own = [pk for pk, node in table.nodes.items() if node.tenant_id == tenant.pk and not node.is_queue]
     return table.read_quotas([*own, *(child for pk in own for child in table.child_nodes(pk))])

@@ -146,16 +146,17 @@ class QuotaTreeView:
         self.flavor = flavor
         self._viewer = viewer
         self._cell_id = flavor.cluster.cell_id
-        self.sums = QuotaSums(self._cell_id, flavor.pk, resources)
+        self.sums = QuotaSums(self._cell_id, flavors=[flavor.pk], resources=resources)
+        self.by_resource = {resource: self.sums.get_sums((flavor.pk, resource)) for resource in resources}
         self.seen = _tenants_of(viewer, Permission.QUOTA_VIEW)
-        self._places = {place.node_id: place for place in self.sums.places if place.tenant_id in self.seen}
+        self._places = {place.pk: place for place in self.sums.places if place.tenant_id in self.seen}
         self.children: defaultdict[uuid.UUID | None, list[uuid.UUID]] = defaultdict(list)
         closed = _closed_nodes(self._cell_id)
         for place in self._places.values():
-            if place.node_id in closed:
+            if place.pk in closed:
                 continue
             parent = place.parent_id if place.parent_id in self._places else None
-            self.children[parent].append(place.node_id)
+            self.children[parent].append(place.pk)
 
     def read_first(self, also: uuid.UUID | None = None) -> TreeRows:
         """Return the rows from the top down to the level that still fits; `also` names a node to open."""
@@ -285,18 +286,18 @@ class QuotaTreeView:
         children, position = self.children.get(node_id, ()), self.sums.order.positions[node_id]
         if len(children) != 1 or not self._places[children[0]].is_queue:
             return frozenset()
-        sums = self.sums.by_resource
+        sums = self.by_resource
         return frozenset(resource for resource in sums if sums[resource].own_nominals[position] == 0)
 
     def amounts_of(self, node_id: uuid.UUID) -> dict[Resource, ResourceQuota]:
         """Return the amounts of a node by resource."""
         position = self.sums.order.positions[node_id]
         found = {}
-        for resource, sums in self.sums.by_resource.items():
+        for resource, sums in self.by_resource.items():
             distributed: Amount = 0
             for child in self.sums.order.children[position]:
                 distributed = add_amounts(distributed, sums.nominals[child])
-            limits = self.sums.get_limits(resource, position)
+            limits = sums.limits[position]
             found[resource] = ResourceQuota(
                 nominal=sums.nominals[position],
                 own_nominal=sums.own_nominals[position],
@@ -304,18 +305,10 @@ class QuotaTreeView:
                 reserved=sums.reserved[position],
                 borrowing_limit=None if limits is None else limits.borrowing_limit,
                 lending_limit=None if limits is None else limits.lending_limit,
-                borrowed=self._borrowed[resource][position],
-                lent=self._lent[resource][position],
+                borrowed=sums.borrowed[position],
+                lent=sums.lent[position],
             )
         return found
-
-    @cached_property
-    def _lent(self) -> dict[Resource, list[int]]:
-        return {resource: self.sums.compute_lent(resource) for resource in self.sums.resources}
-
-    @cached_property
-    def _borrowed(self) -> dict[Resource, list[int]]:
-        return {resource: self.sums.compute_borrowed(resource) for resource in self.sums.resources}
 
     def _may_edit(self, node_id: uuid.UUID) -> bool:
         """The nominal of a queue is decided by its workspace, that of a tenant above it."""

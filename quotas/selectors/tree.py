@@ -14,7 +14,7 @@ from foundation.sql.prepared import PreparedQuery
 from quotas.distribution.node_order import NodeOrder
 from quotas.models import FlavorKey, LedgerEntry, QueueFlavor, Quota, QuotaKey, QuotaNode
 from quotas.models.quota_key import find_tree_key
-from quotas.selectors.workspace_limits import StoredQuota, bound_workspaces
+from quotas.selectors.workspace_limits import StoredQuota, WorkspaceNode, bound_workspaces
 from quotas.tree import Branch, FlavorResource, QuotaTree
 
 _NODES: Final = PreparedQuery(lambda cell: QuotaNode.unscoped.filter(cell_id=cell).order_by("id"))
@@ -77,6 +77,21 @@ def read_engine_rows(cell_id: uuid.UUID) -> TreeRows:
 
 def _bounded(rows: TreeRows) -> TreeRows:
     return replace(rows, quotas={**rows.quotas, **bound_workspaces(rows.nodes, rows.quotas, _flavors_of)})
+
+
+@row_scope.whole()
+def read_bounds(nodes: Sequence[WorkspaceNode]) -> dict[uuid.UUID, list[StoredQuota]]:
+    """Read the limits of the workspaces among these nodes that borrow less than is stored, all or none of
+    each; see `bound_workspaces`."""
+    workspaces = {node.parent_id for node in nodes if node.is_queue and not node.limits_decided}
+    if not workspaces:
+        return {}
+    concerned = [node for node in nodes if node.parent_id in workspaces or node.pk in workspaces]
+    quotas: defaultdict[uuid.UUID, list[StoredQuota]] = defaultdict(list)
+    rows = Quota.unscoped.filter(node__in=[node.pk for node in concerned]).order_by("flavor_id", "resource")
+    for quota in map(StoredQuota._make, rows.values_list(*StoredQuota._fields)):
+        quotas[quota.node_id].append(quota)
+    return bound_workspaces(concerned, quotas, _flavors_of)
 
 
 @row_scope.whole()

@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import uuid
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from clusters.models import Flavor
 from foundation.core.actor import Actor
 from foundation.core.quantities import Resource
 from foundation.sql import row_scope
-from quotas.distribution.lending import compute_borrowed, compute_lent
-from quotas.distribution.node_order import NodeOrder
-from quotas.models import LedgerEntry, Quota, QuotaNode
-from quotas.tree.limits import NodeLimits
+from quotas.selectors.quota_sums import QuotaSums
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 from tenants.models import Tenant
 from tenants.selectors.tenant import tenant_list
 
@@ -69,43 +68,34 @@ def tenant_usage(*, viewer: Actor) -> list[TenantUsage]:
     return usages
 
 
+def tenant_pools(*, viewer: Actor, tenant: Tenant) -> list[FlavorUsage]:
+    """The pools of one tenant by name; none where the viewer may not see the tenant."""
+    if not permissions.has_permission(viewer, Permission.TENANT_VIEW, tenant):
+        return []
+    return _read_pools(tenant).get(tenant.pk, [])
+
+
 @row_scope.whole()
-def _read_pools() -> dict[uuid.UUID, list[FlavorUsage]]:
-    """The pools of each tenant by name, in four queries.
+def _read_pools(only: Tenant | None = None) -> dict[uuid.UUID, list[FlavorUsage]]:
+    """The pools of each tenant by name, or of one of them, in four queries.
 
     Everything is read, whatever the viewer may see: what a tenant lends depends on all others.
     """
-    nodes = QuotaNode.unscoped.order_by("pk").values_list("pk", "parent_id", "tenant_id", "is_queue")
-    order = NodeOrder({pk: parent for pk, parent, _tenant, _is_queue in nodes})
-    tenants = {order.positions[pk]: tenant for pk, _parent, tenant, is_queue in nodes if not is_queue}
-    limits: defaultdict[uuid.UUID, list[NodeLimits | None]] = defaultdict(lambda: [None] * len(order))
-    reserved: defaultdict[uuid.UUID, list[int]] = defaultdict(lambda: [0] * len(order))
-    rows = Quota.unscoped.filter(resource=Resource.GPU_CORES.value)
-    amounts = ("own_nominal", "borrowing_limit", "lending_limit")
-    for node, flavor_id, *values in rows.values_list("node_id", "flavor_id", *amounts):
-        limits[flavor_id][order.positions[node]] = NodeLimits(*values)
-    ledger = LedgerEntry.unscoped.filter(resource=Resource.GPU_CORES.value, reserved__gt=0)
-    for node, flavor_id, amount in ledger.values_list("node_id", "flavor_id", "reserved"):
-        reserved[flavor_id][order.positions[node]] += amount
+    sums = QuotaSums(None, resources=[Resource.GPU_CORES])
+    tenants = {
+        sums.order.positions[place.pk]: place.tenant_id
+        for place in sums.places
+        if not place.is_queue and (only is None or place.tenant_id == only.pk)
+    }
     found: defaultdict[uuid.UUID, list[FlavorUsage]] = defaultdict(list)
     for flavor in Flavor.unscoped.select_related("cluster").order_by("name", "id"):
-        if flavor.pk in limits or flavor.pk in reserved:
-            for position, usage in _compute_pool(order, flavor, limits[flavor.pk], reserved[flavor.pk]):
-                if position in tenants:
-                    found[tenants[position]].append(usage)
+        if (flavor.pk, Resource.GPU_CORES) in sums.keys:
+            of = sums.get_sums((flavor.pk, Resource.GPU_CORES))
+            # Nodes at and below which there are limits of the pool, or anything is reserved.
+            known = sums.order.sum_counts([int(limits is not None) for limits in of.limits])
+            for position, tenant in tenants.items():
+                if known[position] or of.reserved[position]:
+                    nominal, reserved = of.nominals[position], of.reserved[position]
+                    usage = FlavorUsage(flavor, nominal, reserved, of.borrowed[position], of.lent[position])
+                    found[tenant].append(usage)
     return found
-
-
-def _compute_pool(
-    order: NodeOrder, flavor: Flavor, limits: Sequence[NodeLimits | None], charged: Sequence[int]
-) -> Iterator[tuple[int, FlavorUsage]]:
-    """The amounts of the nodes at and below which there are limits of the pool or charges, by position."""
-    nominals = order.sum_amounts([0 if of is None else of.own_nominal for of in limits])
-    reserved = order.sum_counts(charged)
-    borrowed = compute_borrowed(nominals, reserved)
-    lent = compute_lent(order, limits, nominals, reserved)
-    known = order.sum_counts([int(of is not None) for of in limits])
-    for position in range(len(order)):
-        if known[position] or reserved[position]:
-            amounts = (nominals[position], reserved[position], borrowed[position], lent[position])
-            yield position, FlavorUsage(flavor, *amounts)

@@ -20,7 +20,7 @@ from quotas.tree.limits import Amount
 
 
 @lru_cache(maxsize=4096)
-def _shared_limits(own_nominal: Amount, borrowing_limit: Amount, lending_limit: Amount) -> NodeLimits:
+def share_limits(own_nominal: Amount, borrowing_limit: Amount, lending_limit: Amount) -> NodeLimits:
     """One object for equal limits: a tree has thousands of rows, most of them alike."""
     return NodeLimits(own_nominal, borrowing_limit, lending_limit)
 
@@ -43,16 +43,20 @@ class StoredQuota(NamedTuple):
     @property
     def limits(self) -> NodeLimits:
         """The limits as the quota tree takes them."""
-        return _shared_limits(self.own_nominal, self.borrowing_limit, self.lending_limit)
+        return share_limits(self.own_nominal, self.borrowing_limit, self.lending_limit)
 
 
 class WorkspaceNode(Protocol):
     """The fields of a quota node that are read here; ids rise with the time at which nodes were made."""
 
-    pk: uuid.UUID
-    parent_id: uuid.UUID | None
-    is_queue: bool
-    limits_decided: bool
+    @property
+    def pk(self) -> uuid.UUID: ...
+    @property
+    def parent_id(self) -> uuid.UUID | None: ...
+    @property
+    def is_queue(self) -> bool: ...
+    @property
+    def limits_decided(self) -> bool: ...
 
 
 _FlavorKey = tuple[uuid.UUID, str]

@@ -52,3 +52,20 @@ def min_amount(one: Amount, other: Amount) -> Amount:
 def add_amounts(one: Amount, other: Amount) -> Amount:
     """The sum of two amounts; unlimited absorbs everything."""
     return None if one is None or other is None else one + other
+
+
+def compute_local_quota(quota: Amount, lending_limit: Amount) -> Amount:
+    """The part of a subtree's quota that may not be lent (Kueue: localQuota)."""
+    if quota is None:
+        return None
+    return 0 if lending_limit is None else max(0, quota - lending_limit)
+
+
+def compute_lent_quota(quota: Amount, local: Amount) -> int:
+    """The part of a subtree's quota that counts for the parent."""
+    return 0 if quota is None or local is None else quota - local
+
+
+def compute_spilled_usage(usage: int, local: Amount) -> int:
+    """The part of a subtree's usage that counts at the parent."""
+    return 0 if local is None else max(0, usage - local)

@@ -10,7 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Generic, TypeVar
 
-from quotas.tree.limits import NOTHING, Amount, NodeLimits, add_amounts, min_amount
+from quotas.tree.limits import (
+    NOTHING,
+    Amount,
+    NodeLimits,
+    add_amounts,
+    compute_lent_quota,
+    compute_local_quota,
+    compute_spilled_usage,
+    min_amount,
+)
 
 K = TypeVar("K", bound=Hashable)
 
@@ -81,13 +90,11 @@ class TreeNode(Generic[K]):
 
     def lent_to_parent(self, key: K) -> int:
         """Return the part of the subtree's quota that counts for the parent."""
-        quota, local = self.get_subtree_quota(key), self.get_local_quota(key)
-        return 0 if quota is None or local is None else quota - local
+        return compute_lent_quota(self.get_subtree_quota(key), self.get_local_quota(key))
 
     def usage_at_parent(self, key: K) -> int:
         """Return the part of the usage that counts at the parent."""
-        local = self.get_local_quota(key)
-        return 0 if local is None else max(0, self.get_usage(key) - local)
+        return compute_spilled_usage(self.get_usage(key), self.get_local_quota(key))
 
     def added_at_parent(self, key: K, extra: int) -> int:
         """Return how much of additional usage would count at the parent."""
@@ -227,8 +234,4 @@ class TreeNode(Generic[K]):
         )
 
     def _local_quota_of(self, key: K) -> Amount:
-        quota = self.subtree[key]
-        if quota is None:
-            return None
-        lending = self.limits.get(key, NOTHING).lending_limit
-        return 0 if lending is None else max(0, quota - lending)
+        return compute_local_quota(self.subtree[key], self.limits.get(key, NOTHING).lending_limit)

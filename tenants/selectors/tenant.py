@@ -84,6 +84,13 @@ def tenant_paths(tenants: Collection[uuid.UUID]) -> dict[uuid.UUID | None, str]:
     return dict(Tenant.unscoped.filter(pk__in=tenants).values_list("pk", "path")) if tenants else {}
 
 
+def tenant_topmost(*, viewer: Actor) -> Tenant | None:
+    """The first of `tenant_list`, None where the viewer sees no tenant."""
+    seen = permissions.visible_tenants(viewer).filter(archived_at__isnull=True)
+    below = seen.filter(parent__in=seen.values("pk")).values("pk")
+    return seen.exclude(pk__in=below).order_by("name", "id").first()
+
+
 def tenants_above(*, viewer: Actor, tenant: Tenant) -> list[Tenant]:
     """The tenants above one that the viewer may see, archived ones too, from the root on."""
     above = permissions.visible_tenants(viewer).filter(pk__in=tenant.path.strip("/").split("/")[:-1])

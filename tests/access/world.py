@@ -33,7 +33,7 @@ from quotas.models import (
     QuotaRequest,
     UserLimit,
 )
-from quotas.selectors.quota_table import node_quota
+from quotas.selectors.pool_limits import pool_limits
 from quotas.services.quota import quota_set
 from quotas.services.quota_plan import QuotaAmount
 from scheduling.lifecycle.transitions import add_event
@@ -258,7 +258,7 @@ def _texts(w: AccessWorld, side: Side) -> dict[str, str]:
 
 def _boxes(node: QuotaNode, flavor: Flavor) -> str:
     """What the form of a quota is filled with, as a browser sends it."""
-    shown = quota_form.form_of(node_quota(SYSTEM, node), flavor)
+    shown = quota_form.form_of(pool_limits(SYSTEM, node, flavor))
     return urlencode({box.name: box.value for row in shown.rows for box in row.boxes})
 
 

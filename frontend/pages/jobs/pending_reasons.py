@@ -90,9 +90,9 @@ def _quota_lines(viewer: User, job: Job) -> str:
         if row.flavor.pk not in offered:
             return False  # the tree may have quota of pools that the queue doesn't use
         suits = any(flavor_suits(row.flavor, role.gpu_mode, role.gpu_models) for role in roles)
-        return row.queue == job.queue.name and row.resource == resource and suits
+        return row.queue == job.queue.name and suits
 
-    rows = [row for row in workspace_quota(viewer, job.workspace) if has_room(row)]
+    rows = [row for row in workspace_quota(viewer, job.workspace, [resource]) if has_room(row)]
     return "; ".join(_quota_line(row, resource) for row in rows[:2])
 
 

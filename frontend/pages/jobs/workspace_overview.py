@@ -22,7 +22,7 @@ from frontend.shell.time_range import read_time_range
 from quotas.models import Queue
 from quotas.selectors.queue import queue_list
 from quotas.selectors.quota import workspace_quota
-from quotas.selectors.usage import FlavorUsage, TenantUsage, tenant_usage
+from quotas.selectors.quota_row import QuotaRow
 from scheduling.models import Job
 from scheduling.selectors.row import QueueWork, job_holding, job_latest, queue_work
 from telemetry.series import UseNow, jobs_now, pools_now
@@ -115,21 +115,22 @@ def _page(who: User, place: Tenant) -> dict[str, Any]:
     holding = job_holding(viewer=who, workspace=place)
     use = jobs_now(who, [job.pk for job in holding])
     latest = job_latest(viewer=who, workspace=place, limit=_LATEST)
-    usage = next((line for line in tenant_usage(viewer=who) if line.tenant.pk == place.pk), None)
+    rows = workspace_quota(who, place, [Resource.GPU_CORES])
+    own = [row for row in rows if not row.queue and row.is_assigned]
     waiting = [item.oldest_waiting_at for item in work.values() if item.oldest_waiting_at]
     return {
         "workspace": place,
         "rights": rights_of(who, place),
-        "pools": _pools(usage, pools_now(who, place.pk)),
-        "allocated": usage.reserved / 100 if usage else 0,
-        "borrowed": usage.borrowed / 100 if usage else 0,
-        "lent": usage.lent / 100 if usage else 0,
+        "pools": _pools(own, pools_now(who, place.pk)),
+        "allocated": sum(row.reserved for row in own) / 100,
+        "borrowed": sum(row.borrowed for row in own) / 100,
+        "lent": sum(row.lent for row in own) / 100,
         "used_percent": _used_of_allocated(use),
         "running": sum(item.running for item in work.values()),
         "waiting": sum(item.waiting for item in work.values()),
         "oldest_wait": _span(min(waiting, default=None), now),
         "failed": sum(item.failed for item in work.values()),
-        "queues": _queues(who, place, work),
+        "queues": _queues(rows, queue_list(who, place), work),
         "uses": _uses(holding, use),
         "uses_more": max(0, len(holding) - _SHOWN),
         "latest": [JobLine(job, format_size(job), waiting_time(job, now)) for job in latest],
@@ -146,44 +147,45 @@ def _used_of_allocated(use: Mapping[uuid.UUID, UseNow]) -> float | None:
     return 100 * sum(one.cores_used for one in use.values()) / allocated if allocated else None
 
 
-def _pools(usage: TenantUsage | None, used: Mapping[uuid.UUID, float]) -> list[PoolLine]:
+def _pools(rows: Sequence[QuotaRow], used: Mapping[uuid.UUID, float]) -> list[PoolLine]:
     return [
         PoolLine(
-            part.flavor.name,
-            part.flavor.card_model,
+            row.flavor.name,
+            row.flavor.card_model,
             Meter(
-                nominal=(part.nominal or 0) / 100,
-                allocated=part.reserved / 100,
-                used=_used_of_pool(part, used),
-                borrowed=part.borrowed / 100,
-                lent=part.lent / 100,
+                nominal=(row.nominal or 0) / 100,
+                allocated=row.reserved / 100,
+                used=_used_of_pool(row, used),
+                borrowed=row.borrowed / 100,
+                lent=row.lent / 100,
             ),
-            part.nominal is None,
+            row.nominal is None,
         )
-        for part in (usage.flavors if usage else ())
-        if part.nominal or part.reserved or part.nominal is None
+        for row in sorted(rows, key=lambda row: (row.flavor.name, str(row.flavor.pk)))
+        if row.nominal != 0 or row.reserved
     ]
 
 
-def _used_of_pool(part: FlavorUsage, used: Mapping[uuid.UUID, float]) -> float | None:
+def _used_of_pool(row: QuotaRow, used: Mapping[uuid.UUID, float]) -> float | None:
     """GPUs in use; None where something is allocated and nothing is measured."""
-    if part.flavor.pk in used or not part.reserved:
-        return round(used.get(part.flavor.pk, 0.0) / 100, 1)
+    if row.flavor.pk in used or not row.reserved:
+        return round(used.get(row.flavor.pk, 0.0) / 100, 1)
     return None
 
 
-def _queues(who: User, place: Tenant, work: Mapping[uuid.UUID, QueueWork]) -> list[QueueLine]:
+def _queues(
+    rows: Sequence[QuotaRow], queues: Sequence[Queue], work: Mapping[uuid.UUID, QueueWork]
+) -> list[QueueLine]:
     held: Counter[str] = Counter()
     nominal: defaultdict[str, list[tuple[str, float | None]]] = defaultdict(list)
-    for row in workspace_quota(who, place):
-        if row.queue and row.resource == Resource.GPU_CORES:
-            held[row.queue] += row.reserved
-            if row.nominal != 0:
-                amount = None if row.nominal is None else row.nominal / 100
-                nominal[row.queue].append((row.flavor.name, amount))
+    for row in rows:
+        held[row.queue] += row.reserved
+        if row.nominal != 0:
+            amount = None if row.nominal is None else row.nominal / 100
+            nominal[row.queue].append((row.flavor.name, amount))
     return [
         QueueLine(queue, work.get(queue.pk, _NO_WORK), held[queue.name] / 100, nominal[queue.name])
-        for queue in queue_list(who, place)
+        for queue in queues
     ]
 
 

@@ -13,14 +13,14 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
 
-from clusters.models import Flavor
 from foundation.core.errors import AllotmentError, NotFound, PermissionDenied, Refused
 from foundation.core.numbers import read_whole
 from frontend.pages.quotas import form
 from frontend.pages.quotas.page import Open, render_page, resource_of, resource_word
 from frontend.shell.page_shell import get_viewer, login_required
 from quotas.selectors.flavor import find_flavor
-from quotas.selectors.quota_table import NodeQuota, node_quota, quota_node_get, tenant_get
+from quotas.selectors.pool_limits import PoolLimits, pool_limits
+from quotas.selectors.quota_table import quota_node_get, tenant_get
 from quotas.services.quota import NodeAmounts, quota_set
 from quotas.services.quota_preview import QuotaPreview, quota_preview
 from quotas.texts.amounts import format_amount
@@ -32,18 +32,16 @@ from tenants.models import User
 def save(request: HttpRequest, node: uuid.UUID, flavor: uuid.UUID) -> HttpResponse:
     """Save what is typed, or show the form again with what is wrong; `fill` only fills it in."""
     who = get_viewer(request)
-    found, pool = _place(who, node, flavor)
+    found = _place(who, node, flavor)
     typed = form.read_form(request.POST.dict())
     tenant = tenant_get(who, request.POST.get("tenant", "").replace("\x00", ""))
     try:
         if "fill" in request.POST:
-            return render_page(
-                request, tenant, Open(found, pool, form.fill_gpus(request.POST.dict(), found, pool))
-            )
+            return render_page(request, tenant, Open(found, form.fill_gpus(request.POST.dict(), found)))
         revision = quota_set(
             acting_user=who,
             node=found.node,
-            amounts=form.changed_amounts(typed, form.form_of(found, pool), pool),
+            amounts=form.changed_amounts(typed, found),
             version=_version(typed),
             reason=typed.reason,
             shrink=typed.choice,
@@ -51,7 +49,7 @@ def save(request: HttpRequest, node: uuid.UUID, flavor: uuid.UUID) -> HttpRespon
     except (NotFound, PermissionDenied):
         raise
     except AllotmentError as error:
-        opened = Open(found, pool, typed.mark_errors(error.errors))
+        opened = Open(found, typed.mark_errors(error.errors))
         return render_page(request, tenant, opened, error.detail, status=error.status)
     if revision is None:
         messages.info(request, _("No changes to save."))
@@ -66,11 +64,11 @@ def save(request: HttpRequest, node: uuid.UUID, flavor: uuid.UUID) -> HttpRespon
 def check(request: HttpRequest, node: uuid.UUID, flavor: uuid.UUID) -> HttpResponse:
     """Preview the change; writes nothing."""
     who = get_viewer(request)
-    found, pool = _place(who, node, flavor)
+    found = _place(who, node, flavor)
     typed = form.read_form(request.POST.dict())
     effect: dict[str, Any]
     try:
-        amounts = form.changed_amounts(typed, form.form_of(found, pool), pool)
+        amounts = form.changed_amounts(typed, found)
         preview = quota_preview(
             acting_user=who,
             cell_id=found.node.cell_id,
@@ -85,12 +83,12 @@ def check(request: HttpRequest, node: uuid.UUID, flavor: uuid.UUID) -> HttpRespo
     return render(request, "frontend/quotas/effect.html", effect)
 
 
-def _place(who: User, node: uuid.UUID, flavor: uuid.UUID) -> tuple[NodeQuota, Flavor]:
-    found = node_quota(who, quota_node_get(who, node))
-    chosen = find_flavor(found.node.cell_id, flavor)
+def _place(who: User, node: uuid.UUID, flavor: uuid.UUID) -> PoolLimits:
+    found = quota_node_get(who, node)
+    chosen = find_flavor(found.cell_id, flavor)
     if chosen is None:
         raise NotFound
-    return found, chosen
+    return pool_limits(who, found, chosen)
 
 
 def _version(typed: form.Typed) -> int | None:

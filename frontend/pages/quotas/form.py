@@ -10,15 +10,13 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from clusters.models import Flavor
 from foundation.core.errors import FieldError, Invalid
 from foundation.core.numbers import read_whole
 from foundation.core.quantities import Resource
 from frontend.pages.quotas.rows import TITLES
 from frontend.texts import formats
 from quotas.distribution.division import Keep
-from quotas.selectors.quota_row import QuotaRow
-from quotas.selectors.quota_table import NodeQuota
+from quotas.selectors.pool_limits import PoolLimits
 from quotas.services.quota import Shrink
 from quotas.services.quota_files.pool_form import amounts_of_gpus
 from quotas.services.quota_plan import QuotaAmount
@@ -77,16 +75,14 @@ class Typed:
         return replace(self, rows=rows)
 
 
-def form_of(node: NodeQuota, flavor: Flavor) -> Typed:
+def form_of(found: PoolLimits) -> Typed:
     """The form as things are."""
-    rows = {row.resource: row for row in node.rows if row.flavor.pk == flavor.pk}
-    empty = QuotaRow(queue=node.queue, flavor=flavor, resource=Resource.CPU)
     values = {
-        f"{resource.value}.{limit}": _text(getattr(rows.get(resource, empty), limit))
+        f"{resource.value}.{limit}": _text(getattr(found.limits[resource], limit))
         for resource in TITLES
         for limit in LIMITS
     }
-    return Typed(_rows(values), version=str(node.node.version))
+    return Typed(_rows(values), version=str(found.node.version))
 
 
 def read_form(data: Mapping[str, str]) -> Typed:
@@ -97,7 +93,7 @@ def read_form(data: Mapping[str, str]) -> Typed:
     return Typed(_rows(values), data.get("reason", "")[:500], data.get("shrink", ""), data.get("version", ""))
 
 
-def fill_gpus(data: Mapping[str, str], node: NodeQuota, flavor: Flavor, *, only_more: bool = False) -> Typed:
+def fill_gpus(data: Mapping[str, str], found: PoolLimits, *, only_more: bool = False) -> Typed:
     """The form as typed, with the nominals that the number of whole GPUs in `gpus` comes to.
 
     With `only_more` a nominal that is higher already stays as it is.
@@ -106,22 +102,21 @@ def fill_gpus(data: Mapping[str, str], node: NodeQuota, flavor: Flavor, *, only_
     gpus = read_whole(data.get("gpus", "").strip(), most=10**6)
     if gpus is None:
         raise Invalid(_("Enter a number of whole GPUs, for example 8."))
-    had = {row.resource: row.nominal for row in node.rows if row.flavor.pk == flavor.pk}
     filled = dict(data)
-    for amount in amounts_of_gpus(node.node, flavor, gpus):
-        now = had.get(amount.resource, 0)
+    for amount in amounts_of_gpus(found.node, found.flavor, gpus):
+        now = found.limits[amount.resource].nominal
         more = now is not None and (not isinstance(amount.nominal, int) or amount.nominal > now)
         if not isinstance(amount.nominal, Keep) and (more or not only_more):
             filled[f"{amount.resource.value}.nominal"] = _text(amount.nominal)
     return read_form(filled)
 
 
-def changed_amounts(typed: Typed, before: Typed, flavor: Flavor) -> list[QuotaAmount]:
+def changed_amounts(typed: Typed, before: PoolLimits) -> list[QuotaAmount]:
     """The limits that differ from what is there; the others stay as they are.
 
     Raises: Invalid that names each box with something else than a whole number or `unlimited`.
     """
-    was = {box.name: box.value for row in before.rows for box in row.boxes}
+    was = {box.name: box.value for row in form_of(before).rows for box in row.boxes}
     errors: list[FieldError] = []
     found = []
     for row in typed.rows:
@@ -129,7 +124,7 @@ def changed_amounts(typed: Typed, before: Typed, flavor: Flavor) -> list[QuotaAm
         if any(not isinstance(limit, Keep) for limit in limits):
             nominal, borrowing, lending = limits
             place = f"{row.resource.value}."
-            found.append(QuotaAmount(flavor, row.resource, nominal, borrowing, lending, place))
+            found.append(QuotaAmount(before.flavor, row.resource, nominal, borrowing, lending, place))
     if errors:
         raise Invalid(_("Some values are invalid."), errors=errors)
     return found

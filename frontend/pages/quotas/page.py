@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -25,14 +24,16 @@ from frontend.pages.quotas.form import Typed, form_of
 from frontend.pages.quotas.history import history_entry
 from frontend.pages.quotas.rows import TITLES, Links, pool_tables
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
+from quotas.models import QuotaNode
 from quotas.selectors.flavor import list_flavors
+from quotas.selectors.pool_limits import PoolLimits, pool_limits
 from quotas.selectors.quota_history import quota_history
 from quotas.selectors.quota_table import NodeQuota, quota_nodes, tenant_get, tenant_quota_table
 from telemetry.usage.forecast import workspace_forecasts
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import Tenant, User
-from tenants.selectors.tenant import tenant_list, workspace_get
+from tenants.selectors.tenant import tenant_topmost, tenants_above, workspace_get
 
 PER_PAGE: Final = 20
 
@@ -41,9 +42,18 @@ PER_PAGE: Final = 20
 class Open:
     """The form that is open below its table."""
 
-    node: NodeQuota
-    flavor: Flavor
+    limits: PoolLimits
     typed: Typed
+
+    @property
+    def node(self) -> QuotaNode:
+        """The node whose limits are typed."""
+        return self.limits.node
+
+    @property
+    def flavor(self) -> Flavor:
+        """The pool."""
+        return self.limits.flavor
 
 
 @require_GET
@@ -51,12 +61,11 @@ class Open:
 def ops_quotas(request: HttpRequest) -> HttpResponse:
     """A tenant's quota among its children; `?tenant=` names it, the topmost in sight is the first."""
     who = get_viewer(request)
-    seen = tenant_list(viewer=who)
     slug = request.GET.get("tenant", "").replace("\x00", "")
-    if not slug and not seen:
+    topmost = None if slug else tenant_topmost(viewer=who)
+    if not slug and topmost is None:
         raise NotFound
-    tenant = tenant_get(who, slug or seen[0].slug)
-    return render_page(request, tenant)
+    return render_page(request, tenant_get(who, topmost.slug if topmost else slug))
 
 
 @require_GET
@@ -97,7 +106,7 @@ def _context(
     who, resource = get_viewer(request), resource_of(request)
     cells = _cells(who, tenant)
     cell = next((c for c in cells if c.name == request.GET.get("cell")), cells[0] if cells else None)
-    nodes = tenant_quota_table(who, tenant, cell) if cell else []
+    nodes = tenant_quota_table(who, tenant, cell, [resource]) if cell else []
     form = opened or (_asked(request, nodes) if ops else None)
     # What the tenant has is decided above it, what is below it by its own admins.
     above, divides = (
@@ -111,7 +120,7 @@ def _context(
         open=lambda node: "" if node.queue else _address(ops, node.node.tenant, resource),
         edit=lambda node, flavor: _edit_address(tenant, node, flavor, resource) if may_edit(node) else "",
     )
-    editing = (form.node.node.pk, form.flavor.pk) if form else None
+    editing = (form.node.pk, form.flavor.pk) if form else None
     history = Paginator(quota_history(who, tenant), PER_PAGE).get_page(request.GET.get("page"))
     return {
         "tenant": tenant,
@@ -127,7 +136,7 @@ def _context(
         "refusal": refusal,
         "page": history,
         "revisions": [history_entry(who, revision) for revision in history],
-        "limits_locked": bool(form and form.node.queue and not above),
+        "limits_locked": bool(form and form.node.is_queue and not above),
         "gpu_pool": bool(form and form.flavor.card_model),
         "back": {"next": _address(ops, tenant, resource)},
     }
@@ -144,7 +153,8 @@ def _asked(request: HttpRequest, nodes: Sequence[NodeQuota]) -> Open | None:
             continue
         for flavor in list_flavors([node.node.cell_id]):
             if str(flavor.pk) == request.GET.get("flavor"):
-                return Open(node, flavor, form_of(node, flavor))
+                found = pool_limits(get_viewer(request), node.node, flavor)
+                return Open(found, form_of(found))
     return None
 
 
@@ -166,6 +176,5 @@ def _edit_address(shown_tenant: Tenant, node: NodeQuota, flavor: Flavor, resourc
 
 
 def _crumbs(who: User, tenant: Tenant, resource: Resource) -> list[view_models.Crumb]:
-    seen = {t.pk: t for t in tenant_list(viewer=who)}
-    above = [seen[uuid.UUID(pk)] for pk in tenant.ancestor_ids()[:-1] if uuid.UUID(pk) in seen]
+    above = [t for t in tenants_above(viewer=who, tenant=tenant) if t.archived_at is None]
     return [view_models.Crumb(label=t.name, url=_address(True, t, resource)) for t in above]

@@ -7,22 +7,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from clusters.models import Flavor
 from foundation.core.errors import FieldError
 from frontend.pages.quotas import form
 from quotas.distribution.division import Keep
-from quotas.selectors.quota_table import NodeQuota
+from quotas.selectors.pool_limits import PoolLimits
 from quotas.services.quota_plan import QuotaAmount
 
 _FIELD = re.compile(r"(?:amounts|offer)\.([0-9]{1,9})\.(\w+)")
 
 
-def requested_items(typed: form.Typed, node: NodeQuota, pool: Flavor) -> list[dict[str, Any]]:
+def requested_items(typed: form.Typed, before: PoolLimits) -> list[dict[str, Any]]:
     """The limits that differ from what there is, as requests take them.
 
     Raises: Invalid that names each box that cannot be read.
     """
-    return [_item(amount) for amount in form.changed_amounts(typed, form.form_of(node, pool), pool)]
+    return [_item(amount) for amount in form.changed_amounts(typed, before)]
 
 
 def _item(amount: QuotaAmount) -> dict[str, Any]:
@@ -48,9 +47,9 @@ def mark_errors(
     return typed.mark_errors(found)
 
 
-def requested_form(node: NodeQuota, pool: Flavor, items: Sequence[Mapping[str, Any]]) -> form.Typed:
+def requested_form(before: PoolLimits, items: Sequence[Mapping[str, Any]]) -> form.Typed:
     """The grid with what somebody asked for typed into it."""
-    typed = form.form_of(node, pool)
+    typed, pool = form.form_of(before), before.flavor
     values = {
         f"{item['resource']}.{name}": "unlimited" if item[name] is None else str(item[name])
         for item in items

@@ -11,7 +11,6 @@ from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
-from clusters.models import Flavor
 from foundation.core.errors import AllotmentError, Invalid, NotFound, PermissionDenied
 from foundation.core.numbers import read_whole
 from foundation.web.listing import filter_rows, sort_rows
@@ -23,8 +22,8 @@ from frontend.pages.requests.request_columns import INBOX, inbox_row, request_ro
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from quotas.models import QuotaRequest, RequestState
 from quotas.selectors.flavor import find_flavor_named
+from quotas.selectors.pool_limits import PoolLimits, pool_limits
 from quotas.selectors.quota_request import INBOX_COLUMNS, quota_request_get, quota_requests
-from quotas.selectors.quota_table import node_quota
 from quotas.services.quota import NodeAmounts
 from quotas.services.quota_preview import quota_preview
 from quotas.services.requests import quota_request as service
@@ -103,9 +102,8 @@ def _decide(request: HttpRequest, who: User, found: QuotaRequest) -> HttpRespons
         elif what == "reject":
             return _show(request, who, found, refusal=_("Enter a reason. The requester sees it."), status=400)
         elif what == "counter":
-            pool = _pool(found)
             typed = form.read_form(request.POST.dict())
-            items = amounts.requested_items(typed, node_quota(who, found.node), pool)
+            items = amounts.requested_items(typed, _limits(who, found))
             service.quota_request_counter(
                 acting_user=who, request=found, offer=items, answer=answer, version=version
             )
@@ -124,7 +122,7 @@ def _fill(request: HttpRequest, who: User, found: QuotaRequest) -> HttpResponse:
     """The page with what the number of whole GPUs comes to in the proposal; nothing is sent."""
     data = request.POST.dict()
     try:
-        filled = form.fill_gpus(data, node_quota(who, found.node), _pool(found), only_more=True)
+        filled = form.fill_gpus(data, _limits(who, found), only_more=True)
     except Invalid as error:
         typed = form.read_form(data)
         return _show(request, who, found, refusal=error.detail, status=error.status, typed=typed)
@@ -141,7 +139,7 @@ def _show(
     typed: form.Typed | None = None,
 ) -> HttpResponse:
     set_frame(request, label=_("Quota requests"), trail=labels.node_word(found.node))
-    pool, node = _pool(found), node_quota(who, found.node)
+    limits = _limits(who, found)
     pending = found.state == RequestState.PENDING
     context: dict[str, Any] = {
         "found": found,
@@ -149,23 +147,23 @@ def _show(
         "evidence": labels.evidence_facts(found.evidence),
         "evidence_at": found.created_at,
         "may_decide": pending and service.may_decide_request(who, found),
-        "typed": typed or amounts.requested_form(node, pool, found.asked),
-        "pool": pool,
+        "typed": typed or amounts.requested_form(limits, found.asked),
+        "pool": limits.flavor,
         "refusal": refusal,
-        "gpu_pool": bool(pool.card_model),
+        "gpu_pool": bool(limits.flavor.card_model),
         "comment": request.POST.get("answer", "")[:2000] if typed else "",
         "crumbs": [view_models.Crumb(label=_("Quota requests"), url="/ops/requests")],
     }
     return render(request, "frontend/requests/request.html", context, status=status)
 
 
-def _pool(found: QuotaRequest) -> Flavor:
-    """The pool of the first item: a page asks for one at a time."""
+def _limits(who: User, found: QuotaRequest) -> PoolLimits:
+    """The limits in the pool of the first item: a page asks for one at a time."""
     item = found.asked[0]
     pool = find_flavor_named(found.node.cell_id, item["cluster"], item["flavor"])
     if pool is None:
         raise NotFound(_("The pool of this request no longer exists."))
-    return pool
+    return pool_limits(who, found.node, pool)
 
 
 def _version(request: HttpRequest) -> int | None:

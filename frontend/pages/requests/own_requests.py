@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlencode
 from uuid import UUID
 
@@ -28,14 +28,16 @@ from frontend.pages.tenancy.tenant_tree import crumbs_to
 from frontend.shell.form_actions import run_change
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from quotas.models import QuotaNode
-from quotas.selectors.flavor import list_flavors
+from quotas.selectors.flavor import usable_flavors
+from quotas.selectors.pool_limits import PoolLimits, pool_limits
 from quotas.selectors.quota_request import COLUMNS, request_nodes, workspace_request_get, workspace_requests
-from quotas.selectors.quota_table import NodeQuota, node_quota
 from quotas.services.requests import quota_request as service
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import Tenant, User
 from tenants.selectors.tenant import tenant_get, workspace_get
+
+_Chosen = TypeVar("_Chosen", QuotaNode, Flavor)
 
 
 class AskForm(forms.Form):
@@ -61,8 +63,7 @@ class Subject:
 
     nodes: Sequence[QuotaNode]
     pools: Sequence[Flavor]
-    node: NodeQuota
-    pool: Flavor
+    limits: PoolLimits
     lack: Lack | None = None
 
 
@@ -98,7 +99,7 @@ def _page(request: HttpRequest, who: User, place: Tenant) -> HttpResponse:
     subject = _subject(request, who, place)
     if request.method == "POST" and subject is not None:
         return _ask(request, who, place, subject)
-    typed = form.form_of(subject.node, subject.pool) if subject else None
+    typed = form.form_of(subject.limits) if subject else None
     if typed is not None and subject is not None and subject.lack is not None:
         typed = fill_in(typed, subject.lack)
     return _show(request, place, subject, typed, AskForm())
@@ -113,10 +114,10 @@ def _ask(request: HttpRequest, who: User, place: Tenant, subject: Subject) -> Ht
         return _show(request, place, subject, typed, asking, status=400)
     items: list[dict[str, Any]] = []
     try:
-        items = amounts.requested_items(typed, subject.node, subject.pool)
+        items = amounts.requested_items(typed, subject.limits)
         sent = service.quota_request_create(
             acting_user=who,
-            node=subject.node.node,
+            node=subject.limits.node,
             asked=items,
             reason=asking.cleaned_data["reason"],
             until=asking.cleaned_data["until"],
@@ -140,7 +141,7 @@ def _fill(
 ) -> HttpResponse:
     """The form with what the number of whole GPUs comes to; a request only ever names more."""
     try:
-        filled = form.fill_gpus(request.POST.dict(), subject.node, subject.pool, only_more=True)
+        filled = form.fill_gpus(request.POST.dict(), subject.limits, only_more=True)
     except Invalid as error:
         return _show(request, place, subject, typed, asking, error.detail, error.status)
     return _show(request, place, subject, filled, asking)
@@ -174,20 +175,26 @@ def _subject(request: HttpRequest, who: User, place: Tenant) -> Subject | None:
         return None
     lack = read_lack(who, place, request.GET.get("job", ""), request.GET.get("pool", ""))
     if lack is not None and (blocked := next((node for node in nodes if node.pk == lack.node), None)):
-        return Subject(nodes, _pools(blocked), node_quota(who, blocked), lack.flavor, lack)
-    asked = request.GET.get("node")
+        return Subject(nodes, usable_flavors(blocked), pool_limits(who, blocked, lack.flavor), lack)
     whole = next((node for node in nodes if not node.is_queue), nodes[0])
-    node = next((node for node in nodes if str(node.pk) == asked), whole)
-    pools = _pools(node)
+    node = _chosen(request, "node", nodes, whole)
+    pools = usable_flavors(node)
     if not pools:
         return None
     usual = next((pool for pool in pools if pool.card_model), pools[0])
-    pool = next((pool for pool in pools if str(pool.pk) == request.GET.get("flavor")), usual)
-    return Subject(nodes, pools, node_quota(who, node), pool)
+    return Subject(nodes, pools, pool_limits(who, node, _chosen(request, "flavor", pools, usual)))
 
 
-def _pools(node: QuotaNode) -> list[Flavor]:
-    return list_flavors([node.cell_id])
+def _chosen(request: HttpRequest, name: str, choices: Sequence[_Chosen], usual: _Chosen) -> _Chosen:
+    """Return what the address names, or the usual one; what is sent is never taken for something else.
+
+    Raises: NotFound.
+    """
+    asked = request.GET.get(name, "")
+    found = next((each for each in choices if str(each.pk) == asked), None)
+    if found is None and asked and request.method == "POST":
+        raise NotFound
+    return found or usual
 
 
 def _show(
@@ -211,14 +218,14 @@ def _show(
         "asking": asking,
         "refusal": refusal,
         "may_ask": permissions.has_permission(who, Permission.JOB_SUBMIT, place),
-        "gpu_pool": bool(subject and subject.pool.card_model),
+        "gpu_pool": bool(subject and subject.limits.flavor.card_model),
         "row": "frontend/requests/request_row.html",
         "menu": "frontend/requests/request_menu.html",
         "dialogs": "frontend/requests/request_dialogs.html",
         "empty_list": EmptyList(_("No quota requests"), _("Requests and their status appear here.")),
     }
     if subject is not None:
-        query = {"node": subject.node.node.pk, "flavor": subject.pool.pk}
+        query = {"node": subject.limits.node.pk, "flavor": subject.limits.flavor.pk}
         context["ask_url"] = f"{_here(place)}?{urlencode(query)}"
         context["links"] = _links(place, subject)
     rows = filter_rows(workspace_requests(who, place), listing.conditions)
@@ -241,7 +248,7 @@ def _links(place: Tenant, subject: Subject) -> dict[str, list[dict[str, Any]]]:
         query = urlencode({"node": node, "flavor": pool})
         return {"label": label, "url": f"{page}?{query}#ask", "current": current}
 
-    own, pool = subject.node.node.pk, subject.pool.pk
+    own, pool = subject.limits.node.pk, subject.limits.flavor.pk
     return {
         "nodes": [
             build_link(labels.node_word(node), node.pk, pool, current=node.pk == own)

@@ -145,8 +145,8 @@ def _after(
     may = {pool.flavor.name for pool in pools for role in spec.roles if _eligible(role, pool)}
     rows = {
         row.flavor.name: row
-        for row in workspace_quota(who, workspace)
-        if row.queue == spec.queue and row.resource == Resource.GPU_CORES
+        for row in workspace_quota(who, workspace, [Resource.GPU_CORES])
+        if row.queue == spec.queue
     }
     names = [pool.flavor.name for pool in pools if pool.flavor.name in rows]
     shown = given or may or set(names)

@@ -18,7 +18,7 @@ from typing import Final
 from clusters.models import Flavor
 from foundation.core.actor import Actor
 from foundation.core.months import to_ms
-from quotas.selectors.usage import TenantUsage, tenant_usage
+from quotas.selectors.usage import TenantUsage, tenant_pools, tenant_usage
 from scheduling.metering.usage_rows import usage_rows
 from tenants.access import permissions
 from tenants.access.permissions import Permission
@@ -74,8 +74,8 @@ def workspace_forecasts(viewer: Actor, workspace: Tenant, *, now: datetime) -> l
     Raises: PermissionDenied without `quota.view` on the workspace; NotFound out of sight.
     """
     permissions.require_permission(viewer, Permission.QUOTA_VIEW, workspace)
-    usages = [usage for usage in tenant_usage(viewer=viewer) if usage.tenant.pk == workspace.pk]
-    return _forecasts(usages, now, None)
+    usage = TenantUsage(workspace, 0, tenant_pools(viewer=viewer, tenant=workspace))
+    return _forecasts([usage], now, None)
 
 
 def _forecasts(

@@ -114,9 +114,10 @@ def _rows_of(table: QuotaTable, seen: set[uuid.UUID], *, short: bool) -> list[Ro
     # Of all cells: a file is read without knowing the cell.
     names = Counter(Flavor.unscoped.order_by().values_list("name", flat=True))
     sizes = pool_sizes(table.flavors.values()) if short else {}
+    shown = [node for node in table.nodes.values() if node.tenant_id in seen and node.pk not in table.closed]
+    labels = table.name_nodes([node.pk for node in shown])
     ordered = sorted(
-        (node for pk, node in table.nodes.items() if node.tenant_id in seen and pk not in table.closed),
-        key=lambda node: (slugs[node.tenant_id], node.is_queue, table.names[node.pk], str(node.pk)),
+        shown, key=lambda node: (slugs[node.tenant_id], node.is_queue, labels[node.pk], str(node.pk))
     )
     rows: list[Row] = []
     for of in table.read_quotas([node.pk for node in ordered]):

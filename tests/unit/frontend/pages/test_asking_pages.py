@@ -24,7 +24,7 @@ from quotas.models import (
 )
 from quotas.services.requests.quota_request import quota_request_counter, quota_request_create
 from tenants.models import Role, User
-from tests.builders import quotas, tenancy
+from tests.builders import clusters, quotas, tenancy
 from tests.builders.world import World, world
 from tests.unit.frontend.pages.forms import post
 
@@ -68,6 +68,31 @@ def asked(there: World, **more: Any) -> QuotaRequest:
     wanted = {"cluster": "sim", "flavor": "a100", "resource": "gpu.cards", "nominal": 12}
     node = quotas.quota_node(there.cell, there.workspace)
     return quota_request_create(acting_user=there.editor, node=node, asked=[wanted], reason="a paper", **more)
+
+
+def test_only_pools_that_the_queues_use_can_be_asked_for(there: World) -> None:
+    client, other = signed_in(there.editor), clusters.flavor(there.cluster, "far-away")
+    assert "far-away" not in client.get(ASK).content.decode()
+    sent = grid(**{"gpu.cards.nominal": "12", "do": "ask", "reason": "a paper"})
+    node = quotas.quota_node(there.cell, there.workspace)
+    address = f"{ASK}?node={node.pk}&flavor={other.pk}"
+    assert client.post(address, sent).status_code == 404
+    assert not QuotaRequest.unscoped.exists()
+    queue = quotas.queue(there.cell, there.workspace, [other], name="second")
+    assert "far-away" in client.get(ASK).content.decode()
+    assert client.post(address, sent).status_code == 302
+    assert QuotaRequest.unscoped.get().asked[0]["flavor"] == "far-away"
+    queue.closed_at = clock.now()
+    queue.save()
+    assert "far-away" not in client.get(f"/ops/tenants/{tenancy.root().pk}/requests").content.decode()
+
+
+def test_a_workspace_without_a_queue_may_ask_for_every_pool(there: World) -> None:
+    team = tenancy.workspace("team-new")
+    quotas.quota_node(there.cell, team)
+    clusters.flavor(there.cluster, "far-away")
+    text = signed_in(tenancy.user("eve", team, Role.EDITOR)).get("/w/team-new/requests").content.decode()
+    assert "far-away" in text and "a100" in text
 
 
 def test_a_member_asks_and_finds_it_in_the_list(there: World) -> None:

@@ -1,0 +1,66 @@
+"""What tables say that nodes could reserve, against the quota tree that admits jobs."""
+
+from __future__ import annotations
+
+import pytest
+
+from foundation.core.actor import SYSTEM
+from quotas.models import Quota, QuotaNode
+from quotas.models.quota_key import find_tree_key
+from quotas.selectors.pool_limits import pool_limits
+from quotas.selectors.quota_row import QuotaRow
+from quotas.selectors.quota_table import QuotaTable, node_quota
+from quotas.selectors.tree import load_tree, read_bounds
+from tests.integration.quotas.test_quota_tree import RandomWorld
+
+pytestmark = pytest.mark.django_db
+BOUNDED = {305, 306, 308, 310, 311}
+"""In these worlds a workspace borrows less than is stored."""
+
+
+def draw_bounds(made: RandomWorld) -> None:
+    """Give some limits of borrowing, and leave some queues without a decision."""
+    for quota in Quota.unscoped.all():
+        quota.borrowing_limit = made.draw.choice([None, 0, made.draw.randint(0, 400)])
+        quota.save()
+    for node in QuotaNode.unscoped.filter(is_queue=True):
+        node.limits_decided = made.draw.random() < 0.5
+        node.save()
+
+
+@pytest.mark.parametrize("seed", range(300, 312))
+def test_tables_say_what_the_tree_admits(seed: int) -> None:
+    made = RandomWorld(seed)
+    draw_bounds(made)
+    assert (seed in BOUNDED) == bool(read_bounds(list(QuotaNode.unscoped.all())))
+    nodes = list(QuotaNode.unscoped.values_list("pk", flat=True))
+    tree = load_tree(made.cell.pk)
+    for flavors in (None, [made.flavors[0].pk]):
+        wanted = made.draw.sample(nodes, min(3, len(nodes)))
+        rows = QuotaTable(made.cell.pk, flavors=flavors).compute_rows(dict.fromkeys(wanted, ""))
+        assert any(rows.values())
+        for pk, of in rows.items():
+            for row in of:
+                assert flavors is None or row.flavor.pk in flavors
+                key = find_tree_key(row.flavor.pk, row.resource)
+                expected = (tree.available(str(pk), key), tree.potential(str(pk), key))
+                shown = tuple(None if amount is None else max(0, amount) for amount in expected)
+                assert (row.available, row.potential) == shown
+
+
+@pytest.mark.parametrize("seed", range(320, 326))
+def test_forms_say_what_tables_say(seed: int) -> None:
+    made = RandomWorld(seed)
+    draw_bounds(made)
+    nodes = QuotaNode.unscoped.select_related("tenant__parent", "queue")
+    for node in made.draw.sample(list(nodes), 3):
+        shown = node_quota(SYSTEM, node)
+        for flavor in made.flavors:
+            form = pool_limits(SYSTEM, node, flavor)
+            rows = {row.resource: row for row in shown.rows if row.flavor.pk == flavor.pk}
+            assert (form.name, form.queue) == (shown.name, shown.queue)
+            assert rows
+            for resource, limits in form.limits.items():
+                row = rows.get(resource) or QuotaRow(queue="", flavor=flavor, resource=resource)
+                expected = (row.nominal, row.borrowing_limit, row.lending_limit)
+                assert (limits.nominal, limits.borrowing_limit, limits.lending_limit) == expected
