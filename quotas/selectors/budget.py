@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
+from typing import Final
 
 from django.db.models import Q, QuerySet
 from django.utils.translation import gettext as _
@@ -22,6 +23,9 @@ from quotas.selectors.sight import quota_tenants
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import Tenant
+
+_NARROW: Final = 10
+"""The use below more tenants than these is read together with that of all others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +63,13 @@ class GpuHours:
 
     @row_scope.whole()
     def __init__(self, now: datetime, below: Sequence[str] | None = None) -> None:
-        """`below` are paths of tenants; others are left out. The caller has decided who may know the sums."""
+        """`below` are paths of tenants; others may be left out. The caller has decided who may know the
+        sums."""
         self.month, since = month_of(now), start_ms(month_of(now))
-        self._used: Counter[tuple[str, uuid.UUID]] = Counter()
-        rows = LedgerEntry.unscoped.filter(resource=Resource.GPU_CORES.value)
-        if below is not None:
+        # By the path of every tenant at and above which something was used; None is all flavors together.
+        self._used: Counter[tuple[str, uuid.UUID | None]] = Counter()
+        rows = LedgerEntry.unscoped.filter(resource=Resource.GPU_CORES.value).order_by()
+        if below is not None and len(below) <= _NARROW:
             places = Q(pk__in=[])
             for path in below:
                 places |= Q(node__tenant__path__startswith=path)
@@ -73,23 +79,27 @@ class GpuHours:
         ):
             if month <= self.month:
                 before = core_ms if month == self.month else 0
-                self._used[path, flavor] += before + reserved * (to_ms(now) - since)
+                amount = before + reserved * (to_ms(now) - since)
+                for above in _paths_above(path):
+                    self._used[above, flavor] += amount
+                    self._used[above, None] += amount
 
     def sum_use(self, path: str, flavor_id: uuid.UUID | None = None) -> int:
         """Sum the use of a tenant and all below it, of one flavor or of all."""
-        return sum(
-            amount
-            for (at, flavor), amount in self._used.items()
-            if at.startswith(path) and flavor_id in (None, flavor)
-        )
+        return self._used[path, flavor_id]
 
     def sum_by_flavor(self, path: str) -> Mapping[uuid.UUID, int]:
         """The same for each flavor of which anything was used."""
-        found: Counter[uuid.UUID] = Counter()
-        for (at, flavor), amount in self._used.items():
-            if at.startswith(path):
-                found[flavor] += amount
-        return found
+        return {
+            flavor: amount for (at, flavor), amount in self._used.items() if at == path and flavor is not None
+        }
+
+
+def _paths_above(path: str) -> Iterator[str]:
+    """The path of a tenant, those of all tenants above it, and that of everything."""
+    for end, letter in enumerate(path, start=1):
+        if letter == "/":
+            yield path[:end]
 
 
 def budget_uses(budgets: Iterable[Budget], *, now: datetime) -> list[BudgetUse]:

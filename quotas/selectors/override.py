@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterable
 
-from django.db.models import Prefetch, Q
+from django.db.models import Prefetch, Q, QuerySet
 from django.utils.translation import gettext as _
 
 from foundation.core.actor import Actor
@@ -34,20 +35,28 @@ def loan_flows(node_id: uuid.UUID, flavor_id: uuid.UUID, resource: Resource) -> 
     return flows
 
 
-def override_list(viewer: Actor, pk: uuid.UUID | None = None) -> list[Override]:
-    """Loans of which the viewer may see the quota of the lender or of the borrower, the latest first."""
+def override_keys(viewer: Actor) -> QuerySet[Override, uuid.UUID]:
+    """Keys of the loans of which the viewer may see the quota of the lender or of the borrower, the latest
+    first; `read_overrides` reads them."""
     # By the nodes in sight, not by a join to both: the policies on rows hide the other side's node.
     seen = QuotaNode.unscoped.filter(tenant__in=quota_tenants(viewer)).values("pk")
     rows = Override.unscoped.filter(Q(lender__in=seen) | Q(borrower__in=seen))
-    if pk is not None:
-        rows = rows.filter(pk=pk)
-    return _with_both_sides(list(rows.values_list("pk", flat=True)))
+    return rows.order_by("-starts_at", "-pk").values_list("pk", flat=True)
+
+
+def override_list(viewer: Actor) -> list[Override]:
+    """The loans of `override_keys`."""
+    return read_overrides(override_keys(viewer))
 
 
 @row_scope.whole()
-def _with_both_sides(loans: list[uuid.UUID]) -> list[Override]:
-    """A viewer of one side of a loan reads the name of the other, so it is read here and not later."""
-    rows = Override.unscoped.filter(pk__in=loans)
+def read_overrides(loans: Iterable[uuid.UUID]) -> list[Override]:
+    """Read loans, the latest first.
+
+    The caller has decided that the viewer may see one side of each: they read the name of the other too, so
+    it is read here and not later.
+    """
+    rows = Override.unscoped.filter(pk__in=list(loans))
     amounts = OverrideAmount.unscoped.select_related("flavor__cluster").order_by("flavor__name", "resource")
     related = ("cell", "lender__tenant", "lender__queue", "borrower__tenant", "borrower__queue")
     shown = rows.select_related(*related).prefetch_related(Prefetch("amounts", queryset=amounts))
@@ -56,7 +65,7 @@ def _with_both_sides(loans: list[uuid.UUID]) -> list[Override]:
 
 def override_get(viewer: Actor, pk: uuid.UUID) -> Override:
     """One loan. Raises: NotFound, also for one between tenants out of sight."""
-    found = override_list(viewer, pk)
+    found = read_overrides(override_keys(viewer).filter(pk=pk))
     if not found:
         raise NotFound(_("Temporary quota not found."))
     return found[0]

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from django.db.models import QuerySet
 from django.utils.translation import gettext as _
 
 from clusters.models import Cell, Flavor
@@ -198,7 +199,7 @@ def _sum(amounts: Iterable[Amount]) -> Amount:
     return total
 
 
-def quota_nodes(viewer: Actor, tenant: Tenant | None = None) -> list[QuotaNode]:
+def quota_nodes(viewer: Actor, tenant: Tenant | None = None) -> QuerySet[QuotaNode]:
     """Nodes of tenants whose quota the viewer may see, parents first; of one tenant only when given.
 
     Raises: NotFound, PermissionDenied.
@@ -207,9 +208,9 @@ def quota_nodes(viewer: Actor, tenant: Tenant | None = None) -> list[QuotaNode]:
     nodes = nodes.exclude(queue__closed_at__isnull=False)
     if tenant is not None:
         permissions.require_permission(viewer, Permission.QUOTA_VIEW, tenant)
-        return list(nodes.filter(tenant=tenant).order_by("cell__name", "is_queue", "pk"))
+        return nodes.filter(tenant=tenant).order_by("cell__name", "is_queue", "pk")
     seen = nodes.filter(tenant__in=quota_tenants(viewer))
-    return list(seen.order_by("cell__name", "tenant__path", "is_queue", "pk"))
+    return seen.order_by("cell__name", "tenant__path", "is_queue", "pk")
 
 
 def quota_node_get(viewer: Actor, pk: uuid.UUID) -> QuotaNode:

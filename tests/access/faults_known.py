@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 SAMPLE: Final[dict[str, str]] = {
-    "quotas.selectors.override:override_list:quota_tenants:1": "GET api/v1/admin/overrides/{override}",
+    "quotas.selectors.override:override_keys:quota_tenants:1": "GET api/v1/admin/overrides/{override}",
     "quotas.selectors.quota_request:quota_requests:quota_tenants:1": (
         "GET api/v1/admin/quota-requests/{quota_request}"
     ),

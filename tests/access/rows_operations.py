@@ -100,8 +100,8 @@ ASKING: Final = (
         "quotas_override",
         "lend",
         body={
-            "lender": "{above_node}",
-            "borrower": "{node}",
+            "lender": "{folder_slug}",
+            "borrower": "{ws}",
             "pool": "{flavor}",
             "gpus": "1",
             "ends_at": "{soon_typed}",

@@ -75,6 +75,7 @@ ACCOUNT: Final = (
     ),
     form("account/keys", NOBODY, "", "of another", body={"do": "revoke", "key": "{prefix}"}),
     page("people", EVERYBODY, query="?q=e"),
+    page("quota-names", EVERYBODY, query="?q=queue", lists="queue", listed=see((QUOTA, "here"))),
     form("lists/{key}", EVERYBODY, "", values={"key": "jobs"}, body={"columns": "name"}),
     page("invitation/{invited}/{invitation}", EVERYBODY, open=True),
     form(

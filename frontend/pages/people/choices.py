@@ -1,4 +1,4 @@
-"""The names that pickers of people and groups offer while somebody types."""
+"""The names that pickers offer while somebody types: of people, groups and quotas."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.http import require_GET
 
 from frontend.shell.page_shell import get_viewer, login_required
+from quotas.selectors.node_names import list_typed_names
 from tenants.selectors.user import find_named_groups, find_named_people
 
 
@@ -19,3 +20,12 @@ def find_people(request: HttpRequest) -> HttpResponse:
     else:
         items = [{"value": name, "note": mail} for name, mail in find_named_people(viewer=who, text=text)]
     return JsonResponse({"items": items})
+
+
+@require_GET
+@login_required
+def find_quotas(request: HttpRequest) -> HttpResponse:
+    """Tenants and queues whose names contain `?q=`, as far as the viewer may see their quota."""
+    text = request.GET.get("q", "").replace("\x00", "").strip()[:150]
+    names = list_typed_names(get_viewer(request), text)
+    return JsonResponse({"items": [{"value": typed, "note": name} for typed, name in names]})

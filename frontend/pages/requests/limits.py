@@ -18,7 +18,7 @@ from django.utils.translation import gettext_lazy
 from foundation.core import clock
 from foundation.core.errors import AllotmentError, NotFound
 from foundation.core.quantities import Resource
-from frontend.components.people_field import PeopleInput
+from frontend.components.name_fields import PeopleInput
 from frontend.pages.quotas.rows import TITLES
 from frontend.pages.requests.budgets import budget_table_row as budget_row
 from frontend.shell.form_actions import run_change, version_of

@@ -19,16 +19,16 @@ from django.utils.translation import gettext_lazy
 from clusters.models import Flavor
 from foundation.core.errors import AllotmentError, NotFound
 from foundation.core.quantities import Resource
-from frontend.components.long_select import LongSelect
+from frontend.components.name_fields import QuotaNodeInput
 from frontend.pages.quotas.form import TYPED
 from frontend.pages.quotas.rows import TITLES
 from frontend.pages.requests import labels
 from frontend.shell.form_actions import run_change, version_of
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from quotas.models import Override, OverrideState, QuotaNode
-from quotas.selectors.flavor import list_flavors
-from quotas.selectors.override import override_get, override_list
-from quotas.selectors.quota_table import quota_nodes
+from quotas.selectors.node_names import read_typed_nodes
+from quotas.selectors.override import override_get, override_keys, read_overrides
+from quotas.selectors.quota_tree import tree_flavors
 from quotas.services.overrides.override import LoanAmount, override_create, override_end, override_move_end
 from tenants.models import User
 
@@ -40,8 +40,8 @@ _MOMENT = {"type": "datetime-local"}
 class LoanForm(forms.Form):
     """The form of a temporary quota: tenants, times, and amounts in the resource's own unit."""
 
-    lender = forms.ChoiceField(label=gettext_lazy("From tenant"), widget=LongSelect())
-    borrower = forms.ChoiceField(label=gettext_lazy("To tenant"), widget=LongSelect())
+    lender = forms.CharField(label=gettext_lazy("From tenant"), max_length=300, widget=QuotaNodeInput())
+    borrower = forms.CharField(label=gettext_lazy("To tenant"), max_length=300, widget=QuotaNodeInput())
     pool = forms.ChoiceField(label=gettext_lazy("Pool"))
     gpus = forms.IntegerField(
         label=gettext_lazy("Number of GPUs"),
@@ -63,17 +63,12 @@ class LoanForm(forms.Form):
     )
     reason = forms.CharField(label=gettext_lazy("Reason"), required=False, max_length=500)
 
-    def __init__(self, data: object = None, *, nodes: Sequence[QuotaNode], pools: Sequence[Flavor]) -> None:
+    def __init__(self, data: object = None, *, viewer: User, pools: Sequence[Flavor]) -> None:
         super().__init__(data)  # type: ignore[arg-type]
-        named = [(str(node.pk), labels.node_word(node)) for node in nodes]
-        for name, choices in (
-            ("lender", named),
-            ("borrower", named),
-            ("pool", [(str(pool.pk), pool.name) for pool in pools]),
-        ):
-            field = self.fields[name]
-            assert isinstance(field, forms.ChoiceField)  # noqa: S101
-            field.choices = choices
+        self._viewer = viewer
+        field = self.fields["pool"]
+        assert isinstance(field, forms.ChoiceField)  # noqa: S101
+        field.choices = [(str(pool.pk), pool.name) for pool in pools]
         for resource in (Resource.CPU, Resource.MEMORY):
             self.fields[resource.value] = forms.IntegerField(
                 label=f"{TITLES[resource]} ({TYPED[resource]})",
@@ -81,6 +76,26 @@ class LoanForm(forms.Form):
                 min_value=1,
                 max_value=2**62,
             )
+
+    def clean_lender(self) -> QuotaNode:
+        """The quota that lends."""
+        return self._read_node("lender")
+
+    def clean_borrower(self) -> QuotaNode:
+        """The quota that borrows."""
+        return self._read_node("borrower")
+
+    def _read_node(self, name: str) -> QuotaNode:
+        typed = self.cleaned_data[name]
+        found = read_typed_nodes(self._viewer, typed)
+        if not found:
+            raise forms.ValidationError(
+                _("Tenant %(name)s not found, or you can't view it.") % {"name": typed}
+            )
+        if len(found) > 1:
+            cells = ", ".join(f"{node.tenant.slug} ({node.cell.name})" for node in found)
+            raise forms.ValidationError(_("Specify one of: %(names)s.") % {"names": cells})
+        return found[0]
 
     @property
     def beside(self) -> list[forms.BoundField]:
@@ -131,43 +146,41 @@ def show_loans(request: HttpRequest) -> HttpResponse:
     """The list and the form; POST lends, or ends a loan."""
     who = get_viewer(request)
     set_frame(request, label=_("Temporary quota"))
-    nodes = [node for node in quota_nodes(who) if node.parent_id is not None or not node.is_queue]
-    cells = {node.cell_id for node in nodes}
-    pools = sorted(list_flavors(cells), key=lambda pool: (not pool.card_model, pool.name, str(pool.pk)))
-    form, refusal = LoanForm(nodes=nodes, pools=pools), ""
+    pools = sorted(tree_flavors(who), key=lambda pool: (not pool.card_model, pool.name, str(pool.pk)))
+    form, refusal = LoanForm(viewer=who, pools=pools), ""
     if request.method == "POST" and request.POST.get("do") in _ACTS:
         _ACTS[request.POST["do"]](request, who)
         return redirect("frontend:ops-loans")
     if request.method == "POST":
-        form = LoanForm(request.POST, nodes=nodes, pools=pools)
-        refusal = _lend(who, form, nodes, pools)
+        form = LoanForm(request.POST, viewer=who, pools=pools)
+        refusal = _lend(who, form, pools)
         if form.is_valid() and not refusal:
             messages.success(request, _("Temporary quota created"))
             return redirect("frontend:ops-loans")
-    page = Paginator(override_list(who), PER_PAGE).get_page(request.GET.get("page"))
+    page = Paginator(override_keys(who), PER_PAGE).get_page(request.GET.get("page"))
     context: dict[str, Any] = {
         "form": form,
         "refusal": refusal,
         "page": page,
-        "rows": [_row(loan) for loan in page],
-        "may_lend": bool(nodes and pools),
+        "rows": [_row(loan) for loan in read_overrides(page)],
+        "may_lend": bool(pools),
     }
     return render(
         request, "frontend/requests/loans.html", context, status=400 if request.method == "POST" else 200
     )
 
 
-def _lend(who: User, form: LoanForm, nodes: Sequence[QuotaNode], pools: Sequence[Flavor]) -> str:
+def _lend(who: User, form: LoanForm, pools: Sequence[Flavor]) -> str:
     """Arrange the loan; why it could not be, else nothing."""
     if not form.is_valid():
         return ""
-    values, by_id = form.cleaned_data, {str(node.pk): node for node in nodes}
+    values = form.cleaned_data
     pool = next(pool for pool in pools if str(pool.pk) == values["pool"])
     try:
         override_create(
             acting_user=who,
-            lender=by_id[values["lender"]],
-            borrower=by_id[values["borrower"]],
+            lender=values["lender"],
+            borrower=values["borrower"],
             amounts=form.list_amounts(pool),
             starts_at=values["starts_at"],
             ends_at=values["ends_at"],

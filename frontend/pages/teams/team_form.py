@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy
 from foundation.core.errors import AllotmentError
 from foundation.core.numbers import read_whole
 from foundation.core.quantities import QuantityError, parse_cpu
-from frontend.components.people_field import PeopleInput
+from frontend.components.name_fields import PeopleInput
 from frontend.pages.policies.queues import PRESETS
 from frontend.texts import formats
 from frontend.texts.typed import parse_gibibytes

@@ -18,7 +18,7 @@ from django.utils.translation import gettext_lazy
 from foundation.core.errors import AllotmentError
 from foundation.web.listing import Column, ColumnKind, filter_rows, sort_rows
 from frontend.components import view_models
-from frontend.components.people_field import PeopleInput
+from frontend.components.name_fields import PeopleInput
 from frontend.lists.declaration import FilterField, ListColumn, ListDeclaration
 from frontend.lists.page_list import EmptyList, answer_list, read_list
 from frontend.pages.tenancy.members import id_of

@@ -272,14 +272,17 @@ def test_lending_and_ending(there: World, anna: User) -> None:
     client = signed_in(anna)
     until = (clock.now() + timedelta(days=1)).strftime("%Y-%m-%dT%H:%M")
     sent = {
-        "lender": str(there.other_queue.node_id),
-        "borrower": str(there.queue.node_id),
+        "lender": "team-b/default",
+        "borrower": " team-a/default",
         "pool": str(there.flavor.pk),
         "gpus": "3",
         "ends_at": until,
     }
     refused = client.post("/ops/loans", {**sent, "gpus": "9"})
     assert refused.status_code == 400 and "has 8 GPUs of a100 unassigned" in refused.content.decode()
+    for typed in ("team-b/other", "nobody", "Team B", "team-b (elsewhere)", "team-b/default/x", "("):
+        unknown = client.post("/ops/loans", {**sent, "lender": typed})
+        assert unknown.status_code == 400 and "not found" in unknown.content.decode()
     wrong = client.post("/ops/loans", {**sent, "ends_at": "2020-01-01T00:00"})
     assert "End time must be after start time." in wrong.content.decode()
     done = client.post("/ops/loans", sent, follow=True).content.decode()
@@ -297,6 +300,27 @@ def test_lending_and_ending(there: World, anna: User) -> None:
     post(client, "/ops/loans", do="end", request=str(loan.pk))
     loan.refresh_from_db()
     assert loan.state == OverrideState.ENDED
+
+
+def test_quotas_are_found_by_any_of_their_names(there: World, anna: User) -> None:
+    def found(who: User, text: str) -> list[tuple[str, str]]:
+        items = signed_in(who).get("/quota-names", {"q": text}).json()["items"]
+        return [(item["value"], item["note"]) for item in items]
+
+    queue = ("team-b/default", "Team B / default")
+    assert found(anna, "eam-B") == found(anna, "eam B") == [("team-b", "Team B"), queue]
+    assert found(anna, "def") == [("team-a/default", "Team A / default"), queue]
+    assert found(there.viewer, "team") == [("team-a", "Team A"), ("team-a/default", "Team A / default")]
+    assert found(tenancy.user("nobody"), "") == []
+    assert found(anna, "\0") and found(anna, "%") == []
+
+    quotas.quota_node(clusters.cell("elsewhere"), there.workspace)
+    both = [(f"team-a ({cell})", "Team A") for cell in (there.cell.name, "elsewhere")]
+    assert sorted(found(anna, "team-a")[:2]) == sorted(both)
+    sent = {"lender": "team-a", "borrower": "team-b", "pool": str(there.flavor.pk), "gpus": "1"}
+    text = signed_in(anna).post("/ops/loans", sent).content.decode()
+    assert f"Specify one of: {', '.join(sorted(name for name, _note in both))}." in text
+    assert "not found" not in text
 
 
 def test_budgets_are_set_changed_and_deleted_from_above(there: World, anna: User) -> None:

@@ -1,4 +1,4 @@
-"""Fields that name a person or a group: plain text, with a list of names while somebody types."""
+"""Fields that name a person, a group or a quota: plain text, with a list of names while somebody types."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ class PeopleInput(forms.TextInput):
     `kind_from` names another field of the form that says which of the two is meant.
     """
 
+    names = "frontend:people"
+    """The address that finds names."""
+
     def __init__(
         self, kind: str = "user", *, kind_from: str = "", attrs: dict[str, Any] | None = None
     ) -> None:
@@ -25,9 +28,18 @@ class PeopleInput(forms.TextInput):
     def render(self, name: str, value: Any, attrs: Any = None, renderer: Any = None) -> SafeString:
         given = {**(attrs or {})}
         listed = f"{given.get('id', f'id_{name}')}_names"
-        given |= {"list": listed, "data-people": self.kind, "data-people-url": reverse("frontend:people")}
+        given |= {"list": listed, "data-people": self.kind, "data-people-url": reverse(self.names)}
         if self.kind_from:
             given["data-kind-from"] = self.kind_from
         return format_html(
             '{}<datalist id="{}"></datalist>', super().render(name, value, given, renderer), listed
         )
+
+
+class QuotaNodeInput(PeopleInput):
+    """The same with the tenants and queues whose quota the viewer may see."""
+
+    names = "frontend:quota-names"
+
+    def __init__(self) -> None:
+        super().__init__("quota")
