@@ -74,11 +74,12 @@ def usage_rows(
     written = UsageInterval.unscoped.filter(end_ms__gt=start_ms, begin_ms__lt=end_ms, **lists)
     if workspaces is not None:
         written = written.filter(workspace_id__in=workspaces.values("pk"))
-    for workspace, queue, user, job, name, flavor, *rest in read_plain(
-        written.order_by().values_list(*UsageRow._fields)
-    ):
-        ids = (read_id(workspace), read_id(queue), read_id(user), read_id(job))
-        row = UsageRow._make((*ids, name, read_id(flavor), *rest))
+    for values in read_plain(written.order_by().values_list(*UsageRow._fields)):
+        if isinstance(values[0], str):
+            workspace, queue, user, job, name, flavor, *rest = values
+            ids = (read_id(workspace), read_id(queue), read_id(user), read_id(job))
+            values = (*ids, name, read_id(flavor), *rest)
+        row = UsageRow._make(values)
         if running:
             running.pop((row.job_id, row.flavor_id, row.sliced, row.begin_ms), None)
         yield row

@@ -8,8 +8,9 @@ from functools import lru_cache
 from typing import Any
 
 from django.core.exceptions import EmptyResultSet
-from django.db import connection
 from django.db.models import QuerySet
+
+from foundation.sql.postgres import binary_cursor
 
 _BATCH = 5000
 
@@ -20,13 +21,18 @@ def read_plain(rows: QuerySet[Any, tuple[Any, ...]]) -> Iterator[tuple[Any, ...]
         sql, parameters = rows.query.sql_with_params()
     except EmptyResultSet:
         return  # a condition that no row can meet
-    with connection.cursor() as cursor:
+    with binary_cursor() as cursor:
         cursor.execute(sql, parameters)
         while batch := cursor.fetchmany(_BATCH):
             yield from batch
 
 
-@lru_cache(maxsize=65_536)
 def read_id(value: str | uuid.UUID) -> uuid.UUID:
-    """Return an id that a driver gave; most ids of a large query are repeated."""
-    return value if isinstance(value, uuid.UUID) else uuid.UUID(value)
+    """Return an id that a driver gave."""
+    return value if isinstance(value, uuid.UUID) else _parse_id(value)
+
+
+@lru_cache(maxsize=65_536)
+def _parse_id(text: str) -> uuid.UUID:
+    """Most ids of a large query are repeated."""
+    return uuid.UUID(text)

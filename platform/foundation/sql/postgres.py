@@ -16,6 +16,7 @@ import structlog
 from django.db import DatabaseError, connection
 from django.db.backends.postgresql.base import ServerBindingCursor
 from django.db.backends.postgresql.psycopg_any import BaseTzLoader
+from psycopg.pq import Format
 
 log = structlog.get_logger(__name__)
 _LOST: Final = ("25006", "57P0")
@@ -95,10 +96,22 @@ def _give_up(wrapper: Any) -> None:
 
 def preparing_cursor() -> Any:
     """A cursor for a statement that is always the same; elsewhere than on PostgreSQL an ordinary one."""
+    return _open_cursor(Format.TEXT)
+
+
+def binary_cursor() -> Any:
+    """A cursor for many rows: PostgreSQL sends values as it stores them, which are read faster than texts,
+    and bytes in half the length. Elsewhere an ordinary one."""
+    return _open_cursor(Format.BINARY)
+
+
+def _open_cursor(values: Format) -> Any:
     if connection.vendor != "postgresql":
         return connection.cursor()
     connection.close_if_health_check_failed()
     connection.ensure_connection()
     wrapper: Any = connection
     with connection.wrap_database_errors:
-        return wrapper._prepare_cursor(_PreparingCursor(wrapper.connection))
+        opened: Any = _PreparingCursor(wrapper.connection)
+        opened.format = values
+        return wrapper._prepare_cursor(opened)

@@ -11,18 +11,24 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal, localcontext
-from typing import Final
+from decimal import Decimal
+from functools import cached_property
+from itertools import pairwise
+from operator import attrgetter
+from typing import Final, NamedTuple
 
 import numpy as np
 
+from foundation.core.months import CORE_MS_PER_GPU_HOUR
 from scheduling.metering.usage_rows import UsageRow
-from telemetry.usage.figures import Figures, round_amount
+from telemetry.usage.figures import Figures
 from telemetry.usage.periods import Period
 
 QUARTER_MS: Final = 900_000
 QUARTERS: Final = 96
 DAY_MS: Final = QUARTER_MS * QUARTERS
+_PRICE_SCALE: Final = 6
+"""The decimals of prices, as `telemetry.models.Price` stores them."""
 LineKey = tuple[uuid.UUID, uuid.UUID]
 """A job and a flavor."""
 
@@ -40,8 +46,7 @@ Rates = Mapping[uuid.UUID, Sequence[Rate]]
 """By flavor, in order of time."""
 
 
-@dataclass(frozen=True, slots=True)
-class MeasuredDay:
+class MeasuredDay(NamedTuple):
     """Measured use of one job on one flavor in one day of UTC; see `telemetry.models.MeasuredUse`."""
 
     job_id: uuid.UUID
@@ -64,62 +69,158 @@ class Line:
     figures: Figures = field(default_factory=Figures)
 
 
-@dataclass(slots=True)
 class Account:
-    """The lines of a month and its days."""
+    """The lines of a month and its days.
 
-    period: Period
-    lines: dict[LineKey, Line]
-    days: list[Figures]
+    A month of a large installation has tens of thousands of lines, so their figures stand in columns, and
+    whatever a report groups them by is summed up there.
+    """
+
+    def __init__(self, period: Period, owners: Sequence[UsageRow], digits: int) -> None:
+        self.period, self._owners, self.digits = period, owners, digits
+        self.days = [Figures() for _ in period.days]
+        self.columns = {name: np.zeros(len(owners), np.int64) for name in _COLUMNS}
+        # In the smallest unit of the currency; None where no price is known for any of it.
+        self.amounts: list[int | None] = [None] * len(owners)
+
+    @cached_property
+    def lines(self) -> dict[LineKey, Line]:
+        """Every line by itself."""
+        groups = list(range(len(self._owners)))
+        figures = self._sum_groups(groups, len(groups))
+        return {
+            (owner.job_id, owner.flavor_id): _line_of(owner, of)
+            for owner, of in zip(self._owners, figures, strict=True)
+        }
+
+    def first_line(self) -> Line | None:
+        """Any one line without its figures, None where there is none."""
+        return _line_of(self._owners[0], Figures()) if self._owners else None
+
+    def sum_total(self) -> Figures:
+        """Sum up all lines."""
+        return self._sum_groups([0] * len(self._owners), 1)[0]
+
+    def sum_by(self, name: str) -> dict[uuid.UUID, Line]:
+        """Sum up the lines by one of their ids: to each its first line, with the figures of all."""
+        first: dict[uuid.UUID, int] = {}
+        owners: list[UsageRow] = []
+        groups = []
+        for owner, key in zip(self._owners, map(attrgetter(name), self._owners), strict=True):
+            group = first.setdefault(key, len(owners))
+            if group == len(owners):
+                owners.append(owner)
+            groups.append(group)
+        figures = self._sum_groups(groups, len(owners))
+        return {key: _line_of(owners[group], figures[group]) for key, group in first.items()}
+
+    def _sum_groups(self, groups: Sequence[int], count: int) -> list[Figures]:
+        places = np.array(groups, np.int64)
+        sums = {name: _sum_at(places, column, count).tolist() for name, column in self.columns.items()}
+        amounts: list[int | None] = [None] * count
+        for group, amount in zip(groups, self.amounts, strict=True):
+            if amount is not None:
+                amounts[group] = amount + (amounts[group] or 0)
+        return [
+            Figures(
+                **{name: column[group] for name, column in sums.items()},
+                amount=None if amount is None else Decimal(amount).scaleb(-self.digits),
+            )
+            for group, amount in enumerate(amounts)
+        ]
+
+
+_COLUMNS: Final = ("reserved", "measured", "used", "borrowed", "lost", "billed", "unpriced")
+_Numbers = np.ndarray[tuple[int], np.dtype[np.int64]]
+
+
+def _line_of(owner: UsageRow, figures: Figures) -> Line:
+    ids = (owner.workspace_id, owner.queue_id, owner.user_id, owner.job_id)
+    return Line(*ids, owner.job_name, owner.flavor_id, figures)
+
+
+def _sum_at(places: _Numbers, amounts: _Numbers, count: int) -> _Numbers:
+    """Sum the amounts of each place; whole numbers, exactly."""
+    found = np.zeros(count, np.int64)
+    np.add.at(found, places, amounts)
+    return found
 
 
 def account_month(
     period: Period, rows: Iterable[UsageRow], measured: Iterable[MeasuredDay], rates: Rates, *, digits: int
 ) -> Account:
     """Add up a month. `digits` are the decimals of an amount."""
-    found = Account(period, {}, [Figures() for _ in period.days])
-    costs: defaultdict[LineKey, Decimal] = defaultdict(Decimal)
-    with localcontext() as context:
-        context.prec = 50
-        for row in rows:
-            _add_row(found, costs, row, rates.get(row.flavor_id, ()))
-    for key, cost in costs.items():
-        found.lines[key].figures.amount = round_amount(cost, digits)
-    _add_measured(found, list(measured))
+    start, end = period.start_ms, period.end_ms
+    within = [row for row in rows if row.begin_ms < end and row.end_ms > start]
+    numbers: dict[tuple[int, int], int] = {}
+    owners: list[UsageRow] = []
+    places = []
+    for row in within:
+        # Ids are compared by their numbers: an id computes its hash anew each time.
+        place = numbers.setdefault((row.job_id.int, row.flavor_id.int), len(owners))
+        if place == len(owners):
+            owners.append(row)
+        places.append(place)
+    found = Account(period, owners, digits)
+    holds = _Holds(within, places, period)
+    for name in ("reserved", "billed", "borrowed", "lost"):
+        found.columns[name] = _sum_at(holds.places, holds.columns[name] * holds.length, len(owners))
+        for day, bounds in zip(found.days, pairwise(period.bounds_ms), strict=True):
+            setattr(day, name, int(holds.columns[name] @ holds.clip(*bounds)))
+    _add_costs(found, holds, within, rates)
+    _add_measured(found, numbers, measured)
     return found
 
 
-def _add_row(
-    found: Account, costs: defaultdict[LineKey, Decimal], row: UsageRow, rates: Sequence[Rate]
-) -> None:
-    period = found.period
-    begin, end = max(row.begin_ms, period.start_ms), min(row.end_ms, period.end_ms)
-    if begin >= end:
-        return
-    key = (row.job_id, row.flavor_id)
-    line = found.lines.get(key)
-    if line is None:
-        line = found.lines[key] = Line(
-            row.workspace_id, row.queue_id, row.user_id, row.job_id, row.job_name, row.flavor_id
-        )
-    _hold(line.figures, row, end - begin)
-    for day, length in split_time(period.bounds_ms, begin, end):
-        _hold(found.days[day], row, length)
-    for at, length in split_time([rate.since_ms for rate in rates], begin, end):
-        if at < 0:
-            line.figures.unpriced += row.billed * length
-        else:
-            price = rates[at].slice if row.sliced else rates[at].whole
-            costs[key] += row.billed * length * price
+class _Holds:
+    """The intervals of a month as columns; `places` are the numbers of their lines."""
+
+    def __init__(self, rows: Sequence[UsageRow], places: Sequence[int], period: Period) -> None:
+        table = np.array([row[7:] for row in rows], np.int64).reshape(-1, 6).T
+        self.begin = np.maximum(table[0], period.start_ms)
+        self.end = np.minimum(table[1], period.end_ms)
+        self.columns = dict(zip(("reserved", "billed", "borrowed", "lost"), table[2:], strict=True))
+        self.places = np.array(places, np.int64)
+
+    @property
+    def length(self) -> _Numbers:
+        """The milliseconds of each within the month."""
+        length: _Numbers = self.end - self.begin
+        return length
+
+    def clip(self, begin: int, end: int) -> _Numbers:
+        """The milliseconds of each between two instants."""
+        found: _Numbers = np.maximum(np.minimum(self.end, end) - np.maximum(self.begin, begin), 0)
+        return found
 
 
-def _hold(figures: Figures, row: UsageRow, length_ms: int) -> None:
-    figures.reserved += row.cores * length_ms
-    figures.billed += row.billed * length_ms
-    if row.borrowed:
-        figures.borrowed += row.borrowed * length_ms
-    if row.lost:
-        figures.lost += row.lost * length_ms
+def _add_costs(found: Account, holds: _Holds, rows: Sequence[UsageRow], rates: Rates) -> None:
+    """Add the amounts of the lines, each rounded once, and what has no price."""
+    costs, count = [0] * len(found.amounts), len(found.amounts)
+    priced = np.zeros(count, np.bool_)
+    pools: dict[uuid.UUID, int] = {}
+    pool_of = np.array([pools.setdefault(row.flavor_id, len(pools)) for row in rows], np.int64)
+    sliced = np.array([bool(row.sliced) for row in rows], np.bool_)
+    for flavor, number in pools.items():
+        here = pool_of == number
+        known = rates.get(flavor, ())
+        bounds = [found.period.start_ms, *(rate.since_ms for rate in known), found.period.end_ms]
+        for rate, (begin, end) in zip((None, *known), pairwise(bounds), strict=True):
+            length = np.where(here, holds.clip(begin, end), 0)
+            if not length.any():
+                continue
+            billed = holds.columns["billed"] * length
+            if rate is None:
+                found.columns["unpriced"] += _sum_at(holds.places, billed, count)
+                continue
+            priced[holds.places[length > 0]] = True
+            for price, of in ((rate.whole, ~sliced), (rate.slice, sliced)):
+                parts = _sum_at(holds.places, np.where(of, billed, 0), count).tolist()
+                whole = int(price.scaleb(_PRICE_SCALE))
+                costs = [cost + part * whole for cost, part in zip(costs, parts, strict=True)]
+    unit, per_unit = 10**found.digits, CORE_MS_PER_GPU_HOUR * 10**_PRICE_SCALE
+    for place in np.flatnonzero(priced).tolist():
+        found.amounts[place] = (2 * costs[place] * unit + per_unit) // (2 * per_unit)
 
 
 def split_time(bounds: Sequence[int], begin: int, end: int) -> Iterator[tuple[int, int]]:
@@ -132,26 +233,23 @@ def split_time(bounds: Sequence[int], begin: int, end: int) -> Iterator[tuple[in
     yield at, end - begin
 
 
-def _add_measured(found: Account, measured: Sequence[MeasuredDay]) -> None:
-    by_day: defaultdict[int, list[MeasuredDay]] = defaultdict(list)
+def _add_measured(
+    found: Account, numbers: Mapping[tuple[int, int], int], measured: Iterable[MeasuredDay]
+) -> None:
+    by_day: defaultdict[int, list[tuple[int, MeasuredDay]]] = defaultdict(list)
     for one in measured:
-        if (one.job_id, one.flavor_id) in found.lines:
-            by_day[one.day].append(one)
+        place = numbers.get((one.job_id.int, one.flavor_id.int))
+        if place is not None:
+            by_day[one.day].append((place, one))
     for day, parts in by_day.items():
-        held = _matrix([one.measured for one in parts])
-        used = _matrix([one.used for one in parts])
+        places = np.array([place for place, _one in parts], np.int64)
+        held = _matrix([one.measured for _place, one in parts])
+        used = _matrix([one.used for _place, one in parts])
         begin, end = (_quarter_of(day, bound) for bound in (found.period.start_ms, found.period.end_ms))
-        sums = zip(
-            held[:, begin:end].sum(axis=1).tolist(), used[:, begin:end].sum(axis=1).tolist(), strict=True
-        )
-        for one, (held_sum, used_sum) in zip(parts, sums, strict=True):
-            figures = found.lines[one.job_id, one.flavor_id].figures
-            figures.measured += held_sum
-            figures.used += used_sum
+        np.add.at(found.columns["measured"], places, held[:, begin:end].sum(axis=1))
+        np.add.at(found.columns["used"], places, used[:, begin:end].sum(axis=1))
         by_quarter = held.sum(axis=0), used.sum(axis=0)
-        for number, bounds in enumerate(
-            zip(found.period.bounds_ms, found.period.bounds_ms[1:], strict=False)
-        ):
+        for number, bounds in enumerate(pairwise(found.period.bounds_ms)):
             begin, end = (_quarter_of(day, bound) for bound in bounds)
             if begin < end:
                 found.days[number].measured += int(by_quarter[0][begin:end].sum())

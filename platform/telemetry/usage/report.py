@@ -6,7 +6,6 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from operator import attrgetter
 from typing import Final
 
 from django.conf import settings
@@ -30,11 +29,11 @@ from tenants.access.permissions import Permission
 from tenants.models import Tenant
 
 _KEYS: Final = {
-    GroupBy.TENANT: attrgetter("workspace_id"),
-    GroupBy.USER: attrgetter("user_id"),
-    GroupBy.QUEUE: attrgetter("queue_id"),
-    GroupBy.POOL: attrgetter("flavor_id"),
-    GroupBy.JOB: attrgetter("job_id"),
+    GroupBy.TENANT: "workspace_id",
+    GroupBy.USER: "user_id",
+    GroupBy.QUEUE: "queue_id",
+    GroupBy.POOL: "flavor_id",
+    GroupBy.JOB: "job_id",
 }
 
 
@@ -130,25 +129,21 @@ def usage_report(
     """
     tenants = report_tenants(viewer, tenant)
     found = load_account(period, tenants, choice, now=now)
-    total = Figures()
-    for line in found.lines.values():
-        total.add_figures(line.figures)
-    lines = list(found.lines.values())
     return UsageReport(
         period=period,
         group_by=group_by,
-        rows=_rows(lines, group_by),
-        total=total,
+        rows=_rows(found.sum_by(_KEYS[group_by]), group_by),
+        total=found.sum_total(),
         days=list(zip(period.days, found.days, strict=True)),
         currency=settings.ALLOTMENT_CURRENCY,
         digits=settings.ALLOTMENT_CURRENCY_DIGITS,
         read_at=now,
         measured_until=measured_until(),
-        chosen_names=_chosen_names(lines, choice),
+        chosen_names=_chosen_names(found, choice),
     )
 
 
-def _chosen_names(lines: Sequence[Line], choice: ReportFilter) -> dict[str, str]:
+def _chosen_names(found: Account, choice: ReportFilter) -> dict[str, str]:
     """Name what a report is narrowed to, from what was found: of what is not in sight nothing is told."""
     wanted = {
         "workspace": (GroupBy.TENANT, choice.workspace),
@@ -157,10 +152,11 @@ def _chosen_names(lines: Sequence[Line], choice: ReportFilter) -> dict[str, str]
         "pool": (GroupBy.POOL, choice.pool),
         "job": (GroupBy.JOB, choice.job),
     }
+    first = found.first_line()
     return {
-        name: row_names(group_by, {key: lines[0]})[key].name
+        name: row_names(group_by, {key: first})[key].name
         for name, (group_by, key) in wanted.items()
-        if key is not None and lines
+        if key is not None and first is not None
     }
 
 
@@ -195,14 +191,7 @@ def _measured(
         yield MeasuredDay(read_id(job), read_id(flavor), day, bytes(measured), bytes(used))
 
 
-def _rows(lines: Sequence[Line], group_by: GroupBy) -> list[ReportRow]:
-    key_of = _KEYS[group_by]
-    sums: dict[uuid.UUID, Figures] = {}
-    first: dict[uuid.UUID, Line] = {}
-    for line in lines:
-        key = key_of(line)
-        sums.setdefault(key, Figures()).add_figures(line.figures)
-        first.setdefault(key, line)
-    names = row_names(group_by, first)
-    found = [ReportRow(key, figures=figures, **names[key]._asdict()) for key, figures in sums.items()]
+def _rows(lines: Mapping[uuid.UUID, Line], group_by: GroupBy) -> list[ReportRow]:
+    names = row_names(group_by, lines)
+    found = [ReportRow(key, figures=line.figures, **names[key]._asdict()) for key, line in lines.items()]
     return sorted(found, key=lambda row: (-row.figures.reserved, row.name, str(row.key)))
