@@ -201,3 +201,22 @@ class NodeTiles:
         if self.state in ("not-ready", "lost"):
             return "unhealthy"
         return "held" if self.state in ("cordoned", "closed", "draining") else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeMosaic:
+    """One node as paths over `width` × 16 units."""
+
+    name: str
+    url: str
+    tone: str
+    text: str
+    width: int
+    background: str
+    allocated: str
+    used: str
+    unmeasured: str
+    foreign: str
+    unhealthy: str
+    owners: Sequence[tuple[str, str]]
+    """A path for each color of a tenant, in place of the allocated and used ones."""

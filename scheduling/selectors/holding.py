@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from django.db.models import Count
 
@@ -16,8 +17,7 @@ from tenants.access import permissions
 from tenants.access.permissions import Permission
 
 
-@dataclass(frozen=True, slots=True)
-class LiveSlice:
+class LiveSlice(NamedTuple):
     """A live hold on one card: percent points of compute, and whose it is."""
 
     device_id: uuid.UUID
@@ -52,7 +52,9 @@ def live_slices(*, viewer: Actor, cluster_id: uuid.UUID | None = None) -> list[L
         rows = rows.filter(device__node__cluster_id=cluster_id)
     job = [f"{_JOB}{part}" for part in ("_id", "__name", "__workspace_id", "__workspace__name")]
     columns = ("device_id", "cores", "exclusive", *job)
-    return [LiveSlice(*row) for row in rows.order_by("device_id", "created_at", "pk").values_list(*columns)]
+    return [
+        LiveSlice._make(row) for row in rows.order_by("device_id", "created_at", "pk").values_list(*columns)
+    ]
 
 
 def pods_by_node(*, viewer: Actor, node_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from urllib.parse import urlencode
 
 from django.http import HttpRequest
@@ -46,7 +47,13 @@ class ClusterScope:
     def node_url(self, name: str, cluster: str) -> str:
         """A node's page; the cluster is named only where two could share the node's name."""
         query = {"cluster": cluster} if len(self.clusters) > 1 else {}
-        return build_address(navigation.find_address("frontend:ops-node", name=name), query)
+        return build_address(_node_address(name), query)
+
+
+@lru_cache(maxsize=16_384)
+def _node_address(name: str) -> str:
+    """The address of a node's page; the overview has one of each of thousands of nodes."""
+    return navigation.find_address("frontend:ops-node", name=name)
 
 
 def find_stale_clusters(clusters: Iterable[Cluster]) -> list[Cluster]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from django.http import HttpRequest
+from django.utils.translation import gettext as _
 
 from clusters.selectors.grid import GridNode
 from frontend.texts import formats
@@ -16,6 +17,7 @@ from scheduling.selectors.holding import LiveSlice
 from telemetry.series import CardNow
 
 BY_TENANT: Final = "tenants"
+ROWS_MAX: Final = 100
 _COLORS: Final = 8
 _OTHER: Final = "tenant-other"
 
@@ -34,7 +36,10 @@ class GpuTenantRow:
 
 @dataclass(frozen=True, slots=True)
 class GpuTenants:
-    """The holders of GPUs, most first, and the color of each."""
+    """The holders of GPUs, most first, and the color of each.
+
+    Where there are more than `ROWS_MAX`, the last row sums up the others.
+    """
 
     rows: Sequence[GpuTenantRow]
     colors: Mapping[uuid.UUID, str]
@@ -57,18 +62,23 @@ def describe_gpu_tenants(
     cores = {pk: sum(part.cores for part in held) for pk, held in parts.items()}
     ordered = sorted(cores, key=lambda pk: (-cores[pk], parts[pk][0].workspace))
     colors = {pk: f"tenant-{place + 1}" if place < _COLORS else _OTHER for place, pk in enumerate(ordered)}
-    rows = [
-        GpuTenantRow(
-            name=parts[pk][0].workspace,
-            color=colors[pk],
-            whole=sum(part.exclusive for part in parts[pk]),
-            slices=sum(not part.exclusive for part in parts[pk]),
-            gpus=formats.format_gpus(cores[pk]),
-            utilization=_utilization(parts[pk], now),
-        )
-        for pk in ordered
-    ]
+    shown = ordered if len(ordered) <= ROWS_MAX else ordered[: ROWS_MAX - 1]
+    rows = [_row(parts[pk][0].workspace, colors[pk], parts[pk], now) for pk in shown]
+    if others := ordered[len(shown) :]:
+        rest = [part for pk in others for part in parts[pk]]
+        rows.append(_row(_("%(n)s others") % {"n": len(others)}, _OTHER, rest, now))
     return GpuTenants(rows, colors)
+
+
+def _row(name: str, color: str, held: Sequence[LiveSlice], now: Mapping[uuid.UUID, CardNow]) -> GpuTenantRow:
+    return GpuTenantRow(
+        name=name,
+        color=color,
+        whole=sum(part.exclusive for part in held),
+        slices=sum(not part.exclusive for part in held),
+        gpus=formats.format_gpus(sum(part.cores for part in held)),
+        utilization=_utilization(held, now),
+    )
 
 
 def _utilization(held: Sequence[LiveSlice], now: Mapping[uuid.UUID, CardNow]) -> float | None:

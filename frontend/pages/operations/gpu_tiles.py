@@ -10,13 +10,12 @@ from __future__ import annotations
 import uuid
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from django.utils.translation import gettext as _
 
 from clusters.selectors.grid import READY, GridCard, GridNode
-from frontend.components.capacity import GpuTile, NodeTiles
+from frontend.components.capacity import GpuTile, NodeMosaic, NodeTiles
 from frontend.pages.operations.cluster_scope import ClusterScope
 from frontend.texts import formats
 from scheduling.selectors.holding import LiveSlice
@@ -29,25 +28,6 @@ _WIDE, _HIGH, _STEP = 10, 16, 12
 Now = Mapping[uuid.UUID, CardNow]
 Colors = Mapping[uuid.UUID, str]
 Slices = Mapping[uuid.UUID, Sequence[LiveSlice]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeMosaic:
-    """One node as paths over `width` × 16 units."""
-
-    name: str
-    url: str
-    tone: str
-    text: str
-    width: int
-    background: str
-    allocated: str
-    used: str
-    unmeasured: str
-    foreign: str
-    unhealthy: str
-    owners: Sequence[tuple[str, str]]
-    """A path for each color of a tenant, in place of the allocated and used ones."""
 
 
 def by_device(slices: Iterable[LiveSlice]) -> dict[uuid.UUID, list[LiveSlice]]:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from django.db.models import Exists, OuterRef
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Sum
 
-from clusters.models import Device, Flavor, Node
+from clusters.models import Device, Flavor, GpuMode, Node
 from clusters.services.node_life import is_node_schedulable
 from foundation.core import clock
 from foundation.core.actor import Actor
@@ -25,16 +25,28 @@ _NODE_COLUMNS: Final = (
 )
 
 
-class _Card(NamedTuple):
+class _NodeCards(NamedTuple):
+    """Sums of the cards of one node; `empty` are healthy ones of which nobody holds anything."""
+
     node_id: uuid.UUID
-    healthy: bool
-    holders: int
-    cores_capacity: int
+    cards: int
+    unhealthy: int
     cores_granted: int
     memory_capacity: int
     memory_granted: int
-    cores_foreign: int
-    foreign_holders: int
+    empty: int
+    foreign: int
+
+
+_SUMS: Final = {
+    "cards": Count("pk"),
+    "unhealthy": Count("pk", filter=Q(healthy=False)),
+    "allocated": Sum("cores_granted"),
+    "memory": Sum("memory_capacity"),
+    "memory_held": Sum("memory_granted"),
+    "empty": Count("pk", filter=Q(healthy=True, holders=0, foreign_holders=0)),
+    "foreign": Count("pk", filter=Q(foreign_holders__gt=0)),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +83,15 @@ def capacity_now(*, viewer: Actor) -> list[FlavorCapacity]:
     # Without labels and taints, which would be decoded.
     rows = Node.unscoped.filter(present=True, flavor__isnull=False).only(*_NODE_COLUMNS)
     nodes = {node.pk: node for node in rows}
-    cards: defaultdict[uuid.UUID | None, list[_Card]] = defaultdict(list)
-    present = Device.unscoped.filter(node__present=True, node__flavor__isnull=False)
-    for card in map(_Card._make, present.values_list(*_Card._fields).iterator()):
-        if card.node_id in nodes:
-            cards[nodes[card.node_id].flavor_id].append(card)
+    present = Device.unscoped.filter(node__present=True, node__flavor__isnull=False).order_by()
+    cards: defaultdict[uuid.UUID | None, list[_NodeCards]] = defaultdict(list)
+    for of in map(_NodeCards._make, present.values_list("node_id").annotate(**_SUMS)):
+        if of.node_id in nodes:
+            cards[nodes[of.node_id].flavor_id].append(of)
+    slices = _count_slices(present.filter(node__flavor__gpu_mode=GpuMode.SLICE, healthy=True))
     flavors = Flavor.unscoped.order_by("name", "id")
     now = clock.now()
-    return [_capacity(flavor, cards[flavor.pk], nodes, now) for flavor in flavors]
+    return [_capacity(flavor, cards[flavor.pk], slices, nodes, now) for flavor in flavors]
 
 
 def list_card_pools(*, viewer: Actor) -> list[Flavor]:
@@ -93,38 +106,45 @@ def _is_open(node: Node, now: datetime) -> bool:
 
 
 def _capacity(
-    flavor: Flavor, cards: Sequence[_Card], nodes: Mapping[uuid.UUID, Node], now: datetime
+    flavor: Flavor,
+    cards: Sequence[_NodeCards],
+    slices: Mapping[uuid.UUID, int],
+    nodes: Mapping[uuid.UUID, Node],
+    now: datetime,
 ) -> FlavorCapacity:
-    own = {card.node_id for card in cards}
-    closed = {pk for pk in own if not _is_open(nodes[pk], now)}
-    full = {pk for pk in own if nodes[pk].cpu_granted + nodes[pk].cpu_foreign >= nodes[pk].cpu_millicores}
-    usable = own - closed - full
-    empty = [card for card in cards if card.healthy and not card.holders and not card.foreign_holders]
-    free = [card for card in empty if card.node_id in usable]
-    by_node = Counter(card.node_id for card in free)
-    by_rack = Counter((nodes[card.node_id].cluster_id, nodes[card.node_id].rack) for card in free)
+    closed = {of.node_id for of in cards if not _is_open(nodes[of.node_id], now)}
+    usable = [of for of in cards if of.node_id not in closed and not _is_full(nodes[of.node_id])]
+    by_rack: Counter[tuple[uuid.UUID, str]] = Counter()
+    for of in usable:
+        node = nodes[of.node_id]
+        by_rack[node.cluster_id, node.rack] += of.empty
+    free = sum(of.empty for of in usable)
     return FlavorCapacity(
         flavor=flavor,
-        nodes=len(own),
-        cards=len(cards),
-        unhealthy=sum(not card.healthy for card in cards),
-        cards_allocated=sum(card.cores_granted for card in cards),
-        memory_mib=sum(card.memory_capacity for card in cards),
-        memory_allocated_mib=sum(card.memory_granted for card in cards),
-        free=len(free),
-        stranded=len(empty) - len(free),
-        one_node=max(by_node.values(), default=0),
+        nodes=len(cards),
+        cards=sum(of.cards for of in cards),
+        unhealthy=sum(of.unhealthy for of in cards),
+        cards_allocated=sum(of.cores_granted for of in cards),
+        memory_mib=sum(of.memory_capacity for of in cards),
+        memory_allocated_mib=sum(of.memory_granted for of in cards),
+        free=free,
+        stranded=sum(of.empty for of in cards) - free,
+        one_node=max((of.empty for of in usable), default=0),
         one_rack=max(by_rack.values(), default=0),
-        slices=sum(_slices(card) for card in cards if card.node_id in usable)
-        if flavor.gpu_mode == "slice"
-        else 0,
-        foreign=sum(card.foreign_holders > 0 for card in cards),
-        closed=sum(card.node_id in closed for card in cards),
+        slices=sum(slices.get(of.node_id, 0) for of in usable),
+        foreign=sum(of.foreign for of in cards),
+        closed=sum(of.cards for of in cards if of.node_id in closed),
     )
 
 
-def _slices(card: _Card) -> int:
-    if not card.healthy:
-        return 0
-    left = card.cores_capacity - card.cores_granted - card.cores_foreign
-    return max(left, 0) // SLICE_CORES
+def _is_full(node: Node) -> bool:
+    return node.cpu_granted + node.cpu_foreign >= node.cpu_millicores
+
+
+def _count_slices(cards: QuerySet[Device]) -> Counter[uuid.UUID]:
+    """Count by node the slices that would still fit on these cards."""
+    found: Counter[uuid.UUID] = Counter()
+    for node, *cores in cards.values_list("node_id", "cores_capacity", "cores_granted", "cores_foreign"):
+        capacity, allocated, foreign = cores
+        found[node] += max(capacity - allocated - foreign, 0) // SLICE_CORES
+    return found

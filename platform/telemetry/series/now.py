@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from django.db.models import QuerySet
 
@@ -25,8 +25,7 @@ from tenants.access.permissions import Permission
 FRESH_FOR: Final = timedelta(seconds=30)
 
 
-@dataclass(frozen=True, slots=True)
-class CardNow:
+class CardNow(NamedTuple):
     """The latest reading of a card. `utilisation_percent` is measured, `cores_allocated` granted."""
 
     at: datetime
