@@ -140,12 +140,16 @@ def past_means(holds: Sequence[tuple[int, int, int]], now_ms: int) -> tuple[list
     first_ms = min(begin for begin, _, _ in holds)
     step_ms, most = (DAY_MS, DAYS) if now_ms - first_ms >= LEAST * DAY_MS else (HOUR_MS, _HOURS)
     count = min(most, (now_ms - first_ms) // step_ms)
-    means = []
-    for number in range(count, 0, -1):
-        since, until = now_ms - number * step_ms, now_ms - (number - 1) * step_ms
-        held = sum(max(0, min(end, until) - max(begin, since)) * cores for begin, end, cores in holds)
-        means.append(held / step_ms)
-    return means, step_ms
+    start_ms = now_ms - count * step_ms
+    sums = [0] * count
+    for begin, end, cores in holds:
+        at, end = max(begin, start_ms), min(end, now_ms)
+        while at < end:
+            number = (at - start_ms) // step_ms
+            until = min(end, start_ms + (number + 1) * step_ms)
+            sums[number] += (until - at) * cores
+            at = until
+    return [held / step_ms for held in sums], step_ms
 
 
 def find_growth(means: Sequence[float]) -> tuple[float, float] | None:

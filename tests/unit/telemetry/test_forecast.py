@@ -27,6 +27,20 @@ def test_noise_and_short_histories_have_no_growth() -> None:
     assert told < 25, "growth in noise is told in less than 5 % of cases"
 
 
+def test_means_are_those_of_looking_at_every_hold_for_every_day() -> None:
+    dice, now = random.Random(3), 100 * DAY_MS + 12_345
+    for _ in range(200):
+        begins = [now - dice.randrange(1, 20 * DAY_MS) for _ in range(dice.randint(1, 30))]
+        held = [(begin, begin + dice.randrange(1, 3 * DAY_MS), dice.randrange(900)) for begin in begins]
+        means, step = past_means(held, now)
+        expected = []
+        for number in range(len(means), 0, -1):
+            since, until = now - number * step, now - (number - 1) * step
+            times = (max(0, min(end, until) - max(begin, since)) * cores for begin, end, cores in held)
+            expected.append(sum(times) / step)
+        assert means == expected
+
+
 def test_means_begin_with_the_first_hold_and_are_of_whole_days_or_hours() -> None:
     now = 100 * DAY_MS
     assert past_means([], now) == ([], DAY_MS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import uuid
 from collections import Counter
 
@@ -110,3 +111,16 @@ def test_work_after_the_last_checkpoint_is_lost() -> None:
     assert lost_since_ms(started_ms=1_000, ended_ms=26_000, checkpoint_interval_s=10) == 21_000
     assert lost_since_ms(started_ms=1_000, ended_ms=26_000, checkpoint_interval_s=None) == 1_000
     assert lost_since_ms(started_ms=None, ended_ms=26_000, checkpoint_interval_s=None) == 26_000
+
+
+def test_tasks_that_hold_one_pool_all_the_time_are_put_together_as_all_others() -> None:
+    dice = random.Random(2)
+    for _ in range(300):
+        flavor, begin = uuid.uuid4(), dice.randrange(1, 1000)
+        pool = (flavor, dice.random() < 0.5, begin, begin + dice.randrange(1, 1000))
+        held = [
+            Hold(*pool, dice.randrange(0, 300), dice.randrange(0, 300)) for _ in range(dice.randint(1, 4))
+        ]
+        borrowed = dice.choice([{}, {flavor: dice.randrange(0, 900)}, {uuid.uuid4(): 5}])
+        usual = attempt_intervals(held, borrowed=borrowed, lost=(0, 0))  # a time in which nothing was lost
+        assert attempt_intervals(held, borrowed=borrowed) == usual
