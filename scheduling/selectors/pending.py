@@ -15,6 +15,8 @@ from quotas.models import QueueFlavor
 from scheduling.models import GpuRequestMode, Job, JobState
 
 _WAITING: Final = (JobState.SUBMITTED, JobState.QUEUED)
+_NARROW: Final = 200
+"""More queues than these are not named in a query: reading those of all takes less time."""
 
 
 def pending_demand(nodes: Sequence[uuid.UUID]) -> Mapping[uuid.UUID, PendingDemand]:
@@ -22,17 +24,26 @@ def pending_demand(nodes: Sequence[uuid.UUID]) -> Mapping[uuid.UUID, PendingDema
 
     The caller has decided who may know.
     """
-    jobs = Job.unscoped.filter(queue__node__in=nodes, state__in=_WAITING).order_by()
+    jobs = Job.unscoped.filter(state__in=_WAITING).order_by()
+    if len(nodes) <= _NARROW:
+        jobs = jobs.filter(queue__node__in=nodes)
+    wanted = set(nodes)
     counts = dict(jobs.values_list("queue__node").annotate(count=Count("pk")))
     cards: Counter[uuid.UUID] = Counter()
     by_flavor: defaultdict[uuid.UUID, Counter[uuid.UUID]] = defaultdict(Counter)
-    flavors = _flavors_of(counts.keys())
+    flavors = _flavors_of(counts.keys() & wanted)
     for node, mode, models, amount in _asked(jobs):
+        if node not in wanted:
+            continue
         cards[node] += amount
         for flavor in flavors[node]:
             if flavor_suits(flavor, mode, models):
                 by_flavor[node][flavor.pk] += amount
-    return {node: PendingDemand(node, count, cards[node], by_flavor[node]) for node, count in counts.items()}
+    return {
+        node: PendingDemand(node, count, cards[node], by_flavor[node])
+        for node, count in counts.items()
+        if node in wanted
+    }
 
 
 def flavor_suits(flavor: Flavor, mode: str, models: Collection[str]) -> bool:
@@ -65,7 +76,9 @@ def _asked(jobs: QuerySet[Job]) -> QuerySet[Job, tuple[uuid.UUID, str, list[str]
 
 
 def _flavors_of(nodes: Collection[uuid.UUID]) -> Mapping[uuid.UUID, list[Flavor]]:
-    rows = QueueFlavor.unscoped.filter(queue__node__in=nodes).order_by()
+    rows = QueueFlavor.unscoped.order_by()
+    if len(nodes) <= _NARROW:
+        rows = rows.filter(queue__node__in=nodes)
     pairs = list(rows.values_list("queue__node", "flavor_id"))
     flavors = Flavor.unscoped.in_bulk({flavor for _node, flavor in pairs})
     found: defaultdict[uuid.UUID, list[Flavor]] = defaultdict(list)

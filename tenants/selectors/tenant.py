@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from django.db.models import Q
@@ -60,12 +60,13 @@ def tenant_get(*, viewer: Actor, tenant_id: uuid.UUID) -> Tenant:
 
 def tenant_list(*, viewer: Actor, archived: bool = False) -> list[Tenant]:
     """Every tenant the viewer may see, parents before children, siblings by name; with `archived`, also
-    those that are.
+    those that are. Their `parent` is at hand.
     """
-    visible = permissions.visible_tenants(viewer).select_related("parent")
+    visible = permissions.visible_tenants(viewer)
     if not archived:
         visible = visible.filter(archived_at__isnull=True)
     tenants = list(visible.order_by("name", "id"))
+    _link_parents(tenants)
     by_parent: dict[object, list[Tenant]] = {}
     seen = {tenant.pk for tenant in tenants}
     for tenant in tenants:
@@ -77,6 +78,17 @@ def tenant_list(*, viewer: Actor, archived: bool = False) -> list[Tenant]:
         ordered.append(tenant)
         stack.extend(reversed(by_parent.get(tenant.pk, [])))
     return ordered
+
+
+def _link_parents(tenants: Sequence[Tenant]) -> None:
+    """Let children of one tenant share its model: a join makes one for each, as many as there are tenants."""
+    known: dict[uuid.UUID | None, Tenant] = {tenant.pk: tenant for tenant in tenants}
+    missing = {tenant.parent_id for tenant in tenants if tenant.parent_id is not None} - known.keys()
+    if missing:
+        known |= Tenant.unscoped.in_bulk(missing)
+    parent = Tenant._meta.get_field("parent")
+    for tenant in tenants:
+        parent.set_cached_value(tenant, known.get(tenant.parent_id))
 
 
 def tenant_paths(tenants: Collection[uuid.UUID]) -> dict[uuid.UUID | None, str]:
