@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -45,6 +46,20 @@ def pytest_configure(config: pytest.Config) -> None:
     if not config.option.allow_hosts:
         config.option.allow_hosts = "127.0.0.0/8,::1,localhost"
     config.option.allow_unix_socket = True
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Iterator[None]:
+    """Let modules and tests be collected without a search for reference cycles among them: all of them stay.
+
+    It took a third of the collection, which every test process does for itself.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(trylast=True)
