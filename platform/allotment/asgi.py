@@ -7,9 +7,11 @@ import gc
 import django
 
 from allotment.processes.startup import load_settings
-from foundation.sql.row_scope import close_by_default
 
 load_settings()
+
+from foundation.sql.row_scope import close_by_default  # noqa: E402 (loads structlog, as the settings do first)
+
 close_by_default()
 django.setup(set_prefix=False)
 

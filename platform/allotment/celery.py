@@ -28,6 +28,9 @@ from allotment.processes.schedule import beat_schedule
 from allotment.processes.startup import load_settings
 
 load_settings()
+# Checks are about code, which `make lint` checks. They load every page and figure, which takes as long as all
+# else at the start of a worker.
+os.environ.setdefault("CELERY_SKIP_CHECKS", "1")
 
 from django.conf import settings  # noqa: E402 - only readable now
 from django.db import connections  # noqa: E402

@@ -22,7 +22,7 @@ from foundation.audit import audit_log
 from foundation.core import clock
 from foundation.models import AuditRecord
 from foundation.web import rate_limit
-from foundation.web.rate_limit import address_of, network_of
+from foundation.web.addresses import address_of, network_of
 from scheduling.tasks import prune_expired
 from tenants.models import User
 from tests.builders import tenancy

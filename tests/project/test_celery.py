@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import sys
 
 import pytest
 from celery.fixups.django import DjangoWorkerFixup
@@ -16,6 +17,7 @@ from allotment.processes.schedule import beat_schedule
 from allotment.supervisor import programs
 from foundation.messaging import due_hints
 from tests.fixtures.postgres import PostgresServer
+from tests.fixtures.programs import run_to_end
 from tests.fixtures.valkey import ValkeyServer
 
 ROUTED = {
@@ -54,6 +56,16 @@ def test_every_periodic_task_exists() -> None:
         app.tasks
     )
     assert missing == set()
+
+
+def test_a_worker_loads_neither_pages_nor_printers_of_tracebacks() -> None:
+    heavy = ("plotly", "frontend.pages", "rich", "allotment.urls")
+    code = (
+        "import sys; from allotment.celery import app; app.loader.import_default_modules(); "
+        f"print([name for name in {heavy} if name in sys.modules])"
+    )
+    result = run_to_end([sys.executable, "-c", code], capture_output=True, text=True, within_s=60)
+    assert result.stdout.strip() == "[]", result.stderr
 
 
 def test_every_task_of_ours_ignores_results_and_is_acknowledged_late() -> None:

@@ -7,10 +7,18 @@ the request, cycle and job ids bound to the context stand on every line, whoever
 from __future__ import annotations
 
 import logging
-from typing import Any
+import sys
+from typing import Any, Final
 
-import structlog
-from structlog.typing import Processor
+# Two printers of tracebacks that structlog would load for its console, an eighth of the start of every
+# process: lines are plain here. None in their place says that they are not there.
+_UNUSED: Final = [name for name in ("rich", "better_exceptions") if name not in sys.modules]
+sys.modules.update(dict.fromkeys(_UNUSED))  # type: ignore[arg-type]
+import structlog  # noqa: E402
+from structlog.typing import Processor  # noqa: E402
+
+for _name in _UNUSED:
+    del sys.modules[_name]
 
 
 class NoProbes(logging.Filter):

@@ -23,7 +23,7 @@ from foundation.audit import audit_log
 from foundation.core import clock
 from foundation.core.actor import RequestOrigin, SystemActor, origin
 from foundation.sql import row_scope
-from foundation.web.rate_limit import address_of
+from foundation.web.addresses import address_of
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import Tenant, User

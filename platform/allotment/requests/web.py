@@ -23,8 +23,8 @@ from django.urls import set_script_prefix
 
 from allotment.requests.bodies import BodyBudget, read_body
 from foundation.core.errors import AllotmentError
+from foundation.web.addresses import network_named
 from foundation.web.problems import CONTENT_TYPE, of_error
-from foundation.web.rate_limit import network_named
 
 Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[Mapping[str, Any]]]

@@ -109,7 +109,7 @@ AUTH_PASSWORD_VALIDATORS = [
 # Locked by user and address together: an attacker elsewhere cannot lock the owner out. Beside that, each user
 # and each address is slowed down as a whole, but for who signed in from there before.
 AXES_HANDLER = "tenants.sign_in.sign_in_limits.SignInHandler"
-AXES_CLIENT_IP_CALLABLE = "foundation.web.rate_limit.network_of"
+AXES_CLIENT_IP_CALLABLE = "foundation.web.addresses.network_of"
 ALLOTMENT_SIGN_IN_FAILURES = {
     "user": env.read_number("ALLOTMENT_SIGN_IN_FAILURES_OF_USER", default=24),
     "address": env.read_number("ALLOTMENT_SIGN_IN_FAILURES_FROM_ADDRESS", default=40),

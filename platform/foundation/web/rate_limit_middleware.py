@@ -16,7 +16,8 @@ from rest_framework.permissions import SAFE_METHODS
 
 from foundation.core.errors import AllotmentError
 from foundation.web import problems, rate_limit
-from foundation.web.rate_limit import RateUsage, address_of
+from foundation.web.addresses import address_of
+from foundation.web.rate_limit import RateUsage
 
 # What takes a key or a token: whoever tries wrong ones over and over is turned away.
 _KEYED: Final = ("/api/", "/metrics")
