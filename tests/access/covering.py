@@ -22,6 +22,7 @@ from tests.access import (
 )
 from tests.access.actors import ACTORS, POINTS, Actor
 from tests.access.asking import may_ask
+from tests.access.oracle import verdict
 from tests.access.table import Ask
 
 API: Final = (*rows_tenancy.ROWS, *rows_quota.ROWS, *rows_work.ROWS, *rows_alerts.API)
@@ -47,6 +48,26 @@ def who_asks(ask: Ask) -> list[Actor]:
     else:
         names = dict.fromkeys([*_ALWAYS, *_by_right(ask), *_by_scope(ask), *_some(ask)])
     return [ACTORS[name] for name in names if may_ask(ACTORS[name], ask)]
+
+
+def who_asks_again(ask: Ask) -> list[Actor]:
+    """The actors who ask a row of a database with policies on rows as well: all who get it, and for each
+    refusal one by a person and one by a key.
+
+    Whom the application refuses where there are no policies, it refuses where there are. What may go wrong
+    there is that somebody does not get what is theirs, and that a refusal cannot be written down.
+    """
+    if FULL:
+        return who_asks(ask)
+    actors = who_asks(ask)
+    first = TABLE.index(ask) % len(actors)
+    asked, refused = [], set()
+    for actor in actors[first:] + actors[:first]:
+        wanted = verdict(actor, ask)
+        if wanted.granted or (wanted, bool(actor.scopes)) not in refused:
+            asked.append(actor)
+            refused.add((wanted, bool(actor.scopes)))
+    return asked
 
 
 def _by_right(ask: Ask) -> Iterator[str]:
