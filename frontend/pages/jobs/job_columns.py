@@ -115,7 +115,7 @@ JOBS: Final = ListDeclaration(
         ),
         ListColumn(
             key="submitted_at",
-            label=gettext_lazy("Submission time"),
+            label=pgettext_lazy("column", "Submitted"),
             number=True,
             sort="submitted_at",
             text=lambda line: line.job.submitted_at,
