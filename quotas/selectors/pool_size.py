@@ -11,6 +11,7 @@ from django.db.models import Count, Max, Q, Sum
 
 from clusters.models import Device, Flavor, GpuMode, Node
 from foundation.core.quantities import WHOLE_CARD, Resource
+from foundation.sql import row_scope
 from quotas.models import Quota
 from quotas.tree.limits import Amount
 
@@ -74,11 +75,13 @@ def pool_sizes(flavors: Iterable[Flavor]) -> dict[uuid.UUID, PoolSize]:
     }
 
 
+@row_scope.whole()
 def sum_nominals(flavors: Iterable[Flavor]) -> dict[uuid.UUID, Amount]:
     """Return the compute of each of these pools that is assigned as quota, in percent points of a GPU.
 
     A part that was divided stands in the tenants that got it, so own amounts add up to the whole. One
-    unlimited quota makes the sum unlimited; a pool without quota is absent.
+    unlimited quota makes the sum unlimited; a pool without quota is absent. Quota of all tenants is counted,
+    whatever the caller may see.
     """
     rows = Quota.unscoped.filter(flavor__in=list(flavors), resource=Resource.GPU_CORES.value).order_by()
     sums = rows.values("flavor").annotate(

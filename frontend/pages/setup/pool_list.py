@@ -21,21 +21,26 @@ from foundation.web.listing import filter_rows
 from frontend.lists.declaration import FilterField, ListColumn, ListDeclaration
 from frontend.lists.page_list import EmptyList, answer_list, read_list
 from frontend.shell.page_shell import get_viewer, operator_required, set_frame
-from frontend.texts.formats import format_gpus
+from frontend.texts.formats import MISSING, format_gpus
 from frontend.texts.labels import GPU_MODES
 from quotas.selectors.pool_size import sum_nominals
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 from tenants.models import User
 
 
 @dataclass(frozen=True, slots=True)
 class PoolListLine:
-    """A pool in the list. `nominal` is in percent points of a GPU, None is unlimited."""
+    """A pool in the list. `nominal` is in percent points of a GPU, None is unlimited; it is not shown to a
+    reader who may not see the quota of all tenants.
+    """
 
     flavor: Flavor
     url: str
     mode: str
     capacity: FlavorCapacity
     nominal: int | None
+    shows_nominal: bool
 
     @property
     def id(self) -> uuid.UUID:
@@ -59,12 +64,18 @@ class PoolListLine:
     @property
     def nominal_text(self) -> str:
         """The nominal quota of all tenants in GPUs."""
+        if not self.shows_nominal:
+            return MISSING
         return _("unlimited") if self.nominal is None else format_gpus(self.nominal)
 
     @property
     def is_overcommitted(self) -> bool:
         """Tell whether more is assigned than there is."""
-        return self.nominal is not None and self.nominal > self.capacity.cards * WHOLE_CARD
+        return (
+            self.shows_nominal
+            and self.nominal is not None
+            and self.nominal > self.capacity.cards * WHOLE_CARD
+        )
 
 
 _ORDERS: Final = {
@@ -191,7 +202,8 @@ def show_pools(request: HttpRequest) -> HttpResponse:
 
 def _lines(who: User, flavors: Sequence[Flavor]) -> list[PoolListLine]:
     capacities = {one.flavor.pk: one for one in capacity_now(viewer=who)} if flavors else {}
-    nominals = sum_nominals(flavors)
+    shows = permissions.has_permission(who, Permission.QUOTA_VIEW)
+    nominals = sum_nominals(flavors) if shows else {}
     return [
         PoolListLine(
             flavor=flavor,
@@ -199,6 +211,7 @@ def _lines(who: User, flavors: Sequence[Flavor]) -> list[PoolListLine]:
             mode=str(GPU_MODES[flavor.gpu_mode]),
             capacity=capacities[flavor.pk],
             nominal=nominals.get(flavor.pk, 0),
+            shows_nominal=shows,
         )
         for flavor in flavors
         if flavor.pk in capacities  # created between the two reads

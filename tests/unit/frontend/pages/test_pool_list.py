@@ -9,6 +9,8 @@ from django.test import Client
 from clusters.models import Device, Flavor
 from foundation.core.quantities import Resource
 from quotas.models import Quota
+from tenants.models import Member, User
+from tests.builders import tenancy
 from tests.builders.world import World, world
 
 pytestmark = pytest.mark.django_db
@@ -19,10 +21,10 @@ def w() -> World:
     return world()
 
 
-def read_rows(w: World, query: str = "") -> dict[str, dict[str, str]]:
+def read_rows(w: World, query: str = "", reader: User | None = None) -> dict[str, dict[str, str]]:
     """The rows of the page by the name of the pool; each has its cells by their heads."""
     client = Client()
-    client.force_login(w.platform_admin)
+    client.force_login(reader or w.platform_admin)
     answer = client.get(f"/ops/flavors{query}")
     assert answer.status_code == 200
     page = BeautifulSoup(answer.content, "html.parser")
@@ -66,3 +68,13 @@ def test_pools_are_sorted_and_filtered(w: World) -> None:
     assert list(read_rows(w, "?filterBy=card_model==H200")) == ["zz-empty"]
     row = read_rows(w)["zz-empty"]
     assert (row["GPUs"], row["Allocated"], row["Nominal quota"]) == ("0", "–", "0")
+
+
+def test_quota_is_hidden_from_operators_who_may_not_see_it(w: World) -> None:
+    watcher = tenancy.user("watcher")
+    role = tenancy.custom_role(None, "Cluster watcher", "cluster.view")
+    Member.unscoped.create(user=watcher, tenant=None, custom_role=role)
+    rows = read_rows(w, reader=watcher)
+    assert rows
+    assert {row["Nominal quota"] for row in rows.values()} == {"–"}
+    assert "–" not in {row["Nominal quota"] for row in read_rows(w).values()}
