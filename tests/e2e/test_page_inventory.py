@@ -2,7 +2,7 @@
 
 In the check every page is opened once, in combinations of language, theme and width that go round. All pages
 for five roles in all combinations: `ALLOTMENT_INVENTORY=folder`, which keeps a picture of each there, and its
-problems in `problems.txt`. A run that was ended goes on with the views that have no picture yet.
+problems in `problems.txt`. A run that was ended continues after the visits in `visited.txt`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from django.db import connections
 
 from tests.access.actors import ACTORS
 from tests.access.world import AccessWorld, build
-from tests.e2e.page_inventory import ROLES, Inspector, View, find_pages, list_views
+from tests.e2e.page_inspector import Inspector
+from tests.e2e.page_inventory import ROLES, Visit, find_pages, list_sample, list_visits
 from tests.fixtures.api_server import api_server
 from tests.fixtures.browser import chromium, chromium_path
 from tests.fixtures.postgres import PostgresServer
@@ -39,24 +40,30 @@ def test_no_page_has_an_error_an_overflow_a_foreign_text_or_a_barrier(
     served: tuple[AccessWorld, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     w, address = served
-    views = list_views(find_pages(w, address), whole=FOLDER is not None)
+    pages = find_pages(w, address)
     connections["default"].close()
     with chromium() as browser:
-        problems = _inspect_all(Inspector(browser, address, w), views, Path(FOLDER) if FOLDER else None)
+        inspector = Inspector(browser, address, w)
+        if FOLDER is None:
+            problems = [problem for visit in list_sample(pages) for problem in inspector.inspect(visit)]
+        else:
+            problems = _inspect_all(inspector, list_visits(pages), Path(FOLDER))
     assert not problems, "\n".join(problems)
 
 
-def _inspect_all(inspector: Inspector, views: list[View], folder: Path | None) -> list[str]:
-    """Return the problems of all views; with a folder, those that an earlier run noted there as well."""
-    if folder is None:
-        return [problem for view in views for problem in inspector.inspect(view)]
+def _inspect_all(inspector: Inspector, visits: list[Visit], folder: Path) -> list[str]:
+    """Return the problems of all visits, and those that an earlier run noted in the folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    notes = folder / "problems.txt"
-    with notes.open("a", encoding="utf-8") as lines:
-        for view in views:
-            if (folder / view.file_name).exists():
+    inspector.pictures = folder
+    visited, problems = folder / "visited.txt", folder / "problems.txt"
+    visited.touch()
+    known = set(visited.read_text(encoding="utf-8").splitlines())
+    with visited.open("a", encoding="utf-8") as names, problems.open("a", encoding="utf-8") as lines:
+        for visit in visits:
+            if str(visit) in known:
                 continue
-            lines.writelines(" ".join(problem.split()) + "\n" for problem in inspector.inspect(view))
+            lines.writelines(" ".join(problem.split()) + "\n" for problem in inspector.inspect(visit))
             lines.flush()
-            inspector.save_picture(folder / view.file_name)
-    return notes.read_text(encoding="utf-8").splitlines()
+            names.write(f"{visit}\n")
+            names.flush()
+    return problems.read_text(encoding="utf-8").splitlines()
