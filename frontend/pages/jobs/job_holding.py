@@ -112,8 +112,10 @@ def _gpus(count: int, whole: float) -> str:
 
 def _borrowed(rows: Sequence[TaskRow]) -> str:
     amounts = rows[0].allocation.attempt.borrowed if rows and rows[0].allocation else {}
+    # Where compute has no limit, nothing of it is borrowed, and the number of GPUs tells.
+    cores = sum(amount for key, amount in amounts.items() if key.endswith("/gpu.cores"))
     cards = sum(amount for key, amount in amounts.items() if key.endswith("/gpu.cards"))
-    return formats.format_number(cards) if cards else _("None")
+    return formats.format_gpus(cores or 100 * cards) if cores or cards else _("None")
 
 
 def _preemption(job: Job, now: datetime) -> object:

@@ -239,7 +239,7 @@ def _row(node: Any, scope: ClusterScope, now: Sequence[CardNow], pods: int) -> N
             used=None if memory_used is None else min(memory_used, node.memory_granted_sum) / 1024,
             unit="GiB",
         ),
-        memory_used=memory_used,
+        memory_used=None if memory_used is None else memory_used / 1024,
         cpu=labels.compute_percent(node.cpu_granted + node.cpu_foreign, node.cpu_millicores),
         memory_share=labels.compute_percent(node.memory_granted + node.memory_foreign, node.memory_mib),
         pods=pods,

@@ -30,6 +30,9 @@ from tenants.models import User
 
 _LONGEST: Final = timedelta(hours=24)
 _SHORTEST: Final = timedelta(minutes=5)
+_EDGE: Final = 8.0
+_APART: Final = 16.0
+"""Percent of the axis that a text needs on a phone, to one side and in all."""
 _TICKS: Final = (60, 300, 900, 1800, 3600, 3 * 3600, 6 * 3600, 12 * 3600)
 
 
@@ -44,7 +47,7 @@ class TimeBar:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimelineRow:
-    """One job: its bars for the eye, and the same for a table."""
+    """One job: its bars for the eye, and the same for a table. A running job has begun, or is starting."""
 
     name: str
     url: str
@@ -65,6 +68,11 @@ class AxisTick:
 
     at: float
     text: str
+
+    @property
+    def edge(self) -> str:
+        """The end of the axis at which the text would leave it: first, last, or none."""
+        return "first" if self.at < _EDGE else "last" if self.at > 100 - _EDGE else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +121,7 @@ def describe_timeline(viewer: User, queue: Queue) -> QueueTimeline | None:
 
 def _axis_of(found: QueueTimes) -> _Axis:
     """Span the oldest start to the latest likely moment, each at most a day away from now."""
-    began = [one.began_at for one in found.running]
+    began = [one.began_at for one in found.running if one.began_at is not None]
     ahead = [moment for one in found.running for moment in one.ends[3:4]]
     ahead += [moment for one in found.pending for moment in one.starts[3:]]
     past = max([found.now - moment for moment in began], default=_SHORTEST)
@@ -128,12 +136,13 @@ def _running_row(one: RunningTimes, now: datetime, axis: _Axis) -> TimelineRow:
     likely, wide = _ranges(one.ends)
     bars = [axis.build_bar("rest", now, wide[0]), axis.build_bar("wide", *wide)] if wide else []
     bars += [axis.build_bar("likely", *likely)] if likely else []
+    bars += [axis.build_bar("ran", one.began_at, now)] if one.began_at else []
     return _row(
         one.job,
         is_running=True,
-        bars=[*bars, axis.build_bar("ran", one.began_at, now)],
+        bars=bars,
         began_at=one.began_at,
-        ran=now - one.began_at,
+        ran=now - one.began_at if one.began_at else None,
         likely=likely,
         wide=wide,
         unknown="" if likely else _("Too few finished runs in this queue"),
@@ -182,9 +191,10 @@ def _ticks(axis: _Axis, now: datetime) -> list[AxisTick]:
     for sign in (-1, 1):
         for number in range(1, 8):
             moment = now + timedelta(seconds=sign * number * step)
-            if axis.begin <= moment <= axis.end:
+            place = axis.find_place(moment)
+            if axis.begin <= moment <= axis.end and abs(place - found[0].at) >= _APART:
                 mark = "−" if sign < 0 else "+"
-                found.append(AxisTick(axis.find_place(moment), mark + formats.format_duration(number * step)))
+                found.append(AxisTick(place, mark + formats.format_duration(number * step)))
     return found
 
 

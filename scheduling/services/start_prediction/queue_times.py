@@ -33,13 +33,14 @@ Bounds = Sequence[datetime | None]
 
 @dataclass(frozen=True, slots=True)
 class RunningTimes:
-    """A running job. `ends` are the five bounds of its expected end, 5 % to 95 %; empty without an estimate.
+    """A job that holds resources. `began_at` is None until its tasks run.
 
-    `runs` is the number of earlier runs that they rest on.
+    `ends` are the five bounds of its expected end, 5 % to 95 %, as if it began now where it has not; empty
+    without an estimate. `runs` is the number of earlier runs that they rest on.
     """
 
     job: Job
-    began_at: datetime
+    began_at: datetime | None
     ends: Bounds
     runs: int
 
@@ -89,16 +90,16 @@ def queue_times(*, viewer: Actor, queue: Queue, now: datetime, limit: int = 20) 
 
 
 def _running(job: Job, learned: RunTimes | None, now: datetime) -> RunningTimes:
-    began = job.started_at or job.admitted_at or now
+    began = job.started_at or now
     if learned is None:
-        return RunningTimes(job, began, (), 0)
+        return RunningTimes(job, job.started_at, (), 0)
     estimate = learned.estimate_run_time(
         traits_of(job, list(job.roles.all())),
         elapsed_s=max(0.0, (now - began).total_seconds()),
         limit_s=job.max_run_s,
     )
     ends = [began + timedelta(seconds=seconds) for seconds in find_quantiles(estimate)]
-    return RunningTimes(job, began, ends, estimate.basis.runs)
+    return RunningTimes(job, job.started_at, ends, estimate.basis.runs)
 
 
 def find_quantiles(estimate: RunTimeEstimate) -> list[float]:

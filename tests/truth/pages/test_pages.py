@@ -7,50 +7,30 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
 import pytest
 import time_machine
-from django.test import Client
 
 from clusters.models import Device, Flavor, Node
-from tenants.models import Tenant, TenantKind, User
+from tenants.models import Tenant, TenantKind
+from tests.truth.pages.console import Console, find_faults, same_hours
 from tests.truth.pages.installations import Installation, build_installation, has_kind
 from tests.truth.pages.ledger import Ledger
+from tests.truth.pages.measurements import Use, measure
 from tests.truth.pages.reading import Line, PageText, number_of
+from tests.truth.pages.timelines import check_timeline, draw_timelines
+from tests.truth.pages.uses import USE_CHECKS, Measured
 
 pytestmark = pytest.mark.django_db
 WORLDS: Final = int(os.environ.get("ALLOTMENT_WORLDS", "6"))
 _BEGIN: Final = datetime(2026, 3, 2, 8, tzinfo=UTC)
 _SHOWN: Final = _BEGIN + timedelta(seconds=100)
-
-
-NODE_COLUMNS: Final = "name.free.fraction.allocated.memory.pods"
-"""The columns of nodes that are compared, as a reader may choose them."""
-
-
-@dataclass(frozen=True)
-class Console:
-    """An installation in the console, and what its rows say."""
-
-    made: Installation
-    ledger: Ledger
-
-    def open(self, user: User, path: str) -> PageText:
-        """The page as a user has it."""
-        client = Client()
-        client.force_login(user)
-        client.cookies["list-nodes"] = NODE_COLUMNS
-        answer = client.get(path)
-        assert answer.status_code == 200, path
-        return PageText(answer.content.decode())
-
-    def operate(self, path: str) -> PageText:
-        """The page as the platform admin has it."""
-        return self.open(self.made.operator, path)
+_LATER: Final = _BEGIN + timedelta(hours=1)
+"""What was measured is shown after a time in which nothing was scheduled."""
 
 
 def close_to(shown: float | None, hundredths: float | None, digits: int = 1) -> bool:
@@ -272,14 +252,6 @@ def check_hours(page: PageText, seconds: float) -> None:
     assert tile is None or same_hours(tile[0], seconds), (tile, seconds)
 
 
-def same_hours(text: str, seconds: float) -> bool:
-    """Whether GPU-hours are shown as they are; what would be rounded to nothing has a bound."""
-    shown = text.removesuffix(" h")
-    if shown.startswith("<"):
-        return 0 < seconds / 3600 < float(shown[1:])
-    return abs((number_of(shown) or 0.0) - seconds / 3600) <= 0.0051
-
-
 CHECKS: Final[dict[str, Callable[[Console], None]]] = {
     "overview": check_overview,
     "quota tree": check_quota_tree,
@@ -291,41 +263,58 @@ CHECKS: Final[dict[str, Callable[[Console], None]]] = {
 }
 
 
+NOTICED: Final = {
+    "on_device": {"overview", "nodes and GPUs"},
+    "reserved": {"overview", "quota tree", "quota tables", "workspaces"},
+    "nominal": {"overview", "quota tree", "quota tables"},
+    "pending": {"overview", "workspaces", "jobs"},
+    "running": {"workspaces", "jobs"},
+    "pods_on": {"nodes and GPUs"},
+    "queue_reserved": {"workspaces"},
+}
+"""The checks that notice that a sum of the ledger is wrong."""
+
+
 @pytest.mark.parametrize("seed", range(WORLDS))
 def test_pages_show_what_the_rows_say(seed: int) -> None:
     with time_machine.travel(_BEGIN, tick=False):
         made = build_installation(seed)
     with time_machine.travel(_SHOWN, tick=False):
         assert find_faults(Console(made, Ledger(made)), CHECKS) == {}
+    with time_machine.travel(_LATER, tick=False):
+        found, console = measure(seed, made, _LATER), Console(made, Ledger(made))
+        assert find_faults(Measured(console, found, _LATER, seed), USE_CHECKS) == {}
+        assert find_faults(draw_timelines(seed, console, _LATER), {"timeline": check_timeline}) == {}
 
 
-def find_faults(console: Console, names: Iterable[str]) -> dict[str, str]:
-    """What each of the named checks finds wrong."""
-    faults = {}
-    for name in names:
-        try:
-            CHECKS[name](console)
-        except (AssertionError, KeyError, ValueError, IndexError) as error:
-            faults[name] = repr(error)[:600]
-    return faults
-
-
-@pytest.mark.parametrize(
-    ("sum_of", "noticed"),
-    [
-        ("on_device", {"overview", "nodes and GPUs"}),
-        ("reserved", {"overview", "quota tree", "quota tables", "workspaces"}),
-        ("nominal", {"overview", "quota tree", "quota tables"}),
-        ("pending", {"overview", "workspaces", "jobs"}),
-        ("running", {"workspaces", "jobs"}),
-        ("pods_on", {"nodes and GPUs"}),
-        ("queue_reserved", {"workspaces"}),
-    ],
-)
-def test_a_wrong_number_is_noticed(sum_of: str, noticed: set[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    true = getattr(Ledger, sum_of)
-    monkeypatch.setattr(Ledger, sum_of, lambda *args: None if true(*args) is None else true(*args) + 20)
+def test_a_wrong_number_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     with time_machine.travel(_BEGIN, tick=False):
-        made = build_installation(3)
+        made = build_installation(1)
     with time_machine.travel(_SHOWN, tick=False):
-        assert set(find_faults(Console(made, Ledger(made)), noticed)) == noticed
+        for sum_of, noticed in NOTICED.items():
+            true = getattr(Ledger, sum_of)
+            with monkeypatch.context() as planted:
+                planted.setattr(Ledger, sum_of, _add_twenty(true))
+                checks = {name: CHECKS[name] for name in noticed}
+                assert set(find_faults(Console(made, Ledger(made)), checks)) == noticed, sum_of
+    with time_machine.travel(_LATER, tick=False):
+        found, console = measure(1, made, _LATER), Console(made, Ledger(made))
+        for use in (found.gpus, found.slices):
+            use.update({key: Use(one.percent + 7, one.memory_mib + 2048) for key, one in use.items()})
+        found.used_s.update(dict.fromkeys(found.used_s, 360_000))
+        wrong = Measured(console, found, _LATER, 1)
+        assert find_faults(wrong, USE_CHECKS).keys() == USE_CHECKS.keys()
+        times = draw_timelines(1, console, _LATER)
+        for planted_times in (
+            replace(times, now=_LATER + timedelta(minutes=11)),
+            replace(times, bounds=dict.fromkeys(console.ledger.jobs, (60, 120, 180, 240, 300))),
+        ):
+            assert find_faults(planted_times, {"timeline": check_timeline})
+
+
+def _add_twenty(true: Callable[..., int | None]) -> Callable[..., int | None]:
+    def planted(*args: object) -> int | None:
+        amount = true(*args)
+        return None if amount is None else amount + 20
+
+    return planted

@@ -90,6 +90,18 @@ def test_without_history_no_end_is_told(w: World) -> None:
     assert [bar.kind for bar in row.bars] == ["ran"]
 
 
+def test_a_job_whose_tasks_have_not_begun_has_no_run_time(client: Client, w: World) -> None:
+    Job.unscoped.filter(pk=runs(w, 60).pk).update(started_at=None, state=JobState.ADMITTED)
+    [row] = timeline(w).running
+    assert (row.began_at, row.ran, row.bars) == (None, None, [])
+    client.force_login(w.viewer)
+    with time_machine.travel(NOW, tick=False):
+        html = client.get("/ops/queues/team-a/default").content.decode()
+    table = html.partition('id="timeline-table"')[2].partition("</table>")[0]
+    words = " ".join(unescape(re.sub(r"<[^>]+>", " ", table.partition("<tbody>")[2])).split())
+    assert words.startswith("runs Starting 1 × GPU – – Too few finished runs"), words
+
+
 def test_waiting_jobs_have_the_range_of_their_prediction(w: World) -> None:
     with time_machine.travel(NOW, tick=False):
         known, unknown = jobs.job(w.queue, w.editor, "known"), jobs.job(w.queue, w.editor, "unknown")
