@@ -24,7 +24,10 @@ ITEMS_MAX: Final = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchAct:
-    """An action on rows. `act` takes a row and the choice of the form, empty without `choices`."""
+    """An action on rows. `act` takes a row and the choice of the form, empty without `choices`.
+
+    The menu of a line of the list offers it where the line `fits`.
+    """
 
     key: str
     label: str
@@ -34,6 +37,13 @@ class BatchAct:
     note: str = ""
     choice_label: str = ""
     choices: Choices = ()
+    icon: str = "arrow-right"
+    fits: Callable[[Any], bool] = lambda _line: True
+
+    @property
+    def asks(self) -> bool:
+        """False where nothing is lost or chosen: one row is then changed without a question."""
+        return bool(self.danger or self.note or self.choices)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,30 +83,41 @@ class BatchPage:
         return _("Done for %(done)s of %(all)s. The others are unchanged.") % words
 
 
+BATCH: Final = "batch"
+"""The field by which a page tells that its list is asked, and no other form."""
+ONE: Final = "one"
+"""The field of the menu of a row: the action and the row's id."""
 Find = Callable[[Collection[uuid.UUID]], Sequence[BatchItem]]
+
+
+def is_batch(request: HttpRequest) -> bool:
+    """Return whether a page is asked for an action on rows of its list."""
+    return request.method == "POST" and any(name in request.POST for name in (BATCH, ONE, "item"))
 
 
 def answer_batch(request: HttpRequest, *, acts: Sequence[BatchAct], find: Find, back: str) -> HttpResponse:
     """Ask before anything is done; carry out what was confirmed, and show each row that was refused.
 
-    `find` returns those of the rows that the viewer may see. Raises: NotFound for an
-    unknown action, PermissionDenied where there is none.
+    `find` returns those of the rows that the viewer may see. Raises: NotFound for an unknown action;
+    for who has none, PermissionDenied, and NotFound about rows out of sight.
     """
-    if not acts:
-        raise PermissionDenied
     known: Mapping[str, BatchAct] = {act.key: act for act in acts}
-    act = known.get(request.POST.get("do", ""))
+    one = request.POST.get(ONE, "").split()
+    chosen = one[1:] if one else request.POST.getlist("item")
+    items = find(_read_ids(chosen))
+    if not acts:
+        raise PermissionDenied if items or not chosen else NotFound
+    act = known.get(one[0] if one else request.POST.get("do", ""))
     if act is None:
         raise NotFound
     asked = request.POST.get("next", "")
     if url_has_allowed_host_and_scheme(asked, allowed_hosts=None):
         back = asked
-    items = find(_read_ids(request.POST.getlist("item")))
     if not items:
         messages.warning(request, _("Select at least one row."))
         return redirect(back)
     page = BatchPage(title=act.title, url=request.path, back=back, act=act, items=items)
-    if not request.POST.get("confirmed"):
+    if not request.POST.get("confirmed") and (act.asks or not one):
         return render(request, "frontend/lists/batch.html", {"batch": page})
     results = [_carry_out(act, item, request.POST.get("choice", "")) for item in items]
     if not any(one.problem for one in results):

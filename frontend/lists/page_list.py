@@ -39,6 +39,8 @@ PART, ROWS = "part", "rows"
 """The parameter of the address by which a page fetches its own rows."""
 FORMAT: Final = "format"
 SHOWN: Final = "show"
+FORM: Final = "edit"
+"""The parameter of the address that opens the form of a row, or of a new one."""
 _CHUNK: Final = 500
 _OWN: Final = (PART, FORMAT)
 
@@ -74,7 +76,7 @@ class PageList:
         return int(asked) if asked in {str(size) for size in SIZES} else self.choice.size
 
     @property
-    def narrowed(self) -> bool:
+    def has_filters(self) -> bool:
         """True if the address has any filter."""
         return any(self.query.get(name) for name in (PARAMETER, *self.declared.parameters))
 
@@ -83,9 +85,18 @@ class PageList:
         """The id of the row whose details are open."""
         return self.query.get(SHOWN, "")
 
+    @property
+    def form_of(self) -> str:
+        """The id of the row whose form is open; `row_form.NEW` for a new one."""
+        return self.query.get(FORM, "")
+
     def url(self, **changes: str | None) -> str:
-        """Return the list's address with some parameters changed, or without those that are None."""
+        """Return the list's address with some parameters changed, or without those that are None.
+
+        No form is open there unless it is one of the changes.
+        """
         query = self.query.copy()
+        query.pop(FORM, None)
         for name, value in changes.items():
             query.pop(name, None)
             if value is not None:
@@ -94,7 +105,8 @@ class PageList:
         return f"{self.path}?{text}" if text else self.path
 
     @property
-    def here(self) -> str:
+    def address(self) -> str:
+        """The list as it is shown, with its filters, order, page and open details."""
         return self.url()
 
     @property
@@ -109,7 +121,7 @@ class PageList:
     def all_url(self) -> str:
         """The list without its filters."""
         query = self.query.copy()
-        for name in (PARAMETER, "page", SHOWN, *self.declared.parameters):
+        for name in (PARAMETER, "page", SHOWN, FORM, *self.declared.parameters):
             query.pop(name, None)
         return f"{self.path}?{query.urlencode()}" if query else self.path
 
@@ -200,7 +212,7 @@ def answer_list(
     items, foot = cut(request, shown, rows)
     lines = list(describe(items))
     panel = next((line for line in lines if str(line.id) == shown.shown_id), None)
-    elsewhere = describe(_rows_by_id(rows, shown.shown_id)) if shown.shown_id and panel is None else ()
+    elsewhere = _lines_by_id(rows, shown.shown_id, describe) if shown.shown_id and panel is None else ()
     found = {
         **context(),
         "listing": shown,
@@ -213,12 +225,14 @@ def answer_list(
     return render(request, body if alone else template, found, status=status)
 
 
-def _rows_by_id(rows: Rows, text: str) -> Sequence[Any]:
-    """The row of that id, which may be on another page; a row of a sequence is on none."""
+def _lines_by_id(rows: Rows, text: str, describe: Describe) -> Sequence[Any]:
+    """The line of that id, which may be on another page."""
+    if not isinstance(rows, QuerySet):
+        return [line for line in describe(rows) if str(line.id) == text]
     try:
-        return list(rows.filter(pk=uuid.UUID(text))) if isinstance(rows, QuerySet) else []
+        return describe(list(rows.filter(pk=uuid.UUID(text))))
     except ValueError:
-        return []
+        return ()
 
 
 def list_file(shown: PageList, rows: Rows, describe: Describe) -> HttpResponse:

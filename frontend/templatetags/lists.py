@@ -16,7 +16,9 @@ from django.utils.translation import gettext as _
 from frontend.lists.batch import BatchAct
 from frontend.lists.conditions import WORDS
 from frontend.lists.declaration import INTERVALS, SIZES, ListColumn
-from frontend.lists.page_list import SHOWN, PageList
+from frontend.lists.page_list import FORM, SHOWN, PageList
+from frontend.lists.row_form import NEW
+from frontend.templatetags.ui import icon
 
 register = template.Library()
 
@@ -119,10 +121,14 @@ def parse_cell(parser: Parser, token: Token) -> _CellNode:
 
 
 @register.simple_tag(takes_context=True)
-def list_select(context: template.Context, form: str, item: object, name: str) -> SafeString:
-    """The box by which a row is selected for the form of batch actions."""
+def list_select(
+    context: template.Context, form: str, item: object, name: str, fixed: object = False
+) -> SafeString:
+    """The box by which a row is selected for the form of batch actions; none for a row that is `fixed`."""
     if context.get("in_panel"):
         return SafeString("")
+    if fixed:
+        return SafeString('<td class="select"></td>')
     return format_html(
         '<td class="select"><input type="checkbox" name="item" value="{}" form="{}" aria-label="{}"></td>',
         item, form, _("Select %(name)s") % {"name": name},
@@ -143,6 +149,38 @@ def row_menu(context: template.Context, content: str, item: object, name: str) -
             "item": item,
         },
     )
+
+
+@register.inclusion_tag("frontend/lists/row_acts.html", takes_context=True)
+def row_acts(context: template.Context, line: Any, fixed: object = False) -> dict[str, object]:
+    """The form of a row and the actions that fit it; nothing for a row that is `fixed`."""
+    acts: Sequence[BatchAct] = context.get("acts") or ()
+    return {
+        "item": line.id,
+        "edits": context.get("edits") and not fixed,
+        "edit_url": _shown(context).url(**{FORM: str(line.id)}),
+        "acts": () if fixed else [act for act in acts if act.fits(line)],
+    }
+
+
+@register.simple_tag(takes_context=True)
+def form_url(context: template.Context, item: object) -> str:
+    """The address at which the form of a row is open."""
+    return _shown(context).url(**{FORM: str(item)})
+
+
+@register.simple_tag(takes_context=True)
+def list_add(context: template.Context, label: str) -> SafeString:
+    """The button that opens the form of a new row."""
+    link = '<a class="button primary" href="{}" data-list-form>{}{}</a>'
+    return format_html(link, _shown(context).url(**{FORM: NEW}), icon("plus"), label)
+
+
+@register.inclusion_tag("frontend/lists/form.html", takes_context=True)
+def list_form(context: template.Context) -> dict[str, object]:
+    """The form that is open, as a dialog."""
+    names = ("open_form", "listing", "csrf_token")
+    return {name: context.get(name) for name in names}
 
 
 @register.simple_tag(takes_context=True)
@@ -216,5 +254,5 @@ def list_hidden(context: template.Context, *own: str) -> SafeString:
 
 
 def _hidden_pairs(shown: PageList, *own: str) -> list[tuple[str, str]]:
-    left_out = {*own, "page", SHOWN}
+    left_out = {*own, "page", SHOWN, FORM}
     return [(name, value) for name, values in shown.query.lists() if name not in left_out for value in values]

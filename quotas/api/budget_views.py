@@ -16,6 +16,7 @@ from foundation.web.listing import Column, ColumnKind
 from quotas.models import BudgetAction
 from quotas.models.budget import THRESHOLDS
 from quotas.selectors.budget import (
+    BUDGET_COLUMNS,
     BudgetUse,
     budget_get,
     budget_list,
@@ -87,22 +88,12 @@ class BudgetCreateSerializer(BudgetChangeSerializer):
     action = serializers.ChoiceField(default=BudgetAction.WARN.value, choices=BudgetAction.choices)
 
 
-_COLUMNS: Any = {
-    "tenant": Column("budget.tenant.slug"),
-    "action": Column("budget.action"),
-    "state": Column("state"),
-    "percent": Column("percent", ColumnKind.NUMBER),
-    "gpu_hours": Column("budget.gpu_hours", ColumnKind.NUMBER),
-    "used_gpu_hours": Column("used_hours", ColumnKind.NUMBER),
-}
-
-
 _BUDGETS: Any = list_of(BudgetSerializer)
 """One object for both lists of budgets, so that the schema names it once."""
 
 
 class BudgetsQuery(ListQuery):
-    columns: ClassVar = _COLUMNS
+    columns: ClassVar = BUDGET_COLUMNS
 
 
 class UsageQuery(ListQuery):

@@ -18,6 +18,7 @@ from foundation.core.errors import NotFound
 from foundation.core.months import CORE_MS_PER_GPU_HOUR, month_of, start_ms, to_ms
 from foundation.core.quantities import Resource
 from foundation.sql import row_scope
+from foundation.web.listing import Column, ColumnKind
 from quotas.models import Budget, BudgetAction, GpuUse, LedgerEntry
 from quotas.selectors.sight import quota_tenants
 from tenants.access import permissions
@@ -56,6 +57,17 @@ class BudgetUse:
         if self.exhausted:
             return "exhausted"
         return "warning" if any(self.percent >= step for step in self.budget.thresholds) else "ok"
+
+
+BUDGET_COLUMNS: Final = {
+    "tenant": Column("budget.tenant.slug"),
+    "action": Column("budget.action"),
+    "state": Column("state"),
+    "percent": Column("percent", ColumnKind.NUMBER),
+    "gpu_hours": Column("budget.gpu_hours", ColumnKind.NUMBER),
+    "used_gpu_hours": Column("used_hours", ColumnKind.NUMBER),
+}
+"""What a list of budgets with their use can be filtered by."""
 
 
 class GpuHours:

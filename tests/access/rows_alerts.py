@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from tests.access.actors import VIEW
-from tests.access.rows_pages import form, listing, page
+from tests.access.rows_pages import form, listing
 from tests.access.rows_tenancy import api
 from tests.access.table import SIGHT, Ask, Need, inside, must, need
 
@@ -73,28 +73,34 @@ def _pages(base: str, read: Need, change: Need, rule: str, channel: str, silence
         "name": "load", "metric": "job.pending_s", "comparison": "above", "threshold": "60", "hold_s": "300",
         "resolve_s": "120", "severity": "warning", "repeat_s": "",
     }  # fmt: skip
-    one = {"request": f"{{{rule}}}", "version": f"{{{rule}.version}}"}
-    hook = {"request": f"{{{channel}}}", "version": f"{{{channel}.version}}"}
+    one = {"row": f"{{{rule}}}", "version": f"{{{rule}.version}}"}
     rules, channels = f"{base}/alerts/rules", f"{base}/alerts/channels"
     silences = f"{base}/alerts/silences"
+    creates = (("edit=new", change),)
+
+    def act(route: str, table: str, do: str, item: str) -> Ask:
+        return form(
+            route, change, f"alerts_{table}", body={"do": do, "item": f"{{{item}}}", "confirmed": "1"}
+        )
+
     return (
-        page(rules, read, **_lists(f"{rule}_name", read), shows=(('value="create"', change),)),
+        *listing(rules, read, **_lists(f"{rule}_name", read), shows=creates),
         form(rules, change, "alerts_alertrule", body={"do": "create", **typed}),
         form(rules, change, "alerts_alertrule", body={"do": "change", **one, **typed}),
-        form(rules, change, "alerts_alertrule", body={"do": "disable", **one}),
-        form(rules, change, "alerts_alertrule", body={"do": "delete", **one}),
-        page(channels, read, **_lists(f"{channel}_name", read), shows=(('value="test"', change),)),
+        act(rules, "alertrule", "disable", rule),
+        act(rules, "alertrule", "delete", rule),
+        *listing(channels, read, **_lists(f"{channel}_name", read), shows=creates),
         form(
             channels,
             change,
             "alerts_notificationchannel",
             body={"do": "create", **_CHANNEL, "secret": "", "language": "en"},
         ),
-        form(channels, change, "alerts_notificationchannel", body={"do": "disable", **hook}),
-        form(channels, change, "alerts_notificationchannel", body={"do": "delete", **hook}),
-        page(silences, read, shows=(('value="end"', change),)),
+        act(channels, "notificationchannel", "disable", channel),
+        act(channels, "notificationchannel", "delete", channel),
+        *listing(silences, read, shows=creates),
         form(silences, change, "alerts_silence", "create", body={"hours": "1"}),
-        form(silences, change, "alerts_silence", body={"do": "end", "request": f"{{{silence}}}"}),
+        act(silences, "silence", "end", silence),
     )
 
 

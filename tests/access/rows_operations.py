@@ -125,6 +125,8 @@ ASKING: Final = (
         },
     ),
     page("ops/budgets", EVERYBODY, lists="budget_hours", listed=_SEEN),
+    page("ops/budgets", EVERYBODY, query="?part=rows", case="rows", lists="budget_hours", listed=_SEEN),
+    page("ops/budgets", EVERYBODY, query="?format=csv", case="as a file"),
     form(
         "ops/budgets",
         see((VIEW, "here")) + _READS + _ABOVE,
@@ -135,13 +137,13 @@ ASKING: Final = (
         "ops/budgets",
         _READS + _ABOVE,
         "quotas_budget",
-        body={"do": "change", "request": "{budget}", "version": "{budget.version}", **_BUDGET},
+        body={"do": "change", "row": "{budget}", "version": "{budget.version}", **_BUDGET},
     ),
     form(
         "ops/budgets",
         _READS + _ABOVE,
         "quotas_budget",
-        body={"do": "delete", "request": "{budget}", "version": "{budget.version}"},
+        body={"do": "delete", "item": "{budget}", "confirmed": "1"},
     ),
     page("ops/tenants/{folder}/requests", see((VIEW, "above")) + need(QUOTA, "above")),
     form(

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from django.http import HttpRequest
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from alerts.services.access import may_edit, require_alert_view, require_view
+from foundation.web.listing import filter_rows, sort_rows
+from frontend.lists.batch import BatchAct
+from frontend.lists.page_list import Describe, PageList, answer_list
+from frontend.lists.row_form import RowForm
 from frontend.shell.page_shell import get_viewer, set_frame
 from tenants.models import Tenant, User
 from tenants.selectors.tenant import workspace_get
@@ -51,6 +56,36 @@ class AlertSection:
     def make_context(self, **values: Any) -> dict[str, Any]:
         """Return the context of the section's template."""
         return {"place": self, "workspace": self.tenant, "title": SECTIONS[self.section], **values}
+
+
+def answer_section(
+    request: HttpRequest,
+    place: AlertSection,
+    listing: PageList,
+    rows: QuerySet[Any],
+    describe: Describe,
+    *,
+    acts: Sequence[BatchAct],
+    refused: RowForm | None,
+    open_form: Callable[[], RowForm | None],
+    **values: Any,
+) -> HttpResponse:
+    """Answer with the list of a section, its form open where the address or a refusal says so."""
+    kept = filter_rows(rows, listing.conditions)
+    return answer_list(
+        request,
+        listing,
+        sort_rows(kept, listing.sort, listing.declared.fields) if listing.sort else kept,
+        describe,
+        template="frontend/alerts/section.html",
+        context=lambda: place.make_context(
+            acts=acts,
+            batch_url=place.url,
+            open_form=refused or (open_form() if listing.form_of and place.may_edit else None),
+            **values,
+        ),
+        status=400 if refused and not refused.found else 200,
+    )
 
 
 def enter_place(request: HttpRequest, workspace: str | None, section: str) -> AlertSection:

@@ -3,28 +3,35 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import redirect
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from alerts.delivery.messages import describe_condition, format_seconds, format_value
 from alerts.models import Alert, AlertRule, AlertSeverity
-from alerts.selectors.alerts import get_row, list_channels, list_rules
+from alerts.selectors.alerts import RULE_COLUMNS, get_row, list_channels, list_rules
 from alerts.selectors.preview import RulePreview, preview_rule
 from alerts.services.recommended import create_recommended_rules
 from alerts.services.rule import change_rule, create_rule, delete_rule
 from clusters.selectors.node import cluster_list
 from foundation.core import clock
-from foundation.core.errors import AllotmentError, NotFound
-from frontend.pages.alerts.place import AlertSection, enter_place
-from frontend.pages.alerts.rule_form import RuleForm
-from frontend.shell.form_actions import run_change, show_refusal, version_of
+from foundation.core.errors import AllotmentError
+from foundation.web.listing import Column, ColumnKind
+from frontend.lists.batch import BatchAct, BatchItem, answer_batch, is_batch
+from frontend.lists.declaration import FilterField, ListColumn, ListDeclaration
+from frontend.lists.page_list import EmptyList, read_list
+from frontend.lists.row_form import NEW, RowForm
+from frontend.pages.alerts.place import AlertSection, answer_section, enter_place
+from frontend.pages.alerts.rule_form import RuleForm, usable_metrics
+from frontend.pages.tenancy.members import id_of
+from frontend.shell.form_actions import show_refusal, version_of
 from frontend.shell.page_shell import login_required
 
 _SHOWN = 5
@@ -32,15 +39,85 @@ _SHOWN = 5
 
 @dataclass(frozen=True, slots=True)
 class AlertRuleRow:
-    """One rule in words, with the form that changes it for who may."""
+    """One rule in words."""
 
-    rule: AlertRule
+    rule: Any  # an AlertRule with the numbers of its `firing` and `pending` alerts
     condition: str
     hold: str
     severity: str
     severity_tone: str
     channels: str
-    form: RuleForm | None
+
+    @property
+    def id(self) -> uuid.UUID:
+        found: uuid.UUID = self.rule.pk
+        return found
+
+    @property
+    def title(self) -> str:
+        return str(self.rule.name)
+
+
+RULES: Final = ListDeclaration(
+    key="rules",
+    title=gettext_lazy("Rules"),
+    columns=(
+        ListColumn(key="name", label=gettext_lazy("Rule"), sort="name", text=lambda row: row.rule.name),
+        ListColumn(
+            key="condition", label=gettext_lazy("Condition"), shown=False, text=lambda row: row.condition
+        ),
+        ListColumn(
+            key="severity", label=gettext_lazy("Severity"), sort="severity", text=lambda row: row.severity
+        ),
+        ListColumn(
+            key="state",
+            label=gettext_lazy("State"),
+            text=lambda row: _("Enabled") if row.rule.enabled else _("Disabled"),
+        ),
+        ListColumn(key="channels", label=gettext_lazy("Channels"), text=lambda row: row.channels),
+        ListColumn(
+            key="firing",
+            label=gettext_lazy("Firing"),
+            number=True,
+            sort="firing",
+            text=lambda row: row.rule.firing,
+        ),
+        ListColumn(
+            key="pending",
+            label=gettext_lazy("Pending"),
+            number=True,
+            sort="pending",
+            shown=False,
+            text=lambda row: row.rule.pending,
+        ),
+        ListColumn(
+            key="evaluated",
+            label=gettext_lazy("Evaluated"),
+            sort="evaluated_at",
+            text=lambda row: row.rule.evaluated_at,
+        ),
+    ),
+    filters={
+        "name": FilterField(label=gettext_lazy("Rule")),
+        "metric": FilterField(
+            label=gettext_lazy("Metric"),
+            choices=[(metric.name, metric.label) for metric in usable_metrics(None)],
+        ),
+        "severity": FilterField(
+            label=gettext_lazy("Severity"), choices=[(each.value, each.label) for each in AlertSeverity]
+        ),
+        "enabled": FilterField(label=gettext_lazy("Enabled")),
+        "firing": FilterField(label=gettext_lazy("Firing")),
+    },
+    fields={
+        **RULE_COLUMNS,
+        "pending": Column("pending", ColumnKind.NUMBER),
+        "enabled": Column("enabled", ColumnKind.FLAG),
+        "evaluated_at": Column("evaluated_at", ColumnKind.TIME),
+    },
+    default_sort="name",
+    every_s=30,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,46 +130,43 @@ class ShownPreview:
 
 
 def show_rules(request: HttpRequest, place: AlertSection) -> HttpResponse:
-    """Render the rules; POST changes one."""
-    make_form = _form_maker(place)
-    form, preview = make_form(), None
+    """Render the rules; POST creates or changes one, or enables, disables or deletes some."""
+    acts = _acts(place)
+    if is_batch(request):
+        return answer_batch(request, acts=acts, find=partial(_find, place), back=place.url)
+    listing = read_list(request, RULES)
+    refused: RowForm | None = None
     if request.method == "POST":
-        what = request.POST.get("do", "")
-        if what in ("create", "preview"):
-            form = make_form(request.POST)
-            if form.is_valid() and what == "preview":
-                preview = _preview(place, form)
-            elif _create(place, form):
-                messages.success(request, _("Rule created. It's evaluated every 15 seconds."))
-                return redirect(place.url)
-        elif what == "recommend" and place.tenant is None:
-            made = create_recommended_rules(acting_user=place.who)
-            messages.success(request, _("%(count)d rules created") % {"count": len(made)})
-            return redirect(place.url)
-        else:
-            _act(request, place, what)
-            return redirect(place.url)
-    rows = list_rules(place.who, place.tenant)
-    context = place.make_context(
-        rows=[_make_row(rule, make_form if place.may_edit else None) for rule in rows],
-        form=form,
-        preview=preview,
+        refused = _save(request, place)
+        if refused is None:
+            return redirect(listing.address)
+    rules = list_rules(place.who, place.tenant)
+    hint = _("A rule compares a metric with a threshold and notifies channels.")
+    return answer_section(
+        request,
+        place,
+        listing,
+        rules,
+        lambda found: [_make_row(rule) for rule in found],
+        acts=acts,
+        refused=refused,
+        open_form=lambda: _open_form(place, listing.form_of),
+        edits=place.may_edit,
+        row="frontend/alerts/rule_row.html",
+        add_label=_("Create rule"),
+        recommends=place.tenant is None and not rules.exists(),
+        empty_list=EmptyList(_("No rules"), hint, icon="bell"),
     )
-    status = 400 if request.method == "POST" and preview is None else 200
-    return render(request, "frontend/alerts/rules.html", context, status=status)
 
 
-FormMaker = Callable[..., RuleForm]
-
-
-def _form_maker(place: AlertSection) -> FormMaker:
-    """Return what makes forms; clusters and channels are read once for all of a page."""
+def _form_maker(place: AlertSection) -> Callable[..., RuleForm]:
+    """Return what makes forms: clusters and channels are read once."""
     clusters = list(cluster_list(viewer=place.who)) if place.tenant is None else []
     channels = list(list_channels(place.who, place.tenant))
     return partial(RuleForm, tenant=place.tenant, clusters=clusters, channels=channels)
 
 
-def _make_row(rule: AlertRule, make_form: FormMaker | None) -> AlertRuleRow:
+def _make_row(rule: AlertRule) -> AlertRuleRow:
     tones = {AlertSeverity.CRITICAL: "failed", AlertSeverity.WARNING: "waiting", AlertSeverity.INFO: "info"}
     as_alert = Alert(metric=rule.metric, comparison=rule.comparison, threshold=rule.threshold)
     return AlertRuleRow(
@@ -102,7 +176,31 @@ def _make_row(rule: AlertRule, make_form: FormMaker | None) -> AlertRuleRow:
         severity=str(AlertSeverity(rule.severity).label),
         severity_tone=tones[AlertSeverity(rule.severity)],
         channels=", ".join(sorted(channel.name for channel in rule.channels.all())),
-        form=make_form(rule=rule) if make_form is not None else None,
+    )
+
+
+def _rule(place: AlertSection, text: str) -> AlertRule:
+    return get_row(list_rules(place.who, place.tenant), id_of(text))
+
+
+def _open_form(place: AlertSection, asked: str) -> RowForm:
+    rule = None if asked == NEW else _rule(place, asked)
+    return _form(_form_maker(place)(rule=rule), rule, rule.version if rule else None)
+
+
+def _form(
+    form: RuleForm, rule: AlertRule | None, version: int | None, found: ShownPreview | None = None
+) -> RowForm:
+    return RowForm(
+        title=_("Edit rule") if rule else _("Create rule"),
+        do="change" if rule else "create",
+        button=_("Save") if rule else _("Create rule"),
+        form=form,
+        fields="frontend/alerts/rule_fields.html",
+        row=str(rule.pk) if rule else "",
+        version=version,
+        more=[("preview", _("Preview"))],
+        found=found,
     )
 
 
@@ -118,46 +216,73 @@ def _preview(place: AlertSection, form: RuleForm) -> ShownPreview:
     return ShownPreview(sentence, examples, found.unreadable)
 
 
-def _create(place: AlertSection, form: RuleForm) -> bool:
+def _save(request: HttpRequest, place: AlertSection) -> RowForm | None:
+    """Create or change a rule; the form again where it is refused, or previewed."""
+    what, row = request.POST.get("do"), request.POST.get("row", "")
+    if what == "recommend" and place.tenant is None:
+        made = create_recommended_rules(acting_user=place.who)
+        messages.success(request, _("%(count)d rules created") % {"count": len(made)})
+        return None
+    rule = _rule(place, row) if row else None
+    form, version = _form_maker(place)(request.POST, rule=rule), version_of(request) if rule else None
     if not form.is_valid():
-        return False
+        return _form(form, rule, version)
+    if what == "preview":
+        return _form(form, rule, version, _preview(place, form))
     values, channels = form.get_values()
     try:
-        create_rule(acting_user=place.who, tenant=place.tenant, values=values, channels=channels)
+        if rule is None:
+            create_rule(acting_user=place.who, tenant=place.tenant, values=values, channels=channels)
+        else:
+            change_rule(acting_user=place.who, rule=rule, values=values, channels=channels, version=version)
     except AllotmentError as error:
         show_refusal(form, error)
-        return False
-    return True
-
-
-def _act(request: HttpRequest, place: AlertSection, what: str) -> None:
-    try:
-        pk = uuid.UUID(request.POST.get("request", ""))
-    except ValueError as error:
-        raise NotFound from error
-    rule = get_row(list_rules(place.who, place.tenant), pk)
-    version = version_of(request)
-    if what == "delete":
-        run_change(
-            request,
-            partial(delete_rule, acting_user=place.who, rule=rule, version=version),
-            _("Rule deleted"),
-        )
-        return
-    values: dict[str, Any] = {"enabled": what == "enable"}
-    channels = None
-    if what == "change":
-        form = _form_maker(place)(request.POST, rule=rule)
-        if not form.is_valid():
-            for name, texts in form.errors.items():
-                messages.error(request, f"{form.fields[name].label}: {' '.join(map(str, texts))}")
-            return
-        values, channels = form.get_values()
-    word = {"enable": _("Rule enabled"), "disable": _("Rule disabled")}.get(what, _("Rule updated"))
-    change = partial(
-        change_rule, acting_user=place.who, rule=rule, values=values, channels=channels, version=version
+        return _form(form, rule, version)
+    messages.success(
+        request, _("Rule updated") if rule else _("Rule created. It's evaluated every 15 seconds.")
     )
-    run_change(request, change, word)
+    return None
+
+
+def _acts(place: AlertSection) -> list[BatchAct]:
+    if not place.may_edit:
+        return []
+
+    def set_enabled(rule: AlertRule, enabled: bool) -> None:
+        change_rule(acting_user=place.who, rule=rule, values={"enabled": enabled}, version=rule.version)
+
+    return [
+        BatchAct(
+            key="enable",
+            label=_("Enable"),
+            title=_("Enable rules"),
+            act=lambda rule, _choice: set_enabled(rule, True),
+            icon="play",
+            fits=lambda row: not row.rule.enabled,
+        ),
+        BatchAct(
+            key="disable",
+            label=_("Disable"),
+            title=_("Disable rules"),
+            act=lambda rule, _choice: set_enabled(rule, False),
+            icon="pause",
+            fits=lambda row: row.rule.enabled,
+        ),
+        BatchAct(
+            key="delete",
+            label=_("Delete"),
+            title=_("Delete rules"),
+            act=lambda rule, _choice: delete_rule(acting_user=place.who, rule=rule, version=rule.version),
+            danger=True,
+            note=_("Its alerts stay in the history. Firing alerts are resolved without a notification."),
+            icon="trash-2",
+        ),
+    ]
+
+
+def _find(place: AlertSection, ids: Collection[uuid.UUID]) -> list[BatchItem]:
+    rows = [_make_row(rule) for rule in list_rules(place.who, place.tenant).filter(pk__in=ids)]
+    return [BatchItem(id=row.id, name=row.title, row=row.rule, state=row.condition) for row in rows]
 
 
 @login_required

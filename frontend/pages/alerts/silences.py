@@ -3,31 +3,86 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from django import forms
 from django.contrib import messages
-from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import redirect
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from alerts.delivery.messages import format_seconds
-from alerts.models import AlertRule, AlertSeverity
-from alerts.selectors.alerts import get_row, list_rules, list_silences
+from alerts.models import AlertRule, AlertSeverity, Silence
+from alerts.selectors.alerts import SILENCE_COLUMNS, list_rules, list_silences
 from alerts.services.silence import create_silence, end_silence
 from foundation.core import clock
-from foundation.core.errors import AllotmentError, NotFound
-from frontend.pages.alerts.place import AlertSection, enter_place
-from frontend.shell.form_actions import run_change, show_refusal
+from foundation.core.errors import AllotmentError
+from foundation.web.listing import Column, ColumnKind
+from frontend.lists.batch import BatchAct, BatchItem, answer_batch, is_batch
+from frontend.lists.declaration import FilterField, ListColumn, ListDeclaration
+from frontend.lists.page_list import EmptyList, read_list
+from frontend.lists.row_form import RowForm
+from frontend.pages.alerts.place import AlertSection, answer_section, enter_place
+from frontend.shell.form_actions import show_refusal
 from frontend.shell.page_shell import login_required
 
-PER_PAGE = 20
 _HOURS = (1, 2, 4, 8, 24, 72, 168)
+
+
+@dataclass(frozen=True, slots=True)
+class SilenceRow:
+    """One silence in words; `fixed` once it has ended."""
+
+    silence: Silence
+    title: str
+    subject: str
+    state: str
+    tone: str
+    fixed: bool
+
+    @property
+    def id(self) -> uuid.UUID:
+        return self.silence.pk
+
+
+SILENCES: Final = ListDeclaration(
+    key="silences",
+    title=gettext_lazy("Silences"),
+    columns=(
+        ListColumn(
+            key="alerts", label=gettext_lazy("Alerts"), text=lambda row: f"{row.title}, {row.subject}"
+        ),
+        ListColumn(key="state", label=gettext_lazy("State"), text=lambda row: row.state),
+        ListColumn(
+            key="starts", label=gettext_lazy("From"), sort="starts_at", text=lambda row: row.silence.starts_at
+        ),
+        ListColumn(
+            key="ends", label=gettext_lazy("Until"), sort="ends_at", text=lambda row: row.silence.ends_at
+        ),
+        ListColumn(key="comment", label=gettext_lazy("Comment"), text=lambda row: row.silence.comment),
+        ListColumn(
+            key="by", label=gettext_lazy("Created by"), text=lambda row: row.silence.created_by.username
+        ),
+    ),
+    filters={
+        "subject": FilterField(label=gettext_lazy("Subject")),
+        "rule": FilterField(label=gettext_lazy("Rule")),
+        "by": FilterField(label=gettext_lazy("Created by")),
+        "ends_at": FilterField(label=gettext_lazy("Until")),
+    },
+    fields={
+        **SILENCE_COLUMNS,
+        "rule": Column("rule.name"),
+        "by": Column("created_by.username"),
+        "starts_at": Column("starts_at", ColumnKind.TIME),
+    },
+    every_s=30,
+)
 
 
 class SilenceForm(forms.Form):
@@ -63,27 +118,58 @@ class SilenceForm(forms.Form):
 
 
 def show_silences(request: HttpRequest, place: AlertSection) -> HttpResponse:
-    """Render the silences; POST creates or ends one. The address can fill in rule and subject."""
-    rules = list(list_rules(place.who, place.tenant))
-    asked = {name: request.GET.get(name, "") for name in ("rule", "subject")}
-    form = SilenceForm(rules=rules, initial=asked)
-    if request.method == "POST" and request.POST.get("do") == "end":
-        _end(request, place)
-        return redirect(place.url)
+    """Render the silences; POST creates or ends some. The address can fill in rule and subject."""
+    acts = _acts(place)
+    if is_batch(request):
+        return answer_batch(request, acts=acts, find=partial(_find, place), back=place.url)
+    listing = read_list(request, SILENCES)
+    refused: RowForm | None = None
     if request.method == "POST":
-        form = SilenceForm(request.POST, rules=rules)
-        if _create(place, form):
-            messages.success(request, _("Silence created. Matching alerts send no notifications."))
-            return redirect(place.url)
-    page = Paginator(list_silences(place.who, place.tenant), PER_PAGE).get_page(request.GET.get("page"))
-    context = place.make_context(page=page, form=form, now=clock.now())
-    status = 400 if request.method == "POST" else 200
-    return render(request, "frontend/alerts/silences.html", context, status=status)
+        refused = _create(request, place)
+        if refused is None:
+            return redirect(listing.address)
+    asked = {name: request.GET.get(name, "") for name in ("rule", "subject")}
+    return answer_section(
+        request,
+        place,
+        listing,
+        list_silences(place.who, place.tenant),
+        lambda found: [_make_row(silence) for silence in found],
+        acts=acts,
+        refused=refused,
+        open_form=lambda: _form(SilenceForm(rules=list(list_rules(place.who, place.tenant)), initial=asked)),
+        row="frontend/alerts/silence_row.html",
+        add_label=_("Create silence"),
+        fact=_("Silenced alerts are still shown"),
+        empty_list=EmptyList(_("No silences"), _("Silence alerts during maintenance."), icon="bell-off"),
+    )
 
 
-def _create(place: AlertSection, form: SilenceForm) -> bool:
+def _make_row(silence: Silence) -> SilenceRow:
+    now = clock.now()
+    state, tone = (_("In effect"), "running") if silence.starts_at <= now else (_("Upcoming"), "info")
+    ended = silence.ends_at <= now
+    return SilenceRow(
+        silence=silence,
+        title=silence.rule.name if silence.rule else _("All rules"),
+        subject=silence.subject or _("All subjects"),
+        state=_("Ended") if ended else state,
+        tone="done" if ended else tone,
+        fixed=ended,
+    )
+
+
+def _form(form: SilenceForm) -> RowForm:
+    fields = "frontend/alerts/silence_fields.html"
+    word = _("Create silence")
+    return RowForm(title=word, do="create", button=word, form=form, fields=fields)
+
+
+def _create(request: HttpRequest, place: AlertSection) -> RowForm | None:
+    """Create a silence; the form again where it is refused."""
+    form = SilenceForm(request.POST, rules=list(list_rules(place.who, place.tenant)))
     if not form.is_valid():
-        return False
+        return _form(form)
     values = form.cleaned_data
     try:
         create_silence(
@@ -97,17 +183,27 @@ def _create(place: AlertSection, form: SilenceForm) -> bool:
         )
     except AllotmentError as error:
         show_refusal(form, error)
-        return False
-    return True
+        return _form(form)
+    messages.success(request, _("Silence created. Matching alerts send no notifications."))
+    return None
 
 
-def _end(request: HttpRequest, place: AlertSection) -> None:
-    try:
-        pk = uuid.UUID(request.POST.get("request", ""))
-    except ValueError as error:
-        raise NotFound from error
-    silence = get_row(list_silences(place.who, place.tenant), pk)
-    run_change(request, partial(end_silence, acting_user=place.who, silence=silence), _("Silence ended"))
+def _acts(place: AlertSection) -> list[BatchAct]:
+    if not place.may_edit:
+        return []
+    end = BatchAct(
+        key="end",
+        label=_("End now"),
+        title=_("End silences"),
+        act=lambda silence, _choice: end_silence(acting_user=place.who, silence=silence),
+        icon="bell",
+    )
+    return [end]
+
+
+def _find(place: AlertSection, ids: Collection[uuid.UUID]) -> list[BatchItem]:
+    rows = [_make_row(one) for one in list_silences(place.who, place.tenant).filter(pk__in=ids)]
+    return [BatchItem(id=row.id, name=row.title, row=row.silence, state=row.state) for row in rows]
 
 
 @login_required

@@ -98,7 +98,7 @@ def _context(who: User, place: Tenant, rights: Rights, shown: PageList) -> dict[
         "states": _chips(counts),
         "whose": [view_models.Chip(label=_("All")), view_models.Chip(label=_("Mine"), value="mine")],
         "asked": shown.query,
-        "back": {"next": shown.here},
+        "back": {"next": shown.address},
         "queues": [queue.name for queue in queues],
         "models": _models(queues, shown.query.get("gpu_model", "")),
         "ranges": [(key, label_of_range(key)) for key in RANGES],

@@ -34,12 +34,15 @@ def batch_acts(who: User) -> list[BatchAct]:
             label=_("Enable"),
             title=_("Enable users"),
             act=lambda user, _choice: user_set_active(acting_user=who, user=user, active=True),
+            icon="user-check",
+            fits=lambda line: not line.overview.user.is_active,
         ),
         BatchAct(
             key="unlock",
             label=_("Unlock sign-in"),
             title=_("Unlock the sign-in of users"),
             act=lambda user, _choice: user_unlock(acting_user=who, user=user),
+            icon="lock-open",
         ),
         BatchAct(
             key="end-access",
@@ -47,6 +50,7 @@ def batch_acts(who: User) -> list[BatchAct]:
             title=_("End the access of users"),
             act=end_access,
             danger=True,
+            icon="log-out",
             note=_("Their sessions end and their access keys are revoked. Their accounts stay active."),
         ),
         BatchAct(
@@ -55,6 +59,8 @@ def batch_acts(who: User) -> list[BatchAct]:
             title=_("Disable users"),
             act=lambda user, _choice: user_set_active(acting_user=who, user=user, active=False),
             danger=True,
+            icon="user-x",
+            fits=lambda line: line.overview.user.is_active,
             note=_("Disabled users can't sign in. Their jobs keep running."),
         ),
     ]

@@ -2,37 +2,40 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from django import forms
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import redirect
+from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from clusters.models import Flavor
 from foundation.core import clock
-from foundation.core.errors import AllotmentError, NotFound
+from foundation.core.errors import AllotmentError, PermissionDenied
 from foundation.core.numbers import read_whole
+from foundation.web.listing import filter_rows, sort_rows
+from frontend.components.long_select import LongSelect
+from frontend.lists.batch import answer_batch, is_batch
+from frontend.lists.page_list import EmptyList, answer_list, read_list
+from frontend.lists.row_form import NEW, RowForm
 from frontend.pages.requests import labels
-from frontend.shell.form_actions import run_change, version_of
+from frontend.pages.requests.budget_list import BUDGETS, batch_acts, find_budgets, list_rows, may_change
+from frontend.pages.tenancy.members import id_of
+from frontend.shell.form_actions import show_refusal, version_of
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from frontend.texts import formats
 from quotas.models import Budget, BudgetAction
-from quotas.selectors.budget import BudgetUse, budget_get, budget_list
+from quotas.selectors.budget import budget_get, budget_list
 from quotas.selectors.flavor import list_flavors
-from quotas.services.budget import HOURS_MAX, budget_change, budget_create, budget_delete
+from quotas.services.budget import HOURS_MAX, budget_change, budget_create
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import Tenant, User
 from tenants.selectors.tenant import tenant_list
-
-_TONES = {"ok": "running", "warning": "waiting", "exhausted": "failed"}
 
 
 class BudgetForm(forms.Form):
@@ -62,7 +65,7 @@ class BudgetForm(forms.Form):
 class NewBudgetForm(BudgetForm):
     """And whose it is, of what."""
 
-    tenant = forms.ChoiceField(label=gettext_lazy("Tenant"))
+    tenant = forms.ChoiceField(label=gettext_lazy("Tenant"), widget=LongSelect())
     flavor = forms.ChoiceField(label=gettext_lazy("Pool"), required=False)
     field_order = ("tenant", "flavor")
 
@@ -74,88 +77,98 @@ class NewBudgetForm(BudgetForm):
         flavor.choices = [("", _("All pools")), *((str(pool.pk), pool.name) for pool in pools)]
 
 
-@dataclass(frozen=True, slots=True)
-class BudgetRow:
-    """One budget in words, with the form that changes it for who may."""
-
-    use: BudgetUse
-    name: str
-    pool: str
-    action: str
-    state: str
-    tone: str
-    numbers: str
-    steps: str
-    form: BudgetForm | None = None
-
-
-def budget_table_row(use: BudgetUse, *, form: BudgetForm | None = None) -> BudgetRow:
-    """Return what tables show of a budget."""
-    budget = use.budget
-    states = {"ok": _("OK"), "warning": _("Near limit"), "exhausted": _("Exhausted")}
-    return BudgetRow(
-        use=use,
-        name=budget.tenant.name,
-        pool=budget.flavor.name if budget.flavor else _("All pools"),
-        action=str(labels.ACTIONS[budget.action]),
-        state=states[use.state],
-        tone=_TONES[use.state],
-        numbers=_("GPU-hours, %(percent)s") % {"percent": formats.format_percent(use.percent)},
-        steps=", ".join(formats.format_percent(step) for step in budget.thresholds) or formats.MISSING,
-        form=form,
-    )
-
-
 @login_required
 def show_budgets(request: HttpRequest) -> HttpResponse:
     """All in sight with their bars; POST sets, changes or deletes one."""
     who = get_viewer(request)
     set_frame(request, label=_("Budgets"))
-    tenants = [
-        t for t in tenant_list(viewer=who) if permissions.has_permission(who, Permission.QUOTA_EDIT, t.parent)
-    ]
-    pools = [flavor for flavor in list_flavors() if flavor.card_model]
-    form, refusal = NewBudgetForm(tenants=tenants, pools=pools), ""
-    what = request.POST.get("do", "")
-    if request.method == "POST" and what == "set":
-        form = NewBudgetForm(request.POST, tenants=tenants, pools=pools)
-        refusal = _set(who, form, tenants, pools)
-        if form.is_valid() and not refusal:
-            messages.success(request, _("Budget created. Usage of this month is included."))
-            return redirect("frontend:ops-budgets")
-    elif request.method == "POST":
-        _act(request, who, what)
-        return redirect("frontend:ops-budgets")
-    mine = {tenant.pk for tenant in tenants}
-    uses = budget_list(who, now=clock.now())
-    context: dict[str, Any] = {
-        "rows": [
-            budget_table_row(use, form=_filled(use) if use.budget.tenant_id in mine else None) for use in uses
-        ],
-        "form": form,
-        "refusal": refusal,
-        "may_set": bool(tenants),
-        "month": clock.now(),
-    }
-    return render(
-        request, "frontend/requests/budgets.html", context, status=400 if request.method == "POST" else 200
+    acts = batch_acts(who)
+    if is_batch(request):
+        find = partial(find_budgets, who)
+        return answer_batch(request, acts=acts, find=find, back=reverse("frontend:ops-budgets"))
+    listing = read_list(request, BUDGETS)
+    refused: RowForm | None = None
+    if request.method == "POST":
+        refused = _save(request, who)
+        if refused is None:
+            return redirect(listing.address)
+    uses = filter_rows(budget_list(who, now=clock.now()), listing.conditions)
+    return answer_list(
+        request,
+        listing,
+        sort_rows(uses, listing.sort, BUDGETS.fields) if listing.sort else uses,
+        partial(list_rows, who),
+        template="frontend/requests/budgets.html",
+        context=lambda: {
+            "row": "frontend/requests/budget_row.html",
+            "empty_list": EmptyList(
+                _("No budgets"), _("Without a budget, usage is limited by quota only."), icon="gauge"
+            ),
+            "acts": acts,
+            "edits": bool(acts),
+            "batch_url": request.path,
+            "open_form": refused or _open_form(who, listing.form_of, bool(acts)),
+            "month": clock.now(),
+        },
+        status=400 if refused else 200,
     )
 
 
-def _filled(use: BudgetUse) -> BudgetForm:
-    budget = use.budget
+def _open_form(who: User, asked: str, may_create: bool) -> RowForm | None:
+    """The form that the address names. Raises: NotFound, PermissionDenied for who may not send it."""
+    if not asked:
+        return None
+    if asked == NEW:
+        if not may_create:
+            raise PermissionDenied
+        return _new_form(NewBudgetForm(tenants=_tenants(who), pools=_pools()))
+    budget = budget_get(who, id_of(asked))
+    if not may_change(who, budget):
+        raise PermissionDenied
     values = {
         "gpu_hours": budget.gpu_hours,
         "action": budget.action,
         "thresholds": ", ".join(map(str, budget.thresholds)),
     }
-    return BudgetForm(initial=values, prefix=None, auto_id=f"id_{budget.pk}_%s")
+    return _change_form(BudgetForm(initial=values), budget, budget.version)
 
 
-def _set(who: User, form: NewBudgetForm, tenants: Sequence[Tenant], pools: Sequence[Flavor]) -> str:
-    """Set a budget; why it could not be, else nothing."""
+def _new_form(form: NewBudgetForm) -> RowForm:
+    fields = "frontend/requests/budget_fields.html"
+    return RowForm(title=_("Create budget"), do="set", button=_("Create budget"), form=form, fields=fields)
+
+
+def _change_form(form: BudgetForm, budget: Budget, version: int) -> RowForm:
+    words = {"name": budget.tenant.name, "pool": budget.flavor.name if budget.flavor else _("All pools")}
+    return RowForm(
+        title=_("Budget of %(name)s: %(pool)s") % words,
+        do="change",
+        button=_("Save"),
+        form=form,
+        row=str(budget.pk),
+        version=version,
+    )
+
+
+def _tenants(who: User) -> list[Tenant]:
+    """The tenants whose budgets the viewer may set: below those where they assign quota."""
+    above = set(permissions.tenants_with(who, Permission.QUOTA_EDIT).values_list("pk", flat=True))
+    platform = permissions.has_permission(who, Permission.QUOTA_EDIT)
+    return [t for t in tenant_list(viewer=who) if platform or t.parent_id in above]
+
+
+def _pools() -> list[Flavor]:
+    return [flavor for flavor in list_flavors() if flavor.card_model]
+
+
+def _save(request: HttpRequest, who: User) -> RowForm | None:
+    """Set or change a budget; the form again where it is refused."""
+    if request.POST.get("do") == "change":
+        return _change(request, who, budget_get(who, id_of(request.POST.get("row", ""))))
+    tenants, pools = _tenants(who), _pools()
+    form = NewBudgetForm(request.POST, tenants=tenants, pools=pools)
     if not form.is_valid():
-        return ""
+        return _new_form(form)
     values = form.cleaned_data
     try:
         budget_create(
@@ -166,35 +179,24 @@ def _set(who: User, form: NewBudgetForm, tenants: Sequence[Tenant], pools: Seque
             action=BudgetAction(values["action"]),
             thresholds=values["thresholds"],
         )
-    except NotFound:
-        raise
     except AllotmentError as error:
-        return error.detail
-    return ""
+        show_refusal(form, error)
+        return _new_form(form)
+    messages.success(request, _("Budget created. Usage of this month is included."))
+    return None
 
 
-def _act(request: HttpRequest, who: User, what: str) -> None:
-    try:
-        pk = uuid.UUID(request.POST.get("request", ""))
-    except ValueError as error:
-        raise NotFound from error
-    found = budget_get(who, pk)
-    if what == "delete":
-        word = _("Budget deleted")
-        delete = partial(budget_delete, acting_user=who, budget=found, version=version_of(request))
-        run_change(request, delete, word, now=partial(_now, found))
-        return
-    form = BudgetForm(request.POST)
-    if not form.is_valid():
-        messages.error(request, " ".join(str(error) for errors in form.errors.values() for error in errors))
-        return
-    changes = {name: form.cleaned_data[name] for name in ("gpu_hours", "action", "thresholds")}
-    run_change(
-        request,
-        lambda: budget_change(acting_user=who, budget=found, changes=changes, version=version_of(request)),
-        _("Budget updated"),
-        now=partial(_now, found),
-    )
+def _change(request: HttpRequest, who: User, found: Budget) -> RowForm | None:
+    form, version = BudgetForm(request.POST), version_of(request)
+    if form.is_valid():
+        try:
+            budget_change(acting_user=who, budget=found, changes=form.cleaned_data, version=version)
+        except AllotmentError as error:
+            show_refusal(form, error, now=partial(_now, found))
+        else:
+            messages.success(request, _("Budget updated"))
+            return None
+    return _change_form(form, found, version)
 
 
 def _now(budget: Budget) -> str:

@@ -20,7 +20,7 @@ from foundation.core.errors import AllotmentError, NotFound
 from foundation.core.quantities import Resource
 from frontend.components.name_fields import PeopleInput
 from frontend.pages.quotas.rows import TITLES
-from frontend.pages.requests.budgets import budget_table_row as budget_row
+from frontend.pages.requests.budget_list import budget_row
 from frontend.shell.form_actions import run_change, version_of
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from quotas.models import UserLimit

@@ -16,6 +16,7 @@ from frontend.charts import Chart, ChartLine, Gap, time_series
 from frontend.components.capacity import GpuTile, Meter, NodeTiles
 from frontend.components.view_models import Check, Chip, HelpItem, ProblemBox, StoryRow
 from frontend.lists.declaration import FilterField, ListColumn, ListDeclaration
+from frontend.lists.row_form import RowForm
 
 _START: Final = datetime(2026, 1, 5, 9, tzinfo=UTC)
 TONES: Final = ("waiting", "running", "failed", "info", "done")
@@ -99,6 +100,18 @@ def sample_form(place: str) -> SampleForm:
     form.add_error("name", _("Lowercase letters, digits and hyphens."))
     form.add_error("environment", _("One NAME=value per line"))
     return form
+
+
+def sample_row_form(row: str) -> RowForm:
+    """The form of a row, as a list opens it."""
+    return RowForm(
+        title=_("Edit"),
+        do="sample",
+        button=_("Save"),
+        form=sample_form("row"),
+        row=row,
+        note=_("No changes were made."),
+    )
 
 
 def sample_chart(key: str) -> Chart:

@@ -10,10 +10,9 @@ from rest_framework import serializers
 from alerts.metrics.catalogue import METRICS
 from alerts.models import AlertSeverity, AlertState, ChannelKind, Comparison, RuleError
 from alerts.models.rule import DURATION_MAX_S
-from alerts.selectors.alerts import COLUMNS
+from alerts.selectors.alerts import CHANNEL_COLUMNS, COLUMNS, RULE_COLUMNS, SILENCE_COLUMNS
 from alerts.services.channel import ADDRESS_MAX
 from alerts.services.rule import REPEAT_MIN_S
-from foundation.web.listing import Column, ColumnKind
 from tenants.api.bodies import StrictSerializer
 from tenants.api.query import ListQuery
 
@@ -194,17 +193,12 @@ class AlertsQuery(ListQuery):
 
 
 class RulesQuery(ListQuery):
-    columns: ClassVar = {
-        "name": Column("name"),
-        "metric": Column("metric"),
-        "severity": Column("severity"),
-        "firing": Column("firing", ColumnKind.NUMBER),
-    }
+    columns: ClassVar = RULE_COLUMNS
 
 
 class ChannelsQuery(ListQuery):
-    columns: ClassVar = {"name": Column("name"), "kind": Column("kind")}
+    columns: ClassVar = CHANNEL_COLUMNS
 
 
 class SilencesQuery(ListQuery):
-    columns: ClassVar = {"ends_at": Column("ends_at", ColumnKind.TIME), "subject": Column("subject")}
+    columns: ClassVar = SILENCE_COLUMNS

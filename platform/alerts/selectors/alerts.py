@@ -29,6 +29,14 @@ COLUMNS: Final = {
     "started_at": Column("started_at", ColumnKind.TIME),
 }
 """What a list of alerts can be filtered by."""
+RULE_COLUMNS: Final = {
+    "name": Column("name"),
+    "metric": Column("metric"),
+    "severity": Column("severity"),
+    "firing": Column("firing", ColumnKind.NUMBER),
+}
+CHANNEL_COLUMNS: Final = {"name": Column("name"), "kind": Column("kind")}
+SILENCE_COLUMNS: Final = {"ends_at": Column("ends_at", ColumnKind.TIME), "subject": Column("subject")}
 
 
 def list_alerts(viewer: Actor, tenant: Tenant | None) -> QuerySet[Alert]:

@@ -95,6 +95,39 @@
   addEventListener("scroll", closeRowMenus, { passive: true });
   addEventListener("resize", closeRowMenus);
 
+  // --- forms of rows --------------------------------------------------------------------------
+  // The form of one row is fetched when it is asked for: a page with one for each row would be slow.
+  function showForm(dialog) {
+    dialog.open = false;
+    dialog.addEventListener("close", () => {
+      history.replaceState(null, "", dialog.querySelector("[data-list-dialog-close]").href);
+      dialog.remove();
+    });
+    dialog.showModal();
+  }
+
+  async function openForm(link) {
+    closeRowMenus();
+    const answer = await fetch(link.href, { headers: { "HX-Request": "true" } });
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    const dialog = page.querySelector("[data-list-dialog]");
+    if (!answer.ok || !dialog) return location.assign(link.href);
+    document.querySelector("main").prepend(dialog);
+    showForm(dialog);
+    return undefined;
+  }
+
+  document.addEventListener("click", (event) => {
+    if (event.ctrlKey || event.metaKey || event.shiftKey) return;
+    const opening = event.target.closest("[data-list-form]");
+    const closing = event.target.closest("[data-list-dialog-close]");
+    if (!opening && !closing) return;
+    event.preventDefault();
+    if (closing) closing.closest("dialog").close();
+    else openForm(opening).catch(() => location.assign(opening.href));
+  });
+  document.querySelectorAll("[data-list-dialog]").forEach(showForm);
+
   // --- details of a row -----------------------------------------------------------------------
   // The part of the page with the rows is fetched with the panel in it; the address says which row it is.
   async function follow(link) {

@@ -24,11 +24,15 @@ def hidden(client: Client, path: str, **known: Any) -> dict[str, str]:
 
 
 def post(client: Client, path: str, **form: Any) -> str:
-    """Send a form, with the version that its page shows; the page that it leads to."""
+    """Send a form, with the version that its page shows; the page that it leads to.
+
+    The form of a `row` of a list is opened first.
+    """
     known = {name: form[name] for name in ("do", "member", "role", "request") if name in form}
-    if form.get("do") == "change":
-        known.pop("role", None)  # there it is what is chosen
-    version = {k: v for k, v in hidden(client, path, **known).items() if k == "version"}
+    at = path
+    if "row" in form:
+        known, at = {"row": form["row"]}, f"{path}?edit={form['row']}"
+    version = {k: v for k, v in hidden(client, at, **known).items() if k == "version"}
     return client.post(path, {**version, **form}, follow=True).content.decode()
 
 
@@ -75,6 +79,12 @@ class _Forms(HTMLParser):
     def handle_data(self, data: str) -> None:
         if self._text:
             self.forms[self._form][self._text] += data
+
+
+def ask_batch(client: Client, path: str, do: str, *rows: object) -> str:
+    """Ask a list for an action on rows and confirm it; the page that it leads to."""
+    form = {"do": do, "item": [str(row) for row in rows], "confirmed": "1"}
+    return client.post(path, form, follow=True).content.decode()
 
 
 def fields_of(page: str, form: str) -> dict[str, str]:

@@ -26,7 +26,7 @@ from quotas.services.requests.quota_request import quota_request_counter, quota_
 from tenants.models import Role, User
 from tests.builders import clusters, quotas, tenancy
 from tests.builders.world import World, world
-from tests.unit.frontend.pages.forms import post
+from tests.unit.frontend.pages.forms import ask_batch, post
 
 pytestmark = pytest.mark.django_db
 ASK = "/w/team-a/requests"
@@ -332,14 +332,27 @@ def test_budgets_are_set_changed_and_deleted_from_above(there: World, anna: User
     assert "0 of 100" in text and "GPU-hours, 0 %" in text
     assert "A budget already exists." in client.post("/ops/budgets", sent).content.decode()
     made = Budget.unscoped.get()
-    change = {"do": "change", "request": str(made.pk), "version": str(made.version), **sent, "gpu_hours": "7"}
-    client.post("/ops/budgets", change | {"do": "change"})
+    change = {"row": str(made.pk), "version": str(made.version), **sent, "gpu_hours": "7"}
+    opened = client.get(f"/ops/budgets?edit={made.pk}").content.decode()
+    assert 'value="100"' in opened and "Budget of Team A: All pools" in opened
+    wrong = client.post("/ops/budgets", change | {"do": "change", "thresholds": "x"})
+    assert wrong.status_code == 400 and "Enter comma-separated whole numbers" in wrong.content.decode()
+    client.post("/ops/budgets?pageSize=50", change | {"do": "change"})
     made.refresh_from_db()
     assert (made.gpu_hours, made.thresholds) == (7, [50, 80])
-    assert "Create budget" not in signed_in(there.admin).get("/ops/budgets").content.decode()
+    own = signed_in(there.admin).get("/ops/budgets").content.decode()
+    assert "Team A" in own and "Create budget" not in own and "edit=" not in own
+    for form in ("new", made.pk):
+        assert signed_in(there.admin).get(f"/ops/budgets?edit={form}").status_code == 403
     assert "0 of 7" in signed_in(there.viewer).get("/w/team-a/limits").content.decode()
     assert "Current: 7 GPU-hours per month" in post(client, "/ops/budgets", **change | {"do": "change"})
-    post(client, "/ops/budgets", do="delete", request=str(made.pk))
+    asked = {"do": "action", "item": str(made.pk), "choice": "warn", "confirmed": "1"}
+    assert client.post("/ops/budgets", asked).status_code == 302
+    made.refresh_from_db()
+    assert made.action == "warn"
+    question = client.post("/ops/budgets", {"one": f"delete {made.pk}"}).content.decode()
+    assert "Metered usage is kept" in question and Budget.unscoped.exists()
+    ask_batch(client, "/ops/budgets", "delete", made.pk)
     assert not Budget.unscoped.exists()
 
 

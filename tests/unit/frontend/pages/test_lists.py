@@ -19,10 +19,10 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from alerts.models import Alert, AlertRule
+from alerts.models import Alert, AlertRule, NotificationChannel, Silence
 from foundation.audit import audit_log
 from foundation.core import clock
-from quotas.models import QuotaRequest
+from quotas.models import Budget, QuotaRequest
 from scheduling.models import Job, JobKind, JobState
 from telemetry.models import Price
 from tests.builders import jobs, quotas, replays, tenancy
@@ -43,6 +43,13 @@ LISTS: Final = {
     "/ops/audit": "audit",
     "/ops/groups": "groups",
     "/ops/replays": "replays",
+    "/ops/budgets": "budgets",
+    "/ops/alerts/rules": "rules",
+    "/ops/alerts/channels": "channels",
+    "/ops/alerts/silences": "silences",
+    "/w/team-a/alerts/rules": "rules",
+    "/w/team-a/alerts/channels": "channels",
+    "/w/team-a/alerts/silences": "silences",
 }
 """The address of each list, and the name of its declaration."""
 WITHOUT_FILE: Final = {"/ops/audit"}
@@ -262,6 +269,13 @@ def populate(w: World) -> None:
     rule = AlertRule.unscoped.create(name="slow", **facts)
     seen = {"subject": "1", "label": "waits", "state": "firing", "started_at": clock.now()}
     Alert.unscoped.create(rule=rule, rule_name="slow", comparison="above", severity="info", **facts, **seen)
+    Budget.unscoped.create(tenant=w.workspace, gpu_hours=10)
+    for tenant in (w.workspace, None):
+        of = {"tenant": tenant}
+        AlertRule.unscoped.create(name="fast", **facts | of)
+        NotificationChannel.unscoped.create(name="hook", kind="webhook", **of)
+        hour = {"starts_at": clock.now(), "ends_at": clock.now() + timedelta(hours=1)}
+        Silence.unscoped.create(created_by=w.admin, **hour, **of)
 
 
 def heads_and_cells(text: str) -> tuple[list[str], list[list[str]]]:

@@ -12,7 +12,7 @@ from django.test import Client
 import frontend
 from tests.builders.world import World, world
 
-ADDRESSES = ("/styleguide", "/styleguide?show=02&filterBy=name=@train")
+ADDRESSES = ("/styleguide", "/styleguide?show=02&edit=02&filterBy=name=@train")
 ROOT = Path(frontend.__file__).parent
 TEMPLATES = ROOT / "templates/frontend"
 SHEETS = ("components", "data", "forms", "lists", "charts", "layout")
