@@ -6,7 +6,7 @@ from django.contrib.auth.views import LogoutView
 from django.urls import include, path
 
 from frontend.lists import choice
-from frontend.pages.account import access_keys, profile, sign_in
+from frontend.pages.account import access_keys, profile, service_accounts, sign_in
 from frontend.pages.alerts import alert_list, channels, rules, silences
 from frontend.pages.jobs import (
     job_actions,
@@ -60,6 +60,7 @@ _WORKSPACE = [
     path("jobs/<str:job>/resume", job_actions.post_resume, name="job-resume"),
     path("jobs/<str:job>/restart", job_actions.post_restart, name="job-restart"),
     path("members", members.workspace_members, name="workspace-members"),
+    path("members/permissions", members.workspace_permissions, name="workspace-permissions"),
     path("alerts", alert_list.workspace_alerts, name="workspace-alerts"),
     path("alerts/rules", rules.workspace_rules, name="workspace-alert-rules"),
     path("alerts/channels", channels.workspace_channels, name="workspace-alert-channels"),
@@ -67,6 +68,7 @@ _WORKSPACE = [
     path("policy", job_policies.workspace_policy, name="workspace-policy"),
     path("audit", audit.workspace_audit, name="workspace-audit"),
     path("keys", access_keys.workspace_keys, name="workspace-keys"),
+    path("keys/accounts", service_accounts.show_accounts, name="workspace-service-accounts"),
 ]
 
 urlpatterns = [

@@ -13,18 +13,19 @@ from frontend.pages.operations import (
     node,
     node_list,
     overview,
+    source_list,
     sources,
     system,
     use_hours,
 )
 from frontend.pages.people import user_batch, users
-from frontend.pages.policies import cells, job_policies, priorities, queues
+from frontend.pages.policies import cells, job_policies, policy_list, priorities, priority_grants, queues
 from frontend.pages.quotas import edit, file, history, page, pictures, tree, tree_edit
 from frontend.pages.replays import replay_list, replay_new, replay_page
 from frontend.pages.requests import budgets, inbox, loans, own_requests
 from frontend.pages.setup import checklist, clusters, pool_list, pools
 from frontend.pages.teams import team_new
-from frontend.pages.tenancy import groups, roles, tenant_tree
+from frontend.pages.tenancy import groups, members, roles, tenant_list, tenant_tree
 from frontend.pages.usage import platform_usage, preemptions, prices
 
 urlpatterns = [
@@ -47,7 +48,7 @@ urlpatterns = [
     path("requests/<uuid:quota_request>/effect", inbox.show_effect, name="ops-request-effect"),
     path("loans", loans.show_loans, name="ops-loans"),
     path("budgets", budgets.show_budgets, name="ops-budgets"),
-    path("tenants", tenant_tree.show_tree, name="ops-tenants"),
+    path("tenants", tenant_list.show_tenants, name="ops-tenants"),
     path("clusters", clusters.show_clusters, name="ops-clusters"),
     path("clusters/new", clusters.add_cluster, name="ops-cluster-new"),
     path("clusters/<slug:cluster>", clusters.show_cluster, name="ops-cluster"),
@@ -58,6 +59,10 @@ urlpatterns = [
     path("teams/new/check", team_new.team_check, name="ops-team-check"),
     path("tenants/<uuid:tenant>", tenant_tree.show_tenant, name="ops-tenant"),
     path("tenants/<uuid:tenant>/requests", own_requests.folder_requests, name="ops-tenant-requests"),
+    path("tenants/<uuid:tenant>/members", members.tenant_members, name="ops-tenant-members"),
+    path(
+        "tenants/<uuid:tenant>/members/permissions", members.tenant_permissions, name="ops-tenant-permissions"
+    ),
     path("tenants/<uuid:tenant>/roles", roles.show_roles, name="ops-tenant-roles"),
     path("roles", roles.show_roles, name="ops-roles"),
     path("users", users.show_users, name="ops-users"),
@@ -65,9 +70,10 @@ urlpatterns = [
     path("users/<uuid:user>", users.show_user, name="ops-user"),
     path("groups", groups.show_groups, name="ops-groups"),
     path("groups/<uuid:group>", groups.show_group, name="ops-group"),
-    path("policies", job_policies.show_policies, name="ops-policies"),
+    path("policies", policy_list.show_policies, name="ops-policies"),
     path("policies/<uuid:tenant>", job_policies.show_policy, name="ops-policy"),
     path("priorities", priorities.show_priorities, name="ops-priorities"),
+    path("priorities/grants", priority_grants.show_grants, name="ops-priority-grants"),
     path("queues", queues.show_queues, name="ops-queues"),
     path("queues/<slug:workspace>/<slug:queue>", queues.show_queue, name="ops-queue"),
     path("queues/<slug:workspace>/<slug:queue>/live", queues.queue_live, name="ops-queue-live"),
@@ -86,8 +92,8 @@ urlpatterns = [
     path("reports/preemptions", preemptions.platform_preemptions, name="ops-preemptions"),
     path("prices", prices.show_prices, name="ops-prices"),
     path("audit", audit.show_audit, name="ops-audit"),
-    path("sources", sources.show_sources, name="ops-sources"),
-    path("sources/live", sources.sources_live, name="ops-sources-live"),
+    path("sources", source_list.show_sources, name="ops-sources"),
+    path("sources/agents", source_list.show_agents, name="ops-source-agents"),
     path("sources/<uuid:source>", sources.show_source, name="ops-source"),
     path("sources/<uuid:source>/live", sources.source_live, name="ops-source-live"),
     path("system", system.show_system, name="ops-system"),

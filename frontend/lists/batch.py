@@ -15,6 +15,9 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from foundation.core.errors import AllotmentError, NotFound, PermissionDenied
+from foundation.core.numbers import read_whole
+from foundation.models import Versioned
+from foundation.sql.versions import require_current
 from frontend.lists.declaration import Choices
 from frontend.shell.page_shell import problem_of
 
@@ -55,6 +58,11 @@ class BatchItem:
     row: Any
     state: str = ""
     losses: Sequence[str] = ()
+
+    @property
+    def version(self) -> int | None:
+        """The version that the question shows; None for a row without one."""
+        return self.row.version if isinstance(self.row, Versioned) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,16 +118,19 @@ def answer_batch(request: HttpRequest, *, acts: Sequence[BatchAct], find: Find, 
     act = known.get(one[0] if one else request.POST.get("do", ""))
     if act is None:
         raise NotFound
-    asked = request.POST.get("next", "")
-    if url_has_allowed_host_and_scheme(asked, allowed_hosts=None):
-        back = asked
+    wanted = request.POST.get("next", "")
+    if url_has_allowed_host_and_scheme(wanted, allowed_hosts=None):
+        back = wanted
     if not items:
         messages.warning(request, _("Select at least one row."))
         return redirect(back)
     page = BatchPage(title=act.title, url=request.path, back=back, act=act, items=items)
     if not request.POST.get("confirmed") and (act.asks or not one):
         return render(request, "frontend/lists/batch.html", {"batch": page})
-    results = [_carry_out(act, item, request.POST.get("choice", "")) for item in items]
+    asked = request.POST
+    results = [
+        _carry_out(act, item, asked.get("choice", ""), asked.get(f"version-{item.id}", "")) for item in items
+    ]
     if not any(one.problem for one in results):
         count = len(results)
         word = ngettext("%(act)s: done for %(count)s row", "%(act)s: done for %(count)s rows", count)
@@ -142,8 +153,9 @@ def _read_ids(texts: Sequence[str]) -> list[uuid.UUID]:
     return found
 
 
-def _carry_out(act: BatchAct, item: BatchItem, choice: str) -> BatchResult:
+def _carry_out(act: BatchAct, item: BatchItem, choice: str, version: str) -> BatchResult:
     try:
+        require_current(item.row, read_whole(version))
         act.act(item.row, choice)
     except AllotmentError as error:
         return BatchResult(item.name, problem_of(error).detail)

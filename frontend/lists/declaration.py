@@ -45,7 +45,8 @@ class FilterField:
 class ListDeclaration:
     """A list. `key` names the reader's choice of columns; `fields` is what `filterBy` understands, of which
     the form offers `filters`; `parameters` are further filters of the page, each a parameter of the address.
-    A list without a file of its own has another one.
+    A list without a file of its own has another one. `unfiltered` is the parameter that asks for all rows
+    where the bare address leaves some out.
     """
 
     key: str
@@ -58,6 +59,7 @@ class ListDeclaration:
     size: int = 20
     every_s: int = 10
     has_file: bool = True
+    unfiltered: tuple[str, str] | None = None
 
     @property
     def sorts(self) -> Mapping[str, ListColumn]:

@@ -19,7 +19,7 @@ from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 
 from foundation.core import clock
-from foundation.web.listing import ColumnCondition
+from foundation.web.listing import ColumnCondition, filter_rows, sort_rows
 from foundation.web.spreadsheet_cells import text_cell
 from frontend.lists.choice import ListChoice, read_choice
 from frontend.lists.conditions import (
@@ -43,6 +43,7 @@ FORM: Final = "edit"
 """The parameter of the address that opens the form of a row, or of a new one."""
 _CHUNK: Final = 500
 _OWN: Final = (PART, FORMAT)
+Rows = QuerySet[Any] | Sequence[Any]
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,8 @@ class PageList:
     @property
     def has_filters(self) -> bool:
         """True if the address has any filter."""
-        return any(self.query.get(name) for name in (PARAMETER, *self.declared.parameters))
+        asked = [(name, self.query.get(name)) for name in (PARAMETER, *self.declared.parameters)]
+        return any(value and (name, value) != self.declared.unfiltered for name, value in asked)
 
     @property
     def shown_id(self) -> str:
@@ -104,6 +106,11 @@ class PageList:
         text = query.urlencode()
         return f"{self.path}?{text}" if text else self.path
 
+    def arrange_rows(self, rows: Rows) -> Any:
+        """Return the rows that meet the conditions, in the order that was asked for, else in their own."""
+        found = filter_rows(rows, self.conditions)
+        return sort_rows(found, self.sort, self.declared.fields) if self.sort else found
+
     @property
     def address(self) -> str:
         """The list as it is shown, with its filters, order, page and open details."""
@@ -123,6 +130,9 @@ class PageList:
         query = self.query.copy()
         for name in (PARAMETER, "page", SHOWN, FORM, *self.declared.parameters):
             query.pop(name, None)
+        if self.declared.unfiltered is not None:
+            name, value = self.declared.unfiltered
+            query[name] = value
         return f"{self.path}?{query.urlencode()}" if query else self.path
 
     @property
@@ -136,7 +146,7 @@ class PageList:
     @property
     def sort_choices(self) -> list[tuple[str, str, bool]]:
         """Each order with its words and whether it is the present one, for screens without a head."""
-        found = []
+        found = [] if self.declared.default_sort else [("", _("Default order"), not self.sort)]
         for name, column in self.declared.sorts.items():
             for value, word in ((name, _("ascending")), (f"-{name}", _("descending"))):
                 found.append((value, f"{column.label}, {word}", value == self.sort))
@@ -170,7 +180,6 @@ class EmptyList:
     icon: str = "inbox"
 
 
-Rows = QuerySet[Any] | Sequence[Any]
 Describe = Callable[[Sequence[Any]], Sequence[Any]]
 Cut = Callable[[HttpRequest, PageList, Rows], tuple[Sequence[Any], Mapping[str, Any]]]
 """Cuts the rows of one page, and returns with them what the foot of the list needs."""

@@ -82,8 +82,20 @@ GROUPS: dict[str, tuple[NavigationGroup, ...]] = {
         NavigationGroup(
             _("Access"),
             (
-                NavigationEntry("members", _("Members"), "users", "frontend:workspace-members"),
-                NavigationEntry("keys", _("Access keys"), "key-round", "frontend:workspace-keys"),
+                NavigationEntry(
+                    "members",
+                    _("Members"),
+                    "users",
+                    "frontend:workspace-members",
+                    covers=("frontend:workspace-permissions",),
+                ),
+                NavigationEntry(
+                    "keys",
+                    _("Access keys"),
+                    "key-round",
+                    "frontend:workspace-keys",
+                    covers=("frontend:workspace-service-accounts",),
+                ),
                 NavigationEntry("audit", _("Audit log"), "scroll-text", "frontend:workspace-audit"),
             ),
         ),
@@ -184,6 +196,8 @@ GROUPS: dict[str, tuple[NavigationGroup, ...]] = {
                         "frontend:ops-tenant",
                         "frontend:ops-tenant-requests",
                         "frontend:ops-tenant-roles",
+                        "frontend:ops-tenant-members",
+                        "frontend:ops-tenant-permissions",
                     ),
                 ),
             ),
@@ -199,7 +213,11 @@ GROUPS: dict[str, tuple[NavigationGroup, ...]] = {
                     covers=("frontend:ops-policy",),
                 ),
                 NavigationEntry(
-                    "priorities", _("Priorities"), "arrow-up-narrow-wide", "frontend:ops-priorities"
+                    "priorities",
+                    _("Priorities"),
+                    "arrow-up-narrow-wide",
+                    "frontend:ops-priorities",
+                    covers=("frontend:ops-priority-grants",),
                 ),
                 NavigationEntry(
                     "queues", _("Queues"), "list", "frontend:ops-queues", covers=("frontend:ops-queue",)

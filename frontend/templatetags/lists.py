@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
+from urllib.parse import urlsplit
 
 from django import template
 from django.core.paginator import Page
@@ -174,6 +175,14 @@ def list_add(context: template.Context, label: str) -> SafeString:
     """The button that opens the form of a new row."""
     link = '<a class="button primary" href="{}" data-list-form>{}{}</a>'
     return format_html(link, _shown(context).url(**{FORM: NEW}), icon("plus"), label)
+
+
+@register.inclusion_tag("frontend/lists/sections.html", takes_context=True)
+def list_sections(context: template.Context) -> dict[str, object]:
+    """Links to the lists that belong together, the present one marked."""
+    path = _shown(context).path
+    found = [(url, label, urlsplit(url).path == path) for url, label in context["sections"]]
+    return {"sections": found}
 
 
 @register.inclusion_tag("frontend/lists/form.html", takes_context=True)

@@ -11,9 +11,10 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from foundation.sql.versions import if_match
-from foundation.web.listing import Column, ColumnKind
 from quotas.selectors.quota_table import tenant_get
 from scheduling.selectors.priority_grant import (
+    CLASS_COLUMNS,
+    GRANT_COLUMNS,
     priority_class_all,
     priority_class_get,
     priority_grant_get,
@@ -63,14 +64,11 @@ class GrantCreateSerializer(StrictSerializer):
 
 
 class ClassesQuery(ListQuery):
-    columns: ClassVar = {"name": Column("name"), "value": Column("value", ColumnKind.NUMBER)}
+    columns: ClassVar = CLASS_COLUMNS
 
 
 class GrantsQuery(ListQuery):
-    columns: ClassVar = {
-        "tenant": Column("tenant.slug"),
-        "priority_class": Column("priority_class.name"),
-    }
+    columns: ClassVar = GRANT_COLUMNS
 
 
 class PriorityClassesView(PlatformView):

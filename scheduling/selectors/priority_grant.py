@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import uuid
+from typing import Final
 
 from django.db.models import QuerySet
 from django.utils.translation import gettext as _
 
 from foundation.core.actor import Actor
 from foundation.core.errors import NotFound
+from foundation.web.listing import Column, ColumnKind
 from scheduling.models import PriorityClass, PriorityGrant
 from tenants.access import permissions
+
+CLASS_COLUMNS: Final = {"name": Column("name"), "value": Column("value", ColumnKind.NUMBER)}
+GRANT_COLUMNS: Final = {
+    "tenant": Column("tenant.slug"),
+    "priority_class": Column("priority_class.name"),
+}
+"""What lists of classes and of grants can be filtered by."""
 
 
 def priority_class_all() -> QuerySet[PriorityClass]:

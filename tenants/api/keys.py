@@ -15,7 +15,6 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from foundation.core.errors import PermissionDenied
-from foundation.web.listing import Column, ColumnKind
 from tenants.api.base import PlatformView, WorkspaceView
 from tenants.api.bodies import named_by
 from tenants.api.pages import list_of, list_response
@@ -30,7 +29,7 @@ from tenants.api.serializers import (
 from tenants.api.shapes import KeyRotateSerializer, PasswordChangeSerializer
 from tenants.api.tenants import body_of
 from tenants.models import AccessKey, Tenant, User
-from tenants.selectors.access_key import access_key_get, access_key_list
+from tenants.selectors.access_key import KEY_COLUMNS, access_key_get, access_key_list
 from tenants.selectors.account import service_account_get
 from tenants.services.access_key import access_key_create, access_key_revoke, access_key_rotate
 from tenants.services.account import password_change
@@ -38,13 +37,7 @@ from tenants.services.password_attempt import counted_attempt
 
 
 class AccessKeysQuery(ListQuery):
-    columns: ClassVar = {
-        "prefix": Column("prefix"),
-        "name": Column("name"),
-        "created_at": Column("created_at", ColumnKind.TIME),
-        "expires_at": Column("expires_at", ColumnKind.TIME),
-        "last_used_at": Column("last_used_at", ColumnKind.TIME),
-    }
+    columns: ClassVar = KEY_COLUMNS
 
 
 _LIST = list_of(AccessKeySerializer)

@@ -30,14 +30,14 @@ from tenants.api.shapes import (
 )
 from tenants.api.tenants import body_of
 from tenants.selectors.account import group_named, user_named
-from tenants.selectors.member import member_get, member_list
+from tenants.selectors.member import MEMBER_COLUMNS, member_get, member_list
 from tenants.selectors.role import role_get, role_list, role_named
 from tenants.services.member import member_remove, member_set
 from tenants.services.role import role_create, role_delete, role_update
 
 
 class MembersQuery(ListQuery):
-    columns: ClassVar = {"role": Column("role_name"), "name": Column("subject_name")}
+    columns: ClassVar = MEMBER_COLUMNS
     inherited = serializers.BooleanField(default=False, help_text="Include inherited roles.")
 
 

@@ -11,7 +11,6 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from foundation.sql.versions import if_match, version_header
-from foundation.web.listing import Column, ColumnKind
 from tenants.access.permissions import Permission
 from tenants.api.base import PlatformView
 from tenants.api.bodies import named_by
@@ -30,17 +29,13 @@ from tenants.api.shapes import (
 from tenants.models import Tenant, TenantKind
 from tenants.selectors.tenant import tenant_archive_preview, tenant_get, tenant_list
 from tenants.selectors.tenant_move import tenant_move_preview
+from tenants.selectors.tenant_tree import TENANT_COLUMNS
 from tenants.services.tenant import tenant_archive, tenant_create, tenant_rename, tenant_restore
 from tenants.services.tenant_move import tenant_move
 
 
 class TenantsQuery(ListQuery):
-    columns: ClassVar = {
-        "slug": Column("slug"),
-        "name": Column("name"),
-        "kind": Column("kind"),
-        "parent": Column("parent_id", ColumnKind.ID),
-    }
+    columns: ClassVar = TENANT_COLUMNS
     archived = serializers.BooleanField(default=False, help_text="Include archived tenants.")
 
 

@@ -74,3 +74,10 @@ class Member(BaseModel, Versioned):
     def role_name(self) -> str:
         """The built-in role's word, or the name of the custom one."""
         return self.role or str(self.custom_role)
+
+    @property
+    def subject_kind(self) -> str:
+        """The word `user`, `group` or `service-account`."""
+        if self.user is None:
+            return "group"
+        return "service-account" if self.user.is_service else "user"

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from django.db.models import Q, QuerySet
 from django.utils.translation import gettext as _
 
 from foundation.core.errors import NotFound
+from foundation.web.listing import Column, ColumnKind
 from tenants.access import grants, permissions
 from tenants.access.permissions import Permission
 from tenants.models import AccessKey, Tenant, User
+
+KEY_COLUMNS: Final = {
+    "prefix": Column("prefix"),
+    "name": Column("name"),
+    "created_at": Column("created_at", ColumnKind.TIME),
+    "expires_at": Column("expires_at", ColumnKind.TIME),
+    "last_used_at": Column("last_used_at", ColumnKind.TIME),
+}
+"""What a list of access keys can be filtered by."""
 
 
 def access_key_list(*, viewer: User, tenant: Tenant | None = None) -> QuerySet[AccessKey]:

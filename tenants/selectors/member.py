@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import uuid
+from typing import Final
 
 from django.db.models import Q, QuerySet
 from django.utils.translation import gettext as _
 
 from foundation.core.actor import Actor
 from foundation.core.errors import NotFound
+from foundation.web.listing import Column
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import Member, Tenant, User
+
+MEMBER_COLUMNS: Final = {"role": Column("role_name"), "name": Column("subject_name")}
+"""What a list of members can be filtered by."""
 
 
 def membership_list(*, viewer: User) -> list[Member]:

@@ -18,6 +18,7 @@ from tests.access import (
     rows_pages,
     rows_quota,
     rows_tenancy,
+    rows_tenants,
     rows_work,
 )
 from tests.access.actors import ACTORS, POINTS, Actor
@@ -26,7 +27,7 @@ from tests.access.oracle import verdict
 from tests.access.table import Ask
 
 API: Final = (*rows_tenancy.ROWS, *rows_quota.ROWS, *rows_work.ROWS, *rows_alerts.API)
-CONSOLE: Final = (*rows_pages.ROWS, *rows_operations.ROWS, *rows_alerts.CONSOLE)
+CONSOLE: Final = (*rows_pages.ROWS, *rows_operations.ROWS, *rows_tenants.ROWS, *rows_alerts.CONSOLE)
 TABLE: Final = (*API, *CONSOLE, *rows_again.ROWS)
 """All that is asked; what is lost or run as a command comes last."""
 ROUTE: Final = os.environ.get("ALLOTMENT_ACCESS_ROUTE", "")
@@ -106,5 +107,5 @@ def is_mixed(ask: Ask) -> bool:
     """Whether its address names both a workspace or tenant and something in it."""
     place = any(name in ask.route for name in ("{ws}", "{workspace}", "{tenant}"))
     things = ("job", "train", "held", "task", "queue", "spare_queue", "quota_request", "limit", "member",
-              "role", "spare_role", "prefix", "account")  # fmt: skip
+              "role", "spare_role", "prefix", "account", "key_id", "account_id")  # fmt: skip
     return place and any(f"{{{name}}}" in ask.route + str(ask.body) for name in things)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tests.access.actors import VIEW
-from tests.access.rows_pages import EDIT, GPU_CARDS, JOB, OPERATES, QUOTA, form, listing, page
-from tests.access.rows_tenancy import MOVES
+from tests.access.rows_pages import EDIT, GPU_CARDS, JOB, QUOTA, form, listing, page
 from tests.access.table import EVERYBODY, SIGHT, cover, inside, must, need, see
 
 _EDITS: Final = "quota.edit"
@@ -154,127 +153,17 @@ ASKING: Final = (
     ),
 )
 
-_TREE: Final = "tenant.edit"
-_ONE_TENANT: Final = "ops/tenants/{tenant}"
-_FROM_ABOVE: Final = SIGHT + need(_TREE, "above")
-_VERSION: Final = {"version": "{tenant.version}"}
-_HANDS: Final = inside(EDIT) + cover(VIEW)
-TENANTS: Final = (
-    page(
-        "ops/tenants",
-        EVERYBODY,
-        lists="tenant",
-        listed=SIGHT,
-        shows=(
-            ("Operations</a>", OPERATES),
-            ('href="/ops/overview"', must(("cluster.view", "platform"))),
-            ('class="side-count"', _READS + must((_EDITS, "above"))),
-        ),
-    ),
-    page(
-        _ONE_TENANT,
-        SIGHT,
-        shows=(
-            ('value="rename"', must((_TREE, "here"))),
-            ('id="archive"', must((_TREE, "above"))),
-            ('value="add"', must((EDIT, "here"))),
-            ("{tenant}/requests", must((QUOTA, "here"))),
-            ('name="to"', must((_TREE, "root"))),
-            (
-                '<option value="{other.folder}">',
-                must((_TREE, "above")) + must((_TREE, "elsewhere")) + must((VIEW, "elsewhere")),
-            ),
-        ),
-    ),
-    page(
-        "ops/tenants/{folder}",
-        see((VIEW, "above")),
-        case="of a folder",
-        shows=(('value="new"', must((_TREE, "above"))),),
-    ),
-    page(
-        _ONE_TENANT,
-        SIGHT + see((VIEW, "root")) + need(_TREE, "root") + MOVES,
-        query="?to={root}",
-        case="to move",
-    ),
-    form(
-        "ops/tenants/{folder}",
-        see((VIEW, "above")) + need(_TREE, "above"),
-        "tenants_tenant",
-        body={"do": "new", "name": "Fresh", "kind": "folder"},
-    ),
-    form(_ONE_TENANT, inside(_TREE), "tenants_tenant", body={"do": "rename", "name": "Another", **_VERSION}),
-    form(
-        _ONE_TENANT,
-        SIGHT + see((VIEW, "root")) + need(_TREE, "root") + MOVES,
-        "tenants_tenant",
-        arrange="without-loans",
-        body={"do": "move", "to": "{root}", **_VERSION},
-    ),
-    form(_ONE_TENANT, _FROM_ABOVE, "tenants_tenant", body={"do": "archive", **_VERSION}),
-    form(
-        _ONE_TENANT,
-        _FROM_ABOVE,
-        "tenants_tenant",
-        arrange="archived",
-        body={"do": "restore", "version": "{tenant.archived}"},
-    ),
-    form(
-        _ONE_TENANT, _HANDS, "tenants_member", body={"do": "add", "name": "{username}", "role": "{role_name}"}
-    ),
-    page(f"{_ONE_TENANT}/roles", inside(EDIT), lists="role_name", listed=need(EDIT)),
-    form(
-        f"{_ONE_TENANT}/roles",
-        _HANDS,
-        "tenants_customrole",
-        "make",
-        body={"name": "Helper", "points": [VIEW]},
-    ),
-    form(
-        f"{_ONE_TENANT}/roles",
-        _HANDS,
-        "tenants_customrole",
-        "change",
-        body={"role": "{role}", "name": "Other", "points": [VIEW], "version": "{role.version}"},
-    ),
-    form(
-        f"{_ONE_TENANT}/roles",
-        _HANDS,
-        "tenants_customrole",
-        body={"do": "remove", "role": "{spare_role}", "version": "{spare_role.version}"},
-    ),
-)
-
-_TEAM: Final = see((VIEW, "above")) + tuple(
-    clause for point in (QUOTA, _TREE, _EDITS, "queue.edit", EDIT) for clause in need(point, "above")
-)
-_TEAM_TYPED: Final = {
-    "do": "create",
-    "parent": "{folder}",
-    "name": "Fresh",
-    "people": "1",
-    "p0-username": "{username}",
-    "p0-role": "viewer",
-    "pool.sim.a100-gpus": "0",
-    "queue": "default",
-    "preset": "balanced",
-}
-TEAMS: Final = (
-    page("ops/teams/new", _TEAM, query="?parent={folder}"),
-    form(
-        "ops/teams/new",
-        _TEAM + cover(VIEW, QUOTA, "job.view", place="above"),
-        "tenants_tenant",
-        quiet=False,
-        body=_TEAM_TYPED,
-    ),
-    form("ops/teams/new/check", _TEAM, "", "check", ok=200, quiet=False, body=_TEAM_TYPED),
-)
 _OPERATES: Final = must(("cluster.view", "platform"))
 _ARRANGES: Final = _OPERATES + must(("cluster.edit", "platform"))
 SETUP: Final = (
-    page("ops/clusters", _OPERATES, shows=(("/ops/clusters/new", must(("cluster.edit", "platform"))),)),
+    *listing("ops/clusters", _OPERATES, shows=(("/ops/clusters/new", must(("cluster.edit", "platform"))),)),
+    form(
+        "ops/clusters",
+        _ARRANGES,
+        "",
+        "sync",
+        body={"do": "sync", "item": "{cluster_id}", "confirmed": "1"},
+    ),
     page("ops/clusters/new", _ARRANGES),
     form(
         "ops/clusters/new",
@@ -316,7 +205,7 @@ _ADMINS: Final = must((EDIT, "platform"))
 _OVER_USER: Final = _ADMINS + cover(VIEW, place="platform")
 _AUDITS: Final = must(("audit.view", "platform"))
 ACCOUNTS: Final = (
-    page("ops/roles", _ADMINS, shows=(("platform-hand", _ADMINS),)),
+    *listing("ops/roles", _ADMINS, shows=(("platform-hand", _ADMINS),)),
     form(
         "ops/roles",
         _ADMINS + cover(VIEW, place="platform"),
@@ -375,7 +264,13 @@ _OPENS: Final = see(*((VIEW, place) for place in ("here", "beside", "other"))) +
 )
 _RAISES: Final = must((_QUEUE, "platform"))
 RULES: Final = (
-    page("ops/policies", EVERYBODY, lists="policy_link", listed=SIGHT),
+    *listing("ops/policies", EVERYBODY, lists="tenant_name", listed=SIGHT),
+    form(
+        "ops/policies",
+        inside(_POLICY),
+        "scheduling_workspacepolicy",
+        body={"do": "delete", "item": "{tenant}", "confirmed": "1"},
+    ),
     page("ops/policies/{tenant}", SIGHT, shows=(('data-dialog-open="remove"', must((_POLICY, "here"))),)),
     form(
         "ops/policies/{tenant}",
@@ -390,12 +285,13 @@ RULES: Final = (
         "scheduling_workspacepolicy",
         body={"do": "remove", "version": "{policy.version}"},
     ),
-    page(
-        "ops/priorities",
+    *listing("ops/priorities", EVERYBODY, shows=(("edit=new", _RAISES),)),
+    *listing(
+        "ops/priorities/grants",
         EVERYBODY,
         lists="grant_line",
         listed=SIGHT,
-        shows=(('value="make"', _RAISES), ("revoke-{grant}", SIGHT + must((_QUEUE, "above")))),
+        shows=(('value="revoke {grant}"', SIGHT + must((_QUEUE, "above"))),),
     ),
     form(
         "ops/priorities",
@@ -407,25 +303,25 @@ RULES: Final = (
         "ops/priorities",
         _RAISES,
         "scheduling_priorityclass",
-        body={"do": "change", "class": "steep", "value": "11", "version": "{class.version}"},
+        body={"do": "change", "row": "{class_id}", "value": "11", "version": "{class.version}"},
     ),
     form(
         "ops/priorities",
         _RAISES,
         "scheduling_priorityclass",
-        body={"do": "retire", "class": "steep", "version": "{class.version}"},
+        body={"do": "retire", "item": "{class_id}", "confirmed": "1"},
     ),
     form(
-        "ops/priorities",
+        "ops/priorities/grants",
         SIGHT + must((_QUEUE, "above")),
         "scheduling_prioritygrant",
-        body={"do": "grant", "tenant": "{tenant}", "class": "steeper"},
+        body={"do": "grant", "tenant": "{tenant}", "priority_class": "steeper"},
     ),
     form(
-        "ops/priorities",
+        "ops/priorities/grants",
         SIGHT + must((_QUEUE, "above")),
         "scheduling_prioritygrant",
-        body={"do": "revoke", "grant": "{grant}"},
+        body={"do": "revoke", "item": "{grant}", "confirmed": "1"},
     ),
     *listing(
         "ops/queues",
@@ -537,8 +433,14 @@ _SOURCE_FIELDS: Final = {
 SOURCES: Final = (
     *listing("styleguide", _LOOK),
     form("styleguide", _LOOK, "", "sample", body={"do": "sample"}),
-    page("ops/sources", _LOOK, shows=(('value="make"', _EDITS_CLUSTERS),)),
-    page("ops/sources/live", _LOOK),
+    *listing("ops/sources", _LOOK, shows=(("edit=new", _EDITS_CLUSTERS),)),
+    *listing("ops/sources/agents", _LOOK),
+    form(
+        "ops/sources",
+        _LOOK + _EDITS_CLUSTERS,
+        "telemetry_telemetrysource",
+        body={"do": "delete", "item": "{source}", "confirmed": "1"},
+    ),
     page(_SOURCE, _LOOK, shows=(('value="delete"', _EDITS_CLUSTERS),)),
     page(f"{_SOURCE}/live", _LOOK),
     form(
@@ -566,16 +468,19 @@ _PRICES: Final = must(("cluster.view", "platform"))
 _PRICING: Final = _PRICES + must(("cluster.edit", "platform"))
 _PRICE: Final = {"do": "create", "flavor": "{flavor}", "gpu_hour": "2.5", "effective_at": "{soon_typed}"}
 PRICES: Final = (
-    page("ops/prices", _PRICES, shows=(('name="gpu_hour"', must(("cluster.edit", "platform"))),)),
+    *listing("ops/prices", _PRICES, shows=(("edit=new", must(("cluster.edit", "platform"))),)),
     form("ops/prices", _PRICING, "telemetry_price", quiet=False, body=_PRICE),
-    form("ops/prices", _PRICING, "telemetry_price", quiet=False, body={"do": "delete", "request": "{price}"}),
+    form(
+        "ops/prices",
+        _PRICING,
+        "telemetry_price",
+        body={"do": "delete", "item": "{price}", "confirmed": "1"},
+    ),
 )
 
 ROWS: Final = (
     *QUOTAS,
     *ASKING,
-    *TENANTS,
-    *TEAMS,
     *SETUP,
     *ACCOUNTS,
     *RULES,

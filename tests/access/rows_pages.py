@@ -20,12 +20,15 @@ def page(route: str, wanted: Need, **more: Any) -> Ask:
     return Ask(route=route, method="GET", need=wanted, **more)
 
 
-def listing(route: str, wanted: Need, *, shows: Any = (), **more: Any) -> tuple[Ask, ...]:
-    """A page with a list, its rows alone, and the list as a file."""
-    parts = (("?part=rows", "rows alone"), ("?format=csv", "as a file"))
+def listing(route: str, wanted: Need, *, shows: Any = (), by: str = "", **more: Any) -> tuple[Ask, ...]:
+    """A page with a list, its rows alone, and the list as a file; `by` is a filter for one of many rows."""
+    parts = (("part=rows", "rows alone"), ("format=csv", "as a file"))
     return (
-        page(route, wanted, shows=shows, **more),
-        *(page(route, wanted, query=query, case=case, **more) for query, case in parts),
+        page(route, wanted, shows=shows, query=by and f"?{by}", **more),
+        *(
+            page(route, wanted, query="?" + "&".join(filter(None, (query, by))), case=case, **more)
+            for query, case in parts
+        ),
     )
 
 
@@ -56,7 +59,14 @@ ACCOUNT: Final = (
         program=200,
         body={"old": "a long password 1", "new": "quite another 22", "again": "quite another 22"},
     ),
-    page("account/keys", EVERYBODY, shows=(('value="quota.edit"', must(("quota.edit", "anywhere"))),)),
+    *listing("account/keys", EVERYBODY),
+    page(
+        "account/keys",
+        EVERYBODY,
+        query="?edit=new",
+        case="a new key",
+        shows=(('value="quota.edit"', must(("quota.edit", "anywhere"))),),
+    ),
     form(
         "account/keys",
         EVERYBODY,
@@ -71,9 +81,9 @@ ACCOUNT: Final = (
         "tenants_accesskey",
         program=302,
         arrange="own-key",
-        body={"do": "revoke", "key": "{own_key}"},
+        body={"do": "revoke", "item": "{own_key_id}", "confirmed": "1"},
     ),
-    form("account/keys", NOBODY, "", "of another", body={"do": "revoke", "key": "{prefix}"}),
+    form("account/keys", NOBODY, "", "of another", body={"do": "revoke", "item": "{key_id}"}),
     page("people", EVERYBODY, query="?q=e"),
     page("quota-names", EVERYBODY, query="?q=queue", lists="queue", listed=see((QUOTA, "here"))),
     form("lists/{key}", EVERYBODY, "", values={"key": "jobs"}, body={"columns": "name"}),
@@ -128,12 +138,19 @@ WORK: Final = (
             (_READ + _OWN, "own-job", "one's own"),
         )
     ),
-    page(
+    *listing(
         _TEMPLATES,
         _READ,
         shows=(("/job-templates/new", must((_SUBMIT, "here"))),),
         lists="template_name",
         listed=need(JOB),
+    ),
+    form(
+        _TEMPLATES,
+        _READ + need(_SUBMIT),
+        "scheduling_jobtemplate",
+        "delete from the list",
+        body={"do": "delete", "item": "{template}", "confirmed": "1"},
     ),
     page(f"{_TEMPLATES}/new", inside(_SUBMIT)),
     page(f"{_TEMPLATES}/new", inside(_SUBMIT) + need(JOB), query="?from={job}", case="from a job"),
@@ -226,10 +243,19 @@ WORK: Final = (
 )
 
 _MEMBERS: Final = f"{_W}/members"
-_ADD: Final = 'name="do" value="add"'
 _HANDS: Final = inside(EDIT) + cover(VIEW)
 MEMBERS: Final = (
-    page(_MEMBERS, SIGHT, shows=((_ADD, must((EDIT, "here"))),), lists="member_name", listed=SIGHT),
+    *listing(
+        _MEMBERS,
+        SIGHT,
+        by="filterBy=name=@mia",
+        shows=(("edit=new", must((EDIT, "here"))),),
+        lists="member_name",
+        listed=SIGHT,
+    ),
+    *listing(
+        f"{_MEMBERS}/permissions", SIGHT, by="filterBy=username=@mia", lists="member_name", listed=SIGHT
+    ),
     form(_MEMBERS, _HANDS, "tenants_member", body={"do": "add", "name": "{username}", "role": "{role_name}"}),
     form(
         _MEMBERS,
@@ -242,13 +268,13 @@ MEMBERS: Final = (
         _MEMBERS,
         _HANDS,
         "tenants_member",
-        body={"do": "change", "member": "{member}", "role": "{role_name}", "version": "{member.version}"},
+        body={"do": "change", "row": "{member}", "role": "{role_name}", "version": "{member.version}"},
     ),
     form(
         _MEMBERS,
         _HANDS,
         "tenants_member",
-        body={"do": "remove", "member": "{member}", "version": "{member.version}"},
+        body={"do": "remove", "item": "{member}", "confirmed": "1"},
     ),
     page(
         f"{_W}/policy",
@@ -260,16 +286,21 @@ MEMBERS: Final = (
         ),
     ),
     *listing(f"{_W}/audit", inside("audit.view"), lists="told", listed=need("audit.view")),
-    page(
+    *listing(
         f"{_W}/keys",
         SIGHT,
-        shows=(
-            ('value="add-account"', must((EDIT, "here"))),
-            ('value="quota.edit"', must(("quota.edit", "here"))),
-        ),
+        shows=(("/keys/accounts", must((EDIT, "here"))),),
         lists="prefix",
         listed=need(EDIT),
     ),
+    page(
+        f"{_W}/keys",
+        SIGHT,
+        query="?edit=new",
+        case="a new key",
+        shows=(('value="quota.edit"', must(("quota.edit", "here"))),),
+    ),
+    *listing(f"{_W}/keys/accounts", inside(EDIT), shows=(("edit=new", inside(EDIT)),)),
     form(
         f"{_W}/keys",
         SIGHT,
@@ -287,17 +318,22 @@ MEMBERS: Final = (
         ok=200,
         body={"do": "make", "name": "ci", "days": "30", "owner": "{account}"},
     ),
-    form(f"{_W}/keys", inside(EDIT), "tenants_user", body={"do": "add-account", "name": "fresh"}),
-    form(f"{_W}/keys", inside(EDIT), "tenants_user", body={"do": "end-account", "name": "{account}"}),
+    form(f"{_W}/keys/accounts", inside(EDIT), "tenants_user", body={"do": "create", "name": "fresh"}),
+    form(
+        f"{_W}/keys/accounts",
+        inside(EDIT),
+        "tenants_user",
+        body={"do": "end", "item": "{account_id}", "confirmed": "1"},
+    ),
     *(
         form(
             f"{_W}/keys",
             SIGHT + see((EDIT, "here")),
             "tenants_accesskey",
             ok=ok,
-            body={"do": verb, "key": "{prefix}"},
+            body={"do": verb, field: "{key_id}", "confirmed": "1"},
         )
-        for verb, ok in (("revoke", 302), ("rotate", 200))
+        for verb, field, ok in (("revoke", "item", 302), ("rotate", "row", 200))
     ),
 )
 

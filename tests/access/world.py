@@ -6,6 +6,7 @@ another folder. Names hold the word of their workspace, so that one that leaks i
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -158,7 +159,7 @@ def _furnish(w: AccessWorld, side: Side) -> None:
     spare_role = tenancy.custom_role(side.tenant, f"spare-{word}", "tenant.view")
     member = Member.unscoped.create(user=mia, tenant=side.tenant, custom_role=hand)
     robot = tenancy.service_account("robot", side.tenant)
-    prefix = access_key_create(acting_user=SYSTEM, user=robot, name=f"key-{word}")[0].prefix
+    key = access_key_create(acting_user=SYSTEM, user=robot, name=f"key-{word}")[0]
     chief = tenancy.service_account("chief", side.tenant)
     tenancy.member(chief, side.tenant, Role.ADMIN)
     chief_prefix = access_key_create(acting_user=SYSTEM, user=chief, name=f"chief-{word}")[0].prefix
@@ -206,7 +207,9 @@ def _furnish(w: AccessWorld, side: Side) -> None:
         "queue.version": str(queue.version),
         "spare_queue.version": str(spare_queue.version),
         "account": robot.username,
-        "prefix": prefix,
+        "account_id": str(robot.pk),
+        "prefix": key.prefix,
+        "key_id": str(key.pk),
         "chief": chief.username,
         "chief_prefix": chief_prefix,
     }
@@ -246,6 +249,7 @@ def _texts(w: AccessWorld, side: Side) -> dict[str, str]:
         "file_line": f"tenant: {word}",
         "policy_line": f'"tenant":"{word}"',
         "own_key": "deadbeef",
+        "own_key_id": str(uuid.UUID(int=0)),
         "soon": soon.isoformat(),
         "past_begin": (clock.now() - timedelta(hours=6)).isoformat(),
         "past_end": (clock.now() - timedelta(hours=1)).isoformat(),
@@ -422,6 +426,8 @@ def _platform(w: AccessWorld) -> None:
             "name": w.nodes[0].name,
             "uuid": w.nodes[0].devices.order_by("index")[0].uuid,
             "class": "steep",
+            "class_id": str(steep.pk),
+            "cluster_id": str(w.cluster.pk),
             "invited": str(invitation.user.pk),
             "invitation": invitation.path.rpartition("/")[2],
         }
@@ -497,7 +503,8 @@ def _own_running(w: AccessWorld, names: dict[str, str], user: User) -> None:
 
 
 def _own_key(w: AccessWorld, names: dict[str, str], user: User) -> None:
-    names["own_key"] = access_key_create(acting_user=SYSTEM, user=user, name="spare")[0].prefix
+    made = access_key_create(acting_user=SYSTEM, user=user, name="spare")[0]
+    names |= {"own_key": made.prefix, "own_key_id": str(made.pk)}
 
 
 def _waits_in_spare(w: AccessWorld, names: dict[str, str], user: User) -> None:

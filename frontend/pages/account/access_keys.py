@@ -1,31 +1,110 @@
-"""Access keys: make (the secret is shown once), rotate, revoke; and a workspace's service accounts."""
+"""Access keys: make (the secret is shown once), rotate, revoke."""
 
 from __future__ import annotations
 
+import uuid
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from functools import partial
+from typing import Final
 
 from django import forms
+from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from foundation.core import clock
 from foundation.core.errors import AllotmentError, NotFound
-from frontend.shell.form_actions import run_change
+from foundation.web.listing import Column
+from frontend.lists.batch import BatchAct, BatchItem, answer_batch, is_batch
+from frontend.lists.declaration import FilterField, ListColumn, ListDeclaration
+from frontend.lists.page_list import EmptyList, answer_list, read_list
+from frontend.lists.row_form import NEW, RowForm
+from frontend.pages.account.key_sections import key_sections, may_manage
+from frontend.pages.tenancy.members import id_of
+from frontend.shell.form_actions import show_refusal
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from tenants.access import permissions
-from tenants.access.permissions import Permission
-from tenants.models import Tenant, User
-from tenants.selectors.access_key import access_key_get, access_key_list
+from tenants.models import AccessKey, Tenant, User
+from tenants.selectors.access_key import KEY_COLUMNS, access_key_list
 from tenants.selectors.account import service_account_get, service_account_list
 from tenants.selectors.tenant import workspace_get
 from tenants.services.access_key import access_key_create, access_key_revoke, access_key_rotate
-from tenants.services.service_account import service_account_close, service_account_create
 
 _GRACE_S = 24 * 3600
+
+
+@dataclass(frozen=True, slots=True)
+class KeyLine:
+    """One key."""
+
+    key: AccessKey
+
+    @property
+    def id(self) -> uuid.UUID:
+        return self.key.pk
+
+    @property
+    def title(self) -> str:
+        return self.key.name
+
+    @property
+    def scopes(self) -> str:
+        return ", ".join(self.key.scopes)
+
+
+KEYS: Final = ListDeclaration(
+    key="keys",
+    title=gettext_lazy("Access keys"),
+    columns=(
+        ListColumn(key="name", label=gettext_lazy("Name"), sort="name", text=lambda line: line.key.name),
+        ListColumn(key="prefix", label=gettext_lazy("Prefix"), text=lambda line: f"alt_{line.key.prefix}"),
+        ListColumn(
+            key="owner", label=gettext_lazy("Owner"), sort="owner", text=lambda line: line.key.user.username
+        ),
+        ListColumn(
+            key="scopes",
+            label=gettext_lazy("Scopes"),
+            text=lambda line: line.scopes or _("All permissions of the owner"),
+        ),
+        ListColumn(
+            key="created",
+            label=gettext_lazy("Created"),
+            number=True,
+            sort="created_at",
+            shown=False,
+            text=lambda line: line.key.created_at,
+        ),
+        ListColumn(
+            key="expires",
+            label=gettext_lazy("Expires"),
+            number=True,
+            sort="expires_at",
+            text=lambda line: line.key.expires_at,
+        ),
+        ListColumn(
+            key="used",
+            label=gettext_lazy("Last used"),
+            number=True,
+            sort="last_used_at",
+            text=lambda line: line.key.last_used_at,
+        ),
+    ),
+    filters={
+        "name": FilterField(label=gettext_lazy("Name")),
+        "prefix": FilterField(label=gettext_lazy("Prefix")),
+        "owner": FilterField(label=gettext_lazy("Owner")),
+        "created_at": FilterField(label=gettext_lazy("Created")),
+        "expires_at": FilterField(label=gettext_lazy("Expires")),
+        "last_used_at": FilterField(label=gettext_lazy("Last used")),
+    },
+    fields={**KEY_COLUMNS, "owner": Column("user.username")},
+    every_s=0,
+)
 
 
 class KeyForm(forms.Form):
@@ -78,80 +157,132 @@ def workspace_keys(request: HttpRequest, workspace: str) -> HttpResponse:
 
 def _keys(request: HttpRequest, place: Tenant | None, url: str) -> HttpResponse:
     who = get_viewer(request)
-    manages = place is not None and permissions.has_permission(who, Permission.MEMBER_EDIT, place)
-    accounts = list(service_account_list(viewer=who, tenant=place)) if place and manages else []
-    owners = [(who.username, _("Me")), *((account.username, account.username) for account in accounts)]
-    points = sorted(
-        permissions.permissions_on(who, place) if place else permissions.permissions_anywhere(who)
-    )
-    making = request.method == "POST" and request.POST.get("do") == "make"
-    form = KeyForm(request.POST if making else None, owners=owners, points=[p.value for p in points])
-    form.fields["owner"].required = bool(accounts)
-    token = ""
-    if making:
-        token = _made(request, who, place, form)
-    elif request.method == "POST":
-        token = _act(request, who, place)
-        if not token:
-            return redirect(url)
+    keys = access_key_list(viewer=who, tenant=place)
+    acts = [_revoke_act(who)]
     set_frame(request, place)
-    page: dict[str, Any] = {
-        "form": KeyForm(None, owners=owners, points=[p.value for p in points]) if token else form,
-        "token": token,
-        "keys": access_key_list(viewer=who, tenant=place),
-        "accounts": accounts,
-        "manages": manages,
-        "keys_url": url,
-        "place": place,
-    }
-    answer = render(request, "frontend/tenancy/keys.html", page, status=200 if token or not making else 400)
+    if is_batch(request):
+        return answer_batch(request, acts=acts, find=partial(_find, who, place), back=url)
+    listing = read_list(request, KEYS)
+    refused: RowForm | None = None
+    token = ""
+    if request.method == "POST":
+        refused, token = _save(request, who, place)
+        if refused is None and not token:
+            return redirect(listing.address)
+    answer = answer_list(
+        request,
+        listing,
+        listing.arrange_rows(keys),
+        lambda found: [KeyLine(key) for key in found],
+        template="frontend/tenancy/keys.html",
+        context=lambda: {
+            "workspace": place,
+            "sections": key_sections(who, place),
+            "token": token,
+            "acts": acts,
+            "batch_url": url,
+            "row": "frontend/tenancy/key_row.html",
+            "menu": "frontend/tenancy/key_menu.html",
+            "empty_list": EmptyList(
+                _("No access keys"),
+                _("Create an access key for scripts, pipelines or the CLI."),
+                icon="key-round",
+            ),
+            "open_form": refused or _open_form(who, place, listing.form_of if not token else ""),
+        },
+        status=400 if refused else 200,
+    )
     # The one answer with a secret in it stays nowhere, not even behind the back button.
     answer["Cache-Control"] = "no-store"
     return answer
 
 
-def _made(request: HttpRequest, who: User, place: Tenant | None, form: KeyForm) -> str:
-    """The token of a new key, or nothing and errors in the form."""
+def _new_form(who: User, place: Tenant | None, data: object = None) -> KeyForm:
+    accounts: Sequence[User] = ()
+    if place and may_manage(who, place):
+        accounts = list(service_account_list(viewer=who, tenant=place))
+    owners = [(who.username, _("Me")), *((account.username, account.username) for account in accounts)]
+    points = permissions.permissions_on(who, place) if place else permissions.permissions_anywhere(who)
+    form = KeyForm(data, owners=owners, points=sorted(point.value for point in points))
+    form.fields["owner"].required = bool(accounts)
+    if not accounts:
+        form.fields["owner"].widget = forms.HiddenInput()
+    return form
+
+
+def _open_form(who: User, place: Tenant | None, asked: str) -> RowForm | None:
+    if not asked:
+        return None
+    if asked == NEW:
+        return _make_form(_new_form(who, place))
+    key = _key(who, place, asked)
+    return RowForm(
+        title=_("Rotate %(name)s?") % {"name": key.name},
+        do="rotate",
+        button=_("Rotate"),
+        row=str(key.pk),
+        note=_("A new key is created. The old key stays valid for 24 hours."),
+    )
+
+
+def _make_form(form: KeyForm) -> RowForm:
+    fields, word = "frontend/tenancy/key_fields.html", _("Create access key")
+    return RowForm(title=word, do="make", button=word, form=form, fields=fields)
+
+
+def _key(who: User, place: Tenant | None, text: str) -> AccessKey:
+    found = access_key_list(viewer=who, tenant=place).filter(pk=id_of(text)).first()
+    if found is None:
+        raise NotFound
+    return found
+
+
+def _save(request: HttpRequest, who: User, place: Tenant | None) -> tuple[RowForm | None, str]:
+    """Make or rotate a key: the form again where it is refused, and the token to be shown once."""
+    if request.POST.get("do") == "rotate":
+        return None, _rotated(request, who, _key(who, place, request.POST.get("row", "")))
+    form = _new_form(who, place, request.POST)
     if not form.is_valid():
-        return ""
+        return _make_form(form), ""
     values = form.cleaned_data
     try:
         owner = who
         if values["owner"] not in ("", who.username) and place is not None:
             owner = service_account_get(viewer=who, tenant=place, name=values["owner"])
         ends = clock.now() + timedelta(days=values["days"]) if values["days"] else None
-        return access_key_create(
+        return None, access_key_create(
             acting_user=who, user=owner, name=values["name"], scopes=values["scopes"], expires_at=ends
         )[1]
-    except NotFound:
-        raise
     except AllotmentError as error:
-        form.add_error(None, error.detail)
+        show_refusal(form, error)
+        return _make_form(form), ""
+
+
+def _rotated(request: HttpRequest, who: User, key: AccessKey) -> str:
+    try:
+        token = access_key_rotate(acting_user=who, key=key, grace_s=_GRACE_S)[1]
+    except AllotmentError as error:
+        messages.error(request, error.detail)
         return ""
+    word = _("Key rotated. The old key of %(name)s is valid for 24 hours.") % {"name": key.name}
+    messages.success(request, word)
+    return token
 
 
-def _act(request: HttpRequest, who: User, place: Tenant | None) -> str:
-    """Revoke or rotate a key, make or end a service account; the token of a rotated key, else nothing."""
-    asked, what = request.POST, request.POST.get("do")
-    name = asked.get("name", "").strip()
-    if what == "add-account" and place is not None:
-        word = _("Service account created. Assign a role under Members, then create an access key.")
-        run_change(request, lambda: service_account_create(acting_user=who, tenant=place, name=name), word)
-    elif what == "end-account" and place is not None:
-        account = service_account_get(viewer=who, tenant=place, name=name)
-        word = _("Service account %(name)s deleted") % {"name": account.username}
-        run_change(request, lambda: service_account_close(acting_user=who, account=account), word)
-    else:
-        key = access_key_get(viewer=who, prefix=asked.get("key", ""), tenant=place)
-        if what == "rotate":
-            tokens: list[str] = []
-            word = _("Key rotated. The old key of %(name)s is valid for 24 hours.") % {"name": key.name}
-            run_change(
-                request,
-                lambda: tokens.append(access_key_rotate(acting_user=who, key=key, grace_s=_GRACE_S)[1]),
-                word,
-            )
-            return "".join(tokens)
-        word = _("Access key %(name)s revoked") % {"name": key.name}
-        run_change(request, lambda: access_key_revoke(acting_user=who, key=key), word)
-    return ""
+def _revoke_act(who: User) -> BatchAct:
+    return BatchAct(
+        key="revoke",
+        label=_("Revoke"),
+        title=_("Revoke access keys"),
+        act=lambda key, _choice: access_key_revoke(acting_user=who, key=key),
+        danger=True,
+        note=_("Requests with this key fail immediately. This can't be undone."),
+        icon="x",
+    )
+
+
+def _find(who: User, place: Tenant | None, ids: Collection[uuid.UUID]) -> list[BatchItem]:
+    found = list(access_key_list(viewer=who, tenant=place).filter(pk__in=ids))
+    if len(found) < len(set(ids)):
+        raise NotFound
+    return [BatchItem(id=key.pk, name=key.name, row=key, state=f"alt_{key.prefix}") for key in found]

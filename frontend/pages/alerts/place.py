@@ -13,7 +13,6 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from alerts.services.access import may_edit, require_alert_view, require_view
-from foundation.web.listing import filter_rows, sort_rows
 from frontend.lists.batch import BatchAct
 from frontend.lists.page_list import Describe, PageList, answer_list
 from frontend.lists.row_form import RowForm
@@ -71,11 +70,10 @@ def answer_section(
     **values: Any,
 ) -> HttpResponse:
     """Answer with the list of a section, its form open where the address or a refusal says so."""
-    kept = filter_rows(rows, listing.conditions)
     return answer_list(
         request,
         listing,
-        sort_rows(kept, listing.sort, listing.declared.fields) if listing.sort else kept,
+        listing.arrange_rows(rows),
         describe,
         template="frontend/alerts/section.html",
         context=lambda: place.make_context(

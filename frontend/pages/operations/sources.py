@@ -1,4 +1,4 @@
-"""Data sources of clusters: which are up to date, which fail and why, and a test of each."""
+"""One data source: its state, its settings, and a test of it."""
 
 from __future__ import annotations
 
@@ -17,10 +17,9 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_GET
 
 from clusters.gpu.measures import BY_NAME
-from clusters.selectors.flavor import cluster_get
 from foundation.core.errors import AllotmentError, NotFound, PermissionDenied
 from frontend.components import view_models
-from frontend.pages.operations.cluster_scope import ClusterScope, ops_frame, scope_of
+from frontend.pages.operations.cluster_scope import ops_frame, scope_of
 from frontend.shell.form_actions import run_change, show_refusal, version_of
 from frontend.shell.page_shell import get_viewer, operator_required
 from telemetry.models import SourceKind, TelemetrySource
@@ -29,7 +28,6 @@ from telemetry.sources.manage import (
     ADDRESS_MAX,
     EVERY_S_MAX,
     EVERY_S_MIN,
-    source_add,
     source_change,
     source_delete,
     source_try,
@@ -37,11 +35,9 @@ from telemetry.sources.manage import (
 from telemetry.sources.overview import (
     NodeState,
     SourceLine,
-    describe_agents,
     describe_result,
     describe_sources,
     source_get,
-    source_list,
 )
 from tenants.access import permissions
 from tenants.access.permissions import Permission
@@ -120,64 +116,7 @@ class SourceForm(forms.Form):
         return fields | ({"secret": ""} if forget and not secret else {"secret": secret or None})
 
 
-@operator_required
-def show_sources(request: HttpRequest) -> HttpResponse:
-    """All sources with their state; POST adds one."""
-    who, scope = get_viewer(request), scope_of(request)
-    form = SourceForm(request.POST if request.method == "POST" else None)
-    if request.method == "POST" and form.is_valid():
-        fields = form.fields_of()
-        fields["secret"] = fields["secret"] or ""
-        try:
-            cluster = cluster_get(viewer=who, name=request.POST.get("cluster", ""))
-            made = source_add(acting_user=who, cluster=cluster, **fields)
-        except PermissionDenied:
-            raise
-        except AllotmentError as error:
-            show_refusal(form, error)
-        else:
-            messages.success(request, _("Data source %(name)s added") % {"name": made.name})
-            return redirect("frontend:ops-source", source=made.pk)
-    ops_frame(request, scope)
-    page = {
-        **_lines(who, scope),
-        "form": form,
-        "clusters": [scope.cluster] if scope.cluster else scope.clusters,
-        "may_edit": permissions.has_permission(who, Permission.CLUSTER_EDIT),
-    }
-    return render(request, "frontend/operations/sources.html", page, status=400 if form.errors else 200)
-
-
-@require_GET
-@operator_required
-def sources_live(request: HttpRequest) -> HttpResponse:
-    """The list alone."""
-    return render(
-        request, "frontend/operations/sources_live.html", _lines(get_viewer(request), scope_of(request))
-    )
-
-
-def _lines(who: User, scope: ClusterScope) -> dict[str, Any]:
-    rows = source_list(viewer=who, cluster=scope.cluster_name or None)
-    query = request_query(scope)
-    agents = describe_agents(who, cluster=scope.cluster_name or None)
-    return {
-        "agents": agents[:_NODES_SHOWN],
-        "agents_omitted": max(0, len(agents) - _NODES_SHOWN),
-        "agents_fresh": sum(line.state == NodeState.FRESH for line in agents),
-        "agents_all": len(agents),
-        "lines": [_view(line) for line in describe_sources(rows)],
-        "many_clusters": len(scope.clusters) > 1 and scope.cluster is None,
-        "live_url": reverse("frontend:ops-sources-live") + query,
-    }
-
-
-def request_query(scope: ClusterScope) -> str:
-    """The part of an address that names the chosen cluster."""
-    return f"?cluster={scope.cluster.name}" if scope.cluster else ""
-
-
-def _view(line: SourceLine) -> dict[str, Any]:
+def view_source(line: SourceLine) -> dict[str, Any]:
     """A source as its row and its page show it."""
     status = line.status
     return {
@@ -247,7 +186,7 @@ def _one(found: TelemetrySource) -> dict[str, Any]:
     (line,) = describe_sources([found])
     nodes = sorted(line.nodes, key=lambda node: (node.state == NodeState.FRESH, node.node))
     return {
-        **_view(line),
+        **view_source(line),
         "nodes": nodes[:_NODES_SHOWN],
         "omitted": max(0, len(nodes) - _NODES_SHOWN),
         "live_url": reverse("frontend:ops-source-live", args=[found.pk]),

@@ -20,6 +20,7 @@ from django.utils.translation import gettext_lazy, gettext_noop
 from foundation.core.errors import AllotmentError
 from foundation.core.numbers import read_whole
 from frontend.components import view_models
+from frontend.pages.policies.policy_list import policy_address
 from frontend.shell.form_actions import run_change, show_refusal, version_of
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from scheduling.job_file import FIELDS, load_text
@@ -35,29 +36,17 @@ from scheduling.policy.stating import (
     WARN_MOST_S,
     PolicyStatement,
 )
-from scheduling.selectors.workspace_policy import policy_effective, policy_list, policy_own
+from scheduling.selectors.workspace_policy import policy_effective, policy_own
 from scheduling.services.jobs.workspace_policy import policy_delete, policy_set
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import Tenant, User
-from tenants.selectors.tenant import tenant_get, tenant_list, workspace_get
+from tenants.selectors.tenant import tenant_get, workspace_get
 
 TOTALS: Final[dict[str, str]] = {
     "total.tasks": gettext_noop("Tasks per job"),
     "total.gpu.cards": gettext_noop("GPUs per job"),
 }
-_DEEPEST: Final = 3
-
-
-@dataclass(frozen=True, slots=True)
-class PolicyLine:
-    """A tenant in the list, with how much it demands itself."""
-
-    tenant: Tenant
-    indent: int
-    url: str
-    limits: int
-    policy: WorkspacePolicy | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,22 +188,6 @@ def _initial(policy: WorkspacePolicy) -> dict[str, Any]:
 
 
 @login_required
-def show_policies(request: HttpRequest) -> HttpResponse:
-    """Every tenant in sight with what it demands."""
-    who = get_viewer(request)
-    own = {policy.tenant_id: policy for policy in policy_list(viewer=who)}
-    depth: dict[uuid.UUID, int] = {}
-    lines = []
-    for tenant in tenant_list(viewer=who):
-        depth[tenant.pk] = depth.get(tenant.parent_id, -1) + 1 if tenant.parent_id else 0
-        policy = own.get(tenant.pk)
-        limits = sum(map(len, (policy.minimum, policy.maximum, policy.allowed))) if policy else 0
-        lines.append(PolicyLine(tenant, min(depth[tenant.pk], _DEEPEST), _address(tenant), limits, policy))
-    set_frame(request, label=_("Policies"), trail=_("Operations"))
-    return render(request, "frontend/policies/policies.html", {"lines": lines})
-
-
-@login_required
 def show_policy(request: HttpRequest, tenant: uuid.UUID) -> HttpResponse:
     """The policy of one tenant; POST replaces or removes it."""
     who = get_viewer(request)
@@ -227,7 +200,7 @@ def show_policy(request: HttpRequest, tenant: uuid.UUID) -> HttpResponse:
         run_change(
             request, lambda: policy_delete(acting_user=who, tenant=place, expected=version_of(request)), word
         )
-        return redirect(_address(place))
+        return redirect(policy_address(place))
     form = PolicyForm(request.POST)
     if form.is_valid():
         try:
@@ -241,7 +214,7 @@ def show_policy(request: HttpRequest, tenant: uuid.UUID) -> HttpResponse:
             show_refusal(form, error)
         else:
             messages.success(request, _("Policy saved. It applies to new jobs."))
-            return redirect(_address(place))
+            return redirect(policy_address(place))
     return _show(request, who, place, form, own, status=400)
 
 
@@ -252,6 +225,7 @@ def workspace_policy(request: HttpRequest, workspace: str) -> HttpResponse:
     place = workspace_get(viewer=who, slug=workspace)
     set_frame(request, place)
     effective = policy_effective(viewer=who, tenant=place)
+    may_edit = permissions.has_permission(who, Permission.POLICY_EDIT, place)
     page = {
         "place": place,
         "effective": effective,
@@ -261,7 +235,7 @@ def workspace_policy(request: HttpRequest, workspace: str) -> HttpResponse:
             if name in effective.minimum or name in effective.maximum
         ],
         "defaults": _text(effective),
-        "url": _address(place) if permissions.has_permission(who, Permission.POLICY_EDIT, place) else "",
+        "url": policy_address(place) if may_edit else "",
     }
     return render(request, "frontend/policies/workspace_policy.html", page)
 
@@ -310,7 +284,3 @@ def _yaml(content: Mapping[str, Any], *, flow: bool | None = False) -> str:
     if not content:
         return ""
     return yaml.safe_dump(dict(content), allow_unicode=True, sort_keys=False, default_flow_style=flow)
-
-
-def _address(tenant: Tenant) -> str:
-    return reverse("frontend:ops-policy", args=[tenant.pk])

@@ -17,7 +17,6 @@ from clusters.models import Flavor
 from foundation.core import clock
 from foundation.core.errors import AllotmentError, PermissionDenied
 from foundation.core.numbers import read_whole
-from foundation.web.listing import filter_rows, sort_rows
 from frontend.components.long_select import LongSelect
 from frontend.lists.batch import answer_batch, is_batch
 from frontend.lists.page_list import EmptyList, answer_list, read_list
@@ -92,11 +91,10 @@ def show_budgets(request: HttpRequest) -> HttpResponse:
         refused = _save(request, who)
         if refused is None:
             return redirect(listing.address)
-    uses = filter_rows(budget_list(who, now=clock.now()), listing.conditions)
     return answer_list(
         request,
         listing,
-        sort_rows(uses, listing.sort, BUDGETS.fields) if listing.sort else uses,
+        listing.arrange_rows(budget_list(who, now=clock.now())),
         partial(list_rows, who),
         template="frontend/requests/budgets.html",
         context=lambda: {

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import uuid
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -19,7 +20,7 @@ from django.utils.translation import gettext_lazy
 
 from clusters.models import BackendKind, Cluster
 from clusters.selectors.flavor import cluster_get
-from clusters.selectors.node import cluster_list
+from clusters.selectors.node import CLUSTER_COLUMNS, cluster_list
 from clusters.services.cluster import cluster_add, cluster_sync
 from clusters.services.kubeconfig_files import kubeconfig_connection, list_kubeconfig_files
 from clusters.services.simulated import (
@@ -30,6 +31,9 @@ from clusters.services.simulated import (
 )
 from foundation.core.errors import AllotmentError, Invalid
 from frontend.components import view_models
+from frontend.lists.batch import BatchAct, BatchItem, answer_batch, is_batch
+from frontend.lists.declaration import FilterField, ListColumn, ListDeclaration
+from frontend.lists.page_list import EmptyList, answer_list, read_list
 from frontend.pages.setup.cluster_found import ClusterFound, read_clusters
 from frontend.shell.form_actions import run_change, show_refusal
 from frontend.shell.page_shell import get_viewer, operator_required, set_frame
@@ -60,6 +64,7 @@ SPEEDS: Final[list[tuple[str, str | Promise]]] = [
 HEALTH: Final[dict[str, tuple[str | Promise, str]]] = {
     "healthy": (gettext_lazy("Healthy"), "running"),
     "unknown": (gettext_lazy("Not synced yet"), "info"),
+    "unreachable": (gettext_lazy("Unreachable"), "failed"),
 }
 
 
@@ -72,6 +77,62 @@ class ClusterLine:
     kind: str
     state: str
     tone: str
+
+    @property
+    def id(self) -> uuid.UUID:
+        return self.cluster.pk
+
+    @property
+    def title(self) -> str:
+        return self.cluster.name
+
+    @property
+    def url(self) -> str:
+        return reverse("frontend:ops-cluster", args=[self.cluster.name])
+
+
+CLUSTERS: Final = ListDeclaration(
+    key="clusters",
+    title=gettext_lazy("Clusters"),
+    columns=(
+        ListColumn(key="name", label=gettext_lazy("Name"), sort="name", text=lambda line: line.cluster.name),
+        ListColumn(key="kind", label=gettext_lazy("Type"), sort="backend", text=lambda line: line.kind),
+        ListColumn(
+            key="cell",
+            label=gettext_lazy("Scheduling domain"),
+            sort="cell",
+            text=lambda line: line.cluster.cell.name,
+        ),
+        ListColumn(key="state", label=gettext_lazy("State"), sort="health", text=lambda line: line.state),
+        ListColumn(key="nodes", label=gettext_lazy("Nodes"), number=True, text=lambda line: line.found.nodes),
+        ListColumn(key="gpus", label=gettext_lazy("GPUs"), number=True, text=lambda line: line.found.gpus),
+        ListColumn(
+            key="pools",
+            label=gettext_lazy("Pools"),
+            text=lambda line: ", ".join(pool.name for pool in line.found.pools),
+        ),
+        ListColumn(
+            key="synced",
+            label=gettext_lazy("Last synced"),
+            number=True,
+            sort="observed_at",
+            text=lambda line: line.cluster.observed_at,
+        ),
+    ),
+    filters={
+        "name": FilterField(label=gettext_lazy("Name")),
+        "cell": FilterField(label=gettext_lazy("Scheduling domain")),
+        "backend": FilterField(label=gettext_lazy("Type"), choices=list(BACKENDS.items())),
+        "health": FilterField(
+            label=gettext_lazy("State"),
+            choices=[(key, word) for key, (word, _tone) in HEALTH.items()],
+        ),
+        "observed_at": FilterField(label=gettext_lazy("Last synced")),
+    },
+    fields=CLUSTER_COLUMNS,
+    default_sort="name",
+    every_s=30,
+)
 
 
 class ClusterForm(forms.Form):
@@ -127,14 +188,46 @@ class ClusterForm(forms.Form):
 
 @operator_required
 def show_clusters(request: HttpRequest) -> HttpResponse:
-    """Show all clusters with what was found in each."""
+    """Show all clusters with what was found in each; POST reads some of them again."""
     who = get_viewer(request)
     set_frame(request, label=_("Clusters"), trail=_("Operations"))
-    page = {
-        "lines": _lines(who, list(cluster_list(viewer=who))),
-        "may_add": permissions.has_permission(who, Permission.CLUSTER_EDIT),
-    }
-    return render(request, "frontend/setup/clusters.html", page)
+    may_edit = permissions.has_permission(who, Permission.CLUSTER_EDIT)
+    acts = [_sync_act(who)] if may_edit else []
+    if is_batch(request):
+        return answer_batch(request, acts=acts, find=partial(_find, who), back=request.path)
+    listing = read_list(request, CLUSTERS)
+    return answer_list(
+        request,
+        listing,
+        listing.arrange_rows(cluster_list(viewer=who)),
+        partial(_lines, who),
+        template="frontend/setup/clusters.html",
+        context=lambda: {
+            "row": "frontend/setup/cluster_row.html",
+            "acts": acts,
+            "batch_url": request.path,
+            "may_add": may_edit,
+            "empty_list": EmptyList(_("No clusters"), _("A platform admin adds clusters."), icon="server"),
+        },
+    )
+
+
+def _sync_act(who: User) -> BatchAct:
+    return BatchAct(
+        key="sync",
+        label=_("Sync"),
+        title=_("Sync clusters"),
+        act=lambda cluster, _choice: cluster_sync(acting_user=who, cluster=cluster),
+        icon="refresh-cw",
+    )
+
+
+def _find(who: User, ids: Collection[uuid.UUID]) -> list[BatchItem]:
+    found = list(cluster_list(viewer=who).filter(pk__in=ids))
+    return [
+        BatchItem(id=line.id, name=line.title, row=line.cluster, state=line.state)
+        for line in _lines(who, found)
+    ]
 
 
 @operator_required

@@ -64,6 +64,7 @@ def _list_parts(shown: PageList) -> Mapping[str, Any]:
         "menu": "frontend/styleguide/list_menu.html",
         "acts": [delete],
         "edits": True,
+        "sections": [(shown.path, _("List")), ("#table", _("Table"))],
         "batch_url": shown.path,
         "open_form": samples.sample_row_form(shown.form_of) if shown.form_of else None,
         "empty_list": EmptyList(_("No results")),

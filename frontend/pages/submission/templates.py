@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from functools import partial
+from typing import Final
 
 from django import forms
 from django.contrib import messages
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -15,6 +19,9 @@ from django.utils.translation import gettext_lazy
 
 from foundation.core.errors import AllotmentError
 from frontend.components.view_models import Crumb
+from frontend.lists.batch import BatchAct, BatchItem, answer_batch, is_batch
+from frontend.lists.declaration import FilterField, ListColumn, ListDeclaration
+from frontend.lists.page_list import EmptyList, answer_list, read_list
 from frontend.pages.jobs.addresses import jobs_address
 from frontend.pages.jobs.spec_text import job_text
 from frontend.pages.submission.job_form import one_break
@@ -22,7 +29,7 @@ from frontend.shell.form_actions import run_change, show_refusal, version_of
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from scheduling.models import JobTemplate
 from scheduling.selectors.job import job_get
-from scheduling.selectors.job_template import job_template_get, job_template_list
+from scheduling.selectors.job_template import JOB_TEMPLATE_COLUMNS, job_template_get, job_template_list
 from scheduling.services.jobs.job_template import (
     DESCRIPTION_MAX,
     job_template_change,
@@ -31,7 +38,7 @@ from scheduling.services.jobs.job_template import (
 )
 from tenants.access import permissions
 from tenants.access.permissions import Permission
-from tenants.models import Tenant
+from tenants.models import Tenant, User
 from tenants.selectors.tenant import workspace_get
 
 
@@ -57,20 +64,122 @@ class TemplateForm(forms.Form):
         return one_break(self.cleaned_data["text"])
 
 
+@dataclass(frozen=True, slots=True)
+class TemplateLine:
+    """One template."""
+
+    template: JobTemplate
+    url: str
+    use_url: str
+
+    @property
+    def id(self) -> uuid.UUID:
+        return self.template.pk
+
+    @property
+    def title(self) -> str:
+        return self.template.name
+
+
+TEMPLATES: Final = ListDeclaration(
+    key="templates",
+    title=gettext_lazy("Job templates"),
+    columns=(
+        ListColumn(key="name", label=gettext_lazy("Name"), sort="name", text=lambda line: line.template.name),
+        ListColumn(
+            key="description",
+            label=gettext_lazy("Description"),
+            text=lambda line: line.template.description,
+        ),
+        ListColumn(
+            key="saved_by",
+            label=gettext_lazy("Saved by"),
+            sort="saved_by",
+            text=lambda line: line.template.saved_by.username if line.template.saved_by else "",
+        ),
+        ListColumn(
+            key="saved_at",
+            label=gettext_lazy("Updated"),
+            sort="saved_at",
+            text=lambda line: line.template.saved_at,
+        ),
+    ),
+    filters={
+        "name": FilterField(label=gettext_lazy("Name")),
+        "description": FilterField(label=gettext_lazy("Description")),
+        "saved_by": FilterField(label=gettext_lazy("Saved by")),
+        "saved_at": FilterField(label=gettext_lazy("Updated")),
+    },
+    fields=JOB_TEMPLATE_COLUMNS,
+    default_sort="name",
+    every_s=0,
+)
+
+
 @login_required
 def show_templates(request: HttpRequest, workspace: str) -> HttpResponse:
-    """Templates by name, with what the viewer can do with them."""
+    """Templates of a workspace; POST deletes some."""
     who = get_viewer(request)
     place = workspace_get(viewer=who, slug=workspace)
     templates = job_template_list(viewer=who, workspace=place)
+    may_edit = permissions.has_permission(who, Permission.JOB_SUBMIT, place)
+    acts = [_delete_act(who)] if may_edit else []
     set_frame(request, place)
-    page = {
-        "workspace": place,
-        "crumbs": _crumbs(place),
-        "templates": templates,
-        "may_edit": permissions.has_permission(who, Permission.JOB_SUBMIT, place),
-    }
-    return render(request, "frontend/jobs/templates.html", page)
+    if is_batch(request):
+        return answer_batch(request, acts=acts, find=partial(_find, templates), back=request.path)
+    listing = read_list(request, TEMPLATES)
+    return answer_list(
+        request,
+        listing,
+        listing.arrange_rows(templates),
+        partial(_lines, place),
+        template="frontend/jobs/templates.html",
+        context=lambda: {
+            "workspace": place,
+            "crumbs": _crumbs(place),
+            "row": "frontend/jobs/template_row.html",
+            "menu": "frontend/jobs/template_menu.html",
+            "acts": acts,
+            "batch_url": request.path,
+            "may_edit": may_edit,
+            "empty_list": EmptyList(
+                _("No job templates"),
+                _("Editors can save a job file as a template from the job form or from a job."),
+                icon="layout-template",
+            ),
+        },
+    )
+
+
+def _lines(place: Tenant, templates: Sequence[JobTemplate]) -> list[TemplateLine]:
+    form = reverse("frontend:job-new", args=[place.slug])
+    return [
+        TemplateLine(
+            found,
+            reverse("frontend:job-template", args=[place.slug, found.pk]),
+            f"{form}?template={found.pk}",
+        )
+        for found in templates
+    ]
+
+
+def _delete_act(who: User) -> BatchAct:
+    return BatchAct(
+        key="delete",
+        label=_("Delete"),
+        title=_("Delete job templates"),
+        act=lambda found, _choice: job_template_delete(
+            acting_user=who, template=found, version=found.version
+        ),
+        danger=True,
+        note=_("Jobs aren't affected."),
+        icon="trash-2",
+    )
+
+
+def _find(templates: QuerySet[JobTemplate], ids: Collection[uuid.UUID]) -> list[BatchItem]:
+    found = templates.filter(pk__in=ids)
+    return [BatchItem(id=one.pk, name=one.name, row=one, state=one.description) for one in found]
 
 
 @login_required

@@ -4,52 +4,45 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from django import forms
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from foundation.core.errors import AllotmentError, NotFound
+from foundation.core.errors import AllotmentError, NotFound, PermissionDenied
 from frontend.components.name_fields import PeopleInput
-from frontend.shell.form_actions import run_change, show_refusal, version_of
+from frontend.components.view_models import Crumb
+from frontend.lists.batch import answer_batch, is_batch
+from frontend.lists.declaration import FilterField, ListDeclaration
+from frontend.lists.page_list import EmptyList, answer_list, read_list
+from frontend.lists.row_form import NEW, RowForm
+from frontend.pages.tenancy.member_list import (
+    EFFECTIVE,
+    MEMBERS,
+    batch_acts,
+    find_members,
+    member_lines,
+    person,
+)
+from frontend.shell.form_actions import show_refusal, version_of
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from frontend.texts.labels import role_word
 from tenants.access import permissions
 from tenants.access.permissions import Permission
-from tenants.access.rights import EffectiveRights, Right, effective_list
+from tenants.access.rights import effective_list
 from tenants.models import Member, Tenant, User
 from tenants.selectors.account import group_named, user_named
 from tenants.selectors.member import member_get, member_list
 from tenants.selectors.role import built_in_list, role_list, role_named
-from tenants.selectors.tenant import workspace_get
-from tenants.services.member import member_remove, member_set
-
-
-@dataclass(frozen=True, slots=True)
-class MemberLine:
-    """One role that counts here. `own` is one that was given here and may be changed here."""
-
-    member: Member
-    kind: str
-    role: str
-    origin: str
-    own: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Person:
-    """One person's access here: the roles in words, and the permissions."""
-
-    username: str
-    sources: Sequence[str]
-    points: Sequence[str]
+from tenants.selectors.tenant import tenant_get, workspace_get
+from tenants.services.member import member_set
 
 
 class AddMemberForm(forms.Form):
@@ -68,8 +61,19 @@ class AddMemberForm(forms.Form):
     use_required_attribute = False
 
     def __init__(self, data: object = None, *, roles: Sequence[tuple[str, str]]) -> None:
-        # Pages show it beside forms with a name of their own, and an id is unique in a page.
-        super().__init__(data, auto_id="id_member_%s")  # type: ignore[arg-type]
+        super().__init__(data)  # type: ignore[arg-type]
+        field = self.fields["role"]
+        assert isinstance(field, forms.ChoiceField)  # noqa: S101
+        field.choices = roles
+
+
+class RoleForm(forms.Form):
+    """Another role of a member."""
+
+    role = forms.ChoiceField(label=gettext_lazy("Role"))
+
+    def __init__(self, data: object = None, *, roles: Sequence[tuple[str, str]], initial: Any = None) -> None:
+        super().__init__(data, initial=initial)  # type: ignore[arg-type]
         field = self.fields["role"]
         assert isinstance(field, forms.ChoiceField)  # noqa: S101
         field.choices = roles
@@ -77,59 +81,113 @@ class AddMemberForm(forms.Form):
 
 @login_required
 def workspace_members(request: HttpRequest, workspace: str) -> HttpResponse:
-    """The members of a workspace; POST adds, changes or removes one."""
-    who = get_viewer(request)
-    place = workspace_get(viewer=who, slug=workspace)
-    form: AddMemberForm | None = None
-    if request.method == "POST":
-        form = apply_form(request, who, place)
-        if form is None:
-            return redirect("frontend:workspace-members", workspace=workspace)
+    """The members of a workspace; POST adds one, or changes or removes some."""
+    place = workspace_get(viewer=get_viewer(request), slug=workspace)
     set_frame(request, place)
-    page = card_of(who, place, reverse("frontend:workspace-members", args=[workspace]), form)
-    status = 400 if form else 200
-    return render(request, "frontend/tenancy/members.html", page | {"workspace": place}, status=status)
+    return _show_members(request, place, {"workspace": place})
+
+
+@login_required
+def tenant_members(request: HttpRequest, tenant: uuid.UUID) -> HttpResponse:
+    """The same for any tenant, below its own page."""
+    place = tenant_get(viewer=get_viewer(request), tenant_id=tenant)
+    return _show_members(request, place, _frame_tenant(request, place))
+
+
+@login_required
+def workspace_permissions(request: HttpRequest, workspace: str) -> HttpResponse:
+    """The permissions that each person has in a workspace."""
+    place = workspace_get(viewer=get_viewer(request), slug=workspace)
+    set_frame(request, place)
+    return _show_permissions(request, place, {"workspace": place})
+
+
+@login_required
+def tenant_permissions(request: HttpRequest, tenant: uuid.UUID) -> HttpResponse:
+    """The same for any tenant, below its own page."""
+    place = tenant_get(viewer=get_viewer(request), tenant_id=tenant)
+    return _show_permissions(request, place, _frame_tenant(request, place))
+
+
+def _frame_tenant(request: HttpRequest, place: Tenant) -> dict[str, Any]:
+    set_frame(request, label=_("All tenants"), trail=_("Operations"))
+    own = reverse("frontend:ops-tenant", args=[place.pk])
+    above = Crumb(label=_("Tenants"), url=reverse("frontend:ops-tenants"))
+    return {"crumbs": [above, Crumb(label=place.name, url=own)]}
+
+
+def _sections(frame: dict[str, Any], place: Tenant) -> list[tuple[str, str]]:
+    """The addresses of the two lists, with their words."""
+    side, named = ("workspace", place.slug) if "workspace" in frame else ("ops-tenant", place.pk)
+    return [
+        (reverse(f"frontend:{side}-members", args=[named]), _("Roles")),
+        (reverse(f"frontend:{side}-permissions", args=[named]), _("Effective permissions")),
+    ]
+
+
+def _show_members(request: HttpRequest, place: Tenant, frame: dict[str, Any]) -> HttpResponse:
+    who = get_viewer(request)
+    may_edit = permissions.has_permission(who, Permission.MEMBER_EDIT, place) and not place.is_archived
+    roles = role_choices(who, place)
+    acts = batch_acts(who, place, roles) if may_edit else []
+    if is_batch(request):
+        return answer_batch(request, acts=acts, find=partial(find_members, who, place), back=request.path)
+    listing = read_list(request, _with_roles(MEMBERS, roles))
+    refused: RowForm | None = None
+    if request.method == "POST":
+        refused = _save(request, who, place, roles)
+        if refused is None:
+            return redirect(listing.address)
+    return answer_list(
+        request,
+        listing,
+        listing.arrange_rows(member_list(viewer=who, tenant=place, inherited=True)),
+        partial(member_lines, place, may_edit),
+        template="frontend/tenancy/members.html",
+        context=lambda: {
+            **frame,
+            "place": place,
+            "sections": _sections(frame, place),
+            "acts": acts,
+            "edits": may_edit,
+            "batch_url": request.path,
+            "row": "frontend/tenancy/member_row.html",
+            "empty_list": EmptyList(_("No members"), icon="users"),
+            "open_form": refused or _open_form(who, place, roles, listing.form_of, may_edit),
+        },
+        status=400 if refused else 200,
+    )
+
+
+def _show_permissions(request: HttpRequest, place: Tenant, frame: dict[str, Any]) -> HttpResponse:
+    who = get_viewer(request)
+    listing = read_list(request, EFFECTIVE)
+    return answer_list(
+        request,
+        listing,
+        listing.arrange_rows(effective_list(viewer=who, tenant=place)),
+        lambda found: [person(one) for one in found],
+        template="frontend/tenancy/members.html",
+        context=lambda: {
+            **frame,
+            "place": place,
+            "sections": _sections(frame, place),
+            "row": "frontend/tenancy/person_row.html",
+            "empty_list": EmptyList(_("No members"), icon="users"),
+        },
+    )
+
+
+def _with_roles(declared: ListDeclaration, roles: Sequence[tuple[str, str]]) -> ListDeclaration:
+    """The declaration with the roles of the tenant to filter by."""
+    field = FilterField(label=gettext_lazy("Role"), choices=roles)
+    return replace(declared, filters={**declared.filters, "role": field})
 
 
 def role_choices(who: User, place: Tenant) -> list[tuple[str, str]]:
     """The roles that may be given on a tenant, with their words."""
     custom = [(role.name, role.name) for role in role_list(viewer=who, tenant=place)]
     return [(role.name, role_word(role.name)) for role in built_in_list(place)] + custom
-
-
-def card_of(who: User, place: Tenant, url: str, form: AddMemberForm | None = None) -> dict[str, Any]:
-    """Return the data of the card of members; its forms post to `url`. `form` is one that was refused."""
-    roles = role_choices(who, place)
-    return {
-        "member_form": form or AddMemberForm(roles=roles),
-        "members": [_line(member, place) for member in member_list(viewer=who, tenant=place, inherited=True)],
-        "people": [_person(found) for found in effective_list(viewer=who, tenant=place)],
-        "roles": roles,
-        "may_edit": permissions.has_permission(who, Permission.MEMBER_EDIT, place) and not place.is_archived,
-        "members_url": url,
-    }
-
-
-def _line(member: Member, place: Tenant) -> MemberLine:
-    if member.group is not None:
-        kind = _("Group")
-    else:
-        kind = _("Service account") if member.user and member.user.is_service else _("User")
-    own = member.tenant_id == place.pk
-    origin = _("Direct") if own else _("Inherited from %(tenant)s") % {"tenant": member.tenant}
-    return MemberLine(member, kind, role_word(member.role_name), origin, own)
-
-
-def _person(found: EffectiveRights) -> Person:
-    return Person(found.user.username, [_source(right) for right in found.rights], sorted(found.points))
-
-
-def _source(right: Right) -> str:
-    if right.tenant is None and not right.group:
-        return role_word(right.role)
-    place = str(right.tenant) if right.tenant else _("Platform")
-    names = {"role": role_word(right.role), "place": place, "group": right.group}
-    return (_("%(role)s on %(place)s by %(group)s") if right.group else _("%(role)s on %(place)s")) % names
 
 
 def id_of(text: str) -> uuid.UUID:
@@ -140,42 +198,60 @@ def id_of(text: str) -> uuid.UUID:
         raise NotFound from error
 
 
-def apply_form(request: HttpRequest, who: User, place: Tenant) -> AddMemberForm | None:
-    """Add, change or remove a member as the form says; the form of a new member again where it is wrong."""
-    asked, what = request.POST, request.POST.get("do")
-    if what == "add":
-        return _add(request, who, place)
-    member = member_get(viewer=who, tenant=place, member_id=id_of(asked.get("member", "")))
-    role, version = role_word(member.role_name), version_of(request)
+def _open_form(
+    who: User, place: Tenant, roles: Sequence[tuple[str, str]], asked: str, may_edit: bool
+) -> RowForm | None:
+    """The form that the address names. Raises: NotFound, PermissionDenied for who may not send it."""
+    if not asked:
+        return None
+    if not may_edit:
+        raise PermissionDenied
+    if asked == NEW:
+        return _add_form(AddMemberForm(roles=roles))
+    member = member_get(viewer=who, tenant=place, member_id=id_of(asked))
+    return _role_form(RoleForm(roles=roles, initial={"role": member.role_name}), member, member.version)
 
-    def describe_now() -> str:
-        return _("Role of %(name)s is now %(role)s") % {"name": member.subject_name, "role": role}
 
-    if what == "remove":
-        word = _("%(name)s removed") % {"name": member.subject_name}
-        remove = partial(member_remove, acting_user=who, member=member, expected=version)
-        run_change(request, remove, word, now=describe_now)
-    else:
-        run_change(
-            request,
-            lambda: member_set(
-                acting_user=who,
-                tenant=place,
-                role=role_named(viewer=who, tenant=place, name=asked.get("role", "")),
-                user=member.user,
-                group=member.group,
-                expected=version,
-            ),
-            _("Role of %(name)s updated") % {"name": member.subject_name},
-            now=describe_now,
+def _add_form(form: AddMemberForm) -> RowForm:
+    fields = "frontend/tenancy/member_fields.html"
+    word = _("Add member")
+    return RowForm(title=word, do="add", button=word, form=form, fields=fields)
+
+
+def _role_form(form: RoleForm, member: Member, version: int) -> RowForm:
+    title = _("Role of %(name)s") % {"name": member.subject_name}
+    return RowForm(title=title, do="change", button=_("Save"), form=form, row=str(member.pk), version=version)
+
+
+def _save(request: HttpRequest, who: User, place: Tenant, roles: Sequence[tuple[str, str]]) -> RowForm | None:
+    """Add a member or change a role; the form again where it is refused."""
+    if request.POST.get("do") == "add":
+        return _add(request, who, place, roles)
+    member = member_get(viewer=who, tenant=place, member_id=id_of(request.POST.get("row", "")))
+    form, version = RoleForm(request.POST, roles=roles), version_of(request)
+    words = {"name": member.subject_name, "role": role_word(member.role_name)}
+    if not form.is_valid():
+        return _role_form(form, member, version)
+    try:
+        member_set(
+            acting_user=who,
+            tenant=place,
+            role=role_named(viewer=who, tenant=place, name=form.cleaned_data["role"]),
+            user=member.user,
+            group=member.group,
+            expected=version,
         )
+    except AllotmentError as error:
+        show_refusal(form, error, now=lambda: _("Role of %(name)s is now %(role)s") % words)
+        return _role_form(form, member, version)
+    messages.success(request, _("Role of %(name)s updated") % words)
     return None
 
 
-def _add(request: HttpRequest, who: User, place: Tenant) -> AddMemberForm | None:
-    form = AddMemberForm(request.POST, roles=role_choices(who, place))
+def _add(request: HttpRequest, who: User, place: Tenant, roles: Sequence[tuple[str, str]]) -> RowForm | None:
+    form = AddMemberForm(request.POST, roles=roles)
     if not form.is_valid():
-        return form
+        return _add_form(form)
     values = form.cleaned_data
     name = values["name"].strip()
     by_group = values["kind"] == "group"
@@ -189,6 +265,6 @@ def _add(request: HttpRequest, who: User, place: Tenant) -> AddMemberForm | None
         )
     except AllotmentError as error:
         show_refusal(form, error)
-        return form
+        return _add_form(form)
     messages.success(request, _("%(name)s added") % {"name": name})
     return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -11,16 +11,21 @@ from typing import Any, Final
 from django import forms
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from foundation.core.errors import AllotmentError
+from foundation.web.listing import Column, ColumnKind
+from frontend.lists.batch import BatchAct, BatchItem, answer_batch, is_batch
+from frontend.lists.declaration import FilterField, ListColumn, ListDeclaration
+from frontend.lists.page_list import EmptyList, answer_list, read_list
+from frontend.lists.row_form import NEW, RowForm
 from frontend.pages.tenancy.members import id_of
 from frontend.pages.tenancy.tenant_tree import crumbs_to
-from frontend.shell.form_actions import run_change, show_refusal, version_of
+from frontend.shell.form_actions import show_refusal, version_of
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from frontend.texts.labels import role_word
 from tenants.access import permissions
@@ -51,20 +56,53 @@ POINTS: Final[dict[Permission, str | Promise]] = {
 
 @dataclass(frozen=True, slots=True)
 class RoleLine:
-    """A role in the list: what it may do, and whether it can be changed here."""
+    """A role in the list: what it may do; `fixed` unless it was made here."""
 
-    name: str
+    id: str
+    title: str
     description: str
     points: Sequence[str]
-    role: CustomRole | None
-    url: str
     origin: str
+    fixed: bool
+
+    @property
+    def number(self) -> int:
+        return len(self.points)
+
+
+ROLES: Final = ListDeclaration(
+    key="roles",
+    title=gettext_lazy("Roles"),
+    columns=(
+        ListColumn(key="name", label=gettext_lazy("Name"), sort="name", text=lambda line: line.title),
+        ListColumn(key="origin", label=gettext_lazy("Source"), sort="origin", text=lambda line: line.origin),
+        ListColumn(key="description", label=gettext_lazy("Description"), text=lambda line: line.description),
+        ListColumn(
+            key="points",
+            label=gettext_lazy("Permissions"),
+            sort="permissions",
+            text=lambda line: ", ".join(line.points),
+        ),
+    ),
+    filters={
+        "name": FilterField(label=gettext_lazy("Name")),
+        "description": FilterField(label=gettext_lazy("Description")),
+        "permissions": FilterField(label=gettext_lazy("Number of permissions")),
+    },
+    fields={
+        "name": Column("title"),
+        "origin": Column("origin"),
+        "description": Column("description"),
+        "permissions": Column("number", ColumnKind.NUMBER),
+    },
+    size=50,
+    every_s=0,
+)
 
 
 class TenantRoleForm(forms.Form):
     """A role: name, description, and a tick for each permission."""
 
-    version = forms.IntegerField(widget=forms.HiddenInput, required=False)
     name = forms.CharField(label=gettext_lazy("Name"), max_length=60)
     description = forms.CharField(label=gettext_lazy("Description"), max_length=200, required=False)
     points = forms.MultipleChoiceField(
@@ -80,74 +118,102 @@ class TenantRoleForm(forms.Form):
 
 @login_required
 def show_roles(request: HttpRequest, tenant: uuid.UUID | None = None) -> HttpResponse:
-    """The roles that may be given at a tenant, or on the platform; POST makes, changes or removes one.
-
-    `?role=` opens one of those that were made here.
-    """
+    """The roles that may be given at a tenant, or on the platform; POST makes, changes or deletes some."""
     who = get_viewer(request)
     place = tenant_get(viewer=who, tenant_id=tenant) if tenant else None
     permissions.require_permission(who, Permission.MEMBER_EDIT, place)
-    wanted = request.POST.get("role") or request.GET.get("role")
-    opened = role_get(viewer=who, tenant=place, role_id=id_of(wanted)) if wanted else None
-    if request.method == "POST" and request.POST.get("do") == "remove" and opened is not None:
-        word = _("Role %(name)s deleted") % {"name": opened.name}
-        remove = partial(role_delete, acting_user=who, role=opened, expected=version_of(request))
-        run_change(request, remove, word, now=partial(_now, opened))
-        return redirect(_address(place))
-    offered = [point for point in Permission if place is None or point not in PLATFORM_POINTS]
-    form = TenantRoleForm(
-        request.POST if request.method == "POST" else None, initial=_initial(opened), offered=offered
-    )
-    if request.method == "POST" and form.is_valid() and _saved(request, who, place, opened, form):
-        return redirect(_address(place))
     set_frame(request, label=_("Roles"), trail=place.name if place else _("Platform"))
-    page = {
-        "place": place,
-        "lines": _lines(who, place),
-        "opened": opened,
-        "form": form,
-        "url": _address(place),
-        "crumbs": crumbs_to(place),
-    }
-    return render(request, "frontend/tenancy/roles.html", page, status=400 if form.errors else 200)
+    acts = [_delete_act(who)]
+    if is_batch(request):
+        return answer_batch(request, acts=acts, find=partial(_find, who, place), back=_address(place))
+    listing = read_list(request, ROLES)
+    refused: RowForm | None = None
+    if request.method == "POST":
+        refused = _save(request, who, place)
+        if refused is None:
+            return redirect(listing.address)
+    return answer_list(
+        request,
+        listing,
+        listing.arrange_rows(_lines(who, place)),
+        list,
+        template="frontend/tenancy/roles.html",
+        context=lambda: {
+            "place": place,
+            "acts": acts,
+            "edits": True,
+            "batch_url": _address(place),
+            "row": "frontend/tenancy/role_row.html",
+            "empty_list": EmptyList(_("No roles"), icon="shield"),
+            "open_form": refused or _open_form(who, place, listing.form_of),
+            "crumbs": crumbs_to(place),
+        },
+        status=400 if refused else 200,
+    )
 
 
-def _initial(role: CustomRole | None) -> dict[str, Any]:
-    if role is None:
-        return {}
-    return {
-        "version": role.version, "name": role.name, "description": role.description, "points": role.points,
-    }  # fmt: skip
+def _open_form(who: User, place: Tenant | None, asked: str) -> RowForm | None:
+    if not asked:
+        return None
+    if asked == NEW:
+        return _form(TenantRoleForm(offered=_offered(place)), None)
+    role = role_get(viewer=who, tenant=place, role_id=id_of(asked))
+    initial = {"name": role.name, "description": role.description, "points": role.points}
+    return _form(TenantRoleForm(initial=initial, offered=_offered(place)), role, role.version)
 
 
-def _saved(
-    request: HttpRequest, who: User, place: Tenant | None, opened: CustomRole | None, form: TenantRoleForm
-) -> bool:
-    values = form.cleaned_data
-    points = [Permission(word) for word in values["points"]]
+def _offered(place: Tenant | None) -> list[Permission]:
+    return [point for point in Permission if place is None or point not in PLATFORM_POINTS]
+
+
+def _form(form: TenantRoleForm, role: CustomRole | None, version: int | None = None) -> RowForm:
+    return RowForm(
+        title=_("Edit %(name)s") % {"name": role.name} if role else _("Create role"),
+        do="save",
+        button=_("Save role"),
+        form=form,
+        fields="frontend/tenancy/role_fields.html",
+        row=str(role.pk) if role else "",
+        version=version,
+        note=_("You can only grant permissions that you have"),
+    )
+
+
+def _save(request: HttpRequest, who: User, place: Tenant | None) -> RowForm | None:
+    """Make or change a role; the form again where it is refused."""
+    row, version = request.POST.get("row"), version_of(request)
+    role = role_get(viewer=who, tenant=place, role_id=id_of(row)) if row else None
+    form = TenantRoleForm(request.POST, offered=_offered(place))
+    if not form.is_valid():
+        return _form(form, role, version if role else None)
+    values = {**form.cleaned_data, "points": [Permission(word) for word in form.cleaned_data["points"]]}
     try:
-        if opened is None:
-            role_create(
-                acting_user=who,
-                tenant=place,
-                name=values["name"],
-                points=points,
-                description=values["description"],
-            )
+        if role is None:
+            role_create(acting_user=who, tenant=place, **values)
         else:
-            role_update(
-                acting_user=who,
-                role=opened,
-                name=values["name"],
-                points=points,
-                description=values["description"],
-                expected=version_of(request),
-            )
+            role_update(acting_user=who, role=role, expected=version, **values)
     except AllotmentError as error:
-        show_refusal(form, error, now=partial(_now, opened) if opened else None)
-        return False
+        show_refusal(form, error, now=partial(_now, role) if role else None)
+        return _form(form, role, version if role else None)
     messages.success(request, _("Role %(name)s saved") % {"name": values["name"]})
-    return True
+    return None
+
+
+def _delete_act(who: User) -> BatchAct:
+    return BatchAct(
+        key="remove",
+        label=_("Delete role"),
+        title=_("Delete roles"),
+        act=lambda role, _choice: role_delete(acting_user=who, role=role, expected=role.version),
+        danger=True,
+        note=_("Remove all assignments before you delete the role."),
+        icon="trash-2",
+    )
+
+
+def _find(who: User, place: Tenant | None, ids: Collection[uuid.UUID]) -> list[BatchItem]:
+    found = [role_get(viewer=who, tenant=place, role_id=pk) for pk in ids]
+    return [BatchItem(id=role.pk, name=role.name, row=role, state=role.description) for role in found]
 
 
 def _now(role: CustomRole) -> str:
@@ -158,14 +224,13 @@ def _now(role: CustomRole) -> str:
 
 def _lines(who: User, place: Tenant | None) -> list[RoleLine]:
     lines = [
-        RoleLine(role_word(one.name), _("Built-in"), sorted(one.points), None, "", "")
+        RoleLine(one.name, role_word(one.name), "", sorted(one.points), _("Built-in"), fixed=True)
         for one in built_in_list(place)
     ]
     for role in role_list(viewer=who, tenant=place):
         own = role.tenant_id == (place.pk if place else None)
         origin = _("Custom") if own else _("Inherited from %(tenant)s") % {"tenant": role.tenant}
-        url = f"{_address(place)}?role={role.pk}" if own else ""
-        lines.append(RoleLine(role.name, role.description, role.points, role, url, origin))
+        lines.append(RoleLine(str(role.pk), role.name, role.description, role.points, origin, not own))
     return lines
 
 

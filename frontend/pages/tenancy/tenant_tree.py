@@ -1,25 +1,25 @@
-"""The tenant tree: who stands below whom, and for each tenant its name, place, members and end."""
+"""The page of a tenant: its name, its place in the tree, what is below it, and its end."""
 
 from __future__ import annotations
 
 import uuid
-from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
 from django import forms
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from foundation.core.errors import AllotmentError, NotFound, PermissionDenied
 from frontend.components import view_models
-from frontend.pages.tenancy import members
+from frontend.lists.page_list import EmptyList, PageList, read_list
+from frontend.lists.row_form import NEW, RowForm
+from frontend.pages.tenancy.members import id_of
+from frontend.pages.tenancy.tenant_list import TENANTS, answer_tenants, batch_acts, tenant_address
 from frontend.shell.form_actions import run_change, show_refusal, version_of
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from frontend.texts import formats
@@ -28,24 +28,13 @@ from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.hooks.tree_effects import Effect
 from tenants.models import Tenant, TenantKind, User
-from tenants.selectors.tenant import tenant_archive_preview, tenant_get, tenant_list, tenants_above
+from tenants.selectors.tenant import tenant_archive_preview, tenant_get, tenants_above
 from tenants.selectors.tenant_move import MovePreview, tenant_move_preview
+from tenants.selectors.tenant_tree import tenant_query
 from tenants.services.tenant import tenant_archive, tenant_create, tenant_rename, tenant_restore
 from tenants.services.tenant_move import tenant_move
 
 _QUOTA: Final = "QUOTA_MOVES"
-_DEEPEST: Final = 3  # the style sheet indents this far; deeper levels line up below
-
-
-@dataclass(frozen=True, slots=True)
-class TenantTreeRow:
-    """One line of the tree. `folders` and `workspaces` count what is below it."""
-
-    tenant: Tenant
-    indent: int
-    url: str
-    folders: int
-    workspaces: int
 
 
 class NewTenantForm(forms.Form):
@@ -71,115 +60,89 @@ class NewTenantForm(forms.Form):
 
 
 @login_required
-def show_tree(request: HttpRequest) -> HttpResponse:
-    """The whole tree that the viewer may see."""
-    who = get_viewer(request)
-    archived = request.GET.get("archived") == "1"
-    shown = tenant_list(viewer=who, archived=archived)
-    set_frame(request, label=_("All tenants"), trail=_("Operations"))
-    page = {
-        "rows": _rows(shown),
-        "may_add_team": bool(team_parents(who)),
-        "chips": [
-            view_models.Chip(label=_("Active")),
-            view_models.Chip(label=_("Include archived"), value="1"),
-        ],
-    }
-    return render(request, "frontend/tenancy/tree.html", page)
-
-
-def _rows(shown: list[Tenant]) -> list[TenantTreeRow]:
-    depth: dict[uuid.UUID, int] = {}
-    for tenant in shown:
-        depth[tenant.pk] = depth[tenant.parent_id] + 1 if tenant.parent_id in depth else 0
-    folders: Counter[str] = Counter()
-    workspaces: Counter[str] = Counter()
-    for tenant in shown:
-        (workspaces if tenant.is_workspace else folders).update(tenant.path.strip("/").split("/")[:-1])
-    return [
-        TenantTreeRow(
-            tenant,
-            min(depth[tenant.pk], _DEEPEST),
-            _address(tenant),
-            folders[str(tenant.pk)],
-            workspaces[str(tenant.pk)],
-        )
-        for tenant in shown
-    ]
-
-
-def _address(tenant: Tenant) -> str:
-    return reverse("frontend:ops-tenant", args=[tenant.pk])
-
-
-@login_required
 def show_tenant(request: HttpRequest, tenant: uuid.UUID) -> HttpResponse:
-    """One tenant; POST creates below it, renames, moves, archives or restores it, or changes members."""
+    """One tenant; POST creates below it, renames, moves, archives or restores it."""
     who = get_viewer(request)
     place = tenant_get(viewer=who, tenant_id=tenant)
+    refused: RowForm | None = None
     if request.method == "POST":
         answer = _act(request, who, place)
         if answer is None:
-            return redirect(_address(place))
+            return redirect(tenant_address(place))
         if isinstance(answer, Tenant):
-            return redirect(_address(answer))
-        return _show(request, who, place, answer)
-    return _show(request, who, place, None)
+            return redirect(tenant_address(answer))
+        refused = _new_form(answer)
+    set_frame(request, label=_("All tenants"), trail=_("Operations"))
+    listing = read_list(request, TENANTS)
+    return answer_tenants(
+        request,
+        listing,
+        tenant_query(viewer=who).filter(parent=place),
+        acts=[] if place.is_workspace else batch_acts(who),
+        template="frontend/tenancy/tenant.html",
+        context=partial(_context, request, who, place, listing, refused),
+        status=400 if refused else 200,
+    )
 
 
-def _show(
-    request: HttpRequest, who: User, place: Tenant, refused: NewTenantForm | members.AddMemberForm | None
-) -> HttpResponse:
+def _context(
+    request: HttpRequest, who: User, place: Tenant, listing: PageList, refused: RowForm | None
+) -> dict[str, Any]:
     above = place.parent
     decides = above is not None and permissions.has_permission(who, Permission.TENANT_EDIT, above)
     edits = permissions.has_permission(who, Permission.TENANT_EDIT, place)
-    shown = tenant_list(viewer=who)
-    set_frame(request, label=_("All tenants"), trail=_("Operations"))
-    page: dict[str, Any] = {
+    may_add = edits and not place.is_workspace and not place.is_archived
+    return {
         "place": place,
         "crumbs": _crumbs(who, place),
-        "form": refused if isinstance(refused, NewTenantForm) else NewTenantForm(),
-        "children": [row for row in _rows(shown) if row.tenant.parent_id == place.pk],
-        "may_add": edits and not place.is_workspace and not place.is_archived,
+        "open_form": refused or _open_form(listing, may_add),
+        "may_add": may_add,
         "may_add_team": any(folder.pk == place.pk for folder in team_parents(who)),
         "may_rename": edits and not place.is_archived,
         "may_move": decides and not place.is_archived,
         "may_archive": decides,
+        "may_edit": permissions.has_permission(who, Permission.MEMBER_EDIT, place) and not place.is_archived,
         "may_see_quota": permissions.has_permission(who, Permission.QUOTA_VIEW, place),
-        "targets": _targets(who, place, shown) if decides else [],
+        "targets": _targets(who, place) if decides else [],
         "effects": tenant_archive_preview(viewer=who, tenant=place) if decides else [],
         "asked": request.GET.get("to", ""),
+        "empty_list": EmptyList(_("No child tenants"), icon="boxes"),
         **_previewed(_preview(request, who, place)),
-        **members.card_of(
-            who, place, _address(place), refused if isinstance(refused, members.AddMemberForm) else None
-        ),
     }
-    return render(request, "frontend/tenancy/tenant.html", page, status=400 if refused else 200)
+
+
+def _open_form(listing: PageList, may_add: bool) -> RowForm | None:
+    if listing.form_of != NEW:
+        return None
+    if not may_add:
+        raise PermissionDenied
+    return _new_form(NewTenantForm())
+
+
+def _new_form(form: NewTenantForm) -> RowForm:
+    fields, word = "frontend/tenancy/tenant_fields.html", _("Create child tenant")
+    return RowForm(title=word, do="new", button=_("Create"), form=form, fields=fields)
 
 
 def _crumbs(who: User, place: Tenant) -> list[view_models.Crumb]:
     """The tenants above, as far as the viewer may see them."""
     above = tenants_above(viewer=who, tenant=place)
-    crumbs = [view_models.Crumb(label=one.name, url=_address(one)) for one in above]
+    crumbs = [view_models.Crumb(label=one.name, url=tenant_address(one)) for one in above]
     return [view_models.Crumb(label=_("Tenants"), url=reverse("frontend:ops-tenants")), *crumbs]
 
 
 def crumbs_to(place: Tenant | None) -> list[view_models.Crumb]:
     """The way to a page below that of a tenant, or of the whole platform."""
     tenants = view_models.Crumb(label=_("Tenants"), url=reverse("frontend:ops-tenants"))
-    return [tenants, view_models.Crumb(label=place.name, url=_address(place))] if place else [tenants]
+    return [tenants, view_models.Crumb(label=place.name, url=tenant_address(place))] if place else [tenants]
 
 
-def _targets(who: User, place: Tenant, shown: Sequence[Tenant]) -> list[Tenant]:
-    """Folders that it could move below."""
-    return [
-        folder
-        for folder in shown
-        if not folder.is_workspace
-        and not place.contains_tenant(folder)
-        and folder.pk != place.parent_id
-        and permissions.has_permission(who, Permission.TENANT_EDIT, folder)
-    ]
+def _targets(who: User, place: Tenant) -> list[Tenant]:
+    """Folders in sight that it could move below."""
+    folders = tenant_query(viewer=who).filter(kind=TenantKind.FOLDER)
+    editable = permissions.tenants_with(who, Permission.TENANT_EDIT).values("pk")
+    rows = folders.filter(pk__in=editable).exclude(path__startswith=place.path).order_by("path")
+    return [folder for folder in rows if folder.pk != place.parent_id]
 
 
 def _preview(request: HttpRequest, who: User, place: Tenant) -> MovePreview | None:
@@ -188,7 +151,7 @@ def _preview(request: HttpRequest, who: User, place: Tenant) -> MovePreview | No
     if not wanted:
         return None
     try:
-        parent = tenant_get(viewer=who, tenant_id=members.id_of(wanted))
+        parent = tenant_get(viewer=who, tenant_id=id_of(wanted))
         return tenant_move_preview(viewer=who, tenant=place, parent=parent)
     except (NotFound, PermissionDenied):
         raise
@@ -224,9 +187,7 @@ def _quota_line(effect: Effect) -> dict[str, Any]:
     }
 
 
-def _act(
-    request: HttpRequest, who: User, place: Tenant
-) -> Tenant | NewTenantForm | members.AddMemberForm | None:
+def _act(request: HttpRequest, who: User, place: Tenant) -> Tenant | NewTenantForm | None:
     """Do what the form asks for; the form again where it is wrong, or the tenant that was created."""
     asked, what = request.POST, request.POST.get("do")
     words, version = {"name": place.name}, version_of(request)
@@ -238,7 +199,7 @@ def _act(
         rename = partial(tenant_rename, acting_user=who, tenant=place, name=name, expected=version)
         run_change(request, rename, _("Renamed to %(name)s") % {"name": name}, now=now)
     elif what == "move":
-        parent = tenant_get(viewer=who, tenant_id=members.id_of(asked.get("to", "")))
+        parent = tenant_get(viewer=who, tenant_id=id_of(asked.get("to", "")))
         move = partial(tenant_move, acting_user=who, tenant=place, parent=parent, expected=version)
         words["parent"] = parent.name
         run_change(request, move, _("%(name)s moved to %(parent)s") % words, now=now)
@@ -249,7 +210,7 @@ def _act(
         restore = partial(tenant_restore, acting_user=who, tenant=place, expected=version)
         run_change(request, restore, _("%(name)s restored") % words, now=now)
     else:
-        return members.apply_form(request, who, place)
+        raise NotFound
     return None
 
 

@@ -8,6 +8,7 @@ from rest_framework import serializers
 
 from clusters.models import BackendKind, Cell, Cluster, ClusterHealth, GpuMode, Sharing
 from clusters.selectors import gpu_table, node_table
+from clusters.selectors.node import CLUSTER_COLUMNS
 from foundation.web.listing import Column, ColumnKind
 from tenants.api.bodies import StrictSerializer
 from tenants.api.query import ListQuery, QuerySerializer
@@ -22,13 +23,7 @@ class CellQuery(ListQuery):
 
 
 class ClusterQuery(ListQuery):
-    columns: ClassVar = {
-        "name": Column("name"),
-        "cell": Column("cell.name"),
-        "backend": Column("backend"),
-        "health": Column("health"),
-        "observed_at": Column("observed_at", ColumnKind.TIME),
-    }
+    columns: ClassVar = CLUSTER_COLUMNS
 
 
 class FlavorQuery(ListQuery):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from django.db.models import Prefetch, Q, QuerySet
 from django.utils.translation import gettext as _
@@ -10,6 +11,7 @@ from django.utils.translation import gettext as _
 from clusters.models import Cluster, Device, Node, NodeEvent
 from foundation.core.actor import Actor
 from foundation.core.errors import FieldError, Invalid, NotFound
+from foundation.web.listing import Column, ColumnKind
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 
@@ -116,6 +118,16 @@ def device_get(*, viewer: Actor, uuid: str) -> Device:
     if device is None:
         raise NotFound(_("GPU %(uuid)s not found.") % {"uuid": uuid})
     return device
+
+
+CLUSTER_COLUMNS: Final = {
+    "name": Column("name"),
+    "cell": Column("cell.name"),
+    "backend": Column("backend"),
+    "health": Column("health"),
+    "observed_at": Column("observed_at", ColumnKind.TIME),
+}
+"""What a list of clusters can be filtered by."""
 
 
 def cluster_list(*, viewer: Actor) -> QuerySet[Cluster]:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import uuid
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from foundation.core import clock
-from foundation.web.listing import Column, ColumnKind
 from quotas.selectors.flavor import list_flavors
 from quotas.services.quota_amounts import select_flavor
 from telemetry.api.usage_serializers import PriceCreateSerializer, PriceSerializer
-from telemetry.usage.prices import price_create, price_delete, price_get, price_list
+from telemetry.usage.prices import PRICE_COLUMNS, price_create, price_delete, price_get, price_list
 from tenants.access.permissions import Permission
 from tenants.api.base import PlatformView
 from tenants.api.bodies import read_body
@@ -22,15 +21,9 @@ from tenants.api.pages import list_of, list_response
 from tenants.api.query import ListQuery, NoQuery, read_query
 from tenants.api.schema import problem_responses
 
-_COLUMNS: Any = {
-    "flavor": Column("flavor__name"),
-    "cluster": Column("flavor__cluster__name"),
-    "effective_at": Column("effective_at", ColumnKind.TIME),
-}
-
 
 class PricesQuery(ListQuery):
-    columns: ClassVar = _COLUMNS
+    columns: ClassVar = PRICE_COLUMNS
 
 
 class AdminPricesView(PlatformView):

@@ -12,7 +12,7 @@ from rest_framework.response import Response
 
 from clusters.selectors.flavor import cluster_get
 from foundation.sql.versions import if_match, version_header
-from foundation.web.listing import Column, ColumnKind, filter_rows, sort_rows
+from foundation.web.listing import filter_rows, sort_rows
 from telemetry.models import SourceKind, TelemetrySource
 from telemetry.sources.declarations import MeasureOrigin
 from telemetry.sources.fetch import SourceProblem, problem_text
@@ -28,6 +28,7 @@ from telemetry.sources.manage import (
     source_try,
 )
 from telemetry.sources.overview import (
+    SOURCE_COLUMNS,
     NodeState,
     SourceLine,
     SourceState,
@@ -47,12 +48,7 @@ _PROBLEMS = [problem.value for problem in SourceProblem]
 
 
 class SourceQuery(ListQuery):
-    columns: ClassVar = {
-        "name": Column("name"),
-        "cluster": Column("cluster.name"),
-        "kind": Column("kind"),
-        "enabled": Column("enabled", ColumnKind.FLAG),
-    }
+    columns: ClassVar = SOURCE_COLUMNS
 
 
 class SourceFieldsSerializer(StrictSerializer):

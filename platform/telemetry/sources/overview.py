@@ -17,6 +17,7 @@ from clusters.models import Device, Node
 from foundation.core import clock
 from foundation.core.actor import Actor
 from foundation.core.errors import NotFound
+from foundation.web.listing import Column, ColumnKind
 from telemetry.models import NodeAgent, SourceKind, SourceNode, SourceStatus, TelemetrySource
 from telemetry.sources.fetch import SourceFailed, problem_text
 from telemetry.sources.merge import FRESH_PERIODS
@@ -89,6 +90,15 @@ class AgentLine:
 
 
 _GRACE_S: Final = 10
+
+
+SOURCE_COLUMNS: Final = {
+    "name": Column("name"),
+    "cluster": Column("cluster.name"),
+    "kind": Column("kind"),
+    "enabled": Column("enabled", ColumnKind.FLAG),
+}
+"""What a list of sources can be filtered by."""
 
 
 def source_list(*, viewer: Actor, cluster: str | None = None) -> QuerySet[TelemetrySource]:

@@ -10,14 +10,16 @@ from decimal import Decimal
 from typing import Any, Final
 
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import Case, Exists, OuterRef, QuerySet, TextChoices, Value, When
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from clusters.models import Flavor
 from foundation.audit import audit_log
 from foundation.core.actor import Actor
 from foundation.core.errors import Conflict, FieldError, Invalid, NotFound
 from foundation.core.months import to_ms
+from foundation.web.listing import Column, ColumnKind
 from telemetry.models import Price
 from telemetry.usage.accounting import Rate
 from tenants.access import permissions
@@ -25,6 +27,14 @@ from tenants.access.permissions import Permission
 
 PRICE_MAX: Final = Decimal(1_000_000)
 PRICE_DIGITS: Final = 6
+
+
+PRICE_COLUMNS: Final = {
+    "flavor": Column("flavor.name"),
+    "cluster": Column("flavor.cluster.name"),
+    "effective_at": Column("effective_at", ColumnKind.TIME),
+}
+"""What a list of prices can be filtered by."""
 
 
 def read_rates(flavors: Iterable[uuid.UUID] | None = None) -> dict[uuid.UUID, list[Rate]]:
@@ -49,6 +59,28 @@ def price_list(viewer: Actor) -> QuerySet[Price]:
     """Return all prices, the latest of each pool first. Raises: PermissionDenied."""
     permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
     return _prices()
+
+
+class PriceState(TextChoices):
+    """Whether a price is in effect: the latest of its pool that has begun is."""
+
+    CURRENT = "current", gettext_lazy("In effect")
+    UPCOMING = "upcoming", gettext_lazy("Upcoming")
+    EXPIRED = "expired", gettext_lazy("Expired")
+
+
+def annotate_state(prices: QuerySet[Price], *, now: datetime) -> QuerySet[Price]:
+    """Return the prices with the `state` of each."""
+    newer = Price.unscoped.filter(
+        flavor=OuterRef("flavor"), effective_at__gt=OuterRef("effective_at"), effective_at__lte=now
+    )
+    return prices.annotate(
+        state=Case(
+            When(effective_at__gt=now, then=Value(PriceState.UPCOMING.value)),
+            When(Exists(newer), then=Value(PriceState.EXPIRED.value)),
+            default=Value(PriceState.CURRENT.value),
+        )
+    )
 
 
 def price_get(viewer: Actor, pk: uuid.UUID) -> Price:

@@ -124,10 +124,13 @@ def test_prices_are_created_and_upcoming_ones_deleted(here: World) -> None:
     assert past.status_code == 400
     assert "Choose a time in the future" in past.content.decode()
     made = Price.unscoped.get(gpu_hour=Decimal("2.25"))
-    assert client.post("/ops/prices", {"do": "delete", "request": str(made.pk)}).status_code == 302
+    upcoming = text(client, "/ops/prices?filterBy=state==upcoming")
+    assert "2.25" in upcoming and f'value="delete {made.pk}"' in upcoming and upcoming.count("<tr id=") == 1
+    asked = {"do": "delete", "item": str(made.pk), "confirmed": "1"}
+    assert client.post("/ops/prices", asked).status_code == 302
     assert not Price.unscoped.filter(pk=made.pk).exists()
     old = Price.unscoped.get()
-    client.post("/ops/prices", {"do": "delete", "request": str(old.pk)})
+    client.post("/ops/prices", asked | {"item": str(old.pk)})
     assert Price.unscoped.filter(pk=old.pk).exists()
 
 

@@ -226,7 +226,10 @@ def test_the_page_adds_tests_changes_and_deletes_a_source(operator: Client, rece
     operator.post(at, change | {"version": str(made.version), "forget": "on"})
     made.refresh_from_db()
     assert made.secret == ""
-    assert "Node agents" in operator.get("/ops/sources/live").content.decode()
+    assert "Node agents" in operator.get("/ops/sources/agents").content.decode()
+    operator.post("/ops/sources", {"one": f"disable {made.pk}"})
+    assert "Disabled" in operator.get("/ops/sources?part=rows").content.decode()
+    made.refresh_from_db()
     operator.post(at, {"do": "delete", "version": str(made.version)})
     assert not TelemetrySource.unscoped.exists()
 

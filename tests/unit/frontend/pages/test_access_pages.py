@@ -19,6 +19,7 @@ from tenants.access.permissions import Permission
 from tenants.models import CustomRole, Group, Role, User
 from tests.builders import tenancy
 from tests.builders.world import World, world
+from tests.unit.frontend.pages.forms import ask_batch
 
 pytestmark = pytest.mark.django_db
 
@@ -69,18 +70,21 @@ def test_a_group_is_made_filled_and_removed(w: World) -> None:
 
 def test_a_role_is_ticked_together_changed_and_removed(w: World) -> None:
     admin, place = signed_in(w.admin), f"/ops/tenants/{w.workspace.pk}/roles"
-    page = text(admin, place)
+    page = text(admin, f"{place}?edit=new")
     assert "Submit jobs" in page and "Manage clusters and nodes" not in page
     said = post(admin, place, name="Operator", points=["tenant.view", "job.stop-any"])
     assert "Role Operator saved" in said
     role = CustomRole.unscoped.get()
     assert role.points == ["job.stop-any", "tenant.view"]
-    form = {"role": str(role.pk), "version": "0", "name": "Operator", "points": ["tenant.view"]}
+    assert 'value="Operator"' in text(admin, f"{place}?edit={role.pk}")
+    form = {"row": str(role.pk), "version": "0", "name": "Operator", "points": ["tenant.view"]}
     post(admin, place, **form)
     assert CustomRole.unscoped.get().points == ["tenant.view"]
     assert "The resource changed since you loaded it." in post(admin, place, status=400, **form)
     assert "A role requires at least one permission." in post(admin, place, status=400, name="Empty")
-    assert "Role Operator deleted" in post(admin, place, do="remove", role=str(role.pk), version="1")
+    assert f'value="remove {role.pk}"' in text(admin, place)
+    ask_batch(admin, place, "remove", role.pk)
+    assert not CustomRole.unscoped.exists()
     text(signed_in(w.viewer), place, status=403)
 
 

@@ -15,7 +15,7 @@ from scheduling.policy.fields import LIMITED
 from tenants.models import Role, User
 from tests.builders import jobs, tenancy
 from tests.builders.world import World, world
-from tests.unit.frontend.pages.forms import hidden
+from tests.unit.frontend.pages.forms import ask_batch, hidden
 
 pytestmark = pytest.mark.django_db
 
@@ -130,26 +130,36 @@ def test_classes_and_grants_are_managed(w: World) -> None:
     boss, place = signed_in(w.platform_admin), "/ops/priorities"
     assert "Priority class urgent created" in post(boss, place, do="make", name="urgent", value="50")
     assert "already" in post(boss, place, status=400, do="make", name="urgent", value="50")
-    form = {"class": "urgent", "version": "0"}
+    urgent = PriorityClass.unscoped.get(name="urgent")
+    assert 'value="50"' in text(boss, f"{place}?edit={urgent.pk}")
+    form = {"row": str(urgent.pk), "version": "0"}
     assert "urgent updated." in post(boss, place, do="change", value="60", description="Reviews", **form)
-    assert "The resource changed since you loaded it." in post(boss, place, do="change", value="70", **form)
-    grant = {"tenant": str(w.workspace.pk), "class": "urgent"}
-    assert "urgent granted to Team A" in post(boss, place, do="grant", **grant)
+    stale = post(boss, place, status=400, do="change", value="70", **form)
+    assert "The resource changed since you loaded it." in stale
+    grants = f"{place}/grants"
+    assert "urgent (60)" in text(boss, f"{grants}?edit=new")
+    grant = {"tenant": str(w.workspace.pk), "priority_class": "urgent"}
+    assert "urgent granted to Team A" in post(boss, grants, do="grant", **grant)
     made = PriorityGrant.unscoped.get(priority_class__name="urgent")
-    assert "urgent" in text(signed_in(w.admin), place)
-    assert "Grant revoked." in post(boss, place, do="revoke", grant=str(made.pk))
-    assert "urgent disabled" in post(boss, place, do="retire", **{"class": "urgent", "version": "1"})
-    assert "urgent enabled" in post(boss, place, do="restore", **{"class": "urgent", "version": "2"})
-    assert PriorityClass.unscoped.get(name="urgent").value == 60
+    assert "urgent" in text(signed_in(w.admin), grants)
+    ask_batch(boss, grants, "revoke", made.pk)
+    assert not PriorityGrant.unscoped.exists()
+    ask_batch(boss, place, "retire", urgent.pk)
+    urgent.refresh_from_db()
+    assert urgent.retired_at is not None
+    boss.post(place, {"one": f"restore {urgent.pk}"})
+    urgent.refresh_from_db()
+    assert urgent.retired_at is None and urgent.value == 60
 
 
 def test_an_admin_of_a_team_changes_no_class_and_grants_nothing_to_it(w: World) -> None:
     jobs.priority_class("high", 100)
     admin = signed_in(w.admin)
     page = text(admin, "/ops/priorities")
-    assert "Create priority class" not in page and ">Grant</button>" not in page
-    said = post(admin, "/ops/priorities", do="grant", tenant=str(w.workspace.pk), **{"class": "high"})
-    assert "managed by a parent admin" in said
+    assert "Create priority class" not in page and "edit=" not in page
+    assert "edit=new" not in text(admin, "/ops/priorities/grants")
+    asked = {"do": "grant", "tenant": str(w.workspace.pk), "priority_class": "high"}
+    assert admin.post("/ops/priorities/grants", asked).status_code == 403
     assert not PriorityGrant.unscoped.exists()
 
 
