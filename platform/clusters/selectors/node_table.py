@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from django.db.models import Count, F, Max, Prefetch, Q, QuerySet, Sum
-from django.db.models.functions import Coalesce, Greatest
+from django.db.models import Count, ExpressionWrapper, F, FloatField, Max, Prefetch, Q, QuerySet, Sum
+from django.db.models.functions import Coalesce, Greatest, NullIf
 
 from clusters.models import Device, Flavor, Node
 from clusters.selectors.grid import CLOSED, CORDONED, NOT_READY, READY
@@ -36,6 +36,14 @@ COLUMNS: Final = {
     "memory_granted": Column("memory_granted", ColumnKind.NUMBER),
 }
 """What a list of nodes can be filtered by."""
+SUMS: Final = {
+    "cards": Column("cards", ColumnKind.NUMBER),
+    "free_cards": Column("free_cards", ColumnKind.NUMBER),
+    "unhealthy_cards": Column("unhealthy_cards", ColumnKind.NUMBER),
+    "largest_left": Column("largest_left", ColumnKind.NUMBER),
+    "allocated_percent": Column("allocated_percent", ColumnKind.NUMBER),
+}
+"""What the table of nodes can be filtered by as well: sums of the cards of each node."""
 # What a column sorts by. Every order ends in cluster, name and id, so that pages never overlap.
 SORTS: Final[Mapping[str, str]] = {
     "name": "name",
@@ -57,7 +65,7 @@ _OPEN: Final = Q(devices__healthy=True)
 class NodeQuery:
     """The filters and order of the list; `name` matches anywhere, the others exactly.
 
-    `conditions` are further ones, on `COLUMNS`.
+    `conditions` are further ones, on `COLUMNS` and `SUMS`.
     """
 
     cluster: str = ""
@@ -77,7 +85,16 @@ def _match(query: NodeQuery) -> Q:
     if query.name:
         match &= Q(name__icontains=query.name)
     for condition in query.conditions:
-        match &= condition.as_query()
+        if condition.column not in SUMS.values():
+            match &= condition.as_query()
+    return match
+
+
+def _match_sums(query: NodeQuery) -> Q:
+    match = Q()
+    for condition in query.conditions:
+        if condition.column in SUMS.values():
+            match &= condition.as_query()
     return match
 
 
@@ -86,8 +103,8 @@ def node_table(*, viewer: Actor, query: NodeQuery) -> QuerySet[Node, Node]:
 
     `cards`; `free_cards`, whole and healthy; `unhealthy_cards`; `foreign_cards`, with pods of others;
     `largest_left`, in percent points of one healthy card; `fragments`, cards partly taken;
-    `cores_granted_sum`; `memory_…_sum` in MiB.
-    Raises: PermissionDenied.
+    `cores_granted_sum`, and `allocated_percent` of the compute of all cards, null without any;
+    `memory_…_sum` in MiB. Raises: PermissionDenied.
     """
     permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
     match = _match(query) & STATES.get(query.state, Q())
@@ -110,6 +127,9 @@ def node_table(*, viewer: Actor, query: NodeQuery) -> QuerySet[Node, Node]:
         memory_capacity_sum=Coalesce(Sum("devices__memory_capacity"), 0),
         memory_granted_sum=Coalesce(Sum("devices__memory_granted"), 0),
     )
+    share = F("cores_granted_sum") * 1.0 / NullIf(F("cards"), 0)
+    nodes = nodes.annotate(allocated_percent=ExpressionWrapper(share, output_field=FloatField()))
+    nodes = nodes.filter(_match_sums(query))
     column = SORTS.get(query.sort.removeprefix("-"), "name")
     sign = "-" if query.sort.startswith("-") else ""
     return nodes.order_by(f"{sign}{column}", "cluster__name", "name", "pk")
@@ -123,7 +143,11 @@ def node_state_counts(*, viewer: Actor, query: NodeQuery) -> dict[str, int]:
     permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
     # Named apart from the columns: an aggregate hides the column that shares its name.
     counts = {f"count_{number}": Count("pk", filter=match) for number, match in enumerate(STATES.values())}
-    found = Node.unscoped.filter(_match(query)).aggregate(**counts)
+    nodes = Node.unscoped.filter(_match(query))
+    if _match_sums(query):
+        every = node_table(viewer=viewer, query=replace(query, state=""))
+        nodes = Node.unscoped.filter(pk__in=every.order_by().values("pk"))
+    found = nodes.aggregate(**counts)
     return {state: found[f"count_{number}"] for number, state in enumerate(STATES)}
 
 

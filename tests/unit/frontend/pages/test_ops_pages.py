@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import random
 import re
 from datetime import datetime, timedelta
+from operator import eq, ge, le
 
 import pytest
 from django.db import connection
@@ -327,6 +330,42 @@ def test_the_list_is_filtered_by_the_address(there: World, operator: Client) -> 
     assert "Not ready" in lost
     nothing = operator.get("/ops/nodes?name=xyz").content.decode()
     assert "No node matches these filters" in nothing
+
+
+def test_the_list_is_filtered_by_sums_of_the_cards(there: World, operator: Client) -> None:
+    chance = random.Random(3)
+    for number in range(8):
+        clusters.node(there.flavor, f"mixed-{number}", cards=number)
+    for card in Device.unscoped.filter(node__name__startswith="mixed"):
+        card.cores_granted = chance.choice([0, 0, 25, 70, 100])
+        card.holders = 1 if card.cores_granted else 0
+        card.healthy = chance.random() < 0.8
+        card.save()
+    facts: dict[str, dict[str, float | None]] = {}
+    for node in Node.unscoped.prefetch_related("devices"):
+        cards = list(node.devices.all())
+        facts[node.name] = {
+            "cards": len(cards),
+            "free_cards": sum(card.healthy and not card.holders for card in cards),
+            "unhealthy_cards": sum(not card.healthy for card in cards),
+            "largest_left": max((100 - c.cores_granted for c in cards if c.healthy), default=0),
+            "allocated_percent": sum(c.cores_granted for c in cards) / len(cards) if cards else None,
+        }
+    compare = {"==": eq, ">=": ge, "<=": le}
+    for name, sign, value in itertools.product(facts["node-1"], compare, (0, 2, 30)):
+        expected = {
+            node for node, has in facts.items() if has[name] is not None and compare[sign](has[name], value)
+        }
+        text = operator.get(
+            "/ops/nodes", {"filterBy": f"{name}{sign}{value}", "pageSize": 100}
+        ).content.decode()
+        assert set(re.findall(r'>((?:node|mixed)-\d)</a><span class="sub">', text)) == expected, (
+            name,
+            sign,
+            value,
+        )
+        chips = re.findall(r'class="chip[^>]*>\s*All\s*<[^>]*>(\d+)<', text)
+        assert chips == [str(len(expected))], "the chips count the same nodes"
 
 
 @pytest.mark.parametrize(
