@@ -188,5 +188,6 @@ JOBS: Final = ListDeclaration(
     fields=COLUMNS,
     parameters=("state", "q", "queue", "who", "gpu_model", "range"),
     default_sort=DEFAULT_SORT,
+    unfiltered=("who", "all"),
     every_s=5,
 )

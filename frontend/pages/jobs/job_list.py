@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any, Final
+from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.functional import Promise
 from django.utils.translation import gettext as _
@@ -33,6 +35,7 @@ from scheduling.selectors.job import COLUMNS, JobFilter, job_query
 from scheduling.selectors.row import JobListRow, job_rows, job_state_counts
 from telemetry.series import UseNow, jobs_now
 from telemetry.usage.job_costs import JobCost, job_costs
+from tenants.access.permissions import Permission
 from tenants.models import Tenant, User
 from tenants.selectors.tenant import workspace_get
 
@@ -47,19 +50,26 @@ GROUPS: Final[dict[str, tuple[str | Promise, tuple[JobState, ...]]]] = {
     "cancelled": (gettext_lazy("Canceled"), (_S.CANCELLED,)),
 }
 """The chips above the list: what people ask for, rather than all eleven states."""
+_RECENT: Final = {"who": "mine", "range": "7d"}
+"""The jobs that a member sees first."""
 
 
 @login_required
 def job_list(request: HttpRequest, workspace: str) -> HttpResponse:
-    """The page, its rows alone, or the jobs that the address leaves as a file."""
+    """The page, its rows alone, or the jobs that the address leaves as a file.
+
+    The bare address leads who submitted jobs lately to those.
+    """
     who = get_viewer(request)
     place = workspace_get(viewer=who, slug=workspace)
+    rights = rights_of(who, place)
+    if not request.GET and _has_recent(who, place, rights):
+        return redirect(f"{request.path}?{urlencode(_RECENT)}")
     set_frame(request, place)
     shown = read_list(request, JOBS)
     asked = shown.query
     group = GROUPS.get(asked.get("state", ""))
     jobs = job_query(viewer=who, workspace=place, filters=_filters(shown, group[1] if group else ()))
-    rights = rights_of(who, place)
     return answer_list(
         request,
         shown,
@@ -69,6 +79,15 @@ def job_list(request: HttpRequest, workspace: str) -> HttpResponse:
         body="frontend/jobs/jobs_body.html",
         context=partial(_context, who, place, rights, shown),
     )
+
+
+def _has_recent(who: User, place: Tenant, rights: Rights) -> bool:
+    """Return whether a member without rights on the jobs of others submitted any lately."""
+    if not rights.submit or Permission.JOB_STOP_ANY in rights.points:
+        return False
+    since = ColumnCondition(COLUMNS["submitted_at"], ">=", clock.now() - RANGES[_RECENT["range"]])
+    own = JobFilter(mine=True, conditions=[since])
+    return job_query(viewer=who, workspace=place, filters=own).exists()
 
 
 def _filters(shown: PageList, states: Sequence[JobState]) -> JobFilter:
@@ -96,7 +115,10 @@ def _context(who: User, place: Tenant, rights: Rights, shown: PageList) -> dict[
         "workspace": place,
         "rights": rights,
         "states": _chips(counts),
-        "whose": [view_models.Chip(label=_("All")), view_models.Chip(label=_("Mine"), value="mine")],
+        "whose": [
+            view_models.Chip(label=_("All"), value="all" if "who" in shown.query else ""),
+            view_models.Chip(label=_("Mine"), value="mine"),
+        ],
         "asked": shown.query,
         "back": {"next": shown.address},
         "queues": [queue.name for queue in queues],

@@ -23,13 +23,15 @@ from alerts.models import Alert, AlertRule, NotificationChannel, Silence
 from foundation.audit import audit_log
 from foundation.core import clock
 from quotas.models import Budget, QuotaRequest
-from scheduling.models import Job, JobKind, JobState
-from telemetry.models import Price
+from scheduling.models import Job, JobKind, JobState, JobTemplate, PriorityGrant
+from telemetry.models import Price, TelemetrySource
 from tests.builders import jobs, quotas, replays, tenancy
 from tests.builders.jobs import RoleOf
 from tests.builders.world import World, world
 
 JOBS: Final = "/w/team-a/jobs"
+WHOLE: Final = f"{JOBS}?who=all"
+"""The bare address leads a member to what they submitted lately."""
 LISTS: Final = {
     JOBS: "jobs",
     "/ops/nodes": "nodes",
@@ -44,6 +46,20 @@ LISTS: Final = {
     "/ops/groups": "groups",
     "/ops/replays": "replays",
     "/ops/budgets": "budgets",
+    "/account/keys": "keys",
+    "/w/team-a/keys/accounts": "accounts",
+    "/ops/prices": "prices",
+    "/ops/roles": "roles",
+    "/ops/priorities": "priorities",
+    "/ops/priorities/grants": "grants",
+    "/ops/clusters": "clusters",
+    "/ops/sources": "sources",
+    "/ops/sources/agents": "agents",
+    "/w/team-a/job-templates": "templates",
+    "/ops/tenants": "tenants",
+    "/ops/policies": "policies",
+    "/w/team-a/members": "members",
+    "/w/team-a/members/permissions": "permissions",
     "/ops/alerts/rules": "rules",
     "/ops/alerts/channels": "channels",
     "/ops/alerts/silences": "silences",
@@ -226,6 +242,26 @@ def test_a_range_leaves_what_was_submitted_in_it(client: Client, w: World) -> No
     assert len(listed(client, "range=nonsense")) == 4
 
 
+def test_a_member_sees_first_what_they_submitted_lately(client: Client, w: World) -> None:
+    now = clock.now()
+    client.force_login(w.editor)
+    jobs.job(w.queue, w.admin, "others", submitted_at=now)
+    jobs.job(w.queue, w.editor, "long-ago", submitted_at=now - timedelta(days=8))
+    assert ">others</a>" in page(client, JOBS), "nothing of one's own is hidden behind an empty list"
+    jobs.job(w.queue, w.editor, "own", submitted_at=now - timedelta(days=6))
+    answer = client.get(JOBS)
+    assert answer["Location"] == f"{JOBS}?who=mine&range=7d"
+    assert listed(client, "who=mine&range=7d") == ["own"]
+    text = page(client, answer["Location"])
+    assert f'<a href="{WHOLE}">Show all jobs</a>' in text and '<option value="7d" selected>' in text
+    whole = page(client, WHOLE)
+    assert "Show all jobs" not in whole and all(
+        f">{name}</a>" in whole for name in ("own", "others", "long-ago")
+    )
+    client.force_login(w.admin)
+    assert ">own</a>" in page(client, JOBS), "who may stop any job sees all"
+
+
 def test_the_form_adds_a_condition_to_the_address(client: Client, w: World) -> None:
     client.force_login(w.editor)
     filled = {"state": "running", "field": "name", "operator": "=@", "value": "a b&c", "page": "3"}
@@ -233,7 +269,7 @@ def test_the_form_adds_a_condition_to_the_address(client: Client, w: World) -> N
     assert answer["Location"] == f"{JOBS}?state=running&filterBy=name%3D%40a+b%26c"
     text = page(client, answer["Location"])
     assert "Name contains <b>a b&amp;c</b>" in text
-    assert "No matching jobs" in text and f'href="{JOBS}"' in text
+    assert "No matching jobs" in text and f'href="{WHOLE}"' in text
     # What cannot be applied is said, and nothing is added.
     for wrong, sentence in (({"value": "x", "operator": "<="}, "Operator"), ({"value": ""}, "Enter a value")):
         answer = client.get(JOBS, filled | wrong)
@@ -270,12 +306,26 @@ def populate(w: World) -> None:
     seen = {"subject": "1", "label": "waits", "state": "firing", "started_at": clock.now()}
     Alert.unscoped.create(rule=rule, rule_name="slow", comparison="above", severity="info", **facts, **seen)
     Budget.unscoped.create(tenant=w.workspace, gpu_hours=10)
+    populate_settings(w)
     for tenant in (w.workspace, None):
         of = {"tenant": tenant}
         AlertRule.unscoped.create(name="fast", **facts | of)
         NotificationChannel.unscoped.create(name="hook", kind="webhook", **of)
         hour = {"starts_at": clock.now(), "ends_at": clock.now() + timedelta(hours=1)}
         Silence.unscoped.create(created_by=w.admin, **hour, **of)
+
+
+def populate_settings(w: World) -> None:
+    tenancy.access_key(w.platform_admin)
+    tenancy.service_account("robot", w.workspace)
+    Price.unscoped.create(flavor=w.flavor, effective_at=clock.now(), gpu_hour=3)
+    PriorityGrant.unscoped.create(tenant=w.workspace, priority_class=jobs.priority_class("steep", 5))
+    TelemetrySource.unscoped.create(
+        cluster=w.cluster, name="source", kind="dcgm", address="http://10.0.0.1/metrics"
+    )
+    JobTemplate.unscoped.create(
+        workspace=w.workspace, name="usual", text="kind: batch", saved_by=w.editor, saved_at=clock.now()
+    )
 
 
 def heads_and_cells(text: str) -> tuple[list[str], list[list[str]]]:
@@ -289,7 +339,7 @@ def test_a_reader_chooses_columns_and_rows_per_page_for_good(client: Client, w: 
     for number in range(12):
         jobs.job(w.queue, w.editor, f"job-{number:02}", placement={"labels": {"team": "vision"}})
     client.force_login(w.editor)
-    heads, rows = heads_and_cells(page(client, JOBS))
+    heads, rows = heads_and_cells(page(client, WHOLE))
     assert len(rows) == 12 and all(row == heads for row in rows) and "cost" not in heads
 
     chosen = {
@@ -300,7 +350,7 @@ def test_a_reader_chooses_columns_and_rows_per_page_for_good(client: Client, w: 
     }
     answer = client.post("/lists/jobs", chosen)
     assert answer["Location"] == f"{JOBS}?q=job"
-    text = page(client, JOBS)
+    text = page(client, WHOLE)
     heads, rows = heads_and_cells(text)
     assert heads == ["name", "state", "cost", "tags"] and len(rows) == 10
     assert all(row == heads for row in rows)
@@ -310,7 +360,7 @@ def test_a_reader_chooses_columns_and_rows_per_page_for_good(client: Client, w: 
     assert len(heads_and_cells(page(client, f"{JOBS}?pageSize=20"))[1]) == 12, "the address counts more"
 
     client.post("/lists/jobs", {"reset": "1", "next": "https://elsewhere.example/"})
-    assert "cost" not in heads_and_cells(page(client, JOBS))[0]
+    assert "cost" not in heads_and_cells(page(client, WHOLE))[0]
 
 
 def assert_file_has(client: Client, address: str, every: Sequence[str], rows: int) -> None:
@@ -360,10 +410,10 @@ def test_all_columns_have_a_cell_each_and_details_show_them_all(client: Client, 
     job = jobs.job(w.queue, w.editor, "held")
     jobs.allocate(job, w.nodes[0])
     client.force_login(w.editor)
-    every = [key for key, _label in re.findall(r'name="columns" value="(\w+)"([^>]*)', page(client, JOBS))]
+    every = [key for key, _label in re.findall(r'name="columns" value="(\w+)"([^>]*)', page(client, WHOLE))]
     assert len(every) > 20
     client.post("/lists/jobs", {"columns": every})
-    heads, rows = heads_and_cells(page(client, JOBS))
+    heads, rows = heads_and_cells(page(client, WHOLE))
     assert heads == every and rows == [every]
     text = page(client, f"{JOBS}?show={job.pk}")
     panel = text[text.index('id="list-panel"') :]
@@ -419,7 +469,7 @@ def test_an_action_on_several_jobs_stays_within_the_workspace(client: Client, w:
     assert client.post("/w/team-a/job-batch", asked).status_code == 404
     client.post("/w/team-b/job-batch", asked)
     client.force_login(w.viewer)
-    assert "batch-jobs" not in page(client, JOBS)
+    assert "batch-jobs" not in page(client, WHOLE)
     assert client.post("/w/team-a/job-batch", asked).status_code == 403
     client.force_login(w.editor)
     assert client.post("/w/team-a/job-batch", asked | {"do": "nonsense"}).status_code == 404
