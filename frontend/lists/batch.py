@@ -16,7 +16,6 @@ from django.utils.translation import ngettext
 
 from foundation.core.errors import AllotmentError, NotFound, PermissionDenied
 from foundation.core.numbers import read_whole
-from foundation.models import Versioned
 from foundation.sql.versions import require_current
 from frontend.lists.declaration import Choices
 from frontend.shell.page_shell import problem_of
@@ -51,18 +50,14 @@ class BatchAct:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchItem:
-    """A selected row as the question shows it."""
+    """A selected row as the question shows it; with a `version`, a row that was changed since is refused."""
 
     id: uuid.UUID
     name: str
     row: Any
     state: str = ""
     losses: Sequence[str] = ()
-
-    @property
-    def version(self) -> int | None:
-        """The version that the question shows; None for a row without one."""
-        return self.row.version if isinstance(self.row, Versioned) else None
+    version: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -222,7 +222,10 @@ def _acts(place: AlertSection) -> list[BatchAct]:
 
 def _find(place: AlertSection, ids: Collection[uuid.UUID]) -> list[BatchItem]:
     rows = [_make_row(channel) for channel in list_channels(place.who, place.tenant).filter(pk__in=ids)]
-    return [BatchItem(id=row.id, name=row.title, row=row.channel, state=row.state) for row in rows]
+    return [
+        BatchItem(id=row.id, name=row.title, row=row.channel, state=row.state, version=row.channel.version)
+        for row in rows
+    ]
 
 
 def _test(place: AlertSection, channel: NotificationChannel) -> None:

@@ -282,7 +282,10 @@ def _acts(place: AlertSection) -> list[BatchAct]:
 
 def _find(place: AlertSection, ids: Collection[uuid.UUID]) -> list[BatchItem]:
     rows = [_make_row(rule) for rule in list_rules(place.who, place.tenant).filter(pk__in=ids)]
-    return [BatchItem(id=row.id, name=row.title, row=row.rule, state=row.condition) for row in rows]
+    return [
+        BatchItem(id=row.id, name=row.title, row=row.rule, state=row.condition, version=row.rule.version)
+        for row in rows
+    ]
 
 
 @login_required

@@ -337,6 +337,13 @@ def _acts(who: User) -> list[BatchAct]:
 def _find(who: User, ids: Collection[uuid.UUID]) -> list[BatchItem]:
     losses = [_("New samples from this source")]
     return [
-        BatchItem(id=source.pk, name=source.name, row=source, state=source.cluster.name, losses=losses)
+        BatchItem(
+            id=source.pk,
+            name=source.name,
+            row=source,
+            state=source.cluster.name,
+            losses=losses,
+            version=source.version,
+        )
         for source in source_list(viewer=who).filter(pk__in=ids)
     ]

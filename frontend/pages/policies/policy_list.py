@@ -173,7 +173,10 @@ def _find(who: User, ids: Collection[uuid.UUID]) -> list[BatchItem]:
     losses = [_("Defaults, limits, allowed images and idle timeout")]
     found = [policy_own(viewer=who, tenant=tenant_get(viewer=who, tenant_id=pk)) for pk in ids]
     return [
-        BatchItem(id=policy.tenant_id, name=policy.tenant.name, row=policy, losses=losses) for policy in found
+        BatchItem(
+            id=policy.tenant_id, name=policy.tenant.name, row=policy, losses=losses, version=policy.version
+        )
+        for policy in found
     ]
 
 

@@ -253,4 +253,7 @@ def _acts(who: User) -> list[BatchAct]:
 
 
 def _find(ids: Collection[uuid.UUID]) -> list[BatchItem]:
-    return [BatchItem(id=one.pk, name=one.name, row=one) for one in priority_class_all().filter(pk__in=ids)]
+    return [
+        BatchItem(id=one.pk, name=one.name, row=one, version=one.version)
+        for one in priority_class_all().filter(pk__in=ids)
+    ]

@@ -158,4 +158,13 @@ def find_budgets(who: User, ids: Collection[uuid.UUID]) -> list[BatchItem]:
     for hidden in set(ids) - rows.keys():
         budget_get(who, hidden)
     chosen = [rows[pk] for pk in ids if pk in rows]
-    return [BatchItem(id=row.id, name=row.title, row=row.use.budget, state=row.state) for row in chosen]
+    return [
+        BatchItem(
+            id=row.id,
+            name=row.title,
+            row=row.use.budget,
+            state=row.state,
+            version=row.use.budget.version,
+        )
+        for row in chosen
+    ]

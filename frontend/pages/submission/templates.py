@@ -179,7 +179,10 @@ def _delete_act(who: User) -> BatchAct:
 
 def _find(templates: QuerySet[JobTemplate], ids: Collection[uuid.UUID]) -> list[BatchItem]:
     found = templates.filter(pk__in=ids)
-    return [BatchItem(id=one.pk, name=one.name, row=one, state=one.description) for one in found]
+    return [
+        BatchItem(id=one.pk, name=one.name, row=one, state=one.description, version=one.version)
+        for one in found
+    ]
 
 
 @login_required

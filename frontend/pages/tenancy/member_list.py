@@ -167,7 +167,13 @@ def find_members(who: User, place: Tenant, ids: Collection[uuid.UUID]) -> list[B
     """Return members with a role that was given here. Raises: NotFound for any other."""
     found = {member.pk: member for member in member_list(viewer=who, tenant=place)}
     return [
-        BatchItem(id=pk, name=member.subject_name, row=member, state=role_word(member.role_name))
+        BatchItem(
+            id=pk,
+            name=member.subject_name,
+            row=member,
+            state=role_word(member.role_name),
+            version=member.version,
+        )
         for pk in ids
         for member in [found.get(pk) or member_get(viewer=who, tenant=place, member_id=pk)]
     ]

@@ -213,7 +213,10 @@ def _delete_act(who: User) -> BatchAct:
 
 def _find(who: User, place: Tenant | None, ids: Collection[uuid.UUID]) -> list[BatchItem]:
     found = [role_get(viewer=who, tenant=place, role_id=pk) for pk in ids]
-    return [BatchItem(id=role.pk, name=role.name, row=role, state=role.description) for role in found]
+    return [
+        BatchItem(id=role.pk, name=role.name, row=role, state=role.description, version=role.version)
+        for role in found
+    ]
 
 
 def _now(role: CustomRole) -> str:

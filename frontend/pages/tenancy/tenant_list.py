@@ -256,6 +256,7 @@ def _find(who: User, ids: Collection[uuid.UUID]) -> list[BatchItem]:
                 row=tenant,
                 state=_("archived") if tenant.is_archived else _("Active"),
                 losses=[effect.text for effect in effects],
+                version=tenant.version,
             )
         )
     return found

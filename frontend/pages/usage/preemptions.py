@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
+from zoneinfo import available_timezones
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -67,7 +68,8 @@ def platform_preemptions(request: HttpRequest) -> HttpResponse:
 def _render(request: HttpRequest, place: Tenant | None, crumb: view_models.Crumb) -> HttpResponse:
     problem, now = "", clock.now()
     try:
-        period = report_period(request.GET.get("month", "")[:7], "", now=now)
+        asked = request.GET.get
+        period = report_period(asked("month", "")[:7], asked("time_zone", "")[:60], now=now)
     except Invalid as error:
         problem, period = error.detail, report_period("", "", now=now)
     rows = preemption_rows(get_viewer(request), period, tenant=place)
@@ -98,5 +100,9 @@ def _hours(core_ms: int) -> str:
     return formats.format_number(float(to_hours(core_ms)), 1)
 
 
-def _month(period: Period) -> dict[str, str]:
-    return {"month": f"{period.month:%Y-%m}", "zone": period.zone.key}
+def _month(period: Period) -> dict[str, Any]:
+    return {
+        "month": f"{period.month:%Y-%m}",
+        "zone": period.zone.key,
+        "zones": sorted(available_timezones()),
+    }
