@@ -159,10 +159,10 @@ def _furnish(w: AccessWorld, side: Side) -> None:
     spare_role = tenancy.custom_role(side.tenant, f"spare-{word}", "tenant.view")
     member = Member.unscoped.create(user=mia, tenant=side.tenant, custom_role=hand)
     robot = tenancy.service_account("robot", side.tenant)
-    key = access_key_create(acting_user=SYSTEM, user=robot, name=f"key-{word}")[0]
+    key = _key(robot, f"key-{word}")
     chief = tenancy.service_account("chief", side.tenant)
     tenancy.member(chief, side.tenant, Role.ADMIN)
-    chief_prefix = access_key_create(acting_user=SYSTEM, user=chief, name=f"chief-{word}")[0].prefix
+    chief_prefix = _key(chief, f"chief-{word}").prefix
     queue = quotas.queue(w.cell, side.tenant, [w.flavor], name=f"queue-{word}", cards=8)
     spare_queue = quotas.queue(w.cell, side.tenant, [w.flavor], name=f"idle-{word}")
     node, above = quotas.quota_node(w.cell, side.tenant), quotas.quota_node(w.cell, side.folder)
@@ -206,13 +206,14 @@ def _furnish(w: AccessWorld, side: Side) -> None:
         "node.batch": urlencode({f"edit.{node.pk}.gpu.cards": 14, f"version.{node.pk}": node.version}),
         "queue.version": str(queue.version),
         "spare_queue.version": str(spare_queue.version),
-        "account": robot.username,
-        "account_id": str(robot.pk),
-        "prefix": key.prefix,
-        "key_id": str(key.pk),
-        "chief": chief.username,
-        "chief_prefix": chief_prefix,
+        **{"account": robot.username, "account_id": str(robot.pk)},
+        **{"prefix": key.prefix, "key_id": str(key.pk)},
+        **{"chief": chief.username, "chief_prefix": chief_prefix},
     }
+
+
+def _key(account: User, name: str) -> AccessKey:
+    return access_key_create(acting_user=SYSTEM, user=account, name=name)[0]
 
 
 def _template(tenant: Tenant) -> JobTemplate:

@@ -41,7 +41,7 @@ from tenants.models import User
 
 @dataclass(frozen=True, slots=True)
 class ClassLine:
-    """A class. `granted` counts the tenants that it was granted to; None where no grant is needed."""
+    """A class. `grants` counts the tenants that may use it; None where no grant is needed."""
 
     found: Any  # a PriorityClass with the number of its grants
 
@@ -55,8 +55,8 @@ class ClassLine:
         return str(self.found.name)
 
     @property
-    def granted(self) -> int | None:
-        return int(self.found.granted) if self.found.value > 0 else None
+    def grants(self) -> int | None:
+        return int(self.found.grant_count) if self.found.value > 0 else None
 
     @property
     def is_enabled(self) -> bool:
@@ -89,7 +89,7 @@ CLASSES: Final = ListDeclaration(
             key="granted",
             label=gettext_lazy("Granted to"),
             number=True,
-            text=lambda line: _("All users") if line.granted is None else line.granted,
+            text=lambda line: _("All users") if line.grants is None else line.grants,
         ),
     ),
     filters={
@@ -103,7 +103,7 @@ CLASSES: Final = ListDeclaration(
 
 
 class ClassChangeForm(forms.Form):
-    """What can be changed of a class: it keeps its name."""
+    """A changed class, which keeps its name."""
 
     value = forms.IntegerField(
         label=gettext_lazy("Value"),
@@ -168,7 +168,7 @@ def show_priorities(request: HttpRequest) -> HttpResponse:
 
 
 def _classes() -> QuerySet[Any]:
-    return priority_class_all().annotate(granted=Count("grants"))
+    return priority_class_all().annotate(grant_count=Count("grants"))
 
 
 def _class(text: str) -> PriorityClass:

@@ -1,4 +1,4 @@
-"""Which tenants may use the raised priority classes."""
+"""Grants of the raised priority classes to tenants."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def price_list(viewer: Actor) -> QuerySet[Price]:
 
 
 class PriceState(TextChoices):
-    """Whether a price is in effect: the latest of its pool that has begun is."""
+    """The state of a price: the latest of its pool that has begun is in effect."""
 
     CURRENT = "current", gettext_lazy("In effect")
     UPCOMING = "upcoming", gettext_lazy("Upcoming")
