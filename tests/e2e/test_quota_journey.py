@@ -46,7 +46,8 @@ def page(address: str) -> Iterator[Page]:
 
 def make_tenant(page: Page, parent: str, name: str, kind: str) -> None:
     page.goto(f"/ops/tenants/{Tenant.unscoped.get(slug=parent).pk}")
-    page.locator("#id_name").fill(name)
+    page.get_by_role("link", name="Create child tenant").click()
+    page.get_by_role("dialog").locator("#id_name").fill(name)
     page.locator("#id_kind").select_option(kind)
     page.locator("form:has(#id_kind) button.primary").click()
     expect(page.get_by_text(f"{name} created")).to_be_visible()
