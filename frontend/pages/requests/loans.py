@@ -40,8 +40,18 @@ _MOMENT = {"type": "datetime-local"}
 class LoanForm(forms.Form):
     """The form of a temporary quota: tenants, times, and amounts in the resource's own unit."""
 
-    lender = forms.CharField(label=gettext_lazy("From tenant"), max_length=300, widget=QuotaNodeInput())
-    borrower = forms.CharField(label=gettext_lazy("To tenant"), max_length=300, widget=QuotaNodeInput())
+    lender = forms.CharField(
+        label=gettext_lazy("From tenant"),
+        max_length=300,
+        widget=QuotaNodeInput(),
+        help_text=gettext_lazy("Type to search tenants and queues."),
+    )
+    borrower = forms.CharField(
+        label=gettext_lazy("To tenant"),
+        max_length=300,
+        widget=QuotaNodeInput(),
+        help_text=gettext_lazy("Type to search tenants and queues."),
+    )
     pool = forms.ChoiceField(label=gettext_lazy("Pool"))
     gpus = forms.IntegerField(
         label=gettext_lazy("Number of GPUs"),
