@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Final
 from urllib.parse import urlencode
-from zoneinfo import ZoneInfo, available_timezones
+from zoneinfo import ZoneInfo
 
 from django.http import HttpRequest, JsonResponse
 from django.urls import reverse
@@ -20,6 +20,7 @@ from clusters.selectors.capacity import list_card_pools
 from foundation.core import clock
 from foundation.core.errors import Invalid, NotFound
 from frontend.charts import hour_grid
+from frontend.components.time_zones import zone_options
 from frontend.pages.operations.cluster_scope import ClusterScope, scope_of
 from frontend.shell.page_shell import get_viewer, operator_required
 from telemetry.series import SeriesSet, cluster_series, pool_series
@@ -60,7 +61,7 @@ def hours_context(request: HttpRequest, scope: ClusterScope) -> dict[str, object
         "pools": [(str(pool.pk), _name(pool, pools)) for pool in pools],
         "pool": query["pool"],
         "zone": choice.zone.key,
-        "zones": sorted(available_timezones()),
+        "zones": zone_options(),
         "cluster": scope.cluster_name,
     }
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any, Final
-from zoneinfo import available_timezones
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -17,6 +16,7 @@ from django.views.decorators.http import require_GET
 from foundation.core import clock
 from foundation.core.errors import Invalid
 from frontend.components import view_models
+from frontend.components.time_zones import zone_options
 from frontend.pages.jobs.eviction import explain_rule
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from frontend.texts import formats
@@ -104,5 +104,5 @@ def _month(period: Period) -> dict[str, Any]:
     return {
         "month": f"{period.month:%Y-%m}",
         "zone": period.zone.key,
-        "zones": sorted(available_timezones()),
+        "zones": zone_options(),
     }

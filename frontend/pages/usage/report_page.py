@@ -9,7 +9,6 @@ from datetime import date, timedelta
 from decimal import Decimal
 from typing import Any, Final
 from urllib.parse import urlencode
-from zoneinfo import available_timezones
 
 from django.core.paginator import Paginator
 from django.http import HttpRequest
@@ -23,6 +22,7 @@ from foundation.core.errors import Invalid
 from foundation.core.months import month_after
 from frontend.charts.bars import Bars, daily_bars
 from frontend.charts.model import Chart
+from frontend.components.time_zones import zone_options
 from frontend.shell.page_shell import get_viewer
 from frontend.texts import formats
 from telemetry.usage.figures import Figures, to_hours
@@ -133,7 +133,7 @@ def report_context(
         "filters": _filters(query, report),
         "earlier": query.build_address(month=f"{period.month - timedelta(days=1):%Y-%m}"),
         "later": _later(query, period.month, now.astimezone(period.zone).date()),
-        "zones": sorted(available_timezones()),
+        "zones": zone_options(),
         "csv": f"{export}?{urlencode(file | {'type': 'csv'})}",
         "xlsx": f"{export}?{urlencode(file | {'type': 'xlsx'})}",
         "unpriced": report.total.unpriced > 0,

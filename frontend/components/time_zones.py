@@ -1,0 +1,15 @@
+"""The list of time zones that fields offer."""
+
+from __future__ import annotations
+
+from functools import cache
+from zoneinfo import available_timezones
+
+from django.utils.html import format_html_join
+from django.utils.safestring import SafeString
+
+
+@cache
+def zone_options() -> SafeString:
+    """The options of a list of all time zones, written once: to find them is to search a folder of files."""
+    return format_html_join("", '<option value="{}">', ((zone,) for zone in sorted(available_timezones())))
