@@ -12,6 +12,10 @@ from django.core.management.base import CommandError, CommandParser
 from django.core.management.commands import migrate
 from django.db import OperationalError, connections
 
+from foundation.sql.forward_migrations import ForwardExecutor
+
+# Django's command makes its executor by this name, and has no other place to say which.
+migrate.MigrationExecutor = ForwardExecutor  # type: ignore[attr-defined]
 _LOCK: Final = 0x616C6C6F746D6967  # "allotmig"
 # Less than the second after which PostgreSQL looks for deadlocks: this gives up, and not whoever else waits.
 _LOCK_TIMEOUT_MS: Final = 500
