@@ -41,6 +41,8 @@ from tenants.selectors.tenant import workspace_get
 VERIFIED_MOST: Final = 50_000
 """A longer chain is not walked inside a request; a command does that."""
 _SHOWN: Final = 80
+FieldPath = tuple[str, ...]
+"""The name of a field, and of a part of its value where that is a mapping."""
 _CHANGES: Final = 3
 
 
@@ -285,29 +287,42 @@ def _lines(records: Sequence[AuditRecord]) -> list[AuditLine]:
             record,
             tenants.get(record.tenant_id, ""),
             subjects.get(record.pk, ""),
-            _changes(record, subjects.get(record.pk, "")),
+            describe_changes(record, subjects.get(record.pk, "")),
             record.result == DENIED,
         )
         for record in records
     ]
 
 
-def _changes(record: AuditRecord, subject: str) -> list[str]:
+def describe_changes(record: AuditRecord, subject: str) -> list[str]:
     """Describe what changed; without the name of the subject, which stands beside it, and empty values."""
-    before, after = record.before, record.after
-    changed = [key for key in {*before, *after} if before.get(key) != after.get(key)]
+    before, after = _spread(record.before), _spread(record.after)
+    changed = [path for path in {*before, *after} if before.get(path) != after.get(path)]
     return sorted(
-        f"{describe_field(key)}: {_word(before, key)} → {_word(after, key)}"
-        if key in before
-        else f"{describe_field(key)}: {_word(after, key)}"
-        for key in changed
-        if key in before or after[key] not in (subject, None, "", [], {})
+        f"{_label(path)}: {_word(before, path)} → {_word(after, path)}"
+        if path in before
+        else f"{_label(path)}: {_word(after, path)}"
+        for path in changed
+        if path in before or after[path] not in (subject, None, "", [], {})
     )
 
 
-def _word(values: Mapping[str, Any], key: str) -> str:
-    value = values.get(key)
-    if key == "rule":
+def _spread(values: Mapping[str, Any]) -> dict[FieldPath, Any]:
+    """Put the values of mappings beside those around them, so that only those that differ are described."""
+    found: dict[FieldPath, Any] = {}
+    for key, value in values.items():
+        parts = value.items() if isinstance(value, dict) and value else ()
+        found |= {(key, str(part)): one for part, one in parts} if parts else {(key,): value}
+    return found
+
+
+def _label(path: FieldPath) -> str:
+    return " • ".join(map(describe_field, path))
+
+
+def _word(values: Mapping[FieldPath, Any], path: FieldPath) -> str:
+    value = values.get(path)
+    if path[-1] == "rule":
         return rule_word(str(value))
     plain = "–" if value is None else str(value)
     text = json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list | bool) else plain

@@ -110,9 +110,16 @@ def parse_percent(text: str | int | float) -> Percent:
 
 def format_cpu(amount: int) -> str:
     """Show millicores for people: `8`, `0.5`."""
-    return f"{amount / 1000:g}"
+    return _format_decimals(amount / 1000, 3)
 
 
 def format_memory(amount: int) -> str:
     """Show MiB for people: `64 GiB`, `512 MiB`, `1.5 GiB`."""
-    return f"{amount / 1024:.4g} GiB" if amount >= 1024 else f"{amount} MiB"
+    if amount < 1024:
+        return f"{amount} MiB"
+    whole = amount / 1024
+    return f"{_format_decimals(whole, 3 if whole < 10 else 2 if whole < 100 else 1)} GiB"
+
+
+def _format_decimals(value: float, most: int) -> str:
+    return f"{value:.{most}f}".rstrip("0").rstrip(".") if most else f"{value:.0f}"

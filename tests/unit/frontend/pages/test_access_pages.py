@@ -11,6 +11,7 @@ from django.test import Client
 from foundation.audit import audit_log, chain
 from foundation.core.actor import SYSTEM
 from foundation.models import AuditRecord, AuditSeal
+from frontend.pages.operations.audit import describe_changes
 from frontend.pages.tenancy.roles import POINTS
 from quotas.files import FileFormat
 from quotas.services.quota_files.quota_file import quota_file_export
@@ -160,3 +161,10 @@ def test_a_wrong_quota_file_is_refused_where_it_is_wrong(w: World, body: str) ->
     kind = "yaml" if body.startswith("nobody") else "csv"
     page = post(signed_in(w.platform_admin), "/ops/quotas/import", status=400, text=body, kind=kind)
     assert "Apply" not in page and "error" in page
+
+
+def test_only_the_parts_of_a_change_that_differ_are_described() -> None:
+    before = {"a100 memory": {"nominal": 8, "lending_limit": None}, "size": 1}
+    after = {"a100 memory": {"nominal": 9, "lending_limit": None}, "size": 1, "new": {"limit": None, "a": 1}}
+    lines = describe_changes(AuditRecord(before=before, after=after), "subject")
+    assert [line.rpartition(" • ")[2] for line in lines] == ["nominal: 8 → 9", "a: 1"]
