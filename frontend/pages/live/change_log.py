@@ -92,6 +92,7 @@ class NewRows:
 class ChangeLog:
     """Looks for changes, at most once in `SHARED_FOR_S` for whoever asks in this process."""
 
+    _looking: threading.Lock = field(default_factory=threading.Lock)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _looked_at: float = float("-inf")
     _looks: int = 0
@@ -101,23 +102,32 @@ class ChangeLog:
     _marks: Mapping[tuple[str, str | None], object] | None = None
 
     def read_since(self, number: int | None) -> tuple[int, set[Change]]:
-        """Return the number of the last look, and what was found after the look with the given number."""
+        """Return the number of the last look, and what was found after the look with the given number.
+
+        While another page looks, the answer is that of the look before: whoever waited here would hold a
+        connection that the look may need.
+        """
+        if self._looking.acquire(blocking=False):
+            try:
+                now = time.monotonic()
+                if now - self._looked_at >= SHARED_FOR_S:
+                    self._look(now)
+            finally:
+                self._looking.release()
         with self._lock:
-            now = time.monotonic()
-            if now - self._looked_at >= SHARED_FOR_S:
-                self._look(now)
             since = self._looks if number is None else number
             return self._looks, {change for look, _at, found in self._log if look > since for change in found}
 
     def _look(self, now: float) -> None:
         with row_scope.whole():
             found = frozenset(self._find_changes(now))
-        self._looked_at = now
-        self._looks += 1
-        if found:
-            self._log.append((self._looks, now, found))
-        while self._log and self._log[0][1] < now - _LOGGED_S:
-            self._log.popleft()
+        with self._lock:
+            self._looked_at = now
+            self._looks += 1
+            if found:
+                self._log.append((self._looks, now, found))
+            while self._log and self._log[0][1] < now - _LOGGED_S:
+                self._log.popleft()
 
     def _find_changes(self, now: float) -> Iterable[Change]:
         for _key, _pk, path in self._events.pick(list_changed_jobs, now):

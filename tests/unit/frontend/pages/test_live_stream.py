@@ -159,6 +159,23 @@ def test_a_reader_costs_no_query_and_one_when_told(opened: Opener, w: World, mon
     assert (len(captured), sum(map(bool, told))) == (20, 20)
 
 
+def test_no_page_waits_for_the_look_of_another(w: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages that wait hold connections, and the look that they wait for may get none of the pool."""
+    monkeypatch.setattr(change_log, "SHARED_FOR_S", 0.0)
+    log, answers = ChangeLog(), []
+    read = log._find_changes
+
+    def look_slowly(now: float) -> Any:
+        with CaptureQueriesContext(connection) as captured:
+            answers.append(log.read_since(None))
+        assert len(captured) == 0
+        return read(now)
+
+    monkeypatch.setattr(ChangeLog, "_find_changes", lambda _self, now: look_slowly(now))
+    assert log.read_since(None) == (1, set())
+    assert answers == [(0, set())]
+
+
 def test_a_row_that_is_committed_below_a_known_one_is_new() -> None:
     rows, now = change_log.NewRows(), time.monotonic()
     assert rows.pick(lambda above, limit: [], now) == []
