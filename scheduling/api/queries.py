@@ -23,6 +23,7 @@ class JobListQuery(FilterQuery):
     submitted_by = serializers.CharField(required=False, help_text="Username.")
     gpu_model = serializers.CharField(required=False, help_text="GPU model requested or allocated.")
     mine = serializers.BooleanField(default=False)
+    deleted = serializers.BooleanField(default=False, help_text="Deleted jobs instead of the others.")
     sort = serializers.ChoiceField(choices=[*SORTS, *(f"-{name}" for name in SORTS)], default=DEFAULT_SORT)
     limit = serializers.IntegerField(default=PAGE, min_value=1, max_value=PAGE_MAX)
     cursor = serializers.CharField(required=False, help_text="From `next`.")

@@ -14,7 +14,14 @@ from scheduling.api.job_file import JobFileSerializer
 from scheduling.job_file import to_mapping
 from scheduling.models import DecisionKind, IdleAction, Job, JobKind, JobState, ResizeState, TaskState
 from scheduling.selectors.idle import find_idle_stretch
-from scheduling.selectors.job import JobRow, job_cards, job_position, job_row, job_tasks_asked
+from scheduling.selectors.job import (
+    JobRow,
+    job_cards,
+    job_deleted_at,
+    job_position,
+    job_row,
+    job_tasks_asked,
+)
 from tenants.api.bodies import StrictSerializer
 from tenants.api.schema import ProblemSerializer
 
@@ -159,6 +166,11 @@ class JobDetailSerializer(JobSerializer):
     position = serializers.SerializerMethodField(help_text="null if the job isn't pending.")
     idle = serializers.SerializerMethodField(help_text="null if the job is in use or unmeasured.")
     spec = serializers.SerializerMethodField(help_text="Can be resubmitted unchanged.")
+    deleted_at = serializers.SerializerMethodField(help_text="null if the job is in the lists.")
+
+    @extend_schema_field(serializers.DateTimeField(allow_null=True))
+    def get_deleted_at(self, job: Job) -> Any:
+        return job_deleted_at(job=job)
 
     @extend_schema_field(PositionSerializer(allow_null=True))
     def get_position(self, job: Job) -> Any:
@@ -179,6 +191,7 @@ class JobDetailSerializer(JobSerializer):
             "position": self.get_position(instance),
             "idle": self.get_idle(instance),
             "spec": self.get_spec(instance),
+            "deleted_at": self.get_deleted_at(instance),
         }
         return super().to_representation(instance) | own
 

@@ -30,7 +30,7 @@ _JOB: Final = f"{_JOBS}/<str:job>"
 
 urlpatterns = [
     path(_JOBS, views.JobsView.as_view(), name="jobs"),
-    path(_JOB, views.JobView.as_view(), name="job"),
+    path(_JOB, views.DeletableJobView.as_view(), name="job"),
     path(f"{_JOB}/events", views.JobEventsView.as_view(), name="job-events"),
     path(f"{_JOB}/tasks", views.JobTasksView.as_view(), name="job-tasks"),
     path(f"{_JOB}/logs", logs.JobLogsView.as_view(), name="job-logs"),

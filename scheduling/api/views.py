@@ -30,9 +30,11 @@ from scheduling.selectors.job import JobFilter, job_get, job_list
 from scheduling.selectors.task import job_tasks
 from scheduling.services.jobs.job import job_submit
 from scheduling.services.jobs.job_check import Submission, job_check
+from scheduling.services.jobs.job_deletion import job_delete
 from scheduling.services.jobs.job_read import JobReading, job_read
 from tenants.access.permissions import Permission
 from tenants.api.base import WorkspaceView
+from tenants.api.key_scopes import scope_require
 from tenants.api.pages import list_of, page_body
 from tenants.api.query import NoQuery, OffsetQuery, read_query
 from tenants.api.schema import problem_responses
@@ -67,6 +69,7 @@ class JobsView(WorkspaceView):
                 submitted_by=query.get("submitted_by", ""),
                 gpu_model=query.get("gpu_model", ""),
                 mine=query["mine"],
+                deleted=query["deleted"],
                 conditions=query["conditions"],
             ),
             sort=query["sort"],
@@ -142,6 +145,31 @@ class JobView(WorkspaceView):
         read_query(request, NoQuery)
         found = self.job
         return Response(JobDetailSerializer(found).data, headers=version_header(found))
+
+
+class DeletableJobView(JobView):
+    """One job, which can be deleted once it has finished."""
+
+    points: ClassVar = {"GET": Permission.JOB_VIEW, "DELETE": Permission.JOB_STOP_OWN}
+
+    @extend_schema(
+        operation_id="job_delete",
+        summary="Delete a finished job from the lists",
+        description=(
+            "The job leaves lists and searches and is found by its ID alone. Usage, cost, timeline, "
+            "preemptions and the audit log keep it."
+        ),
+        responses={204: None, **problem_responses(404, 409)},
+        tags=["jobs"],
+    )
+    def delete(self, request: Request, ws: str, job: str) -> Response:
+        """Delete a job that has finished."""
+        read_query(request, NoQuery)
+        found = self.job
+        if found.submitted_by_id != self.viewer.pk:
+            scope_require(request, Permission.JOB_STOP_ANY)
+        job_delete(acting_user=self.viewer, job=found)
+        return Response(status=204)
 
 
 class JobEventsView(JobView):

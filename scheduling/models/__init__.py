@@ -24,6 +24,7 @@ from scheduling.models.job import (
     Task,
     TaskState,
 )
+from scheduling.models.job_deletion import JobDeletion
 from scheduling.models.job_template import JobTemplate
 from scheduling.models.policy_replay import ENDED_REPLAYS, PolicyReplay, ReplayState
 from scheduling.models.priority_grant import PriorityGrant
@@ -53,6 +54,7 @@ __all__ = [
     "IdleAction",
     "IdleStretch",
     "Job",
+    "JobDeletion",
     "JobEvent",
     "JobKind",
     "JobRole",

@@ -20,7 +20,7 @@ from foundation.sql import keyset
 from foundation.sql.prepared import PreparedQuery
 from foundation.web.listing import Column, ColumnCondition, ColumnKind
 from quotas.models import Queue
-from scheduling.models import Allocation, Claim, Job, JobRole, JobState, PriorityClass
+from scheduling.models import Allocation, Claim, Job, JobDeletion, JobRole, JobState, PriorityClass
 from scheduling.selectors.name_search import jobs_named
 from tenants.access import permissions
 from tenants.access.permissions import Permission
@@ -66,7 +66,7 @@ _BY_ID: Final = PreparedQuery(
 )
 _BY_NAME: Final = PreparedQuery(
     lambda workspace, name: (
-        Job.unscoped.filter(workspace=workspace, name=name)
+        Job.unscoped.filter(workspace=workspace, name=name, deletion__isnull=True)
         .order_by("-submitted_at", "-pk")
         .select_related(*_SHOWN)[:1]
     )
@@ -95,7 +95,7 @@ class JobFilter:
     """The filters of a list of jobs. `name` matches anywhere, `submitted_by` is a user name.
 
     `gpu_model` is one that a role requests or that a task holds now. `conditions` are further ones, on
-    `COLUMNS`.
+    `COLUMNS`. With `deleted`, the jobs that were deleted, and no others.
     """
 
     states: Sequence[str] = ()
@@ -104,6 +104,7 @@ class JobFilter:
     submitted_by: str = ""
     gpu_model: str = ""
     mine: bool = False
+    deleted: bool = False
     conditions: Sequence[ColumnCondition] = ()
 
 
@@ -173,7 +174,7 @@ def job_query(
 
 
 def _matching(filters: JobFilter, viewer: Actor, workspace: Tenant | None) -> Q:
-    match = Q()
+    match = Q(deletion__isnull=not filters.deleted)
     if filters.states:
         match &= Q(state__in=list(filters.states))
     if filters.queue:
@@ -248,7 +249,8 @@ def job_list(
 
 
 def job_get(*, viewer: Actor, workspace: Tenant, ref: str) -> Job:
-    """One job by id or by name; of several jobs with that name the latest, which is the live one.
+    """One job by id or by name; of several jobs with that name the latest, which is the live one. A deleted
+    job is found by its id alone: records name it.
 
     Raises: NotFound, PermissionDenied.
     """
@@ -262,6 +264,13 @@ def job_get(*, viewer: Actor, workspace: Tenant, ref: str) -> Job:
     job.workspace = workspace
     job.have_roles(_ROLES(job.pk))
     return job
+
+
+def job_deleted_at(*, job: Job) -> datetime | None:
+    """Return when a job was deleted from the lists; None for one that is in them."""
+    if not job.is_terminal:
+        return None
+    return JobDeletion.unscoped.filter(job=job).values_list("created_at", flat=True).first()
 
 
 def _as_uuid(text: str) -> uuid.UUID | None:

@@ -132,7 +132,10 @@ def _count_work(jobs: QuerySet[Job], failed_since: datetime) -> dict[uuid.UUID, 
             waiting=Count("pk", filter=waiting),
             oldest=Min(Coalesce("queued_at", "submitted_at"), filter=waiting),
             running=Count("pk", filter=Q(state__in=RUNNING_STATES)),
-            failed=Count("pk", filter=Q(state=JobState.FAILED, finished_at__gte=failed_since)),
+            failed=Count(
+                "pk",
+                filter=Q(state=JobState.FAILED, finished_at__gte=failed_since, deletion__isnull=True),
+            ),
         )
     }
 

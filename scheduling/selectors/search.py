@@ -10,7 +10,8 @@ from tenants.access.permissions import Permission
 
 def job_find(*, viewer: Actor, text: str, limit: int) -> list[Job]:
     """The newest jobs whose name holds `text`, in every workspace whose jobs the viewer may see."""
-    jobs = Job.unscoped.filter(name__icontains=text).select_related("workspace", "submitted_by")
+    jobs = Job.unscoped.filter(name__icontains=text, deletion__isnull=True)
+    jobs = jobs.select_related("workspace", "submitted_by")
     if not permissions.has_permission(viewer, Permission.JOB_VIEW):
         jobs = jobs.filter(workspace__in=permissions.tenants_with(viewer, Permission.JOB_VIEW))
     return list(jobs.order_by("-submitted_at", "-pk")[:limit])

@@ -138,6 +138,20 @@ WORK: Final = (
             (_READ + _OWN, "own-job", "one's own"),
         )
     ),
+    *(
+        form(
+            f"{_W}/job-batch",
+            wanted,
+            "scheduling_jobdeletion",
+            f"delete {case}",
+            arrange=arrange,
+            body={"do": "delete", "item": "{job}", "confirmed": "1"},
+        )
+        for wanted, arrange, case in (
+            (_READ + _OWN + need(_ANY), "ended", "of another"),
+            (_READ + _OWN, "own-ended", "one's own"),
+        )
+    ),
     *listing(
         _TEMPLATES,
         _READ,

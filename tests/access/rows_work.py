@@ -110,6 +110,22 @@ _VERBS: Final = (
 ACTIONS: Final = (
     *(
         api(
+            _JOB,
+            "DELETE",
+            wanted,
+            scope,
+            ok=204,
+            arrange=arrange,
+            writes="scheduling_jobdeletion",
+            case=case,
+        )
+        for wanted, scope, arrange, case in (
+            (_READ + need(_ANY), f"{_OWN} {_ANY}", "ended", "of another"),
+            (_READ + _STOP_OWN, _OWN, "own-ended", "one's own"),
+        )
+    ),
+    *(
+        api(
             f"{_JOB}/{verb}",
             "POST",
             _READ + need(_ANY),

@@ -503,6 +503,15 @@ def _own_running(w: AccessWorld, names: dict[str, str], user: User) -> None:
     Job.unscoped.filter(pk=names["held"]).update(submitted_by=user)
 
 
+def _ended(w: AccessWorld, names: dict[str, str], user: User) -> None:
+    Job.unscoped.filter(pk=names["job"]).update(state=JobState.FAILED, finished_at=clock.now())
+
+
+def _own_ended(w: AccessWorld, names: dict[str, str], user: User) -> None:
+    _ended(w, names, user)
+    Job.unscoped.filter(pk=names["job"]).update(submitted_by=user)
+
+
 def _own_key(w: AccessWorld, names: dict[str, str], user: User) -> None:
     made = access_key_create(acting_user=SYSTEM, user=user, name="spare")[0]
     names |= {"own_key": made.prefix, "own_key_id": str(made.pk)}
@@ -549,6 +558,8 @@ ARRANGED: Final[dict[str, Callable[[AccessWorld, dict[str, str], User], None]]] 
     "suspended": _suspended,
     "running": _running,
     "own-running": _own_running,
+    "ended": _ended,
+    "own-ended": _own_ended,
     "waits-in-spare": _waits_in_spare,
     "own-key": _own_key,
     "expired": _expired,

@@ -10,9 +10,11 @@ import pytest
 from rest_framework.serializers import Serializer
 from rest_framework.test import APIClient
 
-from foundation.models import Hint
+from foundation.core import clock
+from foundation.models import AuditRecord, Hint
 from scheduling.api.serializers import JobDetailSerializer, JobSerializer
-from scheduling.models import Job, JobEvent, JobState
+from scheduling.models import Job, JobDeletion, JobEvent, JobState
+from scheduling.selectors.search import job_find
 from tests.api.conftest import As
 from tests.builders import jobs
 from tests.builders.world import World
@@ -218,6 +220,31 @@ def test_a_list_costs_the_same_number_of_queries_whatever_its_length(
 
     with django_assert_max_num_queries(7):
         assert len(editor.get(JOBS).json()["items"]) == 12
+
+
+def test_a_finished_job_leaves_the_lists_and_stays_in_records(
+    w: World, editor: APIClient, as_user: As
+) -> None:
+    runs = jobs.job(w.queue, w.editor, "runs")
+    jobs.allocate(runs, w.nodes[0])
+    ended = jobs.job(w.queue, w.editor, "ended", state=JobState.FAILED, finished_at=clock.now())
+    others = jobs.job(w.queue, w.admin, "others", state=JobState.SUCCEEDED, finished_at=clock.now())
+    for job, status in ((runs, 409), (others, 403)):
+        assert editor.delete(f"{JOBS}/{job.pk}").status_code == status
+    assert editor.delete(f"{JOBS}/{ended.pk}?dry_run=true").status_code == 204
+    assert not JobDeletion.unscoped.exists()
+
+    assert editor.delete(f"{JOBS}/ended").status_code == 204
+    assert [item["name"] for item in editor.get(JOBS).json()["items"]] == ["others", "runs"]
+    assert [item["name"] for item in editor.get(f"{JOBS}?deleted=true").json()["items"]] == ["ended"]
+    assert editor.get(f"{JOBS}/ended").status_code == 404, "its name is free"
+    found = editor.get(f"{JOBS}/{ended.pk}").json()
+    assert found["state"] == "failed" and found["deleted_at"]
+    assert editor.get(f"{JOBS}/{others.pk}").json()["deleted_at"] is None
+    assert editor.delete(f"{JOBS}/{ended.pk}").json()["code"] == "JOB_DELETED"
+    assert not job_find(viewer=w.editor, text="ended", limit=9)
+    assert AuditRecord.unscoped.get(action="job.delete").entity_id == str(ended.pk)
+    assert Job.unscoped.filter(pk=ended.pk).exists()
 
 
 def test_a_job_by_id_or_name_with_its_position_and_spec(w: World, editor: APIClient) -> None:

@@ -31,6 +31,7 @@ UNVERSIONED: Final = {
     ("delete", "/admin/silences/{silence}"): "nothing of it changes but that it ends",
     ("delete", "/workspaces/{ws}/silences/{silence}"): "nothing of it changes but that it ends",
     ("delete", "/admin/policy-replays/{replay}"): "a result never changes, and one that runs is stopped",
+    ("delete", "/workspaces/{ws}/jobs/{job}"): "a finished job never changes",
     ("delete", "/admin/agent-keys/{key}"): "a key that leaked is ended at once",
 }
 BODIES: Final[dict[str, Any]] = {

@@ -21,6 +21,7 @@ from scheduling.models import Job
 from scheduling.selectors.job import job_query
 from scheduling.selectors.priority import priority_class_list
 from scheduling.services.jobs import job as service
+from scheduling.services.jobs.job_deletion import job_delete
 from tenants.access.permissions import Permission
 from tenants.models import Tenant, User
 from tenants.selectors.tenant import workspace_get
@@ -66,6 +67,7 @@ def batch_acts(who: User, place: Tenant, rights: Rights) -> list[BatchAct]:
             note=_("The YAML and the timeline are kept. You can clone the jobs."),
         ),
     ]
+    acts.append(_delete_act(who))
     if rights.submit:
         classes = priority_class_list(viewer=who, workspace=place)
         priority = BatchAct(
@@ -79,6 +81,20 @@ def batch_acts(who: User, place: Tenant, rights: Rights) -> list[BatchAct]:
         )
         acts.insert(3, priority)
     return acts
+
+
+def _delete_act(who: User) -> BatchAct:
+    return BatchAct(
+        key="delete",
+        label=_("Delete"),
+        title=_("Delete jobs"),
+        act=lambda job, _choice: job_delete(acting_user=who, job=job),
+        danger=True,
+        note=_(
+            "Only finished jobs can be deleted. They leave the lists; usage, cost, preemptions and the audit"
+            " log keep them."
+        ),
+    )
 
 
 @require_POST

@@ -52,6 +52,7 @@ class Actions:
     resume: bool
     restart: bool
     cancel: bool
+    delete: bool
 
 
 def actions_of(job: Job, rights: Rights) -> Actions:
@@ -64,6 +65,7 @@ def actions_of(job: Job, rights: Rights) -> Actions:
         resume=stop and job.state == JobState.SUSPENDED,
         restart=stop and job.state in RUNNING_STATES,
         cancel=stop and not job.is_terminal and job.state != JobState.STOPPING,
+        delete=stop and job.is_terminal,
     )
 
 

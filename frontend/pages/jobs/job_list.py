@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Any, Final
@@ -50,6 +51,8 @@ GROUPS: Final[dict[str, tuple[str | Promise, tuple[JobState, ...]]]] = {
     "cancelled": (gettext_lazy("Canceled"), (_S.CANCELLED,)),
 }
 """The chips above the list: what people ask for, rather than all eleven states."""
+_DELETED: Final = "deleted"
+"""The chip of the jobs that were deleted."""
 _RECENT: Final = {"who": "mine", "range": "7d"}
 """The jobs that a member sees first."""
 
@@ -98,6 +101,7 @@ def _filters(shown: PageList, states: Sequence[JobState]) -> JobFilter:
         name=asked.get("q", "").strip(),
         gpu_model=asked.get("gpu_model", ""),
         mine=asked.get("who") == "mine",
+        deleted=asked.get("state") == _DELETED,
         conditions=[*shown.conditions, *_since(asked)],
     )
 
@@ -109,12 +113,14 @@ def _since(asked: QueryDict) -> list[ColumnCondition]:
 
 
 def _context(who: User, place: Tenant, rights: Rights, shown: PageList) -> dict[str, Any]:
-    counts = job_state_counts(viewer=who, workspace=place, filters=_filters(shown, ()))
+    filters = _filters(shown, ())
+    counts = job_state_counts(viewer=who, workspace=place, filters=replace(filters, deleted=False))
+    deleted = job_query(viewer=who, workspace=place, filters=replace(filters, deleted=True)).count()
     queues = queue_list(who, place)
     return {
         "workspace": place,
         "rights": rights,
-        "states": _chips(counts),
+        "states": _chips(counts, deleted),
         "whose": [
             view_models.Chip(label=_("All"), value="all" if "who" in shown.query else ""),
             view_models.Chip(label=_("Mine"), value="mine"),
@@ -124,7 +130,7 @@ def _context(who: User, place: Tenant, rights: Rights, shown: PageList) -> dict[
         "queues": [queue.name for queue in queues],
         "models": _models(queues, shown.query.get("gpu_model", "")),
         "ranges": [(key, label_of_range(key)) for key in RANGES],
-        "acts": batch_acts(who, place, rights),
+        "acts": [] if filters.deleted else batch_acts(who, place, rights),
         "batch_url": reverse("frontend:job-batch", args=[place.slug]),
     }
 
@@ -135,12 +141,14 @@ def _models(queues: Sequence[Queue], asked: str) -> list[str]:
     return sorted((models | {asked}) - {""})
 
 
-def _chips(counts: Mapping[str, int]) -> list[view_models.Chip]:
+def _chips(counts: Mapping[str, int], deleted: int) -> list[view_models.Chip]:
     chips = [view_models.Chip(label=_("All"), count=sum(counts.values()))]
     for key, (label, states) in GROUPS.items():
         count = sum(counts.get(state, 0) for state in states)
         if count or key not in ("leaving", "suspended", "cancelled"):
             chips.append(view_models.Chip(label=str(label), value=key, count=count))
+    if deleted:
+        chips.append(view_models.Chip(label=_("Deleted"), value=_DELETED, count=deleted))
     return chips
 
 

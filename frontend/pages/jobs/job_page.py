@@ -34,7 +34,7 @@ from frontend.texts import labels
 from quotas.models.queue import Strategy
 from scheduling.models import GpuRequestMode, Job, JobState
 from scheduling.selectors.event import job_cause, job_events
-from scheduling.selectors.job import job_get, job_position, job_promised_until
+from scheduling.selectors.job import job_deleted_at, job_get, job_position, job_promised_until
 from scheduling.selectors.task import job_tasks
 from telemetry.series import jobs_now
 from telemetry.usage.preemptions import PREEMPTION_RULES, read_job_losses
@@ -101,6 +101,7 @@ def _page(request: HttpRequest, place: Tenant, job: Job) -> dict[str, Any]:
         "roles": " + ".join(f"{role.replicas} {role.name}" for role in job.roles.all()),
         "size": job_facts.format_size(job),
         "actions": job_facts.actions_of(job, rights),
+        "deleted_at": job_deleted_at(job=job),
         "idle": job_idle.describe_idle_job(job, rights, now),
         "losses": job_facts.list_losses(job, now),
         "kept": job_facts.describe_saved_work(job),

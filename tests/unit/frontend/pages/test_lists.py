@@ -462,6 +462,26 @@ def test_an_action_on_several_jobs_asks_first_and_reports_each(client: Client, w
     assert rest.priority_class == high
 
 
+def test_finished_jobs_are_deleted_and_shown_apart(client: Client, w: World) -> None:
+    ended = jobs.job(w.queue, w.editor, "ended", state=JobState.SUCCEEDED, finished_at=clock.now())
+    waits = jobs.job(w.queue, w.editor, "waits")
+    client.force_login(w.editor)
+    whole = page(client, WHOLE)
+    assert f'value="delete {ended.pk}"' in whole and f'value="delete {waits.pk}"' not in whole
+    assert ">Deleted" not in whole
+    question = client.post("/w/team-a/job-batch", {"one": f"delete {ended.pk}"}).content.decode()
+    assert "usage, cost, preemptions and the audit log keep them" in question
+    asked = {"do": "delete", "item": [str(ended.pk), str(waits.pk)], "confirmed": "1"}
+    text = client.post("/w/team-a/job-batch", asked).content.decode()
+    assert "Done for 1 of 2" in text and "Only finished jobs can be deleted." in text
+    assert listed(client, "who=all") == ["waits"]
+    assert listed(client, "who=all&state=deleted") == ["ended"]
+    deleted = page(client, f"{JOBS}?state=deleted")
+    assert 'Deleted <span class="count">1</span>' in deleted and "delete " + str(ended.pk) not in deleted
+    own = page(client, f"{JOBS}/{ended.pk}")
+    assert "Deleted" in own and f"delete {ended.pk}" not in own, "its page stays for what links to it"
+
+
 def test_an_action_on_several_jobs_stays_within_the_workspace(client: Client, w: World) -> None:
     job = jobs.job(w.queue, w.editor, "here")
     client.force_login(w.outsider)
