@@ -26,6 +26,7 @@ server = pytest.mark.server
 _OF_NODE: Final = ("Quota", "LedgerEntry", "GpuUse", "QuotaChange", "QuotaRequest")
 _OF_JOB: Final = (
     "JobRole", "Task", "Attempt", "Claim", "Decision", "JobEvent", "IdleStretch", "StartPrediction",
+    "JobDeletion",
 )  # fmt: skip
 _OF_ALLOCATION: Final = ("DeviceSlice", "MemoryResize", "SliceUse")
 _OF_CHANNEL: Final = ("Reading", "Tick", "RollUp", "RolledMinute", "RolledTenMinutes", "RolledTwoHours")
