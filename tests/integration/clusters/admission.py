@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -94,6 +95,11 @@ def refused(cluster: Cluster, body: Json, path: str = PODS) -> tuple[int, str]:
     return cluster.answer("POST", f"{path}?dryRun=All", body, TENANT)
 
 
+def _is_refused(cluster: Cluster, path: str, body: Json) -> bool:
+    status, answer = refused(cluster, body, path)
+    return status == 422 and "allotment-" in answer
+
+
 @contextmanager
 def guarded(kube: ControlPlane) -> Iterator[Cluster]:
     """The policies as they are shipped, the platform being the user of `platform_token`, and a tenant."""
@@ -122,7 +128,16 @@ def guarded(kube: ControlPlane) -> Iterator[Cluster]:
         }
         there(cluster, f"{RBAC}/clusterrolebindings", binding)
     theft = pod(container=variable("CUDA_DISABLE_CONTROL"))
-    wait_until(lambda: refused(cluster, theft)[0] == 422, "the policies are enforced", within_s=30)
+    # Each policy is enforced from a moment of its own.
+    posing = {"metadata": {"name": "posing", "labels": MANAGED}}
+    tries = (
+        (PODS, theft),
+        ("/api/v1/namespaces", posing),
+        ("/api/v1/namespaces/victim/resourcequotas", posing),
+    )
+    for path, body in tries:
+        enforced = partial(_is_refused, cluster, path, body)
+        wait_until(enforced, f"the policy on {path} is enforced", within_s=30)
     wait_until(lambda: refused(cluster, pod())[0] == 201, "the tenant has its rights", within_s=30)
     try:
         yield cluster
