@@ -20,10 +20,10 @@ BOUNDED = {305, 306, 308, 310, 311}
 
 def draw_bounds(made: RandomWorld) -> None:
     """Give some limits of borrowing, and leave some queues without a decision."""
-    for quota in Quota.unscoped.all():
+    for quota in Quota.unscoped.order_by("pk"):
         quota.borrowing_limit = made.draw.choice([None, 0, made.draw.randint(0, 400)])
         quota.save()
-    for node in QuotaNode.unscoped.filter(is_queue=True):
+    for node in QuotaNode.unscoped.filter(is_queue=True).order_by("pk"):
         node.limits_decided = made.draw.random() < 0.5
         node.save()
 
@@ -33,7 +33,7 @@ def test_tables_say_what_the_tree_admits(seed: int) -> None:
     made = RandomWorld(seed)
     draw_bounds(made)
     assert (seed in BOUNDED) == bool(read_bounds(list(QuotaNode.unscoped.all())))
-    nodes = list(QuotaNode.unscoped.values_list("pk", flat=True))
+    nodes = list(QuotaNode.unscoped.order_by("pk").values_list("pk", flat=True))
     tree = load_tree(made.cell.pk)
     for flavors in (None, [made.flavors[0].pk]):
         wanted = made.draw.sample(nodes, min(3, len(nodes)))
@@ -52,7 +52,7 @@ def test_tables_say_what_the_tree_admits(seed: int) -> None:
 def test_forms_say_what_tables_say(seed: int) -> None:
     made = RandomWorld(seed)
     draw_bounds(made)
-    nodes = QuotaNode.unscoped.select_related("tenant__parent", "queue")
+    nodes = QuotaNode.unscoped.select_related("tenant__parent", "queue").order_by("pk")
     for node in made.draw.sample(list(nodes), 3):
         shown = node_quota(SYSTEM, node)
         for flavor in made.flavors:
