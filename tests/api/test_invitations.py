@@ -194,7 +194,7 @@ def test_an_unknown_member_keeps_what_was_typed(w: World) -> None:
     path = f"/w/{w.workspace.slug}/members"
     answer = boss.post(path, {"do": "add", "kind": "user", "name": "nobdy", "role": "admin"})
     page = answer.content.decode()
-    assert answer.status_code == 400 and 'value="nobdy"' in page and 'id="id_member_name_error"' in page
+    assert answer.status_code == 400 and 'value="nobdy"' in page and 'id="id_name_error"' in page
     assert re.search(r'<option value="admin"\s+selected', page)
     group = tenancy.group("crowd")
     answer = boss.post(f"/ops/groups/{group.pk}", {"do": "add", "name": "nobdy"})
