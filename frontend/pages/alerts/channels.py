@@ -28,6 +28,7 @@ from alerts.services.channel import (
 from foundation.core.errors import AllotmentError, Invalid
 from foundation.web.listing import Column, ColumnKind
 from frontend.lists.batch import BatchAct, BatchItem, answer_batch, is_batch
+from frontend.lists.common_acts import build_delete_act, build_switch_acts
 from frontend.lists.declaration import FilterField, ListColumn, ListDeclaration
 from frontend.lists.page_list import EmptyList, read_list
 from frontend.lists.row_form import RowForm
@@ -190,32 +191,16 @@ def _acts(place: AlertSection) -> list[BatchAct]:
             act=lambda channel, _choice: _test(place, channel),
             icon="send",
         ),
-        BatchAct(
-            key="enable",
-            label=_("Enable"),
-            title=_("Enable channels"),
-            act=lambda channel, _choice: set_enabled(channel, True),
-            icon="play",
-            fits=lambda row: not row.channel.enabled,
+        *build_switch_acts(
+            _("Enable channels"),
+            _("Disable channels"),
+            set_enabled,
+            lambda row: row.channel.enabled,
         ),
-        BatchAct(
-            key="disable",
-            label=_("Disable"),
-            title=_("Disable channels"),
-            act=lambda channel, _choice: set_enabled(channel, False),
-            icon="pause",
-            fits=lambda row: row.channel.enabled,
-        ),
-        BatchAct(
-            key="delete",
-            label=_("Delete"),
-            title=_("Delete channels"),
-            act=lambda channel, _choice: delete_channel(
-                acting_user=place.who, channel=channel, version=channel.version
-            ),
-            danger=True,
-            note=_("Unsent notifications of the channel are deleted. Rules keep their other channels."),
-            icon="trash-2",
+        build_delete_act(
+            _("Delete channels"),
+            lambda channel: delete_channel(acting_user=place.who, channel=channel, version=channel.version),
+            _("Unsent notifications of the channel are deleted. Rules keep their other channels."),
         ),
     ]
 

@@ -25,6 +25,7 @@ from foundation.core import clock
 from foundation.core.errors import AllotmentError
 from foundation.web.listing import Column, ColumnKind
 from frontend.lists.batch import BatchAct, BatchItem, answer_batch, is_batch
+from frontend.lists.common_acts import build_delete_act, build_switch_acts
 from frontend.lists.declaration import FilterField, ListColumn, ListDeclaration
 from frontend.lists.page_list import EmptyList, read_list
 from frontend.lists.row_form import NEW, RowForm
@@ -252,30 +253,16 @@ def _acts(place: AlertSection) -> list[BatchAct]:
         change_rule(acting_user=place.who, rule=rule, values={"enabled": enabled}, version=rule.version)
 
     return [
-        BatchAct(
-            key="enable",
-            label=_("Enable"),
-            title=_("Enable rules"),
-            act=lambda rule, _choice: set_enabled(rule, True),
-            icon="play",
-            fits=lambda row: not row.rule.enabled,
+        *build_switch_acts(
+            _("Enable rules"),
+            _("Disable rules"),
+            set_enabled,
+            lambda row: row.rule.enabled,
         ),
-        BatchAct(
-            key="disable",
-            label=_("Disable"),
-            title=_("Disable rules"),
-            act=lambda rule, _choice: set_enabled(rule, False),
-            icon="pause",
-            fits=lambda row: row.rule.enabled,
-        ),
-        BatchAct(
-            key="delete",
-            label=_("Delete"),
-            title=_("Delete rules"),
-            act=lambda rule, _choice: delete_rule(acting_user=place.who, rule=rule, version=rule.version),
-            danger=True,
-            note=_("Its alerts stay in the history. Firing alerts are resolved without a notification."),
-            icon="trash-2",
+        build_delete_act(
+            _("Delete rules"),
+            lambda rule: delete_rule(acting_user=place.who, rule=rule, version=rule.version),
+            _("Its alerts stay in the history. Firing alerts are resolved without a notification."),
         ),
     ]
 

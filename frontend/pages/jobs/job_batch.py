@@ -12,6 +12,7 @@ from django.views.decorators.http import require_POST
 
 from foundation.core import clock
 from frontend.lists.batch import BatchAct, BatchItem, answer_batch
+from frontend.lists.common_acts import build_delete_act
 from frontend.pages.jobs import job_facts
 from frontend.pages.jobs.addresses import jobs_address
 from frontend.pages.jobs.job_facts import Rights, rights_of
@@ -84,13 +85,10 @@ def batch_acts(who: User, place: Tenant, rights: Rights) -> list[BatchAct]:
 
 
 def _delete_act(who: User) -> BatchAct:
-    return BatchAct(
-        key="delete",
-        label=_("Delete"),
-        title=_("Delete jobs"),
-        act=lambda job, _choice: job_delete(acting_user=who, job=job),
-        danger=True,
-        note=_(
+    return build_delete_act(
+        _("Delete jobs"),
+        lambda job: job_delete(acting_user=who, job=job),
+        _(
             "Only finished jobs can be deleted. They leave the lists; usage, cost, preemptions and the audit"
             " log keep them."
         ),

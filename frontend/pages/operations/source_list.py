@@ -21,6 +21,7 @@ from clusters.selectors.flavor import cluster_get
 from foundation.core.errors import AllotmentError, PermissionDenied
 from foundation.web.listing import Column, ColumnKind
 from frontend.lists.batch import BatchAct, BatchItem, answer_batch, is_batch
+from frontend.lists.common_acts import build_delete_act, build_switch_acts
 from frontend.lists.declaration import FilterField, ListColumn, ListDeclaration
 from frontend.lists.page_list import EmptyList, answer_list, read_list
 from frontend.lists.row_form import NEW, RowForm
@@ -304,32 +305,16 @@ def _acts(who: User) -> list[BatchAct]:
         source_change(acting_user=who, source=source, expected=source.version, enabled=enabled)
 
     return [
-        BatchAct(
-            key="enable",
-            label=_("Enable"),
-            title=_("Enable data sources"),
-            act=lambda source, _choice: set_enabled(source, True),
-            icon="play",
-            fits=lambda row: not row.source.enabled,
+        *build_switch_acts(
+            _("Enable data sources"),
+            _("Disable data sources"),
+            set_enabled,
+            lambda row: row.source.enabled,
         ),
-        BatchAct(
-            key="disable",
-            label=_("Disable"),
-            title=_("Disable data sources"),
-            act=lambda source, _choice: set_enabled(source, False),
-            icon="pause",
-            fits=lambda row: row.source.enabled,
-        ),
-        BatchAct(
-            key="delete",
-            label=_("Delete"),
-            title=_("Delete data sources"),
-            act=lambda source, _choice: source_delete(
-                acting_user=who, source=source, expected=source.version
-            ),
-            danger=True,
-            note=_("Stored measurements are kept. Jobs aren't affected."),
-            icon="trash-2",
+        build_delete_act(
+            _("Delete data sources"),
+            lambda source: source_delete(acting_user=who, source=source, expected=source.version),
+            _("Stored measurements are kept. Jobs aren't affected."),
         ),
     ]
 

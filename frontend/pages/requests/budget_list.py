@@ -13,6 +13,7 @@ from django.utils.translation import gettext_lazy
 from foundation.core import clock
 from foundation.web.listing import Column
 from frontend.lists.batch import BatchAct, BatchItem
+from frontend.lists.common_acts import build_delete_act
 from frontend.lists.declaration import FilterField, ListColumn, ListDeclaration
 from frontend.pages.requests import labels
 from frontend.texts import formats
@@ -137,14 +138,10 @@ def batch_acts(who: User) -> list[BatchAct]:
             icon="gauge",
             fits=lambda _row: False,
         ),
-        BatchAct(
-            key="delete",
-            label=_("Delete"),
-            title=_("Delete budgets"),
-            act=lambda budget, _choice: budget_delete(acting_user=who, budget=budget, version=budget.version),
-            danger=True,
-            note=_("Metered usage is kept. Blocked jobs can start."),
-            icon="trash-2",
+        build_delete_act(
+            _("Delete budgets"),
+            lambda budget: budget_delete(acting_user=who, budget=budget, version=budget.version),
+            _("Metered usage is kept. Blocked jobs can start."),
         ),
     ]
 

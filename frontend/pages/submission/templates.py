@@ -20,6 +20,7 @@ from django.utils.translation import gettext_lazy
 from foundation.core.errors import AllotmentError
 from frontend.components.view_models import Crumb
 from frontend.lists.batch import BatchAct, BatchItem, answer_batch, is_batch
+from frontend.lists.common_acts import build_delete_act
 from frontend.lists.declaration import FilterField, ListColumn, ListDeclaration
 from frontend.lists.page_list import EmptyList, answer_list, read_list
 from frontend.pages.jobs.addresses import jobs_address
@@ -164,16 +165,10 @@ def _lines(place: Tenant, templates: Sequence[JobTemplate]) -> list[TemplateLine
 
 
 def _delete_act(who: User) -> BatchAct:
-    return BatchAct(
-        key="delete",
-        label=_("Delete"),
-        title=_("Delete job templates"),
-        act=lambda found, _choice: job_template_delete(
-            acting_user=who, template=found, version=found.version
-        ),
-        danger=True,
-        note=_("Jobs aren't affected."),
-        icon="trash-2",
+    return build_delete_act(
+        _("Delete job templates"),
+        lambda found: job_template_delete(acting_user=who, template=found, version=found.version),
+        _("Jobs aren't affected."),
     )
 
 

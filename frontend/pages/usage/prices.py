@@ -21,6 +21,7 @@ from foundation.core import clock
 from foundation.core.errors import AllotmentError, PermissionDenied
 from foundation.web.listing import Column, ColumnKind
 from frontend.lists.batch import BatchAct, BatchItem, answer_batch, is_batch
+from frontend.lists.common_acts import build_delete_act
 from frontend.lists.declaration import FilterField, ListColumn, ListDeclaration
 from frontend.lists.page_list import EmptyList, answer_list, read_list
 from frontend.lists.row_form import NEW, RowForm
@@ -223,14 +224,10 @@ def _create(request: HttpRequest, who: User, pools: Sequence[Flavor]) -> RowForm
 
 
 def _delete_act(who: User) -> BatchAct:
-    return BatchAct(
-        key="delete",
-        label=_("Delete"),
-        title=_("Delete prices"),
-        act=lambda price, _choice: price_delete(acting_user=who, price=price, now=clock.now()),
-        danger=True,
-        note=_("The price has not taken effect. Reports don't change."),
-        icon="trash-2",
+    return build_delete_act(
+        _("Delete prices"),
+        lambda price: price_delete(acting_user=who, price=price, now=clock.now()),
+        _("The price has not taken effect. Reports don't change."),
     )
 
 
