@@ -43,7 +43,7 @@ class BatchAct:
     fits: Callable[[Any], bool] = lambda _line: True
 
     @property
-    def asks(self) -> bool:
+    def needs_confirmation(self) -> bool:
         """False where nothing is lost or chosen: one row is then changed without a question."""
         return bool(self.danger or self.note or self.choices)
 
@@ -120,7 +120,7 @@ def answer_batch(request: HttpRequest, *, acts: Sequence[BatchAct], find: Find, 
         messages.warning(request, _("Select at least one row."))
         return redirect(back)
     page = BatchPage(title=act.title, url=request.path, back=back, act=act, items=items)
-    if not request.POST.get("confirmed") and (act.asks or not one):
+    if not request.POST.get("confirmed") and (act.needs_confirmation or not one):
         return render(request, "frontend/lists/batch.html", {"batch": page})
     asked = request.POST
     results = [

@@ -1,4 +1,4 @@
-"""Access keys: make (the secret is shown once), rotate, revoke."""
+"""Access keys: create (the secret is shown once), rotate, revoke."""
 
 from __future__ import annotations
 
@@ -238,7 +238,7 @@ def _key(who: User, place: Tenant | None, text: str) -> AccessKey:
 
 
 def _save(request: HttpRequest, who: User, place: Tenant | None) -> tuple[RowForm | None, str]:
-    """Make or rotate a key: the form again where it is refused, and the token to be shown once."""
+    """Create or rotate a key: the form again where it is refused, and the token to be shown once."""
     if request.POST.get("do") == "rotate":
         return None, _rotated(request, who, _key(who, place, request.POST.get("row", "")))
     form = _new_form(who, place, request.POST)

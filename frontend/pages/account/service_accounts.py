@@ -1,4 +1,4 @@
-"""The service accounts of a workspace: create and end."""
+"""The service accounts of a workspace: create and delete."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ ACCOUNTS: Final = ListDeclaration(
 
 
 class AccountForm(forms.Form):
-    """A service account to be."""
+    """The form of a new service account."""
 
     name = forms.CharField(
         label=gettext_lazy("Name"), max_length=63, help_text=gettext_lazy("Name, for example ci")
@@ -80,7 +80,7 @@ class AccountForm(forms.Form):
 
 @login_required
 def show_accounts(request: HttpRequest, workspace: str) -> HttpResponse:
-    """The service accounts of a workspace; POST creates one or ends some."""
+    """The service accounts of a workspace; POST creates one or deletes some."""
     who = get_viewer(request)
     place = workspace_get(viewer=who, slug=workspace)
     accounts = service_account_list(viewer=who, tenant=place)

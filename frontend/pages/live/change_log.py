@@ -62,7 +62,7 @@ class Change:
 
 
 class NewRows:
-    """Tells rows that were not there at the last look, by a value that grows with them.
+    """Finds rows that were not there at the last look, by a value that grows with them.
 
     Transactions end in any order, so a row may appear below one that was read already: what is at most
     `LATE_S` old is read again, and known rows are left out.
@@ -73,7 +73,7 @@ class NewRows:
         self._floor: Any = None
         self._known: dict[Any, tuple[Any, float]] = {}
 
-    def pick(
+    def find_new(
         self, read: Callable[[Any, int], Iterable[tuple[Any, ...]]], now: float
     ) -> list[tuple[Any, ...]]:
         """Return the new rows of `read(floor, limit)`; a row begins with its growing value and its key."""
@@ -130,9 +130,9 @@ class ChangeLog:
                 self._log.popleft()
 
     def _find_changes(self, now: float) -> Iterable[Change]:
-        for _key, _pk, path in self._events.pick(list_changed_jobs, now):
+        for _key, _pk, path in self._events.find_new(list_changed_jobs, now):
             yield Change("jobs", path)
-        records = self._records.pick(list_recorded, now)
+        records = self._records.find_new(list_recorded, now)
         paths = tenant_paths({tenant for *_key, tenant, _actor in records if tenant is not None})
         for *_key, tenant, actor in records:
             yield Change("changes", paths.get(tenant), actor)

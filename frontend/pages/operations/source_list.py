@@ -189,7 +189,7 @@ AGENTS: Final = ListDeclaration(
 
 
 class NewSourceForm(SourceForm):
-    """A source to be, with its cluster."""
+    """The form of a new source, with its cluster."""
 
     cluster = forms.ChoiceField(label=gettext_lazy("Cluster"))
     field_order = ("cluster", "name", "kind")

@@ -49,7 +49,7 @@ STATES: Final[dict[UserState, tuple[str | Promise, str]]] = {
 
 
 class UserForm(forms.Form):
-    """An account to be."""
+    """The form of a new account."""
 
     username = forms.CharField(
         label=gettext_lazy("Username"), max_length=150, widget=forms.TextInput(attrs={"autocomplete": "off"})

@@ -1,4 +1,4 @@
-"""Priority classes: made, changed, disabled and enabled."""
+"""Priority classes: create, change, disable, enable."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class ClassChangeForm(forms.Form):
 
 
 class ClassForm(ClassChangeForm):
-    """A class to be."""
+    """The form of a new class."""
 
     name = forms.CharField(label=gettext_lazy("Name"), max_length=63)
     field_order = ("name", "value", "description")
@@ -131,7 +131,7 @@ def priority_sections() -> list[tuple[str, str]]:
 
 @login_required
 def show_priorities(request: HttpRequest) -> HttpResponse:
-    """Classes; POST makes or changes one, or disables or enables some."""
+    """Classes; POST creates or changes one, or disables or enables some."""
     who = get_viewer(request)
     edits = permissions.has_permission(who, Permission.QUEUE_EDIT)
     acts = _acts(who) if edits else []
@@ -201,7 +201,7 @@ def _form(form: ClassChangeForm, found: PriorityClass | None, version: int | Non
 
 
 def _save(request: HttpRequest, who: User) -> RowForm | None:
-    """Make or change a class; the form again where it is refused."""
+    """Create or change a class; the form again where it is refused."""
     row, version = request.POST.get("row"), version_of(request)
     found = _class(row) if row else None
     form = ClassChangeForm(request.POST) if found else ClassForm(request.POST)

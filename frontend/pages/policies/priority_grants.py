@@ -44,7 +44,7 @@ from tenants.selectors.tenant import tenant_get, tenant_list
 
 @dataclass(frozen=True, slots=True)
 class GrantLine:
-    """A grant; `fixed` for who may not take it back."""
+    """A grant; `fixed` for who may not revoke it."""
 
     grant: PriorityGrant
     fixed: bool
@@ -107,7 +107,7 @@ GRANTS: Final = ListDeclaration(
 
 
 class GrantForm(forms.Form):
-    """A grant to be."""
+    """The form of a new grant."""
 
     tenant = forms.ChoiceField(label=gettext_lazy("Tenant"), widget=LongSelect())
     priority_class = forms.ChoiceField(label=gettext_lazy("Class"))
@@ -124,7 +124,7 @@ class GrantForm(forms.Form):
 
 @login_required
 def show_grants(request: HttpRequest) -> HttpResponse:
-    """Grants of tenants in sight; POST gives one or takes some back."""
+    """Grants of tenants in sight; POST creates one or revokes some."""
     who = get_viewer(request)
     may_grant = _may_grant(who)
     acts = [_revoke_act(who)] if may_grant else []
@@ -185,7 +185,7 @@ def _form(form: GrantForm) -> RowForm:
 
 
 def _grant(request: HttpRequest, who: User) -> RowForm | None:
-    """Give a grant; the form again where it is refused."""
+    """Create a grant; the form again where it is refused."""
     tenant = tenant_get(viewer=who, tenant_id=id_of(request.POST.get("tenant", "")))
     if not _above(who, tenant):
         raise PermissionDenied

@@ -140,7 +140,7 @@ class QueueForm(forms.Form):
 
 
 class NewQueueForm(forms.Form):
-    """A queue to be."""
+    """The form of a new queue."""
 
     workspace = forms.ChoiceField(label=gettext_lazy("Workspace"), widget=LongSelect())
     name = forms.CharField(label=gettext_lazy("Name"), max_length=63)

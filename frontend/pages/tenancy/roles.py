@@ -56,7 +56,7 @@ POINTS: Final[dict[Permission, str | Promise]] = {
 
 @dataclass(frozen=True, slots=True)
 class RoleLine:
-    """A role in the list: what it may do; `fixed` unless it was made here."""
+    """A role in the list: what it may do; `fixed` unless it was created here."""
 
     id: str
     title: str
@@ -118,7 +118,7 @@ class TenantRoleForm(forms.Form):
 
 @login_required
 def show_roles(request: HttpRequest, tenant: uuid.UUID | None = None) -> HttpResponse:
-    """The roles that may be given at a tenant, or on the platform; POST makes, changes or deletes some."""
+    """The roles of a tenant or of the platform; POST creates, changes or deletes some."""
     who = get_viewer(request)
     place = tenant_get(viewer=who, tenant_id=tenant) if tenant else None
     permissions.require_permission(who, Permission.MEMBER_EDIT, place)
@@ -180,7 +180,7 @@ def _form(form: TenantRoleForm, role: CustomRole | None, version: int | None = N
 
 
 def _save(request: HttpRequest, who: User, place: Tenant | None) -> RowForm | None:
-    """Make or change a role; the form again where it is refused."""
+    """Create or change a role; the form again where it is refused."""
     row, version = request.POST.get("row"), version_of(request)
     role = role_get(viewer=who, tenant=place, role_id=id_of(row)) if row else None
     form = TenantRoleForm(request.POST, offered=_offered(place))

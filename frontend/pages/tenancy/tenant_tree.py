@@ -38,7 +38,7 @@ _QUOTA: Final = "QUOTA_MOVES"
 
 
 class NewTenantForm(forms.Form):
-    """A folder or workspace to be."""
+    """The form of a new folder or workspace."""
 
     name = forms.CharField(label=gettext_lazy("Name"), max_length=120)
     kind = forms.ChoiceField(

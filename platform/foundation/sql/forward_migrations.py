@@ -1,8 +1,8 @@
-"""Migrations on their way forward, with the models of new tables rendered once.
+"""Forward migrations, which render the models of a new table once.
 
 Django keeps a class of each model for every state between two migrations. For a new table it renders anew all
-models that are related to it, which are nearly all, for the sake of older states that nobody looks at on the
-way forward. That took five of eight seconds of the first start.
+models that are related to it, which are nearly all, for the sake of older states that no forward migration
+reads. That took five of eight seconds of the first start.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class ForwardState(ProjectState):
 
 
 class ForwardExecutor(MigrationExecutor):
-    """Django's executor; what goes backward it does as ever, with a state for each step."""
+    """Django's executor; backward migrations keep a state for each step."""
 
     def _migrate_all_forwards(self, state: ProjectState, *plan: Any, **options: Any) -> ProjectState:
         forward = ForwardState(state.models, state.real_apps)

@@ -178,9 +178,9 @@ def test_no_page_waits_for_the_look_of_another(w: World, monkeypatch: pytest.Mon
 
 def test_a_row_that_is_committed_below_a_known_one_is_new() -> None:
     rows, now = change_log.NewRows(), time.monotonic()
-    assert rows.pick(lambda above, limit: [], now) == []
-    assert rows.pick(lambda above, limit: [(7, 7)], now) == [(7, 7)]
-    assert rows.pick(lambda above, limit: [(7, 7), (6, 6)], now + 1) == [(6, 6)]
+    assert rows.find_new(lambda above, limit: [], now) == []
+    assert rows.find_new(lambda above, limit: [(7, 7)], now) == [(7, 7)]
+    assert rows.find_new(lambda above, limit: [(7, 7), (6, 6)], now + 1) == [(6, 6)]
 
 
 def test_old_rows_are_not_read_again() -> None:
@@ -191,11 +191,11 @@ def test_old_rows_are_not_read_again() -> None:
         return [(key, key) for key in range(30, above or 0, -1)][:limit]
 
     rows, now = change_log.NewRows(), time.monotonic()
-    assert rows.pick(read, now) == []
-    assert rows.pick(lambda above, limit: [(31, 31)], now) == [(31, 31)]
-    assert rows.pick(lambda above, limit: [(32, 32), (31, 31)], now + 1) == [(32, 32)]
-    rows.pick(read, now + change_log.LATE_S + 2)
-    rows.pick(read, now + change_log.LATE_S + 2)
+    assert rows.find_new(read, now) == []
+    assert rows.find_new(lambda above, limit: [(31, 31)], now) == [(31, 31)]
+    assert rows.find_new(lambda above, limit: [(32, 32), (31, 31)], now + 1) == [(32, 32)]
+    rows.find_new(read, now + change_log.LATE_S + 2)
+    rows.find_new(read, now + change_log.LATE_S + 2)
     assert asked == [None, 30, 32]
 
 
