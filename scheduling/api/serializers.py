@@ -166,7 +166,7 @@ class JobDetailSerializer(JobSerializer):
     position = serializers.SerializerMethodField(help_text="null if the job isn't pending.")
     idle = serializers.SerializerMethodField(help_text="null if the job is in use or unmeasured.")
     spec = serializers.SerializerMethodField(help_text="Can be resubmitted unchanged.")
-    deleted_at = serializers.SerializerMethodField(help_text="null if the job is in the lists.")
+    deleted_at = serializers.SerializerMethodField(help_text="null if the job isn't deleted.")
 
     @extend_schema_field(serializers.DateTimeField(allow_null=True))
     def get_deleted_at(self, job: Job) -> Any:

@@ -154,10 +154,10 @@ class DeletableJobView(JobView):
 
     @extend_schema(
         operation_id="job_delete",
-        summary="Delete a finished job from the lists",
+        summary="Delete a finished job",
         description=(
-            "The job leaves lists and searches and is found by its ID alone. Usage, cost, timeline, "
-            "preemptions and the audit log keep it."
+            "Only finished jobs can be deleted. Their usage, cost, timeline, preemptions and audit records "
+            "are kept. Lists and searches omit deleted jobs; a deleted job is found by its ID."
         ),
         responses={204: None, **problem_responses(404, 409)},
         tags=["jobs"],

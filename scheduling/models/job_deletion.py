@@ -1,4 +1,4 @@
-"""Finished jobs that left the lists."""
+"""Deletions of finished jobs."""
 
 from __future__ import annotations
 

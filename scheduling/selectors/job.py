@@ -267,7 +267,7 @@ def job_get(*, viewer: Actor, workspace: Tenant, ref: str) -> Job:
 
 
 def job_deleted_at(*, job: Job) -> datetime | None:
-    """Return when a job was deleted from the lists; None for one that is in them."""
+    """Return when a job was deleted; None for one that was not."""
     if not job.is_terminal:
         return None
     return JobDeletion.unscoped.filter(job=job).values_list("created_at", flat=True).first()

@@ -1,4 +1,4 @@
-"""Actions on several jobs of the list: suspend, resume, restart, change the priority, cancel."""
+"""Actions on several jobs of the list: suspend, resume, restart, change the priority, cancel, delete."""
 
 from __future__ import annotations
 
@@ -88,10 +88,7 @@ def _delete_act(who: User) -> BatchAct:
     return build_delete_act(
         _("Delete jobs"),
         lambda job: job_delete(acting_user=who, job=job),
-        _(
-            "Only finished jobs can be deleted. They leave the lists; usage, cost, preemptions and the audit"
-            " log keep them."
-        ),
+        _("Only finished jobs can be deleted. Their usage, cost, preemptions and audit records are kept."),
     )
 
 

@@ -1,4 +1,4 @@
-"""Deleting finished jobs from the lists."""
+"""Deletion of finished jobs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tenants.models import User
 
 @transaction.atomic
 def job_delete(*, acting_user: User, job: Job) -> None:
-    """Take a finished job out of the lists. Its usage, cost, timeline and audit records stay.
+    """Delete a finished job. Its usage, cost, timeline, preemptions and audit records are kept.
 
     Raises: PermissionDenied, NotFound; Conflict for a job that has not finished or was deleted before.
     """

@@ -470,7 +470,7 @@ def test_finished_jobs_are_deleted_and_shown_apart(client: Client, w: World) -> 
     assert f'value="delete {ended.pk}"' in whole and f'value="delete {waits.pk}"' not in whole
     assert ">Deleted" not in whole
     question = client.post("/w/team-a/job-batch", {"one": f"delete {ended.pk}"}).content.decode()
-    assert "usage, cost, preemptions and the audit log keep them" in question
+    assert "Their usage, cost, preemptions and audit records are kept." in question
     asked = {"do": "delete", "item": [str(ended.pk), str(waits.pk)], "confirmed": "1"}
     text = client.post("/w/team-a/job-batch", asked).content.decode()
     assert "Done for 1 of 2" in text and "Only finished jobs can be deleted." in text
