@@ -88,9 +88,9 @@ def format_signed(value: float | None) -> str:
     return f"{value:+,.0f}".replace("-", "−")
 
 
-def format_gpus(points: float) -> str:
+def format_gpus(points: float, digits: int = 1) -> str:
     """Write percent points of compute as a number of GPUs: `12`, `12.3`."""
-    return format_number(points / 100, 1).removesuffix(".0")
+    return format_number(points / 100, digits).rstrip("0").removesuffix(".")
 
 
 def format_signed_gpus(points: float) -> str:

@@ -22,6 +22,7 @@ from quotas.tree import QuotaTree, is_at_least
 from scheduling.commit.batch import CHUNK, CommitBatch, task_key
 from scheduling.engine import model as em
 from scheduling.lifecycle.transitions import admit_jobs, advance_job
+from scheduling.metering.intervals import count_borrowed_gpus
 from scheduling.models import (
     Allocation,
     Attempt,
@@ -171,7 +172,7 @@ def _collect(
     batch: CommitBatch, decision: em.Decision, job: Job, tasks: Mapping[tuple[str, int], uuid.UUID]
 ) -> None:
     number = job.attempt_number + 1
-    borrowed = {f"{c.flavor}/{c.resource}": c.amount for c in decision.borrowed}
+    borrowed = _borrowed_amounts(decision)
     attempt = new_id()
     batch.attempts.append((attempt, job.pk, number, batch.cell.epoch, batch.now, borrowed))
     batch.admitted[job.pk] = job
@@ -211,8 +212,20 @@ def _summary(decision: em.Decision, attempt: int) -> dict[str, Any]:
         "tasks": len(decision.allocations),
         "nodes": len({allocation.node for allocation in decision.allocations}),
         "cards": sum(len(allocation.slices) for allocation in decision.allocations),
-        "borrowed_cards": sum(c.amount for c in decision.borrowed if c.resource == "gpu.cards"),
+        "borrowed_cards": _count_borrowed(decision),
     }
+
+
+def _borrowed_amounts(decision: em.Decision) -> dict[str, int]:
+    return {f"{loan.flavor}/{loan.resource}": loan.amount for loan in decision.borrowed}
+
+
+def _count_borrowed(decision: em.Decision) -> float:
+    """GPUs beyond the own quota; a slice is its share of a GPU."""
+    if not decision.borrowed:
+        return 0
+    held = {f"{key.flavor}/{key.resource}": amount for key, amount in amounts_of(decision).items()}
+    return count_borrowed_gpus(_borrowed_amounts(decision), held)
 
 
 def with_loans(decision: em.Decision, tree: QuotaTree[em.FlavorResource], node: str) -> em.Decision:

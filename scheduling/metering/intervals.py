@@ -70,6 +70,37 @@ def billed_percent(charge: Mapping[str, int], *, sliced: bool, card_memory_mib: 
     return max(cores, -(-WHOLE_GPU * charge.get(Resource.GPU_MEMORY, 0) // card_memory_mib))
 
 
+def split_by_flavor(amounts: Mapping[str, int]) -> dict[str, dict[str, int]]:
+    """Return the GPUs and their compute by flavor, of amounts by `flavor/resource`."""
+    by_flavor: defaultdict[str, dict[str, int]] = defaultdict(dict)
+    for key, amount in amounts.items():
+        flavor, _, resource = key.partition("/")
+        if resource in (Resource.GPU_CORES, Resource.GPU_CARDS):
+            by_flavor[flavor][resource] = amount
+    return dict(by_flavor)
+
+
+def borrowed_percent(borrowed: Mapping[str, int], held: Mapping[str, int]) -> int:
+    """Return the compute that a job borrows, in percent points of a GPU; both amounts by `flavor/resource`.
+
+    Where compute has no limit, nothing of it is borrowed, and the number of GPUs counts: each with the share
+    that the job holds of a GPU there.
+    """
+    of_job = split_by_flavor(held)
+    found = 0
+    for flavor, amounts in split_by_flavor(borrowed).items():
+        one = of_job.get(flavor) or {Resource.GPU_CARDS: 1}
+        cards = amounts.get(Resource.GPU_CARDS, 0)
+        by_number = round(cards * gpu_percent(one) / (one.get(Resource.GPU_CARDS) or 1))
+        found += amounts.get(Resource.GPU_CORES) or by_number
+    return found
+
+
+def count_borrowed_gpus(borrowed: Mapping[str, int], held: Mapping[str, int]) -> float:
+    """Return how many GPUs a job borrows; a slice is its share of a GPU."""
+    return borrowed_percent(borrowed, held) / WHOLE_GPU
+
+
 def lost_since_ms(*, started_ms: int | None, ended_ms: int, checkpoint_interval_s: int | None) -> int:
     """Return the instant of the last checkpoint of a preempted run; all work after it is lost.
 

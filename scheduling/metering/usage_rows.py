@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -12,10 +11,16 @@ from typing import Any, Final, NamedTuple
 from django.db.models import QuerySet
 
 from foundation.core.months import to_ms
-from foundation.core.quantities import Resource
 from foundation.sql.plain_rows import read_id, read_plain
 from scheduling.engine_input.job_history import PREEMPTED
-from scheduling.metering.intervals import Hold, attempt_intervals, billed_percent, gpu_percent, lost_since_ms
+from scheduling.metering.intervals import (
+    Hold,
+    attempt_intervals,
+    billed_percent,
+    gpu_percent,
+    lost_since_ms,
+    split_by_flavor,
+)
 from scheduling.models import Allocation, Attempt, GpuRequestMode, UsageInterval
 
 
@@ -142,17 +147,8 @@ def _run_of(values: tuple[Any, ...]) -> _MeteredRun:
             checkpoint_interval_s=checkpoint_s,
         )
         lost = (since_ms, ended_ms)
-    return _MeteredRun((workspace, queue, user, job, name), lost, _borrowed_cores(borrowed))
-
-
-def _borrowed_cores(borrowed: Mapping[str, int]) -> dict[uuid.UUID, int]:
-    """Return the compute that an admission borrowed, by flavor."""
-    by_flavor: defaultdict[str, dict[str, int]] = defaultdict(dict)
-    for key, amount in borrowed.items():
-        flavor, _, resource = key.partition("/")
-        if resource in (Resource.GPU_CORES, Resource.GPU_CARDS):
-            by_flavor[flavor][resource] = amount
-    return {uuid.UUID(flavor): gpu_percent(amounts) for flavor, amounts in by_flavor.items()}
+    cores = {uuid.UUID(flavor): gpu_percent(amounts) for flavor, amounts in split_by_flavor(borrowed).items()}
+    return _MeteredRun((workspace, queue, user, job, name), lost, cores)
 
 
 def _holds(

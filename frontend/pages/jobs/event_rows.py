@@ -10,6 +10,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from foundation.core.quantities import WHOLE_CARD
 from frontend.components import view_models
 from frontend.pages.jobs.eviction import explain_rule
 from frontend.texts import formats, labels, reasons
@@ -87,10 +88,11 @@ def _submitted(actor: str, numbers: Numbers) -> str:
 
 
 def _admitted(actor: str, numbers: Numbers) -> str:
-    known = {name: numbers.get(name, 0) for name in ("attempt", "cards", "nodes", "borrowed_cards")}
     if not numbers:
         return _("Admitted: quota reserved and nodes assigned")
-    if known["borrowed_cards"]:
+    known = {name: numbers.get(name, 0) for name in ("attempt", "cards", "nodes")}
+    if borrowed := numbers.get("borrowed_cards", 0):
+        known["borrowed_cards"] = formats.format_gpus(WHOLE_CARD * borrowed, digits=2)
         return _(
             "Admitted (attempt %(attempt)s). GPUs: %(cards)s (%(borrowed_cards)s borrowed), nodes: %(nodes)s"
         ) % (known)

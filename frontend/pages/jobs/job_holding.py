@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,6 +18,7 @@ from frontend.pages.jobs.addresses import gpu_address, node_address
 from frontend.pages.jobs.job_facts import cards_of, run_time, waiting_time
 from frontend.pages.jobs.job_memory import Offer
 from frontend.texts import formats, labels
+from scheduling.metering.intervals import borrowed_percent
 from scheduling.metering.usage_rows import job_core_ms
 from scheduling.models import Job, TaskState
 from scheduling.selectors.task import TaskRow
@@ -111,11 +113,14 @@ def _gpus(count: int, whole: float) -> str:
 
 
 def _borrowed(rows: Sequence[TaskRow]) -> str:
-    amounts = rows[0].allocation.attempt.borrowed if rows and rows[0].allocation else {}
-    # Where compute has no limit, nothing of it is borrowed, and the number of GPUs tells.
-    cores = sum(amount for key, amount in amounts.items() if key.endswith("/gpu.cores"))
-    cards = sum(amount for key, amount in amounts.items() if key.endswith("/gpu.cards"))
-    return formats.format_gpus(cores or 100 * cards) if cores or cards else _("None")
+    allocations = [row.allocation for row in rows if row.allocation is not None]
+    if not allocations:
+        return _("None")
+    held: Counter[str] = Counter()
+    for one in allocations:
+        held.update({f"{one.flavor_id}/{resource}": amount for resource, amount in one.charge.items()})
+    percent = borrowed_percent(allocations[0].attempt.borrowed, held)
+    return formats.format_gpus(percent, digits=2) if percent else _("None")
 
 
 def _preemption(job: Job, now: datetime) -> object:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import replace
 
 import pytest
 from django.db import IntegrityError, transaction
@@ -15,7 +16,7 @@ from quotas.models import LedgerEntry
 from scheduling.commit import commit_cycle
 from scheduling.engine import model as em
 from scheduling.lifecycle.transitions import IllegalTransition, StaleJob, change_state
-from scheduling.models import Allocation, DeviceSlice, Job, JobEvent, JobState, TaskState
+from scheduling.models import Allocation, DeviceSlice, GpuRequestMode, Job, JobEvent, JobState, TaskState
 from scheduling.services.cycle import cycle_run
 from scheduling.snapshots import cell_snapshot
 from tests.builders import jobs
@@ -86,6 +87,26 @@ def test_an_admission_takes_quota_node_and_cards_together() -> None:
     assert len(allocation.pod_name) <= 63
     assert DeviceSlice.unscoped.filter(allocation=allocation, exclusive=True).count() == 2
     assert JobEvent.unscoped.filter(job=job, code="admitted").count() == 1
+
+
+@pytest.mark.parametrize("resources", [{"gpu.cores"}, {"gpu.cores", "gpu.cards"}, {"gpu.cards"}])
+def test_a_borrowed_slice_counts_as_its_share_of_a_gpu(resources: set[str]) -> None:
+    here = world()
+    role = jobs.RoleOf(mode=GpuRequestMode.SLICE, cores=25, gpu_memory=1024)
+    job = jobs.job(here.queue, here.editor, roles=[role])
+    whole = admit(here, job, here.nodes[0], [0])
+    place = whole.allocations[0]
+    flavor, part = place.flavor, replace(place.slices[0], cores=25, memory=1024, exclusive=False)
+    charges = (em.Charge(flavor, Resource.GPU_CARDS, 1), em.Charge(flavor, Resource.GPU_CORES, 25))
+    decision = replace(
+        whole,
+        allocations=(replace(place, slices=(part,), charges=charges),),
+        borrowed=tuple(charge for charge in charges if charge.resource in resources),
+    )
+
+    assert commit(here, decision) == 1
+
+    assert JobEvent.unscoped.get(job=job, code="admitted").numbers["borrowed_cards"] == 0.25
 
 
 def test_a_decision_above_the_quota_of_this_moment_is_dropped() -> None:

@@ -201,7 +201,7 @@ def check_job_page(world: Measured, job: Job) -> None:
     attempt = next(part.allocation.attempt for part in world.found.held.values() if job_of(part).pk == job.pk)
     borrowed = sum(amount for key, amount in attempt.borrowed.items() if key.endswith("/gpu.cores"))
     shown_borrowed = found_in(r"Borrowed (None|[\d.]+) Since", page)
-    expected = "None" if not borrowed else f"{borrowed / 100:.1f}".removesuffix(".0")
+    expected = "None" if not borrowed else f"{borrowed / 100:g}"
     assert shown_borrowed == expected, (job.name, shown_borrowed, borrowed)
     parts = world.found.slices_where(of_one(job))
     if not parts:

@@ -24,7 +24,7 @@ from foundation.core.quantities import Resource
 from foundation.core.reasons import Reason
 from foundation.models import AuditRecord
 from quotas.models import GpuUse, LedgerEntry
-from scheduling.metering.intervals import gpu_percent
+from scheduling.metering.intervals import count_borrowed_gpus, gpu_percent
 from scheduling.models import (
     Allocation,
     Attempt,
@@ -270,12 +270,15 @@ class _JobStory:
         return f"{self.rows.inventory.flavors[flavor]}/{resource}"
 
     def _admit(self, number: int, run: RecordedRun, at: datetime) -> None:
+        held: Counter[str] = Counter()
+        for place in run.places:
+            held.update({f"{run.flavor}/{resource}": amount for resource, amount in place.charge.items()})
         numbers = {
             "attempt": number,
             "tasks": len(run.places),
             "nodes": len({place.node for place in run.places}),
             "cards": sum(len(place.gpus) for place in run.places),
-            "borrowed_cards": run.borrowed.get(f"{run.flavor}/gpu.cards", 0),
+            "borrowed_cards": count_borrowed_gpus(run.borrowed, held),
         }
         self._event("admitted", at, numbers)
         self._decide(DecisionKind.ADMIT, "", numbers, run.admit_s)

@@ -17,7 +17,7 @@ from django.utils import translation
 from foundation.core import clock
 from foundation.core.reasons import Reason
 from frontend.pages.charts.definitions import JOB
-from frontend.pages.jobs import event_rows
+from frontend.pages.jobs import event_rows, job_holding
 from frontend.pages.jobs.job_tabs import JobTab
 from frontend.pages.jobs.pending_reasons import list_checks
 from frontend.texts.reasons import reason_sentence
@@ -34,6 +34,7 @@ from scheduling.models import (
     JobEvent,
     JobState,
 )
+from scheduling.selectors.task import job_tasks
 from tests.builders import clusters, jobs, quotas, tenancy
 from tests.builders.world import World, world
 
@@ -315,6 +316,28 @@ def test_every_event_has_its_sentence(w: World) -> None:
             ]
             rows = event_rows.job_event_rows(events)
             assert [row.text for row in rows if not row.text[0].isupper() or "%" in row.text] == []
+
+
+@pytest.mark.parametrize(("borrowed", "shown"), [(0.25, "0.25"), (0.5, "0.5"), (1.0, "1"), (10, "10")])
+def test_an_admission_says_how_much_was_borrowed(w: World, borrowed: float, shown: str) -> None:
+    numbers = {"attempt": 1, "cards": 10, "nodes": 2, "borrowed_cards": borrowed}
+    event = JobEvent(job=waiting(w), at=clock.now(), code="admitted", numbers=numbers)
+    text = event_rows.job_event_rows([event])[0].text
+    assert text == f"Admitted (attempt 1). GPUs: 10 ({shown} borrowed), nodes: 2"
+
+
+@pytest.mark.parametrize(
+    ("borrowed", "shown"),
+    [({}, "None"), ({"gpu.cores": 25, "gpu.cards": 1}, "0.25"), ({"gpu.cards": 1}, "0.25")],
+)
+def test_a_job_says_how_much_of_its_slice_is_borrowed(w: World, borrowed: dict[str, int], shown: str) -> None:
+    job = jobs.job(w.queue, w.editor, roles=[jobs.RoleOf(mode=GpuRequestMode.SLICE, cores=25)])
+    attempt = jobs.allocate(job, w.nodes[0])
+    attempt.borrowed = {f"{w.flavor.pk}/{resource}": amount for resource, amount in borrowed.items()}
+    attempt.save()
+    Allocation.unscoped.filter(attempt=attempt).update(charge={"gpu.cards": 1, "gpu.cores": 25})
+    facts = job_holding.allocation_facts(job, job_tasks(viewer=w.viewer, job=job).items, clock.now())
+    assert dict(facts)["Borrowed"] == shown
 
 
 @pytest.mark.parametrize("rule", list(EvictRule))

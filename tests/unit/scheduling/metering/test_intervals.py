@@ -5,7 +5,9 @@ from __future__ import annotations
 import random
 import uuid
 from collections import Counter
+from collections.abc import Mapping
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,6 +15,8 @@ from scheduling.metering.intervals import (
     Hold,
     attempt_intervals,
     billed_percent,
+    borrowed_percent,
+    count_borrowed_gpus,
     gpu_percent,
     lost_since_ms,
 )
@@ -105,6 +109,34 @@ def test_a_slice_is_billed_for_the_larger_one_of_compute_and_memory() -> None:
     assert billed_percent({**charge, "gpu.cores": 200}, sliced=False, card_memory_mib=10) == 200
     assert gpu_percent({"gpu.cards": 3}) == 300
     assert gpu_percent({"cpu": 3}) == 0
+
+
+SLICE = {"a/gpu.cards": 1, "a/gpu.cores": 25, "a/gpu.memory": 9000, "a/cpu": 2000}
+WHOLE = {"b/gpu.cards": 4, "b/gpu.cores": 400}
+
+
+@pytest.mark.parametrize(
+    ("borrowed", "held", "percent"),
+    [
+        ({}, SLICE, 0),
+        ({"a/cpu": 2000, "a/gpu.memory": 9000}, SLICE, 0),
+        ({"a/gpu.cores": 25, "a/gpu.memory": 9000}, SLICE, 25),
+        ({"a/gpu.cards": 1, "a/gpu.cores": 25}, SLICE, 25),
+        ({"a/gpu.cores": 10, "a/gpu.cards": 1}, SLICE, 10),
+        ({"a/gpu.cards": 1}, SLICE, 25),
+        ({"a/gpu.cards": 1}, {"a/gpu.cards": 2, "a/gpu.cores": 50}, 25),
+        ({"b/gpu.cards": 3}, WHOLE, 300),
+        ({"b/gpu.cards": 3}, {"b/gpu.cards": 4}, 300),
+        ({"b/gpu.cards": 3, "b/gpu.cores": 300}, WHOLE, 300),
+        ({"b/gpu.cards": 3, "a/gpu.cores": 25}, SLICE | WHOLE, 325),
+        ({"b/gpu.cards": 3}, {}, 300),
+    ],
+)
+def test_a_borrowed_slice_is_its_share_of_a_gpu(
+    borrowed: Mapping[str, int], held: Mapping[str, int], percent: int
+) -> None:
+    assert borrowed_percent(borrowed, held) == percent
+    assert count_borrowed_gpus(borrowed, held) == percent / 100
 
 
 def test_work_after_the_last_checkpoint_is_lost() -> None:
