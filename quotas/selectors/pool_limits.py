@@ -1,11 +1,17 @@
-"""The limits of one node in one pool, as forms show them: without what is reserved, lent or could be."""
+"""The limits of one node in one pool, as forms show them, and the sums of what pools assign as quota.
+
+Nothing is said of what is reserved, lent or could be. A part of a quota that was divided stands in the
+tenants that got it, so own amounts add up to the whole.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import uuid
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from django.db.models import Count, Q, Sum
+from django.db.models import Count, Q, QuerySet, Sum
 
 from clusters.models import Flavor
 from foundation.core.actor import Actor
@@ -52,7 +58,7 @@ def pool_limits(viewer: Actor, node: QuotaNode, flavor: Flavor) -> PoolLimits:
     Raises: NotFound, PermissionDenied.
     """
     permissions.require_permission(viewer, Permission.QUOTA_VIEW, node.tenant)
-    nominals = _sum_nominals(node, flavor)
+    nominals = _sum_node_nominals(node, flavor)
     rows = Quota.unscoped.filter(node=node, flavor=flavor)
     stored = {row.resource: row for row in rows}
     limits = {}
@@ -67,16 +73,31 @@ def pool_limits(viewer: Actor, node: QuotaNode, flavor: Flavor) -> PoolLimits:
 
 
 @row_scope.whole()
-def _sum_nominals(node: QuotaNode, flavor: Flavor) -> dict[str, Amount]:
+def sum_nominals(flavors: Iterable[Flavor]) -> dict[uuid.UUID, Amount]:
+    """Return the compute of each of these pools that is assigned as quota, in percent points of a GPU.
+
+    A pool without quota is absent. Quota of all tenants is counted, whatever the caller may see.
+    """
+    rows = Quota.unscoped.filter(flavor__in=list(flavors), resource=Resource.GPU_CORES.value)
+    return _sum_by("flavor", rows)
+
+
+@row_scope.whole()
+def _sum_node_nominals(node: QuotaNode, flavor: Flavor) -> dict[str, Amount]:
     """Sum by resource what a node and all nodes below it have of their own."""
     rows = Quota.unscoped.filter(flavor=flavor)
     if node.is_queue:
         rows = rows.filter(node=node)
     else:
         rows = rows.filter(node__cell=node.cell_id, node__tenant__path__startswith=node.tenant.path)
+    return _sum_by("resource", rows)
+
+
+def _sum_by(column: str, rows: QuerySet[Quota]) -> dict[Any, Amount]:
+    """Sum own amounts by a column; one unlimited quota makes the sum unlimited."""
     sums = (
         rows.order_by()
-        .values_list("resource")
+        .values_list(column)
         .annotate(total=Sum("own_nominal"), unlimited=Count("pk", filter=Q(own_nominal__isnull=True)))
     )
-    return {resource: None if unlimited else total for resource, total, unlimited in sums}
+    return {value: None if unlimited else total for value, total, unlimited in sums}

@@ -7,12 +7,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from django.db.models import Count, Max, Q, Sum
+from django.db.models import Count, Max, Sum
 
 from clusters.models import Device, Flavor, GpuMode, Node
 from foundation.core.quantities import WHOLE_CARD, Resource
-from foundation.sql import row_scope
-from quotas.models import Quota
 from quotas.tree.limits import Amount
 
 OF_GPUS: Final = (Resource.GPU_CARDS, Resource.GPU_CORES, Resource.GPU_MEMORY)
@@ -73,21 +71,6 @@ def pool_sizes(flavors: Iterable[Flavor]) -> dict[uuid.UUID, PoolSize]:
         flavor.pk: _size(flavor, cards.get(flavor.pk, {}), nodes.get(flavor.pk, dict.fromkeys(OF_NODES, 0)))
         for flavor in wanted
     }
-
-
-@row_scope.whole()
-def sum_nominals(flavors: Iterable[Flavor]) -> dict[uuid.UUID, Amount]:
-    """Return the compute of each of these pools that is assigned as quota, in percent points of a GPU.
-
-    A part that was divided stands in the tenants that got it, so own amounts add up to the whole. One
-    unlimited quota makes the sum unlimited; a pool without quota is absent. Quota of all tenants is counted,
-    whatever the caller may see.
-    """
-    rows = Quota.unscoped.filter(flavor__in=list(flavors), resource=Resource.GPU_CORES.value).order_by()
-    sums = rows.values("flavor").annotate(
-        total=Sum("own_nominal"), open=Count("pk", filter=Q(own_nominal=None))
-    )
-    return {row["flavor"]: None if row["open"] else row["total"] for row in sums}
 
 
 def _size(flavor: Flavor, cards: Mapping[str, int], nodes: Mapping[Resource, int]) -> PoolSize:
