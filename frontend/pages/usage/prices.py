@@ -29,9 +29,9 @@ from frontend.shell.form_actions import show_refusal
 from frontend.shell.page_shell import get_viewer, operator_required, set_frame
 from quotas.selectors.flavor import list_flavors
 from telemetry.models import Price
+from telemetry.usage.figures import PRICE_DIGITS
 from telemetry.usage.prices import (
     PRICE_COLUMNS,
-    PRICE_DIGITS,
     PRICE_MAX,
     PriceState,
     annotate_state,

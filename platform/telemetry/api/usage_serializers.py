@@ -6,8 +6,9 @@ from typing import Any
 
 from rest_framework import serializers
 
+from telemetry.usage.figures import PRICE_DIGITS
 from telemetry.usage.grouping import GroupBy
-from telemetry.usage.prices import PRICE_DIGITS, PRICE_MAX
+from telemetry.usage.prices import PRICE_MAX
 from tenants.api.bodies import StrictSerializer
 from tenants.api.query import PAGE, PAGE_MAX, QuerySerializer
 

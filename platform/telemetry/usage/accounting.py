@@ -19,16 +19,13 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from foundation.core.months import CORE_MS_PER_GPU_HOUR
 from scheduling.metering.usage_rows import UsageRow
-from telemetry.usage.figures import Figures
+from telemetry.usage.figures import PRICE_DIGITS, Figures, round_units
 from telemetry.usage.periods import Period
 
 QUARTER_MS: Final = 900_000
 QUARTERS: Final = 96
 DAY_MS: Final = QUARTER_MS * QUARTERS
-_PRICE_SCALE: Final = 6
-"""The decimals of prices, as `telemetry.models.Price` stores them."""
 LineKey = tuple[uuid.UUID, uuid.UUID]
 """A job and a flavor."""
 
@@ -216,11 +213,10 @@ def _add_costs(found: Account, holds: _Holds, rows: Sequence[UsageRow], rates: R
             priced[holds.places[length > 0]] = True
             for price, of in ((rate.whole, ~sliced), (rate.slice, sliced)):
                 parts = _sum_at(holds.places, np.where(of, billed, 0), count).tolist()
-                whole = int(price.scaleb(_PRICE_SCALE))
+                whole = int(price.scaleb(PRICE_DIGITS))
                 costs = [cost + part * whole for cost, part in zip(costs, parts, strict=True)]
-    unit, per_unit = 10**found.digits, CORE_MS_PER_GPU_HOUR * 10**_PRICE_SCALE
     for place in np.flatnonzero(priced).tolist():
-        found.amounts[place] = (2 * costs[place] * unit + per_unit) // (2 * per_unit)
+        found.amounts[place] = round_units(costs[place], found.digits)
 
 
 def split_time(bounds: Sequence[int], begin: int, end: int) -> Iterator[tuple[int, int]]:

@@ -9,6 +9,8 @@ from typing import Final
 from foundation.core.months import CORE_MS_PER_GPU_HOUR
 
 HOUR_DIGITS: Final = 6
+PRICE_DIGITS: Final = 6
+"""The decimals of prices, as `telemetry.models.Price` stores them."""
 
 
 @dataclass(slots=True)
@@ -64,5 +66,15 @@ def round_amount(core_ms_times_price: Decimal, digits: int) -> Decimal:
     """Return the amount of money for a sum of GPU time times price per GPU-hour, rounded half up once."""
     with localcontext() as context:
         context.prec = 50
-        exact = core_ms_times_price / CORE_MS_PER_GPU_HOUR
-        return exact.quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)
+        units = round_units(int(core_ms_times_price.scaleb(PRICE_DIGITS)), digits)
+        return Decimal(units).scaleb(-digits)
+
+
+def round_units(scaled: int, digits: int) -> int:
+    """Return the amount of money in its smallest unit, with `digits` decimals, rounded half up.
+
+    `scaled` is GPU time times price per GPU-hour without the decimals of the price.
+    """
+    units: int = 10**digits
+    per_unit = CORE_MS_PER_GPU_HOUR * 10**PRICE_DIGITS
+    return (2 * scaled * units + per_unit) // (2 * per_unit)

@@ -22,12 +22,11 @@ from foundation.core.months import to_ms
 from foundation.web.listing import Column, ColumnKind
 from telemetry.models import Price
 from telemetry.usage.accounting import Rate
+from telemetry.usage.figures import PRICE_DIGITS
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 
 PRICE_MAX: Final = Decimal(1_000_000)
-PRICE_DIGITS: Final = 6
-
 
 PRICE_COLUMNS: Final = {
     "flavor": Column("flavor.name"),
