@@ -21,6 +21,7 @@ from foundation.sql.prepared import PreparedQuery
 from foundation.web.listing import Column, ColumnCondition, ColumnKind
 from quotas.models import Queue
 from scheduling.models import Allocation, Claim, Job, JobDeletion, JobRole, JobState, PriorityClass
+from scheduling.selectors.deleted import NOT_DELETED
 from scheduling.selectors.name_search import jobs_named
 from tenants.access import permissions
 from tenants.access.permissions import Permission
@@ -66,7 +67,7 @@ _BY_ID: Final = PreparedQuery(
 )
 _BY_NAME: Final = PreparedQuery(
     lambda workspace, name: (
-        Job.unscoped.filter(workspace=workspace, name=name, deletion__isnull=True)
+        Job.unscoped.filter(NOT_DELETED, workspace=workspace, name=name)
         .order_by("-submitted_at", "-pk")
         .select_related(*_SHOWN)[:1]
     )
@@ -174,7 +175,7 @@ def job_query(
 
 
 def _matching(filters: JobFilter, viewer: Actor, workspace: Tenant | None) -> Q:
-    match = Q(deletion__isnull=not filters.deleted)
+    match = Q(deletion__isnull=False) if filters.deleted else NOT_DELETED
     if filters.states:
         match &= Q(state__in=list(filters.states))
     if filters.queue:

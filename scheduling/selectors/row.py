@@ -14,6 +14,7 @@ from django.db.models.functions import Coalesce, RowNumber
 from foundation.core.actor import Actor
 from quotas.models import Queue
 from scheduling.models import HOLDING_STATES, RUNNING_STATES, Allocation, Job, JobState, Task, TaskState
+from scheduling.selectors.deleted import NOT_DELETED
 from scheduling.selectors.job import JobFilter, job_query
 from tenants.access import permissions
 from tenants.access.permissions import Permission
@@ -132,10 +133,7 @@ def _count_work(jobs: QuerySet[Job], failed_since: datetime) -> dict[uuid.UUID, 
             waiting=Count("pk", filter=waiting),
             oldest=Min(Coalesce("queued_at", "submitted_at"), filter=waiting),
             running=Count("pk", filter=Q(state__in=RUNNING_STATES)),
-            failed=Count(
-                "pk",
-                filter=Q(state=JobState.FAILED, finished_at__gte=failed_since, deletion__isnull=True),
-            ),
+            failed=Count("pk", filter=Q(state=JobState.FAILED, finished_at__gte=failed_since) & NOT_DELETED),
         )
     }
 

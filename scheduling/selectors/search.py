@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from foundation.core.actor import Actor
 from scheduling.models import Job
+from scheduling.selectors.deleted import NOT_DELETED
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 
 
 def job_find(*, viewer: Actor, text: str, limit: int) -> list[Job]:
     """The newest jobs whose name holds `text`, in every workspace whose jobs the viewer may see."""
-    jobs = Job.unscoped.filter(name__icontains=text, deletion__isnull=True)
+    jobs = Job.unscoped.filter(NOT_DELETED, name__icontains=text)
     jobs = jobs.select_related("workspace", "submitted_by")
     if not permissions.has_permission(viewer, Permission.JOB_VIEW):
         jobs = jobs.filter(workspace__in=permissions.tenants_with(viewer, Permission.JOB_VIEW))

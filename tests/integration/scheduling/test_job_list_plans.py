@@ -1,0 +1,104 @@
+"""A page of many jobs is read from an index in its order: PostgreSQL sorts nothing for it."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import Any, Final
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from foundation.core import clock
+from scheduling.models import Job, JobDeletion, JobState
+from scheduling.selectors.job import JobFilter, job_list
+from scheduling.selectors.row import queue_work
+from tests.builders import jobs
+from tests.builders.world import World, world
+from tests.fixtures.postgres import PostgresServer
+
+pytestmark = pytest.mark.server
+COUNT: Final = 6000
+
+
+@pytest.fixture
+def w(on_postgres: PostgresServer) -> World:
+    """A workspace of 6,000 jobs, most of them ended, in one queue."""
+    made = world()
+    first = jobs.job(made.queue, made.editor, "job-0", state=JobState.SUCCEEDED)
+    fields = {
+        field.attname: getattr(first, field.attname)
+        for field in Job._meta.concrete_fields
+        if field.name != "id"
+    }
+    now = clock.now()
+    Job.unscoped.bulk_create(
+        Job(
+            **fields
+            | {
+                "name": f"job-{number}",
+                "submitted_at": now - timedelta(minutes=number),
+                "state": JobState.FAILED if number % 3 == 0 else JobState.SUCCEEDED,
+            }
+        )
+        for number in range(1, COUNT)
+    )
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE")
+    return made
+
+
+def delete_jobs(w: World) -> None:
+    """Delete a third of the jobs, before PostgreSQL has counted them."""
+    gone = Job.unscoped.filter(state=JobState.FAILED).values_list("pk", flat=True)
+    JobDeletion.unscoped.bulk_create(JobDeletion(job_id=pk) for pk in gone)
+
+
+def find_nodes(plan: dict[str, Any]) -> set[str]:
+    """The types of a plan's nodes."""
+    return {plan["Node Type"]}.union(*(find_nodes(part) for part in plan.get("Plans", [])))
+
+
+def list_plans(w: World, filters: JobFilter, **options: Any) -> list[set[str]]:
+    """The plans of the statements that look for the keys of a page."""
+    with CaptureQueriesContext(connection) as sent:
+        assert job_list(viewer=w.editor, workspace=w.workspace, filters=filters, **options).items
+    plans = []
+    for query in sent.captured_queries:
+        if 'AS "pk"' in query["sql"] and " LIMIT " in query["sql"]:
+            with connection.cursor() as cursor:
+                cursor.execute(f"EXPLAIN (FORMAT JSON) {query['sql']}")
+                found = cursor.fetchone()[0]
+            plans.append(find_nodes((json.loads(found) if isinstance(found, str) else found)[0]["Plan"]))
+    return plans
+
+
+@pytest.mark.parametrize("deleted", [False, True])
+def test_no_page_of_jobs_is_sorted(w: World, deleted: bool) -> None:
+    if deleted:
+        delete_jobs(w)
+    cases = {
+        "none": JobFilter(),
+        "queue": JobFilter(queue=w.queue.name),
+        "state": JobFilter(states=["succeeded"]),
+        "mine": JobFilter(mine=True),
+        "submitter": JobFilter(submitted_by=w.editor.username),
+    }
+    for name, filters in cases.items():
+        plans = list_plans(w, filters)
+        assert plans, name
+        assert [plan for plan in plans if {"Sort", "Hash Join"} & plan] == [], name
+
+
+def test_deleted_jobs_are_neither_listed_nor_counted_as_failed(w: World) -> None:
+    since = clock.now() - timedelta(days=30)
+    Job.unscoped.filter(state=JobState.FAILED).update(finished_at=clock.now())
+    failed = Job.unscoped.filter(state=JobState.FAILED).count()
+    assert queue_work(viewer=w.editor, workspace=w.workspace, failed_since=since)[w.queue.pk].failed == failed
+    delete_jobs(w)
+    assert queue_work(viewer=w.editor, workspace=w.workspace, failed_since=since)[w.queue.pk].failed == 0
+    page = job_list(viewer=w.editor, workspace=w.workspace, limit=200)
+    assert {item.state for item in page.items} == {JobState.SUCCEEDED}
+    gone = job_list(viewer=w.editor, workspace=w.workspace, filters=JobFilter(deleted=True), limit=200)
+    assert {item.state for item in gone.items} == {JobState.FAILED}
