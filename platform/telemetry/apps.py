@@ -8,10 +8,9 @@ class TelemetryConfig(AppConfig):
     verbose_name = "Telemetry"
 
     def ready(self) -> None:
-        from quotas.hooks import request_evidence  # noqa: PLC0415 (models are loaded only from here on)
+        from foundation.core.lazy_import import defer_import  # noqa: PLC0415 (models are loaded from here on)
+        from quotas.hooks import request_evidence  # noqa: PLC0415 (as above)
         from scheduling.hooks import measured_use  # noqa: PLC0415 (as above)
-        from telemetry.series.idle_hours import idle_evidence  # noqa: PLC0415 (as above)
-        from telemetry.series.now import memory_now  # noqa: PLC0415 (as above)
 
-        request_evidence.register_provider("idle", idle_evidence)
-        measured_use.register_source(memory_now)
+        request_evidence.register_provider("idle", defer_import("telemetry.series.idle_hours:idle_evidence"))
+        measured_use.register_source(defer_import("telemetry.series.now:memory_now"))

@@ -118,7 +118,8 @@ def test_bench_refuses_what_it_does_not_know(tmp_path: Path) -> None:
 
 # A command that lists rows must not load what only cycles, pages and clusters need.
 HEAVY = ("numpy", "plotly", "redis", "frontend.urls", "rest_framework.views", "drf_spectacular.views",
-         "kubernetes", "scheduling.engine.cycle", "scheduling.execution.execute")  # fmt: skip
+         "kubernetes", "scheduling.engine.cycle", "scheduling.execution.execute", "telemetry.series",
+         "telemetry.sources.collect")  # fmt: skip
 LOADED = f"""
 import atexit, sys
 atexit.register(lambda: print([name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr))
