@@ -9,6 +9,7 @@ import json
 import os
 import sys
 import uuid
+from typing import Any
 
 import django
 
@@ -24,10 +25,11 @@ from scheduling.models import Job, JobRole, Task  # noqa: E402
 from scheduling.models.pod_names import gang_name, pod_name  # noqa: E402
 
 
-def build_pod(namespace: str) -> dict[str, object]:
+def build_pod(namespace: str) -> dict[str, Any]:
     """Return the manifest that `build_manifest` gives for a task that no table holds."""
     job = Job(name="fill-0")
-    task = Task(job=job, role=JobRole(job=job, name="main", gpu_cards=1), index=0)
+    role = JobRole(job=job, name="main", replicas=1, min_replicas=1, gpu_cards=1)
+    task = Task(job=job, role=role, index=0)
     labels = {LABEL_JOB: str(job.pk), LABEL_ATTEMPT: "1"}
     spec = TaskSpec(
         ref=TaskRef(namespace, pod_name(job, 1, "main", 0)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.kube.figures import KubeFigures, Size, build_report, size_of
+from benchmarks.kube.pod import build_pod
 from benchmarks.support.report import FigureRow, read_limits
 
 BOUNDS = read_limits("kube")
@@ -71,3 +72,11 @@ def test_six_slow_jobs_of_a_hundred_count_and_are_measured_as_they_are() -> None
 def test_whoever_is_too_late_is_over(changed: dict[str, float], what: str) -> None:
     assert rows()[what].passed
     assert not rows(**changed)[what].passed
+
+
+def test_the_bare_pods_are_pods_of_the_platform_with_one_card() -> None:
+    pod = build_pod("bare")
+    assert pod["kind"] == "Pod"
+    assert pod["metadata"]["namespace"] == "bare"
+    limits = pod["spec"]["containers"][0]["resources"]["limits"]
+    assert "1" in {str(value) for name, value in limits.items() if "gpu" in name}
