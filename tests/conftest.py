@@ -22,6 +22,7 @@ pytest_plugins = [
     "tests.fixtures.nvml_driver",
     "tests.fixtures.postgres",
     "tests.fixtures.sample_server",
+    "tests.fixtures.statement_cover",
     "tests.fixtures.valkey",
 ]
 
