@@ -9,7 +9,7 @@ from foundation.core.quantities import Resource, format_cpu, format_memory
 
 
 def format_amount(resource: Resource, amount: int | None) -> str:
-    """An amount with its unit: `56 cards`, `64 GiB`, `unlimited`."""
+    """An amount with its unit: `56 GPUs`, `64 GiB`, `compute of 2 GPUs`, `unlimited`."""
     if amount is None:
         return _("unlimited")
     if resource is Resource.GPU_CARDS:
@@ -20,6 +20,18 @@ def format_amount(resource: Resource, amount: int | None) -> str:
     if resource is Resource.CPU:
         return _("%(count)s CPU cores") % {"count": format_cpu(amount)}
     return format_memory(amount)
+
+
+def format_change(resource: Resource, before: int | None, after: int | None) -> str:
+    """Both amounts of a change whose resource is named beside them: `2 GPUs → 3 GPUs`, of compute too."""
+    return f"{_format_value(resource, before)} → {_format_value(resource, after)}"
+
+
+def _format_value(resource: Resource, amount: int | None) -> str:
+    if amount is None or resource is not Resource.GPU_CORES:
+        return format_amount(resource, amount)
+    words = ngettext("%(count)s GPU", "%(count)s GPUs", 1 if amount == 100 else 2)
+    return words % {"count": f"{amount / 100:g}"}
 
 
 def resource_label(resource: Resource) -> str:

@@ -46,6 +46,9 @@ _FITS: Final = """(width) => innerWidth === width
         return !drawn || !plot.clientWidth || Math.abs(drawn.clientWidth - plot.clientWidth) < 2
     })
     && document.documentElement.scrollWidth <= width"""
+_CUT_OFF: Final = """() => [...document.querySelectorAll(".tile, .tag, .button, th")]
+    .filter((part) => part.checkVisibility() && part.scrollWidth > part.clientWidth + 1)
+    .map((part) => part.textContent.replace(/\\s+/g, " ").trim())"""
 _PAINTED: Final = (
     "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done())))"
 )
@@ -157,10 +160,12 @@ def _wait(page: Page, condition: str, arg: Any = None, *, within_ms: float = _SE
 
 
 def _find_overflow(page: Page, width: int) -> Iterator[str]:
-    """Yield whether the page, once redrawn, scrolls sideways or has a chart of another width."""
+    """Yield whether the page, once redrawn, scrolls sideways, has a chart of another width or a text that
+    stands out of its box."""
     if not _wait(page, _FITS, width):
         wide = page.evaluate("document.documentElement.scrollWidth")
         yield f"scrolls sideways at {width} px: {wide} px" if wide > width else f"a chart ignores {width} px"
+    yield from (f"wider than its box at {width} px: {text!r}" for text in page.evaluate(_CUT_OFF))
 
 
 def _find_barriers(page: Page, rules: tuple[str, ...]) -> Iterator[str]:

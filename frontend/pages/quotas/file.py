@@ -26,7 +26,7 @@ from quotas.services.quota_files.quota_file import (
     quota_file_check,
 )
 from quotas.services.quota_plan import PlannedQuota
-from quotas.texts.amounts import format_amount
+from quotas.texts.amounts import format_change
 from tenants.models import User
 
 LARGEST: Final = FILE_BOUNDS.size
@@ -145,8 +145,4 @@ def _moves(one: PlannedQuota) -> list[str]:
         (_("borrowing limit"), before.borrowing_limit, after.borrowing_limit),
         (_("lending limit"), before.lending_limit, after.lending_limit),
     )
-    return [
-        f"{word}: {format_amount(one.resource, old)} → {format_amount(one.resource, new)}"
-        for word, old, new in limits
-        if old != new
-    ]
+    return [f"{word}: {format_change(one.resource, old, new)}" for word, old, new in limits if old != new]

@@ -25,7 +25,7 @@ from quotas.models import QuotaChange, QuotaRevision
 from quotas.selectors.quota_history import quota_revision_get
 from quotas.services.quota import Shrink
 from quotas.services.quota_revert import quota_revert
-from quotas.texts.amounts import format_amount
+from quotas.texts.amounts import format_change
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import User
@@ -69,7 +69,7 @@ def history_entry(who: User, revision: QuotaRevision) -> HistoryEntry:
 
 
 def change_lines(change: QuotaChange) -> list[str]:
-    """Describe each limit of a change: `Team A · a100 · Compute: 8 cards → 12 cards`."""
+    """Describe each limit of a change: `Team A · a100 · Compute: 8 GPUs → 12 GPUs`."""
     resource = Resource(change.resource)
     tenant = change.node.tenant.name
     name = f"{tenant} / {change.node.queue.name}" if change.node.is_queue else tenant
@@ -80,7 +80,7 @@ def change_lines(change: QuotaChange) -> list[str]:
         (f" · {_('lending limit')}", change.lending_before, change.lending_after),
     )
     return [
-        f"{place}{word}: {format_amount(resource, before)} → {format_amount(resource, after)}"
+        f"{place}{word}: {format_change(resource, before, after)}"
         for word, before, after in limits
         if before != after
     ]
