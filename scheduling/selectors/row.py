@@ -48,13 +48,14 @@ class QueueWork:
     failed: int
 
 
-def job_rows(*, viewer: Actor, workspace: Tenant, jobs: Collection[Job]) -> dict[uuid.UUID, JobListRow]:
-    """One entry per job that belongs to the workspace, in five queries whatever their number.
+def job_rows(*, viewer: Actor, jobs: Collection[Job]) -> dict[uuid.UUID, JobListRow]:
+    """One entry per job, in five queries whatever their number. The jobs have their workspaces at hand.
 
     Raises: NotFound, PermissionDenied.
     """
-    permissions.require_permission(viewer, Permission.JOB_VIEW, workspace)
-    rows = {job.pk: JobListRow() for job in jobs if job.workspace_id == workspace.pk}
+    for workspace in {job.workspace_id: job.workspace for job in jobs}.values():
+        permissions.require_permission(viewer, Permission.JOB_VIEW, workspace)
+    rows = {job.pk: JobListRow() for job in jobs}
     running = Count("pk", filter=Q(state=TaskState.RUNNING))
     counts = Task.unscoped.filter(job__in=rows).order_by().values_list("job_id")
     for job_id, total, up in counts.annotate(total=Count("pk"), up=running):
@@ -93,8 +94,8 @@ def _places(queues: Collection[uuid.UUID]) -> Mapping[uuid.UUID, int]:
     return dict(queued.annotate(place=place).values_list("pk", "place"))
 
 
-def job_state_counts(*, viewer: Actor, workspace: Tenant, filters: JobFilter) -> dict[str, int]:
-    """Count the matching jobs in each state; states without any are absent.
+def job_state_counts(*, viewer: Actor, workspace: Tenant | None, filters: JobFilter) -> dict[str, int]:
+    """Count the jobs of `job_query` in each state; states without any are absent.
 
     Raises: NotFound, PermissionDenied.
     """

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 from functools import partial
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -18,24 +16,20 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from foundation.core import clock
-from foundation.core.months import CORE_MS_PER_GPU_HOUR
 from foundation.web.listing import ColumnCondition
 from frontend.components import view_models
-from frontend.lists.page_list import PageList, answer_list, read_list
-from frontend.pages.jobs import job_facts
-from frontend.pages.jobs.addresses import node_address
+from frontend.lists.page_list import EmptyList, PageList, answer_list, read_list
 from frontend.pages.jobs.job_batch import batch_acts
-from frontend.pages.jobs.job_columns import COSTS, JOBS, JobListLine
+from frontend.pages.jobs.job_columns import JOBS
 from frontend.pages.jobs.job_facts import Rights, rights_of
+from frontend.pages.jobs.job_lines import describe_jobs
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from frontend.shell.time_range import RANGES, label_of_range
 from quotas.models import Queue
 from quotas.selectors.queue import queue_list
-from scheduling.models import RUNNING_STATES, Job, JobState
+from scheduling.models import RUNNING_STATES, JobState
 from scheduling.selectors.job import COLUMNS, JobFilter, job_query
-from scheduling.selectors.row import JobListRow, job_rows, job_state_counts
-from telemetry.series import UseNow, jobs_now
-from telemetry.usage.job_costs import JobCost, job_costs
+from scheduling.selectors.row import job_state_counts
 from tenants.access.permissions import Permission
 from tenants.models import Tenant, User
 from tenants.selectors.tenant import workspace_get
@@ -51,7 +45,7 @@ GROUPS: Final[dict[str, tuple[str | Promise, tuple[JobState, ...]]]] = {
     "cancelled": (gettext_lazy("Canceled"), (_S.CANCELLED,)),
 }
 """The chips above the list: what people ask for, rather than all eleven states."""
-_DELETED: Final = "deleted"
+DELETED: Final = "deleted"
 """The chip of the jobs that were deleted."""
 _RECENT: Final = {"who": "mine", "range": "7d"}
 """The jobs that a member sees first."""
@@ -72,12 +66,12 @@ def job_list(request: HttpRequest, workspace: str) -> HttpResponse:
     shown = read_list(request, JOBS)
     asked = shown.query
     group = GROUPS.get(asked.get("state", ""))
-    jobs = job_query(viewer=who, workspace=place, filters=_filters(shown, group[1] if group else ()))
+    jobs = job_query(viewer=who, workspace=place, filters=read_filters(shown, group[1] if group else ()))
     return answer_list(
         request,
         shown,
         jobs.order_by(shown.sort, "-pk" if shown.sort.startswith("-") else "pk"),
-        partial(_lines, who, place, rights, bool(shown.shown_id or COSTS & set(shown.choice.columns))),
+        partial(describe_jobs, who, shown),
         template="frontend/jobs/jobs.html",
         body="frontend/jobs/jobs_body.html",
         context=partial(_context, who, place, rights, shown),
@@ -93,7 +87,8 @@ def _has_recent(who: User, place: Tenant, rights: Rights) -> bool:
     return job_query(viewer=who, workspace=place, filters=own).exists()
 
 
-def _filters(shown: PageList, states: Sequence[JobState]) -> JobFilter:
+def read_filters(shown: PageList, states: Sequence[JobState]) -> JobFilter:
+    """Return the filters of the address; the page knows what its states are."""
     asked = shown.query
     return JobFilter(
         states=states,
@@ -101,7 +96,7 @@ def _filters(shown: PageList, states: Sequence[JobState]) -> JobFilter:
         name=asked.get("q", "").strip(),
         gpu_model=asked.get("gpu_model", ""),
         mine=asked.get("who") == "mine",
-        deleted=asked.get("state") == _DELETED,
+        deleted=asked.get("state") == DELETED,
         conditions=[*shown.conditions, *_since(asked)],
     )
 
@@ -113,18 +108,16 @@ def _since(asked: QueryDict) -> list[ColumnCondition]:
 
 
 def _context(who: User, place: Tenant, rights: Rights, shown: PageList) -> dict[str, Any]:
-    filters = _filters(shown, ())
+    filters = read_filters(shown, ())
     counts = job_state_counts(viewer=who, workspace=place, filters=replace(filters, deleted=False))
     deleted = job_query(viewer=who, workspace=place, filters=replace(filters, deleted=True)).count()
     queues = queue_list(who, place)
+    every = view_models.Chip(label=_("All"), count=sum(counts.values()))
     return {
         "workspace": place,
         "rights": rights,
-        "states": _chips(counts, deleted),
-        "whose": [
-            view_models.Chip(label=_("All"), value="all" if "who" in shown.query else ""),
-            view_models.Chip(label=_("Mine"), value="mine"),
-        ],
+        "states": [every, *state_chips(counts, deleted)],
+        "whose": owner_chips(shown),
         "asked": shown.query,
         "back": {"next": shown.address},
         "queues": [queue.name for queue in queues],
@@ -132,7 +125,28 @@ def _context(who: User, place: Tenant, rights: Rights, shown: PageList) -> dict[
         "ranges": [(key, label_of_range(key)) for key in RANGES],
         "acts": [] if filters.deleted else batch_acts(who, place, rights),
         "batch_url": reverse("frontend:job-batch", args=[place.slug]),
+        "empty_list": _empty_list(place, rights),
     }
+
+
+def _empty_list(place: Tenant, rights: Rights) -> EmptyList:
+    if not rights.submit:
+        return EmptyList(_("No jobs"), _("You have view access. Editors can submit jobs."), icon="play")
+    return EmptyList(
+        _("No jobs"),
+        _("Submit a job. The form checks whether it can start before you submit."),
+        url=reverse("frontend:job-new", args=[place.slug]),
+        action=_("Submit job"),
+        icon="play",
+    )
+
+
+def owner_chips(shown: PageList) -> list[view_models.Chip]:
+    """The chips of whose jobs are shown."""
+    return [
+        view_models.Chip(label=_("All"), value="all" if "who" in shown.query else ""),
+        view_models.Chip(label=_("Mine"), value="mine"),
+    ]
 
 
 def _models(queues: Sequence[Queue], asked: str) -> list[str]:
@@ -141,49 +155,13 @@ def _models(queues: Sequence[Queue], asked: str) -> list[str]:
     return sorted((models | {asked}) - {""})
 
 
-def _chips(counts: Mapping[str, int], deleted: int) -> list[view_models.Chip]:
-    chips = [view_models.Chip(label=_("All"), count=sum(counts.values()))]
+def state_chips(counts: Mapping[str, int], deleted: int) -> list[view_models.Chip]:
+    """The chips of states; those that are seldom asked for are there if they have jobs."""
+    chips = []
     for key, (label, states) in GROUPS.items():
         count = sum(counts.get(state, 0) for state in states)
         if count or key not in ("leaving", "suspended", "cancelled"):
             chips.append(view_models.Chip(label=str(label), value=key, count=count))
     if deleted:
-        chips.append(view_models.Chip(label=_("Deleted"), value=_DELETED, count=deleted))
+        chips.append(view_models.Chip(label=_("Deleted"), value=DELETED, count=deleted))
     return chips
-
-
-def _lines(
-    who: User, place: Tenant, rights: Rights, with_costs: bool, jobs: Sequence[Job]
-) -> list[JobListLine]:
-    rows, now = job_rows(viewer=who, workspace=place, jobs=jobs), clock.now()
-    use = jobs_now(who, [job.pk for job in jobs if job.holds])
-    costs: Mapping[uuid.UUID, JobCost] = {}
-    if with_costs and jobs:
-        since = min(job.submitted_at for job in jobs)
-        costs = job_costs(who, place, [job.pk for job in jobs], since=since, now=now)
-    return [
-        _line(job, rows[job.pk], use.get(job.pk), costs.get(job.pk), rights=rights, now=now) for job in jobs
-    ]
-
-
-def _line(
-    job: Job, row: JobListRow, use: UseNow | None, cost: JobCost | None, *, rights: Rights, now: datetime
-) -> JobListLine:
-    return JobListLine(
-        job=job,
-        row=row,
-        use=use,
-        actions=job_facts.actions_of(job, rights),
-        cards=job_facts.cards_asked(job),
-        size=job_facts.format_size(job),
-        waited=job_facts.waiting_time(job, now),
-        ran=job_facts.run_time(job, now),
-        losses=job_facts.list_losses(job, now),
-        saved_work=job_facts.describe_saved_work(job),
-        nodes=[
-            (name, node_address(name, cluster) if rights.operations else "") for cluster, name in row.nodes
-        ],
-        tags=[f"{key}={value}" for key, value in (job.placement.get("labels") or {}).items()],
-        gpu_hours=cost.core_ms / CORE_MS_PER_GPU_HOUR if cost else None,
-        cost=cost.amount if cost else None,
-    )

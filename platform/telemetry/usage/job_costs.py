@@ -33,19 +33,25 @@ class JobCost:
 
 
 def job_costs(
-    viewer: Actor, workspace: Tenant, jobs: Collection[uuid.UUID], *, since: datetime, now: datetime
+    viewer: Actor,
+    workspaces: Collection[Tenant],
+    jobs: Collection[uuid.UUID],
+    *,
+    since: datetime,
+    now: datetime,
 ) -> dict[uuid.UUID, JobCost]:
-    """Return the use and the cost of jobs of a workspace, none of which began before `since`; those that
+    """Return the use and the cost of jobs of workspaces, none of which began before `since`; those that
     held no GPU are absent.
 
     Raises: NotFound, PermissionDenied.
     """
-    permissions.require_permission(viewer, Permission.JOB_VIEW, workspace)
+    for workspace in workspaces:
+        permissions.require_permission(viewer, Permission.JOB_VIEW, workspace)
     rates = read_rates()
     core_ms: defaultdict[uuid.UUID, int] = defaultdict(int)
     costs: defaultdict[uuid.UUID, Decimal] = defaultdict(Decimal)
     unpriced: set[uuid.UUID] = set()
-    here = Tenant.unscoped.filter(pk=workspace.pk)
+    here = Tenant.unscoped.filter(pk__in=[workspace.pk for workspace in workspaces])
     with localcontext() as context:
         context.prec = 50
         for row in usage_rows(to_ms(since), to_ms(now), now=now, workspaces=here, job_id=jobs):

@@ -1,0 +1,73 @@
+"""The lines of a list of jobs, described for all jobs of a page at once."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from foundation.core import clock
+from foundation.core.months import CORE_MS_PER_GPU_HOUR
+from frontend.lists.page_list import PageList
+from frontend.pages.jobs import job_facts
+from frontend.pages.jobs.addresses import node_address
+from frontend.pages.jobs.job_columns import COSTS, JobListLine
+from frontend.pages.jobs.job_facts import Rights, rights_of
+from scheduling.models import Job
+from scheduling.selectors.row import JobListRow, job_rows
+from telemetry.series import UseNow, jobs_now
+from telemetry.usage.job_costs import JobCost, job_costs
+from tenants.models import User
+
+
+@dataclass(frozen=True, slots=True)
+class _PageFacts:
+    """The facts that are read for all jobs of a page at once, by job."""
+
+    rows: Mapping[uuid.UUID, JobListRow]
+    use: Mapping[uuid.UUID, UseNow]
+    costs: Mapping[uuid.UUID, JobCost]
+
+
+def describe_jobs(who: User, shown: PageList, jobs: Sequence[Job]) -> list[JobListLine]:
+    """Return the lines of jobs of any workspaces, each with the viewer's rights in its own.
+
+    What only some columns need is read if they are shown.
+    """
+    columns = set(shown.choice.columns) | (set(shown.all_columns_by_key) if shown.shown_id else set())
+    workspaces = {job.workspace_id: job.workspace for job in jobs}
+    rights = {pk: rights_of(who, workspace) for pk, workspace in workspaces.items()}
+    rows, now = job_rows(viewer=who, jobs=jobs), clock.now()
+    costs: Mapping[uuid.UUID, JobCost] = {}
+    if jobs and COSTS & columns:
+        since = min(job.submitted_at for job in jobs)
+        costs = job_costs(who, workspaces.values(), [job.pk for job in jobs], since=since, now=now)
+    facts = _PageFacts(
+        rows=rows,
+        use=jobs_now(who, [job.pk for job in jobs if job.holds]),
+        costs=costs,
+    )
+    return [_line(job, facts, rights[job.workspace_id], now) for job in jobs]
+
+
+def _line(job: Job, facts: _PageFacts, rights: Rights, now: datetime) -> JobListLine:
+    row, cost = facts.rows[job.pk], facts.costs.get(job.pk)
+    return JobListLine(
+        job=job,
+        row=row,
+        use=facts.use.get(job.pk),
+        actions=job_facts.actions_of(job, rights),
+        cards=job_facts.cards_asked(job),
+        size=job_facts.format_size(job),
+        waited=job_facts.waiting_time(job, now),
+        ran=job_facts.run_time(job, now),
+        losses=job_facts.list_losses(job, now),
+        saved_work=job_facts.describe_saved_work(job),
+        nodes=[
+            (name, node_address(name, cluster) if rights.operations else "") for cluster, name in row.nodes
+        ],
+        tags=[f"{key}={value}" for key, value in (job.placement.get("labels") or {}).items()],
+        gpu_hours=cost.core_ms / CORE_MS_PER_GPU_HOUR if cost else None,
+        cost=cost.amount if cost else None,
+    )
