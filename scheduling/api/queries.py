@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from rest_framework import serializers
 
 from scheduling.models import JobState
 from scheduling.selectors import event, job
-from scheduling.selectors.job import DEFAULT_SORT, SORTS
+from scheduling.selectors.job import DEFAULT_SORT, SORTS, JobFilter
 from tenants.api.query import NUMBER_MAX, PAGE, PAGE_MAX, FilterQuery, WordsField
 
 _STATES: Final = tuple(JobState.values)
@@ -27,6 +28,38 @@ class JobListQuery(FilterQuery):
     sort = serializers.ChoiceField(choices=[*SORTS, *(f"-{name}" for name in SORTS)], default=DEFAULT_SORT)
     limit = serializers.IntegerField(default=PAGE, min_value=1, max_value=PAGE_MAX)
     cursor = serializers.CharField(required=False, help_text="From `next`.")
+
+
+def filters_of(query: Mapping[str, Any]) -> JobFilter:
+    """Return the filters that a query of a list of jobs holds."""
+    return JobFilter(
+        states=query.get("state", ()),
+        queue=query.get("queue", ""),
+        name=query.get("name", ""),
+        submitted_by=query.get("submitted_by", ""),
+        gpu_model=query.get("gpu_model", ""),
+        tenant=query.get("tenant", ""),
+        cluster=query.get("cluster", ""),
+        flavor=query.get("flavor", ""),
+        mine=query["mine"],
+        deleted=query["deleted"],
+        conditions=query["conditions"],
+    )
+
+
+class AllJobsQuery(JobListQuery):
+    columns = job.ALL_COLUMNS
+
+    tenant = serializers.CharField(
+        required=False, help_text="ID of a workspace, or of a folder with all workspaces in it."
+    )
+    cluster = serializers.CharField(
+        required=False,
+        help_text="Cluster of the latest attempt, or that a pending job's queue can use.",
+    )
+    flavor = serializers.CharField(
+        required=False, help_text="Pool of the latest attempt, or that a pending job's queue can use."
+    )
 
 
 class EventQuery(FilterQuery):

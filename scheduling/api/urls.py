@@ -61,6 +61,7 @@ urlpatterns = [
         submissions.JobSubmissionsView.as_view(),
         name="job-submissions",
     ),
+    path("admin/jobs", views.AllJobsView.as_view(), name="admin-jobs"),
     path("admin/priority-classes", priority.PriorityClassesView.as_view(), name="admin-priority-classes"),
     path(
         "admin/priority-classes/<str:name>", priority.PriorityClassView.as_view(), name="admin-priority-class"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final
 
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
@@ -12,7 +13,7 @@ from foundation.sql import row_scope
 from foundation.sql.versions import version_header
 from scheduling.api.job_file import JobFileSerializer
 from scheduling.api.parsers import JOB_PARSERS
-from scheduling.api.queries import EventQuery, JobListQuery
+from scheduling.api.queries import AllJobsQuery, EventQuery, JobListQuery, filters_of
 from scheduling.api.serializers import (
     DryRunSerializer,
     EventSerializer,
@@ -26,19 +27,55 @@ from scheduling.api.serializers import (
 from scheduling.job_file import JobSpec
 from scheduling.models import Job
 from scheduling.selectors.event import job_events
-from scheduling.selectors.job import JobFilter, job_get, job_list
+from scheduling.selectors.job import job_get, job_list
 from scheduling.selectors.task import job_tasks
 from scheduling.services.jobs.job import job_submit
 from scheduling.services.jobs.job_check import Submission, job_check
 from scheduling.services.jobs.job_deletion import job_delete
 from scheduling.services.jobs.job_read import JobReading, job_read
 from tenants.access.permissions import Permission
-from tenants.api.base import WorkspaceView
+from tenants.api.base import PlatformView, WorkspaceView
 from tenants.api.key_scopes import scope_require
 from tenants.api.pages import list_of, page_body
 from tenants.api.query import NoQuery, OffsetQuery, read_query
 from tenants.api.schema import problem_responses
 from tenants.api.writes import dry_run_of
+from tenants.models import Tenant, User
+
+_JOB_LIST: Final = list_of(JobSerializer, cursor=True)
+
+
+def _job_page(viewer: User, workspace: Tenant | None, query: Mapping[str, Any]) -> Response:
+    page = job_list(
+        viewer=viewer,
+        workspace=workspace,
+        filters=filters_of(query),
+        sort=query["sort"],
+        cursor=query.get("cursor"),
+        limit=query["limit"],
+    )
+    return Response(page_body([list_row(row) for row in page.items], None, page.next))
+
+
+class AllJobsView(PlatformView):
+    """Jobs of all workspaces in sight."""
+
+    points = {"GET": Permission.JOB_VIEW}
+
+    @extend_schema(
+        operation_id="all_job_list",
+        summary="Jobs of all workspaces",
+        description=(
+            "Needs `job.view` on the platform or on a folder. Lists the jobs of every workspace in which the"
+            " caller has that permission."
+        ),
+        parameters=[AllJobsQuery],
+        responses={200: _JOB_LIST, **problem_responses(400)},
+        tags=["jobs"],
+    )
+    def get(self, request: Request) -> Response:
+        """Return one page of jobs, newest first unless sorted otherwise."""
+        return _job_page(self.viewer, None, read_query(request, AllJobsQuery))
 
 
 class JobsView(WorkspaceView):
@@ -53,30 +90,13 @@ class JobsView(WorkspaceView):
         operation_id="job_list",
         summary="Jobs of a workspace",
         parameters=[JobListQuery],
-        responses={200: list_of(JobSerializer, cursor=True), **problem_responses(400, 404)},
+        responses={200: _JOB_LIST, **problem_responses(400, 404)},
         tags=["jobs"],
     )
     def get(self, request: Request, ws: str) -> Response:
         """Return one page of jobs, newest first unless sorted otherwise."""
         query = read_query(request, JobListQuery)
-        page = job_list(
-            viewer=self.viewer,
-            workspace=self.workspace,
-            filters=JobFilter(
-                states=query.get("state", ()),
-                queue=query.get("queue", ""),
-                name=query.get("name", ""),
-                submitted_by=query.get("submitted_by", ""),
-                gpu_model=query.get("gpu_model", ""),
-                mine=query["mine"],
-                deleted=query["deleted"],
-                conditions=query["conditions"],
-            ),
-            sort=query["sort"],
-            cursor=query.get("cursor"),
-            limit=query["limit"],
-        )
-        return Response(page_body([list_row(row) for row in page.items], None, page.next))
+        return _job_page(self.viewer, self.workspace, query)
 
     @extend_schema(
         operation_id="job_submit",

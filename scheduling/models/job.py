@@ -132,6 +132,12 @@ class Job(BaseModel, Versioned):
             models.Index(fields=["workspace", "name", "id"], name="job_by_name"),
             models.Index(fields=["workspace", "priority", "id"], name="job_by_priority"),
             models.Index(fields=["workspace", "state", "id"], name="job_by_state"),
+            # What lists of all workspaces look for stands in it, so that no row before their page is read.
+            models.Index(
+                fields=["-submitted_at", "-id"],
+                include=["workspace", "state"],
+                name="job_by_time_anywhere",
+            ),
         ]
 
     def __str__(self) -> str:

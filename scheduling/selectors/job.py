@@ -22,6 +22,7 @@ from foundation.web.listing import Column, ColumnCondition, ColumnKind
 from quotas.models import Queue
 from scheduling.models import Allocation, Claim, Job, JobDeletion, JobRole, JobState, PriorityClass
 from scheduling.selectors.deleted import NOT_DELETED
+from scheduling.selectors.job_sight import jobs_below, jobs_in_pools, jobs_in_sight
 from scheduling.selectors.name_search import jobs_named
 from tenants.access import permissions
 from tenants.access.permissions import Permission
@@ -48,6 +49,8 @@ COLUMNS: Final = {
     "finished_at": Column("finished_at", ColumnKind.TIME),
 }
 """What a list of jobs can be filtered by."""
+ALL_COLUMNS: Final = {**COLUMNS, "workspace": Column("workspace.slug")}
+"""What a list of the jobs of several workspaces can be filtered by."""
 _SHOWN: Final = ("queue", "submitted_by", "priority_class")
 _ROWS: Final = PreparedQuery(
     lambda keys: (
@@ -85,6 +88,9 @@ _NAMED: Final[dict[str, PreparedQuery[tuple[uuid.UUID]]]] = {
     "priority_class__name": PreparedQuery(
         lambda name: PriorityClass.unscoped.filter(name=name).order_by().values_list("pk")
     ),
+    "workspace__slug": PreparedQuery(
+        lambda name: Tenant.unscoped.filter(slug=name).order_by().values_list("pk")
+    ),
 }
 _FEW: Final = 200
 _NO_USER: Final = uuid.UUID(int=0)
@@ -95,8 +101,10 @@ _NO_USER: Final = uuid.UUID(int=0)
 class JobFilter:
     """The filters of a list of jobs. `name` matches anywhere, `submitted_by` is a user name.
 
-    `gpu_model` is one that a role requests or that a task holds now. `conditions` are further ones, on
-    `COLUMNS`. With `deleted`, the jobs that were deleted, and no others.
+    `gpu_model` is one that a role requests or that a task holds now. `tenant` is the slug of a workspace or
+    of a folder, with all below it. `cluster` and `flavor` are names: jobs that ran there last, and pending
+    jobs that may start there. `conditions` are further ones, on `COLUMNS`, across workspaces on
+    `ALL_COLUMNS`. With `deleted`, the jobs that were deleted, and no others.
     """
 
     states: Sequence[str] = ()
@@ -104,6 +112,9 @@ class JobFilter:
     name: str = ""
     submitted_by: str = ""
     gpu_model: str = ""
+    tenant: str = ""
+    cluster: str = ""
+    flavor: str = ""
     mine: bool = False
     deleted: bool = False
     conditions: Sequence[ColumnCondition] = ()
@@ -162,15 +173,19 @@ def job_promised_until(*, job: Job) -> datetime | None:
 def job_query(
     *, viewer: Actor, workspace: Tenant | None = None, filters: JobFilter = JobFilter()
 ) -> QuerySet[Job]:
-    """Jobs of one workspace, or of all in the viewer's sight, with what a row of a list shows.
+    """Jobs of one workspace, with what a row of a list shows; without a workspace, those of all workspaces
+    whose jobs the viewer may see, for which a role above workspaces is needed.
 
     Raises: NotFound, PermissionDenied.
     """
-    permissions.require_permission(viewer, Permission.JOB_VIEW, workspace)
     jobs = Job.unscoped.select_related("queue", "workspace", "submitted_by", "priority_class")
     jobs = jobs.prefetch_related("roles")
     if workspace is not None:
+        permissions.require_permission(viewer, Permission.JOB_VIEW, workspace)
         jobs = jobs.filter(workspace=workspace)
+    else:
+        permissions.require_above_workspaces(viewer, Permission.JOB_VIEW)
+        jobs = jobs.filter(jobs_in_sight(viewer))
     return jobs.filter(_matching(filters, viewer, workspace))
 
 
@@ -186,6 +201,10 @@ def _matching(filters: JobFilter, viewer: Actor, workspace: Tenant | None) -> Q:
         match &= _named("submitted_by__username", filters.submitted_by, workspace)
     if filters.gpu_model:
         match &= _with_model(filters.gpu_model, workspace)
+    if filters.tenant:
+        match &= jobs_below(viewer, filters.tenant)
+    if filters.cluster or filters.flavor:
+        match &= jobs_in_pools(filters.cluster, filters.flavor)
     if filters.mine:
         match &= Q(submitted_by_id=viewer.pk)
     for condition in filters.conditions:
@@ -236,7 +255,7 @@ def job_list(
     cursor: str | None = None,
     limit: int = 50,
 ) -> JobPage:
-    """One page of jobs; without a workspace the viewer needs sight of the whole platform.
+    """One page of jobs; without a workspace, of all in the viewer's sight (see `job_query`).
 
     Raises: NotFound, PermissionDenied; Invalid for a bad cursor.
     """

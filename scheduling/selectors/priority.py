@@ -11,11 +11,14 @@ from tenants.access.permissions import Permission
 from tenants.models import Tenant
 
 
-def priority_class_list(*, viewer: Actor, workspace: Tenant) -> list[PriorityClass]:
+def priority_class_list(*, viewer: Actor, workspace: Tenant | None) -> list[PriorityClass]:
     """Classes in use that need no grant or are granted to the workspace or a folder above it, highest first.
 
+    Without a workspace all classes in use, whose names are no secret.
     Raises: NotFound, PermissionDenied.
     """
+    if workspace is None:
+        return list(PriorityClass.unscoped.filter(retired_at__isnull=True).order_by("-value", "name"))
     permissions.require_permission(viewer, Permission.JOB_VIEW, workspace)
     allowed = Q(value__lte=0) | Q(grants__tenant_id__in=workspace.ancestor_ids())
     return list(

@@ -26,20 +26,22 @@ from foundation.core.actor import Actor
 from foundation.sql import row_scope
 from foundation.sql.prepared import PreparedQuery
 from tenants.access.permission_points import ROLE_PERMISSIONS, Permission, points_of, reach_of
-from tenants.models import Member
+from tenants.models import Member, TenantKind
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
     """One role of one actor.
 
-    `path` is that of the tenant it stands on, None on the platform. `role` is the built-in role's word or
-    the custom one's name. `group` names the group through which it came, or is empty.
+    `path` is that of the tenant it stands on, None on the platform; `on_workspace` is true if that is a
+    workspace. `role` is the built-in role's word or the custom one's name. `group` names the group through
+    which it came, or is empty.
     """
 
     member_id: uuid.UUID
     tenant_id: uuid.UUID | None
     path: str | None
+    on_workspace: bool
     role: str
     points: frozenset[Permission]
     group: str
@@ -131,6 +133,7 @@ _COLUMNS: Final = (
     "pk",
     "tenant_id",
     "tenant__path",
+    "tenant__kind",
     "role",
     "custom_role__name",
     "custom_role__points",
@@ -175,11 +178,12 @@ def _read_many(users: Collection[uuid.UUID]) -> dict[uuid.UUID, tuple[Grant, ...
 
 
 def _grant(row: Sequence[Any]) -> Grant:
-    pk, tenant_id, path, role, name, points, group = row
+    pk, tenant_id, path, kind, role, name, points, group = row
     return Grant(
         member_id=pk,
         tenant_id=tenant_id,
         path=path,
+        on_workspace=kind == TenantKind.WORKSPACE,
         role=role or name,
         points=ROLE_PERMISSIONS[role] if role else points_of(points),
         group=group or "",

@@ -22,11 +22,13 @@ __all__ = [
     "PLATFORM_POINTS",
     "ROLE_PERMISSIONS",
     "Permission",
+    "has_above_workspaces",
     "has_permission",
     "is_over",
     "missing_permission",
     "permissions_anywhere",
     "permissions_on",
+    "require_above_workspaces",
     "require_cover",
     "require_over",
     "require_permission",
@@ -71,6 +73,19 @@ def require_permission(actor: Actor, permission: Permission, tenant: Tenant | No
     if tenant is not None and Permission.TENANT_VIEW not in points:
         raise NotFound
     raise missing_permission(actor, permission, tenant)
+
+
+def has_above_workspaces(actor: Actor, permission: Permission) -> bool:
+    """Return whether `actor` has `permission` on the platform or on a folder, by any role."""
+    if actor is SYSTEM:
+        return True
+    return any(permission in grant.points and not grant.on_workspace for grant in grants_of(actor))
+
+
+def require_above_workspaces(actor: Actor, permission: Permission) -> None:
+    """Check that `actor` has `permission` on the platform or on a folder. Raises: PermissionDenied."""
+    if not has_above_workspaces(actor, permission):
+        raise missing_permission(actor, permission)
 
 
 def missing_permission(

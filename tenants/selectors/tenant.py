@@ -36,6 +36,13 @@ def workspace_find(*, viewer: Actor, text: str, limit: int) -> list[Tenant]:
     return list(permissions.visible_workspaces(viewer).filter(named).select_related("parent")[:limit])
 
 
+def tenant_find(*, viewer: Actor, text: str, limit: int) -> list[Tenant]:
+    """Folders and workspaces in sight whose name or slug contains the text, by name."""
+    named = Q(name__icontains=text) | Q(slug__icontains=text)
+    seen = permissions.visible_tenants(viewer).filter(named, archived_at__isnull=True)
+    return list(seen.order_by("name", "id")[:limit])
+
+
 def workspace_get(*, viewer: Actor, slug: str) -> Tenant:
     """One workspace by slug; an archived one too, whose past stays readable.
 

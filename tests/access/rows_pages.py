@@ -11,7 +11,9 @@ EDIT: Final = "member.edit"
 JOB: Final = "job.view"
 QUOTA: Final = "quota.view"
 GPU_CARDS: Final = "gpu.cards"
-OPERATES: Final = must(("cluster.view", "platform"), ("quota.edit", "anywhere"))
+ABOVE: Final = ((JOB, "above"), (JOB, "elsewhere"))
+"""Who sees jobs by a role above workspaces."""
+OPERATES: Final = must(("cluster.view", "platform"), ("quota.edit", "anywhere"), *ABOVE)
 """Who has a way to the operators' side."""
 
 
@@ -85,6 +87,7 @@ ACCOUNT: Final = (
     ),
     form("account/keys", NOBODY, "", "of another", body={"do": "revoke", "item": "{key_id}"}),
     page("people", EVERYBODY, query="?q=e"),
+    page("tenant-names", EVERYBODY, query="?q=s", lists="ws", listed=SIGHT),
     page("quota-names", EVERYBODY, query="?q=queue", lists="queue", listed=see((QUOTA, "here"))),
     form("lists/{key}", EVERYBODY, "", values={"key": "jobs"}, body={"columns": "name"}),
     page("invitation/{invited}/{invitation}", EVERYBODY, open=True),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tests.access.actors import VIEW
+from tests.access.rows_pages import ABOVE
 from tests.access.rows_tenancy import api
 from tests.access.table import EVERYBODY, NOBODY, NOT_SO, SIGHT, anywhere, inside, must, need, see
 
@@ -41,6 +42,17 @@ JOBS: Final = (
         ok=400,
         body="{",
         case="that nobody can read",
+    ),
+    api("admin/jobs", "GET", must(*ABOVE), _READS, lists="job", listed=see((_READS, "here"))),
+    api(
+        "admin/jobs",
+        "GET",
+        must(*ABOVE),
+        _READS,
+        query="?tenant={ws}",
+        case="of a workspace",
+        lists="job",
+        listed=SIGHT + see((_READS, "here")),
     ),
     api(_JOB, "GET", _READ, _READS),
     api("workspaces/{ws}/jobs/{train}", "GET", _READ, _READS, case="by its name"),

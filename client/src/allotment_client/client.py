@@ -80,13 +80,35 @@ class Client:
         limit: int | None = None,
     ) -> Iterator[Job]:
         """Jobs, newest first unless sorted otherwise, page by page as they are read; `limit` in all."""
+        words = {"queue": queue, "sort": sort}
+        return self._jobs(f"{_place(workspace)}/jobs", words, states, mine, limit)
+
+    def all_jobs(
+        self,
+        *,
+        tenant: str = "",
+        states: tuple[str, ...] = (),
+        queue: str = "",
+        mine: bool = False,
+        sort: str = "",
+        limit: int | None = None,
+    ) -> Iterator[Job]:
+        """Jobs of all workspaces that the caller has a role above, like `jobs`; `tenant` is the ID of one
+        workspace, or of a folder with all in it.
+        """
+        words = {"tenant": tenant, "queue": queue, "sort": sort}
+        return self._jobs("admin/jobs", words, states, mine, limit)
+
+    def _jobs(
+        self, path: str, words: Mapping[str, str], states: tuple[str, ...], mine: bool, limit: int | None
+    ) -> Iterator[Job]:
         query: dict[str, Any] = {"limit": min(limit or _PAGE, _PAGE)}
-        query |= {name: value for name, value in (("queue", queue), ("sort", sort)) if value}
+        query |= {name: value for name, value in words.items() if value}
         query |= {"state": list(states)} if states else {}
         query |= {"mine": "true"} if mine else {}
         left = limit
         while True:
-            page = self._api.send_request("GET", f"{_place(workspace)}/jobs", query=query).body
+            page = self._api.send_request("GET", path, query=query).body
             for job in page["items"] if left is None else page["items"][:left]:
                 yield cast(Job, job)
             left = None if left is None else left - len(page["items"])

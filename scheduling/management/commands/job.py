@@ -42,6 +42,17 @@ class Command(BaseCommand):
         listing = verbs.add_parser("list", help="list jobs, newest first")
         listing.add_argument("--state", action="append", default=[], help="repeatable")
         listing.add_argument("--limit", type=int, default=50)
+        listing.add_argument(
+            "--tenant", default="", metavar="T", help="with -A: one workspace or folder (slug)"
+        )
+        place = listing.add_mutually_exclusive_group(required=True)
+        place.add_argument("--workspace", "-w", metavar="W", help="workspace ID (slug)")
+        place.add_argument(
+            "--all-workspaces",
+            "-A",
+            action="store_true",
+            help="jobs of all workspaces that the user can view",
+        )
         for verb in ("get", "cancel"):
             one = verbs.add_parser(verb, help=f"{verb} one job")
             one.add_argument("job", metavar="JOB", help="job ID or name")
@@ -53,7 +64,10 @@ class Command(BaseCommand):
             verbs.add_parser("reasons", help="print the reason codes as Markdown"),
         }
         for chosen in set(verbs.choices.values()) - pages:
-            chosen.add_argument("--workspace", "-w", required=True, metavar="W", help="workspace ID (slug)")
+            if chosen is not listing:
+                chosen.add_argument(
+                    "--workspace", "-w", required=True, metavar="W", help="workspace ID (slug)"
+                )
             chosen.add_argument(
                 "--user", metavar="NAME", help="acting user; default: the first platform admin"
             )
@@ -67,12 +81,14 @@ class Command(BaseCommand):
             return
         user = acting_user(options["user"])
         with report_refusals(options.get("file") or ""):
-            workspace = workspace_get(viewer=user, slug=options["workspace"])
+            slug = options["workspace"]
+            workspace = None if slug is None else workspace_get(viewer=user, slug=slug)
             result = getattr(self, f"_{options['verb']}")(user, workspace, options)
         if options["json"]:
             write_json(options["json"], result)
         if options["json"] != "-":
-            self.stdout.write(format_table(_table(result.get("items", [result]))))
+            jobs = result.get("items", [result])
+            self.stdout.write(format_table(_table(jobs, with_workspace=workspace is None)))
 
     def _submit(self, user: User, workspace: Tenant, options: dict[str, Any]) -> Any:
         body = load_text(_read(options["file"]))
@@ -80,11 +96,13 @@ class Command(BaseCommand):
         job = job_submit(acting_user=user, workspace=workspace, spec=reading.spec)
         return JobSerializer(job).data
 
-    def _list(self, user: User, workspace: Tenant, options: dict[str, Any]) -> Any:
+    def _list(self, user: User, workspace: Tenant | None, options: dict[str, Any]) -> Any:
+        if options["tenant"] and workspace is not None:
+            raise CommandError("--tenant needs --all-workspaces.", returncode=USAGE)
         page = job_list(
             viewer=user,
             workspace=workspace,
-            filters=JobFilter(states=options["state"]),
+            filters=JobFilter(states=options["state"], tenant=options["tenant"]),
             limit=max(1, options["limit"]),
         )
         return {"items": [list_row(row) for row in page.items], "total": None, "next": page.next}
@@ -111,14 +129,23 @@ def _read(file: str) -> str:
         raise CommandError(f"{file}: {error}", returncode=USAGE) from error
 
 
-def _table(jobs: list[dict[str, Any]]) -> Table:
+def _table(jobs: list[dict[str, Any]], *, with_workspace: bool) -> Table:
     table = Table(box=None, pad_edge=False)
-    for heading in ("name", "state", "reason", "queue", "by", "submitted", "id"):
+    for heading in (
+        *(["workspace"] if with_workspace else []),
+        "name",
+        "state",
+        "reason",
+        "queue",
+        "by",
+        "submitted",
+        "id",
+    ):
         table.add_column(heading, overflow="fold")
     for job in jobs:
         reason = job["reason"]["code"] if job["reason"] else ""
         submitted = f"{datetime.fromisoformat(job['submitted_at']):%Y-%m-%d %H:%M:%S}"
-        table.add_row(
-            job["name"], job["state"], reason, job["queue"], job["submitted_by"], submitted, job["id"]
-        )
+        place = [job["workspace"]] if with_workspace else []
+        facts = (job["state"], reason, job["queue"], job["submitted_by"], submitted, job["id"])
+        table.add_row(*place, job["name"], *facts)
     return table

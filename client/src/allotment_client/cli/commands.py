@@ -45,16 +45,23 @@ def submit_job(client: Client, workspace: str, options: argparse.Namespace) -> i
 
 def list_jobs(client: Client, workspace: str, options: argparse.Namespace) -> int:
     """One table of jobs, and what happens afterwards with `--watch`."""
-    jobs = list(
-        client.jobs(
-            workspace,
-            states=tuple(options.state),
-            queue=options.queue,
-            mine=options.mine,
-            limit=options.limit,
-        )
+    wanted = {
+        "states": tuple(options.state),
+        "queue": options.queue,
+        "mine": options.mine,
+        "limit": options.limit,
+    }
+    if options.all_workspaces:
+        if options.watch:
+            raise ConfigurationError("--watch needs one workspace.")
+        jobs = list(client.all_jobs(tenant=options.tenant, **wanted))
+    elif options.tenant:
+        raise ConfigurationError("--tenant needs --all-workspaces.")
+    else:
+        jobs = list(client.jobs(workspace, **wanted))
+    print_answer(
+        options.output, {"items": jobs}, lambda: job_table(jobs, with_workspace=options.all_workspaces)
     )
-    print_answer(options.output, {"items": jobs}, lambda: job_table(jobs))
     if not options.watch:
         return 0
     for event in client.watch(workspace):

@@ -35,7 +35,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _completion(options.shell)
     try:
         settings = read_configuration(url=options.url, workspace=options.workspace, file=options.config)
-        if options.needs_workspace and not settings.workspace:
+        if (
+            options.needs_workspace
+            and not settings.workspace
+            and not getattr(options, "all_workspaces", False)
+        ):
             raise ConfigurationError(f"No workspace. Use --workspace, or set {WORKSPACE}.")
         with Client(settings) as client:
             return int(options.run(client, settings.workspace, options))
@@ -97,12 +101,16 @@ def build_parser() -> argparse.ArgumentParser:
     submit.add_argument("--wait", action="store_true", help="wait until the job finishes")
     _deadline(submit)
 
-    listing = _verb(verbs, "list", commands.list_jobs, "list jobs, Newest first")
+    listing = _verb(verbs, "list", commands.list_jobs, "list jobs, newest first")
     listing.add_argument("--state", action="append", default=[], help="filter by state; repeatable")
     listing.add_argument("--queue", default="", help="filter by queue")
     listing.add_argument("--mine", action="store_true", help="show only your jobs")
     listing.add_argument("--limit", type=_count, default=50, help="maximum number of jobs (default 50)")
     listing.add_argument("--watch", action="store_true", help="keep watching for events")
+    listing.add_argument(
+        "-A", "--all-workspaces", action="store_true", help="list jobs of all workspaces that you can view"
+    )
+    listing.add_argument("--tenant", default="", help="with -A: workspace or folder ID")
 
     logs = _verb(verbs, "logs", commands.print_logs, "show the logs of a job")
     logs.add_argument("job", help="job ID or name")

@@ -48,10 +48,11 @@ def _width(text: str) -> int:
     return sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text)
 
 
-def job_table(jobs: Sequence[Job]) -> str:
+def job_table(jobs: Sequence[Job], *, with_workspace: bool = False) -> str:
     """Jobs, one a line."""
     rows = [
         (
+            *([job["workspace"]] if with_workspace else []),
             job["name"],
             job["state"],
             (job.get("reason") or Reason()).get("code", "") or job.get("end_reason", ""),
@@ -65,6 +66,7 @@ def job_table(jobs: Sequence[Job]) -> str:
         for job in jobs
     ]
     heads = ("NAME", "STATE", "REASON", "GPUS", "QUEUE", "PRIORITY", "BY", "SUBMITTED (UTC)", "ID")
+    heads = ("WORKSPACE", *heads) if with_workspace else heads
     return format_table(heads, rows, right=frozenset({"CARDS"}))
 
 

@@ -39,6 +39,29 @@ def test_submit_list_get_cancel(w: World, tmp_path: Path, capsys: pytest.Capture
     assert "train" in capsys.readouterr().out
 
 
+def test_jobs_of_all_workspaces(w: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    jobs.job(w.queue, w.editor, "mine")
+    jobs.job(w.other_queue, w.outsider, "theirs")
+    out = tmp_path / "out.json"
+
+    def names(*arguments: str) -> set[str]:
+        call_command("job", "list", *arguments, "--json", str(out))
+        return {item["name"] for item in json.loads(out.read_text())["items"]}
+
+    assert names("--all-workspaces") == {"mine", "theirs"}
+    assert "team-b" in capsys.readouterr().out
+    assert names("-A", "--tenant", "team-b") == {"theirs"}
+    assert names("-w", "team-b") == {"theirs"} and "team-b" not in capsys.readouterr().out.split("theirs")[-1]
+    for arguments in (
+        ["-A", "--user", "ed"],
+        ["-w", "team-a", "--tenant", "team-b"],
+        ["-A", "-w", "team-a"],
+        [],
+    ):
+        with pytest.raises(CommandError):
+            names(*arguments)
+
+
 def test_mistakes_name_file_and_field(w: World, tmp_path: Path) -> None:
     file = tmp_path / "job.yaml"
     file.write_text("kind: spark\nroles: [{replicas: 0}]\n")

@@ -1,0 +1,82 @@
+"""Jobs of several workspaces: which a viewer may see, and which belong to a tenant, a cluster or a pool."""
+
+from __future__ import annotations
+
+import uuid
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+
+from django.db.models import F, Q, QuerySet
+
+from clusters.models import Flavor
+from foundation.core.actor import Actor
+from quotas.models import QueueFlavor
+from scheduling.models import Allocation, Job, JobState
+from tenants.access import permissions
+from tenants.access.permissions import Permission
+from tenants.models import Tenant
+
+_PENDING = (JobState.SUBMITTED, JobState.QUEUED)
+
+
+def jobs_in_sight(viewer: Actor) -> Q:
+    """Jobs of all workspaces whose jobs the viewer may see."""
+    if permissions.has_permission(viewer, Permission.JOB_VIEW):
+        return Q()
+    return Q(workspace__in=permissions.tenants_with(viewer, Permission.JOB_VIEW).values("pk"))
+
+
+def jobs_below(viewer: Actor, slug: str) -> Q:
+    """Jobs of a workspace, or of all workspaces below a folder; none if the viewer sees no such tenant."""
+    path = permissions.visible_tenants(viewer).filter(slug=slug).values_list("path", flat=True).first()
+    if path is None:
+        return Q(pk__in=[])
+    return Q(workspace__in=Tenant.unscoped.filter(path__startswith=path).values("pk"))
+
+
+def jobs_in_pools(cluster: str, flavor: str) -> Q:
+    """Jobs whose latest attempt has or had allocations there, and pending jobs whose queue may use a pool."""
+    names = {"cluster__name": cluster, "name": flavor}
+    pools = list(
+        Flavor.unscoped.filter(**{field: name for field, name in names.items() if name})
+        .order_by()
+        .values_list("pk", flat=True)
+    )
+    held = _latest_allocations().filter(flavor__in=pools).values("attempt__job_id")
+    queues = QueueFlavor.unscoped.filter(flavor__in=pools).order_by().values("queue_id")
+    return Q(pk__in=held) | Q(state__in=_PENDING, queue__in=queues)
+
+
+def _latest_allocations() -> QuerySet[Allocation]:
+    """Allocations of the latest attempt of each job, released or not."""
+    return Allocation.unscoped.filter(attempt__number=F("attempt__job__attempt_number")).order_by()
+
+
+def job_clusters(*, viewer: Actor, jobs: Collection[Job]) -> Mapping[uuid.UUID, Sequence[str]]:
+    """Job id → names of the clusters of its latest attempt; pending jobs, which have none, are absent.
+
+    The jobs have their workspaces at hand. Raises: NotFound, PermissionDenied.
+    """
+    for workspace in {job.workspace_id: job.workspace for job in jobs}.values():
+        permissions.require_permission(viewer, Permission.JOB_VIEW, workspace)
+    started = [job.pk for job in jobs if job.state not in _PENDING]
+    rows = _latest_allocations().filter(attempt__job__in=started)
+    found: defaultdict[uuid.UUID, list[str]] = defaultdict(list)
+    for job, name in (
+        rows.order_by("flavor__cluster__name")
+        .values_list("attempt__job_id", "flavor__cluster__name")
+        .distinct()
+    ):
+        found[job].append(name)
+    return found
+
+
+def job_pools(*, viewer: Actor) -> QuerySet[Flavor]:
+    """Pools that jobs in sight can use, with their clusters, by name."""
+    pools = Flavor.unscoped.select_related("cluster").order_by("name", "cluster__name")
+    if permissions.has_permission(viewer, Permission.JOB_VIEW):
+        return pools
+    seen = permissions.tenants_with(viewer, Permission.JOB_VIEW).values("pk")
+    return pools.filter(
+        pk__in=QueueFlavor.unscoped.filter(queue__workspace__in=seen).order_by().values("flavor_id")
+    )
