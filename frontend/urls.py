@@ -82,6 +82,7 @@ urlpatterns = [
     path("lists/<slug:key>", choice.keep_choice, name="list-choice"),
     path("people", choices.find_people, name="people"),
     path("quota-names", choices.find_quotas, name="quota-names"),
+    path("tenant-names", choices.find_tenants, name="tenant-names"),
     path("invitation/<uuid:user>/<str:token>", invitation.show_invitation, name="invitation"),
     path("w/<slug:workspace>", workspace_overview.redirect_to_overview, name="workspace"),
     path("w/<slug:workspace>/", include(_WORKSPACE)),

@@ -5,6 +5,8 @@ from __future__ import annotations
 from django.urls import path
 
 from frontend.pages.alerts import alert_list, channels, rules, silences
+from frontend.pages.all_jobs import batch as all_jobs_batch
+from frontend.pages.all_jobs import page as all_jobs
 from frontend.pages.operations import (
     audit,
     efficiency,
@@ -33,6 +35,8 @@ urlpatterns = [
     path("overview/live", overview.overview_live, name="ops-overview-live"),
     path("overview/hours/<slug:kind>", use_hours.overview_hours, name="ops-overview-hours"),
     path("overview/charts/<slug:kind>", overview.overview_chart, name="ops-overview-chart"),
+    path("jobs", all_jobs.show_jobs, name="ops-jobs"),
+    path("jobs/batch", all_jobs_batch.post_batch, name="ops-jobs-batch"),
     path("quotas", page.ops_quotas, name="ops-quotas"),
     path("quotas/import", file.quota_file, name="ops-quota-file"),
     path("quotas/tree", tree.show_tree, name="ops-quota-tree"),

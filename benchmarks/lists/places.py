@@ -40,6 +40,16 @@ CONSOLE: Final = (
             *("q=llama", "filterBy=submitted_by==team-0000-1", "part=rows"),
         ),
     ),
+    ListPlace(
+        "/ops/jobs",
+        (
+            *(_LAST, f"state=all&{_LAST}", "state=all", "state=all&page=2500", "state=waiting", "part=rows"),
+            *("sort=name", "sort=-priority", "state=all&sort=name", "state=all&sort=-state"),
+            *("tenant=department-00", "state=all&tenant=department-00", "q=llama", "state=all&q=llama-1f"),
+            *("state=all&filterBy=submitted_by==team-0000-1", "state=all&filterBy=workspace==team-0000"),
+            *("cluster=bench", "state=all&pool=a100", "gpu_model=A100-40G", "range=24h"),
+        ),
+    ),
     ListPlace("/ops/nodes", (_LAST, "sort=-fraction", "sort=memory", "filterBy=name=@12", "part=rows")),
     ListPlace("/ops/flavors", ("sort=-model", "filterBy=name=@a100", "part=rows")),
     ListPlace("/ops/gpus", (_LAST, "sort=allocated", "sort=-memory", "filterBy=node=@12", "part=rows")),

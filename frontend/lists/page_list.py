@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from django.contrib import messages
-from django.core.paginator import Paginator
+from django.core.paginator import Page, Paginator
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
@@ -42,6 +42,10 @@ SHOWN: Final = "show"
 FORM: Final = "edit"
 """The parameter of the address that opens the form of a row, or of a new one."""
 _CHUNK: Final = 500
+if TYPE_CHECKING:
+    _Pages = Paginator[Any]
+else:
+    _Pages = Paginator  # no generic class when it runs
 _OWN: Final = (PART, FORMAT)
 Rows = QuerySet[Any] | Sequence[Any]
 
@@ -188,6 +192,44 @@ Cut = Callable[[HttpRequest, PageList, Rows], tuple[Sequence[Any], Mapping[str, 
 def cut_page(request: HttpRequest, shown: PageList, rows: Rows) -> tuple[Sequence[Any], Mapping[str, Any]]:
     """The rows of a page that is counted; one that does not exist any more is the last one."""
     page = Paginator(rows, shown.size).get_page(request.GET.get("page"))
+    return list(page.object_list), {"page": page}
+
+
+class _KeyPaginator(_Pages):
+    """Pages of a long query whose number of rows is known.
+
+    The keys of a page are read first, from the nearer end: what stands before them is passed over in an
+    index, and not joined with what its rows would show.
+    """
+
+    def __init__(self, rows: QuerySet[Any], size: int, total: int) -> None:
+        super().__init__(rows, size)
+        self._rows, self._total = rows, total
+
+    @cached_property
+    def count(self) -> int:
+        return self._total
+
+    def page(self, number: int | str) -> Page[Any]:
+        number = self.validate_number(number)
+        start = (number - 1) * self.per_page
+        stop = min(start + self.per_page, self._total)
+        keys = self._rows.select_related(None).prefetch_related(None).values_list("pk", flat=True)
+        if start > self._total // 2:
+            few = list(keys.reverse()[self._total - stop : self._total - start])[::-1]
+        else:
+            few = list(keys[start:stop])
+        found = {row.pk: row for row in self._rows.filter(pk__in=few).order_by()}
+        return Page([found[key] for key in few if key in found], number, self)
+
+
+def cut_by_keys(
+    total: int, request: HttpRequest, shown: PageList, rows: Rows
+) -> tuple[Sequence[Any], Mapping[str, Any]]:
+    """The rows of a page, like `cut_page`, of a query in a total order that has `total` rows."""
+    if not isinstance(rows, QuerySet):
+        return cut_page(request, shown, rows)
+    page = _KeyPaginator(rows, shown.size, total).get_page(request.GET.get("page"))
     return list(page.object_list), {"page": page}
 
 

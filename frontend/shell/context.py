@@ -35,7 +35,8 @@ class PageContext:
     """The location of the visitor. `workspace` is the slug, `trail` its folders (`Research / Language`).
 
     `more_choices`: there are more workspaces than `choices`, which are found by name.
-    `operations_allowed`: may look at clusters; `administration_allowed`: divides quota somewhere.
+    `operations_allowed`: may look at clusters; `administration_allowed`: divides quota somewhere;
+    `jobs_above_allowed`: sees jobs by a role above workspaces.
     """
 
     workspace: str = ""
@@ -46,6 +47,7 @@ class PageContext:
     counts: Mapping[str, int] = field(default_factory=dict)
     operations_allowed: bool = False
     administration_allowed: bool = False
+    jobs_above_allowed: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +69,9 @@ def _operations_url(where: PageContext) -> str:
     """The first page of the operators' side that the visitor may see."""
     if where.operations_allowed:
         return navigation.find_address("frontend:ops-overview")
-    return navigation.find_address("frontend:ops-quotas") if where.administration_allowed else ""
+    if where.administration_allowed:
+        return navigation.find_address("frontend:ops-quotas")
+    return navigation.find_address("frontend:ops-jobs") if where.jobs_above_allowed else ""
 
 
 def set_place(request: HttpRequest, value: PageContext) -> None:
@@ -87,7 +91,11 @@ def console_context(request: HttpRequest) -> dict[str, Any]:
             product=navigation.product_of(view_name),
             place=where,
             sections=navigation.navigation_sections(
-                view_name, slug, where.counts, operator=where.operations_allowed
+                view_name,
+                slug,
+                where.counts,
+                operator=where.operations_allowed,
+                jobs_above=where.jobs_above_allowed,
             ),
             workspace_url=workspace_url or navigation.find_address("frontend:home"),
             operations_url=_operations_url(where),

@@ -23,7 +23,8 @@ OPERATIONS = "operations"
 class NavigationEntry:
     """A page in the side bar. `covers` names the pages that light this entry up as well.
 
-    `operator`: for those alone who may look at clusters.
+    `operator`: for those alone who may look at clusters; `jobs_above`: for those who see jobs by a role above
+    workspaces.
     """
 
     key: str
@@ -32,6 +33,7 @@ class NavigationEntry:
     url_name: str
     covers: tuple[str, ...] = ()
     operator: bool = False
+    jobs_above: bool = False
 
 
 @dataclass(frozen=True)
@@ -107,6 +109,7 @@ GROUPS: dict[str, tuple[NavigationGroup, ...]] = {
                 NavigationEntry(
                     "overview", _("Overview"), "layout-dashboard", "frontend:ops-overview", operator=True
                 ),
+                NavigationEntry("jobs", _("Jobs"), "play", "frontend:ops-jobs", jobs_above=True),
                 NavigationEntry(
                     "quotas",
                     _("Quotas"),
@@ -289,7 +292,12 @@ def product_of(view_name: str) -> str:
 
 
 def navigation_sections(
-    view_name: str, workspace: str, counts: Mapping[str, int], *, operator: bool = True
+    view_name: str,
+    workspace: str,
+    counts: Mapping[str, int],
+    *,
+    operator: bool = True,
+    jobs_above: bool = True,
 ) -> tuple[NavigationSection, ...]:
     """The side bar of the page `view_name`; `counts` maps entry keys to the work they hold."""
     product = product_of(view_name)
@@ -306,7 +314,9 @@ def navigation_sections(
                 counts.get(entry.key),
             )
             for entry in group.entries
-            if (operator or not entry.operator) and (url := find_address(entry.url_name, **arguments))
+            if (operator or not entry.operator)
+            and (jobs_above or not entry.jobs_above)
+            and (url := find_address(entry.url_name, **arguments))
         )
         if links:
             found.append(NavigationSection(str(group.label), links))

@@ -95,6 +95,7 @@ def set_frame(
             counts={"requests": number} if (number := requests_to_decide(who)) else {},
             operations_allowed=operations,
             administration_allowed=Permission.QUOTA_EDIT in permissions.permissions_anywhere(who),
+            jobs_above_allowed=permissions.has_above_workspaces(who, Permission.JOB_VIEW),
         )
     else:
         _remember(request, workspace)
@@ -108,6 +109,7 @@ def set_frame(
             counts=_counts(who, workspace),
             operations_allowed=operations,
             administration_allowed=Permission.QUOTA_EDIT in permissions.permissions_anywhere(who),
+            jobs_above_allowed=permissions.has_above_workspaces(who, Permission.JOB_VIEW),
         )
     context.set_place(request, place)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tests.access.actors import VIEW
-from tests.access.rows_pages import EDIT, GPU_CARDS, JOB, QUOTA, form, listing, page
+from tests.access.rows_pages import ABOVE, EDIT, GPU_CARDS, JOB, QUOTA, form, listing, page
 from tests.access.table import EVERYBODY, SIGHT, cover, inside, must, need, see
 
 _EDITS: Final = "quota.edit"
@@ -464,6 +464,37 @@ SOURCES: Final = (
     ),
 )
 
+_ANY: Final = "job.stop-any"
+_STOPS: Final = must(*ABOVE) + see((JOB, "here"))
+_OWN: Final = must(("job.stop-own", "here"), (_ANY, "here"))
+ALL_JOBS: Final = (
+    *listing(
+        "ops/jobs",
+        must(*ABOVE),
+        lists="train",
+        listed=see((JOB, "here")),
+        by="state=waiting",
+    ),
+    *(
+        form(
+            "ops/jobs/batch",
+            wanted,
+            table,
+            f"{do} {case}",
+            arrange=arrange,
+            body={"do": do, "item": "{job}", "confirmed": "1"},
+        )
+        for do, table, state in (
+            ("suspend", "scheduling_job", "job"),
+            ("delete", "scheduling_jobdeletion", "ended"),
+        )
+        for wanted, arrange, case in (
+            (_STOPS + must((_ANY, "here")), "" if state == "job" else state, "of another"),
+            (_STOPS + _OWN, f"own-{state}", "one's own"),
+        )
+    ),
+)
+
 _PRICES: Final = must(("cluster.view", "platform"))
 _PRICING: Final = _PRICES + must(("cluster.edit", "platform"))
 _PRICE: Final = {"do": "create", "flavor": "{flavor}", "gpu_hour": "2.5", "effective_at": "{soon_typed}"}
@@ -488,5 +519,6 @@ ROWS: Final = (
     *REPLAYS,
     *SOURCES,
     *PRICES,
+    *ALL_JOBS,
 )
 __all__ = ["GPU_CARDS", "ROWS"]

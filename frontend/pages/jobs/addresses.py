@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from urllib.parse import urlencode
 
+from foundation.core.actor import Actor
 from frontend.shell import navigation
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 
 
 def node_address(name: str, cluster: str) -> str:
@@ -26,3 +29,12 @@ def job_address(workspace: str, job: object) -> str:
 def jobs_address(workspace: str) -> str:
     """The list of a workspace's jobs."""
     return navigation.find_address("frontend:job-list", workspace=workspace)
+
+
+def all_jobs_address(viewer: Actor, **query: str) -> str:
+    """The list of the jobs of all workspaces, with its filters; empty for whoever may not open it."""
+    if not permissions.has_above_workspaces(viewer, Permission.JOB_VIEW):
+        return ""
+    wanted = urlencode({name: value for name, value in query.items() if value})
+    path = navigation.find_address("frontend:ops-jobs")
+    return f"{path}?{wanted}" if wanted else path

@@ -28,8 +28,11 @@ from tenants.models import Tenant, User
 from tenants.selectors.tenant import workspace_get
 
 
-def batch_acts(who: User, place: Tenant, rights: Rights) -> list[BatchAct]:
-    """The actions that the viewer's rights allow on at least their own jobs; each job is checked again."""
+def batch_acts(who: User, place: Tenant | None, rights: Rights) -> list[BatchAct]:
+    """The actions that the viewer's rights allow on at least their own jobs; each job is checked again.
+
+    Without a workspace the jobs are of any.
+    """
     if not {Permission.JOB_STOP_OWN, Permission.JOB_STOP_ANY} & set(rights.points):
         return []
     acts = [
@@ -100,10 +103,11 @@ def post_batch(request: HttpRequest, workspace: str) -> HttpResponse:
     place = workspace_get(viewer=who, slug=workspace)
     set_frame(request, place)
     acts = batch_acts(who, place, rights_of(who, place))
-    return answer_batch(request, acts=acts, find=partial(_find, who, place), back=jobs_address(workspace))
+    return answer_batch(request, acts=acts, find=partial(find_jobs, who, place), back=jobs_address(workspace))
 
 
-def _find(who: User, place: Tenant, ids: Collection[uuid.UUID]) -> list[BatchItem]:
+def find_jobs(who: User, place: Tenant | None, ids: Collection[uuid.UUID]) -> list[BatchItem]:
+    """Return those of the jobs that the viewer may see, of one workspace or of all in sight."""
     now = clock.now()
     jobs = job_query(viewer=who, workspace=place).filter(pk__in=ids).order_by("-submitted_at", "-pk")
     return [_item(job, job_facts.list_losses(job, now)) for job in jobs]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from decimal import Decimal
 from typing import Final
@@ -16,14 +16,16 @@ from frontend.pages.jobs.job_facts import Actions
 from frontend.texts import labels
 from frontend.texts.reasons import reason_title
 from scheduling.models import Job
-from scheduling.selectors.job import COLUMNS, DEFAULT_SORT
+from scheduling.selectors.job import ALL_COLUMNS, COLUMNS, DEFAULT_SORT
 from scheduling.selectors.row import JobListRow
 from telemetry.series import UseNow
 
 
 @dataclass(frozen=True, slots=True)
 class JobListLine:
-    """One row of the list; `gpu_hours` and `cost` are None unless their columns are shown and known."""
+    """One row of the list; `gpu_hours`, `cost` and `clusters` are empty unless their columns are shown and
+    known. A `fixed` row is one whose workspace lets the viewer stop no job.
+    """
 
     job: Job
     row: JobListRow
@@ -39,6 +41,8 @@ class JobListLine:
     tags: Sequence[str]
     gpu_hours: float | None
     cost: Decimal | None
+    clusters: Sequence[str]
+    fixed: bool
 
     @property
     def id(self) -> uuid.UUID:
@@ -47,6 +51,8 @@ class JobListLine:
 
 COSTS: Final = frozenset({"gpu_hours", "cost"})
 """Columns that need what jobs held so far."""
+CLUSTER: Final = "cluster"
+"""The column that needs where jobs ran last."""
 _TIME: Final = pgettext_lazy("column", "Started")
 
 
@@ -191,3 +197,34 @@ JOBS: Final = ListDeclaration(
     unfiltered=("who", "all"),
     every_s=5,
 )
+
+_LESS: Final = frozenset({"position", "priority", "tasks"})
+"""Columns of a workspace's list that make room for the others."""
+
+
+def _columns_of_all() -> Iterator[ListColumn]:
+    """Yield the columns of a workspace's list with those that tell jobs of several workspaces apart."""
+    for column in JOBS.columns:
+        if column.key == "nodes":
+            yield ListColumn(
+                key=CLUSTER, label=gettext_lazy("Cluster"), text=lambda line: ", ".join(line.clusters)
+            )
+        yield replace(column, shown=False) if column.key in _LESS else column
+        if column.key == "name":
+            yield ListColumn(
+                key="workspace",
+                label=gettext_lazy("Workspace"),
+                text=lambda line: line.job.workspace.name,
+            )
+
+
+ALL_JOBS: Final = replace(
+    JOBS,
+    key="all-jobs",
+    columns=tuple(_columns_of_all()),
+    filters={"workspace": FilterField(label=gettext_lazy("Workspace ID")), **JOBS.filters},
+    fields=ALL_COLUMNS,
+    parameters=("state", "q", "tenant", "cluster", "pool", "who", "gpu_model", "range"),
+    unfiltered=("state", "all"),
+)
+"""The jobs of all workspaces in sight."""

@@ -6,19 +6,24 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
 from foundation.core import clock
 from foundation.core.months import CORE_MS_PER_GPU_HOUR
 from frontend.lists.page_list import PageList
 from frontend.pages.jobs import job_facts
 from frontend.pages.jobs.addresses import node_address
-from frontend.pages.jobs.job_columns import COSTS, JobListLine
+from frontend.pages.jobs.job_columns import CLUSTER, COSTS, JobListLine
 from frontend.pages.jobs.job_facts import Rights, rights_of
 from scheduling.models import Job
+from scheduling.selectors.job_sight import job_clusters
 from scheduling.selectors.row import JobListRow, job_rows
 from telemetry.series import UseNow, jobs_now
 from telemetry.usage.job_costs import JobCost, job_costs
+from tenants.access.permissions import Permission
 from tenants.models import User
+
+_STOPS: Final = frozenset({Permission.JOB_STOP_OWN, Permission.JOB_STOP_ANY})
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +33,7 @@ class _PageFacts:
     rows: Mapping[uuid.UUID, JobListRow]
     use: Mapping[uuid.UUID, UseNow]
     costs: Mapping[uuid.UUID, JobCost]
+    clusters: Mapping[uuid.UUID, Sequence[str]]
 
 
 def describe_jobs(who: User, shown: PageList, jobs: Sequence[Job]) -> list[JobListLine]:
@@ -47,6 +53,7 @@ def describe_jobs(who: User, shown: PageList, jobs: Sequence[Job]) -> list[JobLi
         rows=rows,
         use=jobs_now(who, [job.pk for job in jobs if job.holds]),
         costs=costs,
+        clusters=job_clusters(viewer=who, jobs=jobs) if CLUSTER in columns else {},
     )
     return [_line(job, facts, rights[job.workspace_id], now) for job in jobs]
 
@@ -70,4 +77,6 @@ def _line(job: Job, facts: _PageFacts, rights: Rights, now: datetime) -> JobList
         tags=[f"{key}={value}" for key, value in (job.placement.get("labels") or {}).items()],
         gpu_hours=cost.core_ms / CORE_MS_PER_GPU_HOUR if cost else None,
         cost=cost.amount if cost else None,
+        clusters=facts.clusters.get(job.pk, ()),
+        fixed=_STOPS.isdisjoint(rights.points),
     )

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, Final
 
 from django.utils.translation import gettext as _
@@ -17,6 +18,7 @@ from clusters.selectors.capacity import FlavorCapacity, capacity_now
 from clusters.selectors.foreign import ForeignHolding, foreign_holdings
 from clusters.selectors.grid import GridNode, Stranded, count_stranded, node_grid
 from foundation.core import clock
+from frontend.pages.jobs.addresses import all_jobs_address
 from frontend.pages.operations import gpu_tiles, labels, tenants_table
 from frontend.pages.operations.cluster_scope import ClusterScope
 from frontend.pages.operations.gpu_tenants import describe_gpu_tenants
@@ -47,13 +49,14 @@ class Tile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReasonBar:
-    """The number of jobs that wait for one reason; `compute_percent` is the bar's length in percent of the
-    longest.
+    """The number of jobs that wait for one reason, and the list of them; `share` is the bar's length in
+    percent of the longest.
     """
 
     title: str
     count: int
     share: float
+    url: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +95,7 @@ def overview_context(who: User, scope: ClusterScope, *, by_tenant: bool = False)
         "tiles": [
             *_use_tiles(nodes, now),
             _idle_tile(idle, measured=not slices or bool(cards & now.keys())),
-            _waiting_tile(waiting, clock.now()),
+            _waiting_tile(waiting, clock.now(), _pending_url(who, scope.cluster_name)),
             _gang_tile(flavors),
         ],
         "histogram": use_histogram(nodes, now),
@@ -104,10 +107,11 @@ def overview_context(who: User, scope: ClusterScope, *, by_tenant: bool = False)
             usages,
             used=_used_by_workspace(who, slices),
             waiting=waiting.by_workspace,
+            waiting_url=partial(_pending_url, who, scope.cluster_name),
             flavors=frozenset(row.flavor.pk for row in flavors) if cluster_id else None,
         ),
         "more_tenants": tenants_table.find_deepest(usages) < max((one.depth for one in usages), default=0),
-        "reasons": _reason_bars(waiting),
+        "reasons": _reason_bars(who, waiting, scope.cluster_name),
         "idle_jobs": _idle_jobs(idle, slices, {usage.tenant.pk: usage.tenant for usage in usages}),
         "gpu_tenants": holders.rows,
         "mosaics": gpu_tiles.node_mosaics(nodes, scope, now, held, colors) if many else (),
@@ -167,14 +171,19 @@ def _idle_tile(idle: Sequence[IdleSlice], *, measured: bool) -> Tile:
     )
 
 
-def _waiting_tile(waiting: Waiting, now: datetime) -> Tile:
+def _pending_url(who: User, cluster: str, tenant: Tenant | None = None) -> str:
+    """The list of the pending jobs that may start on a cluster, or on any."""
+    return all_jobs_address(who, state="waiting", cluster=cluster, tenant=tenant.slug if tenant else "")
+
+
+def _waiting_tile(waiting: Waiting, now: datetime, url: str) -> Tile:
     meaning = _("No pending jobs")
     if waiting.median_since and waiting.oldest_since:
         meaning = _("Median %(median)s · longest %(oldest)s") % {
             "median": formats.format_duration(_age(now, waiting.median_since), 1),
             "oldest": formats.format_duration(_age(now, waiting.oldest_since), 1),
         }
-    return Tile(label=_("Pending jobs"), value=formats.format_number(waiting.jobs), meaning=meaning)
+    return Tile(label=_("Pending jobs"), value=formats.format_number(waiting.jobs), meaning=meaning, url=url)
 
 
 def _age(now: datetime, since: datetime) -> timedelta:
@@ -264,10 +273,15 @@ def _used_by_workspace(who: User, slices: Iterable[LiveSlice]) -> dict[uuid.UUID
     return found
 
 
-def _reason_bars(waiting: Waiting) -> list[ReasonBar]:
+def _reason_bars(who: User, waiting: Waiting, cluster: str) -> list[ReasonBar]:
     longest = max(waiting.by_reason.values(), default=1)
     return [
-        ReasonBar(title=reasons.reason_title(code), count=count, share=100 * count / longest)
+        ReasonBar(
+            title=reasons.reason_title(code),
+            count=count,
+            share=100 * count / longest,
+            url=all_jobs_address(who, state="waiting", cluster=cluster, filterBy=f"reason=={code}"),
+        )
         for code, count in waiting.by_reason.items()
     ]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,7 +15,7 @@ from frontend.pages.operations import labels
 from frontend.shell import navigation
 from frontend.texts import formats
 from quotas.selectors.usage import FlavorUsage, TenantUsage
-from tenants.models import TenantKind
+from tenants.models import Tenant, TenantKind
 
 ROWS_MAX: Final = 200
 """The table ends above the level with which it would have more rows."""
@@ -46,7 +46,8 @@ class PoolPart:
 class TenantRow:
     """One line. `utilised` is what is used of what is allocated, in percent.
 
-    Jobs without a reading are left out of it; it is None where no job has one.
+    Jobs without a reading are left out of it; it is None where no job has one. `waiting_url` is the list of
+    the pending jobs.
     """
 
     key: uuid.UUID
@@ -56,6 +57,7 @@ class TenantRow:
     parts: Sequence[PoolPart]
     utilised: float | None
     waiting: int
+    waiting_url: str
 
 
 def tenant_rows(
@@ -63,6 +65,7 @@ def tenant_rows(
     *,
     used: Mapping[uuid.UUID, TenantUse],
     waiting: Mapping[uuid.UUID, int],
+    waiting_url: Callable[[Tenant], str],
     flavors: frozenset[uuid.UUID] | None = None,
 ) -> list[TenantRow]:
     """The tree in order, down to a level. `used` and `waiting` are per workspace; folders sum them up.
@@ -79,6 +82,7 @@ def tenant_rows(
             _of(usage, flavors),
             TenantUse(used_below[usage.tenant.pk], allocated_below[usage.tenant.pk]),
             int(waiting_below[usage.tenant.pk]),
+            waiting_url,
         )
         for usage in usages
         if usage.depth <= deepest
@@ -110,7 +114,13 @@ def _of(usage: TenantUsage, flavors: frozenset[uuid.UUID] | None) -> list[Flavor
     return [part for part in usage.flavors if flavors is None or part.flavor.pk in flavors]
 
 
-def _row(usage: TenantUsage, pools: Iterable[FlavorUsage], use: TenantUse, waiting: int) -> TenantRow:
+def _row(
+    usage: TenantUsage,
+    pools: Iterable[FlavorUsage],
+    use: TenantUse,
+    waiting: int,
+    waiting_url: Callable[[Tenant], str],
+) -> TenantRow:
     parts = [part for part in pools if part.nominal != 0 or part.reserved]
     tenant = usage.tenant
     is_workspace = tenant.kind == TenantKind.WORKSPACE
@@ -126,6 +136,7 @@ def _row(usage: TenantUsage, pools: Iterable[FlavorUsage], use: TenantUse, waiti
         parts=[_part(part, used) for part in parts],
         utilised=labels.compute_percent(use.used, use.allocated),
         waiting=waiting,
+        waiting_url=waiting_url(tenant) if waiting else "",
     )
 
 

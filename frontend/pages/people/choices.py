@@ -1,13 +1,18 @@
-"""The names that pickers offer while somebody types: of people, groups and quotas."""
+"""The names that pickers offer while somebody types: of people, groups, quotas and tenants."""
 
 from __future__ import annotations
+
+from typing import Final
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.http import require_GET
 
 from frontend.shell.page_shell import get_viewer, login_required
 from quotas.selectors.node_names import list_typed_names
+from tenants.selectors.tenant import tenant_find
 from tenants.selectors.user import find_named_groups, find_named_people
+
+_TENANTS_MAX: Final = 20
 
 
 @require_GET
@@ -29,3 +34,12 @@ def find_quotas(request: HttpRequest) -> HttpResponse:
     text = request.GET.get("q", "").replace("\x00", "").strip()[:150]
     names = list_typed_names(get_viewer(request), text)
     return JsonResponse({"items": [{"value": typed, "note": name} for typed, name in names]})
+
+
+@require_GET
+@login_required
+def find_tenants(request: HttpRequest) -> HttpResponse:
+    """Folders and workspaces whose names or IDs contain `?q=`, as far as the viewer sees them."""
+    text = request.GET.get("q", "").replace("\x00", "").strip()[:150]
+    found = tenant_find(viewer=get_viewer(request), text=text, limit=_TENANTS_MAX)
+    return JsonResponse({"items": [{"value": tenant.slug, "note": tenant.name} for tenant in found]})

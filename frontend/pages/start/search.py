@@ -7,7 +7,7 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 
 from clusters.selectors.node import NodeFilter, node_list
-from frontend.pages.jobs.addresses import job_address, node_address
+from frontend.pages.jobs.addresses import all_jobs_address, job_address, node_address
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from scheduling.selectors.search import job_find
 from tenants.access import permissions
@@ -33,7 +33,14 @@ def show_results(request: HttpRequest) -> HttpResponse:
     if len(addresses) == 1 and addresses[0]:
         return redirect(addresses[0])
     set_frame(request)
-    page = {"text": text, "jobs": jobs, "nodes": nodes, "workspaces": workspaces, "limit": _LIMIT}
+    page = {
+        "text": text,
+        "jobs": jobs,
+        "jobs_url": all_jobs_address(who, state="all", q=text),
+        "nodes": nodes,
+        "workspaces": workspaces,
+        "limit": _LIMIT,
+    }
     return render(request, "frontend/account/search.html", page)
 
 

@@ -18,6 +18,7 @@ from foundation.core.errors import AllotmentError, NotFound, PermissionDenied
 from frontend.components import view_models
 from frontend.lists.page_list import EmptyList, PageList, read_list
 from frontend.lists.row_form import NEW, RowForm
+from frontend.pages.jobs.addresses import all_jobs_address, jobs_address
 from frontend.pages.tenancy.members import id_of
 from frontend.pages.tenancy.tenant_list import TENANTS, answer_tenants, batch_acts, tenant_address
 from frontend.shell.form_actions import run_change, show_refusal, version_of
@@ -102,6 +103,7 @@ def _context(
         "may_move": decides and not place.is_archived,
         "may_archive": decides,
         "may_edit": permissions.has_permission(who, Permission.MEMBER_EDIT, place) and not place.is_archived,
+        "jobs_url": _jobs_url(who, place),
         "may_see_quota": permissions.has_permission(who, Permission.QUOTA_VIEW, place),
         "targets": _targets(who, place) if decides else [],
         "effects": tenant_archive_preview(viewer=who, tenant=place) if decides else [],
@@ -109,6 +111,14 @@ def _context(
         "empty_list": EmptyList(_("No child tenants"), icon="boxes"),
         **_previewed(_preview(request, who, place)),
     }
+
+
+def _jobs_url(who: User, place: Tenant) -> str:
+    """The list of the jobs of a workspace or of all below a folder, for whoever may see them."""
+    if not permissions.has_permission(who, Permission.JOB_VIEW, place):
+        return ""
+    own = jobs_address(place.slug) if place.is_workspace else ""
+    return all_jobs_address(who, tenant=place.slug) or own
 
 
 def _open_form(listing: PageList, may_add: bool) -> RowForm | None:

@@ -34,6 +34,7 @@ WHOLE: Final = f"{JOBS}?who=all"
 """The bare address leads a member to what they submitted lately."""
 LISTS: Final = {
     JOBS: "jobs",
+    "/ops/jobs": "all-jobs",
     "/ops/nodes": "nodes",
     "/ops/gpus": "gpus",
     "/ops/queues": "queues",

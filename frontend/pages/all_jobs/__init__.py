@@ -1,0 +1,1 @@
+"""The jobs of all workspaces in sight, for whoever stands above them."""

@@ -1,0 +1,140 @@
+"""The list of jobs of all workspaces that the viewer has a role above."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any, Final
+
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import pgettext
+
+from frontend.components import view_models
+from frontend.lists.page_list import EmptyList, PageList, Rows, answer_list, cut_by_keys, read_list
+from frontend.pages.jobs.job_batch import batch_acts
+from frontend.pages.jobs.job_columns import ALL_JOBS
+from frontend.pages.jobs.job_facts import Rights
+from frontend.pages.jobs.job_lines import describe_jobs
+from frontend.pages.jobs.job_list import DELETED, GROUPS, owner_chips, read_filters, state_chips
+from frontend.shell.page_shell import get_viewer, login_required, set_frame
+from frontend.shell.time_range import RANGES, label_of_range
+from scheduling.models import JobState
+from scheduling.selectors.job import JobFilter, job_query
+from scheduling.selectors.job_sight import job_pools
+from scheduling.selectors.row import job_state_counts
+from tenants.access import permissions
+from tenants.models import User
+
+_ALL: Final = "all"
+_ACTIVE: Final = (*GROUPS["waiting"][1], *GROUPS["running"][1])
+"""The states of the jobs that the bare address shows."""
+
+
+@dataclass(frozen=True)
+class _JobCounts:
+    """The numbers of jobs that the filters leave in each state, counted when they are asked for."""
+
+    viewer: User
+    filters: JobFilter
+
+    @cached_property
+    def by_state(self) -> Mapping[str, int]:
+        every = replace(self.filters, states=(), deleted=False)
+        return job_state_counts(viewer=self.viewer, workspace=None, filters=every)
+
+    @cached_property
+    def deleted(self) -> int:
+        removed = replace(self.filters, states=(), deleted=True)
+        return job_query(viewer=self.viewer, filters=removed).count()
+
+    def count_in(self, states: Sequence[str]) -> int:
+        """Count the jobs in some states."""
+        return sum(self.by_state.get(state, 0) for state in states)
+
+    @property
+    def listed(self) -> int:
+        if self.filters.deleted:
+            return self.deleted
+        return self.count_in(self.filters.states or list(self.by_state))
+
+
+@login_required
+def show_jobs(request: HttpRequest) -> HttpResponse:
+    """The page, its rows alone, or the jobs that the address leaves as a file."""
+    who = get_viewer(request)
+    shown = read_list(request, ALL_JOBS)
+    filters = _filters(shown)
+    jobs = job_query(viewer=who, filters=filters)
+    counts = _JobCounts(who, filters)
+    set_frame(request, label=_("Jobs"), trail=_("Operations"))
+
+    def cut(request: HttpRequest, shown: PageList, rows: Rows) -> tuple[Sequence[Any], Mapping[str, Any]]:
+        return cut_by_keys(counts.listed, request, shown, rows)
+
+    return answer_list(
+        request,
+        shown,
+        jobs.order_by(shown.sort, "-pk" if shown.sort.startswith("-") else "pk"),
+        partial(describe_jobs, who, shown),
+        template="frontend/jobs/all_jobs.html",
+        body="frontend/jobs/jobs_body.html",
+        context=partial(_context, who, shown, counts),
+        cut=cut,
+    )
+
+
+def _filters(shown: PageList) -> JobFilter:
+    asked = shown.query
+    return replace(
+        read_filters(shown, _states(asked.get("state", ""))),
+        queue="",  # the filter builder names queues
+        tenant=asked.get("tenant", "").strip(),
+        cluster=asked.get("cluster", ""),
+        flavor=asked.get("pool", ""),
+    )
+
+
+def _states(asked: str) -> Sequence[JobState]:
+    if asked in (_ALL, DELETED):
+        return ()
+    return GROUPS[asked][1] if asked in GROUPS else _ACTIVE
+
+
+def _context(who: User, shown: PageList, counts: _JobCounts) -> dict[str, Any]:
+    pools = job_pools(viewer=who)
+    active = view_models.Chip(label=pgettext("jobs", "Active"), count=counts.count_in(_ACTIVE))
+    every = view_models.Chip(label=_("All"), value=_ALL, count=sum(counts.by_state.values()))
+    return {
+        "states": [active, every, *state_chips(counts.by_state, counts.deleted)],
+        "whose": owner_chips(shown),
+        "asked": shown.query,
+        "back": {"next": shown.address},
+        "clusters": _names(shown, "cluster", [pool.cluster.name for pool in pools]),
+        "pools": _names(shown, "pool", [pool.name for pool in pools]),
+        "models": _names(shown, "gpu_model", [pool.card_model for pool in pools]),
+        "ranges": [(key, label_of_range(key)) for key in RANGES],
+        "acts": [] if counts.filters.deleted else batch_acts(who, None, rights_anywhere(who)),
+        "batch_url": reverse("frontend:ops-jobs-batch"),
+        "empty_list": _empty_list(shown),
+    }
+
+
+def _names(shown: PageList, parameter: str, names: Sequence[str]) -> list[str]:
+    """The names to choose from, and the one that the address has."""
+    return sorted({*names, shown.query.get(parameter, "")} - {""})
+
+
+def _empty_list(shown: PageList) -> EmptyList:
+    if shown.query.get("state") == _ALL:
+        return EmptyList(_("No jobs"), icon="play")
+    return EmptyList(
+        _("No pending or running jobs"), url=shown.all_url, action=_("Show all jobs"), icon="play"
+    )
+
+
+def rights_anywhere(who: User) -> Rights:
+    """The rights of the viewer in any workspace; each job is checked again in its own."""
+    return Rights(who, permissions.permissions_anywhere(who))
