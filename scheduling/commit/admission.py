@@ -22,7 +22,7 @@ from quotas.tree import QuotaTree, is_at_least
 from scheduling.commit.batch import CHUNK, CommitBatch, task_key
 from scheduling.engine import model as em
 from scheduling.lifecycle.transitions import admit_jobs, advance_job
-from scheduling.metering.intervals import count_borrowed_gpus
+from scheduling.metering.intervals import count_borrowed_gpus, count_gpus
 from scheduling.models import (
     Allocation,
     Attempt,
@@ -207,25 +207,20 @@ def _hold(
 
 
 def _summary(decision: em.Decision, attempt: int) -> dict[str, Any]:
+    """What the timeline says of an admission; of GPUs, a slice counts as its share."""
+    held = {f"{key.flavor}/{key.resource}": amount for key, amount in amounts_of(decision).items()}
+    borrowed = _borrowed_amounts(decision)
     return {
         "attempt": attempt,
         "tasks": len(decision.allocations),
         "nodes": len({allocation.node for allocation in decision.allocations}),
-        "cards": sum(len(allocation.slices) for allocation in decision.allocations),
-        "borrowed_cards": _count_borrowed(decision),
+        "cards": count_gpus(held),
+        "borrowed_cards": count_borrowed_gpus(borrowed, held) if borrowed else 0,
     }
 
 
 def _borrowed_amounts(decision: em.Decision) -> dict[str, int]:
     return {f"{loan.flavor}/{loan.resource}": loan.amount for loan in decision.borrowed}
-
-
-def _count_borrowed(decision: em.Decision) -> float:
-    """GPUs beyond the own quota; a slice is its share of a GPU."""
-    if not decision.borrowed:
-        return 0
-    held = {f"{key.flavor}/{key.resource}": amount for key, amount in amounts_of(decision).items()}
-    return count_borrowed_gpus(_borrowed_amounts(decision), held)
 
 
 def with_loans(decision: em.Decision, tree: QuotaTree[em.FlavorResource], node: str) -> em.Decision:

@@ -96,6 +96,11 @@ def borrowed_percent(borrowed: Mapping[str, int], held: Mapping[str, int]) -> in
     return found
 
 
+def count_gpus(held: Mapping[str, int]) -> float:
+    """Return how many GPUs a job holds, of amounts by `flavor/resource`; a slice is its share of a GPU."""
+    return sum(map(gpu_percent, split_by_flavor(held).values())) / WHOLE_GPU
+
+
 def count_borrowed_gpus(borrowed: Mapping[str, int], held: Mapping[str, int]) -> float:
     """Return how many GPUs a job borrows; a slice is its share of a GPU."""
     return borrowed_percent(borrowed, held) / WHOLE_GPU

@@ -90,7 +90,8 @@ def _submitted(actor: str, numbers: Numbers) -> str:
 def _admitted(actor: str, numbers: Numbers) -> str:
     if not numbers:
         return _("Admitted: quota reserved and nodes assigned")
-    known = {name: numbers.get(name, 0) for name in ("attempt", "cards", "nodes")}
+    known = {name: numbers.get(name, 0) for name in ("attempt", "nodes")}
+    known["cards"] = formats.format_gpus(WHOLE_CARD * numbers.get("cards", 0), digits=2)
     if borrowed := numbers.get("borrowed_cards", 0):
         known["borrowed_cards"] = formats.format_gpus(WHOLE_CARD * borrowed, digits=2)
         return _(

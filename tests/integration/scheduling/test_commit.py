@@ -106,7 +106,8 @@ def test_a_borrowed_slice_counts_as_its_share_of_a_gpu(resources: set[str]) -> N
 
     assert commit(here, decision) == 1
 
-    assert JobEvent.unscoped.get(job=job, code="admitted").numbers["borrowed_cards"] == 0.25
+    numbers = JobEvent.unscoped.get(job=job, code="admitted").numbers
+    assert (numbers["cards"], numbers["borrowed_cards"]) == (0.25, 0.25)
 
 
 def test_a_decision_above_the_quota_of_this_moment_is_dropped() -> None:

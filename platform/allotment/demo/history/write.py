@@ -24,7 +24,7 @@ from foundation.core.quantities import Resource
 from foundation.core.reasons import Reason
 from foundation.models import AuditRecord
 from quotas.models import GpuUse, LedgerEntry
-from scheduling.metering.intervals import count_borrowed_gpus, gpu_percent
+from scheduling.metering.intervals import count_borrowed_gpus, count_gpus, gpu_percent
 from scheduling.models import (
     Allocation,
     Attempt,
@@ -277,7 +277,7 @@ class _JobStory:
             "attempt": number,
             "tasks": len(run.places),
             "nodes": len({place.node for place in run.places}),
-            "cards": sum(len(place.gpus) for place in run.places),
+            "cards": count_gpus(held),
             "borrowed_cards": count_borrowed_gpus(run.borrowed, held),
         }
         self._event("admitted", at, numbers)

@@ -326,6 +326,13 @@ def test_an_admission_says_how_much_was_borrowed(w: World, borrowed: float, show
     assert text == f"Admitted (attempt 1). GPUs: 10 ({shown} borrowed), nodes: 2"
 
 
+def test_the_admission_of_a_slice_says_its_share_of_a_gpu(w: World) -> None:
+    numbers = {"attempt": 1, "cards": 0.3, "nodes": 1, "borrowed_cards": 0}
+    event = JobEvent(job=waiting(w), at=clock.now(), code="admitted", numbers=numbers)
+    text = event_rows.job_event_rows([event])[0].text
+    assert text == "Admitted (attempt 1). GPUs from nominal quota: 0.3, nodes: 1"
+
+
 @pytest.mark.parametrize(
     ("borrowed", "shown"),
     [({}, "None"), ({"gpu.cores": 25, "gpu.cards": 1}, "0.25"), ({"gpu.cards": 1}, "0.25")],
