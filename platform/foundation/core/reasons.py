@@ -116,7 +116,7 @@ class Reason(StrEnum):
         "The request is above what the queue could ever get: its nominal quota and its borrowing limit.",
         sentences=(
             _(
-                "Preempted %(capped)s times, so the job can't borrow: requests %(asked)s, nominal"
+                "Preemptions: %(capped)s, so the job can't borrow: requests %(asked)s, nominal"
                 " quota in %(flavor)s is %(limit)s."
             ),
             _("Requests %(asked)s; maximum for queue %(queue)s is %(limit)s (nominal + borrowing)."),
@@ -226,7 +226,7 @@ class Reason(StrEnum):
         "The queue's own quota is in use, and the job may not borrow or nothing is left to borrow.",
         sentences=(
             _(
-                "Preempted %(capped)s times, so the job can't borrow: requests %(asked)s of"
+                "Preemptions: %(capped)s, so the job can't borrow: requests %(asked)s of"
                 " %(flavor)s; %(own_free)s of %(nominal)s nominal available to the job."
             ),
             _("Requests %(asked)s of %(flavor)s. Free: %(own_free)s nominal, %(borrowable)s to borrow."),
@@ -250,7 +250,7 @@ class Reason(StrEnum):
         "The job would start on quota that others own and use at the moment.",
         sentences=(
             _(
-                "Preempted %(evictions)s times. To borrow again, %(keep_free)s of %(flavor)s must"
+                "Preemptions: %(evictions)s. To borrow again, %(keep_free)s of %(flavor)s must"
                 " stay unused besides the requested %(asked)s; unused now: %(unused)s."
             ),
             _(
@@ -263,7 +263,7 @@ class Reason(StrEnum):
                 " %(drained_until)s. Requests %(asked)s of %(flavor)s."
             ),
             _(
-                "Preempted %(capped)s times, so the job can't borrow: requests %(asked)s of"
+                "Preemptions: %(capped)s, so the job can't borrow: requests %(asked)s of"
                 " %(flavor)s; %(own_free)s nominal available to the job, the rest is in use."
             ),
             _(
