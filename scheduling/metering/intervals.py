@@ -80,20 +80,26 @@ def split_by_flavor(amounts: Mapping[str, int]) -> dict[str, dict[str, int]]:
     return dict(by_flavor)
 
 
-def borrowed_percent(borrowed: Mapping[str, int], held: Mapping[str, int]) -> int:
-    """Return the compute that a job borrows, in percent points of a GPU; both amounts by `flavor/resource`.
+def borrowed_by_flavor(borrowed: Mapping[str, int], held: Mapping[str, int]) -> dict[str, int]:
+    """Return the compute that a job borrows of each flavor, in percent points of a GPU; both amounts by
+    `flavor/resource`.
 
     Where compute has no limit, nothing of it is borrowed, and the number of GPUs counts: each with the share
     that the job holds of a GPU there.
     """
     of_job = split_by_flavor(held)
-    found = 0
+    found = {}
     for flavor, amounts in split_by_flavor(borrowed).items():
         one = of_job.get(flavor) or {Resource.GPU_CARDS: 1}
         cards = amounts.get(Resource.GPU_CARDS, 0)
         by_number = round(cards * gpu_percent(one) / (one.get(Resource.GPU_CARDS) or 1))
-        found += amounts.get(Resource.GPU_CORES) or by_number
+        found[flavor] = amounts.get(Resource.GPU_CORES) or by_number
     return found
+
+
+def borrowed_percent(borrowed: Mapping[str, int], held: Mapping[str, int]) -> int:
+    """Return the compute that a job borrows, as `borrowed_by_flavor`, of all flavors together."""
+    return sum(borrowed_by_flavor(borrowed, held).values())
 
 
 def count_gpus(held: Mapping[str, int]) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -17,9 +18,9 @@ from scheduling.metering.intervals import (
     Hold,
     attempt_intervals,
     billed_percent,
+    borrowed_by_flavor,
     gpu_percent,
     lost_since_ms,
-    split_by_flavor,
 )
 from scheduling.models import Allocation, Attempt, GpuRequestMode, UsageInterval
 
@@ -113,8 +114,15 @@ class _MeteredRun:
 
     owner: tuple[uuid.UUID, uuid.UUID, uuid.UUID, uuid.UUID, str]
     lost: tuple[int, int] | None
-    borrowed: Mapping[uuid.UUID, int]
+    borrowed: Mapping[str, int]
     holds: list[Hold] = field(default_factory=list)
+    held: Counter[str] = field(default_factory=Counter)
+    """What all its tasks were charged at first, by `flavor/resource`."""
+
+    def borrowed_cores(self) -> dict[uuid.UUID, int]:
+        """Return the compute that the run borrowed of each flavor."""
+        found = borrowed_by_flavor(self.borrowed, self.held)
+        return {uuid.UUID(flavor): cores for flavor, cores in found.items()}
 
 
 def rows_of_attempts(
@@ -131,8 +139,12 @@ def rows_of_attempts(
             run = runs[attempt_id] = _run_of(of_run)
         *of_hold, allocated_at = of_hold
         run.holds += _holds(to_ms(allocated_at or of_run[0]), now_ms, *of_hold)
+        if run.borrowed:
+            flavor, _, _, charge, past, _ = of_hold
+            first = past[0][1] if past else charge
+            run.held.update({f"{flavor}/{resource}": amount for resource, amount in first.items()})
     for attempt_id, run in runs.items():
-        for one in attempt_intervals(run.holds, borrowed=run.borrowed, lost=run.lost):
+        for one in attempt_intervals(run.holds, borrowed=run.borrowed_cores(), lost=run.lost):
             yield attempt_id, UsageRow._make((*run.owner, *one))
 
 
@@ -147,8 +159,7 @@ def _run_of(values: tuple[Any, ...]) -> _MeteredRun:
             checkpoint_interval_s=checkpoint_s,
         )
         lost = (since_ms, ended_ms)
-    cores = {uuid.UUID(flavor): gpu_percent(amounts) for flavor, amounts in split_by_flavor(borrowed).items()}
-    return _MeteredRun((workspace, queue, user, job, name), lost, cores)
+    return _MeteredRun((workspace, queue, user, job, name), lost, borrowed)
 
 
 def _holds(
