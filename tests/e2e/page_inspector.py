@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any, Final
 
 from django.conf import settings
+from django.utils.translation import trans_real
 from playwright.sync_api import Browser, ConsoleMessage, Page
 from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
@@ -46,7 +48,7 @@ _FITS: Final = """(width) => innerWidth === width
         return !drawn || !plot.clientWidth || Math.abs(drawn.clientWidth - plot.clientWidth) < 2
     })
     && document.documentElement.scrollWidth <= width"""
-_CUT_OFF: Final = """() => [...document.querySelectorAll(".tile, .tag, .button, th")]
+_CUT_OFF: Final = """() => [...document.querySelectorAll(".tile, .tag, .button")]
     .filter((part) => part.checkVisibility() && part.scrollWidth > part.clientWidth + 1)
     .map((part) => part.textContent.replace(/\\s+/g, " ").trim())"""
 _PAINTED: Final = (
@@ -58,6 +60,9 @@ _BARRIERS: Final = """(rules) => axe.run({
 }).then(({ violations }) => violations)"""
 _ENGLISH: Final = re.compile(r"\b[A-Za-z]+(?: (?:[a-z]+|[A-Z][a-z]+)){2,}\b")
 """Three words in a row that are no abbreviations: a name of a thing has fewer."""
+
+_NAMES: Final = frozenset({"Allotment", "YAML"})
+"""Of the platform and of a format: translated only where they stand for an actor and for a setting."""
 
 
 @dataclass(slots=True)
@@ -124,7 +129,7 @@ class Inspector:
         for text in dict.fromkeys(page.evaluate(_TEXTS)):
             plain = re.sub(rf"[\w-]*\b(?:{words})\b", "…", text)
             yield from (f"{plain!r}: {instead}" for instead in retired(plain))
-            if language != "en" and _ENGLISH.search(plain):
+            if language != "en" and (_ENGLISH.search(plain) or plain in _translated(language)):
                 yield f"not translated: {plain!r}"
 
     def _page_of(self, visit: Visit) -> Page:
@@ -148,6 +153,14 @@ class Inspector:
     def _note_error(self, said: ConsoleMessage) -> None:
         if said.type == "error":
             self._noted.append(said.text)
+
+
+@cache
+def _translated(language: str) -> frozenset[str]:
+    """Return the English texts that the catalogues translate: none of them may stand on a page as it is."""
+    catalog = trans_real.translation(language)._catalog
+    words = {text for text, other in catalog.items() if isinstance(text, str) and other != text}
+    return frozenset(words) - _NAMES
 
 
 def _wait(page: Page, condition: str, arg: Any = None, *, within_ms: float = _SETTLE_MS) -> bool:
