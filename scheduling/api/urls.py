@@ -12,6 +12,7 @@ from scheduling.api import (
     idle,
     job_template,
     logs,
+    node_drain,
     operator,
     pod_events,
     policy,
@@ -87,5 +88,6 @@ urlpatterns = [
         name="admin-policy-replay-cancel",
     ),
     path("admin/nodes/<str:name>/holds", operator.NodeHoldsView.as_view(), name="admin-node-holds"),
+    path("admin/nodes/<str:name>/drain", node_drain.NodeDrainView.as_view(), name="admin-node-drain"),
     path("admin/devices/<str:uuid>/holds", operator.DeviceHoldsView.as_view(), name="admin-device-holds"),
 ]

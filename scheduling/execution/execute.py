@@ -27,6 +27,7 @@ from clusters.backends.base import (
 )
 from clusters.models import Cluster
 from clusters.selectors.cluster import cluster_by_key
+from clusters.services.node_cordon import apply_cordons
 from clusters.services.ownership import backend_owned
 from foundation.core import clock, faults
 from foundation.messaging import leases, outbox
@@ -115,9 +116,12 @@ def execute_cluster(*, cluster_id: uuid.UUID) -> int:
         faults.fault_point("execute.leased")
         try:
             backend = backend_owned(cluster)
+            cordoned = apply_cordons(cluster=cluster, backend=backend)
             now = clock.now()
             unwanted = _UNWANTED(cluster.pk, now - _ASK_AGAIN)
-            answered = _remove(cluster, backend, [one for one in unwanted if not one.released_at], now)
+            answered = cordoned + _remove(
+                cluster, backend, [one for one in unwanted if not one.released_at], now
+            )
             # Until its pods were listed it is not known what others hold in a cluster.
             listed = cluster.listed_at is not None and cluster.opens_at is None
             if listed or not backend.capabilities.owned:

@@ -12,7 +12,7 @@ import structlog
 from django.db import transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
-from clusters.models import ADMITS_ITSELF, Cell, Cluster
+from clusters.models import ADMITS_ITSELF, Cell, Cluster, NodeCordon
 from foundation.core import clock, faults
 from foundation.core.reasons import Reason
 from foundation.messaging import outbox
@@ -30,6 +30,7 @@ from scheduling.models import (
 )
 from scheduling.services import unusable
 from scheduling.services.idle import enforce_idle_rules
+from scheduling.services.node_drain import evict_from_draining
 from scheduling.services.obstacles import obstacles_note
 from scheduling.services.resizing.by_use import forget_stale_use
 from scheduling.services.resizing.resize_settle import resize_give_up
@@ -74,6 +75,11 @@ def _clusters_with_gangs_to_end() -> QuerySet[Allocation, tuple[uuid.UUID]]:
     return Allocation.unscoped.filter(attempt__in=gathered).values_list("node__cluster_id").distinct()
 
 
+def _pending_cordons() -> QuerySet[NodeCordon, tuple[uuid.UUID]]:
+    pending = NodeCordon.unscoped.filter(applied_at__isnull=True, ended_at__isnull=True, node__present=True)
+    return pending.values_list("node__cluster_id").distinct()
+
+
 def _open_resizes() -> QuerySet[MemoryResize, tuple[uuid.UUID]]:
     """Clusters of which another memory of running tasks is wanted."""
     there = {"allocation__ensured_at__isnull": False, "allocation__removal_asked_at__isnull": True}
@@ -83,6 +89,7 @@ def _open_resizes() -> QuerySet[MemoryResize, tuple[uuid.UUID]]:
 
 _CELLS_WITH_NEWS: Final = PreparedQuery(_cells_with_news)
 _OPEN_RESIZES: Final = PreparedQuery(_open_resizes)
+_PENDING_CORDONS: Final = PreparedQuery(_pending_cordons)
 _OVERDUE: Final = PreparedQuery(
     lambda now: MemoryResize.unscoped.filter(
         ended_at__isnull=True, state=ResizeState.ASKED, deadline_at__lte=now
@@ -101,6 +108,7 @@ def sweep_cells() -> None:
     now = clock.now()
     _evict_over_time(now)
     _evict_from_nodes(now)
+    evict_from_draining(now=now)
     _settle_leaving(now)
     obstacles_note(now=now)
     _end_claims(now)
@@ -131,7 +139,7 @@ def _hint_cells(now: datetime) -> None:
 
 
 def _hint_clusters() -> None:
-    for (cluster_id,) in sorted({*_OWED(), *_GANGS_TO_END(), *_OPEN_RESIZES()}):
+    for (cluster_id,) in sorted({*_OWED(), *_GANGS_TO_END(), *_OPEN_RESIZES(), *_PENDING_CORDONS()}):
         outbox.add_hint(outbox.Topic.EXECUTE, cluster_id)
     for (cluster_id,) in _THAT_ADMIT():
         outbox.add_hint(outbox.Topic.DELEGATE, cluster_id)

@@ -339,6 +339,7 @@ OPERATIONS: Final = (
             "admin/clusters/{cluster}",
             "admin/nodes",
             "admin/nodes/{name}",
+            "admin/nodes/{name}/drain",
             "admin/nodes/{name}/holds",
             "admin/devices",
             "admin/efficiency",
@@ -350,6 +351,19 @@ OPERATIONS: Final = (
             "admin/policy-replays/{replay}",
         )
     ),
+    *(
+        api(
+            f"admin/nodes/{{name}}/{act}",
+            "POST",
+            _EDITS_CLUSTERS + _LOOK,
+            "cluster.edit",
+            ok=202,
+            body={"reason": "a fan fails"},
+            writes="clusters_nodecordon",
+        )
+        for act in ("cordon", "drain")
+    ),
+    api("admin/nodes/{name}/uncordon", "POST", _EDITS_CLUSTERS + _LOOK, "cluster.edit", ok=202),
     api(
         "admin/policy-replays",
         "POST",

@@ -39,6 +39,7 @@ GLOBAL: Final = {
     "clusters.Node",
     "clusters.Device",
     "clusters.ForeignPod",
+    "clusters.NodeCordon",
     "clusters.NodeEvent",
     "clusters.SimulatedCluster",
     "clusters.SimulatedNode",

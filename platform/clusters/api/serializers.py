@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from clusters.models import BackendKind, Cell, Cluster, ClusterHealth, GpuMode, Sharing
+from clusters.models.node_cordon import REASON_LENGTH
 from clusters.selectors import gpu_table, node_table
-from clusters.selectors.node import CLUSTER_COLUMNS
+from clusters.selectors.node import CLUSTER_COLUMNS, get_open_cordon
 from foundation.web.listing import Column, ColumnKind
 from tenants.api.bodies import StrictSerializer
 from tenants.api.query import ListQuery, QuerySerializer
@@ -139,6 +141,32 @@ class CardSerializer(serializers.Serializer[Any]):
     memory_foreign = serializers.IntegerField()
 
 
+class NodeCordonSerializer(serializers.Serializer[Any]):
+    """A request made through Allotment: a cordon of the node, or an uncordon that is pending."""
+
+    schedulable = serializers.BooleanField(help_text="`false`: cordon; `true`: uncordon.")
+    drain = serializers.BooleanField(help_text="Jobs on the node are evicted after the cordon.")
+    reason = serializers.CharField()
+    requested_by = serializers.CharField()
+    requested_at = serializers.DateTimeField()
+    applied_at = serializers.DateTimeField(
+        allow_null=True, help_text="When the cluster confirmed it; null while pending."
+    )
+    drained_at = serializers.DateTimeField(
+        allow_null=True, help_text="When no job was left on the node; null while draining or without a drain."
+    )
+
+
+class CordonSerializer(StrictSerializer):
+    reason = serializers.CharField(
+        required=False,
+        allow_blank=True,
+        default="",
+        max_length=REASON_LENGTH,
+        help_text="Shown to platform admins and kept in the audit log.",
+    )
+
+
 class NodeSerializer(serializers.Serializer[Any]):
     id = serializers.UUIDField()
     name = serializers.CharField()
@@ -159,7 +187,15 @@ class NodeSerializer(serializers.Serializer[Any]):
     pods = serializers.IntegerField(allow_null=True, help_text="Maximum number; null for unlimited.")
     pods_foreign = serializers.IntegerField()
     observed_at = serializers.DateTimeField(allow_null=True)
+    cordon = serializers.SerializerMethodField(
+        help_text="Null if nothing was requested through Allotment, as after `kubectl cordon`."
+    )
     devices = CardSerializer(many=True, source="devices.all")
+
+    @extend_schema_field(NodeCordonSerializer(allow_null=True))
+    def get_cordon(self, node: Any) -> dict[str, Any] | None:
+        row = get_open_cordon(node)
+        return None if row is None else NodeCordonSerializer(row).data
 
 
 class DeviceSerializer(CardSerializer):

@@ -15,6 +15,8 @@ urlpatterns = [
     path("admin/flavors/<str:cluster>/<str:flavor_name>", views.FlavorView.as_view(), name="admin-flavor"),
     path("admin/nodes", views.NodesView.as_view(), name="admin-nodes"),
     path("admin/nodes/<str:name>", views.NodeView.as_view(), name="admin-node"),
+    path("admin/nodes/<str:name>/cordon", views.NodeCordonView.as_view(), name="admin-node-cordon"),
+    path("admin/nodes/<str:name>/uncordon", views.NodeUncordonView.as_view(), name="admin-node-uncordon"),
     path("admin/devices", views.DevicesView.as_view(), name="admin-devices"),
     path("admin/devices/<str:uuid>", views.DeviceView.as_view(), name="admin-device"),
 ]

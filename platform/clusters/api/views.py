@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final
 
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
@@ -15,6 +16,7 @@ from clusters.api.serializers import (
     ClusterChangeSerializer,
     ClusterQuery,
     ClusterSerializer,
+    CordonSerializer,
     DeviceQuery,
     DeviceSerializer,
     FlavorChangeSerializer,
@@ -39,6 +41,7 @@ from clusters.selectors.node import (
 from clusters.services.cell import cell_set
 from clusters.services.cluster import cluster_set
 from clusters.services.flavor import flavor_set_ratio
+from clusters.services.node_cordon import node_cordon, node_uncordon
 from foundation.sql.versions import if_match, version_header
 from tenants.access.permissions import Permission
 from tenants.api.base import PlatformView
@@ -251,6 +254,59 @@ class NodeView(OperatorView):
         """Return the node of that name."""
         node = node_get(viewer=self.viewer, name=name, **read_query(request, OneNodeQuery))
         return Response(NodeSerializer(node).data)
+
+
+class NodeActionView(OperatorView):
+    """Look the node up, ask for the change, answer the node as it is then."""
+
+    points = {"POST": Permission.CLUSTER_EDIT}
+
+    def answer_node(self, request: Request, name: str, act: Callable[..., object], **values: Any) -> Response:
+        place = {"name": name, **read_query(request, OneNodeQuery)}
+        act(acting_user=self.viewer, node=node_get(viewer=self.viewer, **place), **values)
+        return Response(NodeSerializer(node_get(viewer=self.viewer, **place)).data, status=202)
+
+
+class NodeCordonView(NodeActionView):
+    """Cordon one node."""
+
+    @extend_schema(
+        operation_id="node_cordon",
+        summary="Cordon a node",
+        description=(
+            "No new pods are placed on the node from now on; running pods aren't affected. The cluster"
+            " follows within seconds: `cordon.applied_at`. A node that is already cordoned isn't changed."
+        ),
+        parameters=[OneNodeQuery],
+        request=CordonSerializer,
+        responses={202: NodeSerializer, **problem_responses(400, 404, 422)},
+        tags=["clusters"],
+    )
+    def post(self, request: Request, name: str) -> Response:
+        """Request that the cluster sets `spec.unschedulable`."""
+        wanted = CordonSerializer(data=request.data)
+        wanted.is_valid(raise_exception=True)
+        return self.answer_node(request, name, node_cordon, **wanted.validated_data)
+
+
+class NodeUncordonView(NodeActionView):
+    """Uncordon one node."""
+
+    @extend_schema(
+        operation_id="node_uncordon",
+        summary="Uncordon a node",
+        description=(
+            "New pods are placed on the node after the cluster confirms. A drain in progress stops: jobs"
+            " that aren't evicted yet keep running."
+        ),
+        parameters=[OneNodeQuery],
+        request=None,
+        responses={202: NodeSerializer, **problem_responses(400, 404, 422)},
+        tags=["clusters"],
+    )
+    def post(self, request: Request, name: str) -> Response:
+        """Request that the cluster clears `spec.unschedulable`."""
+        return self.answer_node(request, name, node_uncordon)
 
 
 class DevicesView(OperatorView):

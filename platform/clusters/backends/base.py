@@ -452,6 +452,13 @@ class ClusterBackend(Protocol):
         """
         return PodOutcome.of_refusal("UNSUPPORTED", "this kind of cluster changes no memory of running pods")
 
+    def mark_schedulable(self, node: str, *, schedulable: bool) -> PodOutcome:
+        """Cordon or uncordon a node; one that is so already counts as done.
+
+        Unknown: ask again. Refused: the node is as it was, and the message has the cluster's words.
+        """
+        return PodOutcome.of_refusal("UNSUPPORTED", "this kind of cluster cordons no nodes")
+
     def remove_gangs(self, gangs: Sequence[GangRef]) -> list[PodOutcome]:
         """Remove what gangs had in common, after their last pod; one outcome each, absent is done."""
         return [PodOutcome.of_success() for _ in gangs]

@@ -10,6 +10,7 @@ from clusters.models.cluster import (
     Sharing,
 )
 from clusters.models.node import Device, ForeignOrigin, ForeignPod, Node, NodeEvent
+from clusters.models.node_cordon import NodeCordon
 from clusters.models.simulated import (
     SimulatedCluster,
     SimulatedDevice,
@@ -30,6 +31,7 @@ __all__ = [
     "ForeignPod",
     "GpuMode",
     "Node",
+    "NodeCordon",
     "NodeEvent",
     "PlacementPolicy",
     "Sharing",

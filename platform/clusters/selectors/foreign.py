@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from django.db.models import Count
@@ -62,8 +62,23 @@ def foreign_on_node(*, viewer: Actor, node: Node) -> list[ForeignPod]:
 
     Raises: PermissionDenied.
     """
+    return foreign_on_nodes(viewer=viewer, nodes=[node]).get(node.pk, [])
+
+
+def foreign_on_nodes(*, viewer: Actor, nodes: Sequence[Node]) -> dict[uuid.UUID, list[ForeignPod]]:
+    """The pods of others on several nodes, by node id, in one query; nodes without any are absent.
+
+    Raises: PermissionDenied.
+    """
     permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
-    found = ForeignPod.unscoped.filter(cluster=node.cluster_id, node_name=node.name)
-    return sorted(
-        found, key=lambda pod: (not (pod.cards or pod.shares), pod.standing, pod.namespace, pod.name)
+    by_place = {(node.cluster_id, node.name): node.pk for node in nodes}
+    found: defaultdict[uuid.UUID, list[ForeignPod]] = defaultdict(list)
+    rows = ForeignPod.unscoped.filter(
+        cluster__in={cluster for cluster, _name in by_place}, node_name__in={name for _, name in by_place}
     )
+    for pod in sorted(
+        rows, key=lambda pod: (not (pod.cards or pod.shares), pod.standing, pod.namespace, pod.name)
+    ):
+        if (node_id := by_place.get((pod.cluster_id, pod.node_name))) is not None:
+            found[node_id].append(pod)
+    return dict(found)

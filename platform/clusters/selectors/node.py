@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from datetime import timedelta
+from typing import Any, Final
 
 from django.db.models import Prefetch, Q, QuerySet
 from django.utils.translation import gettext as _
 
-from clusters.models import Cluster, Device, Node, NodeEvent
+from clusters.models import Cluster, Device, Node, NodeCordon, NodeEvent
+from foundation.core import clock
 from foundation.core.actor import Actor
 from foundation.core.errors import FieldError, Invalid, NotFound
 from foundation.web.listing import Column, ColumnKind
 from tenants.access import permissions
 from tenants.access.permissions import Permission
+
+_REFUSAL_SHOWN: Final = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +47,18 @@ def _cards() -> Prefetch[str, QuerySet[Device], str]:
     return Prefetch("devices", queryset=Device.unscoped.order_by("index", "uuid"))
 
 
+def open_cordons() -> Prefetch[str, QuerySet[NodeCordon], str]:
+    """Read the open requests of nodes with them, as `open_cordons` of each: none or one."""
+    rows = NodeCordon.unscoped.filter(ended_at__isnull=True)
+    return Prefetch("cordons", queryset=rows, to_attr="open_cordons")
+
+
+def get_open_cordon(node: Any) -> NodeCordon | None:
+    """Return the open request of a node that was read with `open_cordons`."""
+    rows: Sequence[NodeCordon] = node.open_cordons
+    return rows[0] if rows else None
+
+
 def node_list(*, viewer: Actor, filters: NodeFilter = NodeFilter()) -> QuerySet[Node]:
     """Nodes that are there, by cluster and name, with cluster, flavor and cards at hand.
 
@@ -59,7 +76,8 @@ def node_list(*, viewer: Actor, filters: NodeFilter = NodeFilter()) -> QuerySet[
         match &= Q(ready=filters.ready)
     if filters.cordoned is not None:
         match &= Q(cordoned=filters.cordoned)
-    nodes = Node.unscoped.filter(match).select_related("cluster", "flavor").prefetch_related(_cards())
+    nodes = Node.unscoped.filter(match).select_related("cluster", "flavor")
+    nodes = nodes.prefetch_related(_cards(), open_cordons())
     return nodes.order_by("cluster__name", "name", "pk")
 
 
@@ -77,6 +95,18 @@ def node_get(*, viewer: Actor, name: str, cluster: str = "") -> Node:
         text = message % {"name": name, "clusters": clusters}
         raise Invalid(text, errors=[FieldError("cluster", "AMBIGUOUS", text)])
     return found[0]
+
+
+def last_refusal(*, viewer: Actor, node: Node) -> NodeCordon | None:
+    """Return the last request of a node where the cluster has just refused it.
+
+    Raises: PermissionDenied.
+    """
+    permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
+    last = NodeCordon.unscoped.filter(node=node).order_by("-id").first()
+    if last is None or not last.refusal or last.ended_at is None:
+        return None
+    return last if clock.now() - last.ended_at < _REFUSAL_SHOWN else None
 
 
 def node_story(*, viewer: Actor, node: Node, limit: int = 12) -> list[NodeEvent]:

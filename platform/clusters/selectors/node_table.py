@@ -11,6 +11,7 @@ from django.db.models.functions import Coalesce, Greatest, NullIf
 
 from clusters.models import Device, Flavor, Node
 from clusters.selectors.grid import CLOSED, CORDONED, NOT_READY, READY
+from clusters.selectors.node import open_cordons
 from foundation.core.actor import Actor
 from foundation.web.listing import Column, ColumnCondition, ColumnKind
 from tenants.access import permissions
@@ -110,7 +111,7 @@ def node_table(*, viewer: Actor, query: NodeQuery) -> QuerySet[Node, Node]:
     match = _match(query) & STATES.get(query.state, Q())
     nodes: QuerySet[Any, Any] = Node.unscoped.filter(match).select_related("cluster", "flavor")
     ids = Device.unscoped.only("id", "node_id").order_by("index", "id")
-    nodes = nodes.prefetch_related(Prefetch("devices", queryset=ids))
+    nodes = nodes.prefetch_related(Prefetch("devices", queryset=ids), open_cordons())
     nodes = nodes.annotate(
         cards=Count("devices"),
         free_cards=Count("devices", filter=_FREE),

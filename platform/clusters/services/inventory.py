@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from django.db import transaction
 
@@ -11,6 +12,7 @@ from clusters.backends.base import Inventory, NodeFact, NodeObservation
 from clusters.models import Cell, Cluster, Flavor, Node, NodeEvent
 from clusters.services.cards import cards_upsert
 from clusters.services.foreign_sums import foreign_settle
+from clusters.services.node_cordon import find_cordons
 from clusters.services.node_life import node_note, readiness_fields
 from clusters.services.node_marks import nodes_changed
 from foundation.core import clock
@@ -36,13 +38,16 @@ def nodes_observe(*, cluster: Cluster, observations: Iterable[NodeObservation]) 
     flavors = list(Flavor.unscoped.filter(cluster=cluster).order_by("name"))
     rows = Node.unscoped.select_for_update(no_key=True).filter(cluster=cluster).order_by("pk")
     known = {node.name: node for node in rows.prefetch_related("devices")}
+    cordons = find_cordons(cluster)
     changed: set[str] = set()
     for seen in sorted(observations, key=lambda item: (item.name, item.at)):
         node = known.get(seen.name)
         if seen.fact is None:
             moved = node is not None and _leave(node)
+            cordons.note_left(node)
         else:
-            known[seen.name], moved = _upsert(cluster, node, seen.fact, seen, flavors)
+            fact = replace(seen.fact, cordoned=cordons.is_cordoned(node, seen.fact, seen.at))
+            known[seen.name], moved = _upsert(cluster, node, fact, seen, flavors)
         if moved:
             changed.add(seen.name)
     if changed:

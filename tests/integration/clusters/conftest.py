@@ -172,6 +172,9 @@ class Scripted(ClusterBackend):
         self.resizes = True
         return self._backend.resize_devices(ref, devices)
 
+    def mark_schedulable(self, node: str, *, schedulable: bool) -> PodOutcome:
+        return self._backend.mark_schedulable(node, schedulable=schedulable)
+
     def remove_gangs(self, gangs: Sequence[GangRef]) -> list[PodOutcome]:
         return self._backend.remove_gangs(gangs)
 

@@ -210,3 +210,26 @@ def test_logs_are_told_where_the_backend_has_them(harness: Any) -> None:
     assert list(harness.backend.read_logs(spec.ref, last=len(lines) + 1)) == lines
     assert not list(harness.backend.read_logs(spec.ref, since=ended.at.replace(year=2030)))
     assert not list(harness.backend.read_logs(replace(spec.ref, name="never")))
+
+
+def test_a_node_is_cordoned_and_uncordoned_as_often_as_asked(harness: Any) -> None:
+    for schedulable in (False, False, True, True):
+        outcome = harness.backend.mark_schedulable("whole-01", schedulable=schedulable)
+        assert outcome.kind is OutcomeKind.DONE
+        cordoned = {node.name for node in harness.backend.read_inventory().nodes if node.cordoned}
+        assert cordoned == (set() if schedulable else {"whole-01"})
+
+
+def test_a_node_that_is_not_there_is_not_cordoned(harness: Any) -> None:
+    outcome = harness.backend.mark_schedulable("nowhere", schedulable=False)
+    assert (outcome.kind, outcome.code) == (OutcomeKind.REFUSED, "NotFound")
+    assert "nowhere" in outcome.message
+
+
+def test_pods_of_a_cordoned_node_run_on(harness: Any) -> None:
+    spec = harness.spec("a")
+    harness.backend.ensure_pod(spec)
+    harness.until("a", PodPhase.RUNNING)
+    harness.backend.mark_schedulable(spec.node, schedulable=False)
+    harness.pass_time(30)
+    assert harness.look()["a"].phase is PodPhase.RUNNING

@@ -272,14 +272,19 @@ def test_it_makes_namespaces_of_workspaces_and_marks_no_others(cluster: Cluster)
         {"metadata": {"annotations": {"x": "y"}}},
         {"metadata": {"finalizers": ["x/y"]}},
         {"spec": {"taints": [{"key": "k", "effect": "NoExecute"}]}},
-        {"spec": {"unschedulable": True}},
+        {"spec": {"unschedulable": True, "taints": [{"key": "k", "effect": "NoSchedule"}]}},
+        {"spec": {"unschedulable": True, "providerID": "other://1"}},
+        {"spec": {"unschedulable": True, "podCIDR": "10.9.0.0/24", "podCIDRs": ["10.9.0.0/24"]}},
     ],
-    ids=range(6),
+    ids=range(8),
 )
-def test_of_a_node_it_writes_the_lock_and_nothing_else(cluster: Cluster, change: Json) -> None:
+def test_a_node_it_cordons_and_locks_and_nothing_else(cluster: Cluster, change: Json) -> None:
     node = "/api/v1/nodes/own-node"
     status, text = answer(cluster, "PATCH", node, change)
     assert status == 422 and "HAMi's lock" in text, text
+    for cordoned in (True, True, None):
+        status, text = answer(cluster, "PATCH", node, {"spec": {"unschedulable": cordoned}})
+        assert status == 200, text
     for lock in ("2026-08-21T06:20:39Z,own-team,p", None):
         status, text = answer(cluster, "PATCH", node, {"metadata": {"annotations": {hami.LOCK: lock}}})
         assert status == 200, text

@@ -10,9 +10,12 @@ import pytest
 
 from benchmarks.support.control_plane import ControlPlane
 from clusters.gpu import hami
-from clusters.models import Device, NodeEvent
+from clusters.models import Device, Node, NodeCordon, NodeEvent
+from clusters.services.node_cordon import node_uncordon
+from foundation.core.actor import SYSTEM
 from quotas.models import LedgerEntry
 from scheduling.models import GpuRequestMode, Job, JobState
+from scheduling.services.node_drain import node_drain
 from tests.builders import jobs
 from tests.builders.kube_stage import KubeStage, kube_stage
 from tests.builders.stage import state
@@ -69,6 +72,31 @@ def test_a_drained_node_gives_its_job_to_another(stage: KubeStage) -> None:
     assert set(where(stage)) == {"whole-1", "whole-2"} - {node}
     assert eviction(job) == {"rule": "NODE_DRAINED", "node": node, "taint": "maintenance"}
     assert job.attempts.count() == 2
+
+
+def test_an_operator_drains_a_node_as_kubectl_does(stage: KubeStage) -> None:
+    job, name = running_on_a_node(stage)
+    stage.api.namespace("elsewhere")
+    theirs = "/api/v1/namespaces/elsewhere/pods"
+    foreign = {"nodeName": name, "containers": [{"name": "main", "image": "web"}]}
+    stage.api.call("POST", theirs, {"metadata": {"name": "shop"}, "spec": foreign})
+    node = Node.unscoped.get(name=name)
+    node_drain(acting_user=SYSTEM, node=node, reason="a fan fails")
+    stage.run(40, every_s=4)
+    assert state(job) == JobState.RUNNING
+    assert set(where(stage)) == {"whole-1", "whole-2"} - {name}
+    assert eviction(job) == {"rule": "NODE_DRAINED", "node": name}
+    there = stage.api.call("GET", f"/api/v1/nodes/{name}")
+    assert there["spec"]["unschedulable"] is True
+    pod = stage.api.call("GET", f"{theirs}/shop")
+    assert "deletionTimestamp" not in pod["metadata"], "pods of others stay"
+    row = NodeCordon.unscoped.get()
+    assert row.drained_at is not None
+    node_uncordon(acting_user=SYSTEM, node=node)
+    stage.run(8, every_s=4)
+    assert "unschedulable" not in stage.api.call("GET", f"/api/v1/nodes/{name}")["spec"]
+    node.refresh_from_db()
+    assert not node.cordoned
 
 
 @pytest.mark.parametrize("given_up", ["out-of-service", "removed"])

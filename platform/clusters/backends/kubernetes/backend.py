@@ -29,6 +29,7 @@ from clusters.backends.base import (
 )
 from clusters.backends.kubernetes import (
     agents,
+    cordoning,
     events,
     gangs,
     logs,
@@ -90,6 +91,9 @@ class KubernetesBackend(ClusterBackend):
 
     def resize_devices(self, ref: TaskRef, devices: Sequence[DeviceGrant]) -> PodOutcome:
         return resizing.resize_devices(self._api, ref, devices)
+
+    def mark_schedulable(self, node: str, *, schedulable: bool) -> PodOutcome:
+        return cordoning.mark_schedulable(self._api, node, schedulable=schedulable)
 
     def remove_gangs(self, gangs: Sequence[GangRef]) -> list[PodOutcome]:
         return removing.remove_gangs(self._api, gangs)

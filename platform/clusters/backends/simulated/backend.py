@@ -17,9 +17,10 @@ from clusters.backends.base import (
     TaskRef,
     TaskSpec,
 )
-from clusters.backends.simulated import events, logs, pods, reports, resizing, samples, watch
+from clusters.backends.simulated import events, faults, logs, pods, reports, resizing, samples, watch
 from clusters.gpu.batches import AgentReport
 from clusters.models import Cluster
+from foundation.core.errors import NotFound
 
 
 class SimulatedBackend(ClusterBackend):
@@ -50,6 +51,13 @@ class SimulatedBackend(ClusterBackend):
 
     def resize_devices(self, ref: TaskRef, devices: Sequence[DeviceGrant]) -> PodOutcome:
         return resizing.resize_devices(self._cluster_id, ref, devices)
+
+    def mark_schedulable(self, node: str, *, schedulable: bool) -> PodOutcome:
+        try:
+            (faults.node_uncordon if schedulable else faults.node_cordon)(self._cluster_id, node)
+        except NotFound as error:
+            return PodOutcome.of_refusal("NotFound", str(error.detail))
+        return PodOutcome.of_success()
 
     def observe_pods(self, cursor: str | None, *, whole: bool = False) -> ObservedBatch:
         return watch.observe_pods(self._cluster_id, None if whole else cursor)

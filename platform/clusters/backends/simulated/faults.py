@@ -47,6 +47,15 @@ def node_cordon(cluster_id: uuid.UUID, name: str) -> None:
             _mark(moment, node, cordoned=True)
 
 
+def node_uncordon(cluster_id: uuid.UUID, name: str) -> None:
+    """Open a node to new pods again. Raises `NotFound`; a node that is not cordoned is left alone."""
+    with lock_state(cluster_id) as moment:
+        life.advance_locked(moment)
+        node = _node(moment, name)
+        if node.cordoned:
+            _mark(moment, node, cordoned=False)
+
+
 def node_silence(cluster_id: uuid.UUID, name: str) -> None:
     """Let a node deliver no measurements for an hour; its pods go on. Raises `NotFound`."""
     with lock_state(cluster_id) as moment:
