@@ -26,7 +26,8 @@ ITEMS_MAX: Final = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchAct:
-    """An action on rows. `act` takes a row and the choice of the form, empty without `choices`.
+    """An action on rows. `act` takes a row and the choice of the form, empty without `choices`; with a
+    `text_label`, the text that was typed, which may be empty.
 
     The menu of a line of the list offers it where the line `fits`.
     """
@@ -39,24 +40,30 @@ class BatchAct:
     note: str = ""
     choice_label: str = ""
     choices: Choices = ()
+    text_label: str = ""
+    text_length: int = 200
     icon: str = "arrow-right"
     fits: Callable[[Any], bool] = lambda _line: True
 
     @property
     def needs_confirmation(self) -> bool:
         """False where nothing is lost or chosen: one row is then changed without a question."""
-        return bool(self.danger or self.note or self.choices)
+        return bool(self.danger or self.note or self.choices or self.text_label)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchItem:
-    """A selected row as the question shows it; with a `version`, a row that was changed since is refused."""
+    """A selected row as the question shows it; with a `version`, a row that was changed since is refused.
+
+    A dangerous action also shows its `losses`, and what it `keeps` where somebody might expect otherwise.
+    """
 
     id: uuid.UUID
     name: str
     row: Any
     state: str = ""
     losses: Sequence[str] = ()
+    keeps: Sequence[str] = ()
     version: int | None = None
 
 
@@ -78,6 +85,11 @@ class BatchPage:
     act: BatchAct
     items: Sequence[BatchItem]
     results: Sequence[BatchResult] = ()
+
+    @property
+    def shows_keeps(self) -> bool:
+        """Return whether something of the rows stays that is to be named."""
+        return self.act.danger and any(one.keeps for one in self.items)
 
     @property
     def summary(self) -> str:

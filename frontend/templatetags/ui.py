@@ -118,9 +118,17 @@ def confirm(
     danger: bool = True,
     fields: Mapping[str, str] | None = None,
     dismiss: str = "",
+    more: str = "",
+    text_label: str = "",
+    text_name: str = "reason",
+    text_length: int = 500,
 ) -> dict[str, object]:
-    """A dialog that says what will be lost before it posts to `url`; opened by data-dialog-open."""
+    """A dialog that says what will be lost before it posts to `url`; opened by data-dialog-open.
+
+    With a `text_label` it also asks for a text, which may stay empty.
+    """
     return {
+        "more": more, "text_label": text_label, "text_name": text_name, "text_length": text_length,
         "key": key, "title": title, "url": url, "action": action, "losses": losses, "keeps": keeps,
         "danger": danger, "fields": dict(fields or {}), "dismiss": dismiss,
         "csrf_token": context.get("csrf_token"),

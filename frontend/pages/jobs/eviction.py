@@ -13,6 +13,8 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from scheduling.services.node_drain import BY_OPERATOR
+
 _WHY: Final[dict[str, str | Promise]] = {
     "IN_QUEUE_PRIORITY": gettext_lazy("Preempted by a job ahead of it in the same queue"),
     "RECLAIM_NOMINAL": gettext_lazy("Ran on borrowed quota that its owner reclaimed"),
@@ -58,6 +60,8 @@ def explain_rule(rule: str, numbers: Mapping[str, Any]) -> str:
         return _("Monthly budget of %(tenant)s exhausted (%(used_hours)s of %(budget_hours)s GPU-hours)") % (
             numbers
         )
+    if rule == "NODE_DRAINED" and numbers.get("by") == BY_OPERATOR:
+        return _("Node %(node)s drained by a platform admin") % {"node": numbers.get("node", "")}
     own, job = _FOR_OWN.get(rule), numbers.get("beneficiary")
     if job and own is not None:
         return str(own) % {"job": job}

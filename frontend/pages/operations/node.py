@@ -10,18 +10,20 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_GET, require_http_methods
 
 from clusters.models import Device, Node
 from clusters.selectors.foreign import foreign_on_node
 from clusters.selectors.grid import node_state
-from clusters.selectors.node import node_get, node_story
+from clusters.selectors.node import get_open_cordon, last_refusal, node_get, node_story
 from clusters.services.node_life import is_held
 from foundation.core import clock
 from foundation.core.errors import Invalid
 from foundation.core.quantities import format_cpu
 from frontend.components import view_models
 from frontend.pages.charts.responses import chart_answer, charts_context
+from frontend.pages.nodes import node_acts
+from frontend.pages.nodes.cordon_words import cordon_box, refusal_box
 from frontend.pages.operations import labels
 from frontend.pages.operations.cluster_scope import (
     ClusterScope,
@@ -41,18 +43,24 @@ from frontend.shell.time_range import read_time_range
 from frontend.texts import formats
 from scheduling.selectors.holder import DeviceHold, device_holds, node_holds
 from scheduling.selectors.holding import NodeHoldEvent, node_events
+from scheduling.selectors.node_drain import preview_drain
 from telemetry.series import CardNow, utilisation_now
 from telemetry.series.agents import node_agents
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 from tenants.models import User
 
 _LATEST = 20
 
 
-@require_GET
+@require_http_methods(["GET", "HEAD", "POST"])
 @operator_required
 def show_node(request: HttpRequest, name: str) -> HttpResponse:
-    """The whole page."""
+    """The whole page; POST cordons, uncordons or drains the node."""
     scope = scope_of(request)
+    if request.method == "POST":
+        node_acts.run_act(request, get_viewer(request), _node(request, scope, name))
+        return redirect(request.get_full_path())
     try:
         found = _node(request, scope, name)
     except Invalid:  # several clusters have one: the list of nodes tells them apart
@@ -103,7 +111,25 @@ def _context(request: HttpRequest, found: Node) -> dict[str, Any]:
     holds = device_holds(viewer=who, devices=devices)
     allocations = node_holds(viewer=who, nodes=[found]).get(found.pk, [])
     now = utilisation_now(who, node_id=found.pk)
+    preview = preview_drain(viewer=who, node=found)
+    cordon = get_open_cordon(found)
+    jobs_left = len({row.attempt.job_id for row in allocations})
     return {
+        "page_url": build_address(
+            reverse("frontend:ops-node", kwargs={"name": found.name}), {"cluster": found.cluster.name}
+        ),
+        "may_edit": permissions.has_permission(who, Permission.CLUSTER_EDIT),
+        "may_uncordon": found.cordoned and (cordon is None or not cordon.schedulable),
+        "may_cordon": not found.cordoned,
+        "may_drain": cordon is None or cordon.schedulable or not cordon.is_draining,
+        "is_draining": cordon is not None and not cordon.schedulable and cordon.is_draining,
+        "cordon": cordon_box(cordon, cordoned=found.cordoned, jobs_left=jobs_left),
+        "refusal": refusal_box(last_refusal(viewer=who, node=found)),
+        "do_cordon": {"do": "cordon"},
+        "do_uncordon": {"do": "uncordon"},
+        "do_drain": {"do": "drain"},
+        "drain_losses": node_acts.describe_losses(preview),
+        "drain_keeps": node_acts.describe_remaining(preview),
         **_addresses(request, found),
         "node": found,
         "labels": sorted(found.labels.items()),
@@ -159,12 +185,6 @@ def _trouble(found: Node) -> view_models.ProblemBox | None:
         return view_models.ProblemBox(
             title=_("Node has %(what)s pressure") % {"what": pressure_words(found.pressure)},
             detail=_("Pods are evicted one at a time, by QoS class, until the pressure ends."),
-            tone="waiting",
-        )
-    if found.cordoned:
-        return view_models.ProblemBox(
-            title=_("Node is cordoned"),
-            detail=_("New pods aren't scheduled here. Running pods aren't affected."),
             tone="waiting",
         )
     return None

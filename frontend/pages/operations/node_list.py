@@ -11,10 +11,11 @@ from typing import Any, Final
 from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_http_methods
 
 from clusters.models import Node
 from clusters.selectors.grid import node_state
+from clusters.selectors.node import get_open_cordon
 from clusters.selectors.node_table import (
     COLUMNS,
     STATES,
@@ -26,8 +27,11 @@ from clusters.selectors.node_table import (
 )
 from frontend.components import view_models
 from frontend.components.capacity import Meter
+from frontend.lists.batch import answer_batch
 from frontend.lists.declaration import FilterField, ListColumn, ListDeclaration
 from frontend.lists.page_list import PageList, answer_list, read_list
+from frontend.pages.nodes import node_acts
+from frontend.pages.nodes.cordon_words import cordon_note
 from frontend.pages.operations import labels
 from frontend.pages.operations.cluster_scope import ClusterScope, ops_frame, scope_of
 from frontend.shell.page_shell import get_viewer, operator_required
@@ -44,6 +48,7 @@ class NodeRow:
     node: Any  # a Node with the sums of `node_table`
     url: str
     state: str
+    note: str
     mode: str
     place: str
     taints: Sequence[str]
@@ -160,12 +165,17 @@ NODES: Final = ListDeclaration(
 )
 
 
-@require_GET
+@require_http_methods(["GET", "HEAD", "POST"])
 @operator_required
 def show_nodes(request: HttpRequest) -> HttpResponse:
-    """The page, its rows alone, or the nodes that the address leaves as a file."""
+    """The page, its rows alone, or the nodes that the address leaves as a file; POST acts on some of them."""
     scope, who = scope_of(request), get_viewer(request)
     ops_frame(request, scope)
+    acts = node_acts.batch_acts(who)
+    if request.method == "POST":
+        return answer_batch(
+            request, acts=acts, find=partial(node_acts.find_items, who), back=request.get_full_path()
+        )
     shown = read_list(request, NODES)
     query = _query(shown, scope)
     return answer_list(
@@ -175,7 +185,11 @@ def show_nodes(request: HttpRequest) -> HttpResponse:
         partial(_rows, who, scope),
         template="frontend/operations/nodes.html",
         body="frontend/operations/nodes_live.html",
-        context=partial(_context, who, scope, query),
+        context=lambda: {
+            **_context(who, scope, query),
+            "acts": acts,
+            "batch_url": request.path,
+        },
     )
 
 
@@ -234,6 +248,7 @@ def _row(node: Any, scope: ClusterScope, now: Sequence[CardNow], pods: int) -> N
         node=node,
         url=scope.node_url(node.name, node.cluster.name),
         state=node_state(node.ready, node.cordoned, node.closed),
+        note=cordon_note(get_open_cordon(node)),
         mode=labels.mode_word(node.flavor.gpu_mode) if node.flavor else "",
         place=" · ".join(part for part in (node.zone, node.rack) if part),
         taints=[taint_text(taint) for taint in node.taints],
