@@ -199,12 +199,12 @@ class _KeyPaginator(_Pages):
     """Pages of a long query whose number of rows is known.
 
     The keys of a page are read first, from the nearer end: what stands before them is passed over in an
-    index, and not joined with what its rows would show.
+    index, and not joined with what its rows would show. `source` has the same rows before any filter.
     """
 
-    def __init__(self, rows: QuerySet[Any], size: int, total: int) -> None:
+    def __init__(self, rows: QuerySet[Any], size: int, *, source: QuerySet[Any], total: int) -> None:
         super().__init__(rows, size)
-        self._rows, self._total = rows, total
+        self._rows, self._source, self._total = rows, source, total
 
     @cached_property
     def count(self) -> int:
@@ -219,18 +219,21 @@ class _KeyPaginator(_Pages):
             few = list(keys.reverse()[self._total - stop : self._total - start])[::-1]
         else:
             few = list(keys[start:stop])
-        found = {row.pk: row for row in self._rows.filter(pk__in=few).order_by()}
+        found = {row.pk: row for row in self._source.filter(pk__in=few).order_by()}
         return Page([found[key] for key in few if key in found], number, self)
 
 
-def cut_by_keys(
-    total: int, request: HttpRequest, shown: PageList, rows: Rows
-) -> tuple[Sequence[Any], Mapping[str, Any]]:
-    """The rows of a page, like `cut_page`, of a query in a total order that has `total` rows."""
-    if not isinstance(rows, QuerySet):
-        return cut_page(request, shown, rows)
-    page = _KeyPaginator(rows, shown.size, total).get_page(request.GET.get("page"))
-    return list(page.object_list), {"page": page}
+def cut_by_keys(source: QuerySet[Any], count: Callable[[], int]) -> Cut:
+    """Return what cuts pages of a query in a total order; `source` has the same rows before any filter."""
+
+    def cut(request: HttpRequest, shown: PageList, rows: Rows) -> tuple[Sequence[Any], Mapping[str, Any]]:
+        if not isinstance(rows, QuerySet):
+            return cut_page(request, shown, rows)
+        pages = _KeyPaginator(rows, shown.size, source=source, total=count())
+        page = pages.get_page(request.GET.get("page"))
+        return list(page.object_list), {"page": page}
+
+    return cut
 
 
 def answer_list(

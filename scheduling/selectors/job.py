@@ -104,7 +104,7 @@ class JobFilter:
     `gpu_model` is one that a role requests or that a task holds now. `tenant` is the slug of a workspace or
     of a folder, with all below it. `cluster` and `flavor` are names: jobs that ran there last, and pending
     jobs that may start there. `conditions` are further ones, on `COLUMNS`, across workspaces on
-    `ALL_COLUMNS`. With `deleted`, the jobs that were deleted, and no others.
+    `ALL_COLUMNS`. With `deleted`, the jobs that were deleted, and no others; None is all, deleted or not.
     """
 
     states: Sequence[str] = ()
@@ -116,7 +116,7 @@ class JobFilter:
     cluster: str = ""
     flavor: str = ""
     mine: bool = False
-    deleted: bool = False
+    deleted: bool | None = False
     conditions: Sequence[ColumnCondition] = ()
 
 
@@ -190,7 +190,9 @@ def job_query(
 
 
 def _matching(filters: JobFilter, viewer: Actor, workspace: Tenant | None) -> Q:
-    match = Q(deletion__isnull=False) if filters.deleted else NOT_DELETED
+    match = Q() if filters.deleted is None else NOT_DELETED
+    if filters.deleted:
+        match = Q(deletion__isnull=False)
     if filters.states:
         match &= Q(state__in=list(filters.states))
     if filters.queue:

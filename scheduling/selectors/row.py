@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import uuid
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TypeVar
 
@@ -36,6 +37,14 @@ class JobListRow:
     nodes: list[tuple[str, str]] = field(default_factory=list)
     flavors: list[str] = field(default_factory=list)
     position: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobStateCounts:
+    """Jobs that aren't deleted, by state; states without any are absent. `deleted` jobs are in no state."""
+
+    by_state: Mapping[str, int]
+    deleted: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +103,24 @@ def _places(queues: Collection[uuid.UUID]) -> Mapping[uuid.UUID, int]:
     return dict(queued.annotate(place=place).values_list("pk", "place"))
 
 
-def job_state_counts(*, viewer: Actor, workspace: Tenant | None, filters: JobFilter) -> dict[str, int]:
-    """Count the jobs of `job_query` in each state; states without any are absent.
+def job_state_counts(*, viewer: Actor, workspace: Tenant | None, filters: JobFilter) -> JobStateCounts:
+    """Count the jobs of `job_query` in each state, whatever state and deletion the filters ask for.
 
     Raises: NotFound, PermissionDenied.
     """
-    jobs = job_query(viewer=viewer, workspace=workspace, filters=filters)
-    return dict(jobs.order_by().values_list("state").annotate(count=Count("pk")))
+    every, deleted = (
+        Counter[str](
+            dict(
+                job_query(viewer=viewer, workspace=workspace, filters=asked)
+                .order_by()
+                .values_list("state")
+                .annotate(count=Count("pk"))
+            )
+        )
+        # Deleted jobs are few: to look for one beside each of the others would take most of the time.
+        for asked in (replace(filters, states=(), deleted=which) for which in (None, True))
+    )
+    return JobStateCounts(every - deleted, deleted.total())
 
 
 def queue_work(*, viewer: Actor, workspace: Tenant, failed_since: datetime) -> dict[uuid.UUID, QueueWork]:

@@ -82,6 +82,14 @@ ARGUED: Final[dict[str, str]] = {
         "require_cover in every row, as somebody always has a role further up; "
         "tests/integration/tenants/test_move_rights.py leaves a department where nobody has one",
     ),
+    **dict.fromkeys(
+        (
+            "scheduling.selectors.job_sight:job_pools:has_permission:1",
+            "scheduling.selectors.job_sight:job_pools:tenants_with:1",
+        ),
+        "the world has one pool, which all queues use; tests/unit/frontend/pages/test_all_jobs.py has one"
+        " that no queue in sight uses",
+    ),
     "tenants.services.access_key:_require_owner:require_permission:1": (
         "no page, view or command names the key of another person, which access_key_get does not find; "
         "tests/integration/tenants/test_accounts_above.py asks the service"

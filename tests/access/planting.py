@@ -36,13 +36,13 @@ PACKAGES: Final = (
 )
 REFUSING: Final = frozenset(
     {
-        "require_permission", "require_cover", "require_over",
+        "require_permission", "require_cover", "require_over", "require_above_workspaces",
         "require_decider", "require_edit", "require_view", "require_stop", "require_manage",
         "scope_require", "require_password_chosen", "_require", "require_account", "_require_owner",
         "_require_above", "_require_all", "_require_one", "_require_claim",
     }
 )  # fmt: skip
-ALLOWING: Final = frozenset({"has_permission", "is_over"})
+ALLOWING: Final = frozenset({"has_permission", "has_above_workspaces", "is_over"})
 GIVING: Final = frozenset({"permissions_on", "permissions_anywhere"})
 SHOWING: Final = frozenset(
     {"visible_tenants", "visible_workspaces", "visible_workspace_ids", "tenants_with", "quota_tenants"}

@@ -488,6 +488,7 @@ ALL_JOBS: Final = (
         lists="train",
         listed=see((JOB, "here")),
         by="state=waiting",
+        shows=(('id="batch-jobs"', must(*ABOVE) + must(("job.stop-own", "anywhere"), (_ANY, "anywhere"))),),
     ),
     *(
         form(

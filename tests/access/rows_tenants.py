@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tests.access.actors import VIEW
-from tests.access.rows_pages import EDIT, OPERATES, QUOTA, form, listing, page
+from tests.access.rows_pages import ABOVE, EDIT, JOB, OPERATES, QUOTA, form, listing, page
 from tests.access.rows_tenancy import MOVES
 from tests.access.table import EVERYBODY, SIGHT, cover, inside, must, need, see
 
@@ -26,6 +26,7 @@ TENANTS: Final = (
         shows=(
             ("Operations</a>", OPERATES),
             ('href="/ops/overview"', must(("cluster.view", "platform"))),
+            ('href="/ops/jobs"', must(*ABOVE)),
             ('class="side-count"', _READS + must((_EDITS, "above"))),
             ('value="archive {tenant}"', SIGHT + must((_TREE, "above"))),
         ),
@@ -43,6 +44,7 @@ TENANTS: Final = (
             ('value="rename"', must((_TREE, "here"))),
             ('id="archive"', must((_TREE, "above"))),
             ("{tenant}/requests", must((QUOTA, "here"))),
+            ("/ops/jobs?tenant={ws}", must((JOB, "here")) + must(*ABOVE)),
             ('name="to"', must((_TREE, "root"))),
             (
                 '<option value="{other.folder}">',

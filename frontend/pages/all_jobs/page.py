@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, Final
@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import pgettext
 
 from frontend.components import view_models
-from frontend.lists.page_list import EmptyList, PageList, Rows, answer_list, cut_by_keys, read_list
+from frontend.lists.page_list import EmptyList, PageList, answer_list, cut_by_keys, read_list
 from frontend.pages.jobs.job_batch import batch_acts
 from frontend.pages.jobs.job_columns import ALL_JOBS
 from frontend.pages.jobs.job_facts import Rights
@@ -24,7 +24,7 @@ from frontend.shell.time_range import RANGES, label_of_range
 from scheduling.models import JobState
 from scheduling.selectors.job import JobFilter, job_query
 from scheduling.selectors.job_sight import job_pools
-from scheduling.selectors.row import job_state_counts
+from scheduling.selectors.row import JobStateCounts, job_state_counts
 from tenants.access import permissions
 from tenants.models import User
 
@@ -35,30 +35,24 @@ _ACTIVE: Final = (*GROUPS["waiting"][1], *GROUPS["running"][1])
 
 @dataclass(frozen=True)
 class _JobCounts:
-    """The numbers of jobs that the filters leave in each state, counted when they are asked for."""
+    """The numbers of jobs that the filters leave, counted when they are asked for: a file needs none."""
 
     viewer: User
     filters: JobFilter
 
     @cached_property
-    def by_state(self) -> Mapping[str, int]:
-        every = replace(self.filters, states=(), deleted=False)
-        return job_state_counts(viewer=self.viewer, workspace=None, filters=every)
+    def found(self) -> JobStateCounts:
+        return job_state_counts(viewer=self.viewer, workspace=None, filters=self.filters)
 
-    @cached_property
-    def deleted(self) -> int:
-        removed = replace(self.filters, states=(), deleted=True)
-        return job_query(viewer=self.viewer, filters=removed).count()
-
-    def count_in(self, states: Sequence[str]) -> int:
+    def count_in(self, states: Iterable[str]) -> int:
         """Count the jobs in some states."""
-        return sum(self.by_state.get(state, 0) for state in states)
+        return sum(self.found.by_state.get(state, 0) for state in states)
 
-    @property
-    def listed(self) -> int:
+    def count_listed(self) -> int:
+        """Count the jobs of the list."""
         if self.filters.deleted:
-            return self.deleted
-        return self.count_in(self.filters.states or list(self.by_state))
+            return self.found.deleted
+        return self.count_in(self.filters.states or self.found.by_state)
 
 
 @login_required
@@ -70,10 +64,6 @@ def show_jobs(request: HttpRequest) -> HttpResponse:
     jobs = job_query(viewer=who, filters=filters)
     counts = _JobCounts(who, filters)
     set_frame(request, label=_("Jobs"), trail=_("Operations"))
-
-    def cut(request: HttpRequest, shown: PageList, rows: Rows) -> tuple[Sequence[Any], Mapping[str, Any]]:
-        return cut_by_keys(counts.listed, request, shown, rows)
-
     return answer_list(
         request,
         shown,
@@ -82,7 +72,7 @@ def show_jobs(request: HttpRequest) -> HttpResponse:
         template="frontend/jobs/all_jobs.html",
         body="frontend/jobs/jobs_body.html",
         context=partial(_context, who, shown, counts),
-        cut=cut,
+        cut=cut_by_keys(job_query(viewer=who, filters=JobFilter(deleted=None)), counts.count_listed),
     )
 
 
@@ -106,10 +96,10 @@ def _states(asked: str) -> Sequence[JobState]:
 def _context(who: User, shown: PageList, counts: _JobCounts) -> dict[str, Any]:
     pools = job_pools(viewer=who)
     active = view_models.Chip(label=pgettext("jobs", "Active"), count=counts.count_in(_ACTIVE))
-    every = view_models.Chip(label=_("All"), value=_ALL, count=sum(counts.by_state.values()))
+    every = view_models.Chip(label=_("All"), value=_ALL, count=counts.count_in(counts.found.by_state))
     return {
-        "states": [active, every, *state_chips(counts.by_state, counts.deleted)],
-        "whose": owner_chips(shown),
+        "states": [active, every, *state_chips(counts.found)],
+        "whose": owner_chips(""),
         "asked": shown.query,
         "back": {"next": shown.address},
         "clusters": _names(shown, "cluster", [pool.cluster.name for pool in pools]),

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -29,7 +28,7 @@ from quotas.models import Queue
 from quotas.selectors.queue import queue_list
 from scheduling.models import RUNNING_STATES, JobState
 from scheduling.selectors.job import COLUMNS, JobFilter, job_query
-from scheduling.selectors.row import job_state_counts
+from scheduling.selectors.row import JobStateCounts, job_state_counts
 from tenants.access.permissions import Permission
 from tenants.models import Tenant, User
 from tenants.selectors.tenant import workspace_get
@@ -109,15 +108,14 @@ def _since(asked: QueryDict) -> list[ColumnCondition]:
 
 def _context(who: User, place: Tenant, rights: Rights, shown: PageList) -> dict[str, Any]:
     filters = read_filters(shown, ())
-    counts = job_state_counts(viewer=who, workspace=place, filters=replace(filters, deleted=False))
-    deleted = job_query(viewer=who, workspace=place, filters=replace(filters, deleted=True)).count()
+    counts = job_state_counts(viewer=who, workspace=place, filters=filters)
     queues = queue_list(who, place)
-    every = view_models.Chip(label=_("All"), count=sum(counts.values()))
+    every = view_models.Chip(label=_("All"), count=sum(counts.by_state.values()))
     return {
         "workspace": place,
         "rights": rights,
-        "states": [every, *state_chips(counts, deleted)],
-        "whose": owner_chips(shown),
+        "states": [every, *state_chips(counts)],
+        "whose": owner_chips("all" if "who" in shown.query else ""),
         "asked": shown.query,
         "back": {"next": shown.address},
         "queues": [queue.name for queue in queues],
@@ -141,10 +139,10 @@ def _empty_list(place: Tenant, rights: Rights) -> EmptyList:
     )
 
 
-def owner_chips(shown: PageList) -> list[view_models.Chip]:
-    """The chips of whose jobs are shown."""
+def owner_chips(all_value: str) -> list[view_models.Chip]:
+    """The chips of whose jobs are shown; `all_value` is what the address says for all of them."""
     return [
-        view_models.Chip(label=_("All"), value="all" if "who" in shown.query else ""),
+        view_models.Chip(label=_("All"), value=all_value),
         view_models.Chip(label=_("Mine"), value="mine"),
     ]
 
@@ -155,13 +153,13 @@ def _models(queues: Sequence[Queue], asked: str) -> list[str]:
     return sorted((models | {asked}) - {""})
 
 
-def state_chips(counts: Mapping[str, int], deleted: int) -> list[view_models.Chip]:
+def state_chips(counts: JobStateCounts) -> list[view_models.Chip]:
     """The chips of states; those that are seldom asked for are there if they have jobs."""
     chips = []
     for key, (label, states) in GROUPS.items():
-        count = sum(counts.get(state, 0) for state in states)
+        count = sum(counts.by_state.get(state, 0) for state in states)
         if count or key not in ("leaving", "suspended", "cancelled"):
             chips.append(view_models.Chip(label=str(label), value=key, count=count))
-    if deleted:
-        chips.append(view_models.Chip(label=_("Deleted"), value=DELETED, count=deleted))
+    if counts.deleted:
+        chips.append(view_models.Chip(label=_("Deleted"), value=DELETED, count=counts.deleted))
     return chips
