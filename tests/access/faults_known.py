@@ -82,8 +82,13 @@ ARGUED: Final[dict[str, str]] = {
         "require_cover in every row, as somebody always has a role further up; "
         "tests/integration/tenants/test_move_rights.py leaves a department where nobody has one",
     ),
+    "scheduling.selectors.job_sight:jobs_below:by workspace__in:1": (
+        "it narrows a list to one tenant; which jobs are shown is bound in "
+        "scheduling.selectors.job_sight:jobs_in_sight, which is noticed"
+    ),
     **dict.fromkeys(
         (
+            "scheduling.selectors.job_sight:job_pools:by queue__workspace__in:1",
             "scheduling.selectors.job_sight:job_pools:has_permission:1",
             "scheduling.selectors.job_sight:job_pools:tenants_with:1",
         ),

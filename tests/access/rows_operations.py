@@ -482,6 +482,13 @@ _ANY: Final = "job.stop-any"
 _STOPS: Final = must(*ABOVE) + see((JOB, "here"))
 _OWN: Final = must(("job.stop-own", "here"), (_ANY, "here"))
 ALL_JOBS: Final = (
+    page(
+        "ops/jobs",
+        must(*ABOVE),
+        query="?show={job}",
+        case="with the details of a job",
+        shows=(('id="list-panel"', must(*ABOVE) + see((JOB, "here"))),),
+    ),
     *listing(
         "ops/jobs",
         must(*ABOVE),
