@@ -52,7 +52,7 @@ def node_drain(*, acting_user: Actor, node: Node, reason: str = "") -> NodeCordo
     """
     with transaction.atomic():
         found = preview_drain(viewer=acting_user, node=node)
-        noted = {"jobs": len(found.jobs), "lost_gpu_hours": round(found.lost_gpu_hours, 1)}
+        noted = {"jobs": len(found.jobs), "lost_gpu_hours": round(found.lost_gpu_hours, 2)}
         return request_cordon(acting_user=acting_user, node=node, reason=reason, drain=True, noted=noted)
 
 
