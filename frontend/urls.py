@@ -18,6 +18,7 @@ from frontend.pages.jobs import (
     workspace_overview,
 )
 from frontend.pages.live import change_stream
+from frontend.pages.notebooks import page as notebooks
 from frontend.pages.operations import audit
 from frontend.pages.people import choices, invitation
 from frontend.pages.policies import job_policies
@@ -41,6 +42,7 @@ _WORKSPACE = [
     path("usage", workspace_usage.workspace_usage, name="workspace-usage"),
     path("usage/preemptions", preemptions.workspace_preemptions, name="workspace-preemptions"),
     path("jobs", job_list.job_list, name="job-list"),
+    path("notebooks", notebooks.show_notebooks, name="notebook-list"),
     path("job-batch", job_batch.post_batch, name="job-batch"),
     path("jobs/new", job_new.job_new, name="job-new"),
     path("jobs/new/check", job_new.job_new_check, name="job-new-check"),

@@ -108,6 +108,7 @@ class JobFilter:
     """
 
     states: Sequence[str] = ()
+    kinds: Sequence[str] = ()
     queue: str = ""
     name: str = ""
     submitted_by: str = ""
@@ -195,6 +196,8 @@ def _matching(filters: JobFilter, viewer: Actor, workspace: Tenant | None) -> Q:
         match = Q(deletion__isnull=False)
     if filters.states:
         match &= Q(state__in=list(filters.states))
+    if filters.kinds:
+        match &= Q(kind__in=list(filters.kinds))
     if filters.queue:
         match &= _named("queue__name", filters.queue, workspace)
     if filters.name:

@@ -127,6 +127,9 @@ WORK: Final = (
     ),
     page(_JOBS, _READ + need(QUOTA), query="?part=rows", case="rows alone", lists="train", listed=need(JOB)),
     page(_JOBS, _READ, query="?format=csv", case="as a file", lists="train", listed=need(JOB)),
+    page(f"{_W}/notebooks", _READ),
+    page(f"{_W}/notebooks", _READ, query="?part=rows", case="rows alone"),
+    page(f"{_W}/notebooks", _READ, query="?format=csv", case="as a file"),
     *(
         form(
             f"{_W}/job-batch",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Final
 
@@ -23,8 +23,8 @@ from telemetry.series import UseNow
 
 @dataclass(frozen=True, slots=True)
 class JobListLine:
-    """One row of the list; `gpu_hours`, `cost` and `clusters` are empty unless their columns are shown and
-    known. A `fixed` row is one whose workspace lets the viewer stop no job.
+    """One row of the list; `gpu_hours`, `cost`, `clusters`, `idle` and `stops_at` are empty unless their
+    columns are shown and known. A `fixed` row is one whose workspace lets the viewer stop no job.
     """
 
     job: Job
@@ -42,6 +42,9 @@ class JobListLine:
     gpu_hours: float | None
     cost: Decimal | None
     clusters: Sequence[str]
+    images: Sequence[str]
+    idle: timedelta | None
+    stops_at: datetime | None
     fixed: bool
 
     @property
@@ -53,6 +56,8 @@ COSTS: Final = frozenset({"gpu_hours", "cost"})
 """Columns that need what jobs held so far."""
 CLUSTER: Final = "cluster"
 """The column that needs where jobs ran last."""
+IDLE: Final = frozenset({"idle", "stops_at"})
+"""Columns that need for how long GPUs were idle."""
 _TIME: Final = pgettext_lazy("column", "Started")
 
 
@@ -160,6 +165,23 @@ JOBS: Final = ListDeclaration(
             key="cost", label=gettext_lazy("Cost"), number=True, shown=False, text=lambda line: line.cost
         ),
         ListColumn(
+            key="image", label=gettext_lazy("Image"), shown=False, text=lambda line: ", ".join(line.images)
+        ),
+        ListColumn(
+            key="idle",
+            label=gettext_lazy("Idle for"),
+            number=True,
+            shown=False,
+            text=lambda line: _seconds(line.idle),
+        ),
+        ListColumn(
+            key="stops_at",
+            label=gettext_lazy("Stops"),
+            number=True,
+            shown=False,
+            text=lambda line: line.stops_at,
+        ),
+        ListColumn(
             key="attempt",
             label=gettext_lazy("Attempts"),
             number=True,
@@ -228,3 +250,13 @@ ALL_JOBS: Final = replace(
     unfiltered=("state", "all"),
 )
 """The jobs of all workspaces in sight."""
+
+_OF_NOTEBOOKS: Final = ("name", "state", "image", "gpus", "started_at", "idle", "stops_at", "nodes", "used")
+NOTEBOOKS: Final = replace(
+    JOBS,
+    key="notebooks",
+    title=gettext_lazy("Notebooks and services"),
+    columns=tuple(replace(column, shown=column.key in _OF_NOTEBOOKS) for column in JOBS.columns),
+    unfiltered=("state", "all"),
+)
+"""The jobs that people work in or that answer requests: what they run, and when they are stopped."""

@@ -13,9 +13,10 @@ from foundation.core.months import CORE_MS_PER_GPU_HOUR
 from frontend.lists.page_list import PageList
 from frontend.pages.jobs import job_facts
 from frontend.pages.jobs.addresses import node_address
-from frontend.pages.jobs.job_columns import CLUSTER, COSTS, JobListLine
+from frontend.pages.jobs.job_columns import CLUSTER, COSTS, IDLE, JobListLine
 from frontend.pages.jobs.job_facts import Rights, rights_of
-from scheduling.models import Job
+from scheduling.models import IdleAction, IdleStretch, Job
+from scheduling.selectors.idle import find_idle_stretches
 from scheduling.selectors.job_sight import job_clusters
 from scheduling.selectors.row import JobListRow, job_rows
 from telemetry.series import UseNow, jobs_now
@@ -34,6 +35,7 @@ class _PageFacts:
     use: Mapping[uuid.UUID, UseNow]
     costs: Mapping[uuid.UUID, JobCost]
     clusters: Mapping[uuid.UUID, Sequence[str]]
+    idle: Mapping[uuid.UUID, IdleStretch]
 
 
 def describe_jobs(who: User, shown: PageList, jobs: Sequence[Job]) -> list[JobListLine]:
@@ -54,12 +56,13 @@ def describe_jobs(who: User, shown: PageList, jobs: Sequence[Job]) -> list[JobLi
         use=jobs_now(who, [job.pk for job in jobs if job.holds]),
         costs=costs,
         clusters=job_clusters(viewer=who, jobs=jobs) if CLUSTER in columns else {},
+        idle=find_idle_stretches(jobs) if IDLE & columns else {},
     )
     return [_line(job, facts, rights[job.workspace_id], now) for job in jobs]
 
 
 def _line(job: Job, facts: _PageFacts, rights: Rights, now: datetime) -> JobListLine:
-    row, cost = facts.rows[job.pk], facts.costs.get(job.pk)
+    row, cost, idle = facts.rows[job.pk], facts.costs.get(job.pk), facts.idle.get(job.pk)
     return JobListLine(
         job=job,
         row=row,
@@ -78,5 +81,16 @@ def _line(job: Job, facts: _PageFacts, rights: Rights, now: datetime) -> JobList
         gpu_hours=cost.core_ms / CORE_MS_PER_GPU_HOUR if cost else None,
         cost=cost.amount if cost else None,
         clusters=facts.clusters.get(job.pk, ()),
+        images=list(dict.fromkeys(role.image for role in job.roles.all() if role.image)),
+        idle=now - idle.since if idle else None,
+        stops_at=_stop_time(job, idle),
         fixed=_STOPS.isdisjoint(rights.points),
     )
+
+
+def _stop_time(job: Job, idle: IdleStretch | None) -> datetime | None:
+    """Return when a running job is stopped if nothing changes: at its run-time limit, or for idle GPUs."""
+    times = [job.deadline_at] if job.holds else []
+    if idle is not None and idle.acted_at is None and idle.action == IdleAction.SUSPEND:
+        times.append(idle.act_at)
+    return min((at for at in times if at is not None), default=None)

@@ -15,6 +15,7 @@ from frontend.components import view_models
 from frontend.pages.charts.gpu_choice import read_gpu_choice
 from frontend.pages.charts.responses import chart_answer, charts_context
 from frontend.pages.jobs import (
+    connect,
     job_expected,
     job_facts,
     job_holding,
@@ -119,6 +120,8 @@ def _page(request: HttpRequest, place: Tenant, job: Job) -> dict[str, Any]:
         offers = job_memory.list_offers(job, tasks.items, rights)
         page["tasks"] = tasks
         page["task_lines"] = job_holding.task_lines(tasks.items, now, rights.operations, offers)
+        page["connections"], page["port"] = connect.pod_commands(tasks.items), connect.PORT
+        page["simulated"] = connect.is_simulated(tasks.items)
         page["tasks_running"] = sum(row.task.state == "running" for row in tasks.items)
     if tab == JobTab.METRICS and job.attempt_number:
         page |= _charts(request, place, job)

@@ -42,7 +42,7 @@ from quotas.selectors.pool import WorkspacePool, pool_list
 from quotas.selectors.queue import queue_list
 from scheduling.job_file import load_text
 from scheduling.job_file import to_mapping as job_mapping
-from scheduling.models import Job, PriorityClass
+from scheduling.models import Job, JobKind, PriorityClass
 from scheduling.selectors.job import job_get
 from scheduling.selectors.job_template import job_template_get, job_template_list
 from scheduling.selectors.priority import priority_class_list
@@ -160,7 +160,8 @@ def _choices(who: User, place: Tenant) -> _Choices:
 def _first(request: HttpRequest, who: User, place: Tenant, choices: _Choices) -> JobDraft:
     """A new job with usual values, one of `?template=`, or a copy of `?from=`, changed by `?change=`.
 
-    `?sample=1` asks for one that fits the workspace's quota, `?model=…&tasks=…` for one of that size.
+    `?sample=1` asks for one that fits the workspace's quota, `?model=…&tasks=…` for one of that size, and
+    `?kind=` for one of that type.
     """
     source = request.GET.get("from")
     if source:
@@ -172,8 +173,9 @@ def _first(request: HttpRequest, who: User, place: Tenant, choices: _Choices) ->
     if template:
         return _from_template(who, place, template)
     normal = any(one.name == "normal" for one in choices.classes)
+    kind = request.GET.get("kind", "")
     main: dict[str, Any] = {
-        "kind": "batch",
+        "kind": kind if kind in JobKind.values else JobKind.BATCH.value,
         "queue": "default" if "default" in choices.queues else next(iter(choices.queues), ""),
         "priority_class": "normal" if normal else "",
         "preemptible": True,

@@ -35,6 +35,7 @@ WHOLE: Final = f"{JOBS}?who=all"
 LISTS: Final = {
     JOBS: "jobs",
     "/ops/jobs": "all-jobs",
+    "/w/team-a/notebooks": "notebooks",
     "/ops/nodes": "nodes",
     "/ops/gpus": "gpus",
     "/ops/queues": "queues",
@@ -290,6 +291,7 @@ def populate(w: World) -> None:
     """At least one row in every list."""
     jobs.allocate(jobs.job(w.queue, w.editor, "runs"), w.nodes[0])
     jobs.job(w.queue, w.editor, "waits")
+    jobs.job(w.queue, w.editor, "lab", kind=JobKind.NOTEBOOK)
     asked = {"cluster": w.cluster.name, "flavor": w.flavor.name, "resource": "gpu.cards", "nominal": 20}
     QuotaRequest.unscoped.create(
         node=quotas.quota_node(w.cell, w.workspace),

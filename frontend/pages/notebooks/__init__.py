@@ -1,0 +1,1 @@
+"""The notebooks and services of a workspace."""

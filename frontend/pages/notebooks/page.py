@@ -1,0 +1,92 @@
+"""The notebooks and services of a workspace: what people work in and what answers requests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final
+
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import pgettext
+
+from frontend.components import view_models
+from frontend.lists.page_list import EmptyList, PageList, answer_list, read_list
+from frontend.pages.jobs.job_batch import batch_acts
+from frontend.pages.jobs.job_columns import NOTEBOOKS
+from frontend.pages.jobs.job_facts import Rights, rights_of
+from frontend.pages.jobs.job_lines import describe_jobs
+from frontend.pages.jobs.job_list import DELETED, GROUPS, owner_chips, read_filters, state_chips
+from frontend.shell.page_shell import get_viewer, login_required, set_frame
+from scheduling.models import TERMINAL_STATES, JobKind, JobState
+from scheduling.selectors.job import job_query
+from scheduling.selectors.row import job_state_counts
+from tenants.models import Tenant, User
+from tenants.selectors.tenant import workspace_get
+
+KINDS: Final = (JobKind.NOTEBOOK, JobKind.SERVICE)
+_ALL: Final = "all"
+_PRESENT: Final = tuple(state for state in JobState if state not in TERMINAL_STATES)
+"""The states of what the bare address shows: everything that has not ended, suspended jobs too."""
+
+
+@login_required
+def show_notebooks(request: HttpRequest, workspace: str) -> HttpResponse:
+    """The page, its rows alone, or the jobs that the address leaves as a file."""
+    who = get_viewer(request)
+    place = workspace_get(viewer=who, slug=workspace)
+    rights = rights_of(who, place)
+    set_frame(request, place)
+    shown = read_list(request, NOTEBOOKS)
+    filters = replace(read_filters(shown, _states(shown.query.get("state", ""))), kinds=KINDS)
+    jobs = job_query(viewer=who, workspace=place, filters=filters)
+    return answer_list(
+        request,
+        shown,
+        jobs.order_by(shown.sort, "-pk" if shown.sort.startswith("-") else "pk"),
+        partial(describe_jobs, who, shown),
+        template="frontend/notebooks/notebooks.html",
+        body="frontend/jobs/jobs_body.html",
+        context=partial(_context, who, place, rights, shown),
+    )
+
+
+def _states(asked: str) -> Sequence[JobState]:
+    if asked in (_ALL, DELETED):
+        return ()
+    return GROUPS[asked][1] if asked in GROUPS else _PRESENT
+
+
+def _context(who: User, place: Tenant, rights: Rights, shown: PageList) -> dict[str, Any]:
+    filters = replace(read_filters(shown, ()), kinds=KINDS)
+    counts = job_state_counts(viewer=who, workspace=place, filters=replace(filters, deleted=False))
+    deleted = job_query(viewer=who, workspace=place, filters=replace(filters, deleted=True)).count()
+    present = view_models.Chip(
+        label=pgettext("jobs", "Active"), count=sum(counts.get(state, 0) for state in _PRESENT)
+    )
+    every = view_models.Chip(label=_("All"), value=_ALL, count=sum(counts.values()))
+    return {
+        "workspace": place,
+        "rights": rights,
+        "states": [present, every, *state_chips(counts, deleted)],
+        "whose": owner_chips(shown),
+        "asked": shown.query,
+        "back": {"next": shown.address},
+        "acts": [] if filters.deleted else batch_acts(who, place, rights),
+        "batch_url": reverse("frontend:job-batch", args=[place.slug]),
+        "empty_list": _empty_list(place, rights),
+    }
+
+
+def _empty_list(place: Tenant, rights: Rights) -> EmptyList:
+    if not rights.submit:
+        return EmptyList(_("No active notebooks or services"), icon="square-terminal")
+    return EmptyList(
+        _("No active notebooks or services"),
+        _("Submit a job of type Notebook or Service."),
+        url=f"{reverse('frontend:job-new', args=[place.slug])}?kind={JobKind.NOTEBOOK.value}",
+        action=_("Submit notebook"),
+        icon="square-terminal",
+    )
