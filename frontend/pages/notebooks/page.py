@@ -61,16 +61,14 @@ def _states(asked: str) -> Sequence[JobState]:
 
 def _context(who: User, place: Tenant, rights: Rights, shown: PageList) -> dict[str, Any]:
     filters = replace(read_filters(shown, ()), kinds=KINDS)
-    counts = job_state_counts(viewer=who, workspace=place, filters=replace(filters, deleted=False))
-    deleted = job_query(viewer=who, workspace=place, filters=replace(filters, deleted=True)).count()
-    present = view_models.Chip(
-        label=pgettext("jobs", "Active"), count=sum(counts.get(state, 0) for state in _PRESENT)
-    )
-    every = view_models.Chip(label=_("All"), value=_ALL, count=sum(counts.values()))
+    counts = job_state_counts(viewer=who, workspace=place, filters=filters)
+    present = sum(counts.by_state.get(state, 0) for state in _PRESENT)
+    active = view_models.Chip(label=pgettext("jobs", "Active"), count=present)
+    every = view_models.Chip(label=_("All"), value=_ALL, count=sum(counts.by_state.values()))
     return {
         "workspace": place,
         "rights": rights,
-        "states": [present, every, *state_chips(counts, deleted)],
+        "states": [active, every, *state_chips(counts)],
         "whose": owner_chips(shown),
         "asked": shown.query,
         "back": {"next": shown.address},
