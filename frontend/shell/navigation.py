@@ -63,9 +63,7 @@ GROUPS: dict[str, tuple[NavigationGroup, ...]] = {
                         "frontend:job-template-new",
                     ),
                 ),
-                NavigationEntry(
-                    "notebooks", _("Notebooks and services"), "square-terminal", "frontend:notebook-list"
-                ),
+                NavigationEntry("notebooks", _("Notebooks"), "square-terminal", "frontend:notebook-list"),
                 NavigationEntry("quota", _("Quota"), "layers", "frontend:workspace-quota"),
                 NavigationEntry("requests", _("Quota requests"), "inbox", "frontend:workspace-requests"),
                 NavigationEntry("usage", _("Usage"), "chart-column", "frontend:workspace-usage"),

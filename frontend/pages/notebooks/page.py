@@ -69,7 +69,7 @@ def _context(who: User, place: Tenant, rights: Rights, shown: PageList) -> dict[
         "workspace": place,
         "rights": rights,
         "states": [active, every, *state_chips(counts)],
-        "whose": owner_chips(shown),
+        "whose": owner_chips(""),
         "asked": shown.query,
         "back": {"next": shown.address},
         "acts": [] if filters.deleted else batch_acts(who, place, rights),
