@@ -107,13 +107,16 @@ def post_batch(request: HttpRequest, workspace: str) -> HttpResponse:
 
 
 def find_jobs(who: User, place: Tenant | None, ids: Collection[uuid.UUID]) -> list[BatchItem]:
-    """Return those of the jobs that the viewer may see, of one workspace or of all in sight."""
+    """Return those of the jobs that the viewer may see, of one workspace, or with its ID of all in sight."""
     now = clock.now()
     jobs = job_query(viewer=who, workspace=place).filter(pk__in=ids).order_by("-submitted_at", "-pk")
-    return [_item(job, job_facts.list_losses(job, now)) for job in jobs]
+    return [
+        _item(job, job.name if place else f"{job.workspace.slug}/{job.name}", job_facts.list_losses(job, now))
+        for job in jobs
+    ]
 
 
-def _item(job: Job, losses: list[str]) -> BatchItem:
+def _item(job: Job, name: str, losses: list[str]) -> BatchItem:
     state = str(state_word("job", job.state).text)
     ended = job.is_terminal
-    return BatchItem(id=job.pk, name=job.name, row=job, state=state, losses=[] if ended else losses)
+    return BatchItem(id=job.pk, name=name, row=job, state=state, losses=[] if ended else losses)

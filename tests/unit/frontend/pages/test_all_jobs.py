@@ -258,6 +258,7 @@ def test_actions_on_several_jobs_follow_the_rights_in_the_workspace_of_each(
     }
     question = client.post(BATCH, asked).content.decode()
     assert question.count('name="item"') == 2 and "whisper" not in question
+    assert "segment/own" in question and "asr/theirs" in question, "names are the same in many workspaces"
     text = client.post(BATCH, asked | {"confirmed": "1"}).content.decode()
     assert "Done for 1 of 2" in text and "doesn&#x27;t allow this action" in text and "whisper" not in text
     states = dict(Job.unscoped.values_list("name", "state"))
