@@ -23,7 +23,7 @@ def format_amount(resource: Resource, amount: int | None) -> str:
 
 
 def format_change(resource: Resource, before: int | None, after: int | None) -> str:
-    """Both amounts of a change whose resource is named beside them: `2 GPUs → 3 GPUs`, of compute too."""
+    """Write a change from one amount to another, whose resource is named beside it: `2 GPUs → 3 GPUs`."""
     return f"{_format_value(resource, before)} → {_format_value(resource, after)}"
 
 

@@ -207,7 +207,7 @@ def _hold(
 
 
 def _summary(decision: em.Decision, attempt: int) -> dict[str, Any]:
-    """What the timeline says of an admission; of GPUs, a slice counts as its share."""
+    """Return the numbers of an admission for the timeline; of GPUs, a slice counts as its share."""
     held = {f"{key.flavor}/{key.resource}": amount for key, amount in amounts_of(decision).items()}
     borrowed = _borrowed_amounts(decision)
     return {

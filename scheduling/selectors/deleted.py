@@ -1,4 +1,4 @@
-"""Which jobs are deleted."""
+"""The condition that a job isn't deleted."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ _SHOWN: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class PodCommands:
-    """What to run for the pod of one task; `key` is the id of its block on the page."""
+    """The commands for the pod of one task; `key` is the id of their block on the page."""
 
     key: str
     name: str
