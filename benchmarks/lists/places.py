@@ -40,6 +40,7 @@ CONSOLE: Final = (
             *("q=llama", "filterBy=submitted_by==team-0000-1", "part=rows"),
         ),
     ),
+    ListPlace("/w/{ws}/notebooks", (_LAST, "state=all", f"state=all&{_LAST}", "state=all&sort=name")),
     ListPlace(
         "/ops/jobs",
         (
