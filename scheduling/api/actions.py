@@ -1,4 +1,4 @@
-"""`POST …/jobs/{job}/{cancel,suspend,resume,restart,priority,clone}`, and the same for many jobs at once.
+"""`POST …/jobs/{job}/{cancel,suspend,resume,restart,priority,tags,clone}`, and the same for many at once.
 
 An action is sent with or without `If-Match`: with it, a job that has moved on meanwhile is left alone (412).
 """
@@ -24,6 +24,7 @@ from scheduling.api.serializers import (
     JobSerializer,
     PrioritySerializer,
     SubmittedSerializer,
+    TagsSerializer,
 )
 from scheduling.api.views import accepted_response
 from scheduling.job_file import to_mapping
@@ -38,6 +39,7 @@ from scheduling.services.jobs.job import (
     job_suspend,
 )
 from scheduling.services.jobs.job_read import job_read
+from scheduling.services.jobs.job_tags import change_job_tags, set_job_tags
 from tenants.access.permissions import Permission
 from tenants.api.base import WorkspaceView
 from tenants.api.key_scopes import scope_require
@@ -51,6 +53,8 @@ _VERBS: Final[dict[str, Change]] = {
     "resume": job_resume,
     "restart": job_restart,
     "priority": job_priority,
+    "tags": set_job_tags,
+    "change_tags": change_job_tags,
 }
 _schema = extend_schema(
     parameters=[IF_MATCH_OPTIONAL],
@@ -129,6 +133,23 @@ class JobPriorityView(_Action):
         return self.act_on_job(request, "priority", **wanted.validated_data)
 
 
+class JobTagsView(_Action):
+    @extend_schema(
+        operation_id="job_tags",
+        summary="Change the tags of a job in any state",
+        parameters=[IF_MATCH_OPTIONAL],
+        request=TagsSerializer,
+        responses={202: JobSerializer, **problem_responses(404, 409, 422)},
+        tags=["jobs"],
+    )
+    def post(self, request: Request, ws: str, job: str) -> Response:
+        """Replace all tags, or add and remove some. Tags group jobs and don't affect scheduling."""
+        wanted = TagsSerializer(data=request.data)
+        wanted.is_valid(raise_exception=True)
+        verb = "tags" if "tags" in wanted.validated_data else "change_tags"
+        return self.act_on_job(request, verb, **wanted.validated_data)
+
+
 class JobCloneView(WorkspaceView):
     """The same job once more."""
 
@@ -171,9 +192,9 @@ class JobActionsView(_Action):
         wanted = BatchSerializer(data=request.data)
         wanted.is_valid(raise_exception=True)
         values = wanted.validated_data
-        extra = {"priority_class": values["priority_class"]} if values["action"] == "priority" else {}
+        action, extra = _act_of(values)
         _ = self.workspace  # 404 for all of it before anything is done
-        items = [self._one(request, values["action"], ref, extra) for ref in values["jobs"]]
+        items = [self._one(request, action, ref, extra) for ref in values["jobs"]]
         done = sum(item["succeeded"] for item in items)
         body = {"items": items, "succeeded": done, "failed": len(items) - done}
         return Response(BatchResultSerializer(body).data)
@@ -199,3 +220,12 @@ class JobActionsView(_Action):
             tenant_id=job.workspace_id,
             attempt={"action": action, "code": error.code},
         )
+
+
+def _act_of(values: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return the verb of a batch and what it says to each job."""
+    if values["action"] in ("add_tags", "remove_tags"):
+        return "change_tags", {values["action"].removesuffix("_tags"): values["tags"]}
+    return values["action"], {
+        "priority_class": values["priority_class"]
+    } if "priority_class" in values else {}

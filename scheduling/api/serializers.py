@@ -70,6 +70,7 @@ class JobSerializer(serializers.Serializer[Any]):
     workspace = serializers.CharField(source="workspace.slug")
     queue = serializers.CharField(source="queue.name")
     priority_class = serializers.CharField(source="priority_class.name")
+    tags = serializers.ListField(child=serializers.CharField())
     preemptible = serializers.BooleanField()
     submitted_by = serializers.CharField(source="submitted_by.username")
     cards = serializers.SerializerMethodField(help_text="Requested by all tasks together.")
@@ -106,6 +107,7 @@ def list_row(row: JobRow) -> dict[str, Any]:
         "workspace": row.workspace,
         "queue": row.queue,
         "priority_class": row.priority_class,
+        "tags": row.tags,
         "preemptible": row.preemptible,
         "submitted_by": row.submitted_by,
         "cards": row.cards,
@@ -348,6 +350,26 @@ class PrioritySerializer(StrictSerializer):
     priority_class = serializers.CharField(max_length=63)
 
 
+def _tags(help_text: str) -> serializers.ListField:
+    child = serializers.CharField(max_length=63)
+    return serializers.ListField(child=child, max_length=20, required=False, help_text=help_text)
+
+
+class TagsSerializer(StrictSerializer):
+    """Either all tags of a job, or what to add and what to remove."""
+
+    tags = _tags("All tags of the job; the others are removed.")
+    add = _tags("Tags to add.")
+    remove = _tags("Tags to remove.")
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        attrs = super().validate(attrs)
+        if ("tags" in attrs) == bool(attrs.keys() & {"add", "remove"}):
+            message = _("Specify either tags, or add and remove.")
+            raise serializers.ValidationError({"tags": message}, code="mismatch")
+        return attrs
+
+
 class CloneSerializer(StrictSerializer):
     """Fields to change in the copy; all others are copied."""
 
@@ -357,19 +379,25 @@ class CloneSerializer(StrictSerializer):
 
 
 class BatchSerializer(StrictSerializer):
-    action = serializers.ChoiceField(choices=["cancel", "suspend", "resume", "restart", "priority"])
+    action = serializers.ChoiceField(
+        choices=["cancel", "suspend", "resume", "restart", "priority", "add_tags", "remove_tags"]
+    )
     jobs = serializers.ListField(
         child=serializers.CharField(max_length=63), min_length=1, max_length=200, help_text="IDs or names."
     )
     priority_class = serializers.CharField(
         required=False, max_length=63, help_text="Only for the action `priority`."
     )
+    tags = _tags("Only for the actions `add_tags` and `remove_tags`.")
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         attrs = super().validate(attrs)
         if (attrs["action"] == "priority") != ("priority_class" in attrs):
             message = _("Only allowed for the action priority.")
             raise serializers.ValidationError({"priority_class": message}, code="mismatch")
+        if (attrs["action"] in ("add_tags", "remove_tags")) != ("tags" in attrs):
+            message = _("Only allowed, and required, for the actions add_tags and remove_tags.")
+            raise serializers.ValidationError({"tags": message}, code="mismatch")
         return attrs
 
 

@@ -41,6 +41,7 @@ urlpatterns = [
     path(f"{_JOB}/resume", actions.JobResumeView.as_view(), name="job-resume"),
     path(f"{_JOB}/restart", actions.JobRestartView.as_view(), name="job-restart"),
     path(f"{_JOB}/priority", actions.JobPriorityView.as_view(), name="job-priority"),
+    path(f"{_JOB}/tags", actions.JobTagsView.as_view(), name="job-tags"),
     path(f"{_JOB}/resize", resize.JobResizeView.as_view(), name="job-resize"),
     path(f"{_JOB}/extend", idle.JobExtendView.as_view(), name="job-extend"),
     path(f"{_JOB}/clone", actions.JobCloneView.as_view(), name="job-clone"),

@@ -32,6 +32,7 @@ from scheduling.job_file.kinds import (
     Parts,
     Percent,
     PodTerms,
+    Tags,
     Text,
     Texts,
     Whole,
@@ -48,6 +49,7 @@ from scheduling.job_file.text_forms import (
     OWN_MOUNT,
     OWN_PREFIX,
     PREFIX,
+    TAG,
 )
 from scheduling.models import JobKind
 
@@ -86,6 +88,14 @@ ALL: Final = (
         default="normal",
         policy=Limited.VALUES,
         form=Shown.BASICS,
+    ),
+    Field(
+        "tags",
+        Tags(20, length=63, forms=(TAG,)),
+        label=_("Tags"),
+        help=_("Short texts that group jobs, without effect on scheduling."),
+        default=(),
+        policy=Limited.VALUES,
     ),
     Field(
         "preemptible",

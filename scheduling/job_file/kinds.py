@@ -238,6 +238,19 @@ class Texts:
 
 
 @dataclass(frozen=True, slots=True)
+class Tags(Texts):
+    """A list of short texts in which each counts once."""
+
+    @property
+    def words(self) -> str:
+        return f"list of at most {self.most} texts, each at most {self.length} characters without commas"
+
+    def read_value(self, part: Section, key: str, default: Any) -> Any:
+        found = Texts.read_value(self, part, key, default)
+        return tuple(dict.fromkeys(found))
+
+
+@dataclass(frozen=True, slots=True)
 class Wholes:
     """A list of whole numbers within bounds."""
 

@@ -16,6 +16,10 @@ NAME: Final = Form.of_pattern(
 )
 """The name of an object of the workspace's namespace."""
 DNS_LABEL: Final = Form(is_dns_label, _("Use lowercase letters, digits and hyphens, for example train-1."))
+TAG: Final = Form(
+    lambda tag: tag and tag.isprintable() and tag == tag.strip() and "," not in tag,
+    _("Use visible characters without commas, for example team:nlp."),
+)
 ABSOLUTE: Final = Form(lambda path: path.startswith("/"), _("Must be an absolute path, for example /data."))
 MOUNTABLE: Final = Form(lambda path: ":" not in path, _("Must be an absolute path, for example /data."))
 OWN_MOUNT: Final = Form(

@@ -61,6 +61,7 @@ class JobSpec:
     preemptible: bool
     roles: tuple[RoleSpec, ...]
     min_available: int
+    tags: tuple[str, ...] = ()
     min_run_s: int = 0
     max_run_s: int | None = None
     checkpoint_interval_s: int | None = None

@@ -25,6 +25,7 @@ from scheduling.models.job import (
     TaskState,
 )
 from scheduling.models.job_deletion import JobDeletion
+from scheduling.models.job_tag import JobTag
 from scheduling.models.job_template import JobTemplate
 from scheduling.models.policy_replay import ENDED_REPLAYS, PolicyReplay, ReplayState
 from scheduling.models.priority_grant import PriorityGrant
@@ -59,6 +60,7 @@ __all__ = [
     "JobKind",
     "JobRole",
     "JobState",
+    "JobTag",
     "JobTemplate",
     "MemoryResize",
     "PolicyReplay",

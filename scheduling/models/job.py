@@ -78,6 +78,7 @@ class Job(BaseModel, Versioned):
         PriorityClass, on_delete=models.PROTECT, related_name="jobs", db_index=False
     )
     priority = models.IntegerField(default=0)
+    tags = models.JSONField(default=list, db_default=models.Value([], models.JSONField()), blank=True)
     preemptible = models.BooleanField(default=True)
     min_available = models.PositiveIntegerField()
     min_run_s = models.PositiveIntegerField(default=0)

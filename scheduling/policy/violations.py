@@ -20,6 +20,21 @@ def find_violations(spec: JobSpec, policy: EffectivePolicy) -> list[FieldError]:
     return [*limits, *_images(spec, policy), *_values(file, policy)]
 
 
+def find_refused_values(name: str, file: File, policy: EffectivePolicy) -> list[FieldError]:
+    """The values of one field that the policy does not list; `file` may have nothing but that field."""
+    message = _("Values allowed by %(tenant)s: %(patterns)s")
+    return [
+        FieldError(
+            path,
+            "NOT_ALLOWED",
+            message % {"tenant": rule.tenant, "patterns": ", ".join(rule.patterns) or "–"},
+        )
+        for path, value in (CHOICES[name](file) if name in policy.allowed else ())
+        for rule in policy.allowed[name]
+        if not _matches(value, rule.patterns)
+    ]
+
+
 def _below(spec: JobSpec, file: File, policy: EffectivePolicy) -> Iterator[FieldError]:
     for name, limit in policy.minimum.items():
         for found in LIMITED[name].places(spec, file):
@@ -57,15 +72,8 @@ def _images(spec: JobSpec, policy: EffectivePolicy) -> Iterator[FieldError]:
 
 
 def _values(file: File, policy: EffectivePolicy) -> Iterator[FieldError]:
-    for name, rules in policy.allowed.items():
-        for path, value in CHOICES[name](file):
-            for rule in rules:
-                if not _matches(value, rule.patterns):
-                    known = ", ".join(rule.patterns) or "–"
-                    message = _("Values allowed by %(tenant)s: %(patterns)s")
-                    yield FieldError(
-                        path, "NOT_ALLOWED", message % {"tenant": rule.tenant, "patterns": known}
-                    )
+    for name in policy.allowed:
+        yield from find_refused_values(name, file, policy)
 
 
 def _not_allowed(rule: Patterns) -> str:

@@ -23,6 +23,7 @@ from quotas.models import Queue
 from scheduling.models import Allocation, Claim, Job, JobDeletion, JobRole, JobState, PriorityClass
 from scheduling.selectors.deleted import NOT_DELETED
 from scheduling.selectors.job_sight import jobs_below, jobs_in_pools, jobs_in_sight
+from scheduling.selectors.job_tag import jobs_tagged
 from scheduling.selectors.name_search import jobs_named
 from tenants.access import permissions
 from tenants.access.permissions import Permission
@@ -39,6 +40,7 @@ COLUMNS: Final = {
     "queue": Column("queue.name"),
     "priority": Column("priority", ColumnKind.NUMBER),
     "priority_class": Column("priority_class.name"),
+    "tags": Column("tags", ColumnKind.LIST, sortable=False),
     "preemptible": Column("preemptible", ColumnKind.FLAG),
     "submitted_by": Column("submitted_by.username"),
     "attempt": Column("attempt_number", ColumnKind.NUMBER),
@@ -59,7 +61,7 @@ _ROWS: Final = PreparedQuery(
         .annotate(cards=Sum(F("roles__replicas") * F("roles__gpu_cards")), asked=Sum("roles__replicas"))
         .values_list(
             *("pk", "name", "kind", "state", "reason", "reason_numbers", "reason_help", "reason_at"),
-            *("workspace__slug", "queue__name", "priority_class__name", "preemptible"),
+            *("workspace__slug", "queue__name", "priority_class__name", "tags", "preemptible"),
             *("submitted_by__username", "cards", "asked", "attempt_number", "end_reason"),
             *("submitted_at", "admitted_at", "started_at", "finished_at"),
         )
@@ -135,6 +137,7 @@ class JobRow(NamedTuple):
     workspace: str
     queue: str
     priority_class: str
+    tags: list[str]
     preemptible: bool
     submitted_by: str
     cards: int
@@ -213,10 +216,17 @@ def _matching(filters: JobFilter, viewer: Actor, workspace: Tenant | None) -> Q:
     if filters.mine:
         match &= Q(submitted_by_id=viewer.pk)
     for condition in filters.conditions:
-        lookup = condition.column.lookup
-        exactly = lookup in _NAMED and condition.operator == "=="
-        match &= _named(lookup, condition.value, workspace) if exactly else condition.as_query()
+        match &= _meeting(condition, workspace)
     return match
+
+
+def _meeting(condition: ColumnCondition, workspace: Tenant | None) -> Q:
+    lookup = condition.column.lookup
+    if condition.column.kind is ColumnKind.LIST:
+        return jobs_tagged(condition, workspace)
+    if lookup in _NAMED and condition.operator == "==":
+        return _named(lookup, condition.value, workspace)
+    return condition.as_query()
 
 
 def _with_part(name: str, workspace: Tenant | None) -> Q:
@@ -347,6 +357,7 @@ def job_row(job: Job) -> JobRow:
         workspace=job.workspace.slug,
         queue=job.queue.name,
         priority_class=job.priority_class.name,
+        tags=list(job.tags),
         preemptible=job.preemptible,
         submitted_by=job.submitted_by.username,
         cards=job_cards(job),

@@ -54,9 +54,9 @@ _LATELY: Final[PreparedQuery[tuple[Any, ...]]] = PreparedQuery(
 
 
 _FRESH: Final = PreparedQuery(
-    # What is for its pods alone stays unread.
+    # What is for its pods or for readers alone stays unread.
     lambda jobs: Job.unscoped.filter(pk__any_of=jobs, state__in=SEEN).defer(
-        "environment", "volumes", "runtime", "simulate"
+        "environment", "volumes", "runtime", "simulate", "tags"
     )
 )
 _ROLES: Final[PreparedQuery[tuple[Any, ...]]] = PreparedQuery(
@@ -68,9 +68,9 @@ _ROLES: Final[PreparedQuery[tuple[Any, ...]]] = PreparedQuery(
 )
 _FIXED: Final = (
     *("id", "created_at", "workspace", "queue", "name", "kind", "submitted_by", "submitted_at"),
-    *("min_available", "placement", "lifecycle", "environment", "volumes", "runtime", "simulate"),
+    *("min_available", "placement", "lifecycle", "environment", "volumes", "runtime", "simulate", "tags"),
 )
-"""What nobody changes of a job that is there, no more than its roles."""
+"""What nobody changes of a job that is there, no more than its roles; and its tags, which decide nothing."""
 _MOVING: Final = tuple(item.attname for item in Job._meta.concrete_fields if item.name not in _FIXED)
 _AGAIN: Final[PreparedQuery[tuple[Any, ...]]] = PreparedQuery(
     lambda jobs: Job.unscoped.filter(pk__any_of=jobs, state__in=SEEN).values_list("pk", *_MOVING)

@@ -11,7 +11,7 @@ from rest_framework import serializers
 from rest_framework.permissions import SAFE_METHODS
 from rest_framework.request import Request
 
-from foundation.web.listing import Column, parse_condition
+from foundation.web.listing import Column, ColumnKind, parse_condition
 
 PAGE: Final = 50
 PAGE_MAX: Final = 500
@@ -107,9 +107,10 @@ class FilterQuery(QuerySerializer):
     def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
         """The declared parameters, and one for each column that has none of its own."""
         fields = super().get_fields()
-        for name in self.columns:
+        for name, column in self.columns.items():
             if name not in fields:
-                fields[name] = serializers.CharField(required=False, max_length=300, help_text="Exact match.")
+                text = "One or more, comma-separated." if column.kind is ColumnKind.LIST else "Exact match."
+                fields[name] = serializers.CharField(required=False, max_length=300, help_text=text)
         return fields
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:

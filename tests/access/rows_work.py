@@ -118,6 +118,7 @@ _VERBS: Final = (
     ("suspend", "", None),
     ("resume", "suspended", None),
     ("restart", "running", None),
+    ("tags", "", {"add": ["baseline"]}),
 )
 ACTIONS: Final = (
     *(

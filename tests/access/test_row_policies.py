@@ -47,6 +47,7 @@ TO_TENANT: Final = {
     **{f"quotas.{name}": "node__tenant" for name in _OF_NODE},
     "scheduling.Job": "workspace",
     "scheduling.JobTemplate": "workspace",
+    "scheduling.JobTag": "workspace",
     "scheduling.UsageInterval": "workspace_id",
     "telemetry.MeasuredUse": "workspace_id",
     "scheduling.PriorityGrant": "tenant",

@@ -20,6 +20,7 @@ from scheduling.models import (
     Job,
     JobRole,
     JobState,
+    JobTag,
     PriorityClass,
     Task,
     TaskState,
@@ -75,6 +76,7 @@ def job(
         submitted_at=submitted_at or clock.now(),
         **fields,
     )
+    JobTag.unscoped.bulk_create(JobTag.of_job(made))
     for position, role in enumerate(roles):
         _role(made, position, role)
     return made

@@ -2,7 +2,8 @@
 
 `filterBy=<column><operator><value>` takes Run:ai's operators: `==` equal, `!=` not equal, `<=`, `>=`,
 `=@` contains, `!@` does not contain, `=^` begins with, `=$` ends with; text is compared without case
-except by `==` and `!=`.
+except by `==` and `!=`. Of a list of texts one entry has to be equal or to contain the text, and none for
+`!=` and `!@`; there `==` and `!=` take several texts, separated by commas.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ class ColumnKind(StrEnum):
     FLAG = "flag"
     TIME = "time"
     ID = "id"
+    LIST = "list"
 
 
 OPERATORS: Final = {
@@ -60,6 +62,7 @@ OPERATORS: Final = {
     ColumnKind.FLAG: frozenset({"==", "!="}),
     ColumnKind.TIME: frozenset({"==", "!=", "<=", ">="}),
     ColumnKind.ID: frozenset({"==", "!="}),
+    ColumnKind.LIST: frozenset({"==", "!=", "=@", "!@", "=^", "=$"}),
 }
 """The operators that values of a kind can be compared by."""
 
@@ -90,14 +93,32 @@ class ColumnCondition:
     value: Any
 
     def as_query(self) -> Q:
-        """The condition for the database. A row without a value is unequal to every value."""
+        """The condition for the database. A row without a value is unequal to every value. What is a list
+        has a table of its own, see `as_entry_query`."""
         lookup, negated = _LOOKUPS[self.operator]
         query = Q(**{f"{self.column.lookup}__{lookup}": self.value})
         return ~query if negated else query
 
+    def as_entry_query(self, name: str) -> tuple[Q, bool]:
+        """The condition on a list for the table that has a row for each entry, in its column `name`: what an
+        entry meets, and whether the rows that have such an entry are left out."""
+        lookup, negated = _LOOKUPS[self.operator]
+        if lookup == "exact":
+            return Q(**{f"{name}__in": self.entries}), negated
+        return Q(**{f"{name}__{lookup}": self.value}), negated
+
+    @property
+    def entries(self) -> list[str]:
+        """The entries of a list that the value names."""
+        return [entry for part in str(self.value).split(",") if (entry := part.strip())]
+
     def matches_row(self, row: Any) -> bool:
         """The condition for an object at hand."""
         lookup, negated = _LOOKUPS[self.operator]
+        if self.column.kind is ColumnKind.LIST:
+            wanted = self.entries if lookup == "exact" else [self.value]
+            have = value_of(row, self.column) or ()
+            return any(_COMPARE[lookup](entry, want) for entry in have for want in wanted) != negated
         return _COMPARE[lookup](value_of(row, self.column), self.value) != negated
 
 
@@ -206,4 +227,5 @@ _READERS: Final[dict[ColumnKind, Callable[[str], Any]]] = {
     ColumnKind.FLAG: _flag,
     ColumnKind.TIME: _time,
     ColumnKind.ID: uuid.UUID,
+    ColumnKind.LIST: _text,
 }

@@ -11,13 +11,15 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from rich.table import Table
 
 from foundation.core.reasons_page import reasons_page
+from foundation.web.listing import ColumnCondition
 from scheduling.api.serializers import JobDetailSerializer, JobSerializer, list_row
 from scheduling.job_file import load_text
 from scheduling.job_file.describing import fields_page
-from scheduling.selectors.job import JobFilter, job_get, job_list
+from scheduling.selectors.job import COLUMNS, JobFilter, job_get, job_list
 from scheduling.services.jobs.idle_extension import extend_idle_job
 from scheduling.services.jobs.job import job_cancel, job_submit
 from scheduling.services.jobs.job_read import job_read
+from scheduling.services.jobs.job_tags import change_job_tags
 from tenants.management.results import USAGE, acting_user, report_refusals, write_json
 from tenants.management.verbs import format_table
 from tenants.models import Tenant, User
@@ -28,12 +30,13 @@ _PAGES: Final = {"fields": fields_page, "reasons": reasons_page}
 
 class Command(BaseCommand):
     help = (
-        "Submit, list, show, cancel or extend jobs of a workspace; print the job file fields or reason codes"
+        "Submit, list, show, cancel, extend or tag jobs of a workspace; print the job file fields or reason"
+        " codes"
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
         verbs = parser.add_subparsers(
-            dest="verb", required=True, metavar="submit|list|get|cancel|extend|fields|reasons"
+            dest="verb", required=True, metavar="submit|list|get|cancel|extend|tag|fields|reasons"
         )
         submit = verbs.add_parser("submit", help="submit a job file")
         submit.add_argument(
@@ -41,6 +44,7 @@ class Command(BaseCommand):
         )
         listing = verbs.add_parser("list", help="list jobs, newest first")
         listing.add_argument("--state", action="append", default=[], help="repeatable")
+        listing.add_argument("--tag", action="append", default=[], help="jobs that have each; repeatable")
         listing.add_argument("--limit", type=int, default=50)
         listing.add_argument(
             "--tenant", default="", metavar="T", help="with -A: one workspace or folder (slug)"
@@ -59,6 +63,10 @@ class Command(BaseCommand):
         extend = verbs.add_parser("extend", help="put off what the idle policy announced for a job")
         extend.add_argument("job", metavar="JOB", help="job ID or name")
         extend.add_argument("--seconds", type=int, help="at most the idle timeout; default: all of it")
+        tag = verbs.add_parser("tag", help="change the tags of a job")
+        tag.add_argument("job", metavar="JOB", help="job ID or name")
+        tag.add_argument("--add", action="append", default=[], metavar="TAG", help="repeatable")
+        tag.add_argument("--remove", action="append", default=[], metavar="TAG", help="repeatable")
         pages = {
             verbs.add_parser("fields", help="print the fields of a job file as Markdown"),
             verbs.add_parser("reasons", help="print the reason codes as Markdown"),
@@ -99,10 +107,11 @@ class Command(BaseCommand):
     def _list(self, user: User, workspace: Tenant | None, options: dict[str, Any]) -> Any:
         if options["tenant"] and workspace is not None:
             raise CommandError("--tenant needs --all-workspaces.", returncode=USAGE)
+        conditions = [ColumnCondition(COLUMNS["tags"], "==", tag) for tag in options["tag"]]
         page = job_list(
             viewer=user,
             workspace=workspace,
-            filters=JobFilter(states=options["state"], tenant=options["tenant"]),
+            filters=JobFilter(states=options["state"], tenant=options["tenant"], conditions=conditions),
             limit=max(1, options["limit"]),
         )
         return {"items": [list_row(row) for row in page.items], "total": None, "next": page.next}
@@ -120,6 +129,11 @@ class Command(BaseCommand):
         job = job_get(viewer=user, workspace=workspace, ref=options["job"])
         extend_idle_job(acting_user=user, job=job, seconds=options["seconds"])
         return JobDetailSerializer(job).data
+
+    def _tag(self, user: User, workspace: Tenant, options: dict[str, Any]) -> Any:
+        job = job_get(viewer=user, workspace=workspace, ref=options["job"])
+        change_job_tags(acting_user=user, job=job, add=options["add"], remove=options["remove"])
+        return JobSerializer(job).data
 
 
 def _read(file: str) -> str:

@@ -1,4 +1,4 @@
-"""The conversion of a specification to rows: a job, its roles and its tasks, in four statements whatever
+"""The conversion of a specification to rows: a job, its roles, tasks and tags, in five statements whatever
 the size.
 """
 
@@ -15,7 +15,7 @@ from foundation.core.errors import Conflict, FieldError
 from foundation.sql.bulk import insert_rows
 from quotas.models import Queue
 from scheduling.job_file import JobSpec, job_columns, role_columns
-from scheduling.models import Job, JobRole, JobState, PriorityClass, Task
+from scheduling.models import Job, JobRole, JobState, JobTag, PriorityClass, Task
 from tenants.models import User
 
 
@@ -89,3 +89,4 @@ def name_taken(name: str) -> JobNameTaken:
 def _create_parts(many: Sequence[Rows]) -> None:
     insert_rows(role for rows in many for role in rows.roles)
     insert_rows(task for rows in many for task in rows.tasks)
+    insert_rows(tag for rows in many for tag in JobTag.of_job(rows.job))

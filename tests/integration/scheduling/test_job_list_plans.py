@@ -11,8 +11,9 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from foundation.core import clock
-from scheduling.models import Job, JobDeletion, JobState
-from scheduling.selectors.job import JobFilter, job_list
+from foundation.web.listing import parse_condition
+from scheduling.models import Job, JobDeletion, JobState, JobTag
+from scheduling.selectors.job import COLUMNS, JobFilter, job_list
 from scheduling.selectors.row import queue_work
 from tenants.models import Tenant, User
 from tests.builders import jobs
@@ -25,7 +26,7 @@ COUNT: Final = 6000
 
 @pytest.fixture
 def w(on_postgres: PostgresServer) -> World:
-    """A workspace of 6,000 jobs, most of them ended, in one queue."""
+    """A workspace of 6,000 jobs in one queue; two thirds have succeeded, and have a tag."""
     made = world()
     first = jobs.job(made.queue, made.editor, "job-0", state=JobState.SUCCEEDED)
     fields = {
@@ -45,6 +46,8 @@ def w(on_postgres: PostgresServer) -> World:
         )
         for number in range(1, COUNT)
     )
+    tagged = Job.unscoped.filter(state=JobState.SUCCEEDED)
+    JobTag.unscoped.bulk_create(tag for job in tagged for tag in JobTag.of_job(job, ["many"]))
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE")
     return made
@@ -85,6 +88,7 @@ def test_no_page_of_jobs_is_sorted(w: World, deleted: bool) -> None:
         "state": JobFilter(states=["succeeded"]),
         "mine": JobFilter(mine=True),
         "submitter": JobFilter(submitted_by=w.editor.username),
+        "tag": JobFilter(conditions=[parse_condition("tags==many", COLUMNS)]),
     }
     for name, filters in cases.items():
         plans = list_plans(w.editor, w.workspace, filters)

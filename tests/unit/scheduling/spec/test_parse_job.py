@@ -103,6 +103,13 @@ def test_defaults() -> None:
     assert spec.name.startswith("batch-")
 
 
+def test_tags_are_any_visible_characters_each_once() -> None:
+    odd = ["<script>alert(1)</script>", "🚀", "שלום עולם", "实验 12", "team:nlp", "100%", "x" * 63]
+    spec = parse_job(SMALL | {"tags": [*odd, "team:nlp", 12]})
+    assert spec.tags == (*odd, "12")
+    assert parse_job(SMALL).tags == ()
+
+
 def test_every_mistake_is_told_at_once() -> None:
     found = mistakes(name="Not A Label", prioriti_class="x", min_run_s=-1, roles=[{"replicas": 0}])
 
@@ -127,6 +134,12 @@ def test_an_unknown_key_comes_with_a_suggestion() -> None:
         ({"roles": []}, {"roles": "REQUIRED"}),
         ({"roles": "many"}, {"roles": "TYPE"}),
         ({"kind": "spark"}, {"kind": "CHOICE"}),
+        ({"tags": "baseline"}, {"tags": "TYPE"}),
+        (
+            {"tags": ["x" * 63, "a,b", "", " a", "a\tb", "a\u202eb", "x" * 64]},
+            {f"tags.{place}": "FORMAT" for place in range(1, 6)} | {"tags.6": "TOO_LONG"},
+        ),
+        ({"tags": [f"t{number}" for number in range(21)]}, {"tags": "TOO_LONG"}),
         ({"preemptible": "yes"}, {"preemptible": "TYPE"}),
         ({"max_run_s": True}, {"max_run_s": "TYPE"}),
         ({"gang": {"min_available": 2}}, {"gang.min_available": "RANGE"}),

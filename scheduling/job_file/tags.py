@@ -1,0 +1,36 @@
+"""Tags outside of a job file, under the rules of its field."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from foundation.core.errors import Invalid
+from scheduling.job_file.fields import FIELDS
+from scheduling.job_file.reading import read_field
+from scheduling.job_file.section import Problems, Section
+
+_FIELD: Final = FIELDS["tags"]
+TAGS_LENGTH: Final = 1300
+"""The characters of a text that names as many tags as a job may have, of the greatest length."""
+
+
+def read_tags(names: Any) -> list[str]:
+    """Check the tags of a job, and return each once.
+
+    Raises: Invalid with the first mistake, and all of them by their places.
+    """
+    problems = Problems()
+    found = read_field(Section({_FIELD.key: names}, "", problems), _FIELD.path)
+    if problems.errors:
+        raise Invalid(problems.errors[0].message, code="TAGS_INVALID", errors=problems.errors)
+    return list(found)
+
+
+def split_tags(text: str) -> list[str]:
+    """Return the tags that a text names, separated by commas."""
+    return [name for part in text.split(",") if (name := part.strip())]
+
+
+def join_tags(names: Any) -> str:
+    """Return tags as a text that `split_tags` reads."""
+    return ", ".join(names)
