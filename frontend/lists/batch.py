@@ -27,7 +27,8 @@ ITEMS_MAX: Final = 100
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchAct:
     """An action on rows. `act` takes a row and the choice of the form, empty without `choices`; with a
-    `text_label`, the text that was typed, which may be empty.
+    `text_label`, the text that was typed, which may be empty. With `suggestions` it may not: it names several
+    values, separated by commas, and these are offered.
 
     The menu of a line of the list offers it where the line `fits`.
     """
@@ -42,8 +43,14 @@ class BatchAct:
     choices: Choices = ()
     text_label: str = ""
     text_length: int = 200
+    suggestions: Callable[[], Sequence[str]] | None = None
     icon: str = "arrow-right"
     fits: Callable[[Any], bool] = lambda _line: True
+
+    @property
+    def takes_several(self) -> bool:
+        """True if the text that is typed names several values."""
+        return self.suggestions is not None
 
     @property
     def needs_confirmation(self) -> bool:

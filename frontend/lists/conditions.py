@@ -33,6 +33,10 @@ _TIME_WORDS: Final[Mapping[str, str | Promise]] = {
     ">=": pgettext_lazy("filter operator", "from"),
     "<=": pgettext_lazy("filter operator", "until"),
 }
+_LIST_WORDS: Final[Mapping[str, str | Promise]] = {
+    "==": pgettext_lazy("filter operator", "is any of"),
+    "!=": pgettext_lazy("filter operator", "is none of"),
+}
 _FLAGS: Final = (("true", gettext_lazy("Yes")), ("false", gettext_lazy("No")))
 
 
@@ -56,6 +60,7 @@ class OfferedField:
     kind: str
     operators: Sequence[tuple[str, str]]
     choices: Sequence[tuple[str, str]]
+    suggestions: str = ""
 
 
 def read_conditions(query: QueryDict, declared: ListDeclaration) -> tuple[list[ColumnCondition], list[str]]:
@@ -105,7 +110,7 @@ def _value_word(offered: FilterField | None, kind: ColumnKind, value: str) -> st
 
 def operator_word(kind: ColumnKind, operator: str) -> str:
     """Return the word of an operator for values of a kind."""
-    words = (_TIME_WORDS if kind is ColumnKind.TIME else {}) or WORDS
+    words = {ColumnKind.TIME: _TIME_WORDS, ColumnKind.LIST: _LIST_WORDS}.get(kind, WORDS)
     return str(words.get(operator) or WORDS[operator])
 
 
@@ -124,6 +129,7 @@ def offered_fields(declared: ListDeclaration) -> list[OfferedField]:
             choices=[
                 (value, str(word)) for value, word in (_FLAGS if kind is ColumnKind.FLAG else offered.choices)
             ],
+            suggestions=offered.suggestions,
         )
         for name, offered in declared.filters.items()
     ]

@@ -35,10 +35,12 @@ class ListColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilterField:
-    """A field that readers may filter by; `choices` are its only values, with their words."""
+    """A field that readers may filter by; `choices` are its only values, with their words, and `suggestions`
+    is the id of the page's list of values that are likely."""
 
     label: Text
     choices: Choices = ()
+    suggestions: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

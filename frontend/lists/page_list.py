@@ -110,6 +110,15 @@ class PageList:
         text = query.urlencode()
         return f"{self.path}?{text}" if text else self.path
 
+    def url_with_condition(self, text: str) -> str:
+        """Return the list's address with one more condition, from its first page on."""
+        query = self.query.copy()
+        for name in ("page", SHOWN, FORM):
+            query.pop(name, None)
+        if text not in query.getlist(PARAMETER):
+            query.appendlist(PARAMETER, text)
+        return f"{self.path}?{query.urlencode()}"
+
     def arrange_rows(self, rows: Rows) -> Any:
         """Return the rows that meet the conditions, in the order that was asked for, else in their own."""
         found = filter_rows(rows, self.conditions)

@@ -43,7 +43,10 @@ def list_tools(context: template.Context) -> dict[str, object]:
         "hidden": _hidden_pairs(shown),
         "hidden_for_sort": _hidden_pairs(shown, "sort"),
         "operators": list(WORDS.items()),
-        "fields": {one.name: {"operators": one.operators, "choices": one.choices} for one in offered},
+        "fields": {
+            one.name: {"operators": one.operators, "choices": one.choices, "suggestions": one.suggestions}
+            for one in offered
+        },
         "fields_id": f"filter-{shown.declared.key}",
         "csrf_token": context.get("csrf_token"),
     }

@@ -12,7 +12,7 @@ from django.core.paginator import Page
 from django.forms import BoundField, CheckboxInput, Textarea
 from django.http import QueryDict
 from django.template.loader import render_to_string
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from lucide.templatetags.lucide import lucide
 
@@ -47,6 +47,20 @@ def status(kind: str, state: str, title: str = "") -> dict[str, object]:
 def badge(text: str, tone: str = "done", title: str = "") -> dict[str, object]:
     """A tag with a text of its own; `tone` is waiting, running, failed, info or done."""
     return {"text": text, "tone": tone, "title": title}
+
+
+@register.inclusion_tag("frontend/components/job_tags.html")
+def job_tags(links: Sequence[tuple[str, str]], most: int | None = None) -> dict[str, object]:
+    """Tags that lead to what has them, as (name, address); beyond `most` they are counted."""
+    shown = links if most is None or len(links) <= most else links[:most]
+    return {"links": shown, "more": [name for name, _url in links[len(shown) :]]}
+
+
+@register.simple_tag
+def known_values(key: str, values: Iterable[str]) -> SafeString:
+    """The list `key` of values that inputs suggest while somebody types."""
+    options = format_html_join("", '<option value="{}"></option>', ((value,) for value in values))
+    return format_html('<datalist id="{}">{}</datalist>', key, options)
 
 
 @register.inclusion_tag("frontend/components/reason.html")

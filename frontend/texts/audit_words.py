@@ -103,6 +103,7 @@ ACTIONS: Final[dict[str, str | Promise]] = {
     "flavor.set-ratio": gettext_lazy("Set CPU and memory per GPU of a pool"),
     "job.idle-preemptible": gettext_lazy("Make an idle job preemptible"),
     "job.priority": gettext_lazy("Change the priority of a job"),
+    "job.tags": gettext_lazy("Change the tags of a job"),
     "loan.miss": gettext_lazy("Temporary quota not started"),
     "loan.move-end": gettext_lazy("Change the end of temporary quota"),
     "notification-channel.test": gettext_lazy("Test notification channel"),

@@ -96,6 +96,8 @@ ALL: Final = (
         help=_("Short texts that group jobs, without effect on scheduling."),
         default=(),
         policy=Limited.VALUES,
+        form=Shown.BASICS,
+        example="baseline, team:nlp",
     ),
     Field(
         "preemptible",

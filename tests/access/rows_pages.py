@@ -148,6 +148,20 @@ WORK: Final = (
         form(
             f"{_W}/job-batch",
             wanted,
+            "scheduling_jobtag",
+            f"add tags {case}",
+            arrange=arrange,
+            body={"do": "add-tags", "item": "{job}", "choice": "baseline", "confirmed": "1"},
+        )
+        for wanted, arrange, case in (
+            (_READ + _OWN + need(_ANY), "", "of another"),
+            (_READ + _OWN, "own-job", "one's own"),
+        )
+    ),
+    *(
+        form(
+            f"{_W}/job-batch",
+            wanted,
             "scheduling_jobdeletion",
             f"delete {case}",
             arrange=arrange,
@@ -243,6 +257,21 @@ WORK: Final = (
         for wanted, arrange, case in (
             (_READ + need(_ANY), state, "of another"),
             (_READ + _OWN, f"own-{state or 'job'}", "one's own"),
+        )
+    ),
+    *(
+        form(
+            f"{_JOBS}/{{job}}/tags",
+            wanted,
+            "scheduling_jobtag",
+            case,
+            quiet=False,
+            arrange=arrange,
+            body={"next": "", "tags": "baseline"},
+        )
+        for wanted, arrange, case in (
+            (_READ + need(_ANY), "", "of another"),
+            (_READ + _OWN, "own-job", "one's own"),
         )
     ),
     *(

@@ -60,6 +60,7 @@ def any_job(random: Random) -> dict[str, Any]:
         "name": "job-" + random.choice("abc"),
         "queue": "default",
         "priority_class": "normal",
+        "tags": random.choice((["baseline"], ["team:nlp", "🚀 go", "<b>"])),
         "preemptible": random.random() < 0.5,
         "min_run_s": random.choice((0, 60)),
         "max_run_s": 86400,

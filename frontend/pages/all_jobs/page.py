@@ -24,6 +24,7 @@ from frontend.shell.time_range import RANGES, label_of_range
 from scheduling.models import JobState
 from scheduling.selectors.job import JobFilter, job_query
 from scheduling.selectors.job_sight import job_pools
+from scheduling.selectors.job_tag import job_tags_lately
 from scheduling.selectors.row import JobStateCounts, job_state_counts
 from tenants.access import permissions
 from tenants.models import User
@@ -106,6 +107,7 @@ def _context(who: User, shown: PageList, counts: _JobCounts) -> dict[str, Any]:
         "pools": _names(shown, "pool", [pool.name for pool in pools]),
         "models": _names(shown, "gpu_model", [pool.card_model for pool in pools]),
         "ranges": [(key, label_of_range(key)) for key in RANGES],
+        "known_tags": partial(job_tags_lately, viewer=who, workspace=None),
         "acts": [] if counts.filters.deleted else batch_acts(who, None, rights_anywhere(who)),
         "batch_url": reverse("frontend:ops-jobs-batch"),
         "empty_list": _empty_list(shown),

@@ -14,6 +14,7 @@ from foundation.core.quantities import WHOLE_CARD
 from frontend.components import view_models
 from frontend.pages.jobs.eviction import explain_rule
 from frontend.texts import formats, labels, reasons
+from scheduling.job_file.tags import join_tags
 from scheduling.models import OWN_END_REASONS, IdleAction, JobEvent
 from scheduling.services.resizing.by_use import RULE as MEASURED_USE
 from scheduling.services.resizing.resize_settle import NOT_CONFIRMED
@@ -218,6 +219,18 @@ def _priority(actor: str, numbers: Numbers) -> str:
     return _("%(user)s changed the priority from %(from)s to %(to)s") % names
 
 
+def _tags(actor: str, numbers: Numbers) -> str:
+    user = actor or _("Allotment")
+    added, removed = (join_tags(numbers.get(name, ())) for name in ("added", "removed"))
+    if added and removed:
+        sentence = _("%(user)s added the tags %(added)s and removed %(removed)s")
+    elif added:
+        sentence = _("%(user)s added the tags %(added)s")
+    else:
+        sentence = _("%(user)s removed the tags %(removed)s")
+    return sentence % {"user": user, "added": added, "removed": removed}
+
+
 _IDLE_ACTIONS: Final[dict[str, str | Promise]] = {
     IdleAction.SUSPEND: gettext_lazy("suspended"),
     IdleAction.SHRINK: gettext_lazy("scaled down"),
@@ -326,6 +339,7 @@ _SENTENCES: Final[dict[str, Callable[[str, Numbers], str]]] = {
     "role_restarting": _role_restarting,
     "moved": _moved,
     "priority": _priority,
+    "tags": _tags,
     "resizing": _resizing,
     "resized": _resized,
     "resize_overdue": _resize_overdue,

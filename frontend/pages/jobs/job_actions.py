@@ -1,8 +1,9 @@
-"""Cancel, suspend, resume, restart, extend: a POST each, which returns to its page with the result."""
+"""Cancel, suspend, resume, restart, extend, tags: a POST each, which returns to its page with the result."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
@@ -11,12 +12,14 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
 
-from foundation.core.errors import Conflict
+from foundation.core.errors import Conflict, Invalid, Refused
 from frontend.pages.jobs.addresses import job_address
 from frontend.shell.page_shell import get_viewer, login_required, problem_of
+from scheduling.job_file.tags import split_tags
 from scheduling.selectors.job import job_get
 from scheduling.services.jobs import job as service
 from scheduling.services.jobs.idle_extension import extend_idle_job
+from scheduling.services.jobs.job_tags import set_job_tags
 from tenants.selectors.tenant import workspace_get
 
 
@@ -55,6 +58,14 @@ def post_extend(request: HttpRequest, workspace: str, job: str) -> HttpResponse:
     return _act(request, workspace, job, extend_idle_job, _("%(name)s can stay idle longer"))
 
 
+@require_POST
+@login_required
+def post_tags(request: HttpRequest, workspace: str, job: str) -> HttpResponse:
+    """Replace the tags of the job by those that were typed."""
+    tags = split_tags(request.POST.get("tags", ""))
+    return _act(request, workspace, job, partial(set_job_tags, tags=tags), _("Tags of %(name)s updated"))
+
+
 def _act(
     request: HttpRequest, workspace: str, ref: str, change: Callable[..., object], done: str
 ) -> HttpResponse:
@@ -65,7 +76,7 @@ def _act(
         back = job_address(workspace, found.pk)
     try:
         change(acting_user=who, job=found)
-    except Conflict as error:
+    except (Conflict, Invalid, Refused) as error:
         # A job moves on while someone reads its page: say so where they are instead of on an error page.
         problem = problem_of(error)
         messages.error(request, f"{problem.title}: {problem.detail}")

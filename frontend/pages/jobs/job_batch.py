@@ -1,4 +1,4 @@
-"""Actions on several jobs of the list: suspend, resume, restart, change the priority, cancel, delete."""
+"""Actions on several jobs of the list: suspend, resume, restart, change priority and tags, cancel, delete."""
 
 from __future__ import annotations
 
@@ -18,11 +18,14 @@ from frontend.pages.jobs.addresses import jobs_address
 from frontend.pages.jobs.job_facts import Rights, rights_of
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from frontend.texts.labels import state_word
+from scheduling.job_file.tags import TAGS_LENGTH, split_tags
 from scheduling.models import Job
 from scheduling.selectors.job import job_query
+from scheduling.selectors.job_tag import job_tags_lately
 from scheduling.selectors.priority import priority_class_list
 from scheduling.services.jobs import job as service
 from scheduling.services.jobs.job_deletion import job_delete
+from scheduling.services.jobs.job_tags import change_job_tags
 from tenants.access.permissions import Permission
 from tenants.models import Tenant, User
 from tenants.selectors.tenant import workspace_get
@@ -71,7 +74,7 @@ def batch_acts(who: User, place: Tenant | None, rights: Rights) -> list[BatchAct
             note=_("The YAML and the timeline are kept. You can clone the jobs."),
         ),
     ]
-    acts.append(_delete_act(who))
+    acts += [*_tag_acts(who, place), _delete_act(who)]
     if rights.submit:
         classes = priority_class_list(viewer=who, workspace=place)
         priority = BatchAct(
@@ -85,6 +88,29 @@ def batch_acts(who: User, place: Tenant | None, rights: Rights) -> list[BatchAct
         )
         acts.insert(3, priority)
     return acts
+
+
+def _tag_acts(who: User, place: Tenant | None) -> list[BatchAct]:
+    typed = partial(
+        BatchAct,
+        text_label=_("Tags, separated by commas"),
+        text_length=TAGS_LENGTH,
+        suggestions=partial(job_tags_lately, viewer=who, workspace=place),
+    )
+    return [
+        typed(
+            key="add-tags",
+            label=_("Add tags"),
+            title=_("Add tags to jobs"),
+            act=lambda job, text: change_job_tags(acting_user=who, job=job, add=split_tags(text)),
+        ),
+        typed(
+            key="remove-tags",
+            label=_("Remove tags"),
+            title=_("Remove tags from jobs"),
+            act=lambda job, text: change_job_tags(acting_user=who, job=job, remove=split_tags(text)),
+        ),
+    ]
 
 
 def _delete_act(who: User) -> BatchAct:

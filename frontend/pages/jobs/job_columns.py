@@ -13,8 +13,10 @@ from django.utils.translation import gettext_lazy, pgettext_lazy
 
 from frontend.lists.declaration import FilterField, ListColumn, ListDeclaration
 from frontend.pages.jobs.job_facts import Actions
+from frontend.pages.jobs.job_tags import TagLink
 from frontend.texts import labels
 from frontend.texts.reasons import reason_title
+from scheduling.job_file.tags import join_tags
 from scheduling.models import Job
 from scheduling.selectors.job import ALL_COLUMNS, COLUMNS, DEFAULT_SORT
 from scheduling.selectors.row import JobListRow
@@ -38,7 +40,7 @@ class JobListLine:
     losses: list[str]
     saved_work: str
     nodes: list[tuple[str, str]]
-    tags: Sequence[str]
+    tags: Sequence[TagLink]
     gpu_hours: float | None
     cost: Decimal | None
     clusters: Sequence[str]
@@ -189,7 +191,10 @@ JOBS: Final = ListDeclaration(
             text=lambda line: line.job.attempt_number,
         ),
         ListColumn(
-            key="tags", label=gettext_lazy("Tags"), shown=False, text=lambda line: ", ".join(line.tags)
+            key="tags",
+            label=gettext_lazy("Tags"),
+            shown=False,
+            text=lambda line: join_tags(tag.name for tag in line.tags),
         ),
     ),
     filters={
@@ -202,6 +207,7 @@ JOBS: Final = ListDeclaration(
             label=gettext_lazy("Reason"),
             choices=[(code, word.text) for code, word in labels.REASON_WORDS.items()],
         ),
+        "tags": FilterField(label=gettext_lazy("Tag"), suggestions="known-tags"),
         "kind": FilterField(label=gettext_lazy("Type"), choices=list(labels.JOB_KINDS.items())),
         "queue": FilterField(label=gettext_lazy("Queue")),
         "submitted_by": FilterField(label=gettext_lazy("Created by")),

@@ -53,6 +53,7 @@ class Actions:
     restart: bool
     cancel: bool
     delete: bool
+    tags: bool
 
 
 def actions_of(job: Job, rights: Rights) -> Actions:
@@ -66,6 +67,7 @@ def actions_of(job: Job, rights: Rights) -> Actions:
         restart=stop and job.state in RUNNING_STATES,
         cancel=stop and not job.is_terminal and job.state != JobState.STOPPING,
         delete=stop and job.is_terminal,
+        tags=stop,
     )
 
 

@@ -15,6 +15,7 @@ from frontend.pages.jobs import job_facts
 from frontend.pages.jobs.addresses import node_address
 from frontend.pages.jobs.job_columns import CLUSTER, COSTS, IDLE, JobListLine
 from frontend.pages.jobs.job_facts import Rights, rights_of
+from frontend.pages.jobs.job_tags import TagLink, filter_address
 from scheduling.models import IdleAction, IdleStretch, Job
 from scheduling.selectors.idle import find_idle_stretches
 from scheduling.selectors.job_sight import job_clusters
@@ -58,10 +59,10 @@ def describe_jobs(who: User, shown: PageList, jobs: Sequence[Job]) -> list[JobLi
         clusters=job_clusters(viewer=who, jobs=jobs) if CLUSTER in columns else {},
         idle=find_idle_stretches(jobs) if IDLE & columns else {},
     )
-    return [_line(job, facts, rights[job.workspace_id], now) for job in jobs]
+    return [_line(job, facts, rights[job.workspace_id], shown, now) for job in jobs]
 
 
-def _line(job: Job, facts: _PageFacts, rights: Rights, now: datetime) -> JobListLine:
+def _line(job: Job, facts: _PageFacts, rights: Rights, shown: PageList, now: datetime) -> JobListLine:
     row, cost, idle = facts.rows[job.pk], facts.costs.get(job.pk), facts.idle.get(job.pk)
     return JobListLine(
         job=job,
@@ -77,7 +78,7 @@ def _line(job: Job, facts: _PageFacts, rights: Rights, now: datetime) -> JobList
         nodes=[
             (name, node_address(name, cluster) if rights.operations else "") for cluster, name in row.nodes
         ],
-        tags=[f"{key}={value}" for key, value in (job.placement.get("labels") or {}).items()],
+        tags=[TagLink(name, filter_address(shown, name)) for name in job.tags],
         gpu_hours=cost.core_ms / CORE_MS_PER_GPU_HOUR if cost else None,
         cost=cost.amount if cost else None,
         clusters=facts.clusters.get(job.pk, ()),

@@ -28,6 +28,7 @@ from quotas.models import Queue
 from quotas.selectors.queue import queue_list
 from scheduling.models import RUNNING_STATES, JobState
 from scheduling.selectors.job import COLUMNS, JobFilter, job_query
+from scheduling.selectors.job_tag import job_tags_lately
 from scheduling.selectors.row import JobStateCounts, job_state_counts
 from tenants.access.permissions import Permission
 from tenants.models import Tenant, User
@@ -121,6 +122,7 @@ def _context(who: User, place: Tenant, rights: Rights, shown: PageList) -> dict[
         "queues": [queue.name for queue in queues],
         "models": _models(queues, shown.query.get("gpu_model", "")),
         "ranges": [(key, label_of_range(key)) for key in RANGES],
+        "known_tags": partial(job_tags_lately, viewer=who, workspace=place),
         "acts": [] if filters.deleted else batch_acts(who, place, rights),
         "batch_url": reverse("frontend:job-batch", args=[place.slug]),
         "empty_list": _empty_list(place, rights),

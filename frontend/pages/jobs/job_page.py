@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
@@ -29,6 +30,7 @@ from frontend.pages.jobs.copies import submit_texts
 from frontend.pages.jobs.event_rows import job_event_rows
 from frontend.pages.jobs.job_charts import describe_choice, job_range
 from frontend.pages.jobs.job_tabs import JobTab, list_tabs, read_tab, tab_address
+from frontend.pages.jobs.job_tags import TagLink, tagged_address
 from frontend.pages.jobs.spec_text import job_text
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from frontend.texts import labels
@@ -36,6 +38,7 @@ from quotas.models.queue import Strategy
 from scheduling.models import GpuRequestMode, Job, JobState
 from scheduling.selectors.event import job_cause, job_events
 from scheduling.selectors.job import job_deleted_at, job_get, job_position, job_promised_until
+from scheduling.selectors.job_tag import job_tags_lately
 from scheduling.selectors.task import job_tasks
 from telemetry.series import jobs_now
 from telemetry.usage.preemptions import PREEMPTION_RULES, read_job_losses
@@ -102,6 +105,8 @@ def _page(request: HttpRequest, place: Tenant, job: Job) -> dict[str, Any]:
         "roles": " + ".join(f"{role.replicas} {role.name}" for role in job.roles.all()),
         "size": job_facts.format_size(job),
         "actions": job_facts.actions_of(job, rights),
+        "tags": [TagLink(name, tagged_address(place.slug, name)) for name in job.tags],
+        "known_tags": partial(job_tags_lately, viewer=who, workspace=place),
         "deleted_at": job_deleted_at(job=job),
         "idle": job_idle.describe_idle_job(job, rights, now),
         "losses": job_facts.list_losses(job, now),

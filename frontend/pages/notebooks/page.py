@@ -22,6 +22,7 @@ from frontend.pages.jobs.job_list import DELETED, GROUPS, owner_chips, read_filt
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from scheduling.models import TERMINAL_STATES, JobKind, JobState
 from scheduling.selectors.job import job_query
+from scheduling.selectors.job_tag import job_tags_lately
 from scheduling.selectors.row import job_state_counts
 from tenants.models import Tenant, User
 from tenants.selectors.tenant import workspace_get
@@ -72,6 +73,7 @@ def _context(who: User, place: Tenant, rights: Rights, shown: PageList) -> dict[
         "whose": owner_chips(""),
         "asked": shown.query,
         "back": {"next": shown.address},
+        "known_tags": partial(job_tags_lately, viewer=who, workspace=place),
         "acts": [] if filters.deleted else batch_acts(who, place, rights),
         "batch_url": reverse("frontend:job-batch", args=[place.slug]),
         "empty_list": _empty_list(place, rights),

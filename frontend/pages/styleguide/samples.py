@@ -19,6 +19,7 @@ from frontend.lists.declaration import FilterField, ListColumn, ListDeclaration
 from frontend.lists.row_form import RowForm
 
 _START: Final = datetime(2026, 1, 5, 9, tzinfo=UTC)
+TAGS: Final = ("baseline", "team:nlp", "experiment-12")
 TONES: Final = ("waiting", "running", "failed", "info", "done")
 SCALE: Final = ("--gap-1", "--gap-2", "--gap-3", "--gap-4", "--gap-6", "--radius", "--radius-small")
 FULL_METER: Final = Meter(nominal=16, allocated=20, used=9, borrowed=4, held=2, foreign=1, unit="GPU")

@@ -79,6 +79,7 @@ def _parts(request: HttpRequest) -> Mapping[str, Any]:
         "crumbs": [Crumb(label=_("Overview"), url=reverse("frontend:ops-overview"))],
         "themes": [(theme, samples.sample_form(theme)) for theme in _THEMES],
         "tones": samples.TONES,
+        "tags": [(name, "#") for name in samples.TAGS],
         "colors": _colors(),
         "scale": samples.SCALE,
         "full_meter": samples.FULL_METER,

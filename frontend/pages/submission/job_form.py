@@ -26,12 +26,14 @@ from frontend.texts.labels import JOB_KINDS
 from quotas.selectors.pool import WorkspacePool
 from scheduling.job_file import FIELDS, Field
 from scheduling.job_file.environment import Variables
-from scheduling.job_file.kinds import ChoiceKind, Flag, LabelsKind, Percent, Texts, Whole
+from scheduling.job_file.kinds import ChoiceKind, Flag, LabelsKind, Percent, Tags, Texts, Whole
 from scheduling.models import JobKind, PriorityClass
 
 _OFFERED: Final = ("queue", "priority_class")
 """Fields that are chosen among what the workspace has."""
 _NUMBERS: Final = (Whole, Percent)
+SUGGESTED: Final = {"list": "known-tags", "data-several": ""}
+"""The attributes of an input of several tags, for which the page suggests those that the workspace uses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +94,9 @@ def _input(field: Field) -> forms.Field:
                 else _("One NAME=value per line")
             )
             return forms.CharField(widget=forms.Textarea(attrs={"rows": 3}), help_text=lines, **said)
+        case Tags():
+            attributes = {"autocomplete": "off", "placeholder": field.example, **SUGGESTED}
+            return forms.CharField(widget=forms.TextInput(attrs=attributes), help_text=_help(field), **said)
         case Texts():  # a program for a shell may have several lines
             text = forms.Textarea(attrs={"rows": 2, "spellcheck": "false", "placeholder": field.example})
             return forms.CharField(widget=text, help_text=_help(field), **said)

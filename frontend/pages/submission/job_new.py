@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from django.contrib import messages
@@ -44,6 +45,7 @@ from scheduling.job_file import load_text
 from scheduling.job_file import to_mapping as job_mapping
 from scheduling.models import Job, JobKind, PriorityClass
 from scheduling.selectors.job import job_get
+from scheduling.selectors.job_tag import job_tags_lately
 from scheduling.selectors.job_template import job_template_get, job_template_list
 from scheduling.selectors.priority import priority_class_list
 from scheduling.services.jobs.job import job_submit
@@ -227,6 +229,7 @@ def _show(
         "pools": choices.pools,
         "copies": copies,
         "templates": job_template_list(viewer=get_viewer(request), workspace=place),
+        "known_tags": partial(job_tags_lately, viewer=get_viewer(request), workspace=place),
         "simulated": choices.simulated,
         "may_add_role": len(form.roles) < ROLES_MAX,
     }

@@ -21,7 +21,8 @@ from foundation.core.yaml_edit import same_values
 from scheduling.job_file.environment import Variables
 from scheduling.job_file.field import Field
 from scheduling.job_file.fields import ALL, FIELDS, fields_below, keys_below
-from scheduling.job_file.kinds import Cpu, Flag, LabelsKind, Number, Parts, Percent, Texts, Whole
+from scheduling.job_file.kinds import Cpu, Flag, LabelsKind, Number, Parts, Percent, Tags, Texts, Whole
+from scheduling.job_file.tags import join_tags, split_tags
 from scheduling.policy.trees import merge_trees, put_value, value_at
 
 Values = dict[str, Any]
@@ -88,7 +89,7 @@ def line_errors(values: FormValues) -> list[FieldError]:
             text, path = str(texts.get(each.input_name) or ""), place + each.path.removeprefix("roles.")
             if isinstance(each.kind, _LINES):
                 errors += [FieldError(path, "FORMAT", said) for said in _line_mistakes(text, each)]
-            elif isinstance(each.kind, Texts) and not _is_command(text):
+            elif _is_program(each) and not _is_command(text):
                 errors.append(
                     FieldError(path, "FORMAT", _("Close every quote, for example python 'my train.py'."))
                 )
@@ -188,6 +189,8 @@ def _from_text(shown: Field, value: Any) -> Any:
     """The value that a text stands for; None where it stands for nothing."""
     if isinstance(shown.kind, _LINES):
         return _pairs(value) or None
+    if isinstance(shown.kind, Tags):
+        return split_tags(str(value)) or None
     if isinstance(shown.kind, Texts):
         return _split(str(value))
     return _number(value) if isinstance(shown.kind, _NUMBERS) else value
@@ -208,6 +211,13 @@ def _take(body: dict[str, Any], path: str, shown: Field) -> Any:
         lines = {name: f"{name}={item}" for name, item in value.items() if _is_line(name, item)}
         body[head] = {name: item for name, item in value.items() if name not in lines}
         return "\n".join(lines.values())
+    if isinstance(shown.kind, Tags) and isinstance(value, list):
+        text = join_tags(map(str, value))
+        fits = text.isprintable() and split_tags(text) == [str(one) for one in value]
+        if any(map(_nested, value)) or not fits:
+            return None
+        body.pop(head)
+        return text
     if isinstance(shown.kind, Texts) and isinstance(value, list):
         command = shlex.join(map(str, value))
         return None if any(map(_nested, value)) or "\r" in command else body.pop(head) and command
@@ -295,6 +305,10 @@ def _line_mistakes(text: str, shown: Field) -> list[str]:
             mistakes.append(_("%(name)s is set more than once.") % {"name": name[:60]})
         seen.add(name)
     return mistakes
+
+
+def _is_program(shown: Field) -> bool:
+    return isinstance(shown.kind, Texts) and not isinstance(shown.kind, Tags)
 
 
 def _is_command(text: str) -> bool:

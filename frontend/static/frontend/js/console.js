@@ -86,6 +86,18 @@
   document.addEventListener("change", (event) => {
     if (event.target.matches("[data-autosubmit]")) event.target.form.requestSubmit();
   });
+  // An input of several values, separated by commas, suggests the next one: a browser compares the whole text.
+  function suggest({ target }) {
+    if (!target.matches("[data-several]") || !target.list) return;
+    const known = target.list;
+    known.values ??= [...known.options].map((option) => option.value);
+    const [, before, begun] = target.value.match(/^(.*,\s*)?(.*)$/su);
+    const named = new Set(target.value.split(",").map((value) => value.trim()));
+    const next = known.values.filter((value) => !named.has(value) || value === begun);
+    known.replaceChildren(...next.map((value) => new Option("", (before || "") + value)));
+  }
+
+  for (const kind of ["focusin", "input"]) document.addEventListener(kind, suggest);
   document.addEventListener("input", (event) => {
     const form = event.target.form;
     if (form && event.target.closest("[data-live]")) form.dataset.dirty = "";

@@ -20,6 +20,8 @@
       wanted.type = { time: "datetime-local", number: "number" }[kind] || "text";
       wanted.maxLength = 200;
       wanted.autocomplete = "off";
+      if (known.suggestions) wanted.setAttribute("list", known.suggestions);
+      if (kind === "list") wanted.dataset.several = "";
     }
     current.replaceWith(wanted);
   }

@@ -80,6 +80,7 @@ TEXT: Final[dict[str, Callable[[str, str], bool]]] = {
     "=^": lambda have, want: have.lower().startswith(want.lower()),
     "=$": lambda have, want: have.lower().endswith(want.lower()),
 }
+TAGS: Final = ("baseline", "team:nlp", "team:cv", "base", "<b>&", "🚀 go", "שלום", "100%")
 ORDER: Final[dict[str, Callable[[Any, Any], bool]]] = {">=": operator.ge, "<=": operator.le}
 EQUAL: Final[dict[str, Callable[[Any, Any], bool]]] = {"==": operator.eq, "!=": operator.ne}
 
@@ -137,6 +138,7 @@ def fill(w: World, count: int, chance: random.Random) -> list[Job]:
                 preemptible=chance.random() < 0.5,
                 reason=chance.choice(["", "WAITING_FOR_QUOTA", "NO_ROOM"]),
                 attempt_number=chance.randrange(4),
+                tags=chance.sample(TAGS, chance.randrange(4)),
             )
         )
     return made
@@ -154,6 +156,7 @@ def values_of(job: Job) -> dict[str, Any]:
         "reason": job.reason,
         "priority": job.priority,
         "attempt": job.attempt_number,
+        "tags": job.tags,
         "preemptible": job.preemptible,
         "submitted_at": job.submitted_at,
         "started_at": job.started_at,
@@ -169,6 +172,9 @@ def cases(made: Sequence[Job], chance: random.Random) -> list[tuple[str, str, st
             text = one[name] or "NO_ROOM"
             part = text[: max(1, len(text) // 2)]
             found += [(name, sign, value, value) for sign in TEXT for value in (text, part, part.upper())]
+        tags = one["tags"] or ["team:nlp"]
+        for text in (tags[0], f"{tags[-1]}, none", tags[0][:2].upper()):
+            found += [("tags", sign, text, text) for sign in TEXT]
         for name in ("priority", "attempt"):
             found += [(name, sign, str(one[name]), one[name]) for sign in (*EQUAL, *ORDER)]
         found += [("preemptible", sign, "true", True) for sign in EQUAL]
@@ -180,6 +186,11 @@ def cases(made: Sequence[Job], chance: random.Random) -> list[tuple[str, str, st
 
 def meets(value: Any, sign: str, wanted: Any) -> bool:
     """The oracle of one condition: what has no value is unequal to everything and in no range."""
+    if isinstance(value, list):
+        wholes = wanted.split(", ") if sign in ("==", "!=") else [wanted]
+        without = sign in ("!=", "!@")
+        one = {"!=": "==", "!@": "=@"}.get(sign, sign)
+        return without != any(TEXT[one](entry, text) for entry in value for text in wholes)
     if isinstance(wanted, str):
         return TEXT[sign](value, wanted)
     if value is None:
@@ -340,7 +351,7 @@ def heads_and_cells(text: str) -> tuple[list[str], list[list[str]]]:
 
 def test_a_reader_chooses_columns_and_rows_per_page_for_good(client: Client, w: World) -> None:
     for number in range(12):
-        jobs.job(w.queue, w.editor, f"job-{number:02}", placement={"labels": {"team": "vision"}})
+        jobs.job(w.queue, w.editor, f"job-{number:02}", tags=["team:vision", "base"])
     client.force_login(w.editor)
     heads, rows = heads_and_cells(page(client, WHOLE))
     assert len(rows) == 12 and all(row == heads for row in rows) and "cost" not in heads
@@ -358,7 +369,7 @@ def test_a_reader_chooses_columns_and_rows_per_page_for_good(client: Client, w: 
     assert heads == ["name", "state", "cost", "tags"] and len(rows) == 10
     assert all(row == heads for row in rows)
     assert "page 1 of 2" in text and 'data-live-every="0"' in text and "live-mark" not in text
-    assert file_of(client, "")[0]["Tags"] == "team=vision"
+    assert file_of(client, "")[0]["Tags"] == "team:vision, base"
     assert list(file_of(client, "")[0]) == ["Name", "Status", "Cost", "Tags"]
     assert len(heads_and_cells(page(client, f"{JOBS}?pageSize=20"))[1]) == 12, "the address counts more"
 
