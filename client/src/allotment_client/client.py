@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Self, cast
 from urllib.parse import quote
@@ -76,12 +76,16 @@ class Client:
         states: tuple[str, ...] = (),
         queue: str = "",
         mine: bool = False,
+        tags: tuple[str, ...] = (),
         sort: str = "",
         limit: int | None = None,
     ) -> Iterator[Job]:
-        """Jobs, newest first unless sorted otherwise, page by page as they are read; `limit` in all."""
+        """Jobs, newest first unless sorted otherwise, page by page as they are read; `limit` in all.
+
+        With `tags`, those that have each of them.
+        """
         words = {"queue": queue, "sort": sort}
-        return self._jobs(f"{_place(workspace)}/jobs", words, states, mine, limit)
+        return self._jobs(f"{_place(workspace)}/jobs", words, states, mine, tags, limit)
 
     def all_jobs(
         self,
@@ -90,6 +94,7 @@ class Client:
         states: tuple[str, ...] = (),
         queue: str = "",
         mine: bool = False,
+        tags: tuple[str, ...] = (),
         sort: str = "",
         limit: int | None = None,
     ) -> Iterator[Job]:
@@ -97,15 +102,22 @@ class Client:
         workspace, or of a folder with all in it.
         """
         words = {"tenant": tenant, "queue": queue, "sort": sort}
-        return self._jobs("admin/jobs", words, states, mine, limit)
+        return self._jobs("admin/jobs", words, states, mine, tags, limit)
 
     def _jobs(
-        self, path: str, words: Mapping[str, str], states: tuple[str, ...], mine: bool, limit: int | None
+        self,
+        path: str,
+        words: Mapping[str, str],
+        states: tuple[str, ...],
+        mine: bool,
+        tags: tuple[str, ...],
+        limit: int | None,
     ) -> Iterator[Job]:
         query: dict[str, Any] = {"limit": min(limit or _PAGE, _PAGE)}
         query |= {name: value for name, value in words.items() if value}
         query |= {"state": list(states)} if states else {}
         query |= {"mine": "true"} if mine else {}
+        query |= {"filterBy": [f"tags=={tag}" for tag in tags]} if tags else {}
         left = limit
         while True:
             page = self._api.send_request("GET", path, query=query).body
@@ -127,6 +139,13 @@ class Client:
     def cancel(self, workspace: str, job: str) -> Job:
         """End a job."""
         return cast(Job, self._api.send_request("POST", f"{_job(workspace, job)}/cancel").body)
+
+    def change_tags(
+        self, workspace: str, job: str, *, add: Sequence[str] = (), remove: Sequence[str] = ()
+    ) -> Job:
+        """Add tags to those of a job and remove others."""
+        body = {"add": list(add), "remove": list(remove)}
+        return cast(Job, self._api.send_request("POST", f"{_job(workspace, job)}/tags", body=body).body)
 
     def quota(self, workspace: str) -> list[QuotaRow]:
         """Return what the workspace and its queues have, use, borrow and could still get."""

@@ -38,6 +38,7 @@ class Job(TypedDict, total=False):
     workspace: str
     queue: str
     priority_class: str
+    tags: list[str]
     preemptible: bool
     submitted_by: str
     cards: int

@@ -49,6 +49,7 @@ def list_jobs(client: Client, workspace: str, options: argparse.Namespace) -> in
         "states": tuple(options.state),
         "queue": options.queue,
         "mine": options.mine,
+        "tags": tuple(options.tag),
         "limit": options.limit,
     }
     if options.all_workspaces:
@@ -115,6 +116,13 @@ def get_job(client: Client, workspace: str, options: argparse.Namespace) -> int:
 def cancel_job(client: Client, workspace: str, options: argparse.Namespace) -> int:
     """End it."""
     job = client.cancel(workspace, options.job)
+    print_answer(options.output, job, lambda: job_table([job]))
+    return 0
+
+
+def tag_job(client: Client, workspace: str, options: argparse.Namespace) -> int:
+    """Add and remove tags."""
+    job = client.change_tags(workspace, options.job, add=options.add, remove=options.remove)
     print_answer(options.output, job, lambda: job_table([job]))
     return 0
 

@@ -1,4 +1,4 @@
-"""`allotment-client`: submit, list, logs, explain, quota, wait, watch, cancel, me, completion.
+"""`allotment-client`: submit, list, logs, explain, tag, quota, wait, watch, cancel, me, completion.
 
 Exit status: 0 done; 1 the job did not succeed; 2 bad usage or configuration; 3 the server refused; 4 the
 server cannot be reached; 5 the deadline passed first.
@@ -104,6 +104,7 @@ def build_parser() -> argparse.ArgumentParser:
     listing = _verb(verbs, "list", commands.list_jobs, "list jobs, newest first")
     listing.add_argument("--state", action="append", default=[], help="filter by state; repeatable")
     listing.add_argument("--queue", default="", help="filter by queue")
+    listing.add_argument("--tag", action="append", default=[], help="filter by tag; repeatable")
     listing.add_argument("--mine", action="store_true", help="show only your jobs")
     listing.add_argument("--limit", type=_count, default=50, help="maximum number of jobs (default 50)")
     listing.add_argument("--watch", action="store_true", help="keep watching for events")
@@ -124,6 +125,10 @@ def build_parser() -> argparse.ArgumentParser:
     )
     _verb(verbs, "get", commands.get_job, "show a job").add_argument("job", help="job ID or name")
     _verb(verbs, "cancel", commands.cancel_job, "cancel a job").add_argument("job", help="job ID or name")
+    tag = _verb(verbs, "tag", commands.tag_job, "change the tags of a job")
+    tag.add_argument("job", help="job ID or name")
+    tag.add_argument("--add", action="append", default=[], metavar="TAG", help="add a tag; repeatable")
+    tag.add_argument("--remove", action="append", default=[], metavar="TAG", help="remove a tag; repeatable")
     _verb(verbs, "quota", commands.show_quota, "show quota and usage of the workspace")
 
     wait = _verb(

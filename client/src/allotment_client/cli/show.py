@@ -61,11 +61,13 @@ def job_table(jobs: Sequence[Job], *, with_workspace: bool = False) -> str:
             job["priority_class"],
             job["submitted_by"],
             job["submitted_at"][:19].replace("T", " "),
+            ", ".join(job.get("tags", ())),
             job["id"],
         )
         for job in jobs
     ]
-    heads = ("NAME", "STATE", "REASON", "GPUS", "QUEUE", "PRIORITY", "BY", "SUBMITTED (UTC)", "ID")
+    heads: tuple[str, ...]
+    heads = ("NAME", "STATE", "REASON", "GPUS", "QUEUE", "PRIORITY", "BY", "SUBMITTED (UTC)", "TAGS", "ID")
     heads = ("WORKSPACE", *heads) if with_workspace else heads
     return format_table(heads, rows, right=frozenset({"CARDS"}))
 
