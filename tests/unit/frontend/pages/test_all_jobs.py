@@ -119,7 +119,7 @@ def test_a_list_without_active_jobs_leads_to_the_others(client: Client, w: World
 def test_a_folder_admin_sees_the_jobs_of_that_folder_alone(client: Client, w: World, f: Folders) -> None:
     jobs.job(f.queue, w.editor, "mine")
     theirs = jobs.job(f.other_queue, w.outsider, "whisper", submitted_at=clock.now() - timedelta(days=1))
-    jobs.allocate(jobs.job(w.queue, w.editor, "secret"), w.nodes[0])
+    jobs.allocate(jobs.job(w.queue, w.editor, "secret", tags=["covert"]), w.nodes[0])
     ended(f.other_queue, w.outsider, "elapsed")
     client.force_login(f.lead)
     for query in ("", "state=all", "q=", f"show={theirs.pk}", "sort=name", "tenant=vision"):
@@ -127,7 +127,7 @@ def test_a_folder_admin_sees_the_jobs_of_that_folder_alone(client: Client, w: Wo
     text = page(client, f"{ALL}?state=all&show={theirs.pk}")
     assert 'id="list-panel"' not in text
     assert set(re.findall(r'<span class="count">(\d+)</span>', text)) <= {"0", "1"}
-    for hidden in ("whisper", "secret", "elapsed", "asr", "Asr", "team-a", w.outsider.username):
+    for hidden in ("whisper", "secret", "covert", "elapsed", "asr", "Asr", "team-a", w.outsider.username):
         assert hidden not in text, hidden
     # Neither a tenant out of sight nor one above the own folder is told from one that does not exist.
     for slug in ("speech", "asr", "root", "team-a", "nonsense"):
