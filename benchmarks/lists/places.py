@@ -34,7 +34,7 @@ class ListPlace:
 
 CONSOLE: Final = (
     ListPlace(
-        "/w/{ws}/jobs",
+        "/w/{ws}/jobs?who=all",
         (
             *(_LAST, "sort=name", "sort=-priority", "sort=state", "state=waiting", "state=running"),
             *("q=llama", "filterBy=submitted_by==team-0000-1", "part=rows"),
