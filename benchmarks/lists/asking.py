@@ -65,13 +65,14 @@ class ListReader:
 def measure_place(
     made: BenchInstallation, reader: ListReader, place: ListPlace, times: int
 ) -> list[QueryFigures]:
-    """Measure a list with each of its queries; nothing for one that the reader may not see."""
+    """Measure a list with each of its queries; nothing for those that the reader may not see."""
     path = place.path.format_map(made.world["names"])
     status, text, _ = reader.request_list(path)
     if status in REFUSED:
         return []
     queries = ["", *place.queries, *(_last_page(text) if place.is_api else ())]
-    return [_measure(made, reader, path, query, times) for query in queries]
+    found = (_measure(made, reader, path, query, times) for query in queries)
+    return [figures for figures in found if figures is not None]
 
 
 def _last_page(text: str) -> list[str]:
@@ -80,10 +81,14 @@ def _last_page(text: str) -> list[str]:
     return [f"limit=50&offset={max(total - 50, 0)}"] if isinstance(total, int) else []
 
 
-def _measure(made: BenchInstallation, reader: ListReader, path: str, query: str, times: int) -> QueryFigures:
+def _measure(
+    made: BenchInstallation, reader: ListReader, path: str, query: str, times: int
+) -> QueryFigures | None:
     address = f"{path}{'&' if '?' in path else '?'}{query}" if query else path
     for _ in range(_WARM):
         status, text, _ = reader.request_list(address)
+        if status == http.client.FORBIDDEN:
+            return None
         if status != http.client.OK:
             raise RuntimeError(f"{address} was answered {status}: {text[:300]}")
     begun = seconds_of_family(made.database)
