@@ -76,6 +76,8 @@ STRANGERS: Final = ("neighbour", "sibling-admin", "stranger")
 """Who is no member of the tenant that the addresses name, and could as well be."""
 _PEOPLE: Final = "api/v1/admin/users"
 """Accounts of people belong to the platform, so no policy on rows hides them."""
+_ABOVE: Final = "api/v1/admin/jobs"
+"""Refused without a role above workspaces, before anybody looks for what the query names."""
 _PLACES: Final = re.compile(
     r"\{(?:ws|tenant|node|leaf|member|role|spare_role|budget|limit|template|alert_rule|alert_channel|silence|grant|revision|override|job|held)\}"
 )
@@ -139,6 +141,8 @@ def test_nothing_comes_out_nor_changes_without_the_applications_filter(
 def _fault(ask: Ask, answer: Answer, ids: set[str]) -> str:
     if answer.status >= 500:
         return str(answer.status)
+    if ask.route == _ABOVE and answer.status == 403:
+        return ""
     if _PLACES.search(ask.route + ask.query) and answer.status not in (400, 404):
         return f"{answer.status} where there is nothing in sight"
     leaked = [each for each in ids if each in answer.text and each not in answer.asked]

@@ -80,9 +80,9 @@ class PageText:
     def lines(self, *headings: str) -> list[Line]:
         """The rows of the table that has these headings. Raises: AssertionError where there is none."""
         for table in self._soup.select("table"):
-            names = [_text(head) for head in table.select("thead th")]
+            names = [_text(head) for head in table.select("thead th:not(.select)")]
             if set(headings) <= set(names):
-                rows = (row.find_all(["td", "th"], recursive=False) for row in table.select("tbody tr"))
+                rows = (row.select(":scope > :is(td, th):not(.select)") for row in table.select("tbody tr"))
                 full = [cells for cells in rows if len(cells) == len(names)]
                 return [Line(dict(zip(names, map(_text, cells), strict=True))) for cells in full]
         raise AssertionError(f"no table with {headings}")

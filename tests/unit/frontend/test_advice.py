@@ -121,7 +121,7 @@ def test_an_evicted_job_is_told_its_rule() -> None:
     numbers = {"resource": "gpu.cards", "flavor": "a100", "asked": 2, "rule": "spare", "evictions": 1,
                "keep_free": 2, "unused": 3, "available": 1}  # fmt: skip
     told = reason_sentence("WAITING_FOR_BORROWED", numbers)
-    assert "<b>1</b> times" in told and "<b>3 GPUs</b>" in told
+    assert "Preemptions: <b>1</b>" in told and "<b>3 GPUs</b>" in told
     assert "<b>2 GPUs</b> of <b>a100</b> must stay unused" in told
 
 
