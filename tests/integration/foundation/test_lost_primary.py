@@ -40,8 +40,10 @@ class Pair:
         with self.first.connect_database() as first, self.second.connect_database() as second:
             (written,) = first.execute("SELECT pg_current_wal_lsn()::text").fetchone() or ("",)
             wait_until(
-                lambda: second.execute("SELECT pg_last_wal_replay_lsn() >= %s::pg_lsn", [written]).fetchone()
-                == (True,),
+                lambda: (
+                    second.execute("SELECT pg_last_wal_replay_lsn() >= %s::pg_lsn", [written]).fetchone()
+                    == (True,)
+                ),
                 "the second follows",
             )
             first.execute("ALTER SYSTEM SET default_transaction_read_only = on")
