@@ -110,6 +110,11 @@ class PageList:
         text = query.urlencode()
         return f"{self.path}?{text}" if text else self.path
 
+    @property
+    def total_order(self) -> tuple[str, str]:
+        """The order that was asked for, made total by the key in the same direction."""
+        return self.sort, "-pk" if self.sort.startswith("-") else "pk"
+
     def url_with_condition(self, text: str) -> str:
         """Return the list's address with one more condition, from its first page on."""
         query = self.query.copy()
@@ -235,14 +240,16 @@ class _KeyPaginator(_Pages):
 def cut_by_keys(source: QuerySet[Any], count: Callable[[], int]) -> Cut:
     """Return what cuts pages of a query in a total order; `source` has the same rows before any filter."""
 
-    def cut(request: HttpRequest, shown: PageList, rows: Rows) -> tuple[Sequence[Any], Mapping[str, Any]]:
+    def cut_rows(
+        request: HttpRequest, shown: PageList, rows: Rows
+    ) -> tuple[Sequence[Any], Mapping[str, Any]]:
         if not isinstance(rows, QuerySet):
             return cut_page(request, shown, rows)
         pages = _KeyPaginator(rows, shown.size, source=source, total=count())
         page = pages.get_page(request.GET.get("page"))
         return list(page.object_list), {"page": page}
 
-    return cut
+    return cut_rows
 
 
 def answer_list(

@@ -226,6 +226,5 @@ def _act_of(values: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     """Return the verb of a batch and what it says to each job."""
     if values["action"] in ("add_tags", "remove_tags"):
         return "change_tags", {values["action"].removesuffix("_tags"): values["tags"]}
-    return values["action"], {
-        "priority_class": values["priority_class"]
-    } if "priority_class" in values else {}
+    extra = {name: values[name] for name in ("priority_class",) if name in values}
+    return values["action"], extra

@@ -44,7 +44,7 @@ _DRAINING: Final = PreparedQuery(_draining)
 
 
 def node_drain(*, acting_user: Actor, node: Node, reason: str = "") -> NodeCordon | None:
-    """Ask for a node to be cordoned and for the jobs on it to be evicted into their queues.
+    """Request that a node is cordoned and the jobs on it are evicted into their queues.
 
     Pods of others stay. A node that is being drained is left as it is, unless a reason is given that is not
     known yet. Raises: PermissionDenied; NotFound for a node that has left; ClusterUnreachable; Invalid for

@@ -42,18 +42,18 @@ class _JobCounts:
     filters: JobFilter
 
     @cached_property
-    def found(self) -> JobStateCounts:
+    def state_counts(self) -> JobStateCounts:
         return job_state_counts(viewer=self.viewer, workspace=None, filters=self.filters)
 
     def count_in(self, states: Iterable[str]) -> int:
         """Count the jobs in some states."""
-        return sum(self.found.by_state.get(state, 0) for state in states)
+        return sum(self.state_counts.by_state.get(state, 0) for state in states)
 
     def count_listed(self) -> int:
         """Count the jobs of the list."""
         if self.filters.deleted:
-            return self.found.deleted
-        return self.count_in(self.filters.states or self.found.by_state)
+            return self.state_counts.deleted
+        return self.count_in(self.filters.states or self.state_counts.by_state)
 
 
 @login_required
@@ -68,7 +68,7 @@ def show_jobs(request: HttpRequest) -> HttpResponse:
     return answer_list(
         request,
         shown,
-        jobs.order_by(shown.sort, "-pk" if shown.sort.startswith("-") else "pk"),
+        jobs.order_by(*shown.total_order),
         partial(describe_jobs, who, shown),
         template="frontend/jobs/all_jobs.html",
         body="frontend/jobs/jobs_body.html",
@@ -97,9 +97,9 @@ def _states(asked: str) -> Sequence[JobState]:
 def _context(who: User, shown: PageList, counts: _JobCounts) -> dict[str, Any]:
     pools = job_pools(viewer=who)
     active = view_models.Chip(label=pgettext("jobs", "Active"), count=counts.count_in(_ACTIVE))
-    every = view_models.Chip(label=_("All"), value=_ALL, count=counts.count_in(counts.found.by_state))
+    every = view_models.Chip(label=_("All"), value=_ALL, count=counts.count_in(counts.state_counts.by_state))
     return {
-        "states": [active, every, *state_chips(counts.found)],
+        "states": [active, every, *state_chips(counts.state_counts)],
         "whose": owner_chips(""),
         "asked": shown.query,
         "back": {"next": shown.address},

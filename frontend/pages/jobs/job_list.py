@@ -70,7 +70,7 @@ def job_list(request: HttpRequest, workspace: str) -> HttpResponse:
     return answer_list(
         request,
         shown,
-        jobs.order_by(shown.sort, "-pk" if shown.sort.startswith("-") else "pk"),
+        jobs.order_by(*shown.total_order),
         partial(describe_jobs, who, shown),
         template="frontend/jobs/jobs.html",
         body="frontend/jobs/jobs_body.html",

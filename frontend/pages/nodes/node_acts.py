@@ -11,7 +11,7 @@ from django.http import HttpRequest
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from clusters.models import Node
+from clusters.models import Node, NodeCordon
 from clusters.models.node_cordon import REASON_LENGTH
 from clusters.selectors.grid import node_state
 from clusters.selectors.node import node_list
@@ -21,7 +21,7 @@ from frontend.lists.batch import BatchAct, BatchItem
 from frontend.shell.form_actions import run_change
 from frontend.texts import formats
 from frontend.texts.labels import state_word
-from scheduling.selectors.node_drain import DrainedJob, DrainPreview, preview_drains
+from scheduling.selectors.node_drain import DrainedJob, DrainPreview, preview_drain, preview_drains
 from scheduling.services.node_drain import node_drain
 from tenants.access import permissions
 from tenants.access.permissions import Permission
@@ -111,6 +111,28 @@ def describe_remaining(preview: DrainPreview) -> str:
     return (
         _("Not evicted (not managed by Allotment): %(pods)s") % {"pods": _(", ").join(pods)} if pods else ""
     )
+
+
+def describe_acts(who: User, node: Node, cordon: NodeCordon | None) -> dict[str, object]:
+    """Return what the page of a node needs for its actions; of a drain, what it evicts and leaves alone.
+
+    `cordon` is the open request, None after `kubectl cordon`. Who may not operate clusters has no actions.
+    """
+    if not permissions.has_permission(who, Permission.CLUSTER_EDIT):
+        return {"may_edit": False}
+    uncordons = cordon is not None and cordon.schedulable
+    drains = cordon is not None and not uncordons and cordon.is_draining
+    preview = preview_drain(viewer=who, node=node)
+    return {
+        "may_edit": True,
+        "may_cordon": not node.cordoned,
+        "may_uncordon": node.cordoned and not uncordons,
+        "may_drain": not drains,
+        "is_draining": drains,
+        "drain_losses": describe_losses(preview),
+        "drain_keeps": describe_remaining(preview),
+        **{f"do_{act}": {"do": act} for act in _DONE},
+    }
 
 
 def run_act(request: HttpRequest, who: User, node: Node) -> None:

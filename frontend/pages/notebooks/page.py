@@ -46,7 +46,7 @@ def show_notebooks(request: HttpRequest, workspace: str) -> HttpResponse:
     return answer_list(
         request,
         shown,
-        jobs.order_by(shown.sort, "-pk" if shown.sort.startswith("-") else "pk"),
+        jobs.order_by(*shown.total_order),
         partial(describe_jobs, who, shown),
         template="frontend/notebooks/notebooks.html",
         body="frontend/jobs/jobs_body.html",

@@ -43,11 +43,8 @@ from frontend.shell.time_range import read_time_range
 from frontend.texts import formats
 from scheduling.selectors.holder import DeviceHold, device_holds, node_holds
 from scheduling.selectors.holding import NodeHoldEvent, node_events
-from scheduling.selectors.node_drain import preview_drain
 from telemetry.series import CardNow, utilisation_now
 from telemetry.series.agents import node_agents
-from tenants.access import permissions
-from tenants.access.permissions import Permission
 from tenants.models import User
 
 _LATEST = 20
@@ -111,25 +108,15 @@ def _context(request: HttpRequest, found: Node) -> dict[str, Any]:
     holds = device_holds(viewer=who, devices=devices)
     allocations = node_holds(viewer=who, nodes=[found]).get(found.pk, [])
     now = utilisation_now(who, node_id=found.pk)
-    preview = preview_drain(viewer=who, node=found)
     cordon = get_open_cordon(found)
     jobs_left = len({row.attempt.job_id for row in allocations})
     return {
         "page_url": build_address(
             reverse("frontend:ops-node", kwargs={"name": found.name}), {"cluster": found.cluster.name}
         ),
-        "may_edit": permissions.has_permission(who, Permission.CLUSTER_EDIT),
-        "may_uncordon": found.cordoned and (cordon is None or not cordon.schedulable),
-        "may_cordon": not found.cordoned,
-        "may_drain": cordon is None or cordon.schedulable or not cordon.is_draining,
-        "is_draining": cordon is not None and not cordon.schedulable and cordon.is_draining,
+        **node_acts.describe_acts(who, found, cordon),
         "cordon": cordon_box(cordon, cordoned=found.cordoned, jobs_left=jobs_left),
         "refusal": refusal_box(last_refusal(viewer=who, node=found)),
-        "do_cordon": {"do": "cordon"},
-        "do_uncordon": {"do": "uncordon"},
-        "do_drain": {"do": "drain"},
-        "drain_losses": node_acts.describe_losses(preview),
-        "drain_keeps": node_acts.describe_remaining(preview),
         **_addresses(request, found),
         "node": found,
         "labels": sorted(found.labels.items()),

@@ -46,7 +46,7 @@ def nodes_observe(*, cluster: Cluster, observations: Iterable[NodeObservation]) 
             moved = node is not None and _leave(node)
             cordons.note_left(node)
         else:
-            fact = replace(seen.fact, cordoned=cordons.is_cordoned(node, seen.fact, seen.at))
+            fact = replace(seen.fact, cordoned=cordons.apply_observation(node, seen.fact, seen.at))
             known[seen.name], moved = _upsert(cluster, node, fact, seen, flavors)
         if moved:
             changed.add(seen.name)

@@ -1,8 +1,8 @@
-"""Cordons of nodes: asked for by operators, carried out under the lease of the cluster.
+"""Cordons of nodes: requested by operators, applied under the lease of the cluster.
 
-A request is a row, as everything that a cluster is to do. From the request on nothing new is placed on a
-node that is to be cordoned, whatever the cluster still says; a node that is to be uncordoned takes new pods
-once the cluster has confirmed it. What the cluster refuses changes nothing, and the row has its words.
+A request is a row, like every change of a cluster. A node counts as cordoned from the request on, whatever
+older observations say, and as uncordoned once the cluster has confirmed it. A request that the cluster
+refuses changes nothing; its row keeps the message.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from tenants.access.permissions import Permission
 _BATCH: Final = 100
 _ASK_AGAIN_S: Final = 1.0
 _SETTLING: Final = timedelta(seconds=15)
-"""So long after an answer an observation may still be of the time before it; a list comes soon after."""
-_SILENT: Final = (ClusterHealth.UNREACHABLE, ClusterHealth.DISOWNED)
+"""For so long after an answer, an observation may be older than the answer; the next list is not."""
+_UNREACHABLE: Final = (ClusterHealth.UNREACHABLE, ClusterHealth.DISOWNED)
 
 
 def _pending(cluster: uuid.UUID) -> QuerySet[NodeCordon]:
@@ -49,7 +49,7 @@ _PENDING: Final[PreparedQuery[Any]] = PreparedQuery(_pending)
 
 
 def node_cordon(*, acting_user: Actor, node: Node, reason: str = "") -> NodeCordon | None:
-    """Ask for a node to take no new pods; what runs there goes on.
+    """Request that no new pods are placed on a node; running pods are not affected.
 
     Returns the open request. A node that is cordoned already is left as it is, unless a reason is given that
     is not known yet; None where another client cordoned it and nothing is added.
@@ -67,25 +67,25 @@ def request_cordon(
     drain: bool = False,
     noted: Mapping[str, Any] | None = None,
 ) -> NodeCordon | None:
-    """Ask for a cordon as `node_cordon` does; with `drain`, jobs are evicted once the node is cordoned.
+    """Request a cordon as `node_cordon` does; with `drain`, jobs are evicted once the node is cordoned.
 
-    `noted` is said of a drain in the audit log beside the reason.
+    `noted` is recorded of a drain in the audit log beside the reason.
     """
     row, now = _lock_node(acting_user, node), clock.now()
     text = _clean_reason(reason)
-    there = _open_of(row)
+    there = _find_open(row)
     current = there if there is not None and not there.schedulable else None
-    is_news = bool(text) and (current is None or text != current.reason)
+    has_changed = bool(text) and (current is None or text != current.reason)
     if drain:
-        is_news = is_news or current is None or not current.is_draining
+        has_changed = has_changed or current is None or not current.is_draining
     elif current is None and not row.cordoned:
-        is_news = True
+        has_changed = True
     if there is not None and there.schedulable:
-        is_news = True  # what was asked for last was the opposite
-    if not is_news:
+        has_changed = True  # the last request was the opposite
+    if not has_changed:
         return current
     was_cordoned = there.was_cordoned if there is not None and there.is_pending else row.cordoned
-    _end(there, now)
+    _end_request(there, now)
     draining = drain or (current is not None and current.is_draining)
     made = NodeCordon.unscoped.create(
         node=row,
@@ -108,18 +108,18 @@ def request_cordon(
 
 @transaction.atomic
 def node_uncordon(*, acting_user: Actor, node: Node) -> NodeCordon | None:
-    """Ask for a node to take new pods again; a drain that is under way ends, whatever has left by then.
+    """Request that new pods are placed on a node again; a drain under way ends, whatever has left by then.
 
     Returns the open request, None for a node that takes new pods anyway. Raises: PermissionDenied; NotFound
     for a node that has left; ClusterUnreachable.
     """
     row, now = _lock_node(acting_user, node), clock.now()
-    there = _open_of(row)
+    there = _find_open(row)
     if there is not None and there.schedulable:
         return there
     if there is None and not row.cordoned:
         return None
-    _end(there, now)
+    _end_request(there, now)
     made = NodeCordon.unscoped.create(
         node=row,
         schedulable=True,
@@ -133,7 +133,7 @@ def node_uncordon(*, acting_user: Actor, node: Node) -> NodeCordon | None:
 
 
 def apply_cordons(*, cluster: Cluster, backend: ClusterBackend) -> int:
-    """Have a cluster do what is asked for of its nodes; returns how many requests it answered.
+    """Apply the pending requests of a cluster; returns how many it answered.
 
     The caller holds the cluster's lease, so that no inventory is read meanwhile.
     """
@@ -151,7 +151,7 @@ def apply_cordons(*, cluster: Cluster, backend: ClusterBackend) -> int:
 
 @transaction.atomic
 def _settle(cordon_id: uuid.UUID, outcome: PodOutcome) -> None:
-    """Note an answer of the cluster, unless something else was asked for meanwhile."""
+    """Record an answer of the cluster, unless another request was made meanwhile."""
     row = NodeCordon.unscoped.select_related("node__cluster").get(pk=cordon_id)
     Cell.unscoped.select_for_update(no_key=True).get(pk=row.node.cluster.cell_id)
     row.refresh_from_db(fields=["applied_at", "ended_at"])
@@ -175,16 +175,15 @@ def _settle(cordon_id: uuid.UUID, outcome: PodOutcome) -> None:
 
 @dataclass(frozen=True, slots=True)
 class CordonWatch:
-    """The requests of a cluster by node, for whoever applies what was observed of its nodes."""
+    """The requests of a cluster by node, for the observation of its nodes."""
 
     rows: Mapping[uuid.UUID, NodeCordon]
 
-    def is_cordoned(self, node: Node | None, fact: NodeFact, at: datetime) -> bool:
-        """Return whether a node counts as cordoned by what was seen of it at that time.
+    def apply_observation(self, node: Node | None, fact: NodeFact, at: datetime) -> bool:
+        """Return whether a node counts as cordoned after an observation of that time.
 
-        A request decides while the cluster has not heard of it, and a little longer, because a watch may
-        still bring what was so before. Later the cluster's word counts: a node that another client uncordoned
-        has no request any more.
+        A request decides until the cluster has applied it, and for `_SETTLING` longer, because a watch may
+        deliver older events. Later the observation decides: a cordon that another client has taken back ends.
         """
         row = self.rows.get(node.pk) if node is not None else None
         if row is None:
@@ -194,12 +193,12 @@ class CordonWatch:
         if at - row.applied_at < _SETTLING:
             return not row.schedulable
         if not row.schedulable and not fact.cordoned:
-            _end(row, at)
+            _end_request(row, at)
         return fact.cordoned
 
     def note_left(self, node: Node | None) -> None:
         """End the request of a node that has left the cluster."""
-        _end(self.rows.get(node.pk) if node is not None else None, clock.now())
+        _end_request(self.rows.get(node.pk) if node is not None else None, clock.now())
 
 
 def find_cordons(cluster: Cluster) -> CordonWatch:
@@ -217,7 +216,7 @@ def _lock_node(acting_user: Actor, node: Node) -> Node:
     row = rows.filter(pk=node.pk, present=True).first()
     if row is None:
         raise NotFound(_("Node %(name)s not found.") % {"name": node.name})
-    if row.cluster.health in _SILENT:
+    if row.cluster.health in _UNREACHABLE:
         message = _("Cluster %(name)s is unreachable. No changes were made.")
         raise ClusterUnreachable(message % {"name": row.cluster.name})
     return row
@@ -231,11 +230,11 @@ def _clean_reason(text: str) -> str:
     return reason
 
 
-def _open_of(node: Node) -> NodeCordon | None:
+def _find_open(node: Node) -> NodeCordon | None:
     return NodeCordon.unscoped.filter(node=node, ended_at__isnull=True).first()
 
 
-def _end(row: NodeCordon | None, now: datetime) -> None:
+def _end_request(row: NodeCordon | None, now: datetime) -> None:
     if row is not None:
         NodeCordon.unscoped.filter(pk=row.pk, ended_at__isnull=True).update(ended_at=now)
 

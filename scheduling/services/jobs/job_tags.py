@@ -44,12 +44,12 @@ def change_job_tags(
     Raises: as `set_job_tags`.
     """
 
-    def changed(present: Sequence[str]) -> list[str]:
+    def add_and_remove(present: Sequence[str]) -> list[str]:
         retained = [name for name in present if name not in remove]
         # Each is checked by itself: what the job has already does not count twice against the most.
         return [*retained, *(name for name in read_tags(list(add)) if name not in retained)]
 
-    return _change(acting_user, job, expected, changed)
+    return _change(acting_user, job, expected, add_and_remove)
 
 
 def _change(user: User, job: Job, expected: int | None, change: Change) -> Job:

@@ -87,6 +87,16 @@ def build_parser() -> argparse.ArgumentParser:
     top.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     verbs = top.add_subparsers(dest="verb", required=True, metavar="COMMAND")
 
+    for add in (_add_submit, _add_list, _add_logs, _add_job_verbs, _add_waiting):
+        add(verbs)
+    _verb(verbs, "me", commands.show_caller, "show the owner of the access key", needs_workspace=False)
+    completion = verbs.add_parser("completion", help="print shell completion: bash, zsh or tcsh")
+    completion.add_argument("shell", choices=["bash", "zsh", "tcsh"])
+    return top
+
+
+def _add_submit(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command that submits a job."""
     submit = _verb(verbs, "submit", commands.submit_job, "submit a job file")
     submit.add_argument("-f", "--file", required=True, help="job file, YAML or JSON; - for standard input")
     submit.add_argument(
@@ -101,6 +111,9 @@ def build_parser() -> argparse.ArgumentParser:
     submit.add_argument("--wait", action="store_true", help="wait until the job finishes")
     _deadline(submit)
 
+
+def _add_list(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command that lists jobs."""
     listing = _verb(verbs, "list", commands.list_jobs, "list jobs, newest first")
     listing.add_argument("--state", action="append", default=[], help="filter by state; repeatable")
     listing.add_argument("--queue", default="", help="filter by queue")
@@ -113,6 +126,9 @@ def build_parser() -> argparse.ArgumentParser:
     )
     listing.add_argument("--tenant", default="", help="with -A: workspace or folder ID")
 
+
+def _add_logs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command that shows logs."""
     logs = _verb(verbs, "logs", commands.print_logs, "show the logs of a job")
     logs.add_argument("job", help="job ID or name")
     logs.add_argument("--task", default="", help="one task only, for example worker-0")
@@ -120,6 +136,9 @@ def build_parser() -> argparse.ArgumentParser:
     logs.add_argument("--tail", type=_count, default=500, metavar="LINES", help="number of last lines")
     logs.add_argument("--follow", action="store_true", help="follow until the job finishes")
 
+
+def _add_job_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the commands for one job, and the quota."""
     _verb(verbs, "explain", commands.explain_job, "explain why a job is pending").add_argument(
         "job", help="job ID or name"
     )
@@ -131,6 +150,9 @@ def build_parser() -> argparse.ArgumentParser:
     tag.add_argument("--remove", action="append", default=[], metavar="TAG", help="remove a tag; repeatable")
     _verb(verbs, "quota", commands.show_quota, "show quota and usage of the workspace")
 
+
+def _add_waiting(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the commands that wait."""
     wait = _verb(
         verbs, "wait", commands.wait_for_job, "wait until a job finishes; exit status 0 if it succeeded"
     )
@@ -140,11 +162,6 @@ def build_parser() -> argparse.ArgumentParser:
     watch = _verb(verbs, "watch", commands.watch_events, "watch job events")
     watch.add_argument("--after", type=int, help="resume after this event ID")
     _deadline(watch)
-
-    _verb(verbs, "me", commands.show_caller, "show the owner of the access key", needs_workspace=False)
-    completion = verbs.add_parser("completion", help="print shell completion: bash, zsh or tcsh")
-    completion.add_argument("shell", choices=["bash", "zsh", "tcsh"])
-    return top
 
 
 def _verb(

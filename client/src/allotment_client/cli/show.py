@@ -69,7 +69,7 @@ def job_table(jobs: Sequence[Job], *, with_workspace: bool = False) -> str:
     heads: tuple[str, ...]
     heads = ("NAME", "STATE", "REASON", "GPUS", "QUEUE", "PRIORITY", "BY", "SUBMITTED (UTC)", "TAGS", "ID")
     heads = ("WORKSPACE", *heads) if with_workspace else heads
-    return format_table(heads, rows, right=frozenset({"CARDS"}))
+    return format_table(heads, rows, right=frozenset({"GPUS"}))
 
 
 def quota_table(rows: Sequence[QuotaRow]) -> str:
