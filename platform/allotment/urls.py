@@ -17,10 +17,11 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("i18n/", include("django.conf.urls.i18n")),
     path(f"{API}schema", SpectacularAPIView.as_view(), name="schema"),
     path(f"{API}docs", SpectacularSwaggerSplitView.as_view(url_name="schema"), name="docs"),
+    # Jobs first: they are asked for most, and the addresses before theirs are compared one by one.
+    path(API, include("scheduling.api.urls")),
     path(API, include("tenants.api.urls")),
     path(API, include("clusters.api.urls")),
     path(API, include("quotas.api.urls")),
-    path(API, include("scheduling.api.urls")),
     path(API, include("telemetry.api.urls")),
     path(API, include("alerts.api.urls")),
     # Without a provider in the settings these answer 404.

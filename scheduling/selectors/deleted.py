@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from typing import Final
 
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import BooleanField, F, Func, Q
 
 from scheduling.models import JobDeletion
 
-NOT_DELETED: Final = ~Q(Exists(JobDeletion.unscoped.filter(job=OuterRef("pk"))))
+
+class _HasNoDeletion(Func):
+    """Django takes ten times as long to write a subquery of `Exists` into the statement of each list."""
+
+    template = "NOT EXISTS (SELECT 1 FROM %(deletions)s gone WHERE gone.job_id = %(expressions)s)"
+    output_field = BooleanField()
+
+
+NOT_DELETED: Final = Q(_HasNoDeletion(F("pk"), deletions=JobDeletion._meta.db_table))
 """Jobs that no user deleted.
 
 An outer join whose row is missing means the same, but PostgreSQL expects one row in 200 to pass it, and then

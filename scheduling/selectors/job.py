@@ -53,7 +53,7 @@ COLUMNS: Final = {
 """What a list of jobs can be filtered by."""
 ALL_COLUMNS: Final = {**COLUMNS, "workspace": Column("workspace.slug")}
 """What a list of the jobs of several workspaces can be filtered by."""
-_SHOWN: Final = ("queue", "submitted_by", "priority_class")
+_SHOWN: Final = ("queue", "submitted_by", "priority_class", "deletion")
 _ROWS: Final = PreparedQuery(
     lambda keys: (
         Job.unscoped.filter(pk__any_of=keys)
@@ -182,15 +182,19 @@ def job_query(
 
     Raises: NotFound, PermissionDenied.
     """
-    jobs = Job.unscoped.select_related("queue", "workspace", "submitted_by", "priority_class")
-    jobs = jobs.prefetch_related("roles")
+    jobs = _find_jobs(viewer, workspace, filters)
+    shown = jobs.select_related("queue", "workspace", "submitted_by", "priority_class")
+    return shown.prefetch_related("roles")
+
+
+def _find_jobs(viewer: Actor, workspace: Tenant | None, filters: JobFilter) -> QuerySet[Job]:
     if workspace is not None:
         permissions.require_permission(viewer, Permission.JOB_VIEW, workspace)
-        jobs = jobs.filter(workspace=workspace)
+        seen = Q(workspace=workspace)
     else:
         permissions.require_above_workspaces(viewer, Permission.JOB_VIEW)
-        jobs = jobs.filter(jobs_in_sight(viewer))
-    return jobs.filter(_matching(filters, viewer, workspace))
+        seen = jobs_in_sight(viewer)
+    return Job.unscoped.filter(seen, _matching(filters, viewer, workspace))
 
 
 def _matching(filters: JobFilter, viewer: Actor, workspace: Tenant | None) -> Q:
@@ -274,10 +278,9 @@ def job_list(
 
     Raises: NotFound, PermissionDenied; Invalid for a bad cursor.
     """
-    jobs = job_query(viewer=viewer, workspace=workspace, filters=filters)
+    jobs = _find_jobs(viewer, workspace, filters)
     # Keys first, from an index alone, then the rows of this page: what a filter passes over is never read.
-    unread = jobs.select_related(None).prefetch_related(None)
-    keys: Any = unread.values_list("pk", sort.lstrip("-"), named=True)
+    keys: Any = jobs.values_list("pk", sort.lstrip("-"), named=True)
     page, following = keyset.read_page(keys, sort=sort, cursor=cursor, limit=limit)
     found = {row[0]: JobRow._make(row) for row in _ROWS.for_any([key.pk for key in page])}
     return JobPage([found[key.pk] for key in page if key.pk in found], following)
@@ -303,9 +306,8 @@ def job_get(*, viewer: Actor, workspace: Tenant, ref: str) -> Job:
 
 def job_deleted_at(*, job: Job) -> datetime | None:
     """Return when a job was deleted; None for one that was not."""
-    if not job.is_terminal:
-        return None
-    return JobDeletion.unscoped.filter(job=job).values_list("created_at", flat=True).first()
+    deletion: JobDeletion | None = getattr(job, "deletion", None) if job.is_terminal else None
+    return deletion.created_at if deletion else None
 
 
 def _as_uuid(text: str) -> uuid.UUID | None:
