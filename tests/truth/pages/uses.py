@@ -19,7 +19,7 @@ from tenants.models import Tenant
 from tests.truth.pages.console import MISSING, Console, same_hours, same_memory, same_percent
 from tests.truth.pages.installations import is_below
 from tests.truth.pages.measurements import Measurements
-from tests.truth.pages.reading import PageText
+from tests.truth.pages.reading import Line, PageText
 
 
 @dataclass(frozen=True)
@@ -219,7 +219,7 @@ def check_job_page(world: Measured, job: Job) -> None:
 def check_use_reports(world: Measured) -> None:
     """Used, idle and unmeasured GPU-hours: of all tenants, and of the users of a workspace."""
     ledger, made, found = world.console.ledger, world.console.made, world.found
-    lines = {line.name: line for line in world.console.operate("/ops/reports").lines("Tenant", "Unmeasured")}
+    lines = {line.name: line for line in _use_lines(world.console.operate("/ops/reports"), "Tenant")}
     for workspace in made.workspaces:
         reserved = ledger.gpu_seconds(world.until, workspace).total()
         if reserved:
@@ -229,13 +229,22 @@ def check_use_reports(world: Measured) -> None:
     workspace = world.draw_workspace()
     page = world.console.open(made.people[workspace][0], f"/w/{workspace.slug}/usage")
     for user, reserved in ledger.gpu_seconds(world.until, workspace).items():
-        line = next(line for line in page.lines("User", "Unmeasured") if line.name == user)
+        line = next(line for line in _use_lines(page, "User") if line.name == user)
         chosen = [
             key
             for key, part in found.held.items()
             if job_of(part).workspace_id == workspace.pk and job_of(part).submitted_by.username == user
         ]
         _check_hours(found, line.cells, chosen, reserved)
+    if not ledger.gpu_seconds(world.until, workspace):
+        assert not _use_lines(page, "User"), workspace.slug
+
+
+def _use_lines(page: PageText, heading: str) -> list[Line]:
+    """The rows of a report; none of one that says so."""
+    if "No usage in this month" in page.text():
+        return []
+    return page.lines(heading, "Unmeasured")
 
 
 def _check_hours(found: Measurements, cells: dict[str, str], chosen: list[uuid.UUID], held_s: float) -> None:
