@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 from django.core.management import call_command
 from django.test import Client
+from drf_spectacular.generators import SchemaGenerator
+
+from allotment.requests import openapi
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "openapi.yaml"
 
@@ -33,3 +39,31 @@ def test_the_reader_of_the_schema_needs_no_other_server(client: Client) -> None:
 
     assert "/static/drf_spectacular_sidecar/" in page
     assert "//cdn." not in page
+
+
+@pytest.mark.django_db
+def test_a_process_generates_the_document_once_for_each_format(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    generate, generated = SchemaGenerator.get_schema, list[None]()
+
+    def count(self: SchemaGenerator, **asked: Any) -> Any:
+        generated.append(None)
+        return generate(self, **asked)
+
+    monkeypatch.setattr(SchemaGenerator, "get_schema", count)
+    openapi._render_schema.cache_clear()
+    data = "application/vnd.oai.openapi+json"
+    answers = [client.get("/api/v1/schema", headers={"Accept": accept}) for accept in ["*/*", data] * 2]
+
+    assert len(generated) == 2
+    assert {answer.status_code for answer in answers} == {200}
+    assert [each.content for each in answers[:2]] == [each.content for each in answers[2:]]
+    assert yaml.safe_load(answers[0].content) == json.loads(answers[1].content)
+    assert answers[1]["Content-Type"] == data
+    assert answers[0]["Content-Disposition"] == 'inline; filename="Allotment.yaml"'
+
+
+@pytest.mark.django_db
+def test_the_served_document_is_the_published_one(client: Client) -> None:
+    assert client.get("/api/v1/schema").content.decode() == DOCUMENT.read_text()
