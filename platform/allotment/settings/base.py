@@ -51,6 +51,7 @@ MIDDLEWARE = [
     "foundation.web.request_metrics.HttpMeasuresMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
+    "foundation.web.compression.PageCompressionMiddleware",  # above all that reads or changes a body
     "foundation.web.cache_control.CacheControlMiddleware",
     "foundation.web.row_scope_middleware.RowScopeMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
