@@ -6,7 +6,7 @@ from typing import Any
 
 from django import forms
 from django.forms.utils import flatatt
-from django.utils.html import format_html, format_html_join
+from django.utils.html import conditional_escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 
 
@@ -19,11 +19,10 @@ class LongSelect(forms.Select):
         self, name: str, value: Any, attrs: dict[str, Any] | None = None, renderer: Any = None
     ) -> SafeString:
         chosen = set(self.format_value(value) or ())
-        selected = mark_safe(" selected")
-        options = format_html_join(
-            "",
-            '<option value="{}"{}>{}</option>',
-            ((key, selected if str(key) in chosen else "", label) for key, label in self.choices),
+        options = "".join(
+            f'<option value="{conditional_escape(key)}"{" selected" if str(key) in chosen else ""}>'
+            f"{conditional_escape(label)}</option>"
+            for key, label in self.choices
         )
         shown = self.build_attrs(self.attrs, {**(attrs or {}), "name": name})
-        return format_html("<select{}>{}</select>", flatatt(shown), options)
+        return format_html("<select{}>{}</select>", flatatt(shown), mark_safe(options))  # noqa: S308 (escaped)

@@ -78,33 +78,34 @@ class GpuHours:
         """`below` are paths of tenants; others may be left out. The caller has decided who may know the
         sums."""
         self.month, since = month_of(now), start_ms(month_of(now))
-        # By the path of every tenant at and above which something was used; None is all flavors together.
-        self._used: Counter[tuple[str, uuid.UUID | None]] = Counter()
+        # By flavor and the path of every tenant at and above which something was used.
+        self._used: defaultdict[uuid.UUID, Counter[str]] = defaultdict(Counter)
         rows = LedgerEntry.unscoped.filter(resource=Resource.GPU_CORES.value).order_by()
         if below is not None and len(below) <= _NARROW:
             places = Q(pk__in=[])
             for path in below:
                 places |= Q(node__tenant__path__startswith=path)
             rows = rows.filter(places)
+        passed, leaves = to_ms(now) - since, defaultdict[uuid.UUID, Counter[str]](Counter)
         for path, flavor, month, reserved, core_ms in rows.values_list(
             "node__tenant__path", "flavor_id", "month", "reserved", "core_ms"
         ):
             if month <= self.month:
-                before = core_ms if month == self.month else 0
-                amount = before + reserved * (to_ms(now) - since)
+                leaves[flavor][path] += (core_ms if month == self.month else 0) + reserved * passed
+        for flavor, amounts in leaves.items():
+            for path, amount in amounts.items():
                 for above in _paths_above(path):
-                    self._used[above, flavor] += amount
-                    self._used[above, None] += amount
+                    self._used[flavor][above] += amount
 
     def sum_use(self, path: str, flavor_id: uuid.UUID | None = None) -> int:
         """Sum the use of a tenant and all below it, of one flavor or of all."""
-        return self._used[path, flavor_id]
+        if flavor_id is not None:
+            return self._used[flavor_id][path] if flavor_id in self._used else 0
+        return sum(used[path] for used in self._used.values())
 
     def sum_by_flavor(self, path: str) -> Mapping[uuid.UUID, int]:
         """The same for each flavor of which anything was used."""
-        return {
-            flavor: amount for (at, flavor), amount in self._used.items() if at == path and flavor is not None
-        }
+        return {flavor: used[path] for flavor, used in self._used.items() if path in used}
 
 
 def _paths_above(path: str) -> Iterator[str]:

@@ -69,7 +69,8 @@ def audit_page(
     records: QuerySet[AuditRecord], *, cursor: str | None, limit: int
 ) -> tuple[list[AuditRecord], str | None]:
     """The next records, newest first, and the cursor after them. Raises: Invalid for a bad cursor."""
-    return keyset.read_page(records, sort="-created_at", cursor=cursor, limit=limit)
+    source = AuditRecord.unscoped.all() if records.query.has_filters() else None
+    return keyset.read_page(records, sort="-created_at", cursor=cursor, limit=limit, source=source)
 
 
 def tenant_names(records: Sequence[AuditRecord]) -> dict[uuid.UUID | None, str]:

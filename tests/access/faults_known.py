@@ -40,7 +40,7 @@ BEHIND: Final[dict[str, tuple[str, ...]]] = {
         "clusters.services.flavor:flavor_add:require_permission:1",
     ),
     "quotas.services.requests.quota_request:requests_to_decide:permissions_anywhere:1": (
-        "quotas.services.requests.quota_request:may_decide_request:has_permission:1",
+        "quotas.services.requests.quota_request:_may_decide:has_permission:1",
     ),
 }
 """Checks that others stand before, all of which refuse the same: with those gone, they must be noticed."""

@@ -173,9 +173,10 @@ def _may_grant(who: User) -> bool:
 
 
 def _grant_form(who: User, data: object = None) -> GrantForm:
-    above = set(permissions.tenants_with(who, Permission.QUEUE_EDIT).values_list("pk", flat=True))
-    platform = permissions.has_permission(who, Permission.QUEUE_EDIT)
-    tenants = [one for one in tenant_list(viewer=who) if platform or one.parent_id in above]
+    tenants = tenant_list(viewer=who)
+    if not permissions.has_permission(who, Permission.QUEUE_EDIT):
+        above = set(permissions.tenants_with(who, Permission.QUEUE_EDIT).values_list("pk", flat=True))
+        tenants = [tenant for tenant in tenants if tenant.parent_id in above]
     classes = priority_class_all().filter(value__gt=0, retired_at__isnull=True)
     return GrantForm(data, tenants=tenants, classes=list(classes))
 

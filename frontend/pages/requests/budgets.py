@@ -150,9 +150,11 @@ def _change_form(form: BudgetForm, budget: Budget, version: int) -> RowForm:
 
 def _tenants(who: User) -> list[Tenant]:
     """The tenants whose budgets the viewer may set: below those where they assign quota."""
+    tenants = tenant_list(viewer=who)
+    if permissions.has_permission(who, Permission.QUOTA_EDIT):
+        return tenants
     above = set(permissions.tenants_with(who, Permission.QUOTA_EDIT).values_list("pk", flat=True))
-    platform = permissions.has_permission(who, Permission.QUOTA_EDIT)
-    return [t for t in tenant_list(viewer=who) if platform or t.parent_id in above]
+    return [tenant for tenant in tenants if tenant.parent_id in above]
 
 
 def _pools() -> list[Flavor]:

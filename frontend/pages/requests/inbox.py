@@ -15,7 +15,7 @@ from foundation.core.errors import AllotmentError, Invalid, NotFound, Permission
 from foundation.core.numbers import read_whole
 from foundation.web.listing import filter_rows, sort_rows
 from frontend.components import view_models
-from frontend.lists.page_list import EmptyList, answer_list, read_list
+from frontend.lists.page_list import EmptyList, answer_list, cut_by_keys, read_list
 from frontend.pages.quotas import form
 from frontend.pages.requests import amounts, labels
 from frontend.pages.requests.request_columns import INBOX, inbox_row, request_row
@@ -56,6 +56,7 @@ def show_inbox(request: HttpRequest) -> HttpResponse:
             "row": "frontend/requests/request_row.html",
             "empty_list": none,
         },
+        cut=cut_by_keys(quota_requests(who), rows.count),
     )
 
 

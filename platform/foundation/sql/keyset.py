@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from django.core.exceptions import ValidationError
 from django.db.models import Model, Q, QuerySet
@@ -14,6 +14,7 @@ from django.utils.translation import gettext as _
 from foundation.core.errors import FieldError, Invalid
 
 M = TypeVar("M", bound=Model)
+_NEAR: Final = 5_000
 
 
 def _bad_cursor() -> Invalid:
@@ -41,24 +42,37 @@ def _decode(cursor: str, field: str) -> tuple[Any, str]:
     return value, pk
 
 
-def read_page(rows: QuerySet[M], *, sort: str, cursor: str | None, limit: int) -> tuple[list[M], str | None]:
+def read_page(
+    rows: QuerySet[M], *, sort: str, cursor: str | None, limit: int, source: QuerySet[M] | None = None
+) -> tuple[list[M], str | None]:
     """The next `limit` rows in the order of `sort` (`field` or `-field`), and the cursor after them.
 
-    Ties are broken by id in the same direction. Raises: Invalid for a cursor of another order.
+    Ties are broken by id in the same direction. `source` are the rows before any filter: where it is given,
+    a full page is looked for among the next of them first, because a database that cannot tell how many rows
+    meet a condition reads and sorts them all. Raises: Invalid for a cursor of another order.
     """
     field, descending = sort.lstrip("-"), sort.startswith("-")
     sign, operator = ("-", "lt") if descending else ("", "gt")
-    ordered = rows.order_by(f"{sign}{field}", f"{sign}pk")
-    if cursor:
-        value, pk = _decode(cursor, field)
-        after = Q(**{f"{field}__{operator}": value}) | Q(**{field: value, f"pk__{operator}": pk})
-        # Follows from the line above, and is what lets the database begin in the middle of its index.
-        after &= Q(**{f"{field}__{operator}e": value})
-        try:
-            ordered = ordered.filter(after)
-        except (ValueError, TypeError, ValidationError) as error:
-            raise _bad_cursor() from error
-    found = list(ordered[: limit + 1])
+    after = _rows_after(cursor, field, operator) if cursor else Q()
+    try:
+        ordered = rows.filter(after).order_by(f"{sign}{field}", f"{sign}pk")
+        near = None if source is None else source.filter(after).order_by(*ordered.query.order_by)
+    except (ValueError, TypeError, ValidationError) as error:
+        raise _bad_cursor() from error
+    found: list[M] = []
+    last = None if near is None else near.values_list(field, flat=True)[_NEAR:].first()
+    if last is not None:
+        nearer = "gt" if descending else "lt"
+        found = list(ordered.filter(**{f"{field}__{nearer}e": last})[: limit + 1])
+    if len(found) <= limit:
+        found = list(ordered[: limit + 1])
     more = len(found) > limit
     found = found[:limit]
     return found, encode_cursor(found[-1], field) if more else None
+
+
+def _rows_after(cursor: str, field: str, operator: str) -> Q:
+    value, pk = _decode(cursor, field)
+    after = Q(**{f"{field}__{operator}": value}) | Q(**{field: value, f"pk__{operator}": pk})
+    # Follows from the line above, and is what lets the database begin in the middle of its index.
+    return after & Q(**{f"{field}__{operator}e": value})

@@ -18,7 +18,7 @@ from foundation.core import clock
 from foundation.core.actor import Actor
 from foundation.core.errors import NotFound
 from foundation.web.listing import Column, ColumnKind
-from telemetry.models import NodeAgent, SourceKind, SourceNode, SourceStatus, TelemetrySource
+from telemetry.models import SourceKind, SourceNode, SourceStatus, TelemetrySource
 from telemetry.sources.fetch import SourceFailed, problem_text
 from telemetry.sources.merge import FRESH_PERIODS
 from telemetry.sources.reading import WINDOW_S, SourceResult
@@ -90,6 +90,10 @@ class AgentLine:
 
 
 _GRACE_S: Final = 10
+_AGENT_COLUMNS: Final = (
+    *("cluster__name", "name"),
+    *(f"agent__{name}" for name in ("seen_at", "interval_ms", "driver", "cuda")),
+)
 
 
 SOURCE_COLUMNS: Final = {
@@ -136,23 +140,30 @@ def describe_agents(viewer: Actor, *, cluster: str | None = None) -> list[AgentL
     """The agent of every node with GPUs, those that do not report first. Raises: PermissionDenied."""
     permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
     devices = Device.unscoped.filter(node=OuterRef("pk"))
-    nodes = Node.unscoped.filter(Exists(devices), present=True).select_related("cluster", "agent")
-    nodes = nodes.defer("labels", "taints", "agent__devices", "agent__unsupported")
+    nodes = Node.unscoped.filter(Exists(devices), present=True)
     if cluster is not None:
         nodes = nodes.filter(cluster__name=cluster)
     now = clock.now()
-    lines = [_agent_line(node, now) for node in nodes.order_by("cluster__name", "name")]
+    # As tuples: the models of all nodes take ten times as long.
+    rows = nodes.order_by("cluster__name", "name").values_list(*_AGENT_COLUMNS)
+    lines = [_agent_line(now, *row) for row in rows]
     return sorted(lines, key=lambda line: line.state == NodeState.FRESH)
 
 
-def _agent_line(node: Node, now: datetime) -> AgentLine:
-    agent: NodeAgent | None = getattr(node, "agent", None)
-    if agent is None:
-        return AgentLine(node.cluster.name, node.name, NodeState.MISSING, None, "", "")
-    age = now - agent.seen_at
-    fresh = age <= timedelta(milliseconds=FRESH_PERIODS * agent.interval_ms, seconds=_GRACE_S)
+def _agent_line(
+    now: datetime,
+    cluster: str,
+    node: str,
+    seen_at: datetime | None,
+    interval_ms: int,
+    driver: str | None,
+    cuda: str | None,
+) -> AgentLine:
+    if seen_at is None:
+        return AgentLine(cluster, node, NodeState.MISSING, None, "", "")
+    fresh = now - seen_at <= timedelta(milliseconds=FRESH_PERIODS * interval_ms, seconds=_GRACE_S)
     state = NodeState.FRESH if fresh else NodeState.STALE
-    return AgentLine(node.cluster.name, node.name, state, agent.seen_at, agent.driver, agent.cuda)
+    return AgentLine(cluster, node, state, seen_at, driver or "", cuda or "")
 
 
 def fresh_for(source: TelemetrySource) -> timedelta:

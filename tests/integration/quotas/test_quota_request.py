@@ -28,6 +28,7 @@ from quotas.services.requests.quota_request import (
     quota_request_reject,
     quota_request_withdraw,
     quota_requests_expire,
+    requests_to_decide,
 )
 from scheduling.models import Allocation
 from telemetry.models import Channel, RolledTenMinutes
@@ -35,6 +36,7 @@ from telemetry.store.times import to_ms
 from tenants.models import User
 from tenants.services.account import user_set_active
 from tests.builders import clusters, jobs
+from tests.builders.tenancy import platform_admin
 from tests.integration.quotas.department import CARDS, Department
 
 pytestmark = pytest.mark.django_db
@@ -119,6 +121,8 @@ def test_who_may_ask_and_who_decides(here: Department) -> None:
         ask(here, node=here.node_b)
     of_queue = ask(here, item(9), node=here.queue_a.node, by=here.ed)
     assert may_decide_request(here.adam, of_queue)
+    waiting = [requests_to_decide(who) for who in (here.ed, here.adam, here.anna, platform_admin())]
+    assert waiting == [0, 1, 2, 2]
 
 
 def test_approving_gives_it_and_says_who_and_why(here: Department) -> None:
