@@ -19,10 +19,11 @@ class LongSelect(forms.Select):
         self, name: str, value: Any, attrs: dict[str, Any] | None = None, renderer: Any = None
     ) -> SafeString:
         chosen = set(self.format_value(value) or ())
+        choices: Any = self.choices
         options = "".join(
             f'<option value="{conditional_escape(key)}"{" selected" if str(key) in chosen else ""}>'
             f"{conditional_escape(label)}</option>"
-            for key, label in self.choices
+            for key, label in choices
         )
         shown = self.build_attrs(self.attrs, {**(attrs or {}), "name": name})
         return format_html("<select{}>{}</select>", flatatt(shown), mark_safe(options))  # noqa: S308 (escaped)

@@ -57,6 +57,24 @@ class BudgetSerializer(serializers.Serializer[Any]):
     thresholds = serializers.ListField(source="budget.thresholds", child=serializers.IntegerField())
     action = serializers.ChoiceField(source="budget.action", choices=BudgetAction.choices)
 
+    def to_representation(self, instance: BudgetUse) -> dict[str, Any]:
+        budget, flavor = instance.budget, instance.budget.flavor
+        return {
+            "id": str(budget.pk),
+            "version": budget.version,
+            "tenant": budget.tenant.slug,
+            "name": budget.tenant.name,
+            "flavor": flavor.name if flavor else None,
+            "cluster": flavor.cluster.name if flavor else None,
+            "month": instance.month.isoformat(),
+            "gpu_hours": budget.gpu_hours,
+            "used_gpu_hours": instance.used_hours,
+            "percent": instance.percent,
+            "state": instance.state,
+            "thresholds": budget.thresholds,
+            "action": budget.action,
+        }
+
 
 class MonthUseSerializer(serializers.Serializer[Any]):
     month = serializers.DateField(help_text="First day of the month.")

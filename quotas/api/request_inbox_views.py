@@ -61,7 +61,8 @@ class AdminQuotaRequestsView(PlatformView):
     def get(self, request: Request) -> Response:
         """Return one page; `may_decide` marks the requests that you can review."""
         query = read_query(request, InboxQuery)
-        return listed_by(query, InboxQuery, quota_requests(self.viewer), _Inbox.for_viewer(self.viewer))
+        shape = _Inbox.for_viewer(self.viewer)
+        return listed_by(query, InboxQuery, quota_requests(self.viewer), shape, by_keys=True)
 
     @extend_schema(
         operation_id="admin_quota_request_create",

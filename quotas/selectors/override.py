@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 from django.db.models import Prefetch, Q, QuerySet
 from django.utils.translation import gettext as _
@@ -44,9 +45,13 @@ def override_keys(viewer: Actor) -> QuerySet[Override, uuid.UUID]:
     return rows.order_by("-starts_at", "-pk").values_list("pk", flat=True)
 
 
-def override_list(viewer: Actor) -> list[Override]:
-    """The loans of `override_keys`."""
-    return read_overrides(override_keys(viewer))
+@contextmanager
+def overrides_in_sight(viewer: Actor) -> Iterator[QuerySet[Override]]:
+    """Give the loans of `override_keys`, the latest first, to be narrowed and read within the block: there
+    both sides are read, as in `read_overrides`."""
+    seen = list(override_keys(viewer))
+    with row_scope.whole():
+        yield _both_sides(seen)
 
 
 def read_overrides(loans: Iterable[uuid.UUID]) -> list[Override]:
@@ -55,17 +60,17 @@ def read_overrides(loans: Iterable[uuid.UUID]) -> list[Override]:
     The caller has decided that the viewer may see one side of each: they read the name of the other too, so
     it is read here and not later.
     """
-    # A query of keys runs here, under the policies on rows.
-    return _read_both_sides(list(loans))
+    seen = list(loans)  # a query of keys runs here, under the policies on rows
+    with row_scope.whole():
+        return list(_both_sides(seen))
 
 
-@row_scope.whole()
-def _read_both_sides(loans: Sequence[uuid.UUID]) -> list[Override]:
+def _both_sides(loans: Sequence[uuid.UUID]) -> QuerySet[Override]:
     rows = Override.unscoped.filter(pk__in=loans)
     amounts = OverrideAmount.unscoped.select_related("flavor__cluster").order_by("flavor__name", "resource")
     related = ("cell", "lender__tenant", "lender__queue", "borrower__tenant", "borrower__queue")
     shown = rows.select_related(*related).prefetch_related(Prefetch("amounts", queryset=amounts))
-    return list(shown.order_by("-starts_at", "-pk"))
+    return shown.order_by("-starts_at", "-pk")
 
 
 def override_get(viewer: Actor, pk: uuid.UUID) -> Override:

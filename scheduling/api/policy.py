@@ -11,6 +11,7 @@ from rest_framework.response import Response
 
 from foundation.sql.versions import if_match, version_header
 from foundation.web.listing import Column, ColumnKind
+from scheduling.models import WorkspacePolicy
 from scheduling.models.idle_stretch import IdleAction
 from scheduling.models.workspace_policy import IDLE_WARN_S
 from scheduling.policy import EffectivePolicy
@@ -108,9 +109,26 @@ class PolicySerializer(serializers.Serializer[Any]):
     idle_warn_s = serializers.IntegerField()
     start_limit_s = serializers.IntegerField(allow_null=True)
 
+    def to_representation(self, instance: WorkspacePolicy) -> dict[str, Any]:
+        return {
+            "tenant": instance.tenant.slug,
+            "defaults": instance.defaults,
+            "minimum": instance.minimum,
+            "maximum": instance.maximum,
+            "images": instance.images,
+            "allowed": instance.allowed,
+            "idle_timeout_s": instance.idle_timeout_s,
+            "idle_action": instance.idle_action,
+            "idle_warn_s": instance.idle_warn_s,
+            "start_limit_s": instance.start_limit_s,
+        }
+
 
 class TenantPolicySerializer(PolicySerializer):
     effective = serializers.SerializerMethodField(help_text="Including inherited values.")
+
+    def to_representation(self, instance: WorkspacePolicy) -> dict[str, Any]:
+        return super().to_representation(instance) | {"effective": self.get_effective(instance)}
 
     @extend_schema_field(EffectivePolicySerializer)
     def get_effective(self, policy: Any) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any, Final
 
 from django.utils.translation import gettext as _
@@ -23,6 +22,7 @@ from scheduling.selectors.job import (
     job_tasks_asked,
 )
 from tenants.api.bodies import StrictSerializer
+from tenants.api.pages import write_moment
 from tenants.api.schema import ProblemSerializer
 
 _REASON: Final = "Pending reason, or what blocks the start or the termination; null if nothing does."
@@ -53,12 +53,8 @@ def reason_of(job: Job | JobRow) -> dict[str, Any] | None:
         "code": job.reason,
         "numbers": job.reason_numbers,
         "help": job.reason_help,
-        "since": _moment(job.reason_at),
+        "since": write_moment(job.reason_at),
     }
-
-
-def _moment(at: datetime | None) -> str | None:
-    return at.isoformat().replace("+00:00", "Z") if at else None
 
 
 class JobSerializer(serializers.Serializer[Any]):
@@ -114,10 +110,10 @@ def list_row(row: JobRow) -> dict[str, Any]:
         "tasks": row.tasks,
         "attempt": row.attempt,
         "end_reason": row.end_reason,
-        "submitted_at": _moment(row.submitted_at),
-        "admitted_at": _moment(row.admitted_at),
-        "started_at": _moment(row.started_at),
-        "finished_at": _moment(row.finished_at),
+        "submitted_at": write_moment(row.submitted_at),
+        "admitted_at": write_moment(row.admitted_at),
+        "started_at": write_moment(row.started_at),
+        "finished_at": write_moment(row.finished_at),
     }
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
-from django.db.models import Model, QuerySet
+from django.db.models import QuerySet
 from drf_spectacular.utils import inline_serializer
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -34,13 +35,29 @@ def list_of(item: type[serializers.Serializer[Any]], *, cursor: bool = False) ->
 
 
 def page_of(
-    rows: QuerySet[Any] | Sequence[Any], *, limit: int, offset: int
+    rows: QuerySet[Any] | Sequence[Any], *, limit: int, offset: int, by_keys: bool = False
 ) -> tuple[list[Any], int, int | None]:
-    """Items of one page, how many there are in all, and the next offset (None at the end)."""
+    """Items of one page, how many there are in all, and the next offset (None at the end).
+
+    `by_keys` is for thousands of rows that are shown with what they refer to: the keys of the page are read
+    first, so that the database sorts keys alone.
+    """
     total = rows.count() if isinstance(rows, QuerySet) else len(rows)
-    items: list[Model] = list(rows[offset : offset + limit])
+    page = slice(offset, offset + limit)
+    items = _read_by_keys(rows, page) if by_keys and isinstance(rows, QuerySet) else list(rows[page])
     following = offset + len(items)
     return items, total, following if items and following < total else None
+
+
+def _read_by_keys(rows: QuerySet[Any], page: slice) -> list[Any]:
+    keys = list(rows.select_related(None).prefetch_related(None).values_list("pk", flat=True)[page])
+    found = {row.pk: row for row in rows.filter(pk__in=keys).order_by()}
+    return [found[key] for key in keys if key in found]
+
+
+def write_moment(at: datetime | None) -> str | None:
+    """Return a time as `DateTimeField` writes it."""
+    return at.isoformat().replace("+00:00", "Z") if at else None
 
 
 def page_body(items: Any, total: int | None, following: Any) -> dict[str, Any]:
@@ -66,10 +83,12 @@ def listed_by(
     kind: type[ListQuery],
     rows: QuerySet[Any] | Sequence[Any],
     shape: type[serializers.Serializer[Any]],
+    *,
+    by_keys: bool = False,
 ) -> Response:
-    """Return `list_response` by a query that has been read already."""
+    """Return `list_response` by a query that has been read already; `by_keys` as of `page_of`."""
     rows = filter_rows(rows, query["conditions"])
     if "sort" in query:
         rows = sort_rows(rows, query["sort"], kind.columns)
-    items, total, following = page_of(rows, limit=query["limit"], offset=query["offset"])
+    items, total, following = page_of(rows, limit=query["limit"], offset=query["offset"], by_keys=by_keys)
     return Response(page_body(shape(items, many=True).data, total, following))

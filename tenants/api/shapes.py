@@ -8,7 +8,8 @@ from rest_framework import serializers
 
 from tenants.access.permissions import Permission
 from tenants.api.bodies import StrictSerializer
-from tenants.models import TenantKind
+from tenants.api.pages import write_moment
+from tenants.models import Tenant, TenantKind
 from tenants.selectors.user import UserState
 
 POINTS = [permission.value for permission in Permission]
@@ -21,6 +22,16 @@ class TenantSerializer(serializers.Serializer[Any]):
     name = serializers.CharField()
     parent = serializers.UUIDField(source="parent_id", allow_null=True)  # type: ignore[assignment]
     archived_at = serializers.DateTimeField(allow_null=True)
+
+    def to_representation(self, instance: Tenant) -> dict[str, Any]:
+        return {
+            "id": str(instance.pk),
+            "kind": instance.kind,
+            "slug": instance.slug,
+            "name": instance.name,
+            "parent": str(instance.parent_id) if instance.parent_id else None,
+            "archived_at": write_moment(instance.archived_at),
+        }
 
 
 class TenantCreateSerializer(StrictSerializer):

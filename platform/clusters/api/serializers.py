@@ -7,12 +7,13 @@ from typing import Any, ClassVar
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from clusters.models import BackendKind, Cell, Cluster, ClusterHealth, GpuMode, Sharing
+from clusters.models import BackendKind, Cell, Cluster, ClusterHealth, Device, GpuMode, Sharing
 from clusters.models.node_cordon import REASON_LENGTH
 from clusters.selectors import gpu_table, node_table
 from clusters.selectors.node import CLUSTER_COLUMNS, get_open_cordon
 from foundation.web.listing import Column, ColumnKind
 from tenants.api.bodies import StrictSerializer
+from tenants.api.pages import write_moment
 from tenants.api.query import ListQuery, QuerySerializer
 
 
@@ -140,6 +141,28 @@ class CardSerializer(serializers.Serializer[Any]):
     cores_foreign = serializers.IntegerField(help_text="Used by pods outside Allotment.")
     memory_foreign = serializers.IntegerField()
 
+    def to_representation(self, instance: Device) -> dict[str, Any]:
+        return _card_row(instance)
+
+
+def _card_row(card: Device) -> dict[str, Any]:
+    """A card as `CardSerializer` describes it, whose fields take ten times as long to be asked."""
+    return {
+        "uuid": card.uuid,
+        "index": card.index,
+        "model": card.model,
+        "memory_mib": card.memory_mib,
+        "mode": card.mode,
+        "healthy": card.healthy,
+        "cores_capacity": card.cores_capacity,
+        "cores_granted": card.cores_granted,
+        "memory_capacity": card.memory_capacity,
+        "memory_granted": card.memory_granted,
+        "holders": card.holders,
+        "cores_foreign": card.cores_foreign,
+        "memory_foreign": card.memory_foreign,
+    }
+
 
 class NodeCordonSerializer(serializers.Serializer[Any]):
     """A request made through Allotment: a cordon of the node, or an uncordon that is pending."""
@@ -197,8 +220,38 @@ class NodeSerializer(serializers.Serializer[Any]):
         row = get_open_cordon(node)
         return None if row is None else NodeCordonSerializer(row).data
 
+    def to_representation(self, instance: Any) -> dict[str, Any]:
+        return {
+            "id": str(instance.pk),
+            "name": instance.name,
+            "cluster": instance.cluster.name,
+            "flavor": instance.flavor.name if instance.flavor else None,
+            "ready": instance.ready,
+            "cordoned": instance.cordoned,
+            "zone": instance.zone,
+            "rack": instance.rack,
+            "labels": instance.labels,
+            "taints": instance.taints,
+            "cpu_millicores": instance.cpu_millicores,
+            "cpu_granted": instance.cpu_granted,
+            "memory_mib": instance.memory_mib,
+            "memory_granted": instance.memory_granted,
+            "cpu_foreign": instance.cpu_foreign,
+            "memory_foreign": instance.memory_foreign,
+            "pods": instance.pods,
+            "pods_foreign": instance.pods_foreign,
+            "observed_at": write_moment(instance.observed_at),
+            "cordon": self.get_cordon(instance),
+            "devices": [_card_row(card) for card in instance.devices.all()],
+        }
+
 
 class DeviceSerializer(CardSerializer):
     node = serializers.CharField(source="node.name")
     cluster = serializers.CharField(source="node.cluster.name")
     flavor = serializers.CharField(source="node.flavor.name", default=None, allow_null=True)
+
+    def to_representation(self, instance: Device) -> dict[str, Any]:
+        node = instance.node
+        place = {"node": node.name, "cluster": node.cluster.name}
+        return _card_row(instance) | place | {"flavor": node.flavor.name if node.flavor else None}

@@ -324,7 +324,7 @@ class DevicesView(OperatorView):
         query = read_query(request, DeviceQuery)
         filters = DeviceFilter(**{name: query[name] for name in _DEVICE_FILTERS if name in query})
         devices = device_list(viewer=self.viewer, filters=filters)
-        return listed_by(query, DeviceQuery, devices, DeviceSerializer)
+        return listed_by(query, DeviceQuery, devices, DeviceSerializer, by_keys=True)
 
 
 class DeviceView(OperatorView):
