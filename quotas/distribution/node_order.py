@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 
@@ -21,16 +20,25 @@ class NodeOrder:
     """
 
     def __init__(self, parents: Parents) -> None:
-        below: defaultdict[NodeId, list[NodeId]] = defaultdict(list)
-        for node, parent in parents.items():
-            if parent is not None:
-                below[parent].append(node)
-        self.nodes = [node for node, parent in parents.items() if parent is None]
-        for node in self.nodes:
-            self.nodes.extend(below[node])
+        # By numbers from here on: an id computes its hash anew each time.
+        numbers = {node: number for number, node in enumerate(parents)}
+        above = [None if parent is None else numbers.get(parent) for parent in parents.values()]
+        below: list[list[int]] = [[] for _ in numbers]
+        order = []
+        for number, (parent, place) in enumerate(zip(parents.values(), above, strict=True)):
+            if place is not None:
+                below[place].append(number)
+            elif parent is None:
+                order.append(number)
+        for number in order:
+            order.extend(below[number])
+        nodes = list(parents)
+        self.nodes = [nodes[number] for number in order]
         self.positions = {node: position for position, node in enumerate(self.nodes)}
-        above = (parents[node] for node in self.nodes)
-        self.parents: list[int | None] = [None if node is None else self.positions[node] for node in above]
+        places = {number: position for position, number in enumerate(order)}
+        self.parents: list[int | None] = [
+            None if (place := above[number]) is None else places[place] for number in order
+        ]
 
     def __len__(self) -> int:
         return len(self.nodes)

@@ -77,8 +77,12 @@ def _reduce_tree(
         quota, usage, parent = quotas[position], used[position], order.parents[position]
         if parent is None or (quota == 0 and not usage):
             continue
-        local = compute_local_quota(quota, (limits[position] or NOTHING).lending_limit)
-        up, over = compute_lent_quota(quota, local), compute_spilled_usage(usage, local)
+        lending_limit = (limits[position] or NOTHING).lending_limit
+        if quota is not None and lending_limit is None:
+            up, over = quota, usage  # as of most nodes: nothing is kept, and nothing need be asked
+        else:
+            local = compute_local_quota(quota, lending_limit)
+            up, over = compute_lent_quota(quota, local), compute_spilled_usage(usage, local)
         quotas[parent] = add_amounts(quotas[parent], up)
         used[parent] += over
         if parent in way and position not in way:

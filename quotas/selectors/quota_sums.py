@@ -86,6 +86,8 @@ class QuotaSums:
             nodes = nodes.filter(cell_id=cell_id)
         self.places = [NodePlace._make(row) for row in nodes]
         self.order = NodeOrder({place.pk: place.parent_id for place in self.places})
+        # Ids are looked up by their numbers: an id computes its hash anew each time.
+        self._positions = {node.int: position for position, node in enumerate(self.order.nodes)}
 
         def narrow(rows: QuerySet[_Rows]) -> QuerySet[_Rows]:
             rows = rows.filter(resource__in=[resource.value for resource in resources])
@@ -111,27 +113,27 @@ class QuotaSums:
         return self._sums[key]
 
     def _read_limits(self, rows: QuerySet[Quota]) -> dict[FlavorKey, list[NodeLimits | None]]:
-        found: dict[tuple[uuid.UUID, str], list[NodeLimits | None]] = {}
-        positions, nodes = self.order.positions, len(self.order)
+        found: dict[tuple[int, str], list[NodeLimits | None]] = {}
+        positions, nodes = self._positions, len(self.order)
         columns = ("node_id", "flavor_id", "resource", "own_nominal", "borrowing_limit", "lending_limit")
         for node_id, flavor_id, resource, *limits in rows.order_by().values_list(*columns):
-            of = found.get((flavor_id, resource))
+            of = found.get((flavor_id.int, resource))
             if of is None:
-                of = found[flavor_id, resource] = [None] * nodes
-            position = positions.get(node_id)
+                of = found[flavor_id.int, resource] = [None] * nodes
+            position = positions.get(node_id.int)
             if position is not None:
                 of[position] = share_limits(*limits)
-        return {(flavor_id, Resource(resource)): of for (flavor_id, resource), of in found.items()}
+        return {(uuid.UUID(int=flavor), Resource(resource)): of for (flavor, resource), of in found.items()}
 
     def _read_charged(self, rows: QuerySet[LedgerEntry]) -> dict[FlavorKey, list[int]]:
-        found: dict[tuple[uuid.UUID, str], list[int]] = {}
-        positions, nodes = self.order.positions, len(self.order)
+        found: dict[tuple[int, str], list[int]] = {}
+        positions, nodes = self._positions, len(self.order)
         columns = ("node_id", "flavor_id", "resource", "reserved")
         for node_id, flavor_id, resource, amount in rows.order_by().values_list(*columns):
-            of = found.get((flavor_id, resource))
+            of = found.get((flavor_id.int, resource))
             if of is None:
-                of = found[flavor_id, resource] = [0] * nodes
-            position = positions.get(node_id)
+                of = found[flavor_id.int, resource] = [0] * nodes
+            position = positions.get(node_id.int)
             if position is not None:
                 of[position] = amount
-        return {(flavor_id, Resource(resource)): of for (flavor_id, resource), of in found.items()}
+        return {(uuid.UUID(int=flavor), Resource(resource)): of for (flavor, resource), of in found.items()}

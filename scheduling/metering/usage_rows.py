@@ -43,6 +43,7 @@ class UsageRow(NamedTuple):
     lost: int
 
 
+_FEW: Final = 100
 Tenants = QuerySet[Any] | None
 """The workspaces that are asked for; None for all."""
 _PREEMPTED: Final = frozenset(rule.value for rule in PREEMPTED)
@@ -70,16 +71,20 @@ def usage_rows(
     `only` may name some of `queue_id`, `user_id`, `job_id` and `flavor_id`. The caller has decided who may
     know.
     """
+    here = None if workspaces is None else _name_workspaces(workspaces)
+    live = Allocation.unscoped.filter(attempt__metered_at__isnull=True)
+    if here is not None:
+        live = live.filter(attempt__job__workspace__in=here)
     running = {
         (row.job_id, row.flavor_id, row.sliced, row.begin_ms): row
-        for _, row in rows_of_attempts(unmetered_attempts(workspaces), now=now)
+        for _, row in _rows_of(live, now)
         if row.end_ms > start_ms and row.begin_ms < end_ms and _matches(row, only)
     }
     # Read after the others: a run that is written down in between is met twice, and not missed.
     lists = {f"{name}__in": list(values) for name, values in only.items()}
     written = UsageInterval.unscoped.filter(end_ms__gt=start_ms, begin_ms__lt=end_ms, **lists)
-    if workspaces is not None:
-        written = written.filter(workspace_id__in=workspaces.values("pk"))
+    if here is not None:
+        written = written.filter(workspace_id__in=here)
     for values in read_plain(written.order_by().values_list(*UsageRow._fields)):
         if isinstance(values[0], str):
             workspace, queue, user, job, name, flavor, *rest = values
@@ -92,6 +97,14 @@ def usage_rows(
     yield from running.values()
 
 
+def _name_workspaces(workspaces: QuerySet[Any]) -> Any:
+    """Return their ids where they are few, since a database knows how many jobs a workspace has and cannot
+    tell it of a subquery; else the subquery."""
+    keys = workspaces.order_by().values_list("pk", flat=True)
+    few = list(keys[: _FEW + 1])
+    return few if len(few) <= _FEW else keys
+
+
 def _matches(row: UsageRow, only: Mapping[str, Collection[uuid.UUID]]) -> bool:
     return all(getattr(row, name) in values for name, values in only.items())
 
@@ -102,10 +115,9 @@ def job_core_ms(job_id: uuid.UUID, *, now: datetime) -> int:
     return sum(row.cores * (row.end_ms - row.begin_ms) for _, row in rows)
 
 
-def unmetered_attempts(workspaces: Tenants = None) -> QuerySet[Attempt]:
+def unmetered_attempts() -> QuerySet[Attempt]:
     """Return the runs whose intervals are not written down: those that live, and a few that ended."""
-    attempts = Attempt.unscoped.filter(metered_at__isnull=True)
-    return attempts if workspaces is None else attempts.filter(job__workspace__in=workspaces.values("pk"))
+    return Attempt.unscoped.filter(metered_at__isnull=True)
 
 
 @dataclass(slots=True)
@@ -129,7 +141,11 @@ def rows_of_attempts(
     attempts: QuerySet[Attempt] | Iterable[uuid.UUID], *, now: datetime
 ) -> Iterator[tuple[uuid.UUID, UsageRow]]:
     """Yield the intervals of runs with the id of the run, from their allocations."""
-    rows = Allocation.unscoped.filter(attempt__in=attempts).order_by()
+    return _rows_of(Allocation.unscoped.filter(attempt__in=attempts), now)
+
+
+def _rows_of(holds: QuerySet[Allocation], now: datetime) -> Iterator[tuple[uuid.UUID, UsageRow]]:
+    rows = holds.order_by()
     runs: dict[uuid.UUID, _MeteredRun] = {}
     now_ms = to_ms(now)
     for attempt_id, *rest in rows.values_list(*_COLUMNS).iterator(chunk_size=2000):
