@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import UTC
+from html import escape
 from typing import Final
 from urllib.parse import urlencode
 
 from django import template
 from django.http import QueryDict
-from django.utils.html import format_html, format_html_join
-from django.utils.safestring import SafeString
+from django.utils.html import format_html
+from django.utils.safestring import SafeString, mark_safe
 
 from frontend.charts import Chart
 from frontend.components.capacity import KIND_WORDS, Meter, NodeMosaic, NodeTiles
@@ -60,19 +61,21 @@ _MOSAIC: Final = (
 @register.simple_tag
 def node_mosaics(nodes: Iterable[NodeMosaic]) -> SafeString:
     """Nodes as small drawings; of thousands of them, written by one format each instead of a template's."""
-    drawn = format_html_join("", _MOSAIC, (_mosaic_parts(node) for node in nodes))
+    drawn = mark_safe("".join(map(_draw_mosaic, nodes)))  # noqa: S308 (its texts are escaped)
     return format_html('<div class="mosaics">\n  {}\n</div>', drawn)
 
 
-def _mosaic_parts(node: NodeMosaic) -> tuple[object, ...]:
+def _draw_mosaic(node: NodeMosaic) -> str:
+    """Write one drawing; its paths, made of numbers, need no escaping, which takes most of the time."""
     paths = [(f"owner whole {color}", path) for color, path in node.owners] or [
         ("fill-allocated", node.allocated),
         ("fill-unmeasured", node.unmeasured),
         ("fill-used", node.used),
     ]
-    held = format_html_join("", '<path class="{}" d="{}"/>', paths)
-    words = (node.tone, node.url, node.text, node.text, node.name)
-    return (*words, node.width, node.background, node.unhealthy, node.foreign, held)
+    held = "".join(f'<path class="{kind}" d="{path}"/>' for kind, path in paths)
+    text = escape(node.text)
+    words = (escape(node.tone), escape(node.url), text, text, escape(node.name))
+    return _MOSAIC.format(*words, node.width, node.background, node.unhealthy, node.foreign, held)
 
 
 @register.inclusion_tag("frontend/components/gpus.html")

@@ -15,6 +15,7 @@ from django.db.models import Model, QuerySet
 
 from foundation.core.quantities import Resource
 from foundation.sql import row_scope
+from foundation.sql.plain_rows import read_id, read_plain
 from quotas.distribution.lending import compute_borrowed, compute_lent
 from quotas.distribution.node_order import NodeOrder
 from quotas.models import FlavorKey, LedgerEntry, Quota, QuotaNode
@@ -90,7 +91,8 @@ class QuotaSums:
         self._positions = {node.int: position for position, node in enumerate(self.order.nodes)}
 
         def narrow(rows: QuerySet[_Rows]) -> QuerySet[_Rows]:
-            rows = rows.filter(resource__in=[resource.value for resource in resources])
+            if set(resources) != set(Resource):
+                rows = rows.filter(resource__in=[resource.value for resource in resources])
             if flavors is not None:
                 return rows.filter(flavor__in=flavors)
             return rows if cell_id is None else rows.filter(node__cell_id=cell_id)
@@ -116,11 +118,12 @@ class QuotaSums:
         found: dict[tuple[int, str], list[NodeLimits | None]] = {}
         positions, nodes = self._positions, len(self.order)
         columns = ("node_id", "flavor_id", "resource", "own_nominal", "borrowing_limit", "lending_limit")
-        for node_id, flavor_id, resource, *limits in rows.order_by().values_list(*columns):
-            of = found.get((flavor_id.int, resource))
+        for node_id, flavor_id, resource, *limits in read_plain(rows.order_by().values_list(*columns)):
+            flavor = read_id(flavor_id).int
+            of = found.get((flavor, resource))
             if of is None:
-                of = found[flavor_id.int, resource] = [None] * nodes
-            position = positions.get(node_id.int)
+                of = found[flavor, resource] = [None] * nodes
+            position = positions.get(read_id(node_id).int)
             if position is not None:
                 of[position] = share_limits(*limits)
         return {(uuid.UUID(int=flavor), Resource(resource)): of for (flavor, resource), of in found.items()}
@@ -129,11 +132,12 @@ class QuotaSums:
         found: dict[tuple[int, str], list[int]] = {}
         positions, nodes = self._positions, len(self.order)
         columns = ("node_id", "flavor_id", "resource", "reserved")
-        for node_id, flavor_id, resource, amount in rows.order_by().values_list(*columns):
-            of = found.get((flavor_id.int, resource))
+        for node_id, flavor_id, resource, amount in read_plain(rows.order_by().values_list(*columns)):
+            flavor = read_id(flavor_id).int
+            of = found.get((flavor, resource))
             if of is None:
-                of = found[flavor_id.int, resource] = [0] * nodes
-            position = positions.get(node_id.int)
+                of = found[flavor, resource] = [0] * nodes
+            position = positions.get(read_id(node_id).int)
             if position is not None:
                 of[position] = amount
         return {(uuid.UUID(int=flavor), Resource(resource)): of for (flavor, resource), of in found.items()}

@@ -76,7 +76,7 @@ def usage_rows(
     if here is not None:
         live = live.filter(attempt__job__workspace__in=here)
     running = {
-        (row.job_id, row.flavor_id, row.sliced, row.begin_ms): row
+        _key_of(row): row
         for _, row in _rows_of(live, now)
         if row.end_ms > start_ms and row.begin_ms < end_ms and _matches(row, only)
     }
@@ -92,9 +92,14 @@ def usage_rows(
             values = (*ids, name, read_id(flavor), *rest)
         row = UsageRow._make(values)
         if running:
-            running.pop((row.job_id, row.flavor_id, row.sliced, row.begin_ms), None)
+            running.pop(_key_of(row), None)
         yield row
     yield from running.values()
+
+
+def _key_of(row: UsageRow) -> tuple[int, ...]:
+    """Return the key of an interval; by the numbers of ids, since an id computes its hash anew each time."""
+    return row.begin_ms, row.job_id.int, row.flavor_id.int, row.sliced
 
 
 def _name_workspaces(workspaces: QuerySet[Any]) -> Any:

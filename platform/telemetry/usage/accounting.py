@@ -100,16 +100,17 @@ class Account:
 
     def sum_by(self, name: str) -> dict[uuid.UUID, Line]:
         """Sum up the lines by one of their ids: to each its first line, with the figures of all."""
-        first: dict[uuid.UUID, int] = {}
+        first: dict[int, int] = {}
         owners: list[UsageRow] = []
         groups = []
-        for owner, key in zip(self._owners, map(attrgetter(name), self._owners), strict=True):
+        for owner, key in zip(self._owners, map(attrgetter(f"{name}.int"), self._owners), strict=True):
             group = first.setdefault(key, len(owners))
             if group == len(owners):
                 owners.append(owner)
             groups.append(group)
         figures = self._sum_groups(groups, len(owners))
-        return {key: _line_of(owners[group], figures[group]) for key, group in first.items()}
+        keys = map(attrgetter(name), owners)
+        return {key: _line_of(owner, of) for key, owner, of in zip(keys, owners, figures, strict=True)}
 
     def _sum_groups(self, groups: Sequence[int], count: int) -> list[Figures]:
         places = np.array(groups, np.int64)
@@ -195,12 +196,12 @@ def _add_costs(found: Account, holds: _Holds, rows: Sequence[UsageRow], rates: R
     """Add the amounts of the lines, each rounded once, and what has no price."""
     costs, count = [0] * len(found.amounts), len(found.amounts)
     priced = np.zeros(count, np.bool_)
-    pools: dict[uuid.UUID, int] = {}
-    pool_of = np.array([pools.setdefault(row.flavor_id, len(pools)) for row in rows], np.int64)
+    pools: dict[int, int] = {}
+    pool_of = np.array([pools.setdefault(row.flavor_id.int, len(pools)) for row in rows], np.int64)
     sliced = np.array([bool(row.sliced) for row in rows], np.bool_)
     for flavor, number in pools.items():
         here = pool_of == number
-        known = rates.get(flavor, ())
+        known = rates.get(uuid.UUID(int=flavor), ())
         bounds = [found.period.start_ms, *(rate.since_ms for rate in known), found.period.end_ms]
         for rate, (begin, end) in zip((None, *known), pairwise(bounds), strict=True):
             length = np.where(here, holds.clip(begin, end), 0)
