@@ -35,7 +35,9 @@ OWN_PACKAGES: Final = (
 
 GROUPS: Final = {
     "Run": ("up", "init", "doctor", "relay", "agent", "seed_demo"),
-    "Administer": ("cell", "cluster", "flavor", "tenant", "user", "queue", "quota", "job", "access-key"),
+    "Administer": (
+        *("cell", "cluster", "flavor", "node", "tenant", "user", "queue", "quota", "job", "access-key"),
+    ),
     "Study": (
         "pack",
         "replay",
