@@ -1,15 +1,19 @@
-"""What the intervals of a run say that it borrowed."""
+"""What the intervals of runs say, and how those of some workspaces are found."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from foundation.core import clock
-from scheduling.metering.usage_rows import rows_of_attempts
+from scheduling.metering import usage_rows as module
+from scheduling.metering.usage_rows import rows_of_attempts, usage_rows
 from scheduling.models import Allocation, Attempt, GpuRequestMode
-from tests.builders import jobs
+from tenants.models import Tenant
+from tests.builders import jobs, quotas, tenancy
 from tests.builders.world import world
 
 pytestmark = pytest.mark.django_db
@@ -37,3 +41,22 @@ def test_a_borrowed_slice_is_its_share_of_a_gpu(loans: dict[str, int], borrowed:
     rows = [row for _, row in rows_of_attempts([attempt.pk], now=clock.now() + timedelta(hours=1))]
 
     assert [(row.cores, row.borrowed) for row in rows] == [(100, borrowed)]
+
+
+@pytest.mark.parametrize("few", [0, 1, 100])
+def test_few_workspaces_are_named_to_the_database(monkeypatch: pytest.MonkeyPatch, few: int) -> None:
+    """A database knows how many jobs a workspace has, and cannot tell it of a subquery."""
+    w = world()
+    other = quotas.queue(w.cell, tenancy.workspace("other"), [w.flavor])
+    for queue in (w.queue, other):
+        jobs.allocate(jobs.job(queue, w.editor, roles=[jobs.RoleOf()]), w.nodes[0])
+    monkeypatch.setattr(module, "_FEW", few)
+    now = clock.now() + timedelta(hours=1)
+
+    with CaptureQueriesContext(connection) as sent:
+        rows = list(usage_rows(0, 2**50, now=now, workspaces=Tenant.unscoped.filter(pk=w.workspace.pk)))
+
+    assert [row.workspace_id for row in rows] == [w.workspace.pk]
+    holding = [query["sql"] for query in sent.captured_queries if "scheduling_" in query["sql"]]
+    assert len(holding) == 2
+    assert [("tenants_tenant" in sql) for sql in holding] == [few == 0] * 2

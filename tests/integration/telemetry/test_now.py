@@ -10,7 +10,7 @@ from pytest_django import DjangoAssertNumQueries
 from clusters.models import Device
 from foundation.core.errors import PermissionDenied
 from scheduling.models import Allocation, DeviceSlice
-from telemetry.series import idle_allocated, jobs_now, pools_now, utilisation_now
+from telemetry.series import idle_allocated, jobs_now, now, pools_now, utilisation_now
 from tenants.models import Member
 from tests.builders import clusters, tenancy
 from tests.integration.telemetry.conftest import START, Bench
@@ -45,7 +45,14 @@ def test_cards_are_for_operators(bench: Bench) -> None:
         utilisation_now(bench.world.viewer)
 
 
-def test_jobs_in_sight(bench: Bench, django_assert_num_queries: DjangoAssertNumQueries) -> None:
+@pytest.mark.parametrize("narrow", [0, 200])
+def test_jobs_in_sight(
+    bench: Bench,
+    django_assert_num_queries: DjangoAssertNumQueries,
+    monkeypatch: pytest.MonkeyPatch,
+    narrow: int,
+) -> None:
+    monkeypatch.setattr(now, "_NARROW", narrow)
     bench.ticks(2)
     both = [bench.sliced.pk, bench.whole.pk]
     with django_assert_num_queries(4):  # roles for each question, readings
@@ -56,6 +63,7 @@ def test_jobs_in_sight(bench: Bench, django_assert_num_queries: DjangoAssertNumQ
     assert (use.memory_used_mib, use.memory_allocated_mib) == (11_000, 40_000)
     assert set(jobs_now(bench.world.platform_admin, both)) == set(both)
     assert set(jobs_now(bench.world.outsider, both)) == {bench.whole.pk}
+    assert set(jobs_now(bench.world.platform_admin, both[:1])) == set(both[:1])
 
 
 def test_use_of_a_job_counts_in_the_pool_of_each_node(bench: Bench) -> None:
