@@ -19,6 +19,7 @@ from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 
 from foundation.core import clock
+from foundation.core.errors import NotFound
 from foundation.web.listing import ColumnCondition, filter_rows, sort_rows
 from foundation.web.spreadsheet_cells import text_cell
 from frontend.lists.choice import ListChoice, read_choice
@@ -35,8 +36,10 @@ from frontend.lists.declaration import SIZES, ListColumn, ListDeclaration
 
 ROWS_MAX: Final = 20_000
 """As many rows as a file has at most."""
-PART, ROWS = "part", "rows"
-"""The parameter of the address by which a page fetches its own rows."""
+PART, ROWS, DIALOGS = "part", "rows", "dialogs"
+"""The parameter of the address by which a page fetches its own rows, or the dialogs of one row."""
+ROW: Final = "row"
+"""The parameter of the address that says whose dialogs are fetched."""
 FORMAT: Final = "format"
 SHOWN: Final = "show"
 FORM: Final = "edit"
@@ -46,7 +49,7 @@ if TYPE_CHECKING:
     _Pages = Paginator[Any]
 else:
     _Pages = Paginator  # no generic class when it runs
-_OWN: Final = (PART, FORMAT)
+_OWN: Final = (PART, ROW, FORMAT)
 Rows = QuerySet[Any] | Sequence[Any]
 
 
@@ -260,6 +263,7 @@ def answer_list(
     *,
     template: str,
     body: str = "frontend/lists/body.html",
+    dialogs: str = "",
     context: Callable[[], Mapping[str, Any]] = dict,
     cut: Cut = cut_page,
     status: int = 200,
@@ -267,9 +271,9 @@ def answer_list(
     """Answer with the page of `template`, with `body` alone for a refresh, or with a file of all `rows`.
 
     `describe` turns some of `rows` into lines with an `id`, `context` is what both templates need besides.
-    They get `lines`, `panel` (the line whose details are open) and `described`, which has both. The general
-    body takes lines with a `title` and a `url`, the template of a row as `row`, and an `EmptyList` as
-    `empty_list`.
+    They get `lines` and `panel` (the line whose details are open). The general body takes lines with a
+    `title` and a `url`, the template of a row as `row`, and an `EmptyList` as `empty_list`. The dialogs of
+    one row are fetched when one is opened: `dialogs` is their template, which gets the `line`.
     """
     added = add_condition(request.GET, shown.declared)
     if added is not None:
@@ -279,6 +283,8 @@ def answer_list(
         return redirect(f"{shown.path}?{query.urlencode()}" if query else shown.path)
     if request.GET.get(FORMAT) == "csv" and shown.declared.has_file:
         return list_file(shown, rows, describe)
+    if dialogs and request.GET.get(PART) == DIALOGS:
+        return _row_dialogs(request, shown, rows, describe, dialogs)
     items, foot = cut(request, shown, rows)
     lines = list(describe(items))
     panel = next((line for line in lines if str(line.id) == shown.shown_id), None)
@@ -289,10 +295,19 @@ def answer_list(
         **foot,
         "lines": lines,
         "panel": panel or next(iter(elsewhere), None),
-        "described": [*lines, *elsewhere],
     }
     alone = request.GET.get(PART) == ROWS
     return render(request, body if alone else template, found, status=status)
+
+
+def _row_dialogs(
+    request: HttpRequest, shown: PageList, rows: Rows, describe: Describe, template: str
+) -> HttpResponse:
+    """Answer with the dialogs of one row, which return to the list as it is. Raises: NotFound."""
+    line = next(iter(_lines_by_id(rows, request.GET.get(ROW, ""), describe)), None)
+    if line is None:
+        raise NotFound
+    return render(request, template, {"listing": shown, "line": line, "back": {"next": shown.address}})
 
 
 def _lines_by_id(rows: Rows, text: str, describe: Describe) -> Sequence[Any]:

@@ -497,6 +497,13 @@ ALL_JOBS: Final = (
         by="state=waiting",
         shows=(('id="batch-jobs"', must(*ABOVE) + must(("job.stop-own", "anywhere"), (_ANY, "anywhere"))),),
     ),
+    page(
+        "ops/jobs",
+        _STOPS,
+        query="?part=dialogs&row={job}",
+        case="the dialogs of a job",
+        shows=(('id="cancel-{job}"', must((_ANY, "here"))),),
+    ),
     *(
         form(
             "ops/jobs/batch",

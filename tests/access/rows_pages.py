@@ -127,6 +127,13 @@ WORK: Final = (
     ),
     page(_JOBS, _READ + need(QUOTA), query="?part=rows", case="rows alone", lists="train", listed=need(JOB)),
     page(_JOBS, _READ, query="?format=csv", case="as a file", lists="train", listed=need(JOB)),
+    page(
+        _JOBS,
+        _READ,
+        query="?part=dialogs&row={job}",
+        case="the dialogs of a job",
+        shows=(('id="cancel-{job}"', must((_ANY, "here"))),),
+    ),
     page(f"{_W}/notebooks", _READ),
     page(f"{_W}/notebooks", _READ, query="?part=rows", case="rows alone"),
     page(f"{_W}/notebooks", _READ, query="?format=csv", case="as a file"),
@@ -408,6 +415,13 @@ ASKING: Final = (
         ),
         lists="wish",
         listed=need(QUOTA),
+    ),
+    page(
+        _REQUESTS,
+        inside(QUOTA),
+        query="?part=dialogs&row={quota_request}",
+        case="the dialogs of a request",
+        shows=(('id="withdraw-{quota_request}"', must((_EDITS, "here"))),),
     ),
     form(
         _REQUESTS,

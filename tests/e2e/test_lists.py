@@ -107,6 +107,46 @@ def test_columns_are_kept_and_details_open_beside_the_list(page: Page) -> None:
 
 
 @pytest.mark.timeout(180)
+def test_an_action_on_one_job_asks_first_and_returns_to_the_list(page: Page) -> None:
+    problems = watch_problems(page)
+    page.goto(f"{JOBS}?q=train&sort=name")
+    menu = page.get_by_label("Actions for train-01", exact=True)
+    dialog = page.get_by_role("dialog")
+    button = page.get_by_role("button", name="Cancel job").first
+
+    # By the keyboard alone: asked, refused, and the focus is where it was.
+    menu.press("Enter")
+    button.press("Enter")
+    expect(dialog.get_by_text("Queue position held for")).to_be_visible()
+    expect(dialog.get_by_role("button", name="Keep job")).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(dialog).to_have_count(0)
+    expect(menu).to_be_focused()
+
+    menu.press("Enter")
+    button.press("Enter")
+    dialog.get_by_role("button", name="Cancel job").click()
+    expect(page.get_by_text("Canceling train-01")).to_be_visible()
+    assert page.url.endswith(f"{JOBS}?q=train&sort=name")
+    assert Job.unscoped.get(name="train-01").state == JobState.CANCELLED
+
+    # In the details beside the list, and for a job that ended meanwhile: the list shows it as it is now.
+    page.get_by_label("Actions for train-02", exact=True).click()
+    page.get_by_role("link", name="Show details").first.click()
+    page.get_by_role("complementary").get_by_role("button", name="Edit tags").click()
+    dialog.get_by_label("Tags, separated by commas").fill("baseline")
+    dialog.get_by_role("button", name="Save").click()
+    expect(page.get_by_text("Tags of train-02 updated")).to_be_visible()
+    page.goto(f"{JOBS}?q=train-04")
+    Job.unscoped.filter(name="train-04").update(state=JobState.FAILED, finished_at=clock.now())
+    page.get_by_label("Actions for train-04", exact=True).click()
+    page.get_by_role("button", name="Suspend").first.click()
+    expect(page.get_by_role("row", name="train-04")).to_contain_text("Failed")
+    expect(dialog).to_have_count(0)
+    assert problems == []
+
+
+@pytest.mark.timeout(180)
 def test_an_action_on_several_jobs_has_a_result_for_each(page: Page) -> None:
     problems = watch_problems(page)
     page.goto(f"{JOBS}?pageSize=50")

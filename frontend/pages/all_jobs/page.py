@@ -72,6 +72,7 @@ def show_jobs(request: HttpRequest) -> HttpResponse:
         partial(describe_jobs, who, shown),
         template="frontend/jobs/all_jobs.html",
         body="frontend/jobs/jobs_body.html",
+        dialogs="frontend/jobs/job_row_dialogs.html",
         context=partial(_context, who, shown, counts),
         cut=cut_by_keys(job_query(viewer=who, filters=JobFilter(deleted=None)), counts.count_listed),
     )
@@ -102,7 +103,6 @@ def _context(who: User, shown: PageList, counts: _JobCounts) -> dict[str, Any]:
         "states": [active, every, *state_chips(counts.state_counts)],
         "whose": owner_chips(""),
         "asked": shown.query,
-        "back": {"next": shown.address},
         "clusters": _names(shown, "cluster", [pool.cluster.name for pool in pools]),
         "pools": _names(shown, "pool", [pool.name for pool in pools]),
         "models": _names(shown, "gpu_model", [pool.card_model for pool in pools]),

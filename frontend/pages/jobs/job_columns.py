@@ -11,7 +11,9 @@ from typing import Final
 
 from django.utils.translation import gettext_lazy, pgettext_lazy
 
+from foundation.core import clock
 from frontend.lists.declaration import FilterField, ListColumn, ListDeclaration
+from frontend.pages.jobs import job_facts
 from frontend.pages.jobs.job_facts import Actions
 from frontend.pages.jobs.job_tags import TagLink
 from frontend.texts import labels
@@ -37,8 +39,6 @@ class JobListLine:
     size: str
     waited: timedelta | None
     ran: timedelta | None
-    losses: list[str]
-    saved_work: str
     nodes: list[tuple[str, str]]
     tags: Sequence[TagLink]
     gpu_hours: float | None
@@ -52,6 +52,16 @@ class JobListLine:
     @property
     def id(self) -> uuid.UUID:
         return self.job.pk
+
+    @property
+    def losses(self) -> list[str]:
+        """What ends with the job's attempt; only dialogs say so."""
+        return job_facts.list_losses(self.job, clock.now())
+
+    @property
+    def saved_work(self) -> str:
+        """What stays of it."""
+        return job_facts.describe_saved_work(self.job)
 
 
 COSTS: Final = frozenset({"gpu_hours", "cost"})

@@ -73,8 +73,6 @@ def _line(job: Job, facts: _PageFacts, rights: Rights, shown: PageList, now: dat
         size=job_facts.format_size(job),
         waited=job_facts.waiting_time(job, now),
         ran=job_facts.run_time(job, now),
-        losses=job_facts.list_losses(job, now),
-        saved_work=job_facts.describe_saved_work(job),
         nodes=[
             (name, node_address(name, cluster) if rights.operations else "") for cluster, name in row.nodes
         ],

@@ -74,6 +74,7 @@ def job_list(request: HttpRequest, workspace: str) -> HttpResponse:
         partial(describe_jobs, who, shown),
         template="frontend/jobs/jobs.html",
         body="frontend/jobs/jobs_body.html",
+        dialogs="frontend/jobs/job_row_dialogs.html",
         context=partial(_context, who, place, rights, shown),
     )
 
@@ -118,7 +119,6 @@ def _context(who: User, place: Tenant, rights: Rights, shown: PageList) -> dict[
         "states": [every, *state_chips(counts)],
         "whose": owner_chips("all" if "who" in shown.query else ""),
         "asked": shown.query,
-        "back": {"next": shown.address},
         "queues": [queue.name for queue in queues],
         "models": _models(queues, shown.query.get("gpu_model", "")),
         "ranges": [(key, label_of_range(key)) for key in RANGES],

@@ -50,6 +50,7 @@ def show_notebooks(request: HttpRequest, workspace: str) -> HttpResponse:
         partial(describe_jobs, who, shown),
         template="frontend/notebooks/notebooks.html",
         body="frontend/jobs/jobs_body.html",
+        dialogs="frontend/jobs/job_row_dialogs.html",
         context=partial(_context, who, place, rights, shown),
     )
 
@@ -72,7 +73,6 @@ def _context(who: User, place: Tenant, rights: Rights, shown: PageList) -> dict[
         "states": [active, every, *state_chips(counts)],
         "whose": owner_chips(""),
         "asked": shown.query,
-        "back": {"next": shown.address},
         "known_tags": partial(job_tags_lately, viewer=who, workspace=place),
         "acts": [] if filters.deleted else batch_acts(who, place, rights),
         "batch_url": reverse("frontend:job-batch", args=[place.slug]),

@@ -211,7 +211,6 @@ def _show(
     listing = read_list(request, REQUESTS)
     context: dict[str, Any] = {
         "place": place,
-        "here": _here(place),
         "crumbs": [] if place.is_workspace else crumbs_to(place),
         "subject": subject,
         "typed": typed,
@@ -221,7 +220,6 @@ def _show(
         "gpu_pool": bool(subject and subject.limits.flavor.card_model),
         "row": "frontend/requests/request_row.html",
         "menu": "frontend/requests/request_menu.html",
-        "dialogs": "frontend/requests/request_dialogs.html",
         "empty_list": EmptyList(_("No quota requests"), _("Requests and their status appear here.")),
     }
     if subject is not None:
@@ -235,6 +233,7 @@ def _show(
         sort_rows(rows, listing.sort, COLUMNS),
         lambda found: [request_row(who, each, admin=admin) for each in found],
         template="frontend/requests/requests.html",
+        dialogs="frontend/requests/request_dialogs.html",
         context=lambda: context,
         status=status,
     )

@@ -1,4 +1,4 @@
-// Lists: the fields of the filter builder, selected rows, menus of rows, and the panel with the details of one.
+// Lists: the fields of the filter builder, selected rows, menus and dialogs of rows, and the panel with details.
 // All of it works without scripts as well: by links, and by forms that the server answers.
 (() => {
   "use strict";
@@ -129,6 +129,33 @@
     else openForm(opening).catch(() => location.assign(opening.href));
   });
   document.querySelectorAll("[data-list-dialog]").forEach(showForm);
+
+  // --- dialogs of rows ------------------------------------------------------------------------
+  // They are fetched as forms are. A row that has changed meanwhile is shown as it is now instead.
+  async function openDialog(button) {
+    const { dialogOpen: id, row } = button.dataset;
+    const address = new URL(location.href);
+    address.searchParams.set("part", "dialogs");
+    address.searchParams.set("row", row);
+    const answer = await fetch(address, { headers: { "HX-Request": "true" } });
+    const fetched = new DOMParser().parseFromString(await answer.text(), "text/html");
+    const dialog = fetched.getElementById(id);
+    if (!answer.ok || !dialog) return location.reload();
+    if (document.getElementById(id)) return undefined; // pressed twice
+    // The rows are not refreshed while it is open, so that the focus can return.
+    (button.closest("[data-live]") || document.body).append(dialog);
+    dialog.addEventListener("close", () => {
+      dialog.remove();
+      (button.closest("details:not([open])")?.querySelector("summary") || button).focus();
+    });
+    dialog.showModal();
+    return undefined;
+  }
+
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("[data-dialog-open][data-row]");
+    if (button) openDialog(button).catch(() => window.allotment.toast(window.allotment.word("offline"), "failed"));
+  });
 
   // --- details of a row -----------------------------------------------------------------------
   // The part of the page with the rows is fetched with the panel in it; the address says which row it is.

@@ -273,9 +273,11 @@ def test_the_menu_of_a_row_acts_in_its_workspace_and_returns_to_the_list(client:
     job = jobs.job(w.other_queue, w.outsider, "waits")
     client.force_login(w.platform_admin)
     text = page(client, f"{ALL}?q=wai")
-    assert f'action="/w/team-b/jobs/{job.pk}/cancel"' in text
     assert f'href="/w/team-b/jobs/new?from={job.pk}"' in text
-    assert f'name="next" value="{ALL}?q=wai"' in text
+    assert f'data-dialog-open="cancel-{job.pk}" data-row="{job.pk}"' in text
+    dialogs = page(client, f"{ALL}?q=wai&part=dialogs&row={job.pk}")
+    assert f'action="/w/team-b/jobs/{job.pk}/cancel"' in dialogs
+    assert f'name="next" value="{ALL}?q=wai"' in dialogs
     panel = page(client, f"{ALL}?show={job.pk}").partition('id="list-panel"')[2]
     assert f"/w/team-b/jobs/{job.pk}" in panel and "Team B" in panel
     answer = client.post(f"/w/team-b/jobs/{job.pk}/cancel", {"next": f"{ALL}?q=wai"})
