@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from django.http import HttpRequest, HttpResponse
@@ -18,42 +18,19 @@ from frontend.pages.jobs.job_batch import batch_acts
 from frontend.pages.jobs.job_columns import ALL_JOBS
 from frontend.pages.jobs.job_facts import Rights
 from frontend.pages.jobs.job_lines import describe_jobs
-from frontend.pages.jobs.job_list import DELETED, GROUPS, owner_chips, read_filters, state_chips
+from frontend.pages.jobs.job_list import DELETED, GROUPS, JobCounts, owner_chips, read_filters, state_chips
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from frontend.shell.time_range import RANGES, label_of_range
 from scheduling.models import JobState
 from scheduling.selectors.job import JobFilter, job_query
 from scheduling.selectors.job_sight import job_pools
 from scheduling.selectors.job_tag import job_tags_lately
-from scheduling.selectors.row import JobStateCounts, job_state_counts
 from tenants.access import permissions
 from tenants.models import User
 
 _ALL: Final = "all"
 _ACTIVE: Final = (*GROUPS["waiting"][1], *GROUPS["running"][1])
 """The states of the jobs that the bare address shows."""
-
-
-@dataclass(frozen=True)
-class _JobCounts:
-    """The numbers of jobs that the filters leave, counted when they are asked for: a file needs none."""
-
-    viewer: User
-    filters: JobFilter
-
-    @cached_property
-    def state_counts(self) -> JobStateCounts:
-        return job_state_counts(viewer=self.viewer, workspace=None, filters=self.filters)
-
-    def count_in(self, states: Iterable[str]) -> int:
-        """Count the jobs in some states."""
-        return sum(self.state_counts.by_state.get(state, 0) for state in states)
-
-    def count_listed(self) -> int:
-        """Count the jobs of the list."""
-        if self.filters.deleted:
-            return self.state_counts.deleted
-        return self.count_in(self.filters.states or self.state_counts.by_state)
 
 
 @login_required
@@ -63,7 +40,7 @@ def show_jobs(request: HttpRequest) -> HttpResponse:
     shown = read_list(request, ALL_JOBS)
     filters = _filters(shown)
     jobs = job_query(viewer=who, filters=filters)
-    counts = _JobCounts(who, filters)
+    counts = JobCounts(who, None, filters)
     set_frame(request, label=_("Jobs"), trail=_("Operations"))
     return answer_list(
         request,
@@ -95,7 +72,7 @@ def _states(asked: str) -> Sequence[JobState]:
     return GROUPS[asked][1] if asked in GROUPS else _ACTIVE
 
 
-def _context(who: User, shown: PageList, counts: _JobCounts) -> dict[str, Any]:
+def _context(who: User, shown: PageList, counts: JobCounts) -> dict[str, Any]:
     pools = job_pools(viewer=who)
     active = view_models.Chip(label=pgettext("jobs", "Active"), count=counts.count_in(_ACTIVE))
     every = view_models.Chip(label=_("All"), value=_ALL, count=counts.count_in(counts.state_counts.by_state))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -17,7 +18,7 @@ from django.utils.translation import gettext_lazy
 from foundation.core import clock
 from foundation.web.listing import ColumnCondition
 from frontend.components import view_models
-from frontend.lists.page_list import EmptyList, PageList, answer_list, read_list
+from frontend.lists.page_list import EmptyList, PageList, answer_list, cut_by_keys, read_list
 from frontend.pages.jobs.job_batch import batch_acts
 from frontend.pages.jobs.job_columns import JOBS
 from frontend.pages.jobs.job_facts import Rights, rights_of
@@ -51,6 +52,29 @@ _RECENT: Final = {"who": "mine", "range": "7d"}
 """The jobs that a member sees first."""
 
 
+@dataclass(frozen=True)
+class JobCounts:
+    """The numbers of jobs that the filters leave, counted when they are asked for: a file needs none."""
+
+    viewer: User
+    workspace: Tenant | None
+    filters: JobFilter
+
+    @cached_property
+    def state_counts(self) -> JobStateCounts:
+        return job_state_counts(viewer=self.viewer, workspace=self.workspace, filters=self.filters)
+
+    def count_in(self, states: Iterable[str]) -> int:
+        """Count the jobs in some states."""
+        return sum(self.state_counts.by_state.get(state, 0) for state in states)
+
+    def count_listed(self) -> int:
+        """Count the jobs of the list."""
+        if self.filters.deleted:
+            return self.state_counts.deleted
+        return self.count_in(self.filters.states or self.state_counts.by_state)
+
+
 @login_required
 def job_list(request: HttpRequest, workspace: str) -> HttpResponse:
     """The page, its rows alone, or the jobs that the address leaves as a file.
@@ -66,7 +90,9 @@ def job_list(request: HttpRequest, workspace: str) -> HttpResponse:
     shown = read_list(request, JOBS)
     asked = shown.query
     group = GROUPS.get(asked.get("state", ""))
-    jobs = job_query(viewer=who, workspace=place, filters=read_filters(shown, group[1] if group else ()))
+    filters = read_filters(shown, group[1] if group else ())
+    counts = JobCounts(who, place, filters)
+    jobs = job_query(viewer=who, workspace=place, filters=filters)
     return answer_list(
         request,
         shown,
@@ -75,7 +101,10 @@ def job_list(request: HttpRequest, workspace: str) -> HttpResponse:
         template="frontend/jobs/jobs.html",
         body="frontend/jobs/jobs_body.html",
         dialogs="frontend/jobs/job_row_dialogs.html",
-        context=partial(_context, who, place, rights, shown),
+        context=partial(_context, who, place, rights, shown, counts),
+        cut=cut_by_keys(
+            job_query(viewer=who, workspace=place, filters=JobFilter(deleted=None)), counts.count_listed
+        ),
     )
 
 
@@ -108,22 +137,20 @@ def _since(asked: QueryDict) -> list[ColumnCondition]:
     return [ColumnCondition(COLUMNS["submitted_at"], ">=", clock.now() - length)] if length else []
 
 
-def _context(who: User, place: Tenant, rights: Rights, shown: PageList) -> dict[str, Any]:
-    filters = read_filters(shown, ())
-    counts = job_state_counts(viewer=who, workspace=place, filters=filters)
+def _context(who: User, place: Tenant, rights: Rights, shown: PageList, counts: JobCounts) -> dict[str, Any]:
     queues = queue_list(who, place)
-    every = view_models.Chip(label=_("All"), count=sum(counts.by_state.values()))
+    every = view_models.Chip(label=_("All"), count=counts.count_in(counts.state_counts.by_state))
     return {
         "workspace": place,
         "rights": rights,
-        "states": [every, *state_chips(counts)],
+        "states": [every, *state_chips(counts.state_counts)],
         "whose": owner_chips("all" if "who" in shown.query else ""),
         "asked": shown.query,
         "queues": [queue.name for queue in queues],
         "models": _models(queues, shown.query.get("gpu_model", "")),
         "ranges": [(key, label_of_range(key)) for key in RANGES],
         "known_tags": partial(job_tags_lately, viewer=who, workspace=place),
-        "acts": [] if filters.deleted else batch_acts(who, place, rights),
+        "acts": [] if counts.filters.deleted else batch_acts(who, place, rights),
         "batch_url": reverse("frontend:job-batch", args=[place.slug]),
         "empty_list": _empty_list(place, rights),
     }

@@ -13,17 +13,16 @@ from django.utils.translation import gettext as _
 from django.utils.translation import pgettext
 
 from frontend.components import view_models
-from frontend.lists.page_list import EmptyList, PageList, answer_list, read_list
+from frontend.lists.page_list import EmptyList, PageList, answer_list, cut_by_keys, read_list
 from frontend.pages.jobs.job_batch import batch_acts
 from frontend.pages.jobs.job_columns import NOTEBOOKS
 from frontend.pages.jobs.job_facts import Rights, rights_of
 from frontend.pages.jobs.job_lines import describe_jobs
-from frontend.pages.jobs.job_list import DELETED, GROUPS, owner_chips, read_filters, state_chips
+from frontend.pages.jobs.job_list import DELETED, GROUPS, JobCounts, owner_chips, read_filters, state_chips
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from scheduling.models import TERMINAL_STATES, JobKind, JobState
-from scheduling.selectors.job import job_query
+from scheduling.selectors.job import JobFilter, job_query
 from scheduling.selectors.job_tag import job_tags_lately
-from scheduling.selectors.row import job_state_counts
 from tenants.models import Tenant, User
 from tenants.selectors.tenant import workspace_get
 
@@ -42,6 +41,7 @@ def show_notebooks(request: HttpRequest, workspace: str) -> HttpResponse:
     set_frame(request, place)
     shown = read_list(request, NOTEBOOKS)
     filters = replace(read_filters(shown, _states(shown.query.get("state", ""))), kinds=KINDS)
+    counts = JobCounts(who, place, filters)
     jobs = job_query(viewer=who, workspace=place, filters=filters)
     return answer_list(
         request,
@@ -51,7 +51,10 @@ def show_notebooks(request: HttpRequest, workspace: str) -> HttpResponse:
         template="frontend/notebooks/notebooks.html",
         body="frontend/jobs/jobs_body.html",
         dialogs="frontend/jobs/job_row_dialogs.html",
-        context=partial(_context, who, place, rights, shown),
+        context=partial(_context, who, place, rights, shown, counts),
+        cut=cut_by_keys(
+            job_query(viewer=who, workspace=place, filters=JobFilter(deleted=None)), counts.count_listed
+        ),
     )
 
 
@@ -61,20 +64,17 @@ def _states(asked: str) -> Sequence[JobState]:
     return GROUPS[asked][1] if asked in GROUPS else _PRESENT
 
 
-def _context(who: User, place: Tenant, rights: Rights, shown: PageList) -> dict[str, Any]:
-    filters = replace(read_filters(shown, ()), kinds=KINDS)
-    counts = job_state_counts(viewer=who, workspace=place, filters=filters)
-    present = sum(counts.by_state.get(state, 0) for state in _PRESENT)
-    active = view_models.Chip(label=pgettext("jobs", "Active"), count=present)
-    every = view_models.Chip(label=_("All"), value=_ALL, count=sum(counts.by_state.values()))
+def _context(who: User, place: Tenant, rights: Rights, shown: PageList, counts: JobCounts) -> dict[str, Any]:
+    active = view_models.Chip(label=pgettext("jobs", "Active"), count=counts.count_in(_PRESENT))
+    every = view_models.Chip(label=_("All"), value=_ALL, count=counts.count_in(counts.state_counts.by_state))
     return {
         "workspace": place,
         "rights": rights,
-        "states": [active, every, *state_chips(counts)],
+        "states": [active, every, *state_chips(counts.state_counts)],
         "whose": owner_chips(""),
         "asked": shown.query,
         "known_tags": partial(job_tags_lately, viewer=who, workspace=place),
-        "acts": [] if filters.deleted else batch_acts(who, place, rights),
+        "acts": [] if counts.filters.deleted else batch_acts(who, place, rights),
         "batch_url": reverse("frontend:job-batch", args=[place.slug]),
         "empty_list": _empty_list(place, rights),
     }

@@ -111,7 +111,7 @@ def _context(request: HttpRequest, found: Device) -> dict[str, Any]:
     unsupported = set(agent.unsupported.get(found.gpu_uuid, ())) if agent else set()
     now = measures_now(who, [found.pk]).get(found.pk)
     card: CardView
-    (card,) = card_views([found], {found.pk: holds}, utilisation_now(who, node_id=found.node_id))
+    (card,) = card_views([found], {found.pk: holds}, utilisation_now(who, node_ids=[found.node_id]))
     return {
         **charts_context("gpu", "frontend:ops-gpu-chart", own, {}, chosen),
         "live_url": build_address(reverse("frontend:ops-gpu-live", kwargs=own), chosen.query),

@@ -26,7 +26,7 @@ from clusters.selectors.node_table import flavor_list
 from frontend.components import view_models
 from frontend.components.capacity import Meter
 from frontend.lists.declaration import FilterField, ListColumn, ListDeclaration
-from frontend.lists.page_list import PageList, answer_list, read_list
+from frontend.lists.page_list import PageList, answer_list, cut_by_keys, read_list
 from frontend.pages.operations import labels
 from frontend.pages.operations.cluster_scope import ClusterScope, ops_frame, scope_of
 from frontend.shell import navigation
@@ -153,14 +153,16 @@ def show_gpus(request: HttpRequest) -> HttpResponse:
     ops_frame(request, scope)
     shown = read_list(request, GPUS)
     query = _query(shown, scope)
+    gpus = gpu_table(viewer=who, query=query)
     return answer_list(
         request,
         shown,
-        gpu_table(viewer=who, query=query),
+        gpus,
         partial(_rows, who, scope),
         template="frontend/operations/gpus.html",
         body="frontend/operations/gpus_live.html",
         context=partial(_context, who, scope, query),
+        cut=cut_by_keys(gpu_table(viewer=who, query=GpuQuery()), gpus.count),
     )
 
 

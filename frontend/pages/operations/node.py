@@ -107,7 +107,7 @@ def _context(request: HttpRequest, found: Node) -> dict[str, Any]:
     devices = list(found.devices.all())
     holds = device_holds(viewer=who, devices=devices)
     allocations = node_holds(viewer=who, nodes=[found]).get(found.pk, [])
-    now = utilisation_now(who, node_id=found.pk)
+    now = utilisation_now(who, node_ids=[found.pk])
     cordon = get_open_cordon(found)
     jobs_left = len({row.attempt.job_id for row in allocations})
     return {

@@ -225,17 +225,17 @@ def _context(who: User, scope: ClusterScope, query: NodeQuery) -> dict[str, Any]
 
 def _rows(who: User, scope: ClusterScope, nodes: Sequence[Node]) -> list[NodeRow]:
     pods = pods_by_node(viewer=who, node_ids={node.pk for node in nodes})
-    now = _now_by_node(who, nodes, scope)
+    now = _now_by_node(who, nodes)
     return [_row(node, scope, now.get(node.pk, ()), pods.get(node.pk, 0)) for node in nodes]
 
 
-def _now_by_node(who: User, nodes: Sequence[Node], scope: ClusterScope) -> dict[uuid.UUID, list[CardNow]]:
+def _now_by_node(who: User, nodes: Sequence[Node]) -> dict[uuid.UUID, list[CardNow]]:
     """The latest readings of the cards of the nodes."""
     owners: Mapping[uuid.UUID, uuid.UUID] = {
         card.pk: node.pk for node in nodes for card in node.devices.all()
     }
     found: dict[uuid.UUID, list[CardNow]] = {}
-    for device_id, reading in utilisation_now(who, cluster_id=scope.cluster_id).items():
+    for device_id, reading in utilisation_now(who, node_ids=[node.pk for node in nodes]).items():
         if device_id in owners:
             found.setdefault(owners[device_id], []).append(reading)
     return found

@@ -70,9 +70,9 @@ def _fresh() -> QuerySet[Reading]:
 
 
 def utilisation_now(
-    viewer: Actor, *, cluster_id: uuid.UUID | None = None, node_id: uuid.UUID | None = None
+    viewer: Actor, *, cluster_id: uuid.UUID | None = None, node_ids: Collection[uuid.UUID] | None = None
 ) -> dict[uuid.UUID, CardNow]:
-    """Device id → latest reading, of all cards or those of one cluster or node, in one query.
+    """Device id → latest reading, of all cards or those of one cluster or of some nodes, in one query.
 
     A card whose use was not measured in the last 30 s is absent: nothing is known of it now.
     Raises: PermissionDenied without `cluster.view`.
@@ -81,8 +81,8 @@ def utilisation_now(
     rows = _fresh().filter(channel__scope=Scope.CARD, cores_used__isnull=False, memory_used_mib__isnull=False)
     if cluster_id is not None:
         rows = rows.filter(channel__cluster_id=cluster_id)
-    if node_id is not None:
-        rows = rows.filter(channel__node_id=node_id)
+    if node_ids is not None:
+        rows = rows.filter(channel__node_id__in=node_ids)
     columns = ("cores_used", "cores_allocated", "memory_used_mib", "memory_allocated_mib")
     found = rows.values_list("channel__device_id", "at_ms", *columns, "temperature_c", "power_w")
     # In order of time, so that the last one stays.

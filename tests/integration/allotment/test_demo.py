@@ -111,14 +111,14 @@ def test_the_faults_of_the_demo_are_seen_measured_and_alerted(tmp_path: Path) ->
             Alert.unscoped.values_list("rule__metric", "subject")
         )  # fmt: skip
         silent = Node.unscoped.get(name=demo_faults.SILENT)
-        assert not utilisation_now(SYSTEM, node_id=silent.pk)
+        assert not utilisation_now(SYSTEM, node_ids=[silent.pk])
         assert silent.ready
         series = node_series(SYSTEM, silent, start, clock.now())
         points = next(one.points for one in series.series if one.measure == "utilisation")
         assert {value is None for _at, value in points} == {False, True}
         traveller.shift(3600)
         pass_time(30)
-        assert utilisation_now(SYSTEM, node_id=silent.pk)
+        assert utilisation_now(SYSTEM, node_ids=[silent.pk])
 
 
 def test_what_an_operator_recovers_in_the_demo_stays_well(tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ def seats(bench: Bench) -> list[str]:
 
 
 def used(bench: Bench) -> list[float | None]:
-    latest = utilisation_now(SYSTEM, node_id=bench.world.nodes[0].pk)
+    latest = utilisation_now(SYSTEM, node_ids=[bench.world.nodes[0].pk])
     cards = Device.unscoped.filter(node=bench.world.nodes[0]).order_by("index")
     return [latest[card.pk].utilisation_percent if card.pk in latest else None for card in cards]
 

@@ -28,7 +28,7 @@ def test_the_latest_reading_of_each_card(
     assert (card.at, card.utilisation_percent, card.cores_allocated) == (at, 50.0, 60)
     assert (card.memory_used_mib, card.memory_allocated_mib) == (11_000, 40_000)
     assert (card.temperature_c, card.power_w) == (40.0, 100.0)
-    second = utilisation_now(bench.world.platform_admin, node_id=bench.world.nodes[1].pk)
+    second = utilisation_now(bench.world.platform_admin, node_ids=[bench.world.nodes[1].pk])
     assert list(second) == [bench.device(0, node=1).pk]
     assert utilisation_now(bench.world.platform_admin, cluster_id=bench.world.cell.pk) == {}
 
