@@ -328,7 +328,7 @@ RULES: Final = (
         EVERYBODY,
         lists="queue",
         listed=SIGHT + need(QUOTA),
-        shows=(('id="id_preset"', _OPENS),),
+        shows=(("edit=new", _OPENS),),
     ),
     form(
         "ops/queues",

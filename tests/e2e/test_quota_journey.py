@@ -55,10 +55,11 @@ def make_tenant(page: Page, parent: str, name: str, kind: str) -> None:
 
 def open_queue(page: Page, workspace: str) -> None:
     page.goto("/ops/queues")
-    page.locator("#id_workspace").select_option(workspace)
+    page.get_by_role("link", name="Create queue").click()
+    page.get_by_role("dialog").locator("#id_workspace").select_option(workspace)
     page.locator("#id_name").fill("default")
     page.locator("#id_flavors").fill("a100")
-    page.get_by_role("button", name="Create").click()
+    page.get_by_role("dialog").get_by_role("button", name="Create").click()
     expect(page.get_by_text("Queue default created.")).to_be_visible()
 
 

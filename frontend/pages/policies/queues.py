@@ -20,11 +20,12 @@ from django.views.decorators.http import require_GET, require_POST
 
 from clusters.models import Flavor
 from foundation.core import clock
-from foundation.core.errors import AllotmentError, FieldError, Invalid
+from foundation.core.errors import AllotmentError, FieldError, Invalid, PermissionDenied
 from foundation.web.listing import filter_rows
 from frontend.components import view_models
 from frontend.components.long_select import LongSelect
 from frontend.lists.page_list import EmptyList, answer_list, read_list
+from frontend.lists.row_form import NEW, RowForm
 from frontend.pages.policies.queue_accuracy import describe_accuracy
 from frontend.pages.policies.queue_columns import QUEUE_ORDERS, QUEUES, QueuePolicyLine
 from frontend.pages.policies.queue_timeline import timeline_context
@@ -153,8 +154,8 @@ class NewQueueForm(forms.Form):
         label=gettext_lazy("Preset"), choices=[(value, name) for value, (name, _text) in PRESETS.items()]
     )
 
-    def __init__(self, *args: Any, places: Sequence[Tenant], **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(self, data: object = None, *, places: Sequence[Tenant]) -> None:
+        super().__init__(data)  # type: ignore[arg-type]
         field = self.fields["workspace"]
         if isinstance(field, forms.ChoiceField):
             field.choices = [(place.slug, place.name) for place in places]
@@ -164,22 +165,20 @@ class NewQueueForm(forms.Form):
 def show_queues(request: HttpRequest) -> HttpResponse:
     """The queues in sight; POST opens one."""
     who = get_viewer(request)
-    places = [
-        one
-        for one in workspace_list(viewer=who)
-        if permissions.has_permission(who, Permission.QUEUE_EDIT, one)
-    ]
-    form = NewQueueForm(request.POST if request.method == "POST" else None, places=places)
-    if request.method == "POST" and form.is_valid():
-        try:
-            made = _open(who, form.cleaned_data)
-        except AllotmentError as error:
-            show_refusal(form, error)
-        else:
+    listing = read_list(request, QUEUES)
+    may_open = _may_open(who)
+    form: NewQueueForm | None = None
+    if request.method == "POST":
+        form = _new_form(who, request.POST)
+        made = _open(who, form)
+        if made is not None:
             messages.success(request, _("Queue %(name)s created. Next: assign quota.") % {"name": made.name})
             return redirect(_address(made))
+    elif listing.form_of and not may_open:
+        raise PermissionDenied
+    elif listing.form_of == NEW:
+        form = _new_form(who)
     set_frame(request, label=_("Queues"), trail=_("Operations"))
-    listing = read_list(request, QUEUES)
     rows = filter_rows(visible_queues(who), listing.conditions).order_by(*QUEUE_ORDERS[listing.sort])
     none = EmptyList(_("No queues"), _("A workspace admin can create queues."), icon="list")
     return answer_list(
@@ -189,17 +188,43 @@ def show_queues(request: HttpRequest) -> HttpResponse:
         partial(_lines, who),
         template="frontend/policies/queues.html",
         context=lambda: {
-            "form": form,
-            "may_open": bool(places),
+            "add_label": _("Create queue") if may_open else "",
+            "open_form": _row_form(form) if form is not None and may_open else None,
             "row": "frontend/policies/queue_row.html",
             "empty_list": none,
         },
-        status=400 if form.errors else 200,
+        status=400 if request.method == "POST" else 200,
     )
 
 
+def _may_open(who: User) -> bool:
+    edited = permissions.tenants_with(who, Permission.QUEUE_EDIT)
+    return permissions.visible_workspaces(who).filter(pk__in=edited.values("pk")).exists()
+
+
+def _new_form(who: User, data: object = None) -> NewQueueForm:
+    places = workspace_list(viewer=who)
+    may_edit = partial(permissions.has_permission, who, Permission.QUEUE_EDIT)
+    return NewQueueForm(data, places=[place for place in places if may_edit(place)])
+
+
+def _row_form(form: NewQueueForm) -> RowForm:
+    return RowForm(title=_("Create queue"), do="create", button=_("Create"), form=form)
+
+
+def _open(who: User, form: NewQueueForm) -> Queue | None:
+    """Open the queue that the form describes; the form says why it could not be."""
+    if not form.is_valid():
+        return None
+    try:
+        return _create(who, form.cleaned_data)
+    except AllotmentError as error:
+        show_refusal(form, error)
+        return None
+
+
 @transaction.atomic
-def _open(who: User, values: dict[str, Any]) -> Queue:
+def _create(who: User, values: dict[str, Any]) -> Queue:
     cell = get_cell_named(None)
     workspace = workspace_get(viewer=who, slug=values["workspace"])
     flavors, wrong = find_flavors_named(cell, _names(values["flavors"]))

@@ -122,7 +122,14 @@ def test_a_queue_is_opened_on_the_page(w: World) -> None:
     assert "Queue night already exists in workspace" in post(
         signed_in(w.admin), "/ops/queues", status=400, **form
     )
+    assert "Create queue" in text(signed_in(w.admin), "/ops/queues")
     assert "Create" not in text(signed_in(w.viewer), "/ops/queues")
+    for client, sees in ((signed_in(w.admin), True), (signed_in(w.platform_admin), True)):
+        assert ('id="id_preset"' in text(client, "/ops/queues?edit=new")) == sees
+        assert '<select name="workspace"' not in text(client, "/ops/queues"), "of every workspace"
+    text(signed_in(w.viewer), "/ops/queues?edit=new", status=403)
+    refused = post(signed_in(w.viewer), "/ops/queues", status=400, **form | {"name": "more"})
+    assert 'id="id_preset"' not in refused and not Queue.unscoped.filter(name="more").exists()
     assert "Team B" not in text(signed_in(w.viewer), "/ops/queues")
 
 
