@@ -43,7 +43,7 @@ class FilterField:
     suggestions: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ListDeclaration:
     """A list. `key` names the reader's choice of columns; `fields` is what `filterBy` understands, of which
     the form offers `filters`; `parameters` are further filters of the page, each a parameter of the address.

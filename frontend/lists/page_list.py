@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlencode
 
 from django.contrib import messages
 from django.core.paginator import Page, Paginator
@@ -25,10 +26,8 @@ from foundation.web.spreadsheet_cells import text_cell
 from frontend.lists.choice import ListChoice, read_choice
 from frontend.lists.conditions import (
     PARAMETER,
-    OfferedField,
     ShownCondition,
     add_condition,
-    offered_fields,
     read_conditions,
     shown_conditions,
 )
@@ -89,6 +88,11 @@ class PageList:
         asked = [(name, self.query.get(name)) for name in (PARAMETER, *self.declared.parameters)]
         return any(value and (name, value) != self.declared.unfiltered for name, value in asked)
 
+    @cached_property
+    def cell_beginnings(self) -> dict[tuple[str, str], str]:
+        """The beginnings of cells by column and classes, which are the same in all rows."""
+        return {}
+
     @property
     def shown_id(self) -> str:
         """The id of the row whose details are open."""
@@ -112,6 +116,15 @@ class PageList:
                 query[name] = value
         text = query.urlencode()
         return f"{self.path}?{text}" if text else self.path
+
+    def details_url(self, item: object) -> str:
+        """Return the list's address with the details of a row open."""
+        return self._before_details + urlencode({SHOWN: item})
+
+    @cached_property
+    def _before_details(self) -> str:
+        url = self.url(**{SHOWN: None})
+        return f"{url}&" if "?" in url else f"{url}?"
 
     @property
     def total_order(self) -> tuple[str, str]:
@@ -159,10 +172,6 @@ class PageList:
     @property
     def shown_conditions(self) -> list[ShownCondition]:
         return shown_conditions(self.query, self.declared)
-
-    @property
-    def offered_fields(self) -> list[OfferedField]:
-        return offered_fields(self.declared)
 
     @property
     def sort_choices(self) -> list[tuple[str, str, bool]]:

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 from django import template
 from django.http import QueryDict
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
 from frontend.charts import Chart
@@ -26,10 +26,22 @@ def unlocalized(value: float | None) -> str:
     return "0" if value is None else f"{value:g}"
 
 
-@register.inclusion_tag("frontend/components/meter.html")
-def meter(meter: Meter, *, tall: bool = False, legend: bool = False) -> dict[str, object]:
-    """The quota bar; `legend` writes the amounts below it."""
-    return {"meter": meter, "segments": meter.build_segments(), "tall": tall, "legend": legend}
+@register.simple_tag
+def meter(meter: Meter, *, tall: bool = False, legend: bool = False) -> SafeString:
+    """The quota bar; `legend` writes the amounts below it.
+
+    Widths are SVG attributes: no inline style, hence no exception in the content security policy. A list has
+    one in each row, which a template of its own would make slow.
+    """
+    words = meter.description()
+    segments = ((part.kind, f"{part.start:g}", f"{part.width:g}") for part in meter.build_segments())
+    bars = format_html_join("", '<rect class="fill-{}" x="{}%" width="{}%" height="100%"/>', segments)
+    mark = meter.nominal_mark
+    if mark:
+        bars += format_html('<rect class="fill-nominal" x="{}%" width="2" height="100%"/>', f"{mark:g}")
+    drawing = '<svg class="{}" role="img" aria-label="{}"><title>{}</title>{}</svg>'
+    drawn = format_html(drawing, "meter tall" if tall else "meter", words, words, bars)
+    return drawn + format_html('<p class="meter-text">{}</p>', words) if legend else drawn
 
 
 @register.inclusion_tag("frontend/components/legend.html")

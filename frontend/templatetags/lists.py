@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
 from django import template
 from django.core.paginator import Page
-from django.template.base import FilterExpression, Node, NodeList, Parser, Token
+from django.template.base import Node, NodeList, Parser, Token
 from django.template.loader import render_to_string
-from django.utils.html import format_html, format_html_join
+from django.utils.html import format_html, format_html_join, json_script
 from django.utils.safestring import SafeString
+from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
 from frontend.lists.batch import BatchAct
-from frontend.lists.conditions import WORDS
-from frontend.lists.declaration import INTERVALS, SIZES, ListColumn
+from frontend.lists.conditions import WORDS, offered_fields
+from frontend.lists.declaration import INTERVALS, SIZES, ListColumn, ListDeclaration
 from frontend.lists.page_list import FORM, SHOWN, PageList
 from frontend.lists.row_form import NEW
 from frontend.templatetags.ui import icon
@@ -34,21 +36,31 @@ def _shown(context: template.Context) -> PageList:
 def list_tools(context: template.Context) -> dict[str, object]:
     """The conditions of the address, the filter builder, the reader's columns, the order and the file."""
     shown = _shown(context)
-    offered = shown.offered_fields
     return {
         "listing": shown,
+        "builder": _write_builder(shown.declared, get_language()),
         "chosen": set(shown.choice.columns),
         "sizes": SIZES,
         "intervals": INTERVALS,
         "hidden": _hidden_pairs(shown),
         "hidden_for_sort": _hidden_pairs(shown, "sort"),
         "operators": list(WORDS.items()),
-        "fields": {
-            one.name: {"operators": one.operators, "choices": one.choices, "suggestions": one.suggestions}
-            for one in offered
-        },
-        "fields_id": f"filter-{shown.declared.key}",
         "csrf_token": context.get("csrf_token"),
+    }
+
+
+@lru_cache(maxsize=256)
+def _write_builder(declared: ListDeclaration, _language: str | None) -> Mapping[str, SafeString]:
+    """The fields of the filter builder as options, and what suits each as a script for the browser."""
+    offered = offered_fields(declared)
+    options = ((one.name, one.kind, one.label) for one in offered)
+    suits = {
+        one.name: {"operators": one.operators, "choices": one.choices, "suggestions": one.suggestions}
+        for one in offered
+    }
+    return {
+        "fields": format_html_join("", '<option value="{}" data-kind="{}">{}</option>', options),
+        "script": json_script(suits, f"filter-{declared.key}"),
     }
 
 
@@ -89,27 +101,38 @@ def _head(shown: PageList, column: ListColumn) -> SafeString:
 class _CellNode(Node):
     """One cell of a row: nothing for a column that the reader hid, a pair of a list within the panel."""
 
-    def __init__(self, key: FilterExpression, css: FilterExpression | None, content: NodeList) -> None:
+    def __init__(self, key: str, css: str, content: NodeList) -> None:
         self.key, self.css, self.nodelist = key, css, content
 
     def render(self, context: template.Context) -> SafeString:
-        key = str(self.key.resolve(context))
         shown = _shown(context)
-        in_panel = context.get("in_panel")
-        column = (shown.all_columns_by_key if in_panel else shown.columns_by_key).get(key)
-        if column is None:
+        if context.get("in_panel"):
+            return self._render_pair(context, shown.all_columns_by_key.get(self.key), shown)
+        place = (self.key, self.css)
+        beginning = shown.cell_beginnings.get(place)
+        if beginning is None:
+            beginning = shown.cell_beginnings[place] = _begin_cell(shown, self.key, self.css)
+        if not beginning:
+            return SafeString("")
+        return SafeString(f"{beginning}{self.nodelist.render(context).strip()}</td>")
+
+    def _render_pair(
+        self, context: template.Context, column: ListColumn | None, shown: PageList
+    ) -> SafeString:
+        if column is None or column is shown.declared.columns[0]:
             return SafeString("")
         content = SafeString(self.nodelist.render(context).strip())
-        if in_panel:
-            if column is shown.declared.columns[0]:
-                return SafeString("")
-            return format_html("<dt>{}</dt><dd>{}</dd>", column.label, content)
-        more = str(self.css.resolve(context)) if self.css else ""
-        lead = "lead" if column is shown.declared.columns[0] else ""
-        css = " ".join(part for part in (lead, "num" if column.number else "", more) if part)
-        return format_html(
-            '<td class="{}" data-column="{}" data-label="{}">{}</td>', css, key, column.label, content
-        )
+        return format_html("<dt>{}</dt><dd>{}</dd>", column.label, content)
+
+
+def _begin_cell(shown: PageList, key: str, css: str) -> str:
+    """The beginning of the cells of a column; empty for one that isn't shown."""
+    column = shown.columns_by_key.get(key)
+    if column is None:
+        return ""
+    lead = "lead" if column is shown.declared.columns[0] else ""
+    classes = " ".join(part for part in (lead, "num" if column.number else "", css) if part)
+    return format_html('<td class="{}" data-column="{}" data-label="{}">', classes, key, column.label)
 
 
 @register.tag("cell")
@@ -120,8 +143,10 @@ def parse_cell(parser: Parser, token: Token) -> _CellNode:
         raise template.TemplateSyntaxError("cell takes a column and at most one text of classes")
     content = parser.parse(("endcell",))
     parser.delete_first_token()
-    expressions = [parser.compile_filter(part) for part in parts]
-    return _CellNode(expressions[0], expressions[1] if len(parts) > 1 else None, content)
+    if not all(part[0] == part[-1] == '"' for part in parts):
+        raise template.TemplateSyntaxError("cell takes texts, which are the same for every row")
+    key, css = (part.strip('"') for part in (*parts, '""')[:2])
+    return _CellNode(key, css, content)
 
 
 @register.simple_tag(takes_context=True)
@@ -144,27 +169,27 @@ def row_menu(context: template.Context, content: str, item: object, name: str) -
     """The actions of a row behind one button, headed by the details; the panel has them open below."""
     if context.get("in_panel"):
         return SafeString("")
-    return render_to_string(
-        "frontend/lists/row_menu.html",
-        {
-            "label": _("Actions for %(name)s") % {"name": name},
-            "details": _shown(context).url(**{SHOWN: str(item)}),
-            "content": content,
-            "item": item,
-        },
-    )
+    return format_html(
+        '<td class="row-actions"><details class="menu row-menu" data-menu>'
+        '<summary class="plain-button" aria-label="{}" title="{}">{}</summary><div class="menu-panel">'
+        '<a href="{}" data-list-details="{}">{}{}</a>{}</div></details></td>',
+        _("Actions for %(name)s") % {"name": name}, _("Actions"), icon("ellipsis-vertical"),
+        _shown(context).details_url(item), item, icon("panel-right"), _("Show details"), content,
+    )  # fmt: skip
 
 
-@register.inclusion_tag("frontend/lists/row_acts.html", takes_context=True)
-def row_acts(context: template.Context, line: Any, fixed: object = False) -> dict[str, object]:
+@register.simple_tag(takes_context=True)
+def row_acts(context: template.Context, line: Any, fixed: object = False) -> SafeString:
     """The form of a row and the actions that fit it; nothing for a row that is `fixed`."""
+    if fixed:
+        return SafeString("")
+    form = SafeString("")
+    if context.get("edits"):
+        link = '<a href="{}" data-list-form>{}{}</a>'
+        form = format_html(link, form_url(context, line.id), icon("pencil"), _("Edit"))
     acts: Sequence[BatchAct] = context.get("acts") or ()
-    return {
-        "item": line.id,
-        "edits": context.get("edits") and not fixed,
-        "edit_url": _shown(context).url(**{FORM: str(line.id)}),
-        "acts": () if fixed else [act for act in acts if act.fits(line)],
-    }
+    buttons = ((act.key, line.id, icon(act.icon), act.label) for act in acts if act.fits(line))
+    return form + format_html_join("", '<button form="batch" name="one" value="{} {}">{}{}</button>', buttons)
 
 
 @register.simple_tag(takes_context=True)

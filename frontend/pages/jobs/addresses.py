@@ -31,6 +31,11 @@ def jobs_address(workspace: str) -> str:
     return navigation.find_address("frontend:job-list", workspace=workspace)
 
 
+def new_job_address(workspace: str) -> str:
+    """The form of a new job."""
+    return navigation.find_address("frontend:job-new", workspace=workspace)
+
+
 def all_jobs_address(viewer: Actor, **query: str) -> str:
     """The list of the jobs of all workspaces, with its filters; empty for whoever may not open it."""
     if not permissions.has_above_workspaces(viewer, Permission.JOB_VIEW):

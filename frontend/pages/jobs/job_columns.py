@@ -28,10 +28,14 @@ from telemetry.series import UseNow
 @dataclass(frozen=True, slots=True)
 class JobListLine:
     """One row of the list; `gpu_hours`, `cost`, `clusters`, `idle` and `stops_at` are empty unless their
-    columns are shown and known. A `fixed` row is one whose workspace lets the viewer stop no job.
+    columns are shown and known. A `fixed` row is one whose workspace lets the viewer stop no job. `jobs_url`
+    is the list of the jobs of its workspace, and `new_url` the form of a new one.
     """
 
     job: Job
+    url: str
+    jobs_url: str
+    new_url: str
     row: JobListRow
     use: UseNow | None
     actions: Actions
@@ -55,12 +59,12 @@ class JobListLine:
 
     @property
     def losses(self) -> list[str]:
-        """What ends with the job's attempt; only dialogs say so."""
+        """Return what ends with the job's attempt, for its dialogs."""
         return job_facts.list_losses(self.job, clock.now())
 
     @property
     def saved_work(self) -> str:
-        """What stays of it."""
+        """Return what stays after it, for its dialogs."""
         return job_facts.describe_saved_work(self.job)
 
 

@@ -12,7 +12,7 @@ from foundation.core import clock
 from foundation.core.months import CORE_MS_PER_GPU_HOUR
 from frontend.lists.page_list import PageList
 from frontend.pages.jobs import job_facts
-from frontend.pages.jobs.addresses import node_address
+from frontend.pages.jobs.addresses import job_address, jobs_address, new_job_address, node_address
 from frontend.pages.jobs.job_columns import CLUSTER, COSTS, IDLE, JobListLine
 from frontend.pages.jobs.job_facts import Rights, rights_of
 from frontend.pages.jobs.job_tags import TagLink, filter_address
@@ -37,6 +37,8 @@ class _PageFacts:
     costs: Mapping[uuid.UUID, JobCost]
     clusters: Mapping[uuid.UUID, Sequence[str]]
     idle: Mapping[uuid.UUID, IdleStretch]
+    addresses: Mapping[uuid.UUID, tuple[str, str]]
+    """The list of jobs and the form of a new one, by workspace."""
 
 
 def describe_jobs(who: User, shown: PageList, jobs: Sequence[Job]) -> list[JobListLine]:
@@ -58,14 +60,22 @@ def describe_jobs(who: User, shown: PageList, jobs: Sequence[Job]) -> list[JobLi
         costs=costs,
         clusters=job_clusters(viewer=who, jobs=jobs) if CLUSTER in columns else {},
         idle=find_idle_stretches(jobs) if IDLE & columns else {},
+        addresses={
+            pk: (jobs_address(workspace.slug), new_job_address(workspace.slug))
+            for pk, workspace in workspaces.items()
+        },
     )
     return [_line(job, facts, rights[job.workspace_id], shown, now) for job in jobs]
 
 
 def _line(job: Job, facts: _PageFacts, rights: Rights, shown: PageList, now: datetime) -> JobListLine:
     row, cost, idle = facts.rows[job.pk], facts.costs.get(job.pk), facts.idle.get(job.pk)
+    jobs_url, new_url = facts.addresses[job.workspace_id]
     return JobListLine(
         job=job,
+        url=job_address(job.workspace.slug, job.pk),
+        jobs_url=jobs_url,
+        new_url=new_url,
         row=row,
         use=facts.use.get(job.pk),
         actions=job_facts.actions_of(job, rights),

@@ -392,6 +392,7 @@ def test_every_list_has_its_columns_filters_orders_and_file(client: Client, w: W
     every = re.findall(r'name="columns" value="(\w+)"', text)
     client.post(f"/lists/{LISTS[address]}", {"columns": every})
     text = page(client, address)
+    assert "<dialog" not in text, "those of a row are fetched: twenty would take most of the time of a page"
     heads, rows = heads_and_cells(text)
     assert heads == every and rows and all(row == every for row in rows)
     with CaptureQueriesContext(connection) as captured:
@@ -443,51 +444,6 @@ def test_lists_are_sorted_by_their_heads_and_on_a_phone(client: Client, w: World
     text = page(client, f"{JOBS}?sort=name")
     assert 'aria-sort="ascending"><a href="/w/team-a/jobs?sort=-name">Name</a>' in text
     assert '<option value="name" selected>Name, ascending</option>' in text
-
-
-@pytest.mark.parametrize("address", LISTS)
-def test_no_list_has_dialogs_for_its_rows(client: Client, w: World, address: str) -> None:
-    """A page of twenty rows would spend most of its time on them: those of one row are fetched."""
-    populate(w)
-    for user in (w.platform_admin, w.admin):
-        client.force_login(user)
-        answer = client.get(f"{address}?who=all")
-        assert answer.status_code in {200, 403}
-        assert "<dialog" not in answer.content.decode()
-
-
-def test_the_dialogs_of_a_job_fit_its_state_and_its_reader(client: Client, w: World) -> None:
-    waits = jobs.job(w.queue, w.editor, "<i>&", tags=["base"])
-    runs = jobs.job(w.queue, w.admin, "runs")
-    jobs.allocate(runs, w.nodes[0])
-    ended = jobs.job(w.queue, w.editor, "ended", state=JobState.SUCCEEDED, finished_at=clock.now())
-
-    def found(job: Job, query: str = "who=all") -> set[str]:
-        text = page(client, f"{JOBS}?{query}&part=dialogs&row={job.pk}")
-        assert text.count("<dialog") == text.count(f'-{job.pk}" aria') and "<html" not in text
-        assert text.count("csrfmiddlewaretoken") == text.count("<form")
-        return set(re.findall(r'<dialog class="dialog" id="(\w+)-', text))
-
-    client.force_login(w.editor)
-    assert (found(waits), found(ended), found(runs)) == ({"cancel", "suspend", "tags"}, {"tags"}, set())
-    text = page(client, f"{JOBS}?q=i&sort=name&part=dialogs&row={waits.pk}")
-    assert "Cancel &lt;i&gt;&amp;?" in text and "<i>" not in text
-    assert "Queue position held for" in text and 'value="base"' in text
-    assert f'name="next" value="{JOBS}?q=i&amp;sort=name"' in text
-    client.force_login(w.admin)
-    assert found(runs) == {"cancel", "suspend", "restart", "tags"}
-    client.force_login(w.viewer)
-    assert found(waits) == set()
-
-
-def test_there_are_no_dialogs_of_a_row_out_of_sight(client: Client, w: World) -> None:
-    theirs = jobs.job(w.other_queue, w.outsider, "theirs")
-    own = jobs.job(w.queue, w.editor, "own")
-    client.force_login(w.editor)
-    for row in (theirs.pk, "nonsense", ""):
-        assert client.get(f"{JOBS}?who=all&part=dialogs&row={row}").status_code == 404
-    assert client.get(f"{JOBS}?who=all&q=other&part=dialogs&row={own.pk}").status_code == 404
-    assert client.get(f"/w/team-b/jobs?part=dialogs&row={theirs.pk}").status_code == 404
 
 
 def test_an_action_on_several_jobs_asks_first_and_reports_each(client: Client, w: World) -> None:
