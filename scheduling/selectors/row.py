@@ -167,11 +167,22 @@ def job_latest(*, viewer: Actor, workspace: Tenant, limit: int) -> Sequence[Job]
     return list(job_query(viewer=viewer, workspace=workspace).order_by("-submitted_at", "-pk")[:limit])
 
 
-def job_holding(*, viewer: Actor, workspace: Tenant) -> Sequence[Job]:
-    """The jobs of a workspace that hold quota and cards, longest running first.
+def job_holding(*, viewer: Actor, workspace: Tenant) -> dict[uuid.UUID, int]:
+    """Return the compute that each job of a workspace which holds quota and cards asks for, in percent
+    points of a GPU; the largest first.
 
     Raises: NotFound, PermissionDenied.
     """
     filters = JobFilter(states=HOLDING_STATES)
-    jobs = job_query(viewer=viewer, workspace=workspace, filters=filters)
-    return list(jobs.order_by("started_at", "pk"))
+    jobs = job_query(viewer=viewer, workspace=workspace, filters=filters).order_by()
+    asked = Sum(F("roles__replicas") * F("roles__gpu_cards") * F("roles__gpu_cores"))
+    rows = jobs.values_list("pk").annotate(asked=Coalesce(asked, 0))
+    return dict(sorted(rows, key=lambda row: (-row[1], str(row[0]))))
+
+
+def job_bulk(*, viewer: Actor, workspace: Tenant, ids: Collection[uuid.UUID]) -> dict[uuid.UUID, Job]:
+    """Return some jobs of a workspace by id.
+
+    Raises: NotFound, PermissionDenied.
+    """
+    return job_query(viewer=viewer, workspace=workspace).in_bulk(ids)

@@ -16,7 +16,7 @@ from foundation.core import clock
 from foundation.core.quantities import Resource
 from frontend.components.capacity import Meter
 from frontend.pages.charts.responses import chart_answer, charts_context
-from frontend.pages.jobs.job_facts import cards_of, format_size, rights_of, waiting_time
+from frontend.pages.jobs.job_facts import format_size, rights_of, waiting_time
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from frontend.shell.time_range import read_time_range
 from quotas.models import Queue
@@ -24,7 +24,7 @@ from quotas.selectors.queue import queue_list
 from quotas.selectors.quota import workspace_quota
 from quotas.selectors.quota_row import QuotaRow
 from scheduling.models import Job
-from scheduling.selectors.row import QueueWork, job_holding, job_latest, queue_work
+from scheduling.selectors.row import QueueWork, job_bulk, job_holding, job_latest, queue_work
 from telemetry.series import UseNow, jobs_now, pools_now
 from tenants.models import Tenant, User
 from tenants.selectors.tenant import workspace_get
@@ -113,7 +113,9 @@ def _page(who: User, place: Tenant) -> dict[str, Any]:
     now = clock.now()
     work = queue_work(viewer=who, workspace=place, failed_since=now - timedelta(hours=24))
     holding = job_holding(viewer=who, workspace=place)
-    use = jobs_now(who, [job.pk for job in holding])
+    largest = list(holding)[:_SHOWN]  # first: that is where idle GPUs hurt
+    shown = job_bulk(viewer=who, workspace=place, ids=largest)
+    use = jobs_now(who, holding.keys())
     latest = job_latest(viewer=who, workspace=place, limit=_LATEST)
     rows = workspace_quota(who, place, [Resource.GPU_CORES])
     own = [row for row in rows if not row.queue and row.is_assigned]
@@ -131,7 +133,7 @@ def _page(who: User, place: Tenant) -> dict[str, Any]:
         "oldest_wait": _span(min(waiting, default=None), now),
         "failed": sum(item.failed for item in work.values()),
         "queues": _queues(rows, queue_list(who, place), work),
-        "uses": _uses(holding, use),
+        "uses": [_use_line(shown[pk], holding[pk] / 100, use.get(pk)) for pk in largest if pk in shown],
         "uses_more": max(0, len(holding) - _SHOWN),
         "latest": [JobLine(job, format_size(job), waiting_time(job, now)) for job in latest],
     }
@@ -189,13 +191,7 @@ def _queues(
     ]
 
 
-def _uses(holding: Sequence[Job], use: Mapping[uuid.UUID, UseNow]) -> list[UseLine]:
-    """The largest jobs first: that is where idle GPUs hurt."""
-    largest = sorted(holding, key=lambda job: (-cards_of(job), str(job.pk)))[:_SHOWN]
-    lines = []
-    for job in largest:
-        cards, now = cards_of(job), use.get(job.pk)
-        used = round(cards * now.utilisation_of_grant_percent / 100, 2) if now else None
-        meter = Meter(nominal=cards, allocated=cards, used=used)
-        lines.append(UseLine(job, meter, now.utilisation_of_grant_percent if now else None))
-    return lines
+def _use_line(job: Job, cards: float, now: UseNow | None) -> UseLine:
+    used = round(cards * now.utilisation_of_grant_percent / 100, 2) if now else None
+    meter = Meter(nominal=cards, allocated=cards, used=used)
+    return UseLine(job, meter, now.utilisation_of_grant_percent if now else None)
