@@ -250,8 +250,8 @@ def _with_model(model: str, workspace: Tenant | None) -> Q:
         flavor__card_model=model,
         released_at__isnull=True,
     )
-    # One set of keys that jobs are joined with: of two, each job would be looked up in both.
-    return Q(pk__in=asking.union(held.order_by().values("attempt__job_id"), all=True))
+    # Two sets, in which jobs are looked up in the order of a page: one would be joined and sorted as a whole.
+    return Q(pk__in=asking) | Q(pk__in=held.order_by().values("attempt__job_id"))
 
 
 def _named(lookup: str, name: str, workspace: Tenant | None) -> Q:
