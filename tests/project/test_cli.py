@@ -86,6 +86,7 @@ def test_an_unknown_command_costs_one_line(tmp_path: Path) -> None:
         ("api", "--keep"),
         ("commands", "--json"),
         ("engine-cycle", "--json"),
+        ("interactive", "--keep"),
         ("kube", "--share"),
         ("lists", "--keep"),
         ("packing", "--trace"),
