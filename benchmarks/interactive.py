@@ -19,14 +19,13 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
 from benchmarks.api.installation import WrongSize, run_installation
+from benchmarks.lists.options import WORLD, add_options, read_size
 from benchmarks.support.postgres import MissingProgram
 from benchmarks.support.report import FigureRow, Report, print_report, read_limits
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-_WORLD: Final = "benchmarks.lists.world"
-_SIZES: Final = ("tenants", "jobs", "nodes", "users", "audit")
 _PAGES: Final[Mapping[str, Sequence[str]]] = {
     "operator": (
         *("/ops/overview", "/ops/jobs", "/ops/nodes", "/ops/nodes/{name}", "/ops/gpus", "/ops/gpus/{uuid}"),
@@ -62,20 +61,11 @@ _TIMES: Final = """() => {
 
 def main(arguments: Sequence[str]) -> int:
     """The command: `allotment bench interactive`; see `--help`."""
-    bounds, sizes = read_limits("interactive"), read_limits("lists")
     parser = argparse.ArgumentParser(prog="allotment bench interactive", description=__doc__)
-    for name in _SIZES:
-        parser.add_argument(f"--{name}", type=int, default=sizes[name], metavar="N")
-    parser.add_argument("--times", type=int, default=bounds["times"], metavar="N", help="of each page")
-    parser.add_argument("--only", metavar="TEXT", default="", help="pages whose address contains this text")
-    parser.add_argument(
-        "--keep", type=Path, metavar="FOLDER", help="keep the database in this directory, or reuse it"
-    )
-    parser.add_argument("--json", metavar="FILE")
+    add_options(parser, times=read_limits("interactive")["times"], of="page")
     options = parser.parse_args(arguments)
-    size = {name: getattr(options, name) for name in _SIZES}
     try:
-        return print_report(run(size, options.times, options.only, options.keep), options.json)
+        return print_report(run(read_size(options), options.times, options.only, options.keep), options.json)
     except WrongSize as error:
         sys.stderr.write(f"{error}\n")
         return 2
@@ -95,7 +85,7 @@ def run(size: Mapping[str, int], times: int, only: str = "", folder: Path | None
 
     rows, latencies = [], []
     with (
-        run_installation(size, 1, report_step, folder, world=_WORLD) as made,
+        run_installation(size, 1, report_step, folder, world=WORLD) as made,
         sync_playwright() as driver,
     ):
         browser = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])

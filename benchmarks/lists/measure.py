@@ -18,11 +18,9 @@ from typing import Any, Final
 from benchmarks.api.asking import percentile_of
 from benchmarks.api.installation import DATABASE, WrongSize, run_installation
 from benchmarks.lists.asking import ListReader, QueryFigures, measure_place
+from benchmarks.lists.options import WORLD, add_options, read_size
 from benchmarks.lists.places import CONSOLE, ListPlace, api_lists
 from benchmarks.support.report import FigureRow, Report, print_report, read_limits
-
-_WORLD: Final = "benchmarks.lists.world"
-_SIZES: Final = ("tenants", "jobs", "nodes", "users", "audit")
 
 # Measurements of a database that was kept are as recent as those of a new one.
 _FRESH: Final = """
@@ -33,21 +31,12 @@ UPDATE telemetry_reading SET at_ms = at_ms + (
 
 def main(arguments: Sequence[str]) -> int:
     """The command: `allotment bench lists`; see `--help`."""
-    bounds = read_limits("lists")
     parser = argparse.ArgumentParser(prog="allotment bench lists", description=__doc__)
-    for name in _SIZES:
-        parser.add_argument(f"--{name}", type=int, default=bounds[name], metavar="N")
-    parser.add_argument("--times", type=int, default=bounds["times"], metavar="N", help="of each query")
-    parser.add_argument("--only", metavar="TEXT", default="", help="lists whose address contains this text")
+    add_options(parser, times=read_limits("lists")["times"], of="query of each list")
     parser.add_argument("--reader", choices=["operator", "member"], help="one of the two readers")
-    parser.add_argument(
-        "--keep", type=Path, metavar="FOLDER", help="keep the database in this directory, or reuse it"
-    )
-    parser.add_argument("--json", metavar="FILE")
     options = parser.parse_args(arguments)
-    size = {name: getattr(options, name) for name in _SIZES}
     try:
-        report = run(size, options.times, options.only, options.reader, options.keep)
+        report = run(read_size(options), options.times, options.only, options.reader, options.keep)
     except WrongSize as error:
         sys.stderr.write(f"{error}\n")
         return 2
@@ -64,7 +53,7 @@ def run(
         sys.stderr.write(f"{time.monotonic() - begun:6.1f} s  {what}\n")
 
     rows, latencies = [], []
-    with run_installation(size, 1, report_step, folder, world=_WORLD) as made:
+    with run_installation(size, 1, report_step, folder, world=WORLD) as made:
         with made.server.connect_database(DATABASE) as connection:
             connection.execute(_FRESH)
         places = [*CONSOLE, *api_lists(made.world["names"])]

@@ -89,8 +89,8 @@ class PageList:
         return any(value and (name, value) != self.declared.unfiltered for name, value in asked)
 
     @cached_property
-    def cell_beginnings(self) -> dict[tuple[str, str], str]:
-        """The beginnings of cells by column and classes, which are the same in all rows."""
+    def cell_opening_tags(self) -> dict[tuple[str, str], str]:
+        """The opening tags of cells by column and classes, which are the same in all rows."""
         return {}
 
     @property

@@ -109,12 +109,12 @@ class _CellNode(Node):
         if context.get("in_panel"):
             return self._render_pair(context, shown.all_columns_by_key.get(self.key), shown)
         place = (self.key, self.css)
-        beginning = shown.cell_beginnings.get(place)
-        if beginning is None:
-            beginning = shown.cell_beginnings[place] = _begin_cell(shown, self.key, self.css)
-        if not beginning:
+        opening_tag = shown.cell_opening_tags.get(place)
+        if opening_tag is None:
+            opening_tag = shown.cell_opening_tags[place] = _build_opening_tag(shown, self.key, self.css)
+        if not opening_tag:
             return SafeString("")
-        return SafeString(f"{beginning}{self.nodelist.render(context).strip()}</td>")
+        return SafeString(f"{opening_tag}{self.nodelist.render(context).strip()}</td>")
 
     def _render_pair(
         self, context: template.Context, column: ListColumn | None, shown: PageList
@@ -125,8 +125,8 @@ class _CellNode(Node):
         return format_html("<dt>{}</dt><dd>{}</dd>", column.label, content)
 
 
-def _begin_cell(shown: PageList, key: str, css: str) -> str:
-    """The beginning of the cells of a column; empty for one that isn't shown."""
+def _build_opening_tag(shown: PageList, key: str, css: str) -> str:
+    """Return the opening tag of the cells of a column; empty for one that isn't shown."""
     column = shown.columns_by_key.get(key)
     if column is None:
         return ""

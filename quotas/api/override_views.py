@@ -23,7 +23,7 @@ from quotas.services.quota_plan import AMOUNT_MAX
 from tenants.access.permissions import Permission
 from tenants.api.base import PlatformView
 from tenants.api.bodies import StrictSerializer, answer_row, named_by, read_body
-from tenants.api.pages import list_of, list_response, write_moment
+from tenants.api.pages import format_timestamp, list_of, list_response
 from tenants.api.query import ListQuery, NoQuery, read_query
 from tenants.api.schema import IF_MATCH, IF_MATCH_OPTIONAL, problem_responses
 
@@ -94,18 +94,18 @@ class OverrideSerializer(serializers.Serializer[Any]):
         return {
             "id": str(instance.pk),
             "version": instance.version,
-            "created_at": write_moment(instance.created_at),
+            "created_at": format_timestamp(instance.created_at),
             "cell": instance.cell.name,
             "lender": _party_row(instance.lender),
             "borrower": _party_row(instance.borrower),
             "amounts": [_lent_row(lent) for lent in instance.amounts.all()],
-            "starts_at": write_moment(instance.starts_at),
-            "ends_at": write_moment(instance.ends_at),
+            "starts_at": format_timestamp(instance.starts_at),
+            "ends_at": format_timestamp(instance.ends_at),
             "state": instance.state,
             "reason": instance.reason,
             "by": instance.actor_name,
             "problem": instance.problem,
-            "ended_at": write_moment(instance.ended_at),
+            "ended_at": format_timestamp(instance.ended_at),
             "ended_by": instance.ended_by,
             "returned": instance.returned,
         }

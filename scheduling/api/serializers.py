@@ -22,7 +22,7 @@ from scheduling.selectors.job import (
     job_tasks_asked,
 )
 from tenants.api.bodies import StrictSerializer
-from tenants.api.pages import write_moment
+from tenants.api.pages import format_timestamp
 from tenants.api.schema import ProblemSerializer
 
 _REASON: Final = "Pending reason, or what blocks the start or the termination; null if nothing does."
@@ -53,7 +53,7 @@ def reason_of(job: Job | JobRow) -> dict[str, Any] | None:
         "code": job.reason,
         "numbers": job.reason_numbers,
         "help": job.reason_help,
-        "since": write_moment(job.reason_at),
+        "since": format_timestamp(job.reason_at),
     }
 
 
@@ -110,10 +110,10 @@ def list_row(row: JobRow) -> dict[str, Any]:
         "tasks": row.tasks,
         "attempt": row.attempt,
         "end_reason": row.end_reason,
-        "submitted_at": write_moment(row.submitted_at),
-        "admitted_at": write_moment(row.admitted_at),
-        "started_at": write_moment(row.started_at),
-        "finished_at": write_moment(row.finished_at),
+        "submitted_at": format_timestamp(row.submitted_at),
+        "admitted_at": format_timestamp(row.admitted_at),
+        "started_at": format_timestamp(row.started_at),
+        "finished_at": format_timestamp(row.finished_at),
     }
 
 

@@ -17,8 +17,8 @@ from scheduling.prediction.virtual_cell import VirtualCell, copy_snapshot
 
 LEVELS: Final = (0.02, 0.25, 0.5, 0.75, 0.9)
 """The quantiles of a range: those of the 90 % range, of the 50 % range, and the median. Waits are skewed:
-nine of ten lie in a shorter range if it leaves out less at its beginning than at its end. The
-last bound is the time by which the job has started in nine of ten futures."""
+nine of ten lie in a shorter range if it leaves out less at its beginning than at its end. The last
+bound is the time by which the job has started in nine of ten futures."""
 FEWEST_FUTURES: Final = 8
 """Fewer futures say nothing about a range of 90 %."""
 

@@ -10,7 +10,7 @@ from scheduling.models import JobDeletion
 
 
 class _HasNoDeletion(Func):
-    """Django takes ten times as long to write a subquery of `Exists` into the statement of each list."""
+    """`NOT EXISTS` as a template: Django takes ten times as long to write one of `Exists` into each list."""
 
     template = "NOT EXISTS (SELECT 1 FROM %(deletions)s gone WHERE gone.job_id = %(expressions)s)"
     output_field = BooleanField()

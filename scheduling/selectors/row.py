@@ -167,7 +167,7 @@ def job_latest(*, viewer: Actor, workspace: Tenant, limit: int) -> Sequence[Job]
     return list(job_query(viewer=viewer, workspace=workspace).order_by("-submitted_at", "-pk")[:limit])
 
 
-def job_holding(*, viewer: Actor, workspace: Tenant) -> dict[uuid.UUID, int]:
+def job_holding_compute(*, viewer: Actor, workspace: Tenant) -> dict[uuid.UUID, int]:
     """Return the compute that each job of a workspace which holds quota and cards asks for, in percent
     points of a GPU; the largest first.
 
@@ -180,7 +180,7 @@ def job_holding(*, viewer: Actor, workspace: Tenant) -> dict[uuid.UUID, int]:
     return dict(sorted(rows, key=lambda row: (-row[1], str(row[0]))))
 
 
-def job_bulk(*, viewer: Actor, workspace: Tenant, ids: Collection[uuid.UUID]) -> dict[uuid.UUID, Job]:
+def job_by_ids(*, viewer: Actor, workspace: Tenant, ids: Collection[uuid.UUID]) -> dict[uuid.UUID, Job]:
     """Return some jobs of a workspace by id.
 
     Raises: NotFound, PermissionDenied.

@@ -55,7 +55,7 @@ def _read_by_keys(rows: QuerySet[Any], page: slice) -> list[Any]:
     return [found[key] for key in keys if key in found]
 
 
-def write_moment(at: datetime | None) -> str | None:
+def format_timestamp(at: datetime | None) -> str | None:
     """Return a time as `DateTimeField` writes it."""
     return at.isoformat().replace("+00:00", "Z") if at else None
 

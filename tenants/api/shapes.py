@@ -8,7 +8,7 @@ from rest_framework import serializers
 
 from tenants.access.permissions import Permission
 from tenants.api.bodies import StrictSerializer
-from tenants.api.pages import write_moment
+from tenants.api.pages import format_timestamp
 from tenants.models import Tenant, TenantKind
 from tenants.selectors.user import UserState
 
@@ -30,7 +30,7 @@ class TenantSerializer(serializers.Serializer[Any]):
             "slug": instance.slug,
             "name": instance.name,
             "parent": str(instance.parent_id) if instance.parent_id else None,
-            "archived_at": write_moment(instance.archived_at),
+            "archived_at": format_timestamp(instance.archived_at),
         }
 
 

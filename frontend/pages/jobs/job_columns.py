@@ -58,7 +58,7 @@ class JobListLine:
         return self.job.pk
 
     @property
-    def losses(self) -> list[str]:
+    def lost_work(self) -> list[str]:
         """Return what ends with the job's attempt, for its dialogs."""
         return job_facts.list_losses(self.job, clock.now())
 

@@ -24,7 +24,7 @@ from quotas.selectors.queue import queue_list
 from quotas.selectors.quota import workspace_quota
 from quotas.selectors.quota_row import QuotaRow
 from scheduling.models import Job
-from scheduling.selectors.row import QueueWork, job_bulk, job_holding, job_latest, queue_work
+from scheduling.selectors.row import QueueWork, job_by_ids, job_holding_compute, job_latest, queue_work
 from telemetry.series import UseNow, jobs_now, pools_now
 from tenants.models import Tenant, User
 from tenants.selectors.tenant import workspace_get
@@ -112,9 +112,9 @@ def redirect_to_overview(request: HttpRequest, workspace: str) -> HttpResponse:
 def _page(who: User, place: Tenant) -> dict[str, Any]:
     now = clock.now()
     work = queue_work(viewer=who, workspace=place, failed_since=now - timedelta(hours=24))
-    holding = job_holding(viewer=who, workspace=place)
+    holding = job_holding_compute(viewer=who, workspace=place)
     largest = list(holding)[:_SHOWN]  # first: that is where idle GPUs hurt
-    shown = job_bulk(viewer=who, workspace=place, ids=largest)
+    shown = job_by_ids(viewer=who, workspace=place, ids=largest)
     use = jobs_now(who, holding.keys())
     latest = job_latest(viewer=who, workspace=place, limit=_LATEST)
     rows = workspace_quota(who, place, [Resource.GPU_CORES])

@@ -13,7 +13,7 @@ from clusters.selectors import gpu_table, node_table
 from clusters.selectors.node import CLUSTER_COLUMNS, get_open_cordon
 from foundation.web.listing import Column, ColumnKind
 from tenants.api.bodies import StrictSerializer
-from tenants.api.pages import write_moment
+from tenants.api.pages import format_timestamp
 from tenants.api.query import ListQuery, QuerySerializer
 
 
@@ -240,7 +240,7 @@ class NodeSerializer(serializers.Serializer[Any]):
             "memory_foreign": instance.memory_foreign,
             "pods": instance.pods,
             "pods_foreign": instance.pods_foreign,
-            "observed_at": write_moment(instance.observed_at),
+            "observed_at": format_timestamp(instance.observed_at),
             "cordon": self.get_cordon(instance),
             "devices": [_card_row(card) for card in instance.devices.all()],
         }

@@ -8,9 +8,10 @@ from django.middleware.gzip import GZipMiddleware
 
 
 class PageCompressionMiddleware(GZipMiddleware):
-    """Pages repeat themselves row by row, and are a tenth of their size with gzip.
+    """Pages repeat themselves row by row: gzip leaves less than a quarter of their size.
 
-    Events are streamed piece by piece and are left as they are, as are answers of the API, which are short.
+    Events are streamed piece by piece and files and answers of the API are read by programs: they are left as
+    they are.
     Django adds a random number of bytes to each page, so that its size reveals no secret in it (BREACH).
     """
 

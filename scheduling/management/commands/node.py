@@ -51,17 +51,17 @@ class Command(VerbCommand):
         return {"items": NodeSerializer(nodes, many=True).data}, table_text(columns, rows)
 
     def _cordon(self, user: User, options: dict[str, Any]) -> tuple[Any, str]:
-        node = _node_named(user, options)
+        node = _read_node(user, options)
         node_cordon(acting_user=user, node=node, reason=options["reason"])
         return _read_result(user, node)
 
     def _uncordon(self, user: User, options: dict[str, Any]) -> tuple[Any, str]:
-        node = _node_named(user, options)
+        node = _read_node(user, options)
         node_uncordon(acting_user=user, node=node)
         return _read_result(user, node)
 
     def _drain(self, user: User, options: dict[str, Any]) -> tuple[Any, str]:
-        node = _node_named(user, options)
+        node = _read_node(user, options)
         if not options["yes"]:
             found = preview_drain(viewer=user, node=node)
             self.stderr.write(_describe_drain(found))
@@ -70,7 +70,7 @@ class Command(VerbCommand):
         return _read_result(user, node)
 
 
-def _node_named(user: User, options: dict[str, Any]) -> Node:
+def _read_node(user: User, options: dict[str, Any]) -> Node:
     return node_get(viewer=user, name=options["name"], cluster=options["cluster"])
 
 
@@ -100,5 +100,5 @@ def _describe_drain(found: DrainPreview) -> str:
         lines.append(f"  {one.job.workspace.slug}/{one.job.name} ({lost})")
     if found.foreign:
         names = ", ".join(f"{pod.namespace}/{pod.name}" for pod in found.foreign)
-        lines.append(f"Pods of others, which stay: {names}")
+        lines.append(f"Pods not managed by Allotment, which are not evicted: {names}")
     return "\n".join(lines)

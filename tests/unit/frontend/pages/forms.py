@@ -1,4 +1,4 @@
-"""Sending a form of a page as a browser would: with all that is hidden in it."""
+"""Reading a page, and sending a form of it as a browser would: with all that is hidden in it."""
 
 from __future__ import annotations
 
@@ -12,10 +12,16 @@ _FORM = re.compile(r"<form\b.*?</form>", re.DOTALL)
 _HIDDEN = re.compile(r'<input type="hidden" name="([\w-]+)" value="([^"]*)"')
 
 
+def page(client: Client, address: str, status: int = 200) -> str:
+    """A page that is answered with this status."""
+    answer = client.get(address)
+    assert answer.status_code == status, answer.content.decode()[-2000:]
+    return answer.content.decode()
+
+
 def hidden(client: Client, path: str, **known: Any) -> dict[str, str]:
     """What is hidden in the first form of a page that hides `known`; nothing where no form does."""
-    page = client.get(path).content.decode()
-    for form in _FORM.findall(page):
+    for form in _FORM.findall(client.get(path).content.decode()):
         found = dict(_HIDDEN.findall(form))
         if known and all(found.get(name) == str(value) for name, value in known.items()):
             found.pop("csrfmiddlewaretoken", None)

@@ -20,6 +20,7 @@ from scheduling.models import Job, JobState
 from tenants.models import Role, Tenant, User
 from tests.builders import clusters, jobs, quotas, tenancy
 from tests.builders.world import World, world
+from tests.unit.frontend.pages.forms import page
 
 ALL: Final = "/ops/jobs"
 BATCH: Final = f"{ALL}/batch"
@@ -62,12 +63,6 @@ def f(w: World) -> Folders:
         other_queue=quotas.queue(w.cell, other_team, [w.flavor], cards=4),
         lead=tenancy.user("lea", vision, Role.ADMIN),
     )
-
-
-def page(client: Client, address: str, status: int = 200) -> str:
-    answer = client.get(address)
-    assert answer.status_code == status, answer.content.decode()[-2000:]
-    return answer.content.decode()
 
 
 def names(text: str) -> list[str]:

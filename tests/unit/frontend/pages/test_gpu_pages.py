@@ -18,6 +18,7 @@ from telemetry.store.packing import pack_values
 from telemetry.store.times import to_ms
 from tests.builders import clusters, jobs
 from tests.builders.world import World, world
+from tests.unit.frontend.pages.forms import page
 
 pytestmark = pytest.mark.django_db
 
@@ -51,12 +52,6 @@ def read(card: Device, **values: float) -> None:
         memory_allocated_mib=0,
         values=pack_values(values),
     )
-
-
-def page(client: Client, address: str) -> str:
-    answer = client.get(address)
-    assert answer.status_code == 200, address
-    return answer.content.decode()
 
 
 def row_of(html: str, card: Device) -> str:

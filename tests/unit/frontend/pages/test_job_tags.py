@@ -14,6 +14,7 @@ from scheduling.models import Job, JobState, JobTag
 from scheduling.selectors.job_tag import job_tags_lately
 from tests.builders import jobs, quotas
 from tests.builders.world import World, world
+from tests.unit.frontend.pages.forms import page
 
 JOBS: Final = "/w/team-a/jobs"
 SCRIPT: Final = "<script>alert(1)</script>"
@@ -23,12 +24,6 @@ SHOWN: Final = re.compile(r'<a class="job-tag" href="([^"]+)" title="[^"]*"><bdi
 @pytest.fixture
 def w(db: None) -> World:
     return world()
-
-
-def page(client: Client, address: str) -> str:
-    answer = client.get(address)
-    assert answer.status_code == 200, answer.content.decode()[-2000:]
-    return answer.content.decode()
 
 
 def names(text: str) -> list[str]:

@@ -28,6 +28,7 @@ from telemetry.models import Price, TelemetrySource
 from tests.builders import jobs, quotas, replays, tenancy
 from tests.builders.jobs import RoleOf
 from tests.builders.world import World, world
+from tests.unit.frontend.pages.forms import page
 
 JOBS: Final = "/w/team-a/jobs"
 WHOLE: Final = f"{JOBS}?who=all"
@@ -88,12 +89,6 @@ EQUAL: Final[dict[str, Callable[[Any, Any], bool]]] = {"==": operator.eq, "!=": 
 @pytest.fixture
 def w(db: None) -> World:
     return world()
-
-
-def page(client: Client, address: str) -> str:
-    answer = client.get(address)
-    assert answer.status_code == 200, answer.content.decode()[-2000:]
-    return answer.content.decode()
 
 
 def listed(client: Client, query: str) -> list[str]:

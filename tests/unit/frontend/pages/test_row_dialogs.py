@@ -12,6 +12,7 @@ from foundation.core import clock
 from scheduling.models import Job, JobState
 from tests.builders import jobs
 from tests.builders.world import World, world
+from tests.unit.frontend.pages.forms import page
 
 JOBS: Final = "/w/team-a/jobs"
 
@@ -19,12 +20,6 @@ JOBS: Final = "/w/team-a/jobs"
 @pytest.fixture
 def w(db: None) -> World:
     return world()
-
-
-def page(client: Client, address: str) -> str:
-    answer = client.get(address)
-    assert answer.status_code == 200, answer.content.decode()[-2000:]
-    return answer.content.decode()
 
 
 def test_the_dialogs_of_a_job_fit_its_state_and_its_reader(client: Client, w: World) -> None:

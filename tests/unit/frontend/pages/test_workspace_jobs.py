@@ -37,6 +37,7 @@ from scheduling.models import (
 from scheduling.selectors.task import job_tasks
 from tests.builders import clusters, jobs, quotas, tenancy
 from tests.builders.world import World, world
+from tests.unit.frontend.pages.forms import page
 
 QUERIES = {"overview": 46, "jobs": 28, "job": 32, "live": 24}
 
@@ -44,12 +45,6 @@ QUERIES = {"overview": 46, "jobs": 28, "job": 32, "live": 24}
 @pytest.fixture
 def w(db: None) -> World:
     return world()
-
-
-def page(client: Client, address: str, status: int = 200) -> str:
-    answer = client.get(address)
-    assert answer.status_code == status, answer.content.decode()[-2000:]
-    return answer.content.decode()
 
 
 def cost(act: Callable[[], Any]) -> int:
