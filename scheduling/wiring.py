@@ -15,7 +15,7 @@ from foundation.monitoring import health, metrics
 from quotas.hooks import job_effects, request_evidence
 from scheduling.models import PriorityGrant, WorkspacePolicy
 from scheduling.monitoring import metrics as scheduling_metrics
-from scheduling.selectors.pending import pending_demand
+from scheduling.selectors.pending.pending import pending_demand
 from scheduling.services.tenant_tree import JobTreeWatcher
 from tenants.access import row_policies
 from tenants.hooks import tree_effects
@@ -59,7 +59,9 @@ def connect_hooks() -> None:
             hold=defer_import("scheduling.services.restarting:hold_restarting"),
         )
     )
-    request_evidence.register_provider("use", defer_import("scheduling.selectors.use:use_evidence"))
+    request_evidence.register_provider(
+        "use", defer_import("scheduling.selectors.allocations.use:use_evidence")
+    )
     health.register_check("worker", health.worker_heartbeat())
     health.register_check("cycle", _cycle)
 

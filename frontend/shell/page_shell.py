@@ -21,7 +21,7 @@ from frontend.components import view_models
 from frontend.shell import context, navigation
 from quotas.services.requests.quota_request import requests_to_decide
 from scheduling.models import HOLDING_STATES, JobState
-from scheduling.selectors.job import job_counts
+from scheduling.selectors.jobs.job import job_counts
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import Tenant, User

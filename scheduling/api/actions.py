@@ -29,7 +29,7 @@ from scheduling.api.serializers import (
 from scheduling.api.views import accepted_response
 from scheduling.job_file import to_mapping
 from scheduling.models import Job
-from scheduling.selectors.job import job_get
+from scheduling.selectors.jobs.job import job_get
 from scheduling.services.jobs.job import (
     job_cancel,
     job_priority,

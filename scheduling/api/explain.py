@@ -9,9 +9,9 @@ from rest_framework.response import Response
 from foundation.sql.versions import version_header
 from scheduling.api.serializers import ExplanationSerializer
 from scheduling.api.views import JobView
-from scheduling.selectors.decision import decision_latest
-from scheduling.selectors.event import job_cause
-from scheduling.selectors.job import job_promised_until
+from scheduling.selectors.events.event import job_cause
+from scheduling.selectors.jobs.job import job_promised_until
+from scheduling.selectors.pending.decision import decision_latest
 from tenants.api.query import NoQuery, read_query
 from tenants.api.schema import problem_responses
 

@@ -12,7 +12,7 @@ from rest_framework.response import Response
 
 from foundation.sql.versions import if_match
 from scheduling.job_file import JOB_BOUNDS
-from scheduling.selectors.job_template import JOB_TEMPLATE_COLUMNS, job_template_get, job_template_list
+from scheduling.selectors.jobs.job_template import JOB_TEMPLATE_COLUMNS, job_template_get, job_template_list
 from scheduling.services.jobs.job_template import (
     TEMPLATES_MAX,
     job_template_change,

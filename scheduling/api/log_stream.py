@@ -18,8 +18,8 @@ from rest_framework.request import Request
 
 from foundation.sql import row_scope
 from scheduling.models import Job
-from scheduling.selectors.log_follow import LogFollower
-from scheduling.selectors.logs import LogLine, LogQuery
+from scheduling.selectors.pods.log_follow import LogFollower
+from scheduling.selectors.pods.logs import LogLine, LogQuery
 from tenants.access.row_scope import scope_of
 from tenants.api.live_stream import LiveStream
 from tenants.api.streams import signed_in_still

@@ -14,7 +14,7 @@ from rest_framework.response import Response
 
 from scheduling.api import log_stream
 from scheduling.api.views import JobView
-from scheduling.selectors.logs import LogQuery, job_logs
+from scheduling.selectors.pods.logs import LogQuery, job_logs
 from tenants.api.pages import list_of, page_body
 from tenants.api.query import QuerySerializer, read_query
 from tenants.api.schema import problem_responses

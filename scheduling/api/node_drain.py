@@ -12,7 +12,7 @@ from rest_framework.response import Response
 from clusters.api.serializers import CordonSerializer, NodeSerializer, OneNodeQuery
 from clusters.api.views import NodeActionView
 from clusters.selectors.node import node_get
-from scheduling.selectors.node_drain import preview_drain
+from scheduling.selectors.allocations.node_drain import preview_drain
 from scheduling.services.node_drain import node_drain
 from tenants.access.permissions import Permission
 from tenants.api.query import read_query

@@ -10,7 +10,7 @@ from clusters.api.serializers import OneNodeQuery
 from clusters.api.views import OperatorView
 from clusters.selectors.node import device_get, node_get
 from scheduling.api.serializers import DeviceHoldSerializer, NodeHoldSerializer
-from scheduling.selectors.holder import device_holds, node_holds
+from scheduling.selectors.allocations.holder import device_holds, node_holds
 from tenants.api.pages import list_of, page_body, page_of
 from tenants.api.query import OffsetQuery, read_query
 from tenants.api.schema import problem_responses

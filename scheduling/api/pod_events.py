@@ -10,7 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from scheduling.api.views import JobView
-from scheduling.selectors.pod_events import job_pod_events
+from scheduling.selectors.pods.pod_events import job_pod_events
 from tenants.api.pages import list_of, page_body
 from tenants.api.query import QuerySerializer, read_query
 from tenants.api.schema import problem_responses

@@ -18,7 +18,7 @@ from scheduling.policy import EffectivePolicy
 from scheduling.policy.allowed import CHOICES
 from scheduling.policy.fields import LIMITED
 from scheduling.policy.stating import PolicyStatement
-from scheduling.selectors.workspace_policy import policy_effective, policy_list, policy_own
+from scheduling.selectors.policies.workspace_policy import policy_effective, policy_list, policy_own
 from scheduling.services.jobs.workspace_policy import policy_delete, policy_set
 from tenants.access.permissions import Permission
 from tenants.api.base import PlatformView, WorkspaceView

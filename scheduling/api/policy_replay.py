@@ -21,7 +21,7 @@ from quotas.selectors.queue import queue_get
 from quotas.selectors.queue_flavors import find_flavors_named
 from quotas.selectors.quota_table import tenant_get
 from scheduling.models import PolicyReplay, ReplayState
-from scheduling.selectors.policy_replay import REPLAY_COLUMNS, compare_teams, replay_get, replay_list
+from scheduling.selectors.policies.policy_replay import REPLAY_COLUMNS, compare_teams, replay_get, replay_list
 from scheduling.services.policy_replay.change import MOST_NODES, REPLAYED_SETTINGS, ReplayChange
 from scheduling.services.policy_replay.replay import replay_cancel, replay_create, replay_delete
 from tenants.access.permissions import Permission

@@ -12,7 +12,7 @@ from rest_framework.response import Response
 
 from foundation.sql.versions import if_match
 from quotas.selectors.quota_table import tenant_get
-from scheduling.selectors.priority_grant import (
+from scheduling.selectors.policies.priority_grant import (
     CLASS_COLUMNS,
     GRANT_COLUMNS,
     priority_class_all,

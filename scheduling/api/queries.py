@@ -8,8 +8,9 @@ from typing import Any, Final
 from rest_framework import serializers
 
 from scheduling.models import JobState
-from scheduling.selectors import event, job
-from scheduling.selectors.job import DEFAULT_SORT, SORTS, JobFilter
+from scheduling.selectors.events import event
+from scheduling.selectors.jobs import job
+from scheduling.selectors.jobs.job import DEFAULT_SORT, SORTS, JobFilter
 from tenants.api.query import NUMBER_MAX, PAGE, PAGE_MAX, FilterQuery, WordsField
 
 _STATES: Final = tuple(JobState.values)

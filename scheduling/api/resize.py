@@ -13,9 +13,9 @@ from foundation.core.quantities import QuantityError
 from foundation.sql.versions import if_match
 from scheduling.api.serializers import ResizeRequestSerializer, ResizeSerializer
 from scheduling.job_file.memory import read_memory
-from scheduling.selectors.job import job_get
-from scheduling.selectors.resize import resize_list
-from scheduling.selectors.task import task_get
+from scheduling.selectors.allocations.resize import resize_list
+from scheduling.selectors.jobs.job import job_get
+from scheduling.selectors.jobs.task import task_get
 from scheduling.services.resizing.resize import slice_memory_resize
 from tenants.access.permissions import Permission
 from tenants.api.base import WorkspaceView

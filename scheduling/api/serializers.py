@@ -12,8 +12,8 @@ from foundation.core.reasons import Reason
 from scheduling.api.job_file import JobFileSerializer
 from scheduling.job_file import to_mapping
 from scheduling.models import DecisionKind, IdleAction, Job, JobKind, JobState, ResizeState, TaskState
-from scheduling.selectors.idle import find_idle_stretch
-from scheduling.selectors.job import (
+from scheduling.selectors.allocations.idle import find_idle_stretch
+from scheduling.selectors.jobs.job import (
     JobRow,
     job_cards,
     job_deleted_at,

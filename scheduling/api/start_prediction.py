@@ -12,7 +12,12 @@ from rest_framework.response import Response
 from foundation.core import clock
 from scheduling.api.views import JobView
 from scheduling.prediction.run_times import RunGroup
-from scheduling.selectors.start_prediction import COUNTED, ExpectedStart, NoForecast, job_expected_start
+from scheduling.selectors.pending.start_prediction import (
+    COUNTED,
+    ExpectedStart,
+    NoForecast,
+    job_expected_start,
+)
 from tenants.api.query import NoQuery, read_query
 from tenants.api.schema import problem_responses
 

@@ -26,7 +26,7 @@ from foundation.core.numbers import read_whole
 from foundation.sql import row_scope
 from scheduling.api.serializers import EventSerializer
 from scheduling.models import JobEvent
-from scheduling.selectors.feed import EventFeed, event_latest
+from scheduling.selectors.events.feed import EventFeed, event_latest
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.access.row_scope import scope_of

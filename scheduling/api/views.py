@@ -26,9 +26,9 @@ from scheduling.api.serializers import (
 )
 from scheduling.job_file import JobSpec
 from scheduling.models import Job
-from scheduling.selectors.event import job_events
-from scheduling.selectors.job import job_get, job_list
-from scheduling.selectors.task import job_tasks
+from scheduling.selectors.events.event import job_events
+from scheduling.selectors.jobs.job import job_get, job_list
+from scheduling.selectors.jobs.task import job_tasks
 from scheduling.services.jobs.job import job_submit
 from scheduling.services.jobs.job_check import Submission, job_check
 from scheduling.services.jobs.job_deletion import job_delete

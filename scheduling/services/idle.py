@@ -23,7 +23,7 @@ from scheduling.lifecycle.job_lifecycle import begin_eviction
 from scheduling.lifecycle.transitions import StaleJob, advance_job
 from scheduling.models import IdleAction, IdleStretch, Job, JobState
 from scheduling.policy import EffectivePolicy, combine_policies
-from scheduling.selectors.workspace_policy import path_policies
+from scheduling.selectors.policies.workspace_policy import path_policies
 from scheduling.snapshots.delegated import read_delegated
 
 log = structlog.get_logger(__name__)

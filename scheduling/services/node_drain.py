@@ -21,7 +21,7 @@ from scheduling.engine.model import EvictRule
 from scheduling.lifecycle.job_lifecycle import begin_eviction
 from scheduling.lifecycle.transitions import StaleJob
 from scheduling.models import RUNNING_STATES, Allocation, Job, JobState
-from scheduling.selectors.node_drain import preview_drain
+from scheduling.selectors.allocations.node_drain import preview_drain
 
 log = structlog.get_logger(__name__)
 _LIMIT: Final = 200

@@ -23,7 +23,7 @@ from scheduling.lifecycle.transitions import StaleJob, advance_job
 from scheduling.models import Allocation, Attempt, Job, JobState, Task, TaskState
 from scheduling.policy import combine_policies
 from scheduling.policy.stating import START_LEAST_S
-from scheduling.selectors.workspace_policy import path_policies
+from scheduling.selectors.policies.workspace_policy import path_policies
 from scheduling.services.obstacles import START_LIMIT, given_up_note
 from tenants.models import Tenant
 

@@ -57,11 +57,11 @@ ARGUED: Final[dict[str, str]] = {
         "(frontend.pages.quotas.page:_cells); the world has one cell, and what is shown of any is asked for "
         "in quotas.selectors.quota_table:tenant_quota_table, which is noticed"
     ),
-    "scheduling.selectors.job::by workspace:3": (
+    "scheduling.selectors.jobs.job::by workspace:3": (
         "a queue is looked for by its name among those of the workspace; which jobs are shown is bound in "
-        "scheduling.selectors.job:job_query:by workspace, which is noticed"
+        "scheduling.selectors.jobs.job:job_query:by workspace, which is noticed"
     ),
-    "scheduling.selectors.row:queue_work:by workspace:1": (
+    "scheduling.selectors.jobs.row:queue_work:by workspace:1": (
         "it counts jobs by the id of their queue, and frontend.pages.jobs.workspace_overview takes the counts"
         " of the queues it shows, which quotas.selectors.queue:queue_list binds, which is noticed"
     ),
@@ -82,15 +82,15 @@ ARGUED: Final[dict[str, str]] = {
         "require_cover in every row, as somebody always has a role further up; "
         "tests/integration/tenants/test_move_rights.py leaves a department where nobody has one",
     ),
-    "scheduling.selectors.job_sight:jobs_below:by workspace__in:1": (
+    "scheduling.selectors.jobs.job_sight:jobs_below:by workspace__in:1": (
         "it narrows a list to one tenant; which jobs are shown is bound in "
-        "scheduling.selectors.job_sight:jobs_in_sight, which is noticed"
+        "scheduling.selectors.jobs.job_sight:jobs_in_sight, which is noticed"
     ),
     **dict.fromkeys(
         (
-            "scheduling.selectors.job_sight:job_pools:by queue__workspace__in:1",
-            "scheduling.selectors.job_sight:job_pools:has_permission:1",
-            "scheduling.selectors.job_sight:job_pools:tenants_with:1",
+            "scheduling.selectors.jobs.job_sight:job_pools:by queue__workspace__in:1",
+            "scheduling.selectors.jobs.job_sight:job_pools:has_permission:1",
+            "scheduling.selectors.jobs.job_sight:job_pools:tenants_with:1",
         ),
         "the world has one pool, which all queues use; tests/unit/frontend/pages/test_all_jobs.py has one"
         " that no queue in sight uses",

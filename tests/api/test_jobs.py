@@ -14,7 +14,7 @@ from foundation.core import clock
 from foundation.models import AuditRecord, Hint
 from scheduling.api.serializers import JobDetailSerializer, JobSerializer
 from scheduling.models import Job, JobDeletion, JobEvent, JobState
-from scheduling.selectors.search import job_find
+from scheduling.selectors.jobs.search import job_find
 from tests.api.conftest import As
 from tests.builders import jobs
 from tests.builders.world import World

@@ -19,8 +19,8 @@ from clusters.models import Cell, Cluster
 from foundation.core.errors import Conflict, NotFound
 from scheduling.api import log_stream
 from scheduling.models import Job
-from scheduling.selectors.log_follow import LogFollower
-from scheduling.selectors.logs import LogLine, LogQuery
+from scheduling.selectors.pods.log_follow import LogFollower
+from scheduling.selectors.pods.logs import LogLine, LogQuery
 from scheduling.services.jobs.job import job_cancel
 from tenants.models import Member, Role, Tenant, User
 from tests.api.conftest import As

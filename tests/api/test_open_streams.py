@@ -19,7 +19,7 @@ from foundation.core.errors import AllotmentError
 from scheduling.api import stream
 from scheduling.lifecycle.transitions import add_event
 from scheduling.models import Job
-from scheduling.selectors import feed
+from scheduling.selectors.events import feed
 from tenants.api import audit as audit_views
 from tenants.api.live_stream import LiveStream
 from tenants.models import AccessKey, CustomRole, Group, Member, Tenant, User

@@ -20,7 +20,7 @@ from quotas.selectors.budget import budget_list
 from quotas.selectors.override import overrides_in_sight
 from scheduling.api.policy import PolicySerializer
 from scheduling.models import WorkspacePolicy
-from scheduling.selectors.workspace_policy import policy_list
+from scheduling.selectors.policies.workspace_policy import policy_list
 from tenants.api.shapes import TenantSerializer
 from tenants.models import Tenant
 from tenants.selectors.tenant import tenant_list

@@ -22,9 +22,9 @@ from frontend.pages.jobs.job_list import DELETED, GROUPS, JobCounts, owner_chips
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from frontend.shell.time_range import RANGES, label_of_range
 from scheduling.models import JobState
-from scheduling.selectors.job import JobFilter, job_query
-from scheduling.selectors.job_sight import job_pools
-from scheduling.selectors.job_tag import job_tags_lately
+from scheduling.selectors.jobs.job import JobFilter, job_query
+from scheduling.selectors.jobs.job_sight import job_pools
+from scheduling.selectors.jobs.job_tag import job_tags_lately
 from tenants.access import permissions
 from tenants.models import User
 

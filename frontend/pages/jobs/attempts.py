@@ -15,7 +15,7 @@ from foundation.core.actor import Actor
 from foundation.core.numbers import read_whole
 from frontend.texts import formats, labels
 from scheduling.models import Allocation, Attempt, DeviceSlice, Job
-from scheduling.selectors.attempt import AttemptRow, attempt_rows, job_attempts
+from scheduling.selectors.jobs.attempt import AttemptRow, attempt_rows, job_attempts
 
 _CONTEXT_LINES: Final = 8
 """As many as a task has, so that its name is among them."""

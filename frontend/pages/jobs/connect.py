@@ -9,7 +9,7 @@ from typing import Final
 
 from clusters.models import BackendKind
 from scheduling.models import Allocation, TaskState
-from scheduling.selectors.task import TaskRow
+from scheduling.selectors.jobs.task import TaskRow
 
 PORT: Final = 8888
 """The port that Jupyter listens on unless it is told another."""

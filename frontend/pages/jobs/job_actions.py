@@ -16,7 +16,7 @@ from foundation.core.errors import Conflict, Invalid, Refused
 from frontend.pages.jobs.addresses import job_address
 from frontend.shell.page_shell import get_viewer, login_required, problem_of
 from scheduling.job_file.tags import split_tags
-from scheduling.selectors.job import job_get
+from scheduling.selectors.jobs.job import job_get
 from scheduling.services.jobs import job as service
 from scheduling.services.jobs.idle_extension import extend_idle_job
 from scheduling.services.jobs.job_tags import set_job_tags

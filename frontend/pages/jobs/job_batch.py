@@ -20,9 +20,9 @@ from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from frontend.texts.labels import state_word
 from scheduling.job_file.tags import TAGS_LENGTH, split_tags
 from scheduling.models import Job
-from scheduling.selectors.job import job_query
-from scheduling.selectors.job_tag import job_tags_lately
-from scheduling.selectors.priority import priority_class_list
+from scheduling.selectors.jobs.job import job_query
+from scheduling.selectors.jobs.job_tag import job_tags_lately
+from scheduling.selectors.policies.priority import priority_class_list
 from scheduling.services.jobs import job as service
 from scheduling.services.jobs.job_deletion import job_delete
 from scheduling.services.jobs.job_tags import change_job_tags

@@ -24,8 +24,8 @@ from frontend.pages.jobs.job_page import find_job
 from frontend.shell.page_shell import get_viewer, login_required
 from frontend.texts import formats
 from scheduling.models import Job
-from scheduling.selectors import pod_events
-from scheduling.selectors.logs import LogQuery, attempt_of, job_logs
+from scheduling.selectors.pods import pod_events
+from scheduling.selectors.pods.logs import LogQuery, attempt_of, job_logs
 
 _TASKS: Final = 100
 """So many are offered by name; of a larger job the task is typed."""

@@ -20,8 +20,8 @@ from frontend.texts import labels
 from frontend.texts.reasons import reason_title
 from scheduling.job_file.tags import join_tags
 from scheduling.models import Job
-from scheduling.selectors.job import ALL_COLUMNS, COLUMNS, DEFAULT_SORT
-from scheduling.selectors.row import JobListRow
+from scheduling.selectors.jobs.job import ALL_COLUMNS, COLUMNS, DEFAULT_SORT
+from scheduling.selectors.jobs.row import JobListRow
 from telemetry.series import UseNow
 
 

@@ -14,7 +14,7 @@ from foundation.core import clock
 from frontend.texts import formats
 from scheduling.models import Job
 from scheduling.prediction.run_times import RunGroup
-from scheduling.selectors.start_prediction import COUNTED, HeldRanges, NoForecast, job_expected_start
+from scheduling.selectors.pending.start_prediction import COUNTED, HeldRanges, NoForecast, job_expected_start
 from tenants.models import User
 
 _WHY: Final[dict[NoForecast, str | Promise]] = {

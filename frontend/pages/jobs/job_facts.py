@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 
 from frontend.texts import formats
 from scheduling.models import RUNNING_STATES, GpuRequestMode, Job, JobRole, JobState
-from scheduling.selectors.job import job_cards
+from scheduling.selectors.jobs.job import job_cards
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import Tenant, User

@@ -21,7 +21,7 @@ from frontend.texts import formats, labels
 from scheduling.metering.intervals import borrowed_percent
 from scheduling.metering.usage_rows import job_core_ms
 from scheduling.models import Job, TaskState
-from scheduling.selectors.task import TaskRow
+from scheduling.selectors.jobs.task import TaskRow
 from telemetry.series import UseNow
 
 Facts = list[tuple[str, object]]

@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy
 from frontend.pages.jobs.job_facts import Rights
 from frontend.texts import formats
 from scheduling.models import IdleAction, IdleStretch, Job
-from scheduling.selectors.idle import find_idle_stretch
+from scheduling.selectors.allocations.idle import find_idle_stretch
 
 _ANNOUNCED: Final[dict[str, str | Promise]] = {
     IdleAction.SUSPEND: gettext_lazy("Idle GPUs: the job will be suspended in %(span)s"),

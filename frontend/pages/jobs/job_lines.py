@@ -17,9 +17,9 @@ from frontend.pages.jobs.job_columns import CLUSTER, COSTS, IDLE, JobListLine
 from frontend.pages.jobs.job_facts import Rights, rights_of
 from frontend.pages.jobs.job_tags import TagLink, filter_address
 from scheduling.models import IdleAction, IdleStretch, Job
-from scheduling.selectors.idle import find_idle_stretches
-from scheduling.selectors.job_sight import job_clusters
-from scheduling.selectors.row import JobListRow, job_rows
+from scheduling.selectors.allocations.idle import find_idle_stretches
+from scheduling.selectors.jobs.job_sight import job_clusters
+from scheduling.selectors.jobs.row import JobListRow, job_rows
 from telemetry.series import UseNow, jobs_now
 from telemetry.usage.job_costs import JobCost, job_costs
 from tenants.access.permissions import Permission

@@ -28,9 +28,9 @@ from frontend.shell.time_range import RANGES, label_of_range
 from quotas.models import Queue
 from quotas.selectors.queue import queue_list
 from scheduling.models import RUNNING_STATES, JobState
-from scheduling.selectors.job import COLUMNS, JobFilter, job_query
-from scheduling.selectors.job_tag import job_tags_lately
-from scheduling.selectors.row import JobStateCounts, job_state_counts
+from scheduling.selectors.jobs.job import COLUMNS, JobFilter, job_query
+from scheduling.selectors.jobs.job_tag import job_tags_lately
+from scheduling.selectors.jobs.row import JobStateCounts, job_state_counts
 from tenants.access.permissions import Permission
 from tenants.models import Tenant, User
 from tenants.selectors.tenant import workspace_get

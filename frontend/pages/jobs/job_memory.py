@@ -20,9 +20,9 @@ from frontend.shell.form_actions import run_change
 from frontend.shell.page_shell import get_viewer, login_required
 from frontend.texts import formats
 from scheduling.models import GpuRequestMode, Job, MemoryResize, ResizeState, Task, TaskState
-from scheduling.selectors.job import job_get
-from scheduling.selectors.resize import resizes_under_way, resizing_clusters
-from scheduling.selectors.task import TaskRow, task_by_id
+from scheduling.selectors.allocations.resize import resizes_under_way, resizing_clusters
+from scheduling.selectors.jobs.job import job_get
+from scheduling.selectors.jobs.task import TaskRow, task_by_id
 from scheduling.services.jobs.acting import require_stop
 from scheduling.services.resizing.resize import Resizable, get_resizable, slice_memory_resize
 from tenants.selectors.tenant import workspace_get

@@ -36,10 +36,10 @@ from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from frontend.texts import labels
 from quotas.models.queue import Strategy
 from scheduling.models import GpuRequestMode, Job, JobState
-from scheduling.selectors.event import job_cause, job_events
-from scheduling.selectors.job import job_deleted_at, job_get, job_position, job_promised_until
-from scheduling.selectors.job_tag import job_tags_lately
-from scheduling.selectors.task import job_tasks
+from scheduling.selectors.events.event import job_cause, job_events
+from scheduling.selectors.jobs.job import job_deleted_at, job_get, job_position, job_promised_until
+from scheduling.selectors.jobs.job_tag import job_tags_lately
+from scheduling.selectors.jobs.task import job_tasks
 from telemetry.series import jobs_now
 from telemetry.usage.preemptions import PREEMPTION_RULES, read_job_losses
 from tenants.models import Tenant, User

@@ -24,7 +24,7 @@ from frontend.texts.recommendations import Recommendation, find_recommendations
 from quotas.selectors.quota import workspace_quota
 from quotas.selectors.quota_row import QuotaRow
 from scheduling.models import GpuRequestMode, Job
-from scheduling.selectors.pending import flavor_suits
+from scheduling.selectors.pending.pending import flavor_suits
 from tenants.models import User
 
 _GATES: Final = {

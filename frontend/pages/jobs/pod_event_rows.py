@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from django.utils.translation import gettext as _
 
 from frontend.components import view_models
-from scheduling.selectors.pod_events import TaskEvent
+from scheduling.selectors.pods.pod_events import TaskEvent
 
 
 def rows_of_pod_events(events: Iterable[TaskEvent]) -> Sequence[view_models.StoryRow]:

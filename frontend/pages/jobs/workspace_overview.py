@@ -24,7 +24,7 @@ from quotas.selectors.queue import queue_list
 from quotas.selectors.quota import workspace_quota
 from quotas.selectors.quota_row import QuotaRow
 from scheduling.models import Job
-from scheduling.selectors.row import QueueWork, job_by_ids, job_holding_compute, job_latest, queue_work
+from scheduling.selectors.jobs.row import QueueWork, job_by_ids, job_holding_compute, job_latest, queue_work
 from telemetry.series import UseNow, jobs_now, pools_now
 from tenants.models import Tenant, User
 from tenants.selectors.tenant import workspace_get

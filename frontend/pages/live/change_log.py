@@ -18,7 +18,7 @@ from alerts.selectors.alerts import alert_marks
 from clusters.selectors.cell import cell_marks
 from foundation.audit.audit_log import list_recorded
 from foundation.sql import row_scope
-from scheduling.selectors.feed import list_changed_jobs
+from scheduling.selectors.events.feed import list_changed_jobs
 from telemetry.series.now import newest_tick_ms
 from tenants.access.grants import Grant
 from tenants.access.permissions import Permission

@@ -21,7 +21,12 @@ from frontend.lists.batch import BatchAct, BatchItem
 from frontend.shell.form_actions import run_change
 from frontend.texts import formats
 from frontend.texts.labels import state_word
-from scheduling.selectors.node_drain import DrainedJob, DrainPreview, preview_drain, preview_drains
+from scheduling.selectors.allocations.node_drain import (
+    DrainedJob,
+    DrainPreview,
+    preview_drain,
+    preview_drains,
+)
 from scheduling.services.node_drain import node_drain
 from tenants.access import permissions
 from tenants.access.permissions import Permission

@@ -21,8 +21,8 @@ from frontend.pages.jobs.job_lines import describe_jobs
 from frontend.pages.jobs.job_list import DELETED, GROUPS, JobCounts, owner_chips, read_filters, state_chips
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from scheduling.models import TERMINAL_STATES, JobKind, JobState
-from scheduling.selectors.job import JobFilter, job_query
-from scheduling.selectors.job_tag import job_tags_lately
+from scheduling.selectors.jobs.job import JobFilter, job_query
+from scheduling.selectors.jobs.job_tag import job_tags_lately
 from tenants.models import Tenant, User
 from tenants.selectors.tenant import workspace_get
 

@@ -31,7 +31,7 @@ from frontend.lists.page_list import EmptyList, PageList, answer_list, read_list
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from frontend.texts.audit_words import describe_action, describe_field
 from frontend.texts.labels import rule_word
-from scheduling.selectors.audit_subjects import find_subjects
+from scheduling.selectors.events.audit_subjects import find_subjects
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import Tenant, User

@@ -31,7 +31,7 @@ from frontend.shell.time_range import read_time_range
 from frontend.texts import formats
 from frontend.texts.clock_reasons import describe_clock_reasons
 from frontend.texts.labels import GPU_MODES
-from scheduling.selectors.holder import DeviceHold, device_holds
+from scheduling.selectors.allocations.holder import DeviceHold, device_holds
 from telemetry.models import NodeAgent
 from telemetry.series import measures_now, slices_now, utilisation_now
 from telemetry.series.agents import gpu_processes, node_agents

@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 
 from clusters.selectors.grid import GridNode
 from frontend.texts import formats
-from scheduling.selectors.holding import LiveSlice
+from scheduling.selectors.allocations.holding import LiveSlice
 from telemetry.series import CardNow
 
 BY_TENANT: Final = "tenants"

@@ -18,7 +18,7 @@ from clusters.selectors.grid import READY, GridCard, GridNode
 from frontend.components.capacity import GpuTile, NodeMosaic, NodeTiles
 from frontend.pages.operations.cluster_scope import ClusterScope
 from frontend.texts import formats
-from scheduling.selectors.holding import LiveSlice
+from scheduling.selectors.allocations.holding import LiveSlice
 from telemetry.series import CardNow
 
 MANY_NODES: Final = 48

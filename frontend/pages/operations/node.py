@@ -41,8 +41,8 @@ from frontend.pages.operations.overview import DEFAULT_RANGE
 from frontend.shell.page_shell import get_viewer, operator_required
 from frontend.shell.time_range import read_time_range
 from frontend.texts import formats
-from scheduling.selectors.holder import DeviceHold, device_holds, node_holds
-from scheduling.selectors.holding import NodeHoldEvent, node_events
+from scheduling.selectors.allocations.holder import DeviceHold, device_holds, node_holds
+from scheduling.selectors.allocations.holding import NodeHoldEvent, node_events
 from telemetry.series import CardNow, utilisation_now
 from telemetry.series.agents import node_agents
 from tenants.models import User

@@ -16,7 +16,7 @@ from frontend.pages.operations.summary import job_url
 from frontend.shell import navigation
 from frontend.texts import formats
 from scheduling.models import Allocation
-from scheduling.selectors.holder import DeviceHold
+from scheduling.selectors.allocations.holder import DeviceHold
 from telemetry.series import CardNow
 
 

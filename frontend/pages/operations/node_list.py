@@ -36,7 +36,7 @@ from frontend.pages.operations import labels
 from frontend.pages.operations.cluster_scope import ClusterScope, ops_frame, scope_of
 from frontend.shell.page_shell import get_viewer, operator_required
 from frontend.texts.labels import state_word
-from scheduling.selectors.holding import pods_by_node
+from scheduling.selectors.allocations.holding import pods_by_node
 from telemetry.series import CardNow, utilisation_now
 from tenants.models import User
 

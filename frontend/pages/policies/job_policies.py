@@ -36,7 +36,7 @@ from scheduling.policy.stating import (
     WARN_MOST_S,
     PolicyStatement,
 )
-from scheduling.selectors.workspace_policy import policy_effective, policy_own
+from scheduling.selectors.policies.workspace_policy import policy_effective, policy_own
 from scheduling.services.jobs.workspace_policy import policy_delete, policy_set
 from tenants.access import permissions
 from tenants.access.permissions import Permission

@@ -28,7 +28,7 @@ from frontend.pages.tenancy.members import id_of
 from frontend.shell.form_actions import show_refusal
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from scheduling.models import PriorityClass, PriorityGrant
-from scheduling.selectors.priority_grant import (
+from scheduling.selectors.policies.priority_grant import (
     GRANT_COLUMNS,
     priority_class_all,
     priority_class_get,

@@ -13,7 +13,7 @@ from frontend.charts.bars import Bars, daily_bars
 from frontend.charts.model import Chart
 from frontend.texts import formats
 from quotas.models import Queue
-from scheduling.selectors.start_prediction import WEEKS, CalibrationWeek, queue_calibration
+from scheduling.selectors.pending.start_prediction import WEEKS, CalibrationWeek, queue_calibration
 from tenants.models import User
 
 

@@ -14,7 +14,7 @@ from foundation.web.listing import Column
 from frontend.lists.declaration import FilterField, ListColumn, ListDeclaration
 from quotas.models import Queue
 from quotas.selectors.queue import COLUMNS
-from scheduling.selectors.row import QueueWork
+from scheduling.selectors.jobs.row import QueueWork
 
 
 @dataclass(frozen=True, slots=True)

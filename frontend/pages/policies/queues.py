@@ -39,7 +39,7 @@ from quotas.services.queues.queue import queue_create, queue_rename
 from quotas.services.queues.queue_delete import queue_delete
 from quotas.services.queues.queue_preset import Preset, queue_preset
 from quotas.services.queues.queue_settings import SETTINGS, preset_of, queue_update
-from scheduling.selectors.row import QueueWork, queues_work
+from scheduling.selectors.jobs.row import QueueWork, queues_work
 from scheduling.services.policy_effect import preview_queue_settings
 from tenants.access import permissions
 from tenants.access.permissions import Permission

@@ -19,7 +19,7 @@ from frontend.lists.page_list import EmptyList, answer_list, read_list
 from frontend.pages.replays.replay_words import STATES, describe_change, title_of
 from frontend.shell.page_shell import get_viewer, operator_required, set_frame
 from scheduling.models import PolicyReplay
-from scheduling.selectors.policy_replay import REPLAY_COLUMNS, replay_list
+from scheduling.selectors.policies.policy_replay import REPLAY_COLUMNS, replay_list
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 

@@ -28,7 +28,7 @@ from quotas.models import Queue
 from quotas.selectors.queues_in_sight import visible_queues
 from quotas.selectors.quota_table import quota_nodes_get
 from quotas.selectors.quota_tree import tree_flavors
-from scheduling.selectors.policy_replay import quota_places
+from scheduling.selectors.policies.policy_replay import quota_places
 from scheduling.services.policy_replay.change import MOST_NODES, REPLAYED_SETTINGS, ReplayChange
 from scheduling.services.policy_replay.replay import replay_create
 from tenants.access import permissions

@@ -28,7 +28,7 @@ from frontend.shell.form_actions import run_change
 from frontend.shell.page_shell import get_viewer, operator_required, set_frame
 from frontend.texts import formats
 from scheduling.models import PolicyReplay, ReplayState
-from scheduling.selectors.policy_replay import COLUMNS, compare_teams, replay_get
+from scheduling.selectors.policies.policy_replay import COLUMNS, compare_teams, replay_get
 from scheduling.services.policy_replay.replay import replay_cancel, replay_delete
 from tenants.access import permissions
 from tenants.access.permissions import Permission

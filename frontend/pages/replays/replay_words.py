@@ -15,7 +15,7 @@ from frontend.pages.policies.cells import SHARING
 from frontend.pages.policies.queues import QueueForm
 from frontend.texts import formats
 from scheduling.models import PolicyReplay, ReplayState
-from scheduling.selectors.policy_replay import COLUMNS
+from scheduling.selectors.policies.policy_replay import COLUMNS
 from scheduling.services.policy_replay.recorded_period import MOST_JOBS
 
 STATES: Final[dict[str, tuple[str | Promise, str]]] = {

@@ -16,8 +16,8 @@ from frontend.texts.recommendations import amount_words, find_recommendations, s
 from quotas.selectors.blocking import find_blocking_node
 from quotas.selectors.flavor import find_queue_flavor
 from scheduling.models import Job
-from scheduling.selectors.job import job_get
-from scheduling.selectors.pending import can_borrow_now
+from scheduling.selectors.jobs.job import job_get
+from scheduling.selectors.pending.pending import can_borrow_now
 from tenants.models import Tenant, User
 
 

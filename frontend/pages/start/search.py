@@ -9,7 +9,7 @@ from django.urls import reverse
 from clusters.selectors.node import NodeFilter, node_list
 from frontend.pages.jobs.addresses import all_jobs_address, job_address, node_address
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
-from scheduling.selectors.search import job_find
+from scheduling.selectors.jobs.search import job_find
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import User

@@ -44,10 +44,10 @@ from quotas.selectors.queue import queue_list
 from scheduling.job_file import load_text
 from scheduling.job_file import to_mapping as job_mapping
 from scheduling.models import Job, JobKind, PriorityClass
-from scheduling.selectors.job import job_get
-from scheduling.selectors.job_tag import job_tags_lately
-from scheduling.selectors.job_template import job_template_get, job_template_list
-from scheduling.selectors.priority import priority_class_list
+from scheduling.selectors.jobs.job import job_get
+from scheduling.selectors.jobs.job_tag import job_tags_lately
+from scheduling.selectors.jobs.job_template import job_template_get, job_template_list
+from scheduling.selectors.policies.priority import priority_class_list
 from scheduling.services.jobs.job import job_submit
 from scheduling.services.jobs.job_read import job_read
 from tenants.access import permissions

@@ -22,7 +22,7 @@ from quotas.selectors.quota import workspace_quota
 from quotas.selectors.quota_row import QuotaRow
 from scheduling.job_file import FIELDS, JobSpec, RoleSpec
 from scheduling.policy import Filled
-from scheduling.selectors.pending import flavor_suits
+from scheduling.selectors.pending.pending import flavor_suits
 from scheduling.services.jobs.job_check import job_check
 from scheduling.services.jobs.job_preview import preview_submission
 from scheduling.services.jobs.job_read import job_read

@@ -29,8 +29,8 @@ from frontend.pages.submission.job_form import one_break
 from frontend.shell.form_actions import run_change, show_refusal, version_of
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from scheduling.models import JobTemplate
-from scheduling.selectors.job import job_get
-from scheduling.selectors.job_template import JOB_TEMPLATE_COLUMNS, job_template_get, job_template_list
+from scheduling.selectors.jobs.job import job_get
+from scheduling.selectors.jobs.job_template import JOB_TEMPLATE_COLUMNS, job_template_get, job_template_list
 from scheduling.services.jobs.job_template import (
     DESCRIPTION_MAX,
     job_template_change,

@@ -10,7 +10,7 @@ from clusters.api.serializers import NodeSerializer
 from clusters.models import Node
 from clusters.selectors.node import NodeFilter, get_open_cordon, node_get, node_list
 from clusters.services.node_cordon import node_cordon, node_uncordon
-from scheduling.selectors.node_drain import DrainPreview, preview_drain
+from scheduling.selectors.allocations.node_drain import DrainPreview, preview_drain
 from scheduling.services.node_drain import node_drain
 from tenants.management.verbs import VerbCommand, confirm_by_name, table_text
 from tenants.models import User

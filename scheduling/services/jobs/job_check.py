@@ -19,7 +19,7 @@ from quotas.models import Queue
 from scheduling.job_file import TASKS_MAX, JobSpec
 from scheduling.models import WAITING_STATES, Job, PriorityClass, PriorityGrant
 from scheduling.policy import EffectivePolicy, combine_policies, find_violations
-from scheduling.selectors.workspace_policy import path_policies
+from scheduling.selectors.policies.workspace_policy import path_policies
 from scheduling.services.jobs import feasibility
 from scheduling.services.jobs.job_rows import Rows, rows_of
 from tenants.access import permissions

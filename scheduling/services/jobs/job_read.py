@@ -9,7 +9,7 @@ from typing import Any
 from foundation.core.actor import Actor
 from scheduling.job_file import JobSpec, parse_job
 from scheduling.policy import EffectivePolicy, Filled, combine_policies, fill_defaults
-from scheduling.selectors.workspace_policy import path_policies
+from scheduling.selectors.policies.workspace_policy import path_policies
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import Tenant

@@ -13,7 +13,7 @@ from scheduling.lifecycle.transitions import advance_job
 from scheduling.models import Job, JobTag
 from scheduling.policy import combine_policies
 from scheduling.policy.violations import find_refused_values
-from scheduling.selectors.workspace_policy import path_policies
+from scheduling.selectors.policies.workspace_policy import path_policies
 from scheduling.services.jobs.acting import act_on, require_stop
 from scheduling.services.jobs.job_check import PolicyDenied
 from tenants.models import User

@@ -12,7 +12,7 @@ from foundation.core.errors import NotFound
 from foundation.sql.versions import advance_version, require_current
 from scheduling.models import WorkspacePolicy
 from scheduling.policy.stating import PolicyStatement, check_statement
-from scheduling.selectors.workspace_policy import path_policies
+from scheduling.selectors.policies.workspace_policy import path_policies
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import Tenant

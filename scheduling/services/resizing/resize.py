@@ -36,7 +36,7 @@ from scheduling.models import (
     TaskState,
 )
 from scheduling.policy import combine_policies
-from scheduling.selectors.workspace_policy import path_policies
+from scheduling.selectors.policies.workspace_policy import path_policies
 from scheduling.services.jobs.acting import act_on, require_stop
 from scheduling.services.resizing.resize_charge import charge_memory
 from scheduling.services.resizing.resize_room import FIELD, Room, require_room, resize_refusal, room_of

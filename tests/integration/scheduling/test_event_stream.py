@@ -20,7 +20,7 @@ from benchmarks.support.deadlines import DEADLINE_FACTOR
 from foundation.core import clock
 from scheduling.lifecycle.transitions import add_event
 from scheduling.models import JobEvent
-from scheduling.selectors.feed import EventFeed, event_latest
+from scheduling.selectors.events.feed import EventFeed, event_latest
 from tenants.models import AccessKey, Member
 from tests.builders import jobs, tenancy
 from tests.builders.world import World, world

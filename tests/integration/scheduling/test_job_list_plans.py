@@ -13,8 +13,8 @@ from django.test.utils import CaptureQueriesContext
 from foundation.core import clock
 from foundation.web.listing import parse_condition
 from scheduling.models import Job, JobDeletion, JobState, JobTag
-from scheduling.selectors.job import COLUMNS, JobFilter, job_list
-from scheduling.selectors.row import queue_work
+from scheduling.selectors.jobs.job import COLUMNS, JobFilter, job_list
+from scheduling.selectors.jobs.row import queue_work
 from tenants.models import Tenant, User
 from tests.builders import jobs
 from tests.builders.world import World, world

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from foundation.sql import row_scope
-from scheduling.selectors.job import JobFilter, job_list
-from scheduling.selectors.name_search import jobs_named
+from scheduling.selectors.jobs.job import JobFilter, job_list
+from scheduling.selectors.jobs.name_search import jobs_named
 from tenants.access.row_scope import scope_of
 from tests.builders import jobs
 from tests.builders.world import World, world

@@ -18,7 +18,7 @@ from foundation.models import AuditRecord
 from frontend.pages.jobs.event_rows import job_event_rows
 from scheduling.engine_input.job_history import PREEMPTED
 from scheduling.models import Allocation, Job, JobState
-from scheduling.selectors.node_drain import preview_drain
+from scheduling.selectors.allocations.node_drain import preview_drain
 from scheduling.services.node_drain import node_drain
 from tenants.models import User
 from tests.builders import jobs, tenancy

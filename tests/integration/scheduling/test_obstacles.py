@@ -19,7 +19,7 @@ from scheduling.execution import cluster_health, pod_events
 from scheduling.execution.observe import observe_cluster
 from scheduling.execution.progress import pods_apply
 from scheduling.models import Allocation, Job, JobState, Task, WorkspacePolicy
-from scheduling.selectors.event import job_cause
+from scheduling.selectors.events.event import job_cause
 from scheduling.services import obstacles
 from scheduling.services import sweep as sweeping
 from scheduling.services.jobs.job import job_cancel

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scheduling.selectors import pending
+from scheduling.selectors.pending import pending
 from tests.builders import jobs
 from tests.builders.jobs import RoleOf
 from tests.builders.world import world

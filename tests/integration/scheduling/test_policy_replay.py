@@ -13,7 +13,7 @@ from foundation.core.errors import Conflict, Invalid, PermissionDenied
 from foundation.core.quantities import Resource
 from quotas.models import Quota, QuotaChange, QuotaRevision
 from scheduling.models import Allocation, Attempt, DeviceSlice, Job, JobState, PolicyReplay, ReplayState
-from scheduling.selectors.policy_replay import compare_teams
+from scheduling.selectors.policies.policy_replay import compare_teams
 from scheduling.services.policy_replay import replay as replays
 from scheduling.services.policy_replay import run
 from scheduling.services.policy_replay.change import ReplayChange

@@ -10,8 +10,8 @@ import time_machine
 from frontend.pages.jobs.job_facts import waiting_time
 from quotas.models import StopPolicy
 from scheduling.models import Attempt, JobState
-from scheduling.selectors.row import queue_work
-from scheduling.selectors.waiting import waiting_now
+from scheduling.selectors.jobs.row import queue_work
+from scheduling.selectors.pending.waiting import waiting_now
 from scheduling.services.jobs.job import job_restart, job_resume, job_suspend
 from tests.builders import jobs, tenancy
 from tests.builders.stage import Stage, state

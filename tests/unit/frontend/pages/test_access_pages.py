@@ -15,7 +15,7 @@ from frontend.pages.operations.audit import describe_changes
 from frontend.pages.tenancy.roles import POINTS
 from quotas.files import FileFormat
 from quotas.services.quota_files.quota_file import quota_file_export
-from scheduling.selectors.audit_subjects import find_subjects
+from scheduling.selectors.events.audit_subjects import find_subjects
 from tenants.access.permissions import Permission
 from tenants.models import CustomRole, Group, Role, User
 from tests.builders import tenancy

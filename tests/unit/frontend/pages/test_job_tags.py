@@ -11,7 +11,7 @@ from django.test import Client
 
 from foundation.core import clock
 from scheduling.models import Job, JobState, JobTag
-from scheduling.selectors.job_tag import job_tags_lately
+from scheduling.selectors.jobs.job_tag import job_tags_lately
 from tests.builders import jobs, quotas
 from tests.builders.world import World, world
 from tests.unit.frontend.pages.forms import page

@@ -34,7 +34,7 @@ from scheduling.models import (
     JobEvent,
     JobState,
 )
-from scheduling.selectors.task import job_tasks
+from scheduling.selectors.jobs.task import job_tasks
 from tests.builders import clusters, jobs, quotas, tenancy
 from tests.builders.world import World, world
 from tests.unit.frontend.pages.forms import page

@@ -9,7 +9,7 @@ import pytest
 from foundation.core import clock
 from foundation.core.errors import NotFound, PermissionDenied
 from scheduling.models import JobState
-from scheduling.selectors.job import JobFilter, job_counts, job_get, job_list, job_position
+from scheduling.selectors.jobs.job import JobFilter, job_counts, job_get, job_list, job_position
 from tenants.models import Role
 from tests.builders import jobs, tenancy
 from tests.builders.world import World, world

@@ -15,8 +15,8 @@ from django.db.models.functions import Coalesce, RowNumber
 from foundation.core.actor import Actor
 from quotas.models import Queue
 from scheduling.models import HOLDING_STATES, RUNNING_STATES, Allocation, Job, JobState, Task, TaskState
-from scheduling.selectors.deleted import NOT_DELETED
-from scheduling.selectors.job import JobFilter, job_query
+from scheduling.selectors.jobs.deleted import NOT_DELETED
+from scheduling.selectors.jobs.job import JobFilter, job_query
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import Tenant

@@ -14,7 +14,7 @@ from clusters.backends.registry import backend_for
 from foundation.core.actor import Actor
 from foundation.core.errors import Conflict
 from scheduling.models import Allocation, Job
-from scheduling.selectors.pods import pods_asked, task_name, unreachable_conflict
+from scheduling.selectors.pods.pods import pods_asked, task_name, unreachable_conflict
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 

@@ -9,8 +9,8 @@ from django.db.models import Count, Exists, OuterRef, Q
 from foundation.core.actor import Actor
 from foundation.web.listing import ColumnCondition
 from scheduling.models import Job, JobTag
-from scheduling.selectors.deleted import NOT_DELETED
-from scheduling.selectors.job_sight import jobs_in_sight
+from scheduling.selectors.jobs.deleted import NOT_DELETED
+from scheduling.selectors.jobs.job_sight import jobs_in_sight
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import Tenant

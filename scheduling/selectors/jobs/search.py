@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from foundation.core.actor import Actor
 from scheduling.models import Job
-from scheduling.selectors.deleted import NOT_DELETED
+from scheduling.selectors.jobs.deleted import NOT_DELETED
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 

@@ -21,10 +21,10 @@ from foundation.sql.prepared import PreparedQuery
 from foundation.web.listing import Column, ColumnCondition, ColumnKind
 from quotas.models import Queue
 from scheduling.models import Allocation, Claim, Job, JobDeletion, JobRole, JobState, PriorityClass
-from scheduling.selectors.deleted import NOT_DELETED
-from scheduling.selectors.job_sight import jobs_below, jobs_in_pools, jobs_in_sight
-from scheduling.selectors.job_tag import jobs_tagged
-from scheduling.selectors.name_search import jobs_named
+from scheduling.selectors.jobs.deleted import NOT_DELETED
+from scheduling.selectors.jobs.job_sight import jobs_below, jobs_in_pools, jobs_in_sight
+from scheduling.selectors.jobs.job_tag import jobs_tagged
+from scheduling.selectors.jobs.name_search import jobs_named
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import Tenant, User

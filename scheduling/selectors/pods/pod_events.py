@@ -14,7 +14,7 @@ from clusters.backends.base import BackendUnavailable, TaskRef
 from clusters.backends.registry import backend_for
 from foundation.core.actor import Actor
 from scheduling.models import Allocation, Job
-from scheduling.selectors.pods import pods_asked, task_name, unreachable_conflict
+from scheduling.selectors.pods.pods import pods_asked, task_name, unreachable_conflict
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 

@@ -14,9 +14,9 @@ from typing import Final
 
 from foundation.core.actor import Actor
 from scheduling.models import Allocation, Job
-from scheduling.selectors.job import job_get
-from scheduling.selectors.logs import LogLine, LogQuery, attempt_of, in_order, pod_lines
-from scheduling.selectors.pods import pods_asked
+from scheduling.selectors.jobs.job import job_get
+from scheduling.selectors.pods.logs import LogLine, LogQuery, attempt_of, in_order, pod_lines
+from scheduling.selectors.pods.pods import pods_asked
 from tenants.models import Tenant
 
 FOLLOWED_MAX: Final = 16

@@ -1,0 +1,1 @@
+"""Reading the events of jobs, and the names of what audit records are about."""
