@@ -19,7 +19,7 @@ from quotas.api.request_inbox_views import InboxRequestView, show_inbox_request
 from quotas.api.request_serializers import EmptySerializer, InboxRequestSerializer, QuotaRequestSerializer
 from quotas.api.request_views import show_workspace_request
 from quotas.models import QuotaRequest
-from quotas.selectors.quota_request import quota_request_get, workspace_request_get
+from quotas.selectors.changes.quota_request import quota_request_get, workspace_request_get
 from quotas.services.requests import quota_request as service
 from tenants.access.permissions import Permission
 from tenants.api.base import PlatformView, WorkspaceView

@@ -15,7 +15,9 @@ from foundation.sql.versions import if_match, version_header
 from foundation.web.listing import Column, ColumnKind
 from quotas.models import BudgetAction
 from quotas.models.budget import THRESHOLDS
-from quotas.selectors.budget import (
+from quotas.selectors.pools.flavor import list_flavors
+from quotas.selectors.tables.quota_table import tenant_get
+from quotas.selectors.tenants.budget import (
     BUDGET_COLUMNS,
     BudgetUse,
     budget_get,
@@ -24,8 +26,6 @@ from quotas.selectors.budget import (
     gpu_hours_by_month,
     workspace_budgets,
 )
-from quotas.selectors.flavor import list_flavors
-from quotas.selectors.quota_table import tenant_get
 from quotas.services.budget import HOURS_MAX, STEPS_MAX, budget_change, budget_create, budget_delete
 from quotas.services.quota_amounts import select_flavor
 from tenants.access.permissions import Permission

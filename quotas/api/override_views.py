@@ -15,8 +15,8 @@ from foundation.sql.versions import if_match
 from foundation.web.listing import Column, ColumnKind
 from quotas.api.request_serializers import EmptySerializer, check_count
 from quotas.models import Override, OverrideAmount, OverrideState, QuotaNode
-from quotas.selectors.override import override_get, overrides_in_sight
-from quotas.selectors.quota_table import quota_node_get
+from quotas.selectors.changes.override import override_get, overrides_in_sight
+from quotas.selectors.tables.quota_table import quota_node_get
 from quotas.services.overrides.override import LoanAmount, override_create, override_end, override_move_end
 from quotas.services.quota_amounts import find_flavor_of_cell
 from quotas.services.quota_plan import AMOUNT_MAX

@@ -26,8 +26,8 @@ from quotas.models import (
     Strategy,
     WhenCan,
 )
-from quotas.selectors.queue import queue_get
-from quotas.selectors.queue_flavors import find_flavors_named, get_cell_named
+from quotas.selectors.queues.queue import queue_get
+from quotas.selectors.queues.queue_flavors import find_flavors_named, get_cell_named
 from quotas.services.queues.queue import queue_create, queue_rename
 from quotas.services.queues.queue_delete import queue_delete
 from quotas.services.queues.queue_preset import Preset, queue_preset

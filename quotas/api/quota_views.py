@@ -27,8 +27,8 @@ from quotas.api.quota_serializers import (
 )
 from quotas.files import FileFormat
 from quotas.models import QuotaRevision
-from quotas.selectors.quota_history import quota_history, quota_revision_get
-from quotas.selectors.quota_table import node_quota, quota_node_get, quota_nodes, tenant_get
+from quotas.selectors.changes.quota_history import quota_history, quota_revision_get
+from quotas.selectors.tables.quota_table import node_quota, quota_node_get, quota_nodes, tenant_get
 from quotas.services.quota import NodeAmounts, Shrink, quota_set
 from quotas.services.quota_amounts import parse_amounts
 from quotas.services.quota_files.quota_file import (

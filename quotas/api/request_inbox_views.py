@@ -19,8 +19,8 @@ from quotas.api.request_serializers import (
     RejectSerializer,
 )
 from quotas.api.request_views import RequestsQuery
-from quotas.selectors.quota_request import INBOX_COLUMNS, quota_request_get, quota_requests
-from quotas.selectors.quota_table import quota_node_get
+from quotas.selectors.changes.quota_request import INBOX_COLUMNS, quota_request_get, quota_requests
+from quotas.selectors.tables.quota_table import quota_node_get
 from quotas.services.quota import NodeAmounts
 from quotas.services.quota_preview import quota_preview
 from quotas.services.requests import quota_request as service

@@ -16,7 +16,7 @@ from quotas.api.request_serializers import (
     QuotaRequestSerializer,
 )
 from quotas.models import QuotaNode
-from quotas.selectors.quota_request import (
+from quotas.selectors.changes.quota_request import (
     COLUMNS,
     request_nodes,
     workspace_request_get,

@@ -16,7 +16,7 @@ from quotas.models import (
     Strategy,
     WhenCan,
 )
-from quotas.selectors.queue_flavors import queue_flavor_names
+from quotas.selectors.queues.queue_flavors import queue_flavor_names
 
 
 class QueueSerializer(serializers.Serializer[Any]):

@@ -13,7 +13,7 @@ from rest_framework.response import Response
 
 from quotas.api.quota_serializers import QuotaEffectSerializer
 from quotas.distribution.division import Keep
-from quotas.selectors.flavor import list_flavors
+from quotas.selectors.pools.flavor import list_flavors
 from quotas.services.queues.queue_preset import Preset
 from quotas.services.quota_amounts import select_flavor
 from quotas.services.quota_plan import AMOUNT_MAX

@@ -13,7 +13,7 @@ from rest_framework.response import Response
 from foundation.core.quantities import Resource
 from foundation.sql.versions import if_match
 from foundation.web.listing import Column, ColumnKind
-from quotas.selectors.user_limit import user_limit_get, user_limit_list
+from quotas.selectors.tenants.user_limit import user_limit_get, user_limit_list
 from quotas.services.quota_plan import AMOUNT_MAX
 from quotas.services.user_limit import user_limit_change, user_limit_create, user_limit_delete
 from tenants.access.permissions import Permission

@@ -13,8 +13,8 @@ from foundation.sql.versions import if_match
 from foundation.web.listing import Column, ColumnKind
 from quotas.api.queue_settings import QueueCreateSerializer, QueueDetailSerializer, open_queue
 from quotas.api.serializers import QueueSerializer, QuotaRowSerializer
-from quotas.selectors.queue import COLUMNS, queue_get, queue_list
-from quotas.selectors.quota import workspace_quota
+from quotas.selectors.queues.queue import COLUMNS, queue_get, queue_list
+from quotas.selectors.tables.quota import workspace_quota
 from quotas.services.queues.queue_preset import Preset, queue_preset
 from tenants.access.permissions import Permission
 from tenants.api.base import WorkspaceView

@@ -24,7 +24,7 @@ class QuotaNode(Versioned, BaseModel):
     Folders and workspaces act as cohorts; queues are the leaves that hold usage. `version` grows with
     every change of the node's limits. `limits_decided` is false for queues that were opened by a release that
     gave them no limits, until who decides above says how far they reach: that a limit of theirs is missing is
-    nobody's decision (`quotas.selectors.workspace_limits`).
+    nobody's decision (`quotas.selectors.limits.workspace_limits`).
     """
 
     cell = models.ForeignKey(Cell, on_delete=models.PROTECT, related_name="quota_nodes")

@@ -17,7 +17,7 @@ from foundation.messaging import outbox
 from foundation.sql.versions import advance_version
 from quotas.models import Budget, BudgetAction
 from quotas.models.budget import THRESHOLDS
-from quotas.selectors.budget import BudgetUse, budget_uses
+from quotas.selectors.tenants.budget import BudgetUse, budget_uses
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import Tenant

@@ -16,7 +16,7 @@ from foundation.core.errors import Conflict, FieldError
 from foundation.core.quantities import Resource
 from quotas.distribution.division import Keep
 from quotas.models import QuotaChangeSource, QuotaKey
-from quotas.selectors.pool_size import PoolSize, pool_sizes
+from quotas.selectors.pools.pool_size import PoolSize, pool_sizes
 from quotas.services.quota import quota_change, quota_node_ensure
 from quotas.services.quota_plan import NodeAmounts, PlannedQuota, QuotaAmount, QuotaTables, quota_plan
 from quotas.tree.limits import Amount

@@ -24,7 +24,7 @@ from quotas.distribution.division import Keep
 from quotas.hooks import job_effects
 from quotas.hooks.job_effects import OverQuota
 from quotas.models import PassedQuota, Quota, QuotaChange, QuotaChangeSource, QuotaNode, QuotaRevision
-from quotas.selectors.node_names import node_names
+from quotas.selectors.tables.node_names import node_names
 from quotas.services.errors import BelowUse
 from quotas.services.quota_plan import (
     NodeAmounts,

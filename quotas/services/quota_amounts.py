@@ -13,7 +13,7 @@ from foundation.core.errors import FieldError, Invalid
 from foundation.core.quantities import Resource
 from quotas.distribution.division import Keep
 from quotas.models import QuotaNode
-from quotas.selectors.flavor import list_flavors
+from quotas.selectors.pools.flavor import list_flavors
 from quotas.services.quota_plan import QuotaAmount
 
 

@@ -18,10 +18,10 @@ from quotas.distribution.division import Amounts, Division, Excess, Keep, comput
 from quotas.distribution.loans import LoanLedger, Passed, StillLent
 from quotas.hooks.job_effects import OverQuota
 from quotas.models import FlavorKey, QuotaKey, QuotaNode
-from quotas.selectors.lent_quota import LentRows, read_lent_rows, sum_changes_since
-from quotas.selectors.node_names import node_names
-from quotas.selectors.pool_size import OF_NODES
-from quotas.selectors.tree import TreeRows, read_tree_rows, reserved_in_subtrees
+from quotas.selectors.changes.lent_quota import LentRows, read_lent_rows, sum_changes_since
+from quotas.selectors.limits.tree import TreeRows, read_tree_rows, reserved_in_subtrees
+from quotas.selectors.pools.pool_size import OF_NODES
+from quotas.selectors.tables.node_names import node_names
 from quotas.services.errors import ExceedsParent, QuotaLent
 from quotas.texts.amounts import format_amount
 from quotas.tree.limits import NOTHING, Amount, NodeLimits

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from foundation.core.actor import Actor
 from quotas.hooks.job_effects import AffectedJob, JobsPreview, OverQuota, get_provider
-from quotas.selectors.node_names import node_names
+from quotas.selectors.tables.node_names import node_names
 from quotas.services.quota import Shrink, quota_check
 from quotas.services.quota_plan import NodeAmounts, PlannedQuota, QuotaPlan
 from quotas.services.quota_warnings import QuotaWarning, plan_warnings

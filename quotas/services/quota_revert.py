@@ -13,7 +13,7 @@ from foundation.core.errors import Conflict
 from foundation.core.quantities import Resource
 from quotas.distribution.division import Keep
 from quotas.models import QuotaChange, QuotaChangeSource, QuotaNode, QuotaRevision
-from quotas.selectors.node_names import node_names
+from quotas.selectors.tables.node_names import node_names
 from quotas.services.quota import Shrink, quota_change, require_decider
 from quotas.services.quota_plan import NodeAmounts, QuotaAmount
 from tenants.access import permissions

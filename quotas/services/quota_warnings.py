@@ -12,10 +12,10 @@ from django.utils.translation import gettext as _
 
 from clusters.models import Flavor
 from foundation.core.quantities import WHOLE_CARD, Resource
-from quotas.selectors.node_names import node_names
-from quotas.selectors.pool_size import OF_GPUS, OF_NODES, pool_sizes
-from quotas.selectors.tree import TreeRows, build_tree, read_tree_rows
-from quotas.selectors.workspace_limits import StoredQuota
+from quotas.selectors.limits.tree import TreeRows, build_tree, read_tree_rows
+from quotas.selectors.limits.workspace_limits import StoredQuota
+from quotas.selectors.pools.pool_size import OF_GPUS, OF_NODES, pool_sizes
+from quotas.selectors.tables.node_names import node_names
 from quotas.services.quota_plan import QuotaPlan, QuotaTables
 from quotas.texts.amounts import resource_label
 from quotas.tree import FlavorResource, QuotaTree

@@ -18,10 +18,10 @@ from foundation.core.quantities import Resource
 from quotas.distribution.division import Keep
 from quotas.hooks.job_effects import JobsPreview, get_provider
 from quotas.models import AllocationMode, Queue, QuotaKey, QuotaNode
-from quotas.selectors.node_names import node_names
-from quotas.selectors.pool_size import OF_GPUS, OF_NODES, PoolSize, pool_sizes
-from quotas.selectors.team import TEAM_POINTS
-from quotas.selectors.tree import build_tree, read_tree_rows
+from quotas.selectors.limits.tree import build_tree, read_tree_rows
+from quotas.selectors.pools.pool_size import OF_GPUS, OF_NODES, PoolSize, pool_sizes
+from quotas.selectors.tables.node_names import node_names
+from quotas.selectors.tenants.team import TEAM_POINTS
 from quotas.services.queues.queue import queue_create
 from quotas.services.queues.queue_preset import Preset, queue_preset
 from quotas.services.quota import quota_change, quota_node_ensure

@@ -17,9 +17,9 @@ from clusters.selectors.cell import cell_get
 from foundation.core.errors import FieldError, Invalid, NotFound
 from quotas.api.queue_settings import QueueChangeSerializer
 from quotas.models import QuotaNode
-from quotas.selectors.queue import queue_get
-from quotas.selectors.queue_flavors import find_flavors_named
-from quotas.selectors.quota_table import tenant_get
+from quotas.selectors.queues.queue import queue_get
+from quotas.selectors.queues.queue_flavors import find_flavors_named
+from quotas.selectors.tables.quota_table import tenant_get
 from scheduling.models import PolicyReplay, ReplayState
 from scheduling.selectors.policies.policy_replay import REPLAY_COLUMNS, compare_teams, replay_get, replay_list
 from scheduling.services.policy_replay.change import MOST_NODES, REPLAYED_SETTINGS, ReplayChange

@@ -11,7 +11,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from foundation.sql.versions import if_match
-from quotas.selectors.quota_table import tenant_get
+from quotas.selectors.tables.quota_table import tenant_get
 from scheduling.selectors.policies.priority_grant import (
     CLASS_COLUMNS,
     GRANT_COLUMNS,

@@ -9,7 +9,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from quotas.selectors.queue import queue_get
+from quotas.selectors.queues.queue import queue_get
 from scheduling.services.jobs.startable import StartableJob, StartablePool, find_startable
 from tenants.access.permissions import Permission
 from tenants.api.base import WorkspaceView

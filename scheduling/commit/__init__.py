@@ -25,7 +25,7 @@ from clusters.services.grants import NoLongerFree
 from foundation.core import faults
 from foundation.messaging import leases, outbox
 from foundation.sql.prepared import PreparedQuery
-from quotas.selectors.tree import load_tree
+from quotas.selectors.limits.tree import load_tree
 from scheduling.commit import admission, evictions
 from scheduling.commit.batch import CommitBatch, write_decisions, write_events
 from scheduling.commit.bundles import Bundle, bundles_of

@@ -20,7 +20,7 @@ from clusters.models import Cell, Cluster
 from clusters.services.grants import NoLongerFree
 from foundation.core.quantities import Resource
 from foundation.messaging import outbox
-from quotas.selectors.tree import load_tree
+from quotas.selectors.limits.tree import load_tree
 from scheduling import engine
 from scheduling.commit import admission
 from scheduling.commit.batch import CommitBatch, write_decisions, write_events

@@ -17,8 +17,8 @@ from clusters.backends.delegation import (
 from clusters.models import Cluster, Flavor
 from foundation.sql import row_scope
 from quotas.models import Queue, QueueFlavor, QuotaNode
-from quotas.selectors.tree import read_engine_rows
-from quotas.selectors.workspace_limits import StoredQuota
+from quotas.selectors.limits.tree import read_engine_rows
+from quotas.selectors.limits.workspace_limits import StoredQuota
 from scheduling.models import PriorityClass
 from scheduling.snapshots.delegated import delegated_queues
 

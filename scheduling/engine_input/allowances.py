@@ -20,7 +20,7 @@ from foundation.core.months import CORE_MS_PER_GPU_HOUR
 from foundation.sql import row_scope
 from foundation.sql.prepared import PreparedQuery
 from quotas.models import Budget, BudgetAction, UserLimit
-from quotas.selectors.budget import BudgetUse, budget_uses, find_blocking_budgets
+from quotas.selectors.tenants.budget import BudgetUse, budget_uses, find_blocking_budgets
 from scheduling.engine import model as em
 from scheduling.models import Allocation
 from tenants.models import Tenant

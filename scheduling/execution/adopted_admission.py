@@ -21,7 +21,7 @@ from clusters.services.node_marks import nodes_changed
 from foundation.messaging import outbox
 from foundation.sql.bulk import update_rows
 from quotas.models import QuotaKey
-from quotas.selectors.tree import load_tree
+from quotas.selectors.limits.tree import load_tree
 from quotas.services.ledger import ledger_lock
 from scheduling import engine
 from scheduling.commit import admission

@@ -19,7 +19,7 @@ from foundation.core.flavor_resource import FlavorResource
 from foundation.core.quantities import Resource
 from foundation.sql import row_scope
 from quotas.models import Queue
-from quotas.selectors.tree import load_tree
+from quotas.selectors.limits.tree import load_tree
 from scheduling.models import Allocation
 
 log = structlog.get_logger(__name__)

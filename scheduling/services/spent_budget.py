@@ -10,7 +10,7 @@ from django.db import transaction
 
 from foundation.core.months import CORE_MS_PER_GPU_HOUR
 from quotas.models import Budget, BudgetAction
-from quotas.selectors.budget import BudgetUse, budget_uses
+from quotas.selectors.tenants.budget import BudgetUse, budget_uses
 from scheduling.engine.model import EvictRule
 from scheduling.lifecycle.job_lifecycle import begin_eviction
 from scheduling.lifecycle.transitions import StaleJob

@@ -10,7 +10,7 @@ from typing import Final
 from foundation.core.quantities import Resource
 from foundation.sql.prepared import PreparedQuery
 from quotas.models import AllocationMode, Queue, QueueFlavor
-from quotas.selectors.tree import read_engine_rows
+from quotas.selectors.limits.tree import read_engine_rows
 from scheduling.engine import model as em
 
 _QUEUES: Final = PreparedQuery(lambda cell: Queue.unscoped.filter(cell_id=cell).order_by("id"))

@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import Final
 
 SAMPLE: Final[dict[str, str]] = {
-    "quotas.selectors.override:override_keys:quota_tenants:1": "GET api/v1/admin/overrides/{override}",
-    "quotas.selectors.quota_request:quota_requests:quota_tenants:1": (
+    "quotas.selectors.changes.override:override_keys:quota_tenants:1": (
+        "GET api/v1/admin/overrides/{override}"
+    ),
+    "quotas.selectors.changes.quota_request:quota_requests:quota_tenants:1": (
         "GET api/v1/admin/quota-requests/{quota_request}"
     ),
-    "quotas.selectors.budget:budget_get:require_permission:1": "GET api/v1/admin/budgets/{budget}",
+    "quotas.selectors.tenants.budget:budget_get:require_permission:1": "GET api/v1/admin/budgets/{budget}",
     "tenants.selectors.access_key:access_key_list:by user_id:1": "DELETE api/v1/me/keys/{prefix} of another",
     "tenants.selectors.member:member_get:by tenant:1": "GET api/v1/tenants/{tenant}/members/{member}",
-    "quotas.selectors.quota_history:quota_revision_get:quota_tenants:1": (
+    "quotas.selectors.changes.quota_history:quota_revision_get:quota_tenants:1": (
         "POST api/v1/admin/quota-revisions/{revision}/revert"
     ),
     "tenants.services.tenant:tenant_rename:require_permission:1": "PATCH api/v1/tenants/{tenant}",
@@ -52,10 +54,10 @@ _TYPE: Final = (
 ARGUED: Final[dict[str, str]] = {
     "frontend.shell.page_shell:get_viewer:refusal:1": _TYPE,
     "tenants.api.base:PlatformView.viewer:refusal:1": _TYPE,
-    "quotas.selectors.quota_table:quota_nodes:by tenant:1": (
+    "quotas.selectors.tables.quota_table:quota_nodes:by tenant:1": (
         "it tells in which cells a tenant has quota, for the choice on its page "
         "(frontend.pages.quotas.page:_cells); the world has one cell, and what is shown of any is asked for "
-        "in quotas.selectors.quota_table:tenant_quota_table, which is noticed"
+        "in quotas.selectors.tables.quota_table:tenant_quota_table, which is noticed"
     ),
     "scheduling.selectors.jobs.job::by workspace:3": (
         "a queue is looked for by its name among those of the workspace; which jobs are shown is bound in "
@@ -63,7 +65,7 @@ ARGUED: Final[dict[str, str]] = {
     ),
     "scheduling.selectors.jobs.row:queue_work:by workspace:1": (
         "it counts jobs by the id of their queue, and frontend.pages.jobs.workspace_overview takes the counts"
-        " of the queues it shows, which quotas.selectors.queue:queue_list binds, which is noticed"
+        " of the queues it shows, which quotas.selectors.queues.queue:queue_list binds, which is noticed"
     ),
     **dict.fromkeys(
         (

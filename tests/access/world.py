@@ -34,7 +34,7 @@ from quotas.models import (
     QuotaRequest,
     UserLimit,
 )
-from quotas.selectors.pool_limits import pool_limits
+from quotas.selectors.limits.pool_limits import pool_limits
 from quotas.services.quota import quota_set
 from quotas.services.quota_plan import QuotaAmount
 from scheduling.lifecycle.transitions import add_event

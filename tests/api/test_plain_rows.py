@@ -16,8 +16,8 @@ from foundation.sql import row_scope
 from quotas.api.budget_views import BudgetSerializer
 from quotas.api.override_views import OverrideSerializer
 from quotas.models import Override
-from quotas.selectors.budget import budget_list
-from quotas.selectors.override import overrides_in_sight
+from quotas.selectors.changes.override import overrides_in_sight
+from quotas.selectors.tenants.budget import budget_list
 from scheduling.api.policy import PolicySerializer
 from scheduling.models import WorkspacePolicy
 from scheduling.selectors.policies.workspace_policy import policy_list

@@ -30,7 +30,7 @@ from quotas.models import (
     QuotaRequest,
     QuotaRevision,
 )
-from quotas.selectors.tree import load_tree
+from quotas.selectors.limits.tree import load_tree
 from quotas.services.overrides.override import LoanAmount, override_create, overrides_sweep
 from tenants.models import Role, Tenant
 from tests.api.conftest import As

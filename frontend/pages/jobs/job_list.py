@@ -26,7 +26,7 @@ from frontend.pages.jobs.job_lines import describe_jobs
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from frontend.shell.time_range import RANGES, label_of_range
 from quotas.models import Queue
-from quotas.selectors.queue import queue_list
+from quotas.selectors.queues.queue import queue_list
 from scheduling.models import RUNNING_STATES, JobState
 from scheduling.selectors.jobs.job import COLUMNS, JobFilter, job_query
 from scheduling.selectors.jobs.job_tag import job_tags_lately

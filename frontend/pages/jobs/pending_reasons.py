@@ -21,8 +21,8 @@ from frontend.pages.jobs import advice
 from frontend.shell import navigation
 from frontend.texts import formats, reasons
 from frontend.texts.recommendations import Recommendation, find_recommendations
-from quotas.selectors.quota import workspace_quota
-from quotas.selectors.quota_row import QuotaRow
+from quotas.selectors.tables.quota import workspace_quota
+from quotas.selectors.tables.quota_row import QuotaRow
 from scheduling.models import GpuRequestMode, Job
 from scheduling.selectors.pending.pending import flavor_suits
 from tenants.models import User

@@ -20,9 +20,9 @@ from frontend.pages.jobs.job_facts import format_size, rights_of, waiting_time
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from frontend.shell.time_range import read_time_range
 from quotas.models import Queue
-from quotas.selectors.queue import queue_list
-from quotas.selectors.quota import workspace_quota
-from quotas.selectors.quota_row import QuotaRow
+from quotas.selectors.queues.queue import queue_list
+from quotas.selectors.tables.quota import workspace_quota
+from quotas.selectors.tables.quota_row import QuotaRow
 from scheduling.models import Job
 from scheduling.selectors.jobs.row import QueueWork, job_by_ids, job_holding_compute, job_latest, queue_work
 from telemetry.series import UseNow, jobs_now, pools_now

@@ -25,7 +25,7 @@ from frontend.pages.operations.gpu_tenants import describe_gpu_tenants
 from frontend.pages.operations.use_histogram import use_histogram
 from frontend.shell import navigation
 from frontend.texts import formats, reasons
-from quotas.selectors.usage import tenant_usage
+from quotas.selectors.tenants.usage import tenant_usage
 from scheduling.selectors.allocations.holding import LiveSlice, live_slices
 from scheduling.selectors.pending.waiting import Waiting, waiting_now
 from telemetry.series import CardNow, IdleSlice, idle_allocated, jobs_now, utilisation_now

@@ -14,7 +14,7 @@ from frontend.components.capacity import Meter
 from frontend.pages.operations import labels
 from frontend.shell import navigation
 from frontend.texts import formats
-from quotas.selectors.usage import FlavorUsage, TenantUsage
+from quotas.selectors.tenants.usage import FlavorUsage, TenantUsage
 from tenants.models import Tenant, TenantKind
 
 ROWS_MAX: Final = 200

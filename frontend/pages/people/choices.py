@@ -8,7 +8,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.http import require_GET
 
 from frontend.shell.page_shell import get_viewer, login_required
-from quotas.selectors.node_names import list_typed_names
+from quotas.selectors.tables.node_names import list_typed_names
 from tenants.selectors.tenant import tenant_find
 from tenants.selectors.user import find_named_groups, find_named_people
 

@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy
 from foundation.web.listing import Column
 from frontend.lists.declaration import FilterField, ListColumn, ListDeclaration
 from quotas.models import Queue
-from quotas.selectors.queue import COLUMNS
+from quotas.selectors.queues.queue import COLUMNS
 from scheduling.selectors.jobs.row import QueueWork
 
 

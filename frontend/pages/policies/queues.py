@@ -32,9 +32,9 @@ from frontend.pages.policies.queue_timeline import timeline_context
 from frontend.shell.form_actions import run_change, show_refusal, version_of
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from quotas.models import Queue
-from quotas.selectors.queue import queue_get, queue_list
-from quotas.selectors.queue_flavors import find_flavors_named, get_cell_named, queue_flavor_names
-from quotas.selectors.queues_in_sight import visible_queues
+from quotas.selectors.queues.queue import queue_get, queue_list
+from quotas.selectors.queues.queue_flavors import find_flavors_named, get_cell_named, queue_flavor_names
+from quotas.selectors.queues.queues_in_sight import visible_queues
 from quotas.services.queues.queue import queue_create, queue_rename
 from quotas.services.queues.queue_delete import queue_delete
 from quotas.services.queues.queue_preset import Preset, queue_preset

@@ -18,9 +18,9 @@ from foundation.core.numbers import read_whole
 from frontend.pages.quotas import form
 from frontend.pages.quotas.page import Open, render_page, resource_of, resource_word
 from frontend.shell.page_shell import get_viewer, login_required
-from quotas.selectors.flavor import find_flavor
-from quotas.selectors.pool_limits import PoolLimits, pool_limits
-from quotas.selectors.quota_table import quota_node_get, tenant_get
+from quotas.selectors.limits.pool_limits import PoolLimits, pool_limits
+from quotas.selectors.pools.flavor import find_flavor
+from quotas.selectors.tables.quota_table import quota_node_get, tenant_get
 from quotas.services.quota import NodeAmounts, quota_set
 from quotas.services.quota_preview import QuotaPreview, quota_preview
 from quotas.texts.amounts import format_amount

@@ -16,7 +16,7 @@ from foundation.core.quantities import Resource
 from frontend.pages.quotas.rows import TITLES
 from frontend.texts import formats
 from quotas.distribution.division import Keep
-from quotas.selectors.pool_limits import PoolLimits
+from quotas.selectors.limits.pool_limits import PoolLimits
 from quotas.services.quota import Shrink
 from quotas.services.quota_files.pool_form import amounts_of_gpus
 from quotas.services.quota_plan import QuotaAmount

@@ -22,7 +22,7 @@ from foundation.core.quantities import Resource
 from frontend.pages.quotas.rows import TITLES
 from frontend.shell.page_shell import get_viewer, login_required
 from quotas.models import QuotaChange, QuotaRevision
-from quotas.selectors.quota_history import quota_revision_get
+from quotas.selectors.changes.quota_history import quota_revision_get
 from quotas.services.quota import Shrink
 from quotas.services.quota_revert import quota_revert
 from quotas.texts.amounts import format_change

@@ -25,10 +25,10 @@ from frontend.pages.quotas.history import history_entry
 from frontend.pages.quotas.rows import TITLES, Links, pool_tables
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from quotas.models import QuotaNode
-from quotas.selectors.flavor import list_flavors
-from quotas.selectors.pool_limits import PoolLimits, pool_limits
-from quotas.selectors.quota_history import quota_history
-from quotas.selectors.quota_table import NodeQuota, quota_nodes, tenant_get, tenant_quota_table
+from quotas.selectors.changes.quota_history import quota_history
+from quotas.selectors.limits.pool_limits import PoolLimits, pool_limits
+from quotas.selectors.pools.flavor import list_flavors
+from quotas.selectors.tables.quota_table import NodeQuota, quota_nodes, tenant_get, tenant_quota_table
 from telemetry.usage.forecast import workspace_forecasts
 from tenants.access import permissions
 from tenants.access.permissions import Permission

@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 from frontend.charts import FlowBand, Sector
 from frontend.pages.quotas.tree_lines import TreeColumn
 from frontend.texts import formats
-from quotas.selectors.quota_flows import FlowSide, QuotaFlow, QuotaSlice
+from quotas.selectors.tables.quota_flows import FlowSide, QuotaFlow, QuotaSlice
 
 NOMINAL: Final = "nominal"
 ALLOCATED: Final = "allocated"

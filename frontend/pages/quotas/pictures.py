@@ -24,8 +24,8 @@ from frontend.pages.quotas.picture_parts import (
 from frontend.pages.quotas.tree import find_pool, frame_of
 from frontend.pages.quotas.tree_lines import TreeLayout, layout_of
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
-from quotas.selectors.quota_flows import QuotaPicture
-from quotas.selectors.quota_tree import QuotaTreeView, tree_flavors
+from quotas.selectors.tables.quota_flows import QuotaPicture
+from quotas.selectors.tables.quota_tree import QuotaTreeView, tree_flavors
 
 
 @require_GET

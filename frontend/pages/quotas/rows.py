@@ -15,9 +15,9 @@ from clusters.models import Flavor
 from foundation.core.quantities import Resource
 from frontend.components.capacity import Meter
 from frontend.texts import formats
-from quotas.selectors.pool_size import pool_sizes
-from quotas.selectors.quota_row import QuotaRow
-from quotas.selectors.quota_table import NodeQuota
+from quotas.selectors.pools.pool_size import pool_sizes
+from quotas.selectors.tables.quota_row import QuotaRow
+from quotas.selectors.tables.quota_table import NodeQuota
 
 UNITS: Final[dict[Resource, tuple[str | Promise, float]]] = {
     Resource.GPU_CORES: (gettext_lazy("GPUs"), 100),

@@ -20,7 +20,7 @@ from frontend.components import view_models
 from frontend.pages.quotas.rows import TITLES
 from frontend.pages.quotas.tree_lines import TreeLayout, layout_of, node_of, tree_lines
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
-from quotas.selectors.quota_tree import QuotaTreeView, tree_flavors
+from quotas.selectors.tables.quota_tree import QuotaTreeView, tree_flavors
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import User

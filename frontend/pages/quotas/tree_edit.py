@@ -28,8 +28,8 @@ from frontend.shell.page_shell import get_viewer, login_required
 from frontend.texts import formats
 from frontend.texts.typed import parse_gibibytes
 from quotas.models import QuotaNode
-from quotas.selectors.pool_size import PoolSize, pool_sizes
-from quotas.selectors.quota_table import quota_nodes_get
+from quotas.selectors.pools.pool_size import PoolSize, pool_sizes
+from quotas.selectors.tables.quota_table import quota_nodes_get
 from quotas.services.quota import NodeAmounts, QuotaAmount, Shrink, quota_change
 from quotas.services.quota_files.pool_form import amounts_of_compute
 from quotas.services.quota_follow import extend_to_queues

@@ -18,8 +18,8 @@ from foundation.core.quantities import WHOLE_CARD, Resource
 from frontend.components.capacity import Meter
 from frontend.pages.quotas.rows import TITLES, UNITS
 from frontend.texts import formats
-from quotas.selectors.pool_size import PoolSize, pool_sizes
-from quotas.selectors.quota_tree import MoreRows, QuotaTreeRow, ResourceQuota, TreeRows
+from quotas.selectors.pools.pool_size import PoolSize, pool_sizes
+from quotas.selectors.tables.quota_tree import MoreRows, QuotaTreeRow, ResourceQuota, TreeRows
 from quotas.tree.limits import Amount
 
 GPUS: Final = "gpus"

@@ -25,9 +25,9 @@ from frontend.pages.replays.replay_words import format_bound
 from frontend.shell.form_actions import show_refusal
 from frontend.shell.page_shell import get_viewer, operator_required, set_frame
 from quotas.models import Queue
-from quotas.selectors.queues_in_sight import visible_queues
-from quotas.selectors.quota_table import quota_nodes_get
-from quotas.selectors.quota_tree import tree_flavors
+from quotas.selectors.queues.queues_in_sight import visible_queues
+from quotas.selectors.tables.quota_table import quota_nodes_get
+from quotas.selectors.tables.quota_tree import tree_flavors
 from scheduling.selectors.policies.policy_replay import quota_places
 from scheduling.services.policy_replay.change import MOST_NODES, REPLAYED_SETTINGS, ReplayChange
 from scheduling.services.policy_replay.replay import replay_create

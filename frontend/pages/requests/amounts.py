@@ -10,7 +10,7 @@ from typing import Any
 from foundation.core.errors import FieldError
 from frontend.pages.quotas import form
 from quotas.distribution.division import Keep
-from quotas.selectors.pool_limits import PoolLimits
+from quotas.selectors.limits.pool_limits import PoolLimits
 from quotas.services.quota_plan import QuotaAmount
 
 _FIELD = re.compile(r"(?:amounts|offer)\.([0-9]{1,9})\.(\w+)")

@@ -18,7 +18,7 @@ from frontend.lists.declaration import FilterField, ListColumn, ListDeclaration
 from frontend.pages.requests import labels
 from frontend.texts import formats
 from quotas.models import Budget, BudgetAction
-from quotas.selectors.budget import BUDGET_COLUMNS, BudgetUse, budget_get, budget_list
+from quotas.selectors.tenants.budget import BUDGET_COLUMNS, BudgetUse, budget_get, budget_list
 from quotas.services.budget import budget_change, budget_delete
 from tenants.access import permissions
 from tenants.access.permissions import Permission

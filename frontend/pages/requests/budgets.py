@@ -28,8 +28,8 @@ from frontend.shell.form_actions import show_refusal, version_of
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from frontend.texts import formats
 from quotas.models import Budget, BudgetAction
-from quotas.selectors.budget import budget_get, budget_list
-from quotas.selectors.flavor import list_flavors
+from quotas.selectors.pools.flavor import list_flavors
+from quotas.selectors.tenants.budget import budget_get, budget_list
 from quotas.services.budget import HOURS_MAX, budget_change, budget_create
 from tenants.access import permissions
 from tenants.access.permissions import Permission

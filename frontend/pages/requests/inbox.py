@@ -21,9 +21,9 @@ from frontend.pages.requests import amounts, labels
 from frontend.pages.requests.request_columns import INBOX, inbox_row, request_row
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from quotas.models import QuotaRequest, RequestState
-from quotas.selectors.flavor import find_flavor_named
-from quotas.selectors.pool_limits import PoolLimits, pool_limits
-from quotas.selectors.quota_request import INBOX_COLUMNS, quota_request_get, quota_requests
+from quotas.selectors.changes.quota_request import INBOX_COLUMNS, quota_request_get, quota_requests
+from quotas.selectors.limits.pool_limits import PoolLimits, pool_limits
+from quotas.selectors.pools.flavor import find_flavor_named
 from quotas.services.quota import NodeAmounts
 from quotas.services.quota_preview import quota_preview
 from quotas.services.requests import quota_request as service

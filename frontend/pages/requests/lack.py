@@ -13,8 +13,8 @@ from foundation.core.errors import NotFound, PermissionDenied
 from foundation.core.quantities import Resource
 from frontend.pages.quotas import form
 from frontend.texts.recommendations import amount_words, find_recommendations, shorts_of
-from quotas.selectors.blocking import find_blocking_node
-from quotas.selectors.flavor import find_queue_flavor
+from quotas.selectors.limits.blocking import find_blocking_node
+from quotas.selectors.pools.flavor import find_queue_flavor
 from scheduling.models import Job
 from scheduling.selectors.jobs.job import job_get
 from scheduling.selectors.pending.pending import can_borrow_now

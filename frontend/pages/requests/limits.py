@@ -24,8 +24,8 @@ from frontend.pages.requests.budget_list import budget_row
 from frontend.shell.form_actions import run_change, version_of
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from quotas.models import UserLimit
-from quotas.selectors.budget import gpu_hours_by_month, workspace_budgets
-from quotas.selectors.user_limit import user_limit_get, user_limit_list
+from quotas.selectors.tenants.budget import gpu_hours_by_month, workspace_budgets
+from quotas.selectors.tenants.user_limit import user_limit_get, user_limit_list
 from quotas.services.quota_plan import AMOUNT_MAX
 from quotas.services.user_limit import user_limit_change, user_limit_create, user_limit_delete
 from quotas.texts.amounts import format_amount

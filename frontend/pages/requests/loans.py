@@ -26,9 +26,9 @@ from frontend.pages.requests import labels
 from frontend.shell.form_actions import run_change, version_of
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from quotas.models import Override, OverrideState, QuotaNode
-from quotas.selectors.node_names import read_typed_nodes
-from quotas.selectors.override import override_get, override_keys, read_overrides
-from quotas.selectors.quota_tree import tree_flavors
+from quotas.selectors.changes.override import override_get, override_keys, read_overrides
+from quotas.selectors.tables.node_names import read_typed_nodes
+from quotas.selectors.tables.quota_tree import tree_flavors
 from quotas.services.overrides.override import LoanAmount, override_create, override_end, override_move_end
 from tenants.models import User
 

@@ -28,9 +28,14 @@ from frontend.pages.tenancy.tenant_tree import crumbs_to
 from frontend.shell.form_actions import run_change
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from quotas.models import QuotaNode
-from quotas.selectors.flavor import usable_flavors
-from quotas.selectors.pool_limits import PoolLimits, pool_limits
-from quotas.selectors.quota_request import COLUMNS, request_nodes, workspace_request_get, workspace_requests
+from quotas.selectors.changes.quota_request import (
+    COLUMNS,
+    request_nodes,
+    workspace_request_get,
+    workspace_requests,
+)
+from quotas.selectors.limits.pool_limits import PoolLimits, pool_limits
+from quotas.selectors.pools.flavor import usable_flavors
 from quotas.services.requests import quota_request as service
 from tenants.access import permissions
 from tenants.access.permissions import Permission

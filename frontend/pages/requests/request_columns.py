@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy
 from frontend.lists.declaration import FilterField, ListColumn, ListDeclaration
 from frontend.pages.requests import labels
 from quotas.models import OPEN_STATES, QuotaRequest, RequestState
-from quotas.selectors.quota_request import COLUMNS, INBOX_COLUMNS
+from quotas.selectors.changes.quota_request import COLUMNS, INBOX_COLUMNS
 from tenants.models import User
 
 

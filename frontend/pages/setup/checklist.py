@@ -17,7 +17,7 @@ from clusters.selectors.flavor import flavor_list
 from clusters.selectors.node import cluster_list
 from frontend.pages.setup.cluster_found import read_clusters
 from frontend.shell.page_shell import get_viewer, login_required
-from quotas.selectors.queues_in_sight import visible_queues
+from quotas.selectors.queues.queues_in_sight import visible_queues
 from scheduling.selectors.jobs.first_job import has_started_job
 from tenants.access import permissions
 from tenants.access.permissions import Permission

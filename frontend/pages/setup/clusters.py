@@ -37,8 +37,8 @@ from frontend.lists.page_list import EmptyList, answer_list, read_list
 from frontend.pages.setup.cluster_found import ClusterFound, read_clusters
 from frontend.shell.form_actions import run_change, show_refusal
 from frontend.shell.page_shell import get_viewer, operator_required, set_frame
-from quotas.selectors.queue_flavors import get_cell_named
-from quotas.selectors.team import team_parents
+from quotas.selectors.queues.queue_flavors import get_cell_named
+from quotas.selectors.tenants.team import team_parents
 from quotas.services.pool_quota import pools_create
 from tenants.access import permissions
 from tenants.access.permissions import Permission

@@ -23,7 +23,7 @@ from frontend.lists.page_list import EmptyList, answer_list, read_list
 from frontend.shell.page_shell import get_viewer, operator_required, set_frame
 from frontend.texts.formats import MISSING, format_gpus
 from frontend.texts.labels import GPU_MODES
-from quotas.selectors.pool_limits import sum_nominals
+from quotas.selectors.limits.pool_limits import sum_nominals
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import User

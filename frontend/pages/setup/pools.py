@@ -24,7 +24,7 @@ from frontend.shell.page_shell import get_viewer, operator_required, set_frame
 from frontend.texts import formats
 from frontend.texts.labels import GPU_MODES
 from frontend.texts.typed import parse_gibibytes
-from quotas.selectors.pool_size import PoolSize, pool_sizes
+from quotas.selectors.pools.pool_size import PoolSize, pool_sizes
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 

@@ -7,7 +7,7 @@ from django.shortcuts import redirect, render
 
 from frontend.shell import navigation
 from frontend.shell.page_shell import REMEMBERED, get_viewer, login_required, set_frame
-from quotas.selectors.team import team_parents
+from quotas.selectors.tenants.team import team_parents
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.selectors.member import membership_list

@@ -23,7 +23,7 @@ from frontend.pages.submission.job_values import (
     named_rest,
 )
 from frontend.texts.labels import JOB_KINDS
-from quotas.selectors.pool import WorkspacePool
+from quotas.selectors.pools.pool import WorkspacePool
 from scheduling.job_file import FIELDS, Field
 from scheduling.job_file.environment import Variables
 from scheduling.job_file.kinds import ChoiceKind, Flag, LabelsKind, Percent, Tags, Texts, Whole

@@ -39,8 +39,8 @@ from frontend.pages.submission.sample_job import NAME, PROGRAM, sample_job
 from frontend.pages.submission.startable_jobs import read_size
 from frontend.pages.submission.templates import TemplateForm, show_editor
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
-from quotas.selectors.pool import WorkspacePool, pool_list
-from quotas.selectors.queue import queue_list
+from quotas.selectors.pools.pool import WorkspacePool, pool_list
+from quotas.selectors.queues.queue import queue_list
 from scheduling.job_file import load_text
 from scheduling.job_file import to_mapping as job_mapping
 from scheduling.models import Job, JobKind, PriorityClass

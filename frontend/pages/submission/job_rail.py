@@ -17,9 +17,9 @@ from frontend.components.capacity import Meter
 from frontend.pages.submission.job_values import ROLES_MAX
 from frontend.texts import reasons
 from frontend.texts.recommendations import recommendation_sentences
-from quotas.selectors.pool import WorkspacePool
-from quotas.selectors.quota import workspace_quota
-from quotas.selectors.quota_row import QuotaRow
+from quotas.selectors.pools.pool import WorkspacePool
+from quotas.selectors.tables.quota import workspace_quota
+from quotas.selectors.tables.quota_row import QuotaRow
 from scheduling.job_file import FIELDS, JobSpec, RoleSpec
 from scheduling.policy import Filled
 from scheduling.selectors.pending.pending import flavor_suits

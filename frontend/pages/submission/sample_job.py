@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from clusters.models import Flavor, GpuMode
 from foundation.core.quantities import WHOLE_CARD, Resource
-from quotas.selectors.queue import queue_list
-from quotas.selectors.quota import workspace_quota
-from quotas.selectors.quota_row import QuotaRow
+from quotas.selectors.queues.queue import queue_list
+from quotas.selectors.tables.quota import workspace_quota
+from quotas.selectors.tables.quota_row import QuotaRow
 from tenants.models import Tenant, User
 
 NAME: Final = "first-job"

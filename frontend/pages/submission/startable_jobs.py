@@ -16,7 +16,7 @@ from django.utils.translation import ngettext
 from foundation.core.numbers import read_whole
 from frontend.shell.page_shell import get_viewer, login_required
 from frontend.texts import formats, reasons
-from quotas.selectors.queue import queue_get
+from quotas.selectors.queues.queue import queue_get
 from scheduling.services.jobs.startable import (
     TASKS_MAX,
     StartableJob,

@@ -18,7 +18,7 @@ from frontend.pages.policies.queues import PRESETS
 from frontend.texts import formats
 from frontend.texts.typed import parse_gibibytes
 from quotas.distribution.division import Keep
-from quotas.selectors.team import DivisiblePool
+from quotas.selectors.tenants.team import DivisiblePool
 from quotas.services.queues.queue_preset import Preset
 from quotas.services.team import GPUS_MAX, TeamMember, TeamPlan, TeamPool
 from tenants.models import Tenant

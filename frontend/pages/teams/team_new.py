@@ -31,7 +31,7 @@ from frontend.pages.policies.queues import PRESETS
 from frontend.pages.teams.team_form import PEOPLE_MAX, TeamForms
 from frontend.pages.tenancy.members import id_of, role_choices
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
-from quotas.selectors.team import divisible_pools, team_parent, team_parents
+from quotas.selectors.tenants.team import divisible_pools, team_parent, team_parents
 from quotas.services.quota_warnings import NO_JOB_STARTS
 from quotas.services.team import Team, TeamPoolResult, TeamPreview, team_create, team_preview
 from quotas.texts.amounts import format_amount, resource_label

@@ -20,7 +20,7 @@ from frontend.lists.batch import BatchAct, BatchItem, answer_batch, is_batch
 from frontend.lists.declaration import FilterField, ListColumn, ListDeclaration
 from frontend.lists.page_list import EmptyList, PageList, answer_list, read_list
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
-from quotas.selectors.team import team_parents
+from quotas.selectors.tenants.team import team_parents
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import Tenant, TenantKind, User

@@ -24,7 +24,7 @@ from frontend.pages.tenancy.tenant_list import TENANTS, answer_tenants, batch_ac
 from frontend.shell.form_actions import run_change, show_refusal, version_of
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from frontend.texts import formats
-from quotas.selectors.team import team_parents
+from quotas.selectors.tenants.team import team_parents
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.hooks.tree_effects import Effect

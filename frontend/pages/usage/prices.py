@@ -27,7 +27,7 @@ from frontend.lists.page_list import EmptyList, answer_list, read_list
 from frontend.lists.row_form import NEW, RowForm
 from frontend.shell.form_actions import show_refusal
 from frontend.shell.page_shell import get_viewer, operator_required, set_frame
-from quotas.selectors.flavor import list_flavors
+from quotas.selectors.pools.flavor import list_flavors
 from telemetry.models import Price
 from telemetry.usage.figures import PRICE_DIGITS
 from telemetry.usage.prices import (

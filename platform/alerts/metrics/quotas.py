@@ -11,8 +11,8 @@ from clusters.models import Cell
 from foundation.core.months import CORE_MS_PER_GPU_HOUR
 from foundation.core.quantities import Resource
 from quotas.models import Budget
-from quotas.selectors.budget import BudgetUse, budget_uses
-from quotas.selectors.quota_table import QuotaTable
+from quotas.selectors.tables.quota_table import QuotaTable
+from quotas.selectors.tenants.budget import BudgetUse, budget_uses
 from tenants.models import Tenant
 
 _RESOURCES: Final = (Resource.GPU_CARDS, Resource.GPU_CORES, Resource.GPU_MEMORY)

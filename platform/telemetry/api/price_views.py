@@ -10,7 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from foundation.core import clock
-from quotas.selectors.flavor import list_flavors
+from quotas.selectors.pools.flavor import list_flavors
 from quotas.services.quota_amounts import select_flavor
 from telemetry.api.usage_serializers import PriceCreateSerializer, PriceSerializer
 from telemetry.usage.prices import PRICE_COLUMNS, price_create, price_delete, price_get, price_list

@@ -18,7 +18,7 @@ from typing import Final
 from clusters.models import Flavor
 from foundation.core.actor import Actor
 from foundation.core.months import to_ms
-from quotas.selectors.usage import TenantUsage, tenant_pools, tenant_usage
+from quotas.selectors.tenants.usage import TenantUsage, tenant_pools, tenant_usage
 from scheduling.metering.usage_rows import usage_rows
 from tenants.access import permissions
 from tenants.access.permissions import Permission

@@ -7,8 +7,8 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 
 from clusters.models import Cell, Flavor
-from quotas.selectors.queue import queue_list
-from quotas.selectors.queue_flavors import find_flavors_named, get_cell_named, queue_flavor_names
+from quotas.selectors.queues.queue import queue_list
+from quotas.selectors.queues.queue_flavors import find_flavors_named, get_cell_named, queue_flavor_names
 from quotas.services.queues.queue import queue_create
 from tenants.management.results import USAGE
 from tenants.management.verbs import VerbCommand, table_text

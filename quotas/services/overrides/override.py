@@ -28,8 +28,8 @@ from foundation.sql.versions import advance_version
 from quotas.distribution.division import path_to_root
 from quotas.distribution.loans import Loan, least_own_nominal
 from quotas.models import Override, OverrideAmount, OverrideState, QuotaChangeSource, QuotaNode
-from quotas.selectors.node_names import node_names
-from quotas.selectors.override import loan_flows
+from quotas.selectors.changes.override import loan_flows
+from quotas.selectors.tables.node_names import node_names
 from quotas.services.errors import LenderShort, OverrideClosed
 from quotas.services.overrides.loan_return import override_amounts, return_loan
 from quotas.services.quota import require_decider

@@ -15,8 +15,8 @@ from foundation.core.quantities import Resource
 from quotas.distribution.division import Keep, compute_nominals
 from quotas.files import FileProblems, PoolRow, PoolShare
 from quotas.models import FlavorKey, QuotaNode
-from quotas.selectors.pool_size import OF_GPUS, OF_NODES, PoolSize, pool_sizes
-from quotas.selectors.quota_row import QuotaRow
+from quotas.selectors.pools.pool_size import OF_GPUS, OF_NODES, PoolSize, pool_sizes
+from quotas.selectors.tables.quota_row import QuotaRow
 from quotas.services.quota_plan import QuotaAmount, QuotaTables
 from quotas.tree.limits import Amount
 

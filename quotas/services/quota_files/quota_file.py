@@ -16,11 +16,11 @@ from clusters.models import Cell, Flavor
 from foundation.core.actor import Actor
 from quotas.files import FileFormat, FileProblems, FileRow, PoolRow, Row, read_rows, write_rows
 from quotas.models import QuotaChangeSource, QuotaNode, QuotaRevision
-from quotas.selectors.node_names import node_names
-from quotas.selectors.pool_size import pool_sizes
-from quotas.selectors.quota_row import QuotaRow
-from quotas.selectors.quota_table import QuotaTable
+from quotas.selectors.pools.pool_size import pool_sizes
 from quotas.selectors.sight import quota_tenants
+from quotas.selectors.tables.node_names import node_names
+from quotas.selectors.tables.quota_row import QuotaRow
+from quotas.selectors.tables.quota_table import QuotaTable
 from quotas.services.quota import Shrink, quota_change, quota_check
 from quotas.services.quota_files.pool_form import pool_amounts, short_of_rows
 from quotas.services.quota_plan import NodeAmounts, PlannedQuota, QuotaAmount

@@ -32,7 +32,7 @@ from quotas.models import (
     QuotaRequest,
     RequestState,
 )
-from quotas.selectors.quota_request import quota_requests
+from quotas.selectors.changes.quota_request import quota_requests
 from quotas.services.errors import OfferWithdrawn, RequestNotPending, RequestOpen
 from quotas.services.overrides.override import LoanAmount, override_create
 from quotas.services.quota import find_decider, quota_change, require_decider

@@ -11,8 +11,8 @@ from rich.table import Table
 
 from quotas.api.quota_serializers import DifferenceSerializer, NodeQuotaSerializer
 from quotas.files import FileFormat, find_format
-from quotas.selectors.quota_row import QuotaRow
-from quotas.selectors.quota_table import NodeQuota, node_quota, quota_nodes, tenant_get
+from quotas.selectors.tables.quota_row import QuotaRow
+from quotas.selectors.tables.quota_table import NodeQuota, node_quota, quota_nodes, tenant_get
 from quotas.services.quota import Shrink
 from quotas.services.quota_files.quota_file import (
     QuotaDifference,

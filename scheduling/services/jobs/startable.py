@@ -17,10 +17,10 @@ from clusters.models import GpuMode
 from foundation.core.errors import Refused
 from foundation.core.quantities import Resource
 from quotas.models import Queue
-from quotas.selectors.pool import WorkspacePool, pool_list
-from quotas.selectors.pool_size import PoolSize, pool_sizes
-from quotas.selectors.quota import workspace_quota
-from quotas.selectors.quota_row import QuotaRow
+from quotas.selectors.pools.pool import WorkspacePool, pool_list
+from quotas.selectors.pools.pool_size import PoolSize, pool_sizes
+from quotas.selectors.tables.quota import workspace_quota
+from quotas.selectors.tables.quota_row import QuotaRow
 from scheduling.engine_input.config import preview_config
 from scheduling.services.jobs.job_check import job_check
 from scheduling.services.jobs.job_preview import JobPreview, preview_in

@@ -16,8 +16,8 @@ from foundation.core.actor import Actor
 from foundation.core.errors import FieldError, Invalid
 from foundation.core.quantities import Resource
 from quotas.models import Queue, QuotaNode
-from quotas.selectors.node_names import node_names
-from quotas.selectors.tree import read_tree_rows
+from quotas.selectors.limits.tree import read_tree_rows
+from quotas.selectors.tables.node_names import node_names
 from quotas.services.queues.queue_settings import SETTINGS
 from quotas.services.quota import NodeAmounts, quota_check
 from quotas.services.quota_files.pool_form import amounts_of_gpus

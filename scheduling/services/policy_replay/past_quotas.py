@@ -11,7 +11,7 @@ from datetime import datetime
 from foundation.core.quantities import Resource
 from quotas.distribution.division import compute_nominals
 from quotas.models import QuotaChange, QuotaKey, QuotaRevision
-from quotas.selectors.tree import read_engine_rows
+from quotas.selectors.limits.tree import read_engine_rows
 from quotas.tree import NodeLimits
 from quotas.tree.limits import NOTHING, Amount
 

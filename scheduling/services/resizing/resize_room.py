@@ -20,7 +20,7 @@ from foundation.core.quantities import Resource
 from foundation.core.reasons import Reason
 from foundation.sql import row_scope
 from quotas.models import AllocationMode, Queue
-from quotas.selectors.tree import load_tree
+from quotas.selectors.limits.tree import load_tree
 from quotas.tree import QuotaTree
 from scheduling.commit.limits import AdmissionLimits
 from scheduling.engine import model as em

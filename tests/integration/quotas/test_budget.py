@@ -12,7 +12,7 @@ from foundation.core.errors import AllotmentError, Conflict, Invalid, Permission
 from foundation.core.quantities import Resource
 from foundation.models import AuditRecord, Hint
 from quotas.models import Budget, BudgetAction, QuotaKey, UserLimit
-from quotas.selectors.budget import budget_list, gpu_hours_by_month, workspace_budgets
+from quotas.selectors.tenants.budget import budget_list, gpu_hours_by_month, workspace_budgets
 from quotas.services.budget import budget_change, budget_create, budget_delete, budgets_watch
 from quotas.services.ledger import ledger_reserve
 from quotas.services.user_limit import user_limit_change, user_limit_create, user_limit_delete

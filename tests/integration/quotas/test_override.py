@@ -19,7 +19,7 @@ from quotas.models import (
     QuotaNode,
     QuotaRevision,
 )
-from quotas.selectors.quota_history import quota_history
+from quotas.selectors.changes.quota_history import quota_history
 from quotas.services.errors import LenderShort, OverrideClosed, QuotaLent
 from quotas.services.overrides.override import LoanAmount, override_create, override_end, overrides_sweep
 from quotas.services.quota import QuotaAmount, quota_set

@@ -16,7 +16,7 @@ from foundation.core.quantities import Resource
 from foundation.models import AuditRecord
 from quotas.files import FileFormat
 from quotas.models import Quota
-from quotas.selectors.pool_size import pool_sizes
+from quotas.selectors.pools.pool_size import pool_sizes
 from quotas.services.quota_files.pool_form import amounts_of_gpus
 from quotas.services.quota_files.quota_file import QuotaFile, quota_file_apply
 from quotas.services.team import TeamPlan, TeamPool, team_preview

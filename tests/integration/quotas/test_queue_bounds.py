@@ -7,7 +7,7 @@ import pytest
 from foundation.core.actor import SYSTEM
 from foundation.core.quantities import Resource
 from quotas.models import Queue, Quota
-from quotas.selectors.tree import load_tree
+from quotas.selectors.limits.tree import load_tree
 from quotas.services.queues.queue import queue_create, queue_rename
 from quotas.services.queues.queue_delete import queue_delete
 from quotas.services.queues.queue_settings import queue_update

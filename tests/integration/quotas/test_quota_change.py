@@ -9,8 +9,8 @@ from foundation.core.errors import Conflict, Invalid, PreconditionFailed
 from foundation.core.quantities import Resource
 from foundation.models import AuditRecord
 from quotas.models import LedgerEntry, Quota, QuotaNode, QuotaRevision
-from quotas.selectors.quota_history import quota_history
-from quotas.selectors.quota_table import NodeQuota, tenant_quota_table
+from quotas.selectors.changes.quota_history import quota_history
+from quotas.selectors.tables.quota_table import NodeQuota, tenant_quota_table
 from quotas.services.errors import BelowUse, ExceedsParent
 from quotas.services.quota import Keep, NodeAmounts, QuotaAmount, Shrink, quota_change, quota_set
 from quotas.services.quota_preview import quota_preview

@@ -15,8 +15,8 @@ from frontend.charts import Sector
 from frontend.pages.quotas import picture_parts
 from frontend.pages.quotas.tree_lines import layout_of
 from quotas.models import LedgerEntry, Quota, QuotaNode
-from quotas.selectors.quota_flows import FlowSide, QuotaPicture
-from quotas.selectors.quota_tree import QuotaTreeView
+from quotas.selectors.tables.quota_flows import FlowSide, QuotaPicture
+from quotas.selectors.tables.quota_tree import QuotaTreeView
 from tenants.models import Role, Tenant, User
 from tests.builders import quotas, tenancy
 from tests.builders.world import World, world

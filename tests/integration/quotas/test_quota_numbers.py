@@ -11,8 +11,8 @@ import pytest
 from clusters.models import GpuMode
 from foundation.core.quantities import Resource
 from quotas.models import Quota, QuotaNode
-from quotas.selectors.quota import workspace_quota
-from quotas.selectors.quota_table import node_quota
+from quotas.selectors.tables.quota import workspace_quota
+from quotas.selectors.tables.quota_table import node_quota
 from quotas.services.quota import NodeAmounts, QuotaAmount, quota_set
 from quotas.services.quota_files.pool_form import amounts_of_gpus
 from quotas.services.quota_preview import QuotaPreview, quota_preview

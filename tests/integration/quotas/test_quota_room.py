@@ -7,10 +7,10 @@ import pytest
 from foundation.core.actor import SYSTEM
 from quotas.models import Quota, QuotaNode
 from quotas.models.quota_key import find_tree_key
-from quotas.selectors.pool_limits import pool_limits
-from quotas.selectors.quota_row import QuotaRow
-from quotas.selectors.quota_table import QuotaTable, node_quota
-from quotas.selectors.tree import load_tree, read_bounds
+from quotas.selectors.limits.pool_limits import pool_limits
+from quotas.selectors.limits.tree import load_tree, read_bounds
+from quotas.selectors.tables.quota_row import QuotaRow
+from quotas.selectors.tables.quota_table import QuotaTable, node_quota
 from tests.integration.quotas.test_quota_tree import RandomWorld
 
 pytestmark = pytest.mark.django_db

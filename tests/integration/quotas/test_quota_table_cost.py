@@ -15,9 +15,9 @@ from django.test.utils import CaptureQueriesContext
 from foundation.core.actor import SYSTEM
 from foundation.core.quantities import Resource
 from quotas.models import LedgerEntry, Quota, QuotaNode
-from quotas.selectors.quota import workspace_quota
-from quotas.selectors.quota_table import QuotaTable
-from quotas.selectors.tree import read_tree_rows
+from quotas.selectors.limits.tree import read_tree_rows
+from quotas.selectors.tables.quota import workspace_quota
+from quotas.selectors.tables.quota_table import QuotaTable
 from tenants.models import Tenant
 from tests.builders import clusters, quotas, tenancy
 

@@ -19,8 +19,8 @@ from foundation.core.errors import Invalid, NotFound
 from foundation.core.quantities import Resource
 from quotas.files import FileFormat
 from quotas.models import LedgerEntry, Quota, QuotaNode, QuotaRevision
-from quotas.selectors.quota_table import QuotaTable
-from quotas.selectors.quota_tree import (
+from quotas.selectors.tables.quota_table import QuotaTable
+from quotas.selectors.tables.quota_tree import (
     CHILDREN_MAX,
     ROWS_FIRST,
     MoreRows,

@@ -12,7 +12,7 @@ from foundation.core.errors import AllotmentError, Invalid, NotFound, Permission
 from foundation.core.quantities import Resource
 from foundation.models import AuditRecord
 from quotas.models import Queue, Quota, QuotaNode
-from quotas.selectors.quota_table import QuotaTable
+from quotas.selectors.tables.quota_table import QuotaTable
 from quotas.services.queues.queue_preset import Preset
 from quotas.services.queues.queue_settings import preset_of
 from quotas.services.team import TeamMember, TeamPlan, TeamPool, team_create, team_preview

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from foundation.core.quantities import Resource
-from quotas.selectors.quota_table import tenant_quota_table
-from quotas.selectors.usage import TenantUsage, tenant_usage
+from quotas.selectors.tables.quota_table import tenant_quota_table
+from quotas.selectors.tenants.usage import TenantUsage, tenant_usage
 from tenants.models import Role, Tenant, User
 from tests.builders import clusters, quotas, tenancy
 

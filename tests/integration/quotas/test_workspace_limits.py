@@ -8,7 +8,7 @@ import pytest
 from foundation.core.actor import SYSTEM
 from foundation.core.quantities import Resource
 from quotas.models import Queue, QuotaNode
-from quotas.selectors.tree import load_tree
+from quotas.selectors.limits.tree import load_tree
 from quotas.services.queues.queue import queue_create
 from quotas.services.quota import QuotaAmount, quota_set
 from scheduling.snapshots.tree import engine_quota_nodes

@@ -11,7 +11,7 @@ import time_machine
 from foundation.core.months import CORE_MS_PER_GPU_HOUR, to_ms
 from foundation.core.quantities import Resource
 from quotas.models import Budget, BudgetAction, GpuUse, LedgerEntry, QuotaKey, Strategy, UserLimit
-from quotas.selectors.budget import GpuHours
+from quotas.selectors.tenants.budget import GpuHours
 from quotas.services.ledger import LedgerMismatch, ledger_free, ledger_reserve, months_close
 from scheduling.models import Allocation, Job, JobEvent, JobState
 from scheduling.services.spent_budget import stop_over_budget

@@ -11,7 +11,7 @@ from foundation.core.quantities import Resource
 from foundation.models import Hint
 from frontend.pages.submission.job_rail import preview_job
 from quotas.models import QueueFlavor, Quota
-from quotas.selectors.pool import pool_list
+from quotas.selectors.pools.pool import pool_list
 from scheduling.job_file import JobSpec, parse_job
 from scheduling.models import Decision, Job, JobState
 from scheduling.services.cycle import cycle_run

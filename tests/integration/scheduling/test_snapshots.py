@@ -9,7 +9,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from foundation.core import clock
-from quotas.selectors.tree import TreeRows, read_engine_rows
+from quotas.selectors.limits.tree import TreeRows, read_engine_rows
 from scheduling import snapshots
 from scheduling.engine import model as em
 from scheduling.engine_input.job_history import claim_content

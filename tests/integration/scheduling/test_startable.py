@@ -6,7 +6,7 @@ import pytest
 
 from clusters.models import Device, Node
 from foundation.core.errors import Refused
-from quotas.selectors.queue import queue_get
+from quotas.selectors.queues.queue import queue_get
 from scheduling.models import Job, JobState
 from scheduling.services.cycle import cycle_run
 from scheduling.services.jobs.job import job_submit

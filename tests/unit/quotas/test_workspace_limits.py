@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quotas.selectors.workspace_limits import StoredQuota, bound_workspaces
+from quotas.selectors.limits.workspace_limits import StoredQuota, bound_workspaces
 from quotas.tree import Branch, NodeLimits, QuotaTree
 
 A100 = uuid.UUID(int=1)

@@ -11,7 +11,7 @@ import time_machine
 
 from clusters.models import GpuMode
 from foundation.core import clock
-from quotas.selectors.budget import gpu_hours_by_month
+from quotas.selectors.tenants.budget import gpu_hours_by_month
 from quotas.services.ledger import months_close
 from scheduling.metering.record_usage import record_usage
 from scheduling.models import Allocation, GpuRequestMode, Job, JobState, Task, UsageInterval

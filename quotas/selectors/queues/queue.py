@@ -10,7 +10,7 @@ from foundation.core.actor import Actor
 from foundation.core.errors import NotFound
 from foundation.web.listing import Column, ColumnKind
 from quotas.models import Queue
-from quotas.selectors.queue_flavors import prefetch_flavors
+from quotas.selectors.queues.queue_flavors import prefetch_flavors
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import Tenant

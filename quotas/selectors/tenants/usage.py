@@ -14,7 +14,7 @@ from clusters.models import Flavor
 from foundation.core.actor import Actor
 from foundation.core.quantities import Resource
 from foundation.sql import row_scope
-from quotas.selectors.quota_sums import QuotaSums
+from quotas.selectors.tables.quota_sums import QuotaSums
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import Tenant

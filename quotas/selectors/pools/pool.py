@@ -11,7 +11,7 @@ from django.db.models import Count, Q
 
 from clusters.models import Device, Flavor
 from foundation.core.actor import Actor
-from quotas.selectors.queue import queue_list
+from quotas.selectors.queues.queue import queue_list
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import Tenant

@@ -7,9 +7,9 @@ from collections.abc import Collection
 from foundation.core.actor import Actor
 from foundation.core.quantities import Resource
 from quotas.models import QuotaNode
-from quotas.selectors.queue import queue_list
-from quotas.selectors.quota_row import QuotaRow
-from quotas.selectors.quota_table import QuotaTable
+from quotas.selectors.queues.queue import queue_list
+from quotas.selectors.tables.quota_row import QuotaRow
+from quotas.selectors.tables.quota_table import QuotaTable
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import Tenant

@@ -19,11 +19,11 @@ from foundation.sql import row_scope
 from quotas.distribution.room import compute_rooms
 from quotas.hooks.job_effects import PendingDemand, get_provider
 from quotas.models import Queue, QuotaNode
-from quotas.selectors.node_names import node_names
-from quotas.selectors.quota_row import QuotaRow
-from quotas.selectors.quota_sums import QuotaSums
+from quotas.selectors.limits.tree import read_bounds
 from quotas.selectors.sight import quota_tenants
-from quotas.selectors.tree import read_bounds
+from quotas.selectors.tables.node_names import node_names
+from quotas.selectors.tables.quota_row import QuotaRow
+from quotas.selectors.tables.quota_sums import QuotaSums
 from quotas.tree.limits import NOTHING, Amount, NodeLimits, add_amounts
 from tenants.access import permissions
 from tenants.access.permissions import Permission

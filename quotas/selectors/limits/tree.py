@@ -14,7 +14,7 @@ from foundation.sql.prepared import PreparedQuery
 from quotas.distribution.node_order import NodeOrder
 from quotas.models import FlavorKey, LedgerEntry, QueueFlavor, Quota, QuotaKey, QuotaNode
 from quotas.models.quota_key import find_tree_key
-from quotas.selectors.workspace_limits import StoredQuota, WorkspaceNode, bound_workspaces
+from quotas.selectors.limits.workspace_limits import StoredQuota, WorkspaceNode, bound_workspaces
 from quotas.tree import Branch, FlavorResource, QuotaTree
 
 _NODES: Final = PreparedQuery(lambda cell: QuotaNode.unscoped.filter(cell_id=cell).order_by("id"))

@@ -18,9 +18,9 @@ from foundation.core.errors import NotFound
 from foundation.core.quantities import Resource
 from foundation.sql import row_scope
 from quotas.models import Queue, QuotaNode
-from quotas.selectors.flavor import list_flavors
-from quotas.selectors.quota_sums import QuotaSums
+from quotas.selectors.pools.flavor import list_flavors
 from quotas.selectors.sight import quota_tenants
+from quotas.selectors.tables.quota_sums import QuotaSums
 from quotas.tree.limits import Amount, add_amounts
 from tenants.access import permissions
 from tenants.access.permissions import Permission

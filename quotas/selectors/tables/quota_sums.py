@@ -19,7 +19,7 @@ from foundation.sql.plain_rows import read_id, read_plain
 from quotas.distribution.lending import compute_borrowed, compute_lent
 from quotas.distribution.node_order import NodeOrder
 from quotas.models import FlavorKey, LedgerEntry, Quota, QuotaNode
-from quotas.selectors.workspace_limits import share_limits
+from quotas.selectors.limits.workspace_limits import share_limits
 from quotas.tree.limits import Amount, NodeLimits
 
 _Rows = TypeVar("_Rows", bound=Model)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from foundation.core.quantities import Resource
-from quotas.selectors.quota_tree import QuotaTreeView
+from quotas.selectors.tables.quota_tree import QuotaTreeView
 from tenants.models import Tenant, TenantKind
 
 

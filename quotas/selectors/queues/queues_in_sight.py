@@ -6,7 +6,7 @@ from django.db.models import QuerySet
 
 from foundation.core.actor import Actor
 from quotas.models import Queue
-from quotas.selectors.queue_flavors import prefetch_flavors
+from quotas.selectors.queues.queue_flavors import prefetch_flavors
 from quotas.selectors.sight import quota_tenants
 from tenants.access import permissions
 

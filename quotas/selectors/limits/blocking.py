@@ -10,7 +10,7 @@ from clusters.models import Flavor
 from foundation.core.quantities import Resource
 from quotas.models import Queue
 from quotas.models.queue import AllocationMode
-from quotas.selectors.tree import TreeRows, build_tree, read_tree_rows
+from quotas.selectors.limits.tree import TreeRows, build_tree, read_tree_rows
 from quotas.tree import FlavorResource, QuotaTree
 from quotas.tree.limits import Amount
 

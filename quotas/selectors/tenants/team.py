@@ -11,8 +11,8 @@ from clusters.models import Flavor
 from foundation.core.actor import Actor
 from foundation.core.quantities import WHOLE_CARD, Resource
 from quotas.models import Quota
-from quotas.selectors.flavor import list_flavors
-from quotas.selectors.pool_size import pool_sizes
+from quotas.selectors.pools.flavor import list_flavors
+from quotas.selectors.pools.pool_size import pool_sizes
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import Tenant, TenantKind, User

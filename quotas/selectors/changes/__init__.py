@@ -1,0 +1,1 @@
+"""Reading changes of quota: overrides and loans, requests, and the history."""

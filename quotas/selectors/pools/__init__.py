@@ -1,0 +1,1 @@
+"""Reading pools: their flavors, size and free cards."""

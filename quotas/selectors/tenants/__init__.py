@@ -1,0 +1,1 @@
+"""The quota of tenants, teams and users: budgets, usage, limits."""
