@@ -8,15 +8,10 @@ from django.urls import include, path
 from frontend.lists import choice
 from frontend.pages.account import access_keys, profile, service_accounts, sign_in
 from frontend.pages.alerts import alert_list, channels, rules, silences
-from frontend.pages.jobs import (
-    job_actions,
-    job_batch,
-    job_cluster,
-    job_list,
-    job_memory,
-    job_page,
-    workspace_overview,
-)
+from frontend.pages.jobs import job_actions, workspace_overview
+from frontend.pages.jobs.detail import job_cluster, job_page
+from frontend.pages.jobs.resources import job_memory
+from frontend.pages.jobs.table import job_batch, job_list
 from frontend.pages.live import change_stream
 from frontend.pages.notebooks import page as notebooks
 from frontend.pages.operations import audit

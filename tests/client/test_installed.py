@@ -15,7 +15,7 @@ import pytest
 from django.test import RequestFactory
 
 from clusters.models import Cell, Cluster
-from frontend.pages.jobs.copies import submit_texts
+from frontend.pages.jobs.detail.copies import submit_texts
 from scheduling.models import Job, JobState
 from tenants.models import Role
 from tests.builders import clusters, jobs, quotas, tenancy

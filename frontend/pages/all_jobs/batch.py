@@ -11,7 +11,7 @@ from django.views.decorators.http import require_POST
 
 from frontend.lists.batch import answer_batch
 from frontend.pages.all_jobs.page import rights_anywhere
-from frontend.pages.jobs.job_batch import batch_acts, find_jobs
+from frontend.pages.jobs.table.job_batch import batch_acts, find_jobs
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 
 

@@ -14,11 +14,18 @@ from django.utils.translation import pgettext
 
 from frontend.components import view_models
 from frontend.lists.page_list import EmptyList, PageList, answer_list, cut_by_keys, read_list
-from frontend.pages.jobs.job_batch import batch_acts
-from frontend.pages.jobs.job_columns import NOTEBOOKS
 from frontend.pages.jobs.job_facts import Rights, rights_of
-from frontend.pages.jobs.job_lines import describe_jobs
-from frontend.pages.jobs.job_list import DELETED, GROUPS, JobCounts, owner_chips, read_filters, state_chips
+from frontend.pages.jobs.table.job_batch import batch_acts
+from frontend.pages.jobs.table.job_columns import NOTEBOOKS
+from frontend.pages.jobs.table.job_lines import describe_jobs
+from frontend.pages.jobs.table.job_list import (
+    DELETED,
+    GROUPS,
+    JobCounts,
+    owner_chips,
+    read_filters,
+    state_chips,
+)
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from scheduling.models import TERMINAL_STATES, JobKind, JobState
 from scheduling.selectors.jobs.job import JobFilter, job_query

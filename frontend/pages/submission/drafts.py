@@ -18,7 +18,7 @@ from foundation.core.errors import AllotmentError, FieldError, Invalid
 from foundation.core.identifiers import new_id
 from foundation.core.numbers import read_whole
 from foundation.core.yaml_edit import change_yaml
-from frontend.pages.jobs.spec_text import spec_text
+from frontend.pages.jobs.detail.spec_text import spec_text
 from frontend.pages.submission.job_form import one_break, read_form
 from frontend.pages.submission.job_values import (
     ROLES_MAX,

@@ -17,10 +17,10 @@ from django.views.decorators.http import require_POST
 from clusters.models import BackendKind
 from foundation.core.errors import AllotmentError, Invalid, NotFound, PermissionDenied, TooLarge
 from frontend.components import view_models
-from frontend.pages.jobs import advice
 from frontend.pages.jobs.addresses import job_address, jobs_address
-from frontend.pages.jobs.copies import SubmitText, submit_texts
-from frontend.pages.jobs.spec_text import spec_text
+from frontend.pages.jobs.detail.copies import SubmitText, submit_texts
+from frontend.pages.jobs.detail.spec_text import spec_text
+from frontend.pages.jobs.pending import advice
 from frontend.pages.submission import job_rail
 from frontend.pages.submission.drafts import (
     FIRST_ROLE,

@@ -24,7 +24,7 @@ from frontend.lists.common_acts import build_delete_act
 from frontend.lists.declaration import FilterField, ListColumn, ListDeclaration
 from frontend.lists.page_list import EmptyList, answer_list, read_list
 from frontend.pages.jobs.addresses import jobs_address
-from frontend.pages.jobs.spec_text import job_text
+from frontend.pages.jobs.detail.spec_text import job_text
 from frontend.pages.submission.job_form import one_break
 from frontend.shell.form_actions import run_change, show_refusal, version_of
 from frontend.shell.page_shell import get_viewer, login_required, set_frame

@@ -17,7 +17,7 @@ from foundation.core import clock
 from foundation.core.errors import Invalid
 from frontend.components import view_models
 from frontend.components.time_zones import zone_options
-from frontend.pages.jobs.eviction import explain_rule
+from frontend.pages.jobs.events.eviction import explain_rule
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from frontend.texts import formats
 from telemetry.usage.figures import to_hours

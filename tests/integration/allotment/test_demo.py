@@ -27,7 +27,7 @@ from clusters.models import Cluster, ClusterHealth, Device, Node, SimulatedDevic
 from foundation.core import clock
 from foundation.core.actor import SYSTEM
 from frontend.pages.jobs.job_facts import rights_of
-from frontend.pages.jobs.job_idle import describe_idle_job
+from frontend.pages.jobs.resources.job_idle import describe_idle_job
 from quotas.models import Queue, Quota
 from scheduling.models import Allocation, DeviceSlice, GpuRequestMode, IdleStretch, Job, JobState
 from scheduling.services.idle import enforce_idle_rules

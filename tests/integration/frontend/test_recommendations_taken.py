@@ -19,7 +19,7 @@ from django.test import Client
 from clusters.models import Cell, Device, GpuMode, Node
 from foundation.core import clock
 from foundation.core.quantities import Resource
-from frontend.pages.jobs import advice
+from frontend.pages.jobs.pending import advice
 from quotas.models import QueueFlavor, Quota, QuotaRequest
 from quotas.services.requests.quota_request import quota_request_approve
 from scheduling.engine.model import HelpCode

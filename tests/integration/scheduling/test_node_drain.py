@@ -15,7 +15,7 @@ from clusters.models import Cluster, ClusterHealth, ForeignPod, Node, NodeCordon
 from clusters.services.node_cordon import node_cordon, node_uncordon
 from foundation.core import clock
 from foundation.models import AuditRecord
-from frontend.pages.jobs.event_rows import job_event_rows
+from frontend.pages.jobs.events.event_rows import job_event_rows
 from scheduling.engine_input.job_history import PREEMPTED
 from scheduling.models import Allocation, Job, JobState
 from scheduling.selectors.allocations.node_drain import preview_drain

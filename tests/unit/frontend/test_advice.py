@@ -7,7 +7,7 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from frontend.pages.jobs import advice
+from frontend.pages.jobs.pending import advice
 from frontend.texts.reasons import help_sentence, reason_sentence
 
 FILE: dict[str, Any] = {

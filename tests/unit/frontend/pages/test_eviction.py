@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from frontend.pages.jobs.eviction import explain_rule
+from frontend.pages.jobs.events.eviction import explain_rule
 
 
 def test_a_budget_that_stopped_a_job_is_told_with_its_numbers() -> None:

@@ -11,7 +11,7 @@ from django.test import Client
 from django.utils import translation
 
 from foundation.core import clock
-from frontend.pages.jobs.job_expected import format_basis
+from frontend.pages.jobs.pending.job_expected import format_basis
 from scheduling.models import CellForecast, ForecastResult, Job, JobState
 from scheduling.prediction.run_times import RunGroup
 from tenants.models import User

@@ -9,7 +9,7 @@ from django.test import Client
 from django.utils import translation
 
 from foundation.core.quantities import Resource
-from frontend.pages.jobs import event_rows
+from frontend.pages.jobs.events import event_rows
 from quotas.models import LedgerEntry
 from scheduling.models import Job, JobEvent, MemoryResize, ResizeState, Task
 from tenants.models import Role

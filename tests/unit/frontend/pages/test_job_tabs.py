@@ -11,7 +11,7 @@ from django.test import Client
 from clusters.backends.base import TaskRef
 from clusters.backends.registry import backend_for
 from foundation.core import clock
-from frontend.pages.jobs.attempts import compare_texts
+from frontend.pages.jobs.events.attempts import compare_texts
 from frontend.pages.jobs.job_tabs import JobTab
 from scheduling.models import Allocation, Attempt, Job, JobState
 from tests.builders import jobs

@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 
 from clusters.models import GpuMode
-from frontend.pages.jobs.spec_text import spec_text
+from frontend.pages.jobs.detail.spec_text import spec_text
 from frontend.pages.submission.job_values import FormValues, field_of, to_form, to_mapping
 from quotas.models import QueueFlavor
 from scheduling.job_file import load_text, parse_job

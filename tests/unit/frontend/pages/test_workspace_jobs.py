@@ -17,9 +17,10 @@ from django.utils import translation
 from foundation.core import clock
 from foundation.core.reasons import Reason
 from frontend.pages.charts.definitions import JOB
-from frontend.pages.jobs import event_rows, job_holding
+from frontend.pages.jobs.events import event_rows
 from frontend.pages.jobs.job_tabs import JobTab
-from frontend.pages.jobs.pending_reasons import list_checks
+from frontend.pages.jobs.pending.pending_reasons import list_checks
+from frontend.pages.jobs.resources import job_holding
 from frontend.texts.reasons import reason_sentence
 from quotas.models import Queue
 from quotas.models.queue import Strategy

@@ -13,9 +13,9 @@ from foundation.core.months import CORE_MS_PER_GPU_HOUR
 from frontend.lists.page_list import PageList
 from frontend.pages.jobs import job_facts
 from frontend.pages.jobs.addresses import job_address, jobs_address, new_job_address, node_address
-from frontend.pages.jobs.job_columns import CLUSTER, COSTS, IDLE, JobListLine
 from frontend.pages.jobs.job_facts import Rights, rights_of
 from frontend.pages.jobs.job_tags import TagLink, filter_address
+from frontend.pages.jobs.table.job_columns import CLUSTER, COSTS, IDLE, JobListLine
 from scheduling.models import IdleAction, IdleStretch, Job
 from scheduling.selectors.allocations.idle import find_idle_stretches
 from scheduling.selectors.jobs.job_sight import job_clusters

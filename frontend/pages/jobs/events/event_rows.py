@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy
 
 from foundation.core.quantities import WHOLE_CARD
 from frontend.components import view_models
-from frontend.pages.jobs.eviction import explain_rule
+from frontend.pages.jobs.events.eviction import explain_rule
 from frontend.texts import formats, labels, reasons
 from scheduling.job_file.tags import join_tags
 from scheduling.models import OWN_END_REASONS, IdleAction, JobEvent

@@ -19,8 +19,8 @@ from foundation.core import clock
 from foundation.core.errors import AllotmentError, Conflict, NotFound
 from foundation.core.numbers import read_whole
 from frontend.components import view_models
-from frontend.pages.jobs import pod_event_rows
-from frontend.pages.jobs.job_page import find_job
+from frontend.pages.jobs.detail.job_page import find_job
+from frontend.pages.jobs.events import pod_event_rows
 from frontend.shell.page_shell import get_viewer, login_required
 from frontend.texts import formats
 from scheduling.models import Job

@@ -13,10 +13,10 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from foundation.core.months import CORE_MS_PER_GPU_HOUR
-from frontend.pages.jobs import event_rows
 from frontend.pages.jobs.addresses import gpu_address, node_address
+from frontend.pages.jobs.events import event_rows
 from frontend.pages.jobs.job_facts import cards_of, run_time, waiting_time
-from frontend.pages.jobs.job_memory import Offer
+from frontend.pages.jobs.resources.job_memory import Offer
 from frontend.texts import formats, labels
 from scheduling.metering.intervals import borrowed_percent
 from scheduling.metering.usage_rows import job_core_ms

@@ -17,7 +17,7 @@ from django.utils.translation import gettext_lazy
 from foundation.core.quantities import Resource
 from foundation.core.reasons import Gate, Reason, find_reason
 from frontend.components import view_models
-from frontend.pages.jobs import advice
+from frontend.pages.jobs.pending import advice
 from frontend.shell import navigation
 from frontend.texts import formats, reasons
 from frontend.texts.recommendations import Recommendation, find_recommendations

@@ -15,23 +15,18 @@ from foundation.core import clock
 from frontend.components import view_models
 from frontend.pages.charts.gpu_choice import read_gpu_choice
 from frontend.pages.charts.responses import chart_answer, charts_context
-from frontend.pages.jobs import (
-    connect,
-    job_expected,
-    job_facts,
-    job_holding,
-    job_idle,
-    job_memory,
-    pending_reasons,
-)
+from frontend.pages.jobs import job_facts
 from frontend.pages.jobs.addresses import jobs_address
-from frontend.pages.jobs.attempts import describe_attempts
-from frontend.pages.jobs.copies import submit_texts
-from frontend.pages.jobs.event_rows import job_event_rows
-from frontend.pages.jobs.job_charts import describe_choice, job_range
+from frontend.pages.jobs.detail import connect
+from frontend.pages.jobs.detail.copies import submit_texts
+from frontend.pages.jobs.detail.spec_text import job_text
+from frontend.pages.jobs.events.attempts import describe_attempts
+from frontend.pages.jobs.events.event_rows import job_event_rows
 from frontend.pages.jobs.job_tabs import JobTab, list_tabs, read_tab, tab_address
 from frontend.pages.jobs.job_tags import TagLink, tagged_address
-from frontend.pages.jobs.spec_text import job_text
+from frontend.pages.jobs.pending import job_expected, pending_reasons
+from frontend.pages.jobs.resources import job_holding, job_idle, job_memory
+from frontend.pages.jobs.resources.job_charts import describe_choice, job_range
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from frontend.texts import labels
 from quotas.models.queue import Strategy

@@ -19,10 +19,10 @@ from foundation.core import clock
 from foundation.web.listing import ColumnCondition
 from frontend.components import view_models
 from frontend.lists.page_list import EmptyList, PageList, answer_list, cut_by_keys, read_list
-from frontend.pages.jobs.job_batch import batch_acts
-from frontend.pages.jobs.job_columns import JOBS
 from frontend.pages.jobs.job_facts import Rights, rights_of
-from frontend.pages.jobs.job_lines import describe_jobs
+from frontend.pages.jobs.table.job_batch import batch_acts
+from frontend.pages.jobs.table.job_columns import JOBS
+from frontend.pages.jobs.table.job_lines import describe_jobs
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from frontend.shell.time_range import RANGES, label_of_range
 from quotas.models import Queue

@@ -1,0 +1,1 @@
+"""The events of a job and of its pods as sentences, and its attempts."""

@@ -1,0 +1,1 @@
+"""The reason of a pending job, its expected start, and recommendations."""

@@ -1,0 +1,1 @@
+"""The resources that a job holds and uses: facts, charts, idle time, memory."""

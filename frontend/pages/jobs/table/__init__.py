@@ -1,0 +1,1 @@
+"""The list of jobs: columns, lines, and actions on several jobs."""
