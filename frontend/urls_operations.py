@@ -7,19 +7,9 @@ from django.urls import path
 from frontend.pages.alerts import alert_list, channels, rules, silences
 from frontend.pages.all_jobs import batch as all_jobs_batch
 from frontend.pages.all_jobs import page as all_jobs
-from frontend.pages.operations import (
-    audit,
-    efficiency,
-    gpu,
-    gpu_list,
-    node,
-    node_list,
-    overview,
-    source_list,
-    sources,
-    system,
-    use_hours,
-)
+from frontend.pages.operations import audit, source_list, sources, system
+from frontend.pages.operations.nodes import gpu, gpu_list, node, node_list
+from frontend.pages.operations.overview import efficiency, overview, use_hours
 from frontend.pages.people import user_batch, users
 from frontend.pages.policies import cells, job_policies, policy_list, priorities, priority_grants, queues
 from frontend.pages.quotas import edit, file, history, page, pictures, tree, tree_edit

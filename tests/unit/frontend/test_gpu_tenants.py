@@ -6,7 +6,7 @@ import uuid
 
 from clusters.selectors.grid import GridCard, GridNode
 from foundation.core import clock
-from frontend.pages.operations.gpu_tenants import ROWS_MAX, describe_gpu_tenants
+from frontend.pages.operations.overview.gpu_tenants import ROWS_MAX, describe_gpu_tenants
 from scheduling.selectors.allocations.holding import LiveSlice
 from telemetry.series import CardNow
 

@@ -19,7 +19,7 @@ from clusters.selectors.capacity import capacity_now
 from clusters.selectors.grid import node_grid
 from foundation.core import clock
 from foundation.core.quantities import Resource
-from frontend.pages.operations.use_histogram import use_histogram
+from frontend.pages.operations.overview.use_histogram import use_histogram
 from quotas.models import LedgerEntry
 from scheduling.models import Allocation, JobState
 from scheduling.snapshots import empty_snapshot
@@ -132,7 +132,7 @@ def test_no_use_is_drawn_and_no_zero_shown_of_what_is_not_measured(
     there: World, operator: Client, monkeypatch: pytest.MonkeyPatch, address: str, many: bool
 ) -> None:
     if many:
-        monkeypatch.setattr("frontend.pages.operations.gpu_tiles.MANY_NODES", 1)
+        monkeypatch.setattr("frontend.pages.operations.overview.gpu_tiles.MANY_NODES", 1)
     text = operator.get(address).content.decode()
     assert "0 used" not in text
     assert "0 % used" not in text
@@ -504,6 +504,6 @@ def test_the_table_of_tenants_ends_above_the_level_with_too_many(
     root = f'id="tenant-{there.workspace.parent_id}"'
     page = operator.get("/ops/overview").content.decode()
     assert team in page and root in page and "All tenants</a></p>" not in page
-    monkeypatch.setattr("frontend.pages.operations.tenants_table.ROWS_MAX", 2)
+    monkeypatch.setattr("frontend.pages.operations.overview.tenants_table.ROWS_MAX", 2)
     page = operator.get("/ops/overview").content.decode()
     assert team not in page and root in page and "All tenants</a></p>" in page

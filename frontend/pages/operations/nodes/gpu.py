@@ -21,10 +21,10 @@ from foundation.core import clock
 from frontend.components import view_models
 from frontend.pages.charts.responses import chart_answer, charts_context
 from frontend.pages.operations.cluster_scope import build_address, find_stale_clusters, ops_frame, scope_of
-from frontend.pages.operations.gpu_events import gpu_event_rows
-from frontend.pages.operations.node_cards import CardView, card_views
-from frontend.pages.operations.overview import DEFAULT_RANGE
-from frontend.pages.operations.summary import job_url
+from frontend.pages.operations.nodes.gpu_events import gpu_event_rows
+from frontend.pages.operations.nodes.node_cards import CardView, card_views
+from frontend.pages.operations.overview.overview import DEFAULT_RANGE
+from frontend.pages.operations.overview.summary import job_url
 from frontend.shell import navigation
 from frontend.shell.page_shell import get_viewer, operator_required
 from frontend.shell.time_range import read_time_range

@@ -15,10 +15,10 @@ from clusters.models import BackendKind
 from clusters.services.simulated import simulated_speed
 from frontend.components.view_models import Chip
 from frontend.pages.charts.responses import chart_answer, charts_context
-from frontend.pages.operations import summary
 from frontend.pages.operations.cluster_scope import ClusterScope, build_address, ops_frame, scope_of
-from frontend.pages.operations.gpu_tenants import BY_TENANT, is_by_tenant
-from frontend.pages.operations.use_hours import hours_context
+from frontend.pages.operations.overview import summary
+from frontend.pages.operations.overview.gpu_tenants import BY_TENANT, is_by_tenant
+from frontend.pages.operations.overview.use_hours import hours_context
 from frontend.pages.setup.checklist import read_steps
 from frontend.pages.setup.clusters import speed_choices
 from frontend.shell.page_shell import get_viewer, operator_required

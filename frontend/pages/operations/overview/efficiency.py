@@ -22,7 +22,7 @@ from clusters.models import Device
 from clusters.selectors.shapes import PoolRoom, pool_rooms
 from foundation.core import clock
 from frontend.pages.operations.cluster_scope import build_address, ops_frame, scope_of
-from frontend.pages.operations.summary import Tile, job_url
+from frontend.pages.operations.overview.summary import Tile, job_url
 from frontend.pages.quotas.forecast import forecast_line
 from frontend.shell import navigation
 from frontend.shell.page_shell import get_viewer, operator_required

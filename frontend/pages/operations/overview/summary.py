@@ -19,10 +19,11 @@ from clusters.selectors.foreign import ForeignHolding, foreign_holdings
 from clusters.selectors.grid import GridNode, Stranded, count_stranded, node_grid
 from foundation.core import clock
 from frontend.pages.jobs.addresses import all_jobs_address
-from frontend.pages.operations import gpu_tiles, labels, tenants_table
+from frontend.pages.operations import labels
 from frontend.pages.operations.cluster_scope import ClusterScope
-from frontend.pages.operations.gpu_tenants import describe_gpu_tenants
-from frontend.pages.operations.use_histogram import use_histogram
+from frontend.pages.operations.overview import gpu_tiles, tenants_table
+from frontend.pages.operations.overview.gpu_tenants import describe_gpu_tenants
+from frontend.pages.operations.overview.use_histogram import use_histogram
 from frontend.shell import navigation
 from frontend.texts import formats, reasons
 from quotas.selectors.tenants.usage import tenant_usage

@@ -12,7 +12,7 @@ from django.utils.translation import ngettext
 from clusters.models import Device, ForeignOrigin, ForeignPod
 from foundation.core.quantities import format_cpu
 from frontend.components.capacity import Meter
-from frontend.pages.operations.summary import job_url
+from frontend.pages.operations.overview.summary import job_url
 from frontend.shell import navigation
 from frontend.texts import formats
 from scheduling.models import Allocation

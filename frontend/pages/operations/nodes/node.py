@@ -33,11 +33,11 @@ from frontend.pages.operations.cluster_scope import (
     remove_null_characters,
     scope_of,
 )
-from frontend.pages.operations.gpu_events import gpu_event_rows
-from frontend.pages.operations.node_cards import card_views, foreign_rows, hold_rows
-from frontend.pages.operations.node_events import event_row, pressure_words
-from frontend.pages.operations.node_list import taint_text
-from frontend.pages.operations.overview import DEFAULT_RANGE
+from frontend.pages.operations.nodes.gpu_events import gpu_event_rows
+from frontend.pages.operations.nodes.node_cards import card_views, foreign_rows, hold_rows
+from frontend.pages.operations.nodes.node_events import event_row, pressure_words
+from frontend.pages.operations.nodes.node_list import taint_text
+from frontend.pages.operations.overview.overview import DEFAULT_RANGE
 from frontend.shell.page_shell import get_viewer, operator_required
 from frontend.shell.time_range import read_time_range
 from frontend.texts import formats

@@ -1,0 +1,1 @@
+"""Pages of nodes and their GPUs: lists, one node, one GPU, and their events."""
