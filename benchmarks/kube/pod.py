@@ -17,7 +17,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "allotment.settings.test")
 django.setup()
 
 from clusters.backends.base import DeviceGrant, GangSpec, TaskRef, TaskSpec  # noqa: E402 (models load after set-up)
-from clusters.backends.kubernetes.pods import build_manifest  # noqa: E402
+from clusters.backends.kubernetes.pods.pods import build_manifest  # noqa: E402
 from clusters.gpu.named import named_by_node  # noqa: E402
 from scheduling.execution.peers import peers_of  # noqa: E402
 from scheduling.execution.task_specs import LABEL_ATTEMPT, LABEL_EPOCH, LABEL_JOB  # noqa: E402

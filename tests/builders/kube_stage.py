@@ -11,7 +11,7 @@ import pytest
 import time_machine
 
 from benchmarks.support.control_plane import ControlPlane
-from clusters.backends.kubernetes import shares
+from clusters.backends.kubernetes.nodes import shares
 from clusters.gpu import hami
 from clusters.models import BackendKind, GpuMode
 from clusters.services.cluster import cluster_add

@@ -13,7 +13,7 @@ from typing import Any, Final
 import urllib3
 from urllib3.exceptions import NewConnectionError, ProtocolError, ReadTimeoutError
 
-from clusters.backends.kubernetes.api import KubernetesApi
+from clusters.backends.kubernetes.client.api import KubernetesApi
 
 Open = Callable[..., urllib3.BaseHTTPResponse]
 _POOL: Final = urllib3.HTTPSConnectionPool("cluster.invalid")

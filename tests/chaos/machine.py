@@ -16,7 +16,7 @@ from django.conf import settings
 from django.db.models.functions import Now
 
 from clusters.backends.kubernetes import backend
-from clusters.backends.kubernetes.breaker import LONGEST_PAUSE_S, CircuitBreaker
+from clusters.backends.kubernetes.client.breaker import LONGEST_PAUSE_S, CircuitBreaker
 from clusters.models import Cell, Cluster
 from foundation.messaging import leases
 

@@ -13,7 +13,7 @@ from django.db import connection
 from pytest_django import Settings
 
 from benchmarks.support.control_plane import ControlPlane
-from clusters.backends.kubernetes import api
+from clusters.backends.kubernetes.client import api
 from scheduling.models import MemoryResize
 from tests.builders import jobs
 from tests.builders.kube_stage import KubeStage, kube_stage

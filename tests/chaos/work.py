@@ -14,7 +14,7 @@ from typing import Final
 
 import pytest
 
-from clusters.backends.kubernetes import api
+from clusters.backends.kubernetes.client import api
 from foundation.core.errors import Conflict, Invalid, Refused
 from foundation.messaging import outbox
 from scheduling.execution.execute import execute_cluster

@@ -12,7 +12,7 @@ from typing import Any, Final
 import yaml
 
 from benchmarks.support.control_plane import ControlPlane
-from clusters.backends.kubernetes.pods import MANAGED
+from clusters.backends.kubernetes.pods.pods import MANAGED
 from tests.fixtures.kubelet import Cluster, Json
 from tests.fixtures.wait import wait_until
 

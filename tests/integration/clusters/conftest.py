@@ -31,7 +31,7 @@ from clusters.backends.base import (
     TaskRef,
     TaskSpec,
 )
-from clusters.backends.kubernetes import shares
+from clusters.backends.kubernetes.nodes import shares
 from clusters.backends.registry import backend_for
 from clusters.backends.simulated import NodeGroup, build_cluster
 from clusters.gpu import hami

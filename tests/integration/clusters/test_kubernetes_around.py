@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 
 from benchmarks.support.control_plane import ControlPlane
-from clusters.backends.kubernetes.pods import MANAGED
+from clusters.backends.kubernetes.pods.pods import MANAGED
 from clusters.gpu import hami
 from tests.fixtures.kubelet import Cluster, Json
 from tests.integration.clusters import admission

@@ -13,10 +13,16 @@ from typing import Any
 import pytest
 
 from clusters.backends.base import BackendUnavailable
-from clusters.backends.kubernetes import api as calls
-from clusters.backends.kubernetes.api import ATTEMPTS, Denied, KubernetesApi, OutcomeUnknown, RequestRefused
-from clusters.backends.kubernetes.breaker import FAILURES, CircuitBreaker
-from clusters.backends.kubernetes.connection import open_client
+from clusters.backends.kubernetes.client import api as calls
+from clusters.backends.kubernetes.client.api import (
+    ATTEMPTS,
+    Denied,
+    KubernetesApi,
+    OutcomeUnknown,
+    RequestRefused,
+)
+from clusters.backends.kubernetes.client.breaker import FAILURES, CircuitBreaker
+from clusters.backends.kubernetes.client.connection import open_client
 
 Answer = tuple[int, bytes] | str  # a status and a body, or what becomes of the connection
 NO = json.dumps({"kind": "Status", "reason": "AlreadyExists", "message": "pods x exists"}).encode()

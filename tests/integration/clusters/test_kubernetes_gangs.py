@@ -11,9 +11,9 @@ import pytest
 from benchmarks.support.control_plane import ControlPlane, running_controllers
 from benchmarks.support.postgres import MissingProgram
 from clusters.backends.base import GangRef, GangSpec, OutcomeKind, TaskRef, TaskSpec, TenantLimits
-from clusters.backends.kubernetes import api as calls
-from clusters.backends.kubernetes.api import KubernetesApi, OutcomeUnknown
-from clusters.backends.kubernetes.namespaces import namespace_labels
+from clusters.backends.kubernetes.client import api as calls
+from clusters.backends.kubernetes.client.api import KubernetesApi, OutcomeUnknown
+from clusters.backends.kubernetes.namespaces.namespaces import namespace_labels
 from clusters.backends.registry import backend_for
 from foundation.models.installation import installation_id
 from tests.fixtures.kubelet import Cluster, Json

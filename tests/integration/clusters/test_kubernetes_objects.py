@@ -19,9 +19,11 @@ from clusters.backends.base import (
     TaskRef,
     TaskSpec,
 )
-from clusters.backends.kubernetes import api, logs, watch
-from clusters.backends.kubernetes.api import KubernetesApi
-from clusters.backends.kubernetes.pods import build_manifest
+from clusters.backends.kubernetes.client import api
+from clusters.backends.kubernetes.client.api import KubernetesApi
+from clusters.backends.kubernetes.lifecycle import watch
+from clusters.backends.kubernetes.pods import logs
+from clusters.backends.kubernetes.pods.pods import build_manifest
 from clusters.gpu import hami
 from foundation.models.installation import installation_id
 from tests.fixtures.kubelet import Cluster, Json

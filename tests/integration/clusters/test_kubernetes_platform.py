@@ -10,12 +10,12 @@ import pytest
 
 from benchmarks.support.control_plane import ControlPlane
 from clusters.backends.base import DeviceGrant, TaskRef, TaskSpec
-from clusters.backends.kubernetes.namespaces import (
+from clusters.backends.kubernetes.namespaces.namespaces import (
     build_network_policy,
     build_service_account,
     namespace_labels,
 )
-from clusters.backends.kubernetes.pods import MANAGED, build_manifest
+from clusters.backends.kubernetes.pods.pods import MANAGED, build_manifest
 from clusters.gpu import hami
 from tests.fixtures.kubelet import Cluster, Json
 from tests.fixtures.wait import wait_until

@@ -11,7 +11,7 @@ import yaml
 
 from benchmarks.support.control_plane import ControlPlane
 from clusters.backends.base import OutcomeKind
-from clusters.backends.kubernetes.pods import MANAGED
+from clusters.backends.kubernetes.pods.pods import MANAGED
 from clusters.gpu import live_memory, reserved
 from tests.fixtures import agents
 from tests.fixtures.kubelet import Cluster, Json

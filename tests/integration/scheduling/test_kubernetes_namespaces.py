@@ -11,8 +11,8 @@ from django.core.management.base import CommandError
 from django.test import override_settings
 
 from benchmarks.support.control_plane import ControlPlane
-from clusters.backends.kubernetes.namespaces import namespace_labels
-from clusters.backends.kubernetes.pods import MANAGED
+from clusters.backends.kubernetes.namespaces.namespaces import namespace_labels
+from clusters.backends.kubernetes.pods.pods import MANAGED
 from foundation.core.errors import Invalid
 from foundation.models import AuditRecord
 from foundation.models.installation import installation_id

@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.support.control_plane import ControlPlane
 from clusters.backends.base import GangSpec
-from clusters.backends.kubernetes.gangs import gang_ensure
+from clusters.backends.kubernetes.lifecycle.gangs import gang_ensure
 from clusters.backends.registry import backend_for
 from clusters.gpu import hami
 from scheduling.execution.gangs import note_left

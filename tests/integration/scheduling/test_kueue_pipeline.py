@@ -12,7 +12,7 @@ import pytest
 import time_machine
 
 from benchmarks.support.control_plane import ControlPlane
-from clusters.backends.kubernetes import watch
+from clusters.backends.kubernetes.lifecycle import watch
 from clusters.backends.kueue.amounts import CORES, GPU_MEMORY
 from clusters.backends.kueue.names import name_of
 from clusters.gpu import hami

@@ -27,22 +27,13 @@ from clusters.backends.base import (
     TaskSpec,
     TenantLimits,
 )
-from clusters.backends.kubernetes import (
-    agents,
-    cordoning,
-    events,
-    gangs,
-    logs,
-    owning,
-    placing,
-    removing,
-    resizing,
-    tenants,
-    watch,
-)
-from clusters.backends.kubernetes.api import KubernetesApi
-from clusters.backends.kubernetes.breaker import CircuitBreaker
-from clusters.backends.kubernetes.connection import open_client
+from clusters.backends.kubernetes.client.api import KubernetesApi
+from clusters.backends.kubernetes.client.breaker import CircuitBreaker
+from clusters.backends.kubernetes.client.connection import open_client
+from clusters.backends.kubernetes.lifecycle import gangs, placing, removing, watch
+from clusters.backends.kubernetes.namespaces import owning, tenants
+from clusters.backends.kubernetes.nodes import agents, cordoning, resizing
+from clusters.backends.kubernetes.pods import events, logs
 from clusters.models import Cluster
 from foundation.models.installation import installation_id
 

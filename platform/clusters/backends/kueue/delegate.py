@@ -16,8 +16,7 @@ from clusters.backends.delegation import (
     WorkloadVerdict,
     WorkloadVerdicts,
 )
-from clusters.backends.kubernetes import watch
-from clusters.backends.kubernetes.api import (
+from clusters.backends.kubernetes.client.api import (
     Denied,
     Json,
     KubernetesApi,
@@ -25,7 +24,8 @@ from clusters.backends.kubernetes.api import (
     OutcomeUnknown,
     RequestRefused,
 )
-from clusters.backends.kubernetes.namespaces import namespace_found
+from clusters.backends.kubernetes.lifecycle import watch
+from clusters.backends.kubernetes.namespaces.namespaces import namespace_found
 from clusters.backends.kueue import projecting
 from clusters.backends.kueue.names import (
     ATTEMPT,

@@ -11,8 +11,8 @@ import uuid
 from collections.abc import Mapping
 from typing import Any, Final
 
-from clusters.backends.kubernetes.api import Json
-from clusters.backends.kubernetes.pods import MANAGED, own_labels
+from clusters.backends.kubernetes.client.api import Json
+from clusters.backends.kubernetes.pods.pods import MANAGED, own_labels
 
 VERSION: Final = "kueue.x-k8s.io/v1beta2"
 """Of the API; tested with Kueue 0.15."""

@@ -14,8 +14,8 @@ from clusters.backends.delegation import (
     QueueRules,
     QuotaLimit,
 )
-from clusters.backends.kubernetes.api import Json
-from clusters.backends.kubernetes.namespaces import WORKSPACE
+from clusters.backends.kubernetes.client.api import Json
+from clusters.backends.kubernetes.namespaces.namespaces import WORKSPACE
 from clusters.backends.kueue.amounts import COVERED, flavor_quotas
 from clusters.backends.kueue.names import POOL, TITLE, VERSION, name_of, owner_labels
 

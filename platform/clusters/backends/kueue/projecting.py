@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from clusters.backends.delegation import Projected, Projection
-from clusters.backends.kubernetes.api import Json, KubernetesApi, ObjectNameTaken, RequestRefused
-from clusters.backends.kubernetes.namespaces import namespace_found
-from clusters.backends.kubernetes.pods import is_of_another, is_ours
+from clusters.backends.kubernetes.client.api import Json, KubernetesApi, ObjectNameTaken, RequestRefused
+from clusters.backends.kubernetes.namespaces.namespaces import namespace_found
+from clusters.backends.kubernetes.pods.pods import is_of_another, is_ours
 from clusters.backends.kueue.amounts import parse_quantity
 from clusters.backends.kueue.names import object_path, owner_selector
 from clusters.backends.kueue.objects import IN_ORDER, ProjectedObject, projected_objects

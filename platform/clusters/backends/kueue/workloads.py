@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from clusters.backends.delegation import DelegatedWorkload, ProjectedCohort, VerdictKind, WorkloadVerdict
-from clusters.backends.kubernetes.api import Json
+from clusters.backends.kubernetes.client.api import Json
 from clusters.backends.kueue.amounts import task_requests
 from clusters.backends.kueue.names import (
     ATTEMPT,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from clusters.backends.base import DeviceGrant
-from clusters.backends.kubernetes import bound
+from clusters.backends.kubernetes.nodes import bound
 
 Json = dict[str, Any]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from clusters.backends.base import BackendUnavailable
-from clusters.backends.kubernetes.breaker import FAILURES, LONGEST_PAUSE_S, CircuitBreaker
+from clusters.backends.kubernetes.client.breaker import FAILURES, LONGEST_PAUSE_S, CircuitBreaker
 
 
 class Clock:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from clusters.backends.base import BackendUnavailable, ConnectionInvalid
-from clusters.backends.kubernetes.connection import check_connection, open_client
+from clusters.backends.kubernetes.client.connection import check_connection, open_client
 
 GOOD = [
     {"kind": "kubeconfig", "path": "/etc/c.conf"},

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.test import override_settings
 
-from clusters.backends.kubernetes.namespaces import build_network_policy
+from clusters.backends.kubernetes.namespaces.namespaces import build_network_policy
 
 DENIED = {
     "AWS, Azure, Google, Oracle and most others": "169.254.169.254",

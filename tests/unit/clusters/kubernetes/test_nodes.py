@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from clusters.backends.kubernetes.nodes import node_fact as read_node
+from clusters.backends.kubernetes.nodes.nodes import node_fact as read_node
 from clusters.gpu.named import counted_profile, is_named_by_node
 
 READY = [{"type": "Ready", "status": "True"}]

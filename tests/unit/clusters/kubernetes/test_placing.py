@@ -17,7 +17,7 @@ from clusters.backends.base import (
     TaskRef,
     TaskSpec,
 )
-from clusters.backends.kubernetes import placing
+from clusters.backends.kubernetes.lifecycle import placing
 
 
 class Calls:
@@ -34,7 +34,7 @@ class Calls:
         monkeypatch.setattr(placing, "_ensure", ensure)
         monkeypatch.setattr(placing, "_owner", lambda *_: {})
         monkeypatch.setattr(placing, "namespace_found", lambda *_: {})
-        monkeypatch.setattr("clusters.backends.kubernetes.workers.AT_ONCE", 1)
+        monkeypatch.setattr("clusters.backends.kubernetes.client.workers.AT_ONCE", 1)
 
     def for_subject(self, subject: str) -> Calls:
         self.subjects.add(subject)

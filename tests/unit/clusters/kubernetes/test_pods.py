@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from clusters.backends.base import DeviceGrant, PodPhase, TaskRef, TaskSpec
-from clusters.backends.kubernetes import pods
-from clusters.backends.kubernetes.containers import SpecInvalid
+from clusters.backends.kubernetes.pods import pods
+from clusters.backends.kubernetes.pods.containers import SpecInvalid
 
 NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
 SPEC = TaskSpec(

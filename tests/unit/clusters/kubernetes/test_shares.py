@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from clusters.backends.base import DeviceGrant
-from clusters.backends.kubernetes import shares
+from clusters.backends.kubernetes.nodes import shares
 from clusters.gpu import hami
 
 Json = dict[str, Any]

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from clusters.backends.base import GangSpec, TaskRef, TaskSpec
-from clusters.backends.kubernetes.containers import config_maps
-from clusters.backends.kubernetes.pods import build_manifest
+from clusters.backends.kubernetes.pods.containers import config_maps
+from clusters.backends.kubernetes.pods.pods import build_manifest
 from foundation.core.errors import Invalid, TooLarge
 from scheduling.execution.peers import Peers, peers_of
 from scheduling.job_file import JobSpec, parse_job

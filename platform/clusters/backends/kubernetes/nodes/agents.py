@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from clusters.backends.kubernetes import pods
-from clusters.backends.kubernetes.api import Denied, KubernetesApi, RequestRefused
+from clusters.backends.kubernetes.client.api import Denied, KubernetesApi, RequestRefused
+from clusters.backends.kubernetes.pods import pods
 
 AUDIENCE: Final = "allotment"
 """For whom the token is made out, so that one for the API server itself is of no use here."""

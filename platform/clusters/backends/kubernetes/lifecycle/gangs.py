@@ -16,10 +16,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from clusters.backends.base import BackendUnavailable, GangRef, GangSpec, PodOutcome
-from clusters.backends.kubernetes.api import Json, KubernetesApi, ObjectNameTaken, RequestRefused
-from clusters.backends.kubernetes.containers import config_maps
-from clusters.backends.kubernetes.making import ensure_object
-from clusters.backends.kubernetes.pods import SELECTOR, is_of_another, labels_of, own_labels
+from clusters.backends.kubernetes.client.api import Json, KubernetesApi, ObjectNameTaken, RequestRefused
+from clusters.backends.kubernetes.namespaces.making import ensure_object
+from clusters.backends.kubernetes.pods.containers import config_maps
+from clusters.backends.kubernetes.pods.pods import SELECTOR, is_of_another, labels_of, own_labels
 
 _NOT_FOUND: Final = 404
 

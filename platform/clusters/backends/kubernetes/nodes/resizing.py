@@ -15,8 +15,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from clusters.backends.base import BackendUnavailable, DeviceGrant, PodOutcome, TaskRef
-from clusters.backends.kubernetes import pods, shares
-from clusters.backends.kubernetes.api import Denied, Json, KubernetesApi, RequestRefused
+from clusters.backends.kubernetes.client.api import Denied, Json, KubernetesApi, RequestRefused
+from clusters.backends.kubernetes.nodes import shares
+from clusters.backends.kubernetes.pods import pods
 from clusters.gpu import hami
 from clusters.gpu.hami import CardShare
 from clusters.gpu.live_memory import (

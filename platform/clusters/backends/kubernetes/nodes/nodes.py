@@ -17,7 +17,7 @@ import structlog
 from kubernetes.utils.quantity import parse_quantity
 
 from clusters.backends.base import DeviceFact, NodeFact
-from clusters.backends.kubernetes.api import Json
+from clusters.backends.kubernetes.client.api import Json
 from clusters.gpu import hami
 from clusters.gpu.named import named_by_node
 from clusters.gpu.nvidia import CARD_RESOURCE, MEMORY_LABEL, MIG_RESOURCE, PRODUCT_LABEL

@@ -16,9 +16,9 @@ from typing import Final
 import structlog
 
 from clusters.backends.base import BackendUnavailable, DeviceGrant, TaskSpec
-from clusters.backends.kubernetes import pods
-from clusters.backends.kubernetes.api import Json, KubernetesApi, RequestRefused
-from clusters.backends.kubernetes.held import ContainerRequest, asked_of, shares_of
+from clusters.backends.kubernetes.client.api import Json, KubernetesApi, RequestRefused
+from clusters.backends.kubernetes.nodes.held import ContainerRequest, asked_of, shares_of
+from clusters.backends.kubernetes.pods import pods
 from clusters.gpu import hami
 from clusters.gpu.hami import CardShare, RegisteredCard
 from foundation.core import clock, faults

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from clusters.backends.base import PodEvent, TaskRef
-from clusters.backends.kubernetes.api import Json, KubernetesApi
-from clusters.backends.kubernetes.workers import Workers
+from clusters.backends.kubernetes.client.api import Json, KubernetesApi
+from clusters.backends.kubernetes.client.workers import Workers
 
 
 def list_pod_events(api: KubernetesApi, refs: Sequence[TaskRef]) -> list[PodEvent]:

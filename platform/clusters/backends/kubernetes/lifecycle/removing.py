@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from clusters.backends.base import HOLD, BackendUnavailable, GangRef, PodOutcome, TaskRef
-from clusters.backends.kubernetes import pods
-from clusters.backends.kubernetes.api import Json, KubernetesApi, RequestRefused
-from clusters.backends.kubernetes.gangs import gang_dissolve
-from clusters.backends.kubernetes.workers import Workers
+from clusters.backends.kubernetes.client.api import Json, KubernetesApi, RequestRefused
+from clusters.backends.kubernetes.client.workers import Workers
+from clusters.backends.kubernetes.lifecycle.gangs import gang_dissolve
+from clusters.backends.kubernetes.pods import pods
 from foundation.core import faults
 
 _NOT_FOUND, _CONFLICT = 404, 409

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from typing import Final
 
 from clusters.backends.base import TaskRef
-from clusters.backends.kubernetes import pods
-from clusters.backends.kubernetes.api import KubernetesApi, RequestRefused
-from clusters.backends.kubernetes.containers import CONTAINER
+from clusters.backends.kubernetes.client.api import KubernetesApi, RequestRefused
+from clusters.backends.kubernetes.pods import pods
+from clusters.backends.kubernetes.pods.containers import CONTAINER
 
 _QUIET_S: Final = 10.0
 _FOLLOWED_S: Final = 300.0  # a program may print nothing for long

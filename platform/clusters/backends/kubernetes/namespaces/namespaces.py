@@ -7,8 +7,8 @@ from typing import Final
 
 from django.conf import settings
 
-from clusters.backends.kubernetes.api import Json, KubernetesApi, ObjectNameTaken, RequestRefused
-from clusters.backends.kubernetes.pods import MANAGED, SERVICE_ACCOUNT, is_of_another, own_labels
+from clusters.backends.kubernetes.client.api import Json, KubernetesApi, ObjectNameTaken, RequestRefused
+from clusters.backends.kubernetes.pods.pods import MANAGED, SERVICE_ACCOUNT, is_of_another, own_labels
 
 # Pods of tenants may not leave their sandbox, whatever their images would like.
 _RESTRICTED: Final = {"pod-security.kubernetes.io/enforce": "restricted"}

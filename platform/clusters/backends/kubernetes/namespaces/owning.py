@@ -10,8 +10,8 @@ from datetime import datetime
 from typing import Final
 
 from clusters.backends.base import BackendUnavailable, Owner
-from clusters.backends.kubernetes.api import Json, KubernetesApi, RequestRefused
-from clusters.backends.kubernetes.pods import own_labels
+from clusters.backends.kubernetes.client.api import Json, KubernetesApi, RequestRefused
+from clusters.backends.kubernetes.pods.pods import own_labels
 
 NAMESPACE: Final = "allotment"
 NAME: Final = "allotment-owner"

@@ -12,9 +12,9 @@ import structlog
 from kubernetes.utils.quantity import parse_quantity
 
 from clusters.backends.base import BoundPod, DeviceGrant
-from clusters.backends.kubernetes import pods
-from clusters.backends.kubernetes.api import Json
-from clusters.backends.kubernetes.held import shares_of
+from clusters.backends.kubernetes.client.api import Json
+from clusters.backends.kubernetes.nodes.held import shares_of
+from clusters.backends.kubernetes.pods import pods
 from clusters.gpu import hami
 from clusters.gpu.nvidia import CARD_RESOURCE, MIG_RESOURCE
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from clusters.backends.kubernetes import pods
-from clusters.backends.kubernetes.api import Json, KubernetesApi, OutcomeUnknown, RequestRefused
-from clusters.backends.kubernetes.namespaces import namespace_ensure
+from clusters.backends.kubernetes.client.api import Json, KubernetesApi, OutcomeUnknown, RequestRefused
+from clusters.backends.kubernetes.namespaces.namespaces import namespace_ensure
+from clusters.backends.kubernetes.pods import pods
 
 _FORBIDDEN, _NOT_FOUND, _CONFLICT = 403, 404, 409
 

@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import Any, Final
 
 from clusters.backends.base import GRACE_S, DeviceGrant, PodObservation, PodPhase, TaskRef, TaskSpec
-from clusters.backends.kubernetes.api import Json
-from clusters.backends.kubernetes.containers import SpecInvalid, build_container, build_volumes
+from clusters.backends.kubernetes.client.api import Json
+from clusters.backends.kubernetes.pods.containers import SpecInvalid, build_container, build_volumes
 from clusters.gpu import hami
 from clusters.gpu.named import counted_profile, is_named_by_node
 from clusters.gpu.nvidia import CARD_RESOURCE, MIG_RESOURCE, PART_CORES_RESOURCE, PART_MEMORY_RESOURCE

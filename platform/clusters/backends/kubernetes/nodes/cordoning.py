@@ -6,7 +6,7 @@ from typing import Any
 from urllib.parse import quote
 
 from clusters.backends.base import BackendUnavailable, PodOutcome
-from clusters.backends.kubernetes.api import KubernetesApi, RequestRefused
+from clusters.backends.kubernetes.client.api import KubernetesApi, RequestRefused
 
 
 def mark_schedulable(api: KubernetesApi, node: str, *, schedulable: bool) -> PodOutcome:

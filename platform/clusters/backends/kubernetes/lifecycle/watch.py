@@ -29,11 +29,11 @@ from clusters.backends.base import (
     PodOnNode,
     in_order,
 )
-from clusters.backends.kubernetes import pods
-from clusters.backends.kubernetes.api import Json, KubernetesApi, RequestRefused
-from clusters.backends.kubernetes.bound import bound_pod
-from clusters.backends.kubernetes.nodes import node_fact
-from clusters.backends.kubernetes.removing import pod_found
+from clusters.backends.kubernetes.client.api import Json, KubernetesApi, RequestRefused
+from clusters.backends.kubernetes.lifecycle.removing import pod_found
+from clusters.backends.kubernetes.nodes.bound import bound_pod
+from clusters.backends.kubernetes.nodes.nodes import node_fact
+from clusters.backends.kubernetes.pods import pods
 from foundation.core import clock
 
 log = structlog.get_logger(__name__)

@@ -20,8 +20,8 @@ from typing import Any, Final
 from kubernetes.utils.quantity import parse_quantity
 
 from clusters.backends.base import Governed, NamespaceState, TenantLimits
-from clusters.backends.kubernetes.api import Json, KubernetesApi, RequestRefused
-from clusters.backends.kubernetes.namespaces import (
+from clusters.backends.kubernetes.client.api import Json, KubernetesApi, RequestRefused
+from clusters.backends.kubernetes.namespaces.namespaces import (
     NAMESPACES,
     POLICIES,
     Body,
@@ -31,7 +31,7 @@ from clusters.backends.kubernetes.namespaces import (
     is_unmarked,
     namespace_labels,
 )
-from clusters.backends.kubernetes.pods import SELECTOR, own_labels
+from clusters.backends.kubernetes.pods.pods import SELECTOR, own_labels
 from clusters.gpu.nvidia import CARD_RESOURCE, MIG_RESOURCE
 
 _HEAD_ROOM: Final = 2

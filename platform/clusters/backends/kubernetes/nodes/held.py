@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from kubernetes.utils.quantity import parse_quantity
 
-from clusters.backends.kubernetes.api import Json
+from clusters.backends.kubernetes.client.api import Json
 from clusters.gpu import hami
 from clusters.gpu.hami import CardShare
 from clusters.gpu.nvidia import CARD_RESOURCE, PART_CORES_RESOURCE, PART_MEMORY_RESOURCE

@@ -19,8 +19,8 @@ from urllib3 import BaseHTTPResponse, Timeout
 from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionError, ReadTimeoutError
 
 from clusters.backends.base import BackendUnavailable
-from clusters.backends.kubernetes import answers
-from clusters.backends.kubernetes.breaker import CircuitBreaker
+from clusters.backends.kubernetes.client import answers
+from clusters.backends.kubernetes.client.breaker import CircuitBreaker
 from foundation.messaging import leases
 from foundation.monitoring.counters import Counter, Histogram
 

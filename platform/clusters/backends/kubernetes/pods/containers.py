@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from clusters.backends.base import GANG_FOLDER, GangSpec, TaskSpec, Variable
-from clusters.backends.kubernetes.api import Json
+from clusters.backends.kubernetes.client.api import Json
 from clusters.gpu.reserved import (
     NO_DEVICES,
     VISIBLE_DEVICES,

@@ -28,8 +28,7 @@ from clusters.backends.base import (
     PodOutcome,
     TaskSpec,
 )
-from clusters.backends.kubernetes import pods, shares
-from clusters.backends.kubernetes.api import (
+from clusters.backends.kubernetes.client.api import (
     Denied,
     Json,
     KubernetesApi,
@@ -37,13 +36,15 @@ from clusters.backends.kubernetes.api import (
     OutcomeUnknown,
     RequestRefused,
 )
-from clusters.backends.kubernetes.bound import sum_requests
-from clusters.backends.kubernetes.containers import SpecInvalid
-from clusters.backends.kubernetes.gangs import gang_ensure, owner_reference
-from clusters.backends.kubernetes.held import shares_of
-from clusters.backends.kubernetes.making import ensure_object, get_object
-from clusters.backends.kubernetes.namespaces import namespace_found
-from clusters.backends.kubernetes.workers import Workers
+from clusters.backends.kubernetes.client.workers import Workers
+from clusters.backends.kubernetes.lifecycle.gangs import gang_ensure, owner_reference
+from clusters.backends.kubernetes.namespaces.making import ensure_object, get_object
+from clusters.backends.kubernetes.namespaces.namespaces import namespace_found
+from clusters.backends.kubernetes.nodes import shares
+from clusters.backends.kubernetes.nodes.bound import sum_requests
+from clusters.backends.kubernetes.nodes.held import shares_of
+from clusters.backends.kubernetes.pods import pods
+from clusters.backends.kubernetes.pods.containers import SpecInvalid
 from clusters.gpu.hami import HamiFormatError
 from foundation.core import faults
 

@@ -1,0 +1,1 @@
+"""Calls to the API of a cluster: connection, retries, circuit breaker, threads."""

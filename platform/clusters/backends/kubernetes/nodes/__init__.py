@@ -1,0 +1,1 @@
+"""Nodes and their cards: facts, what pods hold of them, slices, cordons."""

@@ -1,0 +1,1 @@
+"""Pods and containers as objects of Kubernetes, their events and their output."""
