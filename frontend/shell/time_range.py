@@ -16,7 +16,7 @@ from django.utils.translation import gettext as _
 
 from foundation.core import clock
 from frontend.texts import formats
-from telemetry.series.window import MAX_RANGE
+from telemetry.series.windows.window import MAX_RANGE
 
 RANGES: Final = {
     "1h": timedelta(hours=1),

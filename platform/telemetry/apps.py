@@ -12,5 +12,7 @@ class TelemetryConfig(AppConfig):
         from quotas.hooks import request_evidence  # noqa: PLC0415 (as above)
         from scheduling.hooks import measured_use  # noqa: PLC0415 (as above)
 
-        request_evidence.register_provider("idle", defer_import("telemetry.series.idle_hours:idle_evidence"))
-        measured_use.register_source(defer_import("telemetry.series.now:memory_now"))
+        request_evidence.register_provider(
+            "idle", defer_import("telemetry.series.readings.idle_hours:idle_evidence")
+        )
+        measured_use.register_source(defer_import("telemetry.series.readings.now:memory_now"))

@@ -69,8 +69,8 @@ ARGUED: Final[dict[str, str]] = {
     ),
     **dict.fromkeys(
         (
-            "telemetry.series.sight:job_tenants:has_permission:1",
-            "telemetry.series.sight:job_tenants:tenants_with:1",
+            "telemetry.series.readings.sight:job_tenants:has_permission:1",
+            "telemetry.series.readings.sight:job_tenants:tenants_with:1",
         ),
         "pages ask for readings of jobs that they were shown before, by operator_required or job_query, "
         "which are noticed; tests/integration/telemetry/test_now.py asks it with roles of one permission",

@@ -29,7 +29,7 @@ from urllib.parse import quote, urlencode
 import pytest
 
 from benchmarks.support.control_plane import ControlPlane
-from telemetry.series.job import MAX_LINES
+from telemetry.series.levels.job import MAX_LINES
 from tests.e2e.real_cluster import CARDS, MODEL, Installation, installation
 from tests.e2e.scripted_nodes import INTERVAL_S, TOTAL_MIB, GpuScript, ScriptedNode, scripted_node
 from tests.fixtures.nvml_driver import Driver

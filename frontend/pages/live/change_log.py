@@ -19,7 +19,7 @@ from clusters.selectors.cell import cell_marks
 from foundation.audit.audit_log import list_recorded
 from foundation.sql import row_scope
 from scheduling.selectors.events.feed import list_changed_jobs
-from telemetry.series.now import newest_tick_ms
+from telemetry.series.readings.now import newest_tick_ms
 from tenants.access.grants import Grant
 from tenants.access.permissions import Permission
 from tenants.selectors.tenant import tenant_paths

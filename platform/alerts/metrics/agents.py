@@ -16,7 +16,7 @@ from clusters.gpu.batches import EventKind
 from clusters.models import Device
 from foundation.core.actor import SYSTEM
 from telemetry.models import NodeAgent
-from telemetry.series.agents import gpu_events, gpu_processes
+from telemetry.series.readings.agents import gpu_events, gpu_processes
 from telemetry.store.times import to_ms
 
 ERRORS_WITHIN: Final = timedelta(minutes=15)

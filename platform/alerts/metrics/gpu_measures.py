@@ -19,8 +19,8 @@ from alerts.metrics.hardware import observe_gpu
 from clusters.gpu.measures import BY_NAME
 from clusters.models import Device
 from foundation.core.actor import SYSTEM
-from telemetry.series.growth import counter_growth
-from telemetry.series.now import GpuNow, measures_now
+from telemetry.series.measures.growth import counter_growth
+from telemetry.series.readings.now import GpuNow, measures_now
 
 GROWTH_WITHIN: Final = timedelta(minutes=15)
 _SLOWED: Final = 0x8 | 0x20 | 0x40 | 0x80

@@ -13,7 +13,7 @@ from alerts.metrics.base import Observation
 from clusters.models import Cluster, ClusterHealth, Device, Node
 from foundation.core.actor import SYSTEM
 from telemetry.models import TelemetryGap
-from telemetry.series.now import CardNow, utilisation_now
+from telemetry.series.readings.now import CardNow, utilisation_now
 
 
 def make_gpu_reader(

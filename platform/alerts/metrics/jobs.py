@@ -13,9 +13,9 @@ from django.db.models.functions import Coalesce
 from alerts.metrics.base import Observation
 from foundation.core.actor import SYSTEM
 from scheduling.models import IdleStretch, Job, JobState
-from telemetry.series.idle import idle_allocated
-from telemetry.series.now import UseNow, jobs_now
-from telemetry.series.over_use import slice_lines
+from telemetry.series.readings.idle import idle_allocated
+from telemetry.series.readings.now import UseNow, jobs_now
+from telemetry.series.readings.over_use import slice_lines
 
 _IDLE_S: Final = 300
 

@@ -24,7 +24,7 @@ from telemetry.api.agent_access import (
     bearer_token,
 )
 from telemetry.models import AgentKey
-from telemetry.series.agents import agent_keys
+from telemetry.series.readings.agents import agent_keys
 from telemetry.services.agent_keys import agent_key_create, agent_key_exchange, agent_key_revoke
 from telemetry.services.receive import report_store
 from telemetry.store.times import to_ms

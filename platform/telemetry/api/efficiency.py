@@ -15,9 +15,9 @@ from clusters.selectors.shapes import PoolRoom, pool_rooms
 from foundation.core import clock
 from scheduling.models import DeviceSlice
 from telemetry.series import utilisation_now
-from telemetry.series.agents import StrayProcess, has_fresh_agent, stray_processes
-from telemetry.series.idle import IdleHold, idle_holds
-from telemetry.series.over_use import OverUse, SliceLine, slice_lines
+from telemetry.series.readings.agents import StrayProcess, has_fresh_agent, stray_processes
+from telemetry.series.readings.idle import IdleHold, idle_holds
+from telemetry.series.readings.over_use import OverUse, SliceLine, slice_lines
 from telemetry.store.times import from_ms
 from telemetry.usage.forecast import QuotaForecast, QuotaTrend, quota_forecasts, workspace_forecasts
 from tenants.access.permissions import Permission

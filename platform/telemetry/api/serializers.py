@@ -8,9 +8,9 @@ from django.utils.translation import gettext as _
 from rest_framework import serializers
 
 from clusters.gpu.measures import BY_NAME, MEASURES
-from telemetry.series.measures import ALLOWED_GROUPS, GROUPS, STATISTICS
+from telemetry.series.measures.measures import ALLOWED_GROUPS, GROUPS, STATISTICS
 from telemetry.series.query import LINES
-from telemetry.series.window import MAX_POINTS, POINTS
+from telemetry.series.windows.window import MAX_POINTS, POINTS
 from tenants.api.query import QuerySerializer
 
 _UNITS = ["cards", "percent", *dict.fromkeys(measure.unit or "count" for measure in MEASURES)]

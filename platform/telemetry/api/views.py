@@ -17,7 +17,7 @@ from foundation.core.actor import Actor
 from telemetry.api.serializers import SeriesQuerySerializer, SeriesSetSerializer
 from telemetry.series import SeriesQuery, SeriesSet, read_series
 from telemetry.series.csv_text import csv_pieces
-from telemetry.series.window import POINTS
+from telemetry.series.windows.window import POINTS
 from tenants.api.base import PlatformView
 from tenants.api.query import read_query
 from tenants.api.schema import problem_responses

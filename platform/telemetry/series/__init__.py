@@ -1,12 +1,14 @@
 """The data of charts and lists: always on behalf of a viewer, allocation and use always apart."""
 
-from telemetry.series.cluster import cluster_series, pool_series
-from telemetry.series.gpu import gpu_series
-from telemetry.series.idle import IdleAllocated, IdleSlice, idle_allocated
-from telemetry.series.job import job_gpus, job_series
-from telemetry.series.measures import measure_series
-from telemetry.series.node import node_series
-from telemetry.series.now import (
+from telemetry.series.levels.cluster import cluster_series, pool_series
+from telemetry.series.levels.gpu import gpu_series
+from telemetry.series.levels.job import job_gpus, job_series
+from telemetry.series.levels.node import node_series
+from telemetry.series.levels.workspace import workspace_series
+from telemetry.series.measures.measures import measure_series
+from telemetry.series.query import SeriesQuery, read_series
+from telemetry.series.readings.idle import IdleAllocated, IdleSlice, idle_allocated
+from telemetry.series.readings.now import (
     CardNow,
     GpuNow,
     UseNow,
@@ -16,10 +18,8 @@ from telemetry.series.now import (
     slices_now,
     utilisation_now,
 )
-from telemetry.series.query import SeriesQuery, read_series
-from telemetry.series.sight import MeasuredThing
-from telemetry.series.types import Point, Series, SeriesGap, SeriesSet
-from telemetry.series.workspace import workspace_series
+from telemetry.series.readings.sight import MeasuredThing
+from telemetry.series.windows.types import Point, Series, SeriesGap, SeriesSet
 
 __all__ = [
     "CardNow",

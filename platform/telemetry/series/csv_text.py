@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from foundation.web.spreadsheet_cells import text_cell
-from telemetry.series.types import Series, SeriesSet
+from telemetry.series.windows.types import Series, SeriesSet
 
 TIME_HEAD: Final = "time (UTC)"
 _ROWS_AT_ONCE: Final = 100

@@ -13,15 +13,15 @@ from clusters.models import Cluster, Device, Node
 from foundation.core.actor import Actor
 from foundation.core.errors import NotFound
 from scheduling.models import Job
-from telemetry.series.cluster import TOTAL_LINES, cluster_series
-from telemetry.series.gpu import gpu_series
-from telemetry.series.job import LINE_NAMES, job_series
-from telemetry.series.measures import measure_series
-from telemetry.series.node import CARD_LINES, node_series
-from telemetry.series.sight import MeasuredThing
-from telemetry.series.types import SeriesSet
-from telemetry.series.window import POINTS
-from telemetry.series.workspace import workspace_series
+from telemetry.series.levels.cluster import TOTAL_LINES, cluster_series
+from telemetry.series.levels.gpu import gpu_series
+from telemetry.series.levels.job import LINE_NAMES, job_series
+from telemetry.series.levels.node import CARD_LINES, node_series
+from telemetry.series.levels.workspace import workspace_series
+from telemetry.series.measures.measures import measure_series
+from telemetry.series.readings.sight import MeasuredThing
+from telemetry.series.windows.types import SeriesSet
+from telemetry.series.windows.window import POINTS
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 

@@ -13,8 +13,8 @@ from foundation.core import clock
 from scheduling.models import DeviceSlice, JobState
 from scheduling.services.idle import UseReport, record_use
 from telemetry.models import Reading
-from telemetry.series.idle import IDLE_BELOW_PERCENT
-from telemetry.series.now import FRESH_FOR
+from telemetry.series.readings.idle import IDLE_BELOW_PERCENT
+from telemetry.series.readings.now import FRESH_FOR
 from telemetry.store.times import from_ms, to_ms
 
 WINDOW: Final = timedelta(seconds=90)

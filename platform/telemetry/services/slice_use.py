@@ -13,7 +13,7 @@ from foundation.core import clock
 from scheduling.models import DeviceSlice
 from scheduling.services.resizing.by_use import MemoryReport, find_resizable, record_slice_use
 from telemetry.models import Reading
-from telemetry.series.now import FRESH_FOR
+from telemetry.series.readings.now import FRESH_FOR
 from telemetry.store.times import from_ms, to_ms
 
 PEAK_WINDOW: Final = timedelta(minutes=10)

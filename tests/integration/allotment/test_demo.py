@@ -33,7 +33,7 @@ from scheduling.models import Allocation, DeviceSlice, GpuRequestMode, IdleStret
 from scheduling.services.idle import enforce_idle_rules
 from telemetry.models import GpuProcess
 from telemetry.series import measures_now, node_series, utilisation_now
-from telemetry.series.over_use import OverUse, slice_lines
+from telemetry.series.readings.over_use import OverUse, slice_lines
 from telemetry.services.collect import samples_collect
 from telemetry.services.idle import idle_report
 from tenants.models import Tenant, User

@@ -24,7 +24,7 @@ from foundation.core import clock
 from foundation.core.actor import SYSTEM
 from scheduling.models import Allocation
 from telemetry.models import NodeAgent, Reading, Scope
-from telemetry.series.now import jobs_now, utilisation_now
+from telemetry.series.readings.now import jobs_now, utilisation_now
 from telemetry.sources.adapt import read_samples
 from telemetry.sources.declarations import MeasureOrigin
 from telemetry.sources.directory import load_directory

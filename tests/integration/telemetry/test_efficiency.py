@@ -17,9 +17,9 @@ from foundation.core import clock
 from foundation.core.actor import SYSTEM
 from foundation.core.errors import NotFound, PermissionDenied
 from scheduling.models import Allocation, DeviceSlice, UsageInterval
-from telemetry.series.agents import stray_processes
-from telemetry.series.idle import idle_holds
-from telemetry.series.over_use import OverUse, slice_lines
+from telemetry.series.readings.agents import stray_processes
+from telemetry.series.readings.idle import idle_holds
+from telemetry.series.readings.over_use import OverUse, slice_lines
 from telemetry.services.prune import prune_rows
 from telemetry.services.roll_up import roll_up
 from telemetry.store.ingest import store_batches

@@ -14,7 +14,7 @@ from foundation.core.actor import SYSTEM
 from scheduling.models import Allocation
 from telemetry.models import Channel, Scope, TelemetrySource
 from telemetry.series import MeasuredThing, job_series, measure_series, node_series
-from telemetry.series.types import SeriesSet
+from telemetry.series.windows.types import SeriesSet
 from telemetry.sources.history import Buckets, SliceKey
 from telemetry.store.times import to_ms
 from tests.fixtures.http_receiver import Receiver, run_receiver

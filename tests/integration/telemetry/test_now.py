@@ -10,7 +10,8 @@ from pytest_django import DjangoAssertNumQueries
 from clusters.models import Device
 from foundation.core.errors import PermissionDenied
 from scheduling.models import Allocation, DeviceSlice
-from telemetry.series import idle_allocated, jobs_now, now, pools_now, utilisation_now
+from telemetry.series import idle_allocated, jobs_now, pools_now, utilisation_now
+from telemetry.series.readings import now
 from tenants.models import Member
 from tests.builders import clusters, tenancy
 from tests.integration.telemetry.conftest import START, Bench

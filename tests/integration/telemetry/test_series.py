@@ -160,7 +160,7 @@ def test_a_workspace_that_holds_nothing_has_none_while_its_cluster_is_measured(b
 
 
 def test_lines_are_limited_but_averages_are_not(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("telemetry.series.job.MAX_LINES", 1)
+    monkeypatch.setattr("telemetry.series.levels.job.MAX_LINES", 1)
     end = bench.ticks(1)
     found = job_series(bench.world.viewer, bench.sliced, START, end, 10)
     assert found.omitted == 1

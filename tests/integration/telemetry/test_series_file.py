@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from telemetry.series.csv_text import csv_pieces
 from telemetry.series.query import LINES
-from telemetry.series.types import Series, SeriesSet
+from telemetry.series.windows.types import Series, SeriesSet
 from tenants.models import User
 from tests.integration.telemetry.conftest import START, Bench
 

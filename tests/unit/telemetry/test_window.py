@@ -8,7 +8,7 @@ import pytest
 import time_machine
 
 from foundation.core.errors import Invalid
-from telemetry.series.window import Window, window_of
+from telemetry.series.windows.window import Window, window_of
 
 NOW = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
 KEPT = timedelta(hours=2)

@@ -16,7 +16,7 @@ from frontend.pages.jobs.job_tabs import JobTab
 from frontend.shell.time_range import TimeRange, read_time_range
 from scheduling.models import Job
 from telemetry.series import job_gpus
-from telemetry.series.window import MAX_RANGE
+from telemetry.series.windows.window import MAX_RANGE
 
 WHOLE_RUN: Final = "run"
 _SHORTEST: Final = timedelta(minutes=1)

@@ -34,7 +34,7 @@ from frontend.texts.labels import GPU_MODES
 from scheduling.selectors.allocations.holder import DeviceHold, device_holds
 from telemetry.models import NodeAgent
 from telemetry.series import measures_now, slices_now, utilisation_now
-from telemetry.series.agents import gpu_processes, node_agents
+from telemetry.series.readings.agents import gpu_processes, node_agents
 from telemetry.store.times import from_ms, to_ms
 from tenants.models import User
 

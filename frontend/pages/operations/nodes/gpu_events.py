@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy
 
 from frontend.components import view_models
 from telemetry.models import GpuEvent
-from telemetry.series.agents import gpu_events
+from telemetry.series.readings.agents import gpu_events
 from telemetry.store.times import from_ms
 from tenants.models import User
 

@@ -44,7 +44,7 @@ from frontend.texts import formats
 from scheduling.selectors.allocations.holder import DeviceHold, device_holds, node_holds
 from scheduling.selectors.allocations.holding import NodeHoldEvent, node_events
 from telemetry.series import CardNow, utilisation_now
-from telemetry.series.agents import node_agents
+from telemetry.series.readings.agents import node_agents
 from tenants.models import User
 
 _LATEST = 20

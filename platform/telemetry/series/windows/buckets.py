@@ -22,8 +22,8 @@ from django.db.models import (
 )
 
 from telemetry.models import Channel, Reading, Rolled, Tick
-from telemetry.series.sources import sources_of
-from telemetry.series.window import Window
+from telemetry.series.windows.sources import sources_of
+from telemetry.series.windows.window import Window
 
 Fine = type[Reading] | type[Tick]
 

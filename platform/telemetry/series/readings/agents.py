@@ -12,7 +12,7 @@ from clusters.models import Device
 from foundation.core import clock
 from foundation.core.actor import Actor
 from telemetry.models import AgentKey, GpuEvent, GpuProcess, NodeAgent, Reading, Scope
-from telemetry.series.sight import job_tenants
+from telemetry.series.readings.sight import job_tenants
 from telemetry.store.times import to_ms
 from tenants.access import permissions
 from tenants.access.permissions import Permission

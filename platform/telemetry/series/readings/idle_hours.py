@@ -10,7 +10,7 @@ from django.db.models import Count, ExpressionWrapper, F, FloatField, Q, Sum
 from quotas.hooks.request_evidence import EvidenceQuery
 from scheduling.models import Job
 from telemetry.models import Channel, RolledTenMinutes
-from telemetry.series.idle import IDLE_BELOW_PERCENT
+from telemetry.series.readings.idle import IDLE_BELOW_PERCENT
 from telemetry.store.times import to_ms
 
 _CORE_HOURS: Final = 100 * 3_600_000

@@ -15,7 +15,7 @@ from foundation.core import clock
 from foundation.core.actor import Actor
 from scheduling.models import DeviceSlice
 from telemetry.models import Reading, Scope
-from telemetry.series.now import FRESH_FOR
+from telemetry.series.readings.now import FRESH_FOR
 from telemetry.store.packing import unpack_values
 from telemetry.store.times import to_ms
 from tenants.access import permissions

@@ -15,11 +15,19 @@ from foundation.core.actor import Actor
 from foundation.core.errors import NotFound
 from scheduling.models import Job, Task
 from telemetry.models import Channel, Reading
-from telemetry.series.buckets import Buckets, ColumnMeasure, Sums, TimeSum, Values, bucket_sums, means_of
-from telemetry.series.gaps import gaps_in
-from telemetry.series.history import fill_from_history
-from telemetry.series.types import Series, SeriesSet
-from telemetry.series.window import POINTS, Window, window_of
+from telemetry.series.windows.buckets import (
+    Buckets,
+    ColumnMeasure,
+    Sums,
+    TimeSum,
+    Values,
+    bucket_sums,
+    means_of,
+)
+from telemetry.series.windows.gaps import gaps_in
+from telemetry.series.windows.history import fill_from_history
+from telemetry.series.windows.types import Series, SeriesSet
+from telemetry.series.windows.window import POINTS, Window, window_of
 from telemetry.store.times import READING_RETENTION
 from tenants.access import permissions
 from tenants.access.permissions import Permission

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from django.db.models import Q
 
 from telemetry.models import TelemetryGap
-from telemetry.series.types import SeriesGap
-from telemetry.series.window import Window
+from telemetry.series.windows.types import SeriesGap
+from telemetry.series.windows.window import Window
 from telemetry.store.times import to_ms
 
 

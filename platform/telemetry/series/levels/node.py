@@ -9,12 +9,12 @@ from typing import Final
 from clusters.models import Device, Node
 from foundation.core.actor import Actor
 from telemetry.models import Channel, Reading, Scope, Tick
-from telemetry.series.buckets import Buckets, ColumnMeasure, bucket_means
-from telemetry.series.cluster import MEASURES, sum_measures, total_lines
-from telemetry.series.gaps import gaps_in
-from telemetry.series.history import fill_from_history
-from telemetry.series.types import Series, SeriesSet
-from telemetry.series.window import POINTS, Window, window_of
+from telemetry.series.levels.cluster import MEASURES, sum_measures, total_lines
+from telemetry.series.windows.buckets import Buckets, ColumnMeasure, bucket_means
+from telemetry.series.windows.gaps import gaps_in
+from telemetry.series.windows.history import fill_from_history
+from telemetry.series.windows.types import Series, SeriesSet
+from telemetry.series.windows.window import POINTS, Window, window_of
 from telemetry.store.times import READING_RETENTION
 from tenants.access import permissions
 from tenants.access.permissions import Permission

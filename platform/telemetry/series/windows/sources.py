@@ -8,7 +8,7 @@ from typing import Any, Final
 from django.db.models import Min
 
 from telemetry.models import PendingBucket, Reading, RolledMinute, RolledTenMinutes, RolledTwoHours, Tick
-from telemetry.series.window import Window
+from telemetry.series.windows.window import Window
 from telemetry.store.times import MINUTE_MS, TEN_MINUTES_MS, TWO_HOURS_MS, floor_ms
 
 _ROLLED: Final[dict[int, type[Any]]] = {

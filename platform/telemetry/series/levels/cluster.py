@@ -10,10 +10,10 @@ from typing import Final
 from clusters.models import Cluster, Flavor, Node
 from foundation.core.actor import Actor
 from telemetry.models import Channel, Scope, Tick
-from telemetry.series.buckets import Buckets, ColumnMeasure, Values, bucket_means
-from telemetry.series.gaps import gaps_in, silent_buckets
-from telemetry.series.types import Series, SeriesSet
-from telemetry.series.window import POINTS, Window, window_of
+from telemetry.series.windows.buckets import Buckets, ColumnMeasure, Values, bucket_means
+from telemetry.series.windows.gaps import gaps_in, silent_buckets
+from telemetry.series.windows.types import Series, SeriesSet
+from telemetry.series.windows.window import POINTS, Window, window_of
 from telemetry.store.times import TICK_RETENTION
 from tenants.access import permissions
 from tenants.access.permissions import Permission

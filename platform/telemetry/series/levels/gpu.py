@@ -7,12 +7,12 @@ from datetime import datetime
 from clusters.models import Device
 from foundation.core.actor import Actor
 from telemetry.models import Channel, Reading, Scope
-from telemetry.series.buckets import Buckets, Values, bucket_means
-from telemetry.series.gaps import gaps_in
-from telemetry.series.history import fill_from_history
-from telemetry.series.node import CARD_LINES, CARD_MEASURES
-from telemetry.series.types import Series, SeriesSet
-from telemetry.series.window import POINTS, Window, window_of
+from telemetry.series.levels.node import CARD_LINES, CARD_MEASURES
+from telemetry.series.windows.buckets import Buckets, Values, bucket_means
+from telemetry.series.windows.gaps import gaps_in
+from telemetry.series.windows.history import fill_from_history
+from telemetry.series.windows.types import Series, SeriesSet
+from telemetry.series.windows.window import POINTS, Window, window_of
 from telemetry.store.times import READING_RETENTION
 from tenants.access import permissions
 from tenants.access.permissions import Permission

@@ -14,8 +14,8 @@ from foundation.core import clock
 from foundation.core.actor import Actor
 from scheduling.models import Allocation, DeviceSlice
 from telemetry.models import Reading, RolledMinute, RolledTenMinutes
-from telemetry.series.now import FRESH_FOR
-from telemetry.series.sight import job_tenants
+from telemetry.series.readings.now import FRESH_FOR
+from telemetry.series.readings.sight import job_tenants
 from telemetry.store.times import MINUTE_MS, from_ms, to_ms
 from tenants.access import permissions
 from tenants.access.permissions import Permission

@@ -21,14 +21,14 @@ from clusters.gpu.measures import BY_NAME, MeasureKind
 from foundation.core.actor import Actor
 from foundation.core.errors import FieldError, Invalid
 from telemetry.models import Channel, Reading, Rolled, Scope
-from telemetry.series.channel_groups import ChannelGroup, group_channels
-from telemetry.series.gaps import gaps_in
-from telemetry.series.history import read_measures
-from telemetry.series.sight import MeasuredThing, require_sight
-from telemetry.series.sources import GRAIN_OF, sources_of
-from telemetry.series.types import Series, SeriesSet
-from telemetry.series.whole_gpus import HeldSpan, find_whole_gpus, is_of_whole_gpus, is_within
-from telemetry.series.window import MAX_POINTS, POINTS, Window, window_of
+from telemetry.series.measures.channel_groups import ChannelGroup, group_channels
+from telemetry.series.measures.whole_gpus import HeldSpan, find_whole_gpus, is_of_whole_gpus, is_within
+from telemetry.series.readings.sight import MeasuredThing, require_sight
+from telemetry.series.windows.gaps import gaps_in
+from telemetry.series.windows.history import read_measures
+from telemetry.series.windows.sources import GRAIN_OF, sources_of
+from telemetry.series.windows.types import Series, SeriesSet
+from telemetry.series.windows.window import MAX_POINTS, POINTS, Window, window_of
 from telemetry.store.packing import (
     Stat,
     Stats,

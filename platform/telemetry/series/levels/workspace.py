@@ -8,12 +8,12 @@ from typing import Final
 
 from foundation.core.actor import Actor
 from telemetry.models import Channel, Scope, Tick
-from telemetry.series.buckets import ColumnMeasure, Sums, TimeSum, Values, bucket_sums
-from telemetry.series.cluster import MEASURES, sum_measures, total_lines
-from telemetry.series.gaps import gaps_in
-from telemetry.series.sight import MeasuredThing, require_sight
-from telemetry.series.types import SeriesSet
-from telemetry.series.window import POINTS, window_of
+from telemetry.series.levels.cluster import MEASURES, sum_measures, total_lines
+from telemetry.series.readings.sight import MeasuredThing, require_sight
+from telemetry.series.windows.buckets import ColumnMeasure, Sums, TimeSum, Values, bucket_sums
+from telemetry.series.windows.gaps import gaps_in
+from telemetry.series.windows.types import SeriesSet
+from telemetry.series.windows.window import POINTS, window_of
 from telemetry.store.times import TICK_RETENTION
 
 _OF_CLUSTER: Final = (ColumnMeasure("cards"),)

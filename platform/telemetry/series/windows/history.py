@@ -16,8 +16,8 @@ from clusters.models import Device
 from foundation.core import clock
 from scheduling.models import DeviceSlice
 from telemetry.models import Channel, Scope
-from telemetry.series.buckets import Buckets
-from telemetry.series.window import Window
+from telemetry.series.windows.buckets import Buckets
+from telemetry.series.windows.window import Window
 from telemetry.sources import history
 from telemetry.sources.fetch import SourceFailed
 from telemetry.sources.history import PrometheusHistory, SliceKey

@@ -15,7 +15,7 @@ from clusters.models import Node
 from foundation.core import clock
 from foundation.core.actor import Actor
 from telemetry.models import Reading, Scope, Tick
-from telemetry.series.sight import job_tenants
+from telemetry.series.readings.sight import job_tenants
 from telemetry.store.packing import unpack_values
 from telemetry.store.times import from_ms, to_ms
 from tenants.access import permissions

@@ -1,0 +1,1 @@
+"""The series of each level: cluster, workspace, node, GPU and job."""

@@ -1,0 +1,1 @@
+"""The series of any measure of the catalogue, and the growth of counters."""
