@@ -6,25 +6,11 @@ from typing import Final
 
 from django.urls import path
 
-from scheduling.api import (
-    actions,
-    explain,
-    idle,
-    job_template,
-    logs,
-    node_drain,
-    operator,
-    pod_events,
-    policy,
-    policy_replay,
-    priority,
-    resize,
-    start_prediction,
-    startable,
-    stream,
-    submissions,
-    views,
-)
+from scheduling.api.allocations import idle, node_drain, operator, resize
+from scheduling.api.jobs import actions, job_template, stream, submissions, views
+from scheduling.api.pending import explain, start_prediction, startable
+from scheduling.api.pods import logs, pod_events
+from scheduling.api.policies import policy, policy_replay, priority
 
 _JOBS: Final = "workspaces/<slug:ws>/jobs"
 _JOB: Final = f"{_JOBS}/<str:job>"

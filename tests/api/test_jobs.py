@@ -12,7 +12,7 @@ from rest_framework.test import APIClient
 
 from foundation.core import clock
 from foundation.models import AuditRecord, Hint
-from scheduling.api.serializers import JobDetailSerializer, JobSerializer
+from scheduling.api.jobs.serializers import JobDetailSerializer, JobSerializer
 from scheduling.models import Job, JobDeletion, JobEvent, JobState
 from scheduling.selectors.jobs.search import job_find
 from tests.api.conftest import As

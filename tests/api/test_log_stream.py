@@ -17,7 +17,7 @@ from rest_framework.test import APIRequestFactory
 from clusters.backends.simulated.faults import set_reachable
 from clusters.models import Cell, Cluster
 from foundation.core.errors import Conflict, NotFound
-from scheduling.api import log_stream
+from scheduling.api.pods import log_stream
 from scheduling.models import Job
 from scheduling.selectors.pods.log_follow import LogFollower
 from scheduling.selectors.pods.logs import LogLine, LogQuery

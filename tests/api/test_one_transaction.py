@@ -14,7 +14,7 @@ from rest_framework.test import APIClient
 
 from foundation.sql import row_scope
 from foundation.sql.row_scope import NOTHING
-from scheduling.api import views
+from scheduling.api.jobs import views
 from tests.builders import jobs, tenancy
 from tests.builders.world import World, world
 from tests.fixtures.postgres import PostgresServer

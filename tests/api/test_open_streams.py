@@ -16,7 +16,7 @@ from foundation.audit import audit_log
 from foundation.core import clock
 from foundation.core.actor import SYSTEM
 from foundation.core.errors import AllotmentError
-from scheduling.api import stream
+from scheduling.api.jobs import stream
 from scheduling.lifecycle.transitions import add_event
 from scheduling.models import Job
 from scheduling.selectors.events import feed

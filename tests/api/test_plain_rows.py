@@ -18,7 +18,7 @@ from quotas.api.override_views import OverrideSerializer
 from quotas.models import Override
 from quotas.selectors.changes.override import overrides_in_sight
 from quotas.selectors.tenants.budget import budget_list
-from scheduling.api.policy import PolicySerializer
+from scheduling.api.policies.policy import PolicySerializer
 from scheduling.models import WorkspacePolicy
 from scheduling.selectors.policies.workspace_policy import policy_list
 from tenants.api.shapes import TenantSerializer

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from rest_framework.test import APIRequestFactory
 
-from scheduling.api import stream
+from scheduling.api.jobs import stream
 from tests.api.conftest import As
 from tests.builders.world import World
 

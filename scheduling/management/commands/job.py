@@ -12,7 +12,7 @@ from rich.table import Table
 
 from foundation.core.reasons_page import reasons_page
 from foundation.web.listing import ColumnCondition
-from scheduling.api.serializers import JobDetailSerializer, JobSerializer, list_row
+from scheduling.api.jobs.serializers import JobDetailSerializer, JobSerializer, list_row
 from scheduling.job_file import load_text
 from scheduling.job_file.describing import fields_page
 from scheduling.selectors.jobs.job import COLUMNS, JobFilter, job_get, job_list

@@ -12,8 +12,8 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from scheduling.api import log_stream
-from scheduling.api.views import JobView
+from scheduling.api.jobs.views import JobView
+from scheduling.api.pods import log_stream
 from scheduling.selectors.pods.logs import LogQuery, job_logs
 from tenants.api.pages import list_of, page_body
 from tenants.api.query import QuerySerializer, read_query

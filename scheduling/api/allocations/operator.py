@@ -9,7 +9,7 @@ from rest_framework.response import Response
 from clusters.api.serializers import OneNodeQuery
 from clusters.api.views import OperatorView
 from clusters.selectors.node import device_get, node_get
-from scheduling.api.serializers import DeviceHoldSerializer, NodeHoldSerializer
+from scheduling.api.jobs.serializers import DeviceHoldSerializer, NodeHoldSerializer
 from scheduling.selectors.allocations.holder import device_holds, node_holds
 from tenants.api.pages import list_of, page_body, page_of
 from tenants.api.query import OffsetQuery, read_query

@@ -7,8 +7,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from foundation.sql.versions import version_header
-from scheduling.api.serializers import ExplanationSerializer
-from scheduling.api.views import JobView
+from scheduling.api.jobs.serializers import ExplanationSerializer
+from scheduling.api.jobs.views import JobView
 from scheduling.selectors.events.event import job_cause
 from scheduling.selectors.jobs.job import job_promised_until
 from scheduling.selectors.pending.decision import decision_latest

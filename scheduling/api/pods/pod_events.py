@@ -9,7 +9,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from scheduling.api.views import JobView
+from scheduling.api.jobs.views import JobView
 from scheduling.selectors.pods.pod_events import job_pod_events
 from tenants.api.pages import list_of, page_body
 from tenants.api.query import QuerySerializer, read_query

@@ -10,7 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from foundation.core import clock
-from scheduling.api.views import JobView
+from scheduling.api.jobs.views import JobView
 from scheduling.prediction.run_times import RunGroup
 from scheduling.selectors.pending.start_prediction import (
     COUNTED,

@@ -9,7 +9,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from foundation.sql.versions import if_match, version_header
-from scheduling.api.serializers import ExtensionRequestSerializer, IdleSerializer
+from scheduling.api.jobs.serializers import ExtensionRequestSerializer, IdleSerializer
 from scheduling.selectors.jobs.job import job_get
 from scheduling.services.jobs.idle_extension import extend_idle_job
 from tenants.access.permissions import Permission

@@ -17,7 +17,7 @@ from foundation.audit import audit_log
 from foundation.core.errors import AllotmentError, PermissionDenied
 from foundation.sql.versions import if_match, version_header
 from foundation.web import problems as problem_bodies
-from scheduling.api.serializers import (
+from scheduling.api.jobs.serializers import (
     BatchResultSerializer,
     BatchSerializer,
     CloneSerializer,
@@ -26,7 +26,7 @@ from scheduling.api.serializers import (
     SubmittedSerializer,
     TagsSerializer,
 )
-from scheduling.api.views import accepted_response
+from scheduling.api.jobs.views import accepted_response
 from scheduling.job_file import to_mapping
 from scheduling.models import Job
 from scheduling.selectors.jobs.job import job_get

@@ -11,10 +11,10 @@ from rest_framework.response import Response
 
 from foundation.sql import row_scope
 from foundation.sql.versions import version_header
-from scheduling.api.job_file import JobFileSerializer
-from scheduling.api.parsers import JOB_PARSERS
-from scheduling.api.queries import AllJobsQuery, EventQuery, JobListQuery, filters_of
-from scheduling.api.serializers import (
+from scheduling.api.jobs.job_file import JobFileSerializer
+from scheduling.api.jobs.parsers import JOB_PARSERS
+from scheduling.api.jobs.queries import AllJobsQuery, EventQuery, JobListQuery, filters_of
+from scheduling.api.jobs.serializers import (
     DryRunSerializer,
     EventSerializer,
     FilledSerializer,

@@ -9,7 +9,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from foundation.core.reasons import Reason
-from scheduling.api.job_file import JobFileSerializer
+from scheduling.api.jobs.job_file import JobFileSerializer
 from scheduling.job_file import to_mapping
 from scheduling.models import DecisionKind, IdleAction, Job, JobKind, JobState, ResizeState, TaskState
 from scheduling.selectors.allocations.idle import find_idle_stretch

@@ -11,7 +11,7 @@ from rest_framework.response import Response
 from foundation.core.errors import FieldError, Invalid
 from foundation.core.quantities import QuantityError
 from foundation.sql.versions import if_match
-from scheduling.api.serializers import ResizeRequestSerializer, ResizeSerializer
+from scheduling.api.jobs.serializers import ResizeRequestSerializer, ResizeSerializer
 from scheduling.job_file.memory import read_memory
 from scheduling.selectors.allocations.resize import resize_list
 from scheduling.selectors.jobs.job import job_get

@@ -24,7 +24,7 @@ from rest_framework.request import Request
 from foundation.core.errors import FieldError, Invalid
 from foundation.core.numbers import read_whole
 from foundation.sql import row_scope
-from scheduling.api.serializers import EventSerializer
+from scheduling.api.jobs.serializers import EventSerializer
 from scheduling.models import JobEvent
 from scheduling.selectors.events.feed import EventFeed, event_latest
 from tenants.access import permissions

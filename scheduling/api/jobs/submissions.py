@@ -12,7 +12,7 @@ from rest_framework.response import Response
 from foundation.core.bounded_parsing import ParseBounds
 from foundation.web import problems as problem_bodies
 from foundation.web.parsers import BoundedJsonParser
-from scheduling.api.job_file import JobFileSerializer
+from scheduling.api.jobs.job_file import JobFileSerializer
 from scheduling.services.jobs.job_batch import BatchEntry, jobs_submit
 from tenants.access.permissions import Permission
 from tenants.api.base import WorkspaceView

@@ -1,0 +1,1 @@
+"""Endpoints for what jobs hold: idle time, memory, nodes that are drained."""

@@ -1,0 +1,1 @@
+"""Endpoints for pending jobs: reasons, expected start, and what would start now."""

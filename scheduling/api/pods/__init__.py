@@ -1,0 +1,1 @@
+"""Endpoints for the output and the events of a job's pods."""

@@ -1,0 +1,1 @@
+"""Endpoints for workspace policies, priority classes and replays of policies."""
