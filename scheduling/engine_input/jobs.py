@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from quotas.models import Queue
 from scheduling.engine import model as em
 from scheduling.job_file import JobSpec, job_columns, level_label, role_columns
-from scheduling.job_file.fields import ALL
+from scheduling.job_file.declaration.fields import ALL
 from scheduling.models import NO_GROWTH, GpuRequestMode, Job, JobKind, JobRole, JobState
 
 ASKED: Final = "asked"

@@ -4,13 +4,13 @@
 path of its field; `to_mapping` turns a stored job back into the same shape.
 """
 
-from scheduling.job_file.field import Field
-from scheduling.job_file.fields import FIELDS
-from scheduling.job_file.job import TASKS_MAX, parse_job
-from scheduling.job_file.levels import level_label
+from scheduling.job_file.declaration.field import Field
+from scheduling.job_file.declaration.fields import FIELDS
 from scheduling.job_file.mapping import job_columns, role_columns, spec_mapping, to_mapping
-from scheduling.job_file.text import JOB_BOUNDS, load_text
-from scheduling.job_file.types import GpuSpec, JobSpec, RoleSpec
+from scheduling.job_file.parsing.job import TASKS_MAX, parse_job
+from scheduling.job_file.values.levels import level_label
+from scheduling.job_file.values.text import JOB_BOUNDS, load_text
+from scheduling.job_file.values.types import GpuSpec, JobSpec, RoleSpec
 
 __all__ = [
     "FIELDS",

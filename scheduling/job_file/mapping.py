@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from scheduling.job_file.fields import fields_below
-from scheduling.job_file.kinds import Cpu, Memory
-from scheduling.job_file.memory import written_memory
-from scheduling.job_file.types import GpuSpec, JobSpec, RoleSpec
+from scheduling.job_file.declaration.fields import fields_below
+from scheduling.job_file.values.kinds import Cpu, Memory
+from scheduling.job_file.values.memory import written_memory
+from scheduling.job_file.values.types import GpuSpec, JobSpec, RoleSpec
 from scheduling.models import GpuRequestMode, Job, JobRole
 
 _SPREAD: Final = ("gang", "roles.resources")

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from django.utils.translation import gettext as _
 
-from scheduling.job_file.field import Limited
-from scheduling.job_file.fields import ALL
+from scheduling.job_file.declaration.field import Limited
+from scheduling.job_file.declaration.fields import ALL
 from scheduling.policy.trees import values_at
 
 File = Mapping[str, Any]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from scheduling.job_file.fields import fields_below
+from scheduling.job_file.declaration.fields import fields_below
 
 _MODES: Final = {field.key: field.only for field in fields_below("roles.resources.gpu") if field.only}
 """Of the fields of cards that only some modes have, which these are."""

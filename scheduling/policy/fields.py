@@ -10,9 +10,9 @@ from django.utils.translation import gettext as _
 
 from clusters.backends.base import GRACE_S
 from scheduling.job_file import JobSpec
-from scheduling.job_file.field import Limited
-from scheduling.job_file.fields import ALL, FIELDS
-from scheduling.job_file.kinds import Amount, Whole
+from scheduling.job_file.declaration.field import Limited
+from scheduling.job_file.declaration.fields import ALL, FIELDS
+from scheduling.job_file.values.kinds import Amount, Whole
 from scheduling.policy.trees import values_at
 
 

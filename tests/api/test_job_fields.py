@@ -24,7 +24,7 @@ from quotas.models import Queue
 from scheduling.engine.model import Job as EngineJob
 from scheduling.engine_input.jobs import asked_job
 from scheduling.job_file import parse_job
-from scheduling.job_file.fields import FIELDS
+from scheduling.job_file.declaration.fields import FIELDS
 from scheduling.models import WorkspacePolicy
 from scheduling.policy import combine_policies, find_violations
 from scheduling.policy.fields import CAPPED

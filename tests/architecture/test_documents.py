@@ -9,7 +9,7 @@ import pytest
 
 from foundation.core.reasons import Reason
 from foundation.core.reasons_page import reasons_page
-from scheduling.job_file.describing import fields_page
+from scheduling.job_file.declaration.describing import fields_page
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])

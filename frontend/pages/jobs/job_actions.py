@@ -15,7 +15,7 @@ from django.views.decorators.http import require_POST
 from foundation.core.errors import Conflict, Invalid, Refused
 from frontend.pages.jobs.addresses import job_address
 from frontend.shell.page_shell import get_viewer, login_required, problem_of
-from scheduling.job_file.tags import split_tags
+from scheduling.job_file.parsing.tags import split_tags
 from scheduling.selectors.jobs.job import job_get
 from scheduling.services.jobs import job as service
 from scheduling.services.jobs.idle_extension import extend_idle_job

@@ -25,8 +25,8 @@ from frontend.pages.submission.job_values import (
 from frontend.texts.labels import JOB_KINDS
 from quotas.selectors.pools.pool import WorkspacePool
 from scheduling.job_file import FIELDS, Field
-from scheduling.job_file.environment import Variables
-from scheduling.job_file.kinds import ChoiceKind, Flag, LabelsKind, Percent, Tags, Texts, Whole
+from scheduling.job_file.declaration.environment import Variables
+from scheduling.job_file.values.kinds import ChoiceKind, Flag, LabelsKind, Percent, Tags, Texts, Whole
 from scheduling.models import JobKind, PriorityClass
 
 _OFFERED: Final = ("queue", "priority_class")

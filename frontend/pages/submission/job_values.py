@@ -18,11 +18,11 @@ from django.utils.translation import gettext as _
 from foundation.core.errors import FieldError, Invalid
 from foundation.core.numbers import read_whole
 from foundation.core.yaml_edit import same_values
-from scheduling.job_file.environment import Variables
-from scheduling.job_file.field import Field
-from scheduling.job_file.fields import ALL, FIELDS, fields_below, keys_below
-from scheduling.job_file.kinds import Cpu, Flag, LabelsKind, Number, Parts, Percent, Tags, Texts, Whole
-from scheduling.job_file.tags import join_tags, split_tags
+from scheduling.job_file.declaration.environment import Variables
+from scheduling.job_file.declaration.field import Field
+from scheduling.job_file.declaration.fields import ALL, FIELDS, fields_below, keys_below
+from scheduling.job_file.parsing.tags import join_tags, split_tags
+from scheduling.job_file.values.kinds import Cpu, Flag, LabelsKind, Number, Parts, Percent, Tags, Texts, Whole
 from scheduling.policy.trees import merge_trees, put_value, value_at
 
 Values = dict[str, Any]

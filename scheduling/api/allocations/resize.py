@@ -12,7 +12,7 @@ from foundation.core.errors import FieldError, Invalid
 from foundation.core.quantities import QuantityError
 from foundation.sql.versions import if_match
 from scheduling.api.jobs.serializers import ResizeRequestSerializer, ResizeSerializer
-from scheduling.job_file.memory import read_memory
+from scheduling.job_file.values.memory import read_memory
 from scheduling.selectors.allocations.resize import resize_list
 from scheduling.selectors.jobs.job import job_get
 from scheduling.selectors.jobs.task import task_get

@@ -7,11 +7,11 @@ from typing import Any, Final
 
 from rest_framework import serializers
 
-from scheduling.job_file.describing import describe_field, field_default
-from scheduling.job_file.environment import Variables
-from scheduling.job_file.field import Field
-from scheduling.job_file.fields import ALL, FIELDS, fields_below
-from scheduling.job_file.kinds import (
+from scheduling.job_file.declaration.describing import describe_field, field_default
+from scheduling.job_file.declaration.environment import Variables
+from scheduling.job_file.declaration.field import Field
+from scheduling.job_file.declaration.fields import ALL, FIELDS, fields_below
+from scheduling.job_file.values.kinds import (
     ChoiceKind,
     FieldKind,
     Flag,

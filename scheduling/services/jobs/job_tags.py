@@ -8,7 +8,7 @@ from functools import partial
 from foundation.audit import audit_log
 from foundation.core import clock
 from foundation.sql.bulk import insert_rows
-from scheduling.job_file.tags import read_tags
+from scheduling.job_file.parsing.tags import read_tags
 from scheduling.lifecycle.transitions import advance_job
 from scheduling.models import Job, JobTag
 from scheduling.policy import combine_policies

@@ -9,8 +9,8 @@ import yaml
 
 from foundation.core.numbers import read_whole
 from scheduling.job_file import FIELDS, to_mapping
-from scheduling.job_file.environment import Variables
-from scheduling.job_file.kinds import LabelsKind
+from scheduling.job_file.declaration.environment import Variables
+from scheduling.job_file.values.kinds import LabelsKind
 from scheduling.models import Job
 
 

@@ -14,7 +14,7 @@ from foundation.core.quantities import WHOLE_CARD
 from frontend.components import view_models
 from frontend.pages.jobs.events.eviction import explain_rule
 from frontend.texts import formats, labels, reasons
-from scheduling.job_file.tags import join_tags
+from scheduling.job_file.parsing.tags import join_tags
 from scheduling.models import OWN_END_REASONS, IdleAction, JobEvent
 from scheduling.services.resizing.by_use import RULE as MEASURED_USE
 from scheduling.services.resizing.resize_settle import NOT_CONFIRMED

@@ -18,7 +18,7 @@ from frontend.pages.jobs.addresses import jobs_address
 from frontend.pages.jobs.job_facts import Rights, rights_of
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from frontend.texts.labels import state_word
-from scheduling.job_file.tags import TAGS_LENGTH, split_tags
+from scheduling.job_file.parsing.tags import TAGS_LENGTH, split_tags
 from scheduling.models import Job
 from scheduling.selectors.jobs.job import job_query
 from scheduling.selectors.jobs.job_tag import job_tags_lately

@@ -18,7 +18,7 @@ from frontend.pages.jobs.job_facts import Actions
 from frontend.pages.jobs.job_tags import TagLink
 from frontend.texts import labels
 from frontend.texts.reasons import reason_title
-from scheduling.job_file.tags import join_tags
+from scheduling.job_file.parsing.tags import join_tags
 from scheduling.models import Job
 from scheduling.selectors.jobs.job import ALL_COLUMNS, COLUMNS, DEFAULT_SORT
 from scheduling.selectors.jobs.row import JobListRow

@@ -14,7 +14,7 @@ from clusters.backends.kubernetes.pods.pods import build_manifest
 from foundation.core.errors import Invalid, TooLarge
 from scheduling.execution.peers import Peers, peers_of
 from scheduling.job_file import JobSpec, parse_job
-from scheduling.job_file.size import FILE_BYTES_MAX, POD_BYTES_MAX
+from scheduling.job_file.parsing.size import FILE_BYTES_MAX, POD_BYTES_MAX
 from scheduling.models import Job, JobRole, Task
 from scheduling.models.pod_names import gang_name
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from scheduling.job_file.field import Field
-from scheduling.job_file.fields import ALL, FIELDS
-from scheduling.job_file.kinds import Cpu, Memory, PartKind
+from scheduling.job_file.declaration.field import Field
+from scheduling.job_file.declaration.fields import ALL, FIELDS
+from scheduling.job_file.values.kinds import Cpu, Memory, PartKind
 
 _HEAD: Final = (
     "# The fields of a job file\n\n"

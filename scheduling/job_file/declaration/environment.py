@@ -11,9 +11,9 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
 from clusters.gpu.reserved import is_reserved_variable
-from scheduling.job_file.kinds import Form, Text, check_forms
-from scheduling.job_file.section import Section
-from scheduling.job_file.text_forms import NAME
+from scheduling.job_file.values.kinds import Form, Text, check_forms
+from scheduling.job_file.values.section import Section
+from scheduling.job_file.values.text_forms import NAME
 
 VARIABLES_MAX: Final = 256
 BYTES_MAX: Final = 64 * 1024

@@ -7,8 +7,8 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from clusters.gpu.reserved import plain_path
-from scheduling.job_file.reading import read_field
-from scheduling.job_file.section import Section
+from scheduling.job_file.parsing.reading import read_field
+from scheduling.job_file.values.section import Section
 
 
 def read_volumes(job: Section) -> tuple[dict[str, Any], ...]:

@@ -17,9 +17,10 @@ from django.utils.translation import gettext_noop as _
 
 from clusters.backends.base import GRACE_S
 from scheduling.engine.model import TaintEffect, TolerationOperator, TopologyMode
-from scheduling.job_file.environment import Variables
-from scheduling.job_file.field import Field, Limited, Shown
-from scheduling.job_file.kinds import (
+from scheduling.job_file.declaration.environment import Variables
+from scheduling.job_file.declaration.field import Field, Limited, Shown
+from scheduling.job_file.declaration.probe_fields import action_fields, probe_fields
+from scheduling.job_file.values.kinds import (
     CardMemory,
     ChoiceKind,
     Cpu,
@@ -38,9 +39,8 @@ from scheduling.job_file.kinds import (
     Whole,
     Wholes,
 )
-from scheduling.job_file.levels import LEVELS
-from scheduling.job_file.probe_fields import action_fields, probe_fields
-from scheduling.job_file.text_forms import (
+from scheduling.job_file.values.levels import LEVELS
+from scheduling.job_file.values.text_forms import (
     ABSOLUTE,
     BELOW,
     DNS_LABEL,

@@ -10,8 +10,8 @@ from django.utils.translation import gettext as _
 
 from clusters.gpu.reserved import is_reserved_label
 from scheduling.engine.model import AffinityOperator
-from scheduling.job_file.levels import LEVELS
-from scheduling.job_file.section import Section
+from scheduling.job_file.values.levels import LEVELS
+from scheduling.job_file.values.section import Section
 
 WEIGHT_MAX: Final = 100
 _TERMS_MAX: Final = 16

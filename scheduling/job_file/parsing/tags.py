@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 from foundation.core.errors import Invalid
-from scheduling.job_file.fields import FIELDS
-from scheduling.job_file.reading import read_field
-from scheduling.job_file.section import Problems, Section
+from scheduling.job_file.declaration.fields import FIELDS
+from scheduling.job_file.parsing.reading import read_field
+from scheduling.job_file.values.section import Problems, Section
 
 _FIELD: Final = FIELDS["tags"]
 TAGS_LENGTH: Final = 1300

@@ -7,10 +7,10 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from scheduling.engine.model import TolerationOperator
-from scheduling.job_file.fields import fields_below
-from scheduling.job_file.levels import LEVELS
-from scheduling.job_file.reading import open_part, open_parts, read_part, read_said
-from scheduling.job_file.section import Section
+from scheduling.job_file.declaration.fields import fields_below
+from scheduling.job_file.parsing.reading import open_part, open_parts, read_part, read_said
+from scheduling.job_file.values.levels import LEVELS
+from scheduling.job_file.values.section import Section
 
 _ALONE = ("placement.topology", "placement.tolerations")
 

@@ -8,11 +8,11 @@ from django.utils.translation import gettext as _
 
 from foundation.core.identifiers import dns_label
 from scheduling.engine.model import parse_profile
-from scheduling.job_file.fields import FIELDS, pod_fields
-from scheduling.job_file.kinds import Amount, Cpu, Memory
-from scheduling.job_file.reading import open_part, open_parts, read_columns, read_field, read_said
-from scheduling.job_file.section import Section
-from scheduling.job_file.types import GpuSpec, RoleSpec
+from scheduling.job_file.declaration.fields import FIELDS, pod_fields
+from scheduling.job_file.parsing.reading import open_part, open_parts, read_columns, read_field, read_said
+from scheduling.job_file.values.kinds import Amount, Cpu, Memory
+from scheduling.job_file.values.section import Section
+from scheduling.job_file.values.types import GpuSpec, RoleSpec
 from scheduling.models import GpuRequestMode
 
 _RESOURCES: Final = "roles.resources"

@@ -8,7 +8,7 @@ from django.utils.translation import gettext_noop as _
 
 from clusters.gpu.reserved import could_be_reserved, is_reserved_mount
 from foundation.core.identifiers import is_dns_label
-from scheduling.job_file.kinds import Form
+from scheduling.job_file.values.kinds import Form
 
 _LABEL: Final = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
 NAME: Final = Form.of_pattern(

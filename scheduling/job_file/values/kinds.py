@@ -14,9 +14,9 @@ from typing import Any, ClassVar, Final, Protocol
 from django.utils.translation import gettext as _
 
 from foundation.core.quantities import QuantityError, gettext_noop, parse_cpu, parse_percent
-from scheduling.job_file.memory import read_memory, written_memory
-from scheduling.job_file.section import Section
-from scheduling.job_file.terms import read_labels, read_node_terms, read_pod_terms, read_selector
+from scheduling.job_file.values.memory import read_memory, written_memory
+from scheduling.job_file.values.section import Section
+from scheduling.job_file.values.terms import read_labels, read_node_terms, read_pod_terms, read_selector
 
 LARGEST: Final = 2**31 - 1
 """What a column of the database holds."""

@@ -6,7 +6,7 @@ from dataclasses import KW_ONLY, dataclass
 from enum import StrEnum
 from typing import Any
 
-from scheduling.job_file.kinds import FieldKind
+from scheduling.job_file.values.kinds import FieldKind
 
 
 class Shown(StrEnum):

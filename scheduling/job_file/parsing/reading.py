@@ -7,10 +7,10 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from scheduling.job_file.field import Field
-from scheduling.job_file.fields import FIELDS, fields_below, keys_below
-from scheduling.job_file.kinds import PartKind, Parts
-from scheduling.job_file.section import Section
+from scheduling.job_file.declaration.field import Field
+from scheduling.job_file.declaration.fields import FIELDS, fields_below, keys_below
+from scheduling.job_file.values.kinds import PartKind, Parts
+from scheduling.job_file.values.section import Section
 
 
 def open_part(part: Section, path: str) -> Section:

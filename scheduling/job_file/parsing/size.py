@@ -13,8 +13,8 @@ from typing import Any, Final
 from django.utils.translation import gettext as _
 
 from foundation.core.errors import FieldError, TooLarge
-from scheduling.job_file.section import Section
-from scheduling.job_file.types import RoleSpec
+from scheduling.job_file.values.section import Section
+from scheduling.job_file.values.types import RoleSpec
 from scheduling.models import Job
 from scheduling.models.pod_names import gang_name, pod_name
 

@@ -9,16 +9,16 @@ from django.utils.translation import gettext as _
 
 from foundation.core.errors import FieldError, Invalid
 from foundation.core.identifiers import new_id
-from scheduling.job_file.fields import keys_below, pod_fields
-from scheduling.job_file.kinds import Whole
-from scheduling.job_file.lifecycle import read_lifecycle
-from scheduling.job_file.placement import read_placement
-from scheduling.job_file.reading import open_part, read_columns, read_field, read_said
-from scheduling.job_file.roles import read_roles
-from scheduling.job_file.section import Problems, Section
-from scheduling.job_file.size import check_file_size, check_host_lists, check_pod_sizes, compact_json
-from scheduling.job_file.types import JobSpec, RoleSpec
-from scheduling.job_file.volumes import read_volumes
+from scheduling.job_file.declaration.fields import keys_below, pod_fields
+from scheduling.job_file.parsing.lifecycle import read_lifecycle
+from scheduling.job_file.parsing.placement import read_placement
+from scheduling.job_file.parsing.reading import open_part, read_columns, read_field, read_said
+from scheduling.job_file.parsing.roles import read_roles
+from scheduling.job_file.parsing.size import check_file_size, check_host_lists, check_pod_sizes, compact_json
+from scheduling.job_file.parsing.volumes import read_volumes
+from scheduling.job_file.values.kinds import Whole
+from scheduling.job_file.values.section import Problems, Section
+from scheduling.job_file.values.types import JobSpec, RoleSpec
 from scheduling.models import JobKind
 
 STATIC_CPUS: Final = {"allotment.io/cpu-manager": "static"}

@@ -6,9 +6,9 @@ from typing import Final
 
 from django.utils.translation import gettext_noop as _
 
-from scheduling.job_file.field import Field
-from scheduling.job_file.kinds import ChoiceKind, PartKind, Text, Texts, Whole
-from scheduling.job_file.text_forms import ABSOLUTE
+from scheduling.job_file.declaration.field import Field
+from scheduling.job_file.values.kinds import ChoiceKind, PartKind, Text, Texts, Whole
+from scheduling.job_file.values.text_forms import ABSOLUTE
 
 _PORT_MAX: Final = 65_535
 

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from django.utils.translation import gettext as _
 
-from scheduling.job_file.reading import open_parts, read_part
-from scheduling.job_file.section import Section
+from scheduling.job_file.parsing.reading import open_parts, read_part
+from scheduling.job_file.values.section import Section
 
 # What may follow what; anything else would be stored and never happen. Any action may follow a failure.
 _FOLLOWS: Final = {

@@ -1,0 +1,1 @@
+"""The declaration of every field of a job file, and its description for readers."""

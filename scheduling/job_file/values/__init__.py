@@ -1,0 +1,1 @@
+"""The values of a job file: kinds, formats, and the typed specification."""
