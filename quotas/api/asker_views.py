@@ -22,10 +22,10 @@ from quotas.models import QuotaRequest
 from quotas.selectors.changes.quota_request import quota_request_get, workspace_request_get
 from quotas.services.requests import quota_request as service
 from tenants.access.permissions import Permission
-from tenants.api.base import PlatformView, WorkspaceView
-from tenants.api.bodies import read_body
-from tenants.api.query import NoQuery, read_query
-from tenants.api.schema import IF_MATCH_OPTIONAL, problem_responses
+from tenants.api.requests.base import PlatformView, WorkspaceView
+from tenants.api.requests.bodies import read_body
+from tenants.api.requests.query import NoQuery, read_query
+from tenants.api.responses.schema import IF_MATCH_OPTIONAL, problem_responses
 
 V = TypeVar("V", bound=type[PlatformView])
 

@@ -29,11 +29,11 @@ from quotas.selectors.tenants.budget import (
 from quotas.services.budget import HOURS_MAX, STEPS_MAX, budget_change, budget_create, budget_delete
 from quotas.services.quota_amounts import select_flavor
 from tenants.access.permissions import Permission
-from tenants.api.base import PlatformView, WorkspaceView
-from tenants.api.bodies import StrictSerializer, named_by, read_body
-from tenants.api.pages import list_of, list_response
-from tenants.api.query import ListQuery, NoQuery, read_query
-from tenants.api.schema import IF_MATCH, problem_responses
+from tenants.api.requests.base import PlatformView, WorkspaceView
+from tenants.api.requests.bodies import StrictSerializer, named_by, read_body
+from tenants.api.requests.query import ListQuery, NoQuery, read_query
+from tenants.api.responses.pages import list_of, list_response
+from tenants.api.responses.schema import IF_MATCH, problem_responses
 
 
 class BudgetSerializer(serializers.Serializer[Any]):

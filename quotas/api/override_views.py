@@ -21,11 +21,11 @@ from quotas.services.overrides.override import LoanAmount, override_create, over
 from quotas.services.quota_amounts import find_flavor_of_cell
 from quotas.services.quota_plan import AMOUNT_MAX
 from tenants.access.permissions import Permission
-from tenants.api.base import PlatformView
-from tenants.api.bodies import StrictSerializer, answer_row, named_by, read_body
-from tenants.api.pages import format_timestamp, list_of, list_response
-from tenants.api.query import ListQuery, NoQuery, read_query
-from tenants.api.schema import IF_MATCH, IF_MATCH_OPTIONAL, problem_responses
+from tenants.api.requests.base import PlatformView
+from tenants.api.requests.bodies import StrictSerializer, answer_row, named_by, read_body
+from tenants.api.requests.query import ListQuery, NoQuery, read_query
+from tenants.api.responses.pages import format_timestamp, list_of, list_response
+from tenants.api.responses.schema import IF_MATCH, IF_MATCH_OPTIONAL, problem_responses
 
 _RESOURCES = [resource.value for resource in Resource]
 

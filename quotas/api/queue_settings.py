@@ -33,10 +33,10 @@ from quotas.services.queues.queue_delete import queue_delete
 from quotas.services.queues.queue_preset import Preset, queue_preset
 from quotas.services.queues.queue_settings import preset_of, queue_update
 from tenants.access.permissions import Permission
-from tenants.api.base import WorkspaceView
-from tenants.api.bodies import StrictSerializer, answer_row, named_by, read_body
-from tenants.api.query import NoQuery, WriteQuery, read_query
-from tenants.api.schema import IF_MATCH, problem_responses
+from tenants.api.requests.base import WorkspaceView
+from tenants.api.requests.bodies import StrictSerializer, answer_row, named_by, read_body
+from tenants.api.requests.query import NoQuery, WriteQuery, read_query
+from tenants.api.responses.schema import IF_MATCH, problem_responses
 
 _PRIORITY_MAX = 2**31 - 1
 

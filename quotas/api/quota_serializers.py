@@ -13,7 +13,7 @@ from quotas.models import QuotaChangeSource
 from quotas.services.quota import Shrink
 from quotas.services.quota_plan import AMOUNT_MAX
 from quotas.services.quota_warnings import MORE_THAN_EXISTS, NO_JOB_STARTS
-from tenants.api.bodies import StrictSerializer
+from tenants.api.requests.bodies import StrictSerializer
 
 _RESOURCES = [resource.value for resource in Resource]
 

@@ -41,12 +41,12 @@ from quotas.services.quota_preview import quota_preview
 from quotas.services.quota_revert import quota_revert, revert_changes
 from tenants.access import permissions
 from tenants.access.permissions import Permission
-from tenants.api.base import PlatformView
-from tenants.api.bodies import read_body
-from tenants.api.pages import list_of, list_response
-from tenants.api.query import ListQuery, NoQuery, QuerySerializer, WriteQuery, read_query
-from tenants.api.schema import IF_MATCH, problem_responses
-from tenants.api.writes import dry_run_of
+from tenants.api.requests.base import PlatformView
+from tenants.api.requests.bodies import read_body
+from tenants.api.requests.query import ListQuery, NoQuery, QuerySerializer, WriteQuery, read_query
+from tenants.api.requests.writes import dry_run_of
+from tenants.api.responses.pages import list_of, list_response
+from tenants.api.responses.schema import IF_MATCH, problem_responses
 
 _TYPES: Final = {FileFormat.YAML: "application/yaml", FileFormat.CSV: "text/csv"}
 _FILE_BODY: Final = {"application/yaml": OpenApiTypes.STR, "text/csv": OpenApiTypes.STR}

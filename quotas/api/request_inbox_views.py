@@ -26,12 +26,12 @@ from quotas.services.quota_preview import quota_preview
 from quotas.services.requests import quota_request as service
 from quotas.services.requests.request_amounts import find_missing_amounts
 from tenants.access.permissions import Permission
-from tenants.api.base import PlatformView
-from tenants.api.bodies import answer_row, named_by, read_body
-from tenants.api.pages import list_of, listed_by
-from tenants.api.query import NoQuery, read_query
-from tenants.api.schema import IF_MATCH_OPTIONAL, problem_responses
-from tenants.api.writes import dry_run_of
+from tenants.api.requests.base import PlatformView
+from tenants.api.requests.bodies import answer_row, named_by, read_body
+from tenants.api.requests.query import NoQuery, read_query
+from tenants.api.requests.writes import dry_run_of
+from tenants.api.responses.pages import list_of, listed_by
+from tenants.api.responses.schema import IF_MATCH_OPTIONAL, problem_responses
 
 _P = Permission
 

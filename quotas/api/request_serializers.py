@@ -10,7 +10,7 @@ from rest_framework import serializers
 from foundation.core.quantities import Resource
 from quotas.api.quota_serializers import AmountSerializer, LimitsSerializer
 from quotas.models import RequestState
-from tenants.api.bodies import StrictSerializer
+from tenants.api.requests.bodies import StrictSerializer
 
 _RESOURCES = [resource.value for resource in Resource]
 

@@ -24,11 +24,11 @@ from quotas.selectors.changes.quota_request import (
 )
 from quotas.services.requests import quota_request as service
 from tenants.access.permissions import Permission
-from tenants.api.base import WorkspaceView
-from tenants.api.bodies import answer_row, read_body
-from tenants.api.pages import list_of, listed_by
-from tenants.api.query import ListQuery, NoQuery, read_query
-from tenants.api.schema import problem_responses
+from tenants.api.requests.base import WorkspaceView
+from tenants.api.requests.bodies import answer_row, read_body
+from tenants.api.requests.query import ListQuery, NoQuery, read_query
+from tenants.api.responses.pages import list_of, listed_by
+from tenants.api.responses.schema import problem_responses
 
 _P = Permission
 

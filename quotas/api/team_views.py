@@ -20,12 +20,12 @@ from quotas.services.quota_plan import AMOUNT_MAX
 from quotas.services.team import GPUS_MAX, Team, TeamMember, TeamPlan, TeamPool, team_create, team_preview
 from tenants.access import permissions
 from tenants.access.permissions import Permission
-from tenants.api.base import PlatformView
-from tenants.api.bodies import StrictSerializer, named_by, read_body
 from tenants.api.invitations import console_address
-from tenants.api.query import WriteQuery, read_query
-from tenants.api.schema import problem_responses
-from tenants.api.writes import dry_run_of
+from tenants.api.requests.base import PlatformView
+from tenants.api.requests.bodies import StrictSerializer, named_by, read_body
+from tenants.api.requests.query import WriteQuery, read_query
+from tenants.api.requests.writes import dry_run_of
+from tenants.api.responses.schema import problem_responses
 from tenants.models import Role
 from tenants.selectors.tenant import tenant_get
 

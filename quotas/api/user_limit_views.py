@@ -17,11 +17,11 @@ from quotas.selectors.tenants.user_limit import user_limit_get, user_limit_list
 from quotas.services.quota_plan import AMOUNT_MAX
 from quotas.services.user_limit import user_limit_change, user_limit_create, user_limit_delete
 from tenants.access.permissions import Permission
-from tenants.api.base import WorkspaceView
-from tenants.api.bodies import StrictSerializer, answer_row, read_body
-from tenants.api.pages import list_of, list_response
-from tenants.api.query import ListQuery, NoQuery, read_query
-from tenants.api.schema import IF_MATCH, problem_responses
+from tenants.api.requests.base import WorkspaceView
+from tenants.api.requests.bodies import StrictSerializer, answer_row, read_body
+from tenants.api.requests.query import ListQuery, NoQuery, read_query
+from tenants.api.responses.pages import list_of, list_response
+from tenants.api.responses.schema import IF_MATCH, problem_responses
 
 _RESOURCES = [resource.value for resource in Resource]
 

@@ -17,11 +17,11 @@ from quotas.selectors.queues.queue import COLUMNS, queue_get, queue_list
 from quotas.selectors.tables.quota import workspace_quota
 from quotas.services.queues.queue_preset import Preset, queue_preset
 from tenants.access.permissions import Permission
-from tenants.api.base import WorkspaceView
-from tenants.api.bodies import StrictSerializer, answer_row, read_body
-from tenants.api.pages import list_of, list_response
-from tenants.api.query import ListQuery, NoQuery, read_query
-from tenants.api.schema import IF_MATCH_OPTIONAL, problem_responses
+from tenants.api.requests.base import WorkspaceView
+from tenants.api.requests.bodies import StrictSerializer, answer_row, read_body
+from tenants.api.requests.query import ListQuery, NoQuery, read_query
+from tenants.api.responses.pages import list_of, list_response
+from tenants.api.responses.schema import IF_MATCH_OPTIONAL, problem_responses
 
 
 class QueuesQuery(ListQuery):

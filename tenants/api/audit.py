@@ -26,11 +26,11 @@ from foundation.sql.row_scope import RowScope
 from foundation.web.spreadsheet_cells import text_cell
 from tenants.access.permissions import Permission
 from tenants.access.row_scope import scope_of
-from tenants.api.base import PlatformView, WorkspaceView
-from tenants.api.pages import list_of, page_body
-from tenants.api.query import PAGE, PAGE_MAX, FilterQuery, read_query
-from tenants.api.schema import problem_responses
-from tenants.api.streams import AnyAccept, signed_in_still, streaming_response
+from tenants.api.requests.base import PlatformView, WorkspaceView
+from tenants.api.requests.query import PAGE, PAGE_MAX, FilterQuery, read_query
+from tenants.api.responses.pages import list_of, page_body
+from tenants.api.responses.schema import problem_responses
+from tenants.api.responses.streams import AnyAccept, signed_in_still, streaming_response
 from tenants.models import User
 from tenants.selectors.audit import COLUMNS, AuditFilter, audit_page, audit_query
 from tenants.selectors.tenant import workspace_get

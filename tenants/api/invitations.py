@@ -11,9 +11,9 @@ from rest_framework.response import Response
 
 from foundation.sql.versions import version_header
 from tenants.access.permissions import Permission
-from tenants.api.base import PlatformView
-from tenants.api.query import NoQuery, read_query
-from tenants.api.schema import problem_responses
+from tenants.api.requests.base import PlatformView
+from tenants.api.requests.query import NoQuery, read_query
+from tenants.api.responses.schema import problem_responses
 from tenants.api.shapes import (
     AccessEndedSerializer,
     AccessEndSerializer,

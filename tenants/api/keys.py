@@ -15,11 +15,11 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from foundation.core.errors import PermissionDenied
-from tenants.api.base import PlatformView, WorkspaceView
-from tenants.api.bodies import named_by
-from tenants.api.pages import list_of, list_response
-from tenants.api.query import ListQuery, NoQuery, read_query
-from tenants.api.schema import problem_responses
+from tenants.api.requests.base import PlatformView, WorkspaceView
+from tenants.api.requests.bodies import named_by
+from tenants.api.requests.query import ListQuery, NoQuery, read_query
+from tenants.api.responses.pages import list_of, list_response
+from tenants.api.responses.schema import problem_responses
 from tenants.api.serializers import (
     AccessKeyCreatedSerializer,
     AccessKeyCreateSerializer,

@@ -15,10 +15,10 @@ from foundation.sql.versions import if_match, version_header
 from foundation.web.listing import Column
 from tenants.access.permissions import Permission
 from tenants.access.rights import EffectiveRights, effective_list
-from tenants.api.pages import list_of, list_response, listed_by
-from tenants.api.place import PlaceView
-from tenants.api.query import ListQuery, NoQuery, read_query
-from tenants.api.schema import IF_MATCH, problem_responses
+from tenants.api.requests.place import PlaceView
+from tenants.api.requests.query import ListQuery, NoQuery, read_query
+from tenants.api.responses.pages import list_of, list_response, listed_by
+from tenants.api.responses.schema import IF_MATCH, problem_responses
 from tenants.api.shapes import (
     EffectiveSerializer,
     MemberCreateSerializer,

@@ -7,7 +7,7 @@ from typing import Any
 from rest_framework import serializers
 
 from tenants.access.permissions import Permission
-from tenants.api.bodies import StrictSerializer
+from tenants.api.requests.bodies import StrictSerializer
 
 _POINTS = [permission.value for permission in Permission]
 

@@ -7,8 +7,8 @@ from typing import Any
 from rest_framework import serializers
 
 from tenants.access.permissions import Permission
-from tenants.api.bodies import StrictSerializer
-from tenants.api.pages import format_timestamp
+from tenants.api.requests.bodies import StrictSerializer
+from tenants.api.responses.pages import format_timestamp
 from tenants.models import Tenant, TenantKind
 from tenants.selectors.user import UserState
 

@@ -12,12 +12,12 @@ from rest_framework.response import Response
 
 from foundation.sql.versions import if_match, version_header
 from tenants.access.permissions import Permission
-from tenants.api.base import PlatformView
-from tenants.api.bodies import named_by
-from tenants.api.pages import list_of, listed_by
-from tenants.api.place import PlaceView
-from tenants.api.query import ListQuery, NoQuery, read_query
-from tenants.api.schema import IF_MATCH, problem_responses
+from tenants.api.requests.base import PlatformView
+from tenants.api.requests.bodies import named_by
+from tenants.api.requests.place import PlaceView
+from tenants.api.requests.query import ListQuery, NoQuery, read_query
+from tenants.api.responses.pages import list_of, listed_by
+from tenants.api.responses.schema import IF_MATCH, problem_responses
 from tenants.api.shapes import (
     ArchivedSerializer,
     MoveSerializer,

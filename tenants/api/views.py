@@ -11,10 +11,10 @@ from rest_framework.response import Response
 from foundation.web.listing import Column
 from tenants.access import permissions
 from tenants.access.permissions import Permission
-from tenants.api.base import PlatformView, WorkspaceView
-from tenants.api.pages import list_of, list_response
-from tenants.api.query import ListQuery, NoQuery, read_query
-from tenants.api.schema import problem_responses
+from tenants.api.requests.base import PlatformView, WorkspaceView
+from tenants.api.requests.query import ListQuery, NoQuery, read_query
+from tenants.api.responses.pages import list_of, list_response
+from tenants.api.responses.schema import problem_responses
 from tenants.api.serializers import (
     MeSerializer,
     WorkspaceDetailSerializer,

@@ -16,7 +16,7 @@ from django.core.management import CommandError, call_command
 from foundation.core import clock
 from foundation.core.errors import AllotmentError
 from scheduling.api.jobs import stream
-from tenants.api.live_stream import LiveStream
+from tenants.api.responses.live_stream import LiveStream
 from tenants.models import AccessKey, GroupMember, Member, User
 from tests.access.actors import LOSSES
 from tests.access.world import AccessWorld

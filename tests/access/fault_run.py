@@ -19,7 +19,7 @@ import pytest
 from django.urls import get_resolver
 
 from foundation.sql.prepared import PreparedQuery
-from tenants.api.key_scopes import KeyScopes
+from tenants.api.requests.key_scopes import KeyScopes
 from tests.access import planting
 from tests.access.actors import ACTORS, Actor
 from tests.access.asking import faults

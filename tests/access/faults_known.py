@@ -27,10 +27,10 @@ SAMPLE: Final[dict[str, str]] = {
         "GET api/v1/workspaces/{ws} by a session"
     ),
     "frontend.pages.tenancy.roles:show_roles:require_permission:1": "GET ops/tenants/{tenant}/roles",
-    "tenants.api.streams:signed_in_still:refusal:1": (
+    "tenants.api.responses.streams:signed_in_still:refusal:1": (
         "GET api/v1/events of a workspace after losing the key"
     ),
-    "tenants.api.base:WorkspaceView.may_see_again:require_permission:1": (
+    "tenants.api.requests.base:WorkspaceView.may_see_again:require_permission:1": (
         "POST api/v1/workspaces/{ws}/jobs/{job}/cancel again without the right here"
     ),
 }
@@ -53,7 +53,7 @@ _TYPE: Final = (
 )
 ARGUED: Final[dict[str, str]] = {
     "frontend.shell.page_shell:get_viewer:refusal:1": _TYPE,
-    "tenants.api.base:PlatformView.viewer:refusal:1": _TYPE,
+    "tenants.api.requests.base:PlatformView.viewer:refusal:1": _TYPE,
     "quotas.selectors.tables.quota_table:quota_nodes:by tenant:1": (
         "it tells in which cells a tenant has quota, for the choice on its page "
         "(frontend.pages.quotas.page:_cells); the world has one cell, and what is shown of any is asked for "

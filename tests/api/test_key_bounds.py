@@ -16,9 +16,9 @@ from foundation.core.actor import SYSTEM
 from foundation.core.errors import PermissionDenied
 from tenants.access import grants, permissions
 from tenants.access.permissions import Permission
-from tenants.api.authentication import AccessKeyAuthentication
-from tenants.api.live_stream import LiveStream
-from tenants.api.streams import signed_in_still
+from tenants.api.requests.authentication import AccessKeyAuthentication
+from tenants.api.responses.live_stream import LiveStream
+from tenants.api.responses.streams import signed_in_still
 from tenants.models import AccessKey, Member, Role, User
 from tenants.services.access_key import access_key_create
 from tests.builders import jobs, tenancy

@@ -19,7 +19,7 @@ from foundation.core import clock
 from foundation.core.actor import SYSTEM
 from foundation.core.errors import PermissionDenied
 from foundation.models import AuditRecord
-from tenants.api.streams import signed_in_still
+from tenants.api.responses.streams import signed_in_still
 from tenants.models import AccessKey, Role, User
 from tenants.services.access_key import access_key_check, access_key_create
 from tenants.services.account import password_set, user_create

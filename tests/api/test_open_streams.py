@@ -21,7 +21,7 @@ from scheduling.lifecycle.transitions import add_event
 from scheduling.models import Job
 from scheduling.selectors.events import feed
 from tenants.api import audit as audit_views
-from tenants.api.live_stream import LiveStream
+from tenants.api.responses.live_stream import LiveStream
 from tenants.models import AccessKey, CustomRole, Group, Member, Tenant, User
 from tenants.services.access_key import access_key_create, access_key_revoke, access_key_rotate
 from tenants.services.account import password_set, user_set_active

@@ -20,8 +20,8 @@ from django.views.decorators.http import require_GET
 from frontend.pages.live.change_log import log
 from frontend.shell.page_shell import get_viewer, login_required
 from tenants.access.grants import grants_of
-from tenants.api.live_stream import LiveStream
-from tenants.api.streams import session_user_still
+from tenants.api.responses.live_stream import LiveStream
+from tenants.api.responses.streams import session_user_still
 from tenants.models import User
 
 BEAT_S: Final = 3.0

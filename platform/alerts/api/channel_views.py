@@ -28,11 +28,11 @@ from alerts.services.channel import change_channel, check_channel, create_channe
 from alerts.services.silence import create_silence, end_silence
 from foundation.core.errors import FieldError, Invalid
 from foundation.sql.versions import if_match, version_header
-from tenants.api.bodies import read_body
-from tenants.api.pages import list_of, list_response
-from tenants.api.query import NoQuery, read_query
-from tenants.api.schema import IF_MATCH, problem_responses
-from tenants.api.writes import dry_run_of
+from tenants.api.requests.bodies import read_body
+from tenants.api.requests.query import NoQuery, read_query
+from tenants.api.requests.writes import dry_run_of
+from tenants.api.responses.pages import list_of, list_response
+from tenants.api.responses.schema import IF_MATCH, problem_responses
 
 _TAGS: Final = ["alerts"]
 _CHANNELS: Any = list_of(ChannelSerializer)

@@ -27,10 +27,10 @@ from clusters.models import Cluster
 from foundation.core.errors import FieldError, Invalid
 from foundation.sql.versions import if_match, version_header
 from tenants.access.permissions import Permission
-from tenants.api.bodies import read_body
-from tenants.api.pages import list_of, list_response
-from tenants.api.query import NoQuery, read_query
-from tenants.api.schema import IF_MATCH, problem_responses
+from tenants.api.requests.bodies import read_body
+from tenants.api.requests.query import NoQuery, read_query
+from tenants.api.responses.pages import list_of, list_response
+from tenants.api.responses.schema import IF_MATCH, problem_responses
 from tenants.models import User
 
 _TAGS: Final = ["alerts"]

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import ClassVar, Final
 
 from tenants.access.permissions import Permission
-from tenants.api.base import PlatformView, WorkspaceView
+from tenants.api.requests.base import PlatformView, WorkspaceView
 from tenants.models import Tenant
 
 _WRITES: Final = ("POST", "PATCH", "DELETE")

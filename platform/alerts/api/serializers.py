@@ -13,8 +13,8 @@ from alerts.models.rule import DURATION_MAX_S
 from alerts.selectors.alerts import CHANNEL_COLUMNS, COLUMNS, RULE_COLUMNS, SILENCE_COLUMNS
 from alerts.services.channel import ADDRESS_MAX
 from alerts.services.rule import REPEAT_MIN_S
-from tenants.api.bodies import StrictSerializer
-from tenants.api.query import ListQuery
+from tenants.api.requests.bodies import StrictSerializer
+from tenants.api.requests.query import ListQuery
 
 _METRICS = [metric.name for metric in METRICS]
 

@@ -207,13 +207,13 @@ STATIC_ROOT: str | None = env.read_text("ALLOTMENT_STATIC_ROOT", str(HOME / "sta
 # --- REST -----------------------------------------------------------------------------------------
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
-        "tenants.api.authentication.AccessKeyAuthentication",
-        "tenants.api.authentication.SessionSignIn",
+        "tenants.api.requests.authentication.AccessKeyAuthentication",
+        "tenants.api.requests.authentication.SessionSignIn",
     ],
     "DEFAULT_PERMISSION_CLASSES": [
         "rest_framework.permissions.IsAuthenticated",
         "tenants.sign_in.one_time_passwords.PasswordChosen",
-        "tenants.api.key_scopes.KeyScopes",
+        "tenants.api.requests.key_scopes.KeyScopes",
     ],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["foundation.web.parsers.BoundedJsonParser"],
@@ -236,7 +236,7 @@ SPECTACULAR_SETTINGS = {
     "SCHEMA_PATH_PREFIX": "/api/v1",
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
-        "tenants.api.schema.complete_schema",
+        "tenants.api.responses.schema.complete_schema",
     ],
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",

@@ -12,9 +12,9 @@ from clusters.models.node_cordon import REASON_LENGTH
 from clusters.selectors import gpu_table, node_table
 from clusters.selectors.node import CLUSTER_COLUMNS, get_open_cordon
 from foundation.web.listing import Column, ColumnKind
-from tenants.api.bodies import StrictSerializer
-from tenants.api.pages import format_timestamp
-from tenants.api.query import ListQuery, QuerySerializer
+from tenants.api.requests.bodies import StrictSerializer
+from tenants.api.requests.query import ListQuery, QuerySerializer
+from tenants.api.responses.pages import format_timestamp
 
 
 class CellQuery(ListQuery):

@@ -44,10 +44,10 @@ from clusters.services.flavor import flavor_set_ratio
 from clusters.services.node_cordon import node_cordon, node_uncordon
 from foundation.sql.versions import if_match, version_header
 from tenants.access.permissions import Permission
-from tenants.api.base import PlatformView
-from tenants.api.pages import list_of, list_response, listed_by
-from tenants.api.query import NoQuery, read_query
-from tenants.api.schema import IF_MATCH, problem_responses
+from tenants.api.requests.base import PlatformView
+from tenants.api.requests.query import NoQuery, read_query
+from tenants.api.responses.pages import list_of, list_response, listed_by
+from tenants.api.responses.schema import IF_MATCH, problem_responses
 
 _NODE_FILTERS: Final = ("cluster", "flavor", "name", "ready", "cordoned")
 _DEVICE_FILTERS: Final = ("cluster", "node", "model", "uuid", "healthy")

@@ -29,11 +29,11 @@ from telemetry.services.agent_keys import agent_key_create, agent_key_exchange, 
 from telemetry.services.receive import report_store
 from telemetry.store.times import to_ms
 from tenants.access.permissions import Permission
-from tenants.api.base import PlatformView
-from tenants.api.bodies import StrictSerializer
-from tenants.api.pages import list_of, list_response
-from tenants.api.query import ListQuery, NoQuery, read_query
-from tenants.api.schema import problem_responses
+from tenants.api.requests.base import PlatformView
+from tenants.api.requests.bodies import StrictSerializer
+from tenants.api.requests.query import ListQuery, NoQuery, read_query
+from tenants.api.responses.pages import list_of, list_response
+from tenants.api.responses.schema import problem_responses
 from tenants.api.tenants import body_of
 
 _INTERVAL_S: Final = 15

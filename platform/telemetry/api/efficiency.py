@@ -21,9 +21,9 @@ from telemetry.series.readings.over_use import OverUse, SliceLine, slice_lines
 from telemetry.store.times import from_ms
 from telemetry.usage.forecast import QuotaForecast, QuotaTrend, quota_forecasts, workspace_forecasts
 from tenants.access.permissions import Permission
-from tenants.api.base import PlatformView, WorkspaceView
-from tenants.api.query import NoQuery, QuerySerializer, read_query
-from tenants.api.schema import problem_responses
+from tenants.api.requests.base import PlatformView, WorkspaceView
+from tenants.api.requests.query import NoQuery, QuerySerializer, read_query
+from tenants.api.responses.schema import problem_responses
 
 MOST: Final = 1000
 """So many entries of a list are returned; the longest idle, most over-used or last seen come first."""

@@ -16,9 +16,9 @@ from telemetry.usage.periods import Period
 from telemetry.usage.preemptions import PREEMPTION_RULES, PreemptedBy, PreemptionRow, preemption_rows
 from telemetry.usage.report import report_period
 from tenants.access.permissions import Permission
-from tenants.api.base import PlatformView, WorkspaceView
-from tenants.api.query import QuerySerializer, read_query
-from tenants.api.schema import problem_responses
+from tenants.api.requests.base import PlatformView, WorkspaceView
+from tenants.api.requests.query import QuerySerializer, read_query
+from tenants.api.responses.schema import problem_responses
 
 _RULES: Final = (
     "Counts runs that ended in the month. `lost_gpu_hours` is the work since the last checkpoint. `by` is "

@@ -15,11 +15,11 @@ from quotas.services.quota_amounts import select_flavor
 from telemetry.api.usage_serializers import PriceCreateSerializer, PriceSerializer
 from telemetry.usage.prices import PRICE_COLUMNS, price_create, price_delete, price_get, price_list
 from tenants.access.permissions import Permission
-from tenants.api.base import PlatformView
-from tenants.api.bodies import read_body
-from tenants.api.pages import list_of, list_response
-from tenants.api.query import ListQuery, NoQuery, read_query
-from tenants.api.schema import problem_responses
+from tenants.api.requests.base import PlatformView
+from tenants.api.requests.bodies import read_body
+from tenants.api.requests.query import ListQuery, NoQuery, read_query
+from tenants.api.responses.pages import list_of, list_response
+from tenants.api.responses.schema import problem_responses
 
 
 class PricesQuery(ListQuery):

@@ -11,7 +11,7 @@ from clusters.gpu.measures import BY_NAME, MEASURES
 from telemetry.series.measures.measures import ALLOWED_GROUPS, GROUPS, STATISTICS
 from telemetry.series.query import LINES
 from telemetry.series.windows.window import MAX_POINTS, POINTS
-from tenants.api.query import QuerySerializer
+from tenants.api.requests.query import QuerySerializer
 
 _UNITS = ["cards", "percent", *dict.fromkeys(measure.unit or "count" for measure in MEASURES)]
 

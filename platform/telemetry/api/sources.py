@@ -38,11 +38,11 @@ from telemetry.sources.overview import (
     source_list,
 )
 from tenants.access.permissions import Permission
-from tenants.api.base import PlatformView
-from tenants.api.bodies import StrictSerializer, read_body
-from tenants.api.pages import list_of, page_body, page_of
-from tenants.api.query import ListQuery, NoQuery, read_query
-from tenants.api.schema import IF_MATCH, problem_responses
+from tenants.api.requests.base import PlatformView
+from tenants.api.requests.bodies import StrictSerializer, read_body
+from tenants.api.requests.query import ListQuery, NoQuery, read_query
+from tenants.api.responses.pages import list_of, page_body, page_of
+from tenants.api.responses.schema import IF_MATCH, problem_responses
 
 _PROBLEMS = [problem.value for problem in SourceProblem]
 

@@ -9,8 +9,8 @@ from rest_framework import serializers
 from telemetry.usage.figures import PRICE_DIGITS
 from telemetry.usage.grouping import GroupBy
 from telemetry.usage.prices import PRICE_MAX
-from tenants.api.bodies import StrictSerializer
-from tenants.api.query import PAGE, PAGE_MAX, QuerySerializer
+from tenants.api.requests.bodies import StrictSerializer
+from tenants.api.requests.query import PAGE, PAGE_MAX, QuerySerializer
 
 _BOTH = "of the reserved GPU-hours while metrics arrived; null: no metrics"
 

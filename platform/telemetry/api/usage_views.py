@@ -24,10 +24,10 @@ from telemetry.usage.figures import Figures
 from telemetry.usage.grouping import GroupBy
 from telemetry.usage.report import ReportFilter, UsageReport, report_period, report_tenant, usage_report
 from tenants.access.permissions import Permission
-from tenants.api.base import PlatformView, WorkspaceView
-from tenants.api.query import read_query
-from tenants.api.schema import problem_responses
-from tenants.api.streams import AnyAccept
+from tenants.api.requests.base import PlatformView, WorkspaceView
+from tenants.api.requests.query import read_query
+from tenants.api.responses.schema import problem_responses
+from tenants.api.responses.streams import AnyAccept
 from tenants.models import Tenant, User
 
 XLSX: Final = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"

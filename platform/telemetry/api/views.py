@@ -18,10 +18,10 @@ from telemetry.api.serializers import SeriesQuerySerializer, SeriesSetSerializer
 from telemetry.series import SeriesQuery, SeriesSet, read_series
 from telemetry.series.csv_text import csv_pieces
 from telemetry.series.windows.window import POINTS
-from tenants.api.base import PlatformView
-from tenants.api.query import read_query
-from tenants.api.schema import problem_responses
-from tenants.api.streams import AnyAccept, streaming_response
+from tenants.api.requests.base import PlatformView
+from tenants.api.requests.query import read_query
+from tenants.api.responses.schema import problem_responses
+from tenants.api.responses.streams import AnyAccept, streaming_response
 
 _DEFAULT_RANGE: Final = timedelta(hours=1)
 

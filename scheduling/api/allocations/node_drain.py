@@ -15,8 +15,8 @@ from clusters.selectors.node import node_get
 from scheduling.selectors.allocations.node_drain import preview_drain
 from scheduling.services.node_drain import node_drain
 from tenants.access.permissions import Permission
-from tenants.api.query import read_query
-from tenants.api.schema import problem_responses
+from tenants.api.requests.query import read_query
+from tenants.api.responses.schema import problem_responses
 
 
 class DrainedJobSerializer(serializers.Serializer[Any]):

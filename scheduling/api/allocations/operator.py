@@ -11,9 +11,9 @@ from clusters.api.views import OperatorView
 from clusters.selectors.node import device_get, node_get
 from scheduling.api.jobs.serializers import DeviceHoldSerializer, NodeHoldSerializer
 from scheduling.selectors.allocations.holder import device_holds, node_holds
-from tenants.api.pages import list_of, page_body, page_of
-from tenants.api.query import OffsetQuery, read_query
-from tenants.api.schema import problem_responses
+from tenants.api.requests.query import OffsetQuery, read_query
+from tenants.api.responses.pages import list_of, page_body, page_of
+from tenants.api.responses.schema import problem_responses
 
 
 class NodeHoldsQuery(OneNodeQuery, OffsetQuery):

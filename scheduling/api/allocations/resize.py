@@ -18,10 +18,10 @@ from scheduling.selectors.jobs.job import job_get
 from scheduling.selectors.jobs.task import task_get
 from scheduling.services.resizing.resize import slice_memory_resize
 from tenants.access.permissions import Permission
-from tenants.api.base import WorkspaceView
-from tenants.api.key_scopes import scope_require
-from tenants.api.query import NoQuery, read_query
-from tenants.api.schema import IF_MATCH_OPTIONAL, problem_responses
+from tenants.api.requests.base import WorkspaceView
+from tenants.api.requests.key_scopes import scope_require
+from tenants.api.requests.query import NoQuery, read_query
+from tenants.api.responses.schema import IF_MATCH_OPTIONAL, problem_responses
 
 
 class JobResizeView(WorkspaceView):

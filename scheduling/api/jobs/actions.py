@@ -41,10 +41,10 @@ from scheduling.services.jobs.job import (
 from scheduling.services.jobs.job_read import job_read
 from scheduling.services.jobs.job_tags import change_job_tags, set_job_tags
 from tenants.access.permissions import Permission
-from tenants.api.base import WorkspaceView
-from tenants.api.key_scopes import scope_require
-from tenants.api.query import NoQuery, read_query
-from tenants.api.schema import IF_MATCH_OPTIONAL, problem_responses
+from tenants.api.requests.base import WorkspaceView
+from tenants.api.requests.key_scopes import scope_require
+from tenants.api.requests.query import NoQuery, read_query
+from tenants.api.responses.schema import IF_MATCH_OPTIONAL, problem_responses
 
 Change = Callable[..., Job]
 _VERBS: Final[dict[str, Change]] = {

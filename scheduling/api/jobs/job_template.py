@@ -20,11 +20,11 @@ from scheduling.services.jobs.job_template import (
     job_template_delete,
 )
 from tenants.access.permissions import Permission
-from tenants.api.base import WorkspaceView
-from tenants.api.bodies import StrictSerializer, answer_row, read_body
-from tenants.api.pages import list_of, list_response
-from tenants.api.query import ListQuery, NoQuery, read_query
-from tenants.api.schema import IF_MATCH, problem_responses
+from tenants.api.requests.base import WorkspaceView
+from tenants.api.requests.bodies import StrictSerializer, answer_row, read_body
+from tenants.api.requests.query import ListQuery, NoQuery, read_query
+from tenants.api.responses.pages import list_of, list_response
+from tenants.api.responses.schema import IF_MATCH, problem_responses
 
 _TEXT: Final = "YAML of a job file, with its comments. May be incomplete."
 

@@ -11,7 +11,7 @@ from scheduling.models import JobState
 from scheduling.selectors.events import event
 from scheduling.selectors.jobs import job
 from scheduling.selectors.jobs.job import DEFAULT_SORT, SORTS, JobFilter
-from tenants.api.query import NUMBER_MAX, PAGE, PAGE_MAX, FilterQuery, WordsField
+from tenants.api.requests.query import NUMBER_MAX, PAGE, PAGE_MAX, FilterQuery, WordsField
 
 _STATES: Final = tuple(JobState.values)
 

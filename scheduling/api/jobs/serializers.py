@@ -21,9 +21,9 @@ from scheduling.selectors.jobs.job import (
     job_row,
     job_tasks_asked,
 )
-from tenants.api.bodies import StrictSerializer
-from tenants.api.pages import format_timestamp
-from tenants.api.schema import ProblemSerializer
+from tenants.api.requests.bodies import StrictSerializer
+from tenants.api.responses.pages import format_timestamp
+from tenants.api.responses.schema import ProblemSerializer
 
 _REASON: Final = "Pending reason, or what blocks the start or the termination; null if nothing does."
 

@@ -30,11 +30,11 @@ from scheduling.selectors.events.feed import EventFeed, event_latest
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.access.row_scope import scope_of
-from tenants.api.base import PlatformView
-from tenants.api.live_stream import LiveStream
-from tenants.api.query import NUMBER_MAX, QuerySerializer, read_query
-from tenants.api.schema import problem_responses
-from tenants.api.streams import AnyAccept, signed_in_still
+from tenants.api.requests.base import PlatformView
+from tenants.api.requests.query import NUMBER_MAX, QuerySerializer, read_query
+from tenants.api.responses.live_stream import LiveStream
+from tenants.api.responses.schema import problem_responses
+from tenants.api.responses.streams import AnyAccept, signed_in_still
 from tenants.models import User
 from tenants.selectors.tenant import workspace_get
 

@@ -15,11 +15,11 @@ from foundation.web.parsers import BoundedJsonParser
 from scheduling.api.jobs.job_file import JobFileSerializer
 from scheduling.services.jobs.job_batch import BatchEntry, jobs_submit
 from tenants.access.permissions import Permission
-from tenants.api.base import WorkspaceView
-from tenants.api.bodies import StrictSerializer
-from tenants.api.query import NoQuery, read_query
-from tenants.api.schema import ProblemSerializer, problem_responses
-from tenants.api.writes import dry_run_of
+from tenants.api.requests.base import WorkspaceView
+from tenants.api.requests.bodies import StrictSerializer
+from tenants.api.requests.query import NoQuery, read_query
+from tenants.api.requests.writes import dry_run_of
+from tenants.api.responses.schema import ProblemSerializer, problem_responses
 
 MOST: Final = 500
 

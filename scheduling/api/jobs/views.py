@@ -34,12 +34,12 @@ from scheduling.services.jobs.job_check import Submission, job_check
 from scheduling.services.jobs.job_deletion import job_delete
 from scheduling.services.jobs.job_read import JobReading, job_read
 from tenants.access.permissions import Permission
-from tenants.api.base import PlatformView, WorkspaceView
-from tenants.api.key_scopes import scope_require
-from tenants.api.pages import list_of, page_body
-from tenants.api.query import NoQuery, OffsetQuery, read_query
-from tenants.api.schema import problem_responses
-from tenants.api.writes import dry_run_of
+from tenants.api.requests.base import PlatformView, WorkspaceView
+from tenants.api.requests.key_scopes import scope_require
+from tenants.api.requests.query import NoQuery, OffsetQuery, read_query
+from tenants.api.requests.writes import dry_run_of
+from tenants.api.responses.pages import list_of, page_body
+from tenants.api.responses.schema import problem_responses
 from tenants.models import Tenant, User
 
 _JOB_LIST: Final = list_of(JobSerializer, cursor=True)

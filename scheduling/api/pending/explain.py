@@ -12,8 +12,8 @@ from scheduling.api.jobs.views import JobView
 from scheduling.selectors.events.event import job_cause
 from scheduling.selectors.jobs.job import job_promised_until
 from scheduling.selectors.pending.decision import decision_latest
-from tenants.api.query import NoQuery, read_query
-from tenants.api.schema import problem_responses
+from tenants.api.requests.query import NoQuery, read_query
+from tenants.api.responses.schema import problem_responses
 
 
 class JobExplainView(JobView):

@@ -18,8 +18,8 @@ from scheduling.selectors.pending.start_prediction import (
     NoForecast,
     job_expected_start,
 )
-from tenants.api.query import NoQuery, read_query
-from tenants.api.schema import problem_responses
+from tenants.api.requests.query import NoQuery, read_query
+from tenants.api.responses.schema import problem_responses
 
 _BEYOND = "null: after `horizon_at`."
 

@@ -12,9 +12,9 @@ from rest_framework.response import Response
 from quotas.selectors.queues.queue import queue_get
 from scheduling.services.jobs.startable import StartableJob, StartablePool, find_startable
 from tenants.access.permissions import Permission
-from tenants.api.base import WorkspaceView
-from tenants.api.query import QuerySerializer, read_query
-from tenants.api.schema import problem_responses
+from tenants.api.requests.base import WorkspaceView
+from tenants.api.requests.query import QuerySerializer, read_query
+from tenants.api.responses.schema import problem_responses
 
 
 class StartableQuery(QuerySerializer):

@@ -21,8 +21,8 @@ from scheduling.models import Job
 from scheduling.selectors.pods.log_follow import LogFollower
 from scheduling.selectors.pods.logs import LogLine, LogQuery
 from tenants.access.row_scope import scope_of
-from tenants.api.live_stream import LiveStream
-from tenants.api.streams import signed_in_still
+from tenants.api.responses.live_stream import LiveStream
+from tenants.api.responses.streams import signed_in_still
 from tenants.models import User
 from tenants.selectors.tenant import workspace_get
 

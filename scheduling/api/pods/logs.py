@@ -15,10 +15,10 @@ from rest_framework.response import Response
 from scheduling.api.jobs.views import JobView
 from scheduling.api.pods import log_stream
 from scheduling.selectors.pods.logs import LogQuery, job_logs
-from tenants.api.pages import list_of, page_body
-from tenants.api.query import QuerySerializer, read_query
-from tenants.api.schema import problem_responses
-from tenants.api.streams import AnyAccept
+from tenants.api.requests.query import QuerySerializer, read_query
+from tenants.api.responses.pages import list_of, page_body
+from tenants.api.responses.schema import problem_responses
+from tenants.api.responses.streams import AnyAccept
 
 _LINES_MAX = 5000
 

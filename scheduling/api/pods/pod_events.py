@@ -11,9 +11,9 @@ from rest_framework.response import Response
 
 from scheduling.api.jobs.views import JobView
 from scheduling.selectors.pods.pod_events import job_pod_events
-from tenants.api.pages import list_of, page_body
-from tenants.api.query import QuerySerializer, read_query
-from tenants.api.schema import problem_responses
+from tenants.api.requests.query import QuerySerializer, read_query
+from tenants.api.responses.pages import list_of, page_body
+from tenants.api.responses.schema import problem_responses
 
 
 class PodEventSerializer(serializers.Serializer[Any]):

@@ -21,12 +21,12 @@ from scheduling.policy.stating import PolicyStatement
 from scheduling.selectors.policies.workspace_policy import policy_effective, policy_list, policy_own
 from scheduling.services.jobs.workspace_policy import policy_delete, policy_set
 from tenants.access.permissions import Permission
-from tenants.api.base import PlatformView, WorkspaceView
-from tenants.api.bodies import StrictSerializer
-from tenants.api.pages import list_of, list_response
-from tenants.api.place import PlaceView
-from tenants.api.query import ListQuery, NoQuery, read_query
-from tenants.api.schema import IF_MATCH, problem_responses
+from tenants.api.requests.base import PlatformView, WorkspaceView
+from tenants.api.requests.bodies import StrictSerializer
+from tenants.api.requests.place import PlaceView
+from tenants.api.requests.query import ListQuery, NoQuery, read_query
+from tenants.api.responses.pages import list_of, list_response
+from tenants.api.responses.schema import IF_MATCH, problem_responses
 from tenants.models import Tenant
 
 _LIMITS = "By field: " + ", ".join(LIMITED) + ". Limits are written as in a job file."

@@ -25,11 +25,11 @@ from scheduling.selectors.policies.policy_replay import REPLAY_COLUMNS, compare_
 from scheduling.services.policy_replay.change import MOST_NODES, REPLAYED_SETTINGS, ReplayChange
 from scheduling.services.policy_replay.replay import replay_cancel, replay_create, replay_delete
 from tenants.access.permissions import Permission
-from tenants.api.base import PlatformView
-from tenants.api.bodies import StrictSerializer, named_by, read_body
-from tenants.api.pages import list_of, list_response
-from tenants.api.query import ListQuery, NoQuery, read_query
-from tenants.api.schema import problem_responses
+from tenants.api.requests.base import PlatformView
+from tenants.api.requests.bodies import StrictSerializer, named_by, read_body
+from tenants.api.requests.query import ListQuery, NoQuery, read_query
+from tenants.api.responses.pages import list_of, list_response
+from tenants.api.responses.schema import problem_responses
 from tenants.selectors.tenant import workspace_get
 
 

@@ -23,11 +23,11 @@ from scheduling.selectors.policies.priority_grant import (
 from scheduling.services.jobs.priority_class import VALUE_MAX, priority_class_create, priority_class_update
 from scheduling.services.jobs.priority_grant import priority_grant, priority_revoke
 from tenants.access.permissions import Permission
-from tenants.api.base import PlatformView
-from tenants.api.bodies import StrictSerializer, answer_row, named_by, read_body
-from tenants.api.pages import list_of, list_response
-from tenants.api.query import ListQuery, NoQuery, read_query
-from tenants.api.schema import IF_MATCH, problem_responses
+from tenants.api.requests.base import PlatformView
+from tenants.api.requests.bodies import StrictSerializer, answer_row, named_by, read_body
+from tenants.api.requests.query import ListQuery, NoQuery, read_query
+from tenants.api.responses.pages import list_of, list_response
+from tenants.api.responses.schema import IF_MATCH, problem_responses
 
 
 class PriorityClassSerializer(serializers.Serializer[Any]):

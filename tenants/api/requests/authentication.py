@@ -59,7 +59,7 @@ class SessionSignIn(SessionAuthentication):
 class SessionScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
     """The description of the session for the schema."""
 
-    target_class = "tenants.api.authentication.SessionSignIn"
+    target_class = "tenants.api.requests.authentication.SessionSignIn"
     name = "cookieAuth"
 
     def get_security_definition(self, auto_schema: object) -> dict[str, str]:
@@ -69,7 +69,7 @@ class SessionScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-
 class AccessKeyScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
     """The description of the access key for the schema."""
 
-    target_class = "tenants.api.authentication.AccessKeyAuthentication"
+    target_class = "tenants.api.requests.authentication.AccessKeyAuthentication"
     name = "accessKey"
 
     def get_security_definition(self, auto_schema: object) -> dict[str, str]:

@@ -13,7 +13,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from foundation.web.listing import filter_rows, sort_rows
-from tenants.api.query import ListQuery, read_query
+from tenants.api.requests.query import ListQuery, read_query
 
 Shape = serializers.BaseSerializer[Any]
 

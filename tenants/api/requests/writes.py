@@ -23,7 +23,7 @@ from foundation.web.idempotency import (
     content_fingerprint,
     route_of,
 )
-from tenants.api.dry_run import preview_change
+from tenants.api.requests.dry_run import preview_change
 from tenants.models import User
 
 UNSAFE: Final = ("POST", "PUT", "PATCH", "DELETE")

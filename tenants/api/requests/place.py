@@ -6,7 +6,7 @@ from functools import cached_property
 
 from foundation.core.errors import NotFound
 from tenants.access import permissions
-from tenants.api.base import PlatformView
+from tenants.api.requests.base import PlatformView
 from tenants.models import Tenant
 from tenants.selectors.tenant import tenant_get
 

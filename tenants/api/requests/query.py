@@ -17,7 +17,10 @@ PAGE: Final = 50
 PAGE_MAX: Final = 500
 _OFFSET_MAX: Final = 2**31 - 1
 GENERAL: Final = {True: frozenset({"fields"}), False: frozenset({"dry_run"})}
-"""What every read and every write understands, whatever the view declares; see `tenants.api.base`."""
+"""What every read and every write understands, whatever the view declares.
+
+See `tenants.api.requests.base`.
+"""
 NUMBER_MAX: Final = 2**63 - 1
 """The largest number that a database takes."""
 

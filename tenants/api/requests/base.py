@@ -21,7 +21,7 @@ from foundation.web.problems import exception_handler
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.access.row_scope import act_for
-from tenants.api.writes import UNSAFE, carry_out
+from tenants.api.requests.writes import UNSAFE, carry_out
 from tenants.models import Tenant, User
 from tenants.selectors.tenant import workspace_get
 

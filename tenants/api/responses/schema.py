@@ -1,7 +1,7 @@
 """Pieces of the OpenAPI schema that many views share, and what every operation has in common.
 
-`complete_schema` is a hook of the generator: it writes into each operation what `tenants.api.base` does for
-every view, so that no view repeats it.
+`complete_schema` is a hook of the generator: it writes into each operation what
+`tenants.api.requests.base` does for every view, so that no view repeats it.
 """
 
 from __future__ import annotations

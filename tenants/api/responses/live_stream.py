@@ -24,7 +24,7 @@ from django.utils import translation
 
 from foundation.core.errors import AllotmentError
 from foundation.web.rate_limit_middleware import TooManyRequests
-from tenants.api.streams import streaming_response
+from tenants.api.responses.streams import streaming_response
 
 HEARTBEAT_S: Final = 15.0
 

@@ -1,0 +1,1 @@
+"""Requests of the REST API: authentication, scopes, parameters, bodies, writes."""

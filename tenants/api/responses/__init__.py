@@ -1,0 +1,1 @@
+"""Responses of the REST API: pages of lists, streams, and their schema."""
