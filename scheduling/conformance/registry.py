@@ -24,8 +24,9 @@ def all_tables() -> Mapping[str, Check]:
     found: dict[str, Check] = {}
     for system in SYSTEMS:
         package = importlib.import_module(system)
-        for entry in sorted(pkgutil.iter_modules(package.__path__), key=lambda item: item.name):
-            module = importlib.import_module(f"{system}.{entry.name}")
+        entries = pkgutil.walk_packages(package.__path__, f"{system}.")
+        for entry in sorted(entries, key=lambda item: item.name):
+            module = importlib.import_module(entry.name)
             for name, check in getattr(module, "TABLES", {}).items():
                 if name in found:
                     raise ValueError(f"two modules offer the table {name}; the second is {module.__name__}")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from scheduling.conformance.errors import Skipped
-from scheduling.conformance.kueue.assignment import TABLES
+from scheduling.conformance.kueue.tables.assignment import TABLES
 
 
 @pytest.mark.parametrize("table", sorted(TABLES))

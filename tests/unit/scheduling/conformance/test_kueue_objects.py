@@ -7,9 +7,14 @@ from typing import Any
 import pytest
 
 from scheduling.conformance.errors import ObjectError
-from scheduling.conformance.kueue import quantities
-from scheduling.conformance.kueue.objects import Aside, build_pending_job, flavor_resource, read_setup
-from scheduling.conformance.kueue.workloads import WorkloadReading
+from scheduling.conformance.kueue.manifests import quantities
+from scheduling.conformance.kueue.manifests.objects import (
+    Aside,
+    build_pending_job,
+    flavor_resource,
+    read_setup,
+)
+from scheduling.conformance.kueue.manifests.workloads import WorkloadReading
 from scheduling.engine.model import (
     Charge,
     Extended,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from scheduling.conformance.errors import Skipped
-from scheduling.conformance.kueue import arithmetic, preemption
+from scheduling.conformance.kueue.tables import arithmetic, preemption
 from scheduling.engine import PreemptionOptions, VictimOrder
 
 TABLES = {**preemption.TABLES, **arithmetic.TABLES}

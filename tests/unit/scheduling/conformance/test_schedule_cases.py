@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from scheduling.conformance.errors import Skipped
-from scheduling.conformance.kueue import entries, schedule
+from scheduling.conformance.kueue.cycles import schedule
+from scheduling.conformance.kueue.tables import entries
 
 Case = Mapping[str, Any]
 TABLES = {**schedule.TABLES, **entries.TABLES}

@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
-from scheduling.conformance.kueue import tas, tas_passes
-from scheduling.conformance.kueue.cycles import Cycles
-from scheduling.conformance.kueue.tas_nodes import read_nodes
+from scheduling.conformance.kueue.cycles import tas
+from scheduling.conformance.kueue.cycles.cycles import Cycles
+from scheduling.conformance.kueue.manifests import tas_passes
+from scheduling.conformance.kueue.manifests.tas_nodes import read_nodes
+from scheduling.conformance.kueue.manifests.topology_objects import build_assignment, read_placement
+from scheduling.conformance.kueue.manifests.transformations import read_transformation, transform_amounts
 from scheduling.conformance.kueue.topology_aware import DomainTasks
-from scheduling.conformance.kueue.topology_objects import build_assignment, read_placement
-from scheduling.conformance.kueue.transformations import read_transformation, transform_amounts
 
 Case = Mapping[str, Any]
 FEWEST = {"TestScheduleForTAS": 50, "TestScheduleForTASCohorts": 19, "TestScheduleForTASPreemption": 9}

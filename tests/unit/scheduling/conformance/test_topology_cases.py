@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduling.conformance.kueue.topology import find_difference, options_from
+from scheduling.conformance.kueue.tables.topology import find_difference, options_from
 
 TABLE = "conformance/kueue/TestFindTopologyAssignments.json"
 

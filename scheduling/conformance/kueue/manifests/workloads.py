@@ -9,11 +9,17 @@ from datetime import datetime
 
 from scheduling.conformance.errors import ObjectError
 from scheduling.conformance.fields import CaseFields
-from scheduling.conformance.kueue import quantities
-from scheduling.conformance.kueue.podsets import PODS, Amounts, build_footprint, build_role, pod_requests
+from scheduling.conformance.kueue.manifests import quantities
+from scheduling.conformance.kueue.manifests.podsets import (
+    PODS,
+    Amounts,
+    build_footprint,
+    build_role,
+    pod_requests,
+)
+from scheduling.conformance.kueue.manifests.topology_objects import read_placement
+from scheduling.conformance.kueue.manifests.transformations import Transformation, transform_amounts
 from scheduling.conformance.kueue.topology_aware import DomainAllocation, DomainTasks
-from scheduling.conformance.kueue.topology_objects import read_placement
-from scheduling.conformance.kueue.transformations import Transformation, transform_amounts
 from scheduling.engine.model import Allocation, Charge, Instant, Job, JobState, Queue, Role
 
 BOOST = "kueue.x-k8s.io/priority-boost"

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from scheduling.conformance.kueue import quantities
+from scheduling.conformance.kueue.manifests import quantities
 from scheduling.engine import (
     Assignment,
     AssignmentMode,

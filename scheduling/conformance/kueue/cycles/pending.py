@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from scheduling.conformance.kueue.objects import Aside, Setup
+from scheduling.conformance.kueue.manifests.objects import Aside, Setup
 from scheduling.engine.model import JobEvaluation, Queue, Strategy, Verdict
 
 RETRIED = (Verdict.PREEMPTING, Verdict.DEFERRED, Verdict.OVERLAPS, Verdict.OVERTAKEN)

@@ -9,9 +9,9 @@ import copy
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from scheduling.conformance.kueue.status import conditions_of, holds_quota, puts_off
+from scheduling.conformance.kueue.manifests.status import conditions_of, holds_quota, puts_off
+from scheduling.conformance.kueue.manifests.topology_objects import build_assignment
 from scheduling.conformance.kueue.topology_aware import DomainAllocation
-from scheduling.conformance.kueue.topology_objects import build_assignment
 from scheduling.engine.model import Allocation
 
 Object = Mapping[str, Any]

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from scheduling.conformance.errors import BadCase, Skipped
-from scheduling.conformance.kueue import answers, quantities
-from scheduling.conformance.kueue.answers import AttemptAnswer, Reasons, RoleAnswer
-from scheduling.conformance.kueue.objects import build_pending_job, flavor_resource, read_setup
-from scheduling.conformance.kueue.workloads import WorkloadReading
+from scheduling.conformance.kueue.manifests import quantities
+from scheduling.conformance.kueue.manifests.objects import build_pending_job, flavor_resource, read_setup
+from scheduling.conformance.kueue.manifests.workloads import WorkloadReading
+from scheduling.conformance.kueue.tables import answers
+from scheduling.conformance.kueue.tables.answers import AttemptAnswer, Reasons, RoleAnswer
 from scheduling.engine import Assignment, AssignmentMode, ReplacedRole, assign_flavors
 from scheduling.engine.model import FlavorResource, Job, Queue
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from scheduling.conformance.errors import BadCase, Skipped
 from scheduling.conformance.fields import CaseFields
-from scheduling.conformance.kueue.objects import Setup, build_pending_job, read_setup
-from scheduling.conformance.kueue.workloads import KueueWorkload, WorkloadReading, parse_time
+from scheduling.conformance.kueue.manifests.objects import Setup, build_pending_job, read_setup
+from scheduling.conformance.kueue.manifests.workloads import KueueWorkload, WorkloadReading, parse_time
 from scheduling.engine import (
     FairSharing,
     PreemptionOptions,

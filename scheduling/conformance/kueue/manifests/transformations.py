@@ -11,7 +11,7 @@ from fractions import Fraction
 from math import ceil
 from typing import Any
 
-from scheduling.conformance.kueue import quantities
+from scheduling.conformance.kueue.manifests import quantities
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from scheduling.conformance.fields import CaseFields
-from scheduling.conformance.kueue import podsets, quantities
 from scheduling.conformance.kueue import topology_aware as topology
+from scheduling.conformance.kueue.manifests import podsets, quantities
 from scheduling.conformance.kueue.topology_aware import DomainTasks
 from scheduling.engine.model import (
     AffinityOperator,

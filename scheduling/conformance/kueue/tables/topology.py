@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from scheduling.conformance.kueue import topology_aware as topology
-from scheduling.conformance.kueue import topology_objects as objects
-from scheduling.conformance.kueue.tas_passes import single_pod
+from scheduling.conformance.kueue.manifests import topology_objects as objects
+from scheduling.conformance.kueue.manifests.tas_passes import single_pod
 from scheduling.engine.model import Taint
 
 Case = Mapping[str, Any]

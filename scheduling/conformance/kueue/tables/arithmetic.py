@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from scheduling.conformance.kueue.objects import Setup, flavor_resource, read_setup
-from scheduling.conformance.kueue.quantities import CEILING, UNLIMITED_WORD
+from scheduling.conformance.kueue.manifests.objects import Setup, flavor_resource, read_setup
+from scheduling.conformance.kueue.manifests.quantities import CEILING, UNLIMITED_WORD
 from scheduling.engine import Snapshot
 from scheduling.engine.model import FlavorResource, PreemptionPolicy, PreemptOthers, PreemptWithin
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from scheduling.conformance.fields import CaseFields
-from scheduling.conformance.kueue import quantities
-from scheduling.conformance.kueue.objects import Aside
-from scheduling.conformance.kueue.pending import Bar
+from scheduling.conformance.kueue.cycles.pending import Bar
+from scheduling.conformance.kueue.manifests import quantities
+from scheduling.conformance.kueue.manifests.objects import Aside
 
 Amounts = dict[str, int]
 

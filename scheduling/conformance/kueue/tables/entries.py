@@ -13,8 +13,8 @@ from typing import Any
 
 from quotas.tree import DominantResourceShare
 from scheduling.conformance.fields import CaseFields
-from scheduling.conformance.kueue.objects import build_pending_job
-from scheduling.conformance.kueue.workloads import KueueWorkload, WorkloadReading
+from scheduling.conformance.kueue.manifests.objects import build_pending_job
+from scheduling.conformance.kueue.manifests.workloads import KueueWorkload, WorkloadReading
 from scheduling.engine import Candidate, EngineConfig, FairSharing, Order, candidate_key, cycle_order
 from scheduling.engine.model import JobState, Queue
 

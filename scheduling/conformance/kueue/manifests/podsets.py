@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from scheduling.conformance.errors import ObjectError
 from scheduling.conformance.fields import CaseFields
-from scheduling.conformance.kueue import quantities
+from scheduling.conformance.kueue.manifests import quantities
 from scheduling.conformance.kueue.topology_aware import PodRequest, SlicedRule, SliceLayer
 from scheduling.engine.model import (
     AffinityOperator,

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 
 from scheduling.conformance.errors import ObjectError
 from scheduling.conformance.fields import CaseFields
-from scheduling.conformance.kueue import quantities
-from scheduling.conformance.kueue.podsets import read_toleration
+from scheduling.conformance.kueue.manifests import quantities
+from scheduling.conformance.kueue.manifests.podsets import read_toleration
 from scheduling.engine.model import (
     Flavor,
     FlavorResource,

@@ -15,10 +15,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from scheduling.conformance.errors import Skipped
-from scheduling.conformance.kueue import quantities
-from scheduling.conformance.kueue.cycles import Cycles
-from scheduling.conformance.kueue.status import conditions_of
-from scheduling.conformance.kueue.topology_objects import read_placement
+from scheduling.conformance.kueue.cycles.cycles import Cycles
+from scheduling.conformance.kueue.manifests import quantities
+from scheduling.conformance.kueue.manifests.status import conditions_of
+from scheduling.conformance.kueue.manifests.topology_objects import read_placement
 
 Case = Mapping[str, Any]
 Named = Mapping[str, Any]

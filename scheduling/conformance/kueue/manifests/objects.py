@@ -14,9 +14,9 @@ from typing import Any
 
 from scheduling.conformance.errors import ObjectError
 from scheduling.conformance.fields import CaseFields
-from scheduling.conformance.kueue import quantities, queues
-from scheduling.conformance.kueue.podsets import OPERATORS
-from scheduling.conformance.kueue.workloads import KueueWorkload, WorkloadReading
+from scheduling.conformance.kueue.manifests import quantities, queues
+from scheduling.conformance.kueue.manifests.podsets import OPERATORS
+from scheduling.conformance.kueue.manifests.workloads import KueueWorkload, WorkloadReading
 from scheduling.conformance.labels import match_labels
 from scheduling.engine import Snapshot
 from scheduling.engine.model import (

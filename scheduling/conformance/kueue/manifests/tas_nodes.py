@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from scheduling.conformance.kueue import quantities
-from scheduling.conformance.kueue.podsets import MEMORY, PODS
-from scheduling.conformance.kueue.topology_objects import (
+from scheduling.conformance.kueue.manifests import quantities
+from scheduling.conformance.kueue.manifests.podsets import MEMORY, PODS
+from scheduling.conformance.kueue.manifests.topology_objects import (
     add_amounts,
     is_usable,
     pod_amounts,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from scheduling.conformance.kueue.schedule import check_schedule
+from scheduling.conformance.kueue.cycles.schedule import check_schedule
 
 TABLES: Mapping[str, Callable[[Mapping[str, Any]], str | None]] = {
     "TestScheduleForTAS": check_schedule,

@@ -9,19 +9,20 @@ from dataclasses import replace
 from typing import Any
 
 from scheduling.conformance.fields import CaseFields
-from scheduling.conformance.kueue import admissible, quantities, status, tas_passes
-from scheduling.conformance.kueue.answers import WORDS
-from scheduling.conformance.kueue.entries import ordering_criteria
-from scheduling.conformance.kueue.objects import Setup, read_setup
-from scheduling.conformance.kueue.pending import Bar, Heaps, lined_up
-from scheduling.conformance.kueue.preemption import NORMATIVE, REASONS
+from scheduling.conformance.kueue.cycles import admissible
+from scheduling.conformance.kueue.cycles.pending import Bar, Heaps, lined_up
+from scheduling.conformance.kueue.manifests import quantities, status, tas_passes
+from scheduling.conformance.kueue.manifests.objects import Setup, read_setup
+from scheduling.conformance.kueue.manifests.tas_nodes import read_nodes
+from scheduling.conformance.kueue.manifests.transformations import read_transformation
+from scheduling.conformance.kueue.manifests.workloads import WorkloadReading, parse_time
 from scheduling.conformance.kueue.scheduler.action import with_cycle
 from scheduling.conformance.kueue.scheduler.options import CycleOptions
-from scheduling.conformance.kueue.tas_nodes import read_nodes
-from scheduling.conformance.kueue.topology import options_from
+from scheduling.conformance.kueue.tables.answers import WORDS
+from scheduling.conformance.kueue.tables.entries import ordering_criteria
+from scheduling.conformance.kueue.tables.preemption import NORMATIVE, REASONS
+from scheduling.conformance.kueue.tables.topology import options_from
 from scheduling.conformance.kueue.topology_aware import TopologyState
-from scheduling.conformance.kueue.transformations import read_transformation
-from scheduling.conformance.kueue.workloads import WorkloadReading, parse_time
 from scheduling.engine import (
     BackfillOptions,
     EngineConfig,

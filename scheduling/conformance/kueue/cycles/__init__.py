@@ -1,0 +1,1 @@
+"""Kueue's tables of whole cycles, and the scheduler and queue manager that run them."""

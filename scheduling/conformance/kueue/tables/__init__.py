@@ -1,0 +1,1 @@
+"""Kueue's tables of single parts: quota, flavors, order, preemption, topology."""
