@@ -33,12 +33,12 @@ from scheduling.engine.placement.placer import TaskPlacement
 from scheduling.engine.placement_stream import PlacementStream, PreparedRequest, RowAndCards
 from scheduling.engine.plugins.discovery import with_entry_points
 from scheduling.engine.plugins.guard import PluginError
-from scheduling.engine.preemption.candidates import VictimCandidate, normative_order
+from scheduling.engine.preemption.candidates.candidates import VictimCandidate, normative_order
+from scheduling.engine.preemption.candidates.policy import may_preempt
 from scheduling.engine.preemption.oracle import PreemptionOracle
 from scheduling.engine.preemption.over_quota import find_over_quota_jobs
-from scheduling.engine.preemption.policy import may_preempt
 from scheduling.engine.preemption.search import VictimSearch
-from scheduling.engine.preemption.targets import Preemptor, TargetSet
+from scheduling.engine.preemption.trials.targets import Preemptor, TargetSet
 from scheduling.engine.quota.assign import ReplacedRole, assign_flavors
 from scheduling.engine.quota.assignment import (
     Assignment,

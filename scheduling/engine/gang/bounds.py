@@ -19,7 +19,7 @@ from scheduling.engine.model import Allocation, Flavor, Job, Queue
 from scheduling.engine.placement.board import ScoreBoard
 from scheduling.engine.placement.index.question import member_rows
 from scheduling.engine.placement.placer import Placer
-from scheduling.engine.preemption.slot_counts import FreeSlotCounter, get_slot_counts, is_countable
+from scheduling.engine.preemption.trials.slot_counts import FreeSlotCounter, get_slot_counts, is_countable
 from scheduling.engine.state.fleet import ALL_ROWS, Bools, Fleet, Ints, Rows
 from scheduling.engine.state.snapshot import Snapshot
 from scheduling.engine.state.task_shape import resolve_shape

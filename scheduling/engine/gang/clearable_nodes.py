@@ -19,7 +19,7 @@ from scheduling.engine.gang.moves import MovableUnit
 from scheduling.engine.model import DeviceSlice
 from scheduling.engine.placement.board import ScoreBoard
 from scheduling.engine.placement.index.row import RowState
-from scheduling.engine.preemption.slot_counts import is_countable
+from scheduling.engine.preemption.trials.slot_counts import is_countable
 from scheduling.engine.state.fleet import Bools, Ints
 
 # The most nodes that one search examines, and the most sets of nodes that it yields.

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from scheduling.engine.gang.attempt import StartAttempt
 from scheduling.engine.gang.task_counts import find_surplus_tasks
 from scheduling.engine.model import Allocation, Job, Queue
-from scheduling.engine.preemption.eviction_cost import count_cards
+from scheduling.engine.preemption.candidates.eviction_cost import count_cards
 from scheduling.engine.quota.assignment import Refusal
 from scheduling.engine.state.charges import sum_task_charges
 from scheduling.engine.state.fleet import Fleet

@@ -21,7 +21,7 @@ from scheduling.engine.gang.tasks import RoleTasks, role_tasks, summed_allocatio
 from scheduling.engine.model import Allocation, Job, Queue, Role, TopologyRule
 from scheduling.engine.placement.board import ScoreBoard
 from scheduling.engine.placement.placer import Placer
-from scheduling.engine.preemption.slot_counts import get_slot_counts
+from scheduling.engine.preemption.trials.slot_counts import get_slot_counts
 from scheduling.engine.quota.assignment import Assignment, Refusal
 from scheduling.engine.state.fleet import Ints
 from scheduling.engine.state.snapshot import Snapshot

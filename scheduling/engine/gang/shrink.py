@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from scheduling.engine.gang.attempt import StartAttempt
 from scheduling.engine.gang.bounds import assume_released, count_free_slots, count_needed_releases
 from scheduling.engine.model import Allocation, Job, Queue
-from scheduling.engine.preemption.slot_counts import FreeSlotCounter
+from scheduling.engine.preemption.trials.slot_counts import FreeSlotCounter
 from scheduling.engine.quota.assignment import Assignment, AssignmentMode, Refusal
 from scheduling.engine.state.charges import sum_task_charges
 from scheduling.engine.state.snapshot import Snapshot

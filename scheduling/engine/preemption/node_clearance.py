@@ -17,13 +17,13 @@ import numpy as np
 
 from scheduling.engine.model.options import ShareStrategy
 from scheduling.engine.placement.index.row import RowState
-from scheduling.engine.preemption.allocation_table import Floats
-from scheduling.engine.preemption.candidates import VictimCandidate
-from scheduling.engine.preemption.collect import add_victim
-from scheduling.engine.preemption.context import PreemptionContext, Victim
-from scheduling.engine.preemption.fair import FairPreemption
+from scheduling.engine.preemption.candidates.allocation_table import Floats
+from scheduling.engine.preemption.candidates.candidates import VictimCandidate
 from scheduling.engine.preemption.node_victims import NodeTasks, NodeVictimIndex, NodeVictims
-from scheduling.engine.preemption.slot_counts import FreeSlotCounter
+from scheduling.engine.preemption.strategies.fair import FairPreemption
+from scheduling.engine.preemption.trials.collect import add_victim
+from scheduling.engine.preemption.trials.context import PreemptionContext, Victim
+from scheduling.engine.preemption.trials.slot_counts import FreeSlotCounter
 from scheduling.engine.state.fleet import Bools, Ints
 
 # The rows examined together for each missing slot, their minimum, and the maximum of a whole pass.

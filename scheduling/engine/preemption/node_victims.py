@@ -8,10 +8,10 @@ from functools import cached_property
 import numpy as np
 
 from scheduling.engine.model import FlavorResource
-from scheduling.engine.preemption.allocation_table import Floats, group_order
-from scheduling.engine.preemption.candidates import CandidateIndex, VictimCandidate
-from scheduling.engine.preemption.context import PreemptionContext
-from scheduling.engine.preemption.policy import max_victim_priority
+from scheduling.engine.preemption.candidates.allocation_table import Floats, group_order
+from scheduling.engine.preemption.candidates.candidates import CandidateIndex, VictimCandidate
+from scheduling.engine.preemption.candidates.policy import max_victim_priority
+from scheduling.engine.preemption.trials.context import PreemptionContext
 from scheduling.engine.state.fleet import Bools, Fleet, Ints
 
 # The weight of one difficulty level in GPU-seconds: more than all jobs of a row can lose together, and

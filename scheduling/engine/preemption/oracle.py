@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from quotas.tree import is_at_least
 from scheduling.engine.model import FlavorResource, Job, Queue
-from scheduling.engine.preemption.context import may_exceed_nominal
 from scheduling.engine.preemption.search import VictimSearch
-from scheduling.engine.preemption.targets import Preemptor, Target
+from scheduling.engine.preemption.trials.context import may_exceed_nominal
+from scheduling.engine.preemption.trials.targets import Preemptor, Target
 from scheduling.engine.quota.assignment import AssignmentMode
 
 

@@ -14,20 +14,29 @@ from itertools import islice
 from scheduling.engine.model import FlavorResource, Instant
 from scheduling.engine.model.options import FairSharing, PreemptionOptions
 from scheduling.engine.placement.board import ScoreBoard
-from scheduling.engine.preemption.candidates import CandidateIndex, UserLoad, VictimCandidate
-from scheduling.engine.preemption.classical import ClassicalPreemption, QueuedCandidate
-from scheduling.engine.preemption.collect import collect_victims
-from scheduling.engine.preemption.context import PreemptionContext, Victim, VictimSearchBudget
-from scheduling.engine.preemption.fair import FairPreemption, Reorder
-from scheduling.engine.preemption.fill_back import fill_back, fill_back_by_cost, find_unjustified
-from scheduling.engine.preemption.freeable_quota import FreeableQuota
+from scheduling.engine.preemption.candidates.candidates import CandidateIndex, UserLoad, VictimCandidate
+from scheduling.engine.preemption.candidates.freeable_quota import FreeableQuota
+from scheduling.engine.preemption.candidates.policy import allows_any_victim
 from scheduling.engine.preemption.node_clearance import NodeClearance
 from scheduling.engine.preemption.node_victims import NodeVictimIndex
-from scheduling.engine.preemption.policy import allows_any_victim
-from scheduling.engine.preemption.preemptible_queues import PreemptibleQueues, find_preemptible_queues
-from scheduling.engine.preemption.slot_counts import FreeSlotCounter, get_slot_counts, is_countable
-from scheduling.engine.preemption.targets import CountedShape, PlacementCheck, Preemptor, Target, TargetSet
-from scheduling.engine.preemption.trial import RemovalTrial
+from scheduling.engine.preemption.strategies.classical import ClassicalPreemption, QueuedCandidate
+from scheduling.engine.preemption.strategies.fair import FairPreemption, Reorder
+from scheduling.engine.preemption.strategies.preemptible_queues import (
+    PreemptibleQueues,
+    find_preemptible_queues,
+)
+from scheduling.engine.preemption.trials.collect import collect_victims
+from scheduling.engine.preemption.trials.context import PreemptionContext, Victim, VictimSearchBudget
+from scheduling.engine.preemption.trials.fill_back import fill_back, fill_back_by_cost, find_unjustified
+from scheduling.engine.preemption.trials.slot_counts import FreeSlotCounter, get_slot_counts, is_countable
+from scheduling.engine.preemption.trials.targets import (
+    CountedShape,
+    PlacementCheck,
+    Preemptor,
+    Target,
+    TargetSet,
+)
+from scheduling.engine.preemption.trials.trial import RemovalTrial
 from scheduling.engine.state.snapshot import Snapshot
 
 # The number of candidates that a second choice reorders, and the number of victims that may prove

@@ -22,7 +22,7 @@ from scheduling.engine.model import (
     JobOutcome,
     Verdict,
 )
-from scheduling.engine.preemption.targets import Target
+from scheduling.engine.preemption.trials.targets import Target
 from scheduling.engine.quota.assignment import Refusal
 from scheduling.engine.session.session import Session
 from scheduling.engine.state.charges import sum_charges, sum_charges_cached

@@ -18,7 +18,7 @@ from scheduling.engine.model import (
     Reason,
     Verdict,
 )
-from scheduling.engine.preemption.targets import Target, TargetSet
+from scheduling.engine.preemption.trials.targets import Target, TargetSet
 from scheduling.engine.quota.assignment import Assignment, AssignmentMode, Refusal
 
 NO_TARGETS = TargetSet()

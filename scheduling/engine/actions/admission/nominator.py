@@ -31,7 +31,7 @@ from scheduling.engine.model import (
 )
 from scheduling.engine.placement.index.clusters import CLUSTERS
 from scheduling.engine.preemption.oracle import PreemptionOracle
-from scheduling.engine.preemption.targets import CountedShape, PlacementCheck, Preemptor, TargetSet
+from scheduling.engine.preemption.trials.targets import CountedShape, PlacementCheck, Preemptor, TargetSet
 from scheduling.engine.quota.assign import ReplacedRole, assign_flavors
 from scheduling.engine.quota.assignment import SEVERITY, Assignment, AssignmentMode, Refusal
 from scheduling.engine.quota.one_cluster import FlavorFilter

@@ -16,7 +16,7 @@ from scheduling.engine.actions.consolidation.search import ConsolidationSearch
 from scheduling.engine.gang.moves import MovableUnit, MovePlan, MoveSearch
 from scheduling.engine.model import Decision, DecisionKind, FlavorResource, Job, Queue
 from scheduling.engine.placement.board import ScoreBoard
-from scheduling.engine.preemption.targets import Preemptor, Target
+from scheduling.engine.preemption.trials.targets import Preemptor, Target
 from scheduling.engine.session.session import Session
 
 # The most checks that the search for victims makes for one set of nodes.

@@ -12,7 +12,7 @@ from scheduling.engine.actions.consolidation.node_occupancy import SoleOccupancy
 from scheduling.engine.gang.clearable_nodes import rank_unit
 from scheduling.engine.gang.moves import MovablePart, MovableUnit
 from scheduling.engine.model import DecisionKind, Job
-from scheduling.engine.preemption.eviction_cost import running_seconds, unsaved_seconds
+from scheduling.engine.preemption.candidates.eviction_cost import running_seconds, unsaved_seconds
 from scheduling.engine.quota.shortage import is_eviction_capped
 from scheduling.engine.session.session import Session
 

@@ -29,7 +29,7 @@ from scheduling.engine.gang.moves import MovableUnit, MovePlan, MoveSearch, Sear
 from scheduling.engine.model import Flavor, FlavorResource, Job, Queue, Reason
 from scheduling.engine.placement.board import ScoreBoard
 from scheduling.engine.placement.index.question import member_rows
-from scheduling.engine.preemption.eviction_cost import count_cards, unsaved_seconds
+from scheduling.engine.preemption.candidates.eviction_cost import count_cards, unsaved_seconds
 from scheduling.engine.quota.assignment import AssignmentMode, Refusal
 from scheduling.engine.session.consolidation_gain import ConsolidationGain
 from scheduling.engine.session.session import Session

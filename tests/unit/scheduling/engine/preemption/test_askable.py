@@ -16,11 +16,14 @@ from scheduling.engine.model import (
     PreemptOthers,
     PreemptWithin,
 )
-from scheduling.engine.preemption.candidates import CandidateIndex
-from scheduling.engine.preemption.context import PreemptionContext, VictimSearchBudget
-from scheduling.engine.preemption.freeable_quota import FreeableQuota
-from scheduling.engine.preemption.preemptible_queues import PreemptibleQueues, find_preemptible_queues
-from scheduling.engine.preemption.trial import RemovalTrial
+from scheduling.engine.preemption.candidates.candidates import CandidateIndex
+from scheduling.engine.preemption.candidates.freeable_quota import FreeableQuota
+from scheduling.engine.preemption.strategies.preemptible_queues import (
+    PreemptibleQueues,
+    find_preemptible_queues,
+)
+from scheduling.engine.preemption.trials.context import PreemptionContext, VictimSearchBudget
+from scheduling.engine.preemption.trials.trial import RemovalTrial
 from tests.unit.scheduling.engine.preemption.worlds import (
     CARDS,
     NOW,

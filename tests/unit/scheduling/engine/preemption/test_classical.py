@@ -22,10 +22,10 @@ from scheduling.engine.model import (
     Quota,
     QuotaNode,
 )
-from scheduling.engine.preemption.candidates import CandidateIndex
-from scheduling.engine.preemption.classical import ClassicalPreemption
-from scheduling.engine.preemption.context import PreemptionContext, VictimSearchBudget
-from scheduling.engine.preemption.trial import RemovalTrial
+from scheduling.engine.preemption.candidates.candidates import CandidateIndex
+from scheduling.engine.preemption.strategies.classical import ClassicalPreemption
+from scheduling.engine.preemption.trials.context import PreemptionContext, VictimSearchBudget
+from scheduling.engine.preemption.trials.trial import RemovalTrial
 from tests.unit.scheduling.engine.preemption.worlds import (
     CARDS,
     NORMATIVE,

@@ -7,8 +7,8 @@ from typing import cast
 
 import pytest
 
-from scheduling.engine.preemption.collect import collect_victims
-from scheduling.engine.preemption.context import PreemptionContext, Victim, VictimSearchBudget
+from scheduling.engine.preemption.trials.collect import collect_victims
+from scheduling.engine.preemption.trials.context import PreemptionContext, Victim, VictimSearchBudget
 
 
 class Gone:

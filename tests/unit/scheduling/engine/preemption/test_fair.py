@@ -18,10 +18,10 @@ from scheduling.engine import (
     VictimSearch,
 )
 from scheduling.engine.model import EvictRule, Instant, Job, JobState, PreemptOthers, PreemptWithin
-from scheduling.engine.preemption.candidates import CandidateIndex
-from scheduling.engine.preemption.context import PreemptionContext, VictimSearchBudget
-from scheduling.engine.preemption.fair import CandidateStream, FairPreemption, ShareDescent
-from scheduling.engine.preemption.trial import RemovalTrial
+from scheduling.engine.preemption.candidates.candidates import CandidateIndex
+from scheduling.engine.preemption.strategies.fair import CandidateStream, FairPreemption, ShareDescent
+from scheduling.engine.preemption.trials.context import PreemptionContext, VictimSearchBudget
+from scheduling.engine.preemption.trials.trial import RemovalTrial
 from tests.unit.scheduling.engine.preemption.worlds import (
     NORMATIVE,
     NOW,

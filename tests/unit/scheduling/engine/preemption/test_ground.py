@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from foundation.core.quantities import Resource
 from scheduling.engine.model import FlavorResource, Instant, PreemptOthers
-from scheduling.engine.preemption.candidates import CandidateIndex
-from scheduling.engine.preemption.context import PreemptionContext, VictimSearchBudget
+from scheduling.engine.preemption.candidates.candidates import CandidateIndex
 from scheduling.engine.preemption.node_victims import LEVEL_WEIGHT, NodeVictimIndex, TaskGroups, TaskSelection
-from scheduling.engine.preemption.trial import RemovalTrial
+from scheduling.engine.preemption.trials.context import PreemptionContext, VictimSearchBudget
+from scheduling.engine.preemption.trials.trial import RemovalTrial
 from tests.unit.scheduling.engine.builders import role
 from tests.unit.scheduling.engine.preemption.stand import CORES, NOW, PLATFORM, on, site, wants
 

@@ -18,13 +18,13 @@ from scheduling.engine.model import (
     Role,
     SubGang,
 )
-from scheduling.engine.preemption.eviction_cost import (
+from scheduling.engine.preemption.candidates.eviction_cost import (
     count_cards,
     find_surplus,
     running_seconds,
     unsaved_seconds,
 )
-from scheduling.engine.preemption.policy import (
+from scheduling.engine.preemption.candidates.policy import (
     PreemptPolicy,
     allows_any_victim,
     max_victim_priority,

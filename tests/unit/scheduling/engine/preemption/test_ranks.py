@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from scheduling.engine.model import Instant
-from scheduling.engine.preemption.candidates import VictimCandidate, cross_queue_key, priority_rank
+from scheduling.engine.preemption.candidates.candidates import VictimCandidate, cross_queue_key, priority_rank
 from tests.unit.scheduling.engine.preemption.worlds import held, running
 
 JOB = running("m", "b", 3, submitted_at=Instant(10))

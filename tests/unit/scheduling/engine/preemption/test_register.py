@@ -17,7 +17,11 @@ from scheduling.engine import (
     Snapshot,
 )
 from scheduling.engine.model import Allocation, Instant, Job, JobState
-from scheduling.engine.preemption.allocation_table import NO_ROW, AllocationTable, get_allocation_table
+from scheduling.engine.preemption.candidates.allocation_table import (
+    NO_ROW,
+    AllocationTable,
+    get_allocation_table,
+)
 from scheduling.engine.state.job_changes import MAX_REMEMBERED, JobChanges
 from tests.unit.scheduling.engine.builders import node
 from tests.unit.scheduling.engine.preemption.worlds import CARDS, cohort, held, running

@@ -19,7 +19,7 @@ from scheduling.engine.model import (
     Job,
     JobState,
 )
-from scheduling.engine.preemption.allocation_table import (
+from scheduling.engine.preemption.candidates.allocation_table import (
     NO_ROW,
     AllocationTable,
     charges_and_cards,

@@ -10,7 +10,7 @@ import pytest
 
 from scheduling.engine import PreemptionOptions, VictimOrder
 from scheduling.engine.model import Instant, Job, JobState
-from scheduling.engine.preemption.candidates import (
+from scheduling.engine.preemption.candidates.candidates import (
     CandidateIndex,
     VictimCandidate,
     least_loss_rank,

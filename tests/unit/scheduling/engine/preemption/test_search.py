@@ -10,8 +10,8 @@ import pytest
 from quotas.tree import DominantResourceShare
 from scheduling.engine import PreemptionOracle, ShareStrategy, VictimSearch
 from scheduling.engine.model import EvictRule, Instant, Job, JobState, PreemptionPolicy, PreemptOthers
-from scheduling.engine.preemption.eviction_cost import find_surplus, unsaved_seconds
-from scheduling.engine.preemption.fair import strategy_accepts
+from scheduling.engine.preemption.candidates.eviction_cost import find_surplus, unsaved_seconds
+from scheduling.engine.preemption.strategies.fair import strategy_accepts
 from scheduling.engine.quota.assignment import AssignmentMode
 from tests.unit.scheduling.engine.preemption.worlds import (
     CARDS,

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scheduling.engine import EngineConfig, Snapshot, resolve_config
 from scheduling.engine.model import Allocation, Job, Role
 from scheduling.engine.placement.placer import Placer, placer_for
-from scheduling.engine.preemption.slot_counts import FreeSlotCounter, ShapeSlots, is_countable
+from scheduling.engine.preemption.trials.slot_counts import FreeSlotCounter, ShapeSlots, is_countable
 from scheduling.engine.state.task_shape import TaskShape, resolve_shape
 from tests.unit.scheduling.engine.builders import commit, cycle, job, node, role, world
 

@@ -14,8 +14,8 @@ from scheduling.engine import Delta, NodePut, Snapshot
 from scheduling.engine.model import Allocation, Job, Role
 from scheduling.engine.placement.board import ScoreBoard
 from scheduling.engine.placement.index.row import RowState
-from scheduling.engine.preemption import slot_counts as seats_module
-from scheduling.engine.preemption.slot_counts import (
+from scheduling.engine.preemption.trials import slot_counts as seats_module
+from scheduling.engine.preemption.trials.slot_counts import (
     FreeSlotCounter,
     ShapeSlots,
     get_slot_counts,

@@ -19,10 +19,10 @@ from scheduling.engine.model import (
     PreemptOthers,
     PreemptWithin,
 )
-from scheduling.engine.preemption.candidates import CandidateIndex, VictimCandidate
-from scheduling.engine.preemption.context import PreemptionContext, VictimSearchBudget
+from scheduling.engine.preemption.candidates.candidates import CandidateIndex, VictimCandidate
 from scheduling.engine.preemption.search import CostPerGain
-from scheduling.engine.preemption.trial import RemovalTrial
+from scheduling.engine.preemption.trials.context import PreemptionContext, VictimSearchBudget
+from scheduling.engine.preemption.trials.trial import RemovalTrial
 from tests.unit.scheduling.engine.preemption.worlds import (
     CARDS,
     NOW,

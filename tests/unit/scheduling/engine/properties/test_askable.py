@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from scheduling.engine import PreemptionOptions
 from scheduling.engine.model.options import FairSharing
 from scheduling.engine.preemption import search as searching
-from scheduling.engine.preemption.context import PreemptionContext
-from scheduling.engine.preemption.freeable_quota import FreeableQuota
-from scheduling.engine.preemption.policy import allows_any_victim
-from scheduling.engine.preemption.preemptible_queues import PreemptibleQueues
+from scheduling.engine.preemption.candidates.freeable_quota import FreeableQuota
+from scheduling.engine.preemption.candidates.policy import allows_any_victim
+from scheduling.engine.preemption.strategies.preemptible_queues import PreemptibleQueues
+from scheduling.engine.preemption.trials.context import PreemptionContext
 from tests.unit.scheduling.engine.preemption.worlds import CARDS, search, wants
 from tests.unit.scheduling.engine.properties.laws import law
 from tests.unit.scheduling.engine.properties.test_victims import OPTIONS, World, asked, build, worlds

@@ -17,10 +17,14 @@ from heapq import merge
 from itertools import chain
 
 from scheduling.engine.model import EvictRule, PreemptOthers
-from scheduling.engine.preemption.candidates import VictimCandidate
-from scheduling.engine.preemption.context import PreemptionContext, Victim
-from scheduling.engine.preemption.eviction_cycle_guard import can_reclaim_at_once
-from scheduling.engine.preemption.policy import PreemptPolicy, allows_any_victim, max_victim_priority
+from scheduling.engine.preemption.candidates.candidates import VictimCandidate
+from scheduling.engine.preemption.candidates.policy import (
+    PreemptPolicy,
+    allows_any_victim,
+    max_victim_priority,
+)
+from scheduling.engine.preemption.strategies.eviction_cycle_guard import can_reclaim_at_once
+from scheduling.engine.preemption.trials.context import PreemptionContext, Victim
 
 LEAVING, SURPLUS, WHOLE_JOBS = range(3)
 RUNNING = (SURPLUS, WHOLE_JOBS)

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from scheduling.engine.model import Allocation, FlavorResource
-from scheduling.engine.preemption.candidates import VictimCandidate
-from scheduling.engine.preemption.slot_counts import FreeSlotCounter
+from scheduling.engine.preemption.candidates.candidates import VictimCandidate
+from scheduling.engine.preemption.trials.slot_counts import FreeSlotCounter
 from scheduling.engine.state.charges import sum_task_charges
 from scheduling.engine.state.snapshot import Snapshot
 from scheduling.engine.state.statement import Statement

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from quotas.tree import QuotaTree, is_at_least
 from scheduling.engine.model import AllocationMode, EvictRule, FlavorResource, Job, Queue
 from scheduling.engine.model.options import PreemptionOptions
-from scheduling.engine.preemption.candidates import CandidateIndex, VictimCandidate
-from scheduling.engine.preemption.eviction_cost import count_cards
-from scheduling.engine.preemption.policy import PreemptPolicy, max_victim_priority, may_preempt
-from scheduling.engine.preemption.slot_counts import FreeSlotCounter
-from scheduling.engine.preemption.targets import PlacementCheck, Preemptor
-from scheduling.engine.preemption.trial import Removal, RemovalTrial
+from scheduling.engine.preemption.candidates.candidates import CandidateIndex, VictimCandidate
+from scheduling.engine.preemption.candidates.eviction_cost import count_cards
+from scheduling.engine.preemption.candidates.policy import PreemptPolicy, max_victim_priority, may_preempt
+from scheduling.engine.preemption.trials.slot_counts import FreeSlotCounter
+from scheduling.engine.preemption.trials.targets import PlacementCheck, Preemptor
+from scheduling.engine.preemption.trials.trial import Removal, RemovalTrial
 from scheduling.engine.quota.shortage import may_borrow
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from quotas.tree import QuotaTree
 from scheduling.engine.model import Allocation, FlavorResource, Instant, Job
 from scheduling.engine.model.options import PreemptionOptions, VictimOrder
-from scheduling.engine.preemption.allocation_table import (
+from scheduling.engine.preemption.candidates.allocation_table import (
     ChargedJob,
     Floats,
     charges_and_cards,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from scheduling.engine.preemption.context import PreemptionContext, Victim
-from scheduling.engine.preemption.trial import Removal
+from scheduling.engine.preemption.trials.context import PreemptionContext, Victim
+from scheduling.engine.preemption.trials.trial import Removal
 from scheduling.engine.state.charges import add_totals
 
 

@@ -14,8 +14,8 @@ import numpy as np
 
 from quotas.tree import QuotaTree
 from scheduling.engine.model import FlavorResource
-from scheduling.engine.preemption.allocation_table import group_order
-from scheduling.engine.preemption.candidates import CandidateIndex
+from scheduling.engine.preemption.candidates.allocation_table import group_order
+from scheduling.engine.preemption.candidates.candidates import CandidateIndex
 from scheduling.engine.state.fleet import Ints
 
 _BorrowerKey = tuple[QuotaTree[FlavorResource], str, frozenset[FlavorResource]]

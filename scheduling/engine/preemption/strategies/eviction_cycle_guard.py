@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from scheduling.engine.model import Allocation, Queue
-from scheduling.engine.preemption.candidates import VictimCandidate
-from scheduling.engine.preemption.context import PreemptionContext
-from scheduling.engine.preemption.eviction_cost import find_surplus
-from scheduling.engine.preemption.policy import may_preempt
+from scheduling.engine.preemption.candidates.candidates import VictimCandidate
+from scheduling.engine.preemption.candidates.eviction_cost import find_surplus
+from scheduling.engine.preemption.candidates.policy import may_preempt
+from scheduling.engine.preemption.trials.context import PreemptionContext
 from scheduling.engine.state.charges import sum_task_charges
 
 

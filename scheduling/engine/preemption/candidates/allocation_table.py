@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduling.engine.model import Allocation, FlavorResource, Job, JobState
-from scheduling.engine.preemption.eviction_cost import count_cards, find_surplus
+from scheduling.engine.preemption.candidates.eviction_cost import count_cards, find_surplus
 from scheduling.engine.state.charges import sum_task_charges
 from scheduling.engine.state.fleet import Fleet, Ints
 from scheduling.engine.state.snapshot import Snapshot

@@ -15,10 +15,14 @@ from itertools import takewhile
 from quotas.tree import DominantResourceShare, is_at_least
 from scheduling.engine.model import FlavorResource
 from scheduling.engine.model.options import FairSharing, ShareStrategy
-from scheduling.engine.preemption.context import PreemptionContext
-from scheduling.engine.preemption.fair import strategy_accepts
-from scheduling.engine.preemption.freeable_quota import FreeableQuota
-from scheduling.engine.preemption.policy import PreemptPolicy, allows_any_victim, max_victim_priority
+from scheduling.engine.preemption.candidates.freeable_quota import FreeableQuota
+from scheduling.engine.preemption.candidates.policy import (
+    PreemptPolicy,
+    allows_any_victim,
+    max_victim_priority,
+)
+from scheduling.engine.preemption.strategies.fair import strategy_accepts
+from scheduling.engine.preemption.trials.context import PreemptionContext
 
 
 @dataclass(slots=True)

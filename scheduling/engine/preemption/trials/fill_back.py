@@ -6,7 +6,7 @@ victim is tried, the costliest first, until none can be restored.
 
 from __future__ import annotations
 
-from scheduling.engine.preemption.context import PreemptionContext, Victim
+from scheduling.engine.preemption.trials.context import PreemptionContext, Victim
 
 
 def fill_back(context: PreemptionContext, victims: list[Victim], *, borrow: bool) -> list[Victim]:

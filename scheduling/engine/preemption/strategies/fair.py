@@ -17,10 +17,10 @@ from itertools import chain
 from quotas.tree import DominantResourceShare
 from scheduling.engine.model import EvictRule, FlavorResource
 from scheduling.engine.model.options import FairSharing, ShareStrategy
-from scheduling.engine.preemption.candidates import VictimCandidate, cross_queue_key
-from scheduling.engine.preemption.context import PreemptionContext, Victim
-from scheduling.engine.preemption.policy import PreemptPolicy
-from scheduling.engine.preemption.trial import Removal
+from scheduling.engine.preemption.candidates.candidates import VictimCandidate, cross_queue_key
+from scheduling.engine.preemption.candidates.policy import PreemptPolicy
+from scheduling.engine.preemption.trials.context import PreemptionContext, Victim
+from scheduling.engine.preemption.trials.trial import Removal
 
 Reorder = Callable[[str, Iterator[VictimCandidate]], Iterator[VictimCandidate]]
 

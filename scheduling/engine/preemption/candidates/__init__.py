@@ -1,0 +1,1 @@
+"""Candidates for eviction: their index, what they hold, what their eviction costs."""

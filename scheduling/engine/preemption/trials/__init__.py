@@ -1,0 +1,1 @@
+"""Trials of evictions: the state of a search, removals that are undone, and what they free."""
