@@ -1,7 +1,7 @@
 """The job specification: the YAML or JSON body a user writes, as typed values.
 
-`fields` declares each field once. `parse_job` reads a file and collects every mistake at once, each with the
-path of its field; `to_mapping` turns a stored job back into the same shape.
+`declaration` declares each field once. `parse_job` reads a file and collects every mistake at once, each with
+the path of its field; `to_mapping` turns a stored job back into the same shape.
 """
 
 from scheduling.job_file.declaration.field import Field

@@ -6,18 +6,20 @@ import ast
 import os
 import statistics
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.architecture.sources import ROOT, find_files, parse_file, read_file, walk_tree
+from tests.architecture.sources import PRODUCT, ROOT, find_files, parse_file, read_file, walk_tree
 from tests.fixtures.programs import run_to_end
 
 SOURCES = ("platform", "tenants", "quotas", "scheduling", "frontend", "benchmarks", "tests")
 FILE_LIMIT = 600
 FILE_P90 = 350
 FUNCTION_LIMIT = 60
+FOLDER_LIMIT = 20
 NEEDS_NO_WORDS = 20  # lines of a module whose name says it all
 FUNCTION_P90 = 30
 
@@ -45,6 +47,12 @@ def test_no_file_is_too_long() -> None:
     assert {file: size for file, size in sizes.items() if size > FILE_LIMIT} == {}
     filled = [size for size in sizes.values() if size]
     assert statistics.quantiles(filled, n=10)[-1] <= FILE_P90
+
+
+def test_no_folder_of_the_product_is_too_full() -> None:
+    files = Counter(str(file.parent.relative_to(ROOT)) for file in find_files(*PRODUCT))
+    full = [f"{folder}: {count} Python files" for folder, count in files.items() if count > FOLDER_LIMIT]
+    assert full == [], f"more than {FOLDER_LIMIT} files in one folder; split it by noun"
 
 
 def test_no_function_is_too_long() -> None:
