@@ -4,16 +4,6 @@ shapes and nodes, such as the policies that are published with the packing trace
 A score is registered in a `PluginSet` and named in a policy of `EngineConfig.policies`.
 """
 
-from scheduling.engine.placement.fragmentation.expected_fragmentation import (
-    ExpectedFragmentation,
-    Floats,
-    ShapesOnCards,
-    SortedShapes,
-)
-from scheduling.engine.placement.fragmentation.fragmentation_table import (
-    CardDemands,
-    ExpectedFragmentationTable,
-)
 from scheduling.engine.placement.index.grid import (
     BY_PICKER,
     CardTable,
@@ -28,7 +18,7 @@ from scheduling.engine.placement.index.grid import (
     by_grid,
 )
 from scheduling.engine.placement.index.workload import TaskWorkload
-from scheduling.engine.placement.scores.packing_scores import FULL, largest_node
+from scheduling.engine.placement.scores.packing_scores import FULL, Floats, largest_node
 from scheduling.engine.state.fleet import ALL_ROWS, Bools, Fleet, Ints, Rows
 
 __all__ = [
@@ -36,10 +26,7 @@ __all__ = [
     "BY_PICKER",
     "FULL",
     "Bools",
-    "CardDemands",
     "CardTable",
-    "ExpectedFragmentation",
-    "ExpectedFragmentationTable",
     "Fleet",
     "Floats",
     "GridScore",
@@ -52,8 +39,6 @@ __all__ = [
     "Rows",
     "ScoreGrid",
     "ShapeTable",
-    "ShapesOnCards",
-    "SortedShapes",
     "TaskWorkload",
     "by_grid",
     "largest_node",

@@ -13,7 +13,6 @@ import numpy as np
 
 from scheduling.engine.scoring import (
     BY_PICKER,
-    ExpectedFragmentation,
     Fleet,
     Floats,
     GridScore,
@@ -22,11 +21,14 @@ from scheduling.engine.scoring import (
     NodeColumns,
     NodeTable,
     ScoreGrid,
-    ShapesOnCards,
     ShapeTable,
-    SortedShapes,
     TaskWorkload,
     by_grid,
+)
+from scheduling.simulation.published.expected_fragmentation import (
+    ExpectedFragmentation,
+    ShapesOnCards,
+    SortedShapes,
 )
 from scheduling.simulation.published.gradient_columns import GradientColumns
 

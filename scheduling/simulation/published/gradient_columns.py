@@ -10,9 +10,6 @@ import numpy as np
 
 from scheduling.engine.scoring import (
     BY_PICKER,
-    CardDemands,
-    ExpectedFragmentation,
-    ExpectedFragmentationTable,
     Fleet,
     Floats,
     Ints,
@@ -21,6 +18,8 @@ from scheduling.engine.scoring import (
     Numbers,
     ShapeTable,
 )
+from scheduling.simulation.published.expected_fragmentation import ExpectedFragmentation
+from scheduling.simulation.published.fragmentation_table import CardDemands, ExpectedFragmentationTable
 
 
 class _Classes:

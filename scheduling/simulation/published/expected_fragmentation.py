@@ -13,12 +13,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from scheduling.engine.placement.index.workload import WorkloadShape
-from scheduling.engine.state.fleet import Bools, Ints
-
-Floats = NDArray[np.float64]
+from scheduling.engine import WorkloadShape
+from scheduling.engine.scoring import Bools, Floats, Ints
 
 # Up to this many states it takes longer to find those where a shape lacks CPU than to treat all of them.
 FEW = 256

@@ -12,13 +12,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from scheduling.engine.placement.fragmentation.expected_fragmentation import (
-    ExpectedFragmentation,
-    Floats,
-    ShapesOnCards,
-)
-from scheduling.engine.placement.index.grid import ShapeTable
-from scheduling.engine.state.fleet import Ints
+from scheduling.engine.scoring import Floats, Ints, ShapeTable
+from scheduling.simulation.published.expected_fragmentation import ExpectedFragmentation, ShapesOnCards
 
 UNKNOWN = -1
 
