@@ -20,15 +20,9 @@ from scheduling.engine.model.options import (
 from scheduling.engine.model.registry import ConfigError
 from scheduling.engine.order.orders import candidate_key
 from scheduling.engine.order.protocols import Candidate, Order
-from scheduling.engine.placement.gang_packing import can_pack_gangs
 from scheduling.engine.placement.index.protocols import DevicePicker, Score, Veto
 from scheduling.engine.placement.index.question import Question
-from scheduling.engine.placement.index.workload import (
-    TaskWorkload,
-    WorkloadShape,
-    typical_shapes,
-    workload_of,
-)
+from scheduling.engine.placement.index.workload import TaskWorkload, WorkloadShape
 from scheduling.engine.placement.placer import TaskPlacement
 from scheduling.engine.placement_stream import PlacementStream, PreparedRequest, RowAndCards
 from scheduling.engine.plugins.discovery import with_entry_points
@@ -144,7 +138,6 @@ __all__ = [
     "WorkloadLearner",
     "WorkloadShape",
     "assign_flavors",
-    "can_pack_gangs",
     "candidate_key",
     "charges_in_flavors",
     "compute_demand",
@@ -160,7 +153,5 @@ __all__ = [
     "resolve_config",
     "run_cycle",
     "to_canonical_json",
-    "typical_shapes",
     "with_entry_points",
-    "workload_of",
 ]

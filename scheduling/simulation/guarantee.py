@@ -13,8 +13,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from scheduling.engine import can_pack_gangs
 from scheduling.simulation.clock import Record
+from scheduling.simulation.gang_packing import can_pack_gangs
 from scheduling.simulation.philly import TraceTenant
 
 GRACE_S = 60

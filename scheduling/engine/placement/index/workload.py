@@ -73,21 +73,12 @@ class TaskWorkload:
         return [(shape, (count / total) / share) for shape, count in chosen]
 
 
-def typical_shapes(tasks: Iterable[WorkloadShape]) -> list[tuple[WorkloadShape, float]]:
-    """Return the typical shapes of these tasks with their frequencies, see `Workload.typical`."""
-    return TaskWorkload.count_tasks(tasks).list_typical()
-
-
-def workload_of(jobs: Iterable[Job], card_cores: int) -> TaskWorkload:
-    """Return the requests of jobs, pending and running; a whole card counts as `card_cores` core units.
-
-    Instances of cards that the vendor divides are left out: they compete with no other task for parts.
-    """
-    return WorkloadMix(card_cores).count_jobs({job.id: job for job in jobs})
-
-
 class WorkloadMix:
-    """The workload of all jobs, updated by the jobs that changed since the last call."""
+    """The workload of all jobs, pending and running, updated by the jobs that changed since the last call.
+
+    A whole card counts as `card_cores` core units. Instances of cards that the vendor divides are left out:
+    they compete with no other task for parts.
+    """
 
     def __init__(self, card_cores: int) -> None:
         self.card_cores = card_cores
@@ -101,10 +92,6 @@ class WorkloadMix:
         changed = None if self._seen < 0 else changes.jobs_since(self._seen)
         self._seen = changes.number
         return self._counted_on(jobs, {**self._jobs, **jobs} if changed is None else changed)
-
-    def count_jobs(self, jobs: Mapping[str, Job]) -> TaskWorkload:
-        """Return the workload of these jobs, by id. It does not depend on what was counted before."""
-        return self._counted_on(jobs, {**self._jobs, **jobs})
 
     def _counted_on(self, jobs: Mapping[str, Job], changed: Iterable[str]) -> TaskWorkload:
         for name in changed:

@@ -6,7 +6,16 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from foundation.core.quantities import Resource
-from scheduling.engine import AllocationPut, Change, Delta, EngineConfig, JobPut, Snapshot, run_cycle
+from scheduling.engine import (
+    AllocationPut,
+    Change,
+    Delta,
+    EngineConfig,
+    JobPut,
+    Snapshot,
+    TaskWorkload,
+    run_cycle,
+)
 from scheduling.engine.model import (
     CycleResult,
     Device,
@@ -25,6 +34,8 @@ from scheduling.engine.model import (
     Request,
     Role,
 )
+from scheduling.engine.placement.index.workload import WorkloadMix
+from scheduling.engine.state.job_changes import JobChanges
 
 MODEL, CARD_MIB = "A100", 40960
 NOW = Instant(1_000)
@@ -170,3 +181,8 @@ def commit(snapshot: Snapshot, result: CycleResult) -> None:
         changes.append(JobPut(Job(**{**facts, "state": JobState.LIVE})))
         changes.extend(AllocationPut(allocation) for allocation in decision.allocations)
     snapshot.apply_delta(Delta(tuple(changes)))
+
+
+def workload_of(jobs: Iterable[Job]) -> TaskWorkload:
+    """What these jobs ask for, on cards of 100 core units."""
+    return WorkloadMix(100).follow_changes({job.id: job for job in jobs}, JobChanges())

@@ -21,7 +21,6 @@ from scheduling.engine import (
     TaskWorkload,
     WorkloadShape,
     to_canonical_json,
-    workload_of,
 )
 from scheduling.engine.builtin import resolve_config
 from scheduling.engine.model import (
@@ -41,7 +40,17 @@ from scheduling.engine.state.fleet import Fleet
 from scheduling.engine.state.job_changes import JobChanges
 from scheduling.engine.state.task_shape import resolve_shape
 from scheduling.simulation.published import published_config
-from tests.unit.scheduling.engine.builders import commit, cycle, flavor, job, node, quotas, role, world
+from tests.unit.scheduling.engine.builders import (
+    commit,
+    cycle,
+    flavor,
+    job,
+    node,
+    quotas,
+    role,
+    workload_of,
+    world,
+)
 
 CONFIG = published_config()
 RULE = resolve_config(CONFIG).rule
@@ -174,7 +183,7 @@ def test_of_cards_that_waste_alike_the_fullest_is_taken() -> None:
 @pytest.mark.parametrize("waiting", [(), (role(3, 0, cpu=1_000),)])
 def test_where_no_work_with_cards_is_known_the_fullest_node_is_taken(waiting: tuple[object, ...]) -> None:
     jobs = [job("w", "a", *waiting)] if waiting else []  # type: ignore[arg-type]
-    workload = workload_of(jobs, 100).to_coarse()
+    workload = workload_of(jobs).to_coarse()
     pool = flavor(policy="default")
     half = node("half", device={"used_cores": 50, "holders": 1}, rank=5)
     placer = Placer(Fleet([node("empty"), half]), RULE, workload)
@@ -197,7 +206,7 @@ def test_wishes_come_before_what_foresight_spares() -> None:
 @given(st.lists(st.tuples(st.integers(0, 30), st.booleans()), max_size=25))
 @settings(max_examples=60, deadline=None)
 def test_counting_on_equals_counting_anew(steps: list[tuple[int, bool]]) -> None:
-    census, following, changes, jobs = WorkloadMix(100), WorkloadMix(100), JobChanges(), dict[str, Job]()
+    following, changes, jobs = WorkloadMix(100), JobChanges(), dict[str, Job]()
     for pick, leaves in steps:
         one = asked(pick)
         if leaves:
@@ -205,8 +214,7 @@ def test_counting_on_equals_counting_anew(steps: list[tuple[int, bool]]) -> None
         else:
             jobs[one.id] = replace(one, roles=asked(pick + len(jobs)).roles)
         changes.record_job(one.id)
-        counted = workload_of(jobs.values(), 100)
-        assert census.count_jobs(jobs) == following.follow_changes(jobs, changes) == counted
+        assert following.follow_changes(jobs, changes) == workload_of(jobs.values())
 
 
 def test_a_common_measure_changes_no_table() -> None:
@@ -222,7 +230,7 @@ def test_a_common_measure_changes_no_table() -> None:
 
 
 def test_the_same_is_learnt_from_equal_fleets_and_workloads() -> None:
-    policy, usual = LookAheadPolicy(), workload_of([asked(pick) for pick in range(12)], 100).to_coarse()
+    policy, usual = LookAheadPolicy(), workload_of([asked(pick) for pick in range(12)]).to_coarse()
     fleets = [Fleet([node("n1"), node("n2", 8, model="L40")][::step]) for step in (1, -1)]
     first, second = (policy.learn_from(usual, fleet) for fleet in fleets)
     assert first == second

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from scheduling.engine import PlacementStream, TaskWorkload, WorkloadShape, typical_shapes, workload_of
+from scheduling.engine import PlacementStream, TaskWorkload, WorkloadShape
 from scheduling.engine.model import GpuMode, GpuRequest, Job, Request, Role
 from scheduling.simulation.published import published_config
-from tests.unit.scheduling.engine.builders import cycle, flavor, job, node, role, started, world
+from tests.unit.scheduling.engine.builders import cycle, flavor, job, node, role, started, workload_of, world
 
 SMALL, LARGE, BARE = WorkloadShape(1_000, 50, 1), WorkloadShape(2_000, 100, 2), WorkloadShape(4_000, 0, 0)
 
 
 def test_typical_shapes_cover_most_tasks_and_sum_to_one() -> None:
-    found = typical_shapes([SMALL] * 60 + [LARGE] * 36 + [BARE] * 4)
+    found = TaskWorkload.count_tasks([SMALL] * 60 + [LARGE] * 36 + [BARE] * 4).list_typical()
     assert [shape for shape, _ in found] == [SMALL, LARGE]
     assert sum(weight for _, weight in found) == pytest.approx(1)
     assert found[0][1] == pytest.approx(60 / 96)
@@ -41,14 +41,13 @@ def test_nothing_is_usual_where_there_is_no_work() -> None:
     ],
 )
 def test_jobs_count_by_tasks(asked: Role, expected: list[tuple[WorkloadShape, int]]) -> None:
-    assert list(workload_of([job("j", "a", asked)], 100).counts) == expected
+    assert list(workload_of([job("j", "a", asked)]).counts) == expected
 
 
 def test_instances_of_divided_cards_are_left_out() -> None:
     gpu = GpuRequest(cards=1, mode=GpuMode.MIG, profile="1g.5gb")
     assert (
-        workload_of([job("j", "a", Role(name="w", replicas=1, request=Request(gpu=gpu)))], 100)
-        == TaskWorkload()
+        workload_of([job("j", "a", Role(name="w", replicas=1, request=Request(gpu=gpu)))]) == TaskWorkload()
     )
 
 
@@ -63,7 +62,7 @@ def test_a_cycle_places_as_a_stream_that_learnt_from_its_jobs(policy: str) -> No
     pool = flavor(policy=policy)
     result = cycle(world(nodes, jobs, flavors=[pool]), published_config())
     assert len(started(result)) == len(jobs)
-    stream = PlacementStream(nodes, pool, published_config(), workload_of(jobs, 100))
+    stream = PlacementStream(nodes, pool, published_config(), workload_of(jobs))
     for decision, asked in zip(result.decisions, jobs, strict=True):
         seat = stream.place_task(asked.roles[0].request)
         assert seat is not None
