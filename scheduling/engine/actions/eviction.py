@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from scheduling.engine.gang.parts import GangRules
@@ -15,25 +15,17 @@ from scheduling.engine.model import (
     Job,
     JobState,
     Numbers,
-    Queue,
 )
 from scheduling.engine.session.session import Session
 from scheduling.engine.state.snapshot import Snapshot
 
 
-def find_running_jobs(
-    session: Session, only: Queue | None = None, may: Callable[[Job], bool] | None = None
-) -> Iterator[tuple[Job, tuple[Allocation, ...]]]:
-    """Yield live jobs with their tasks that hold an allocation and are not terminating, queue by queue.
-
-    `may` filters jobs before their tasks are looked up.
-    """
-    for queue in session.sorted_queues() if only is None else (only,):
+def find_running_jobs(session: Session) -> Iterator[tuple[Job, tuple[Allocation, ...]]]:
+    """Yield live jobs with their tasks that hold an allocation and are not terminating, queue by queue."""
+    for queue in session.sorted_queues():
         for job_id in session.snapshot.jobs_charged_to(queue.id):
             job = session.snapshot.jobs.get(job_id)
             if job is None or job.state is not JobState.LIVE or job.queue != queue.id:
-                continue
-            if may is not None and not may(job):
                 continue
             if tasks_running := _running_tasks(session.snapshot, job_id):
                 yield job, tasks_running

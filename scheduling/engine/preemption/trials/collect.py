@@ -26,7 +26,7 @@ def collect_victims(
             break
         if _contains_earlier(taken, victim):
             # The surplus tasks taken so far may suffice; once the whole job is added, no check could tell.
-            if len(taken) > looked and _fits_without(context, victim, borrow=borrow):
+            if len(taken) > looked and context.fits_without(victim, borrow=borrow):
                 return _shortest(context, taken, looked, borrow=borrow)
             looked = 0
         add_victim(taken, victim)
@@ -50,16 +50,6 @@ def collect_victims(
 def _contains_earlier(taken: list[Victim], victim: Victim) -> bool:
     job = victim.candidate.job.id
     return victim.candidate.whole and any(other.candidate.job.id == job for other in taken)
-
-
-def _fits_without(context: PreemptionContext, victim: Victim, *, borrow: bool) -> bool:
-    """Return whether the preemptor fits with a victim restored, and leave it restored if so."""
-    context.trial.restore_removal(victim.removal)
-    context.search_budget.steps += 1
-    if context.preemptor_fits(borrow=borrow):
-        return True
-    context.trial.remove_again(victim.removal)
-    return False
 
 
 def add_victim(taken: list[Victim], victim: Victim) -> None:

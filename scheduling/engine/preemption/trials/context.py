@@ -148,6 +148,15 @@ class PreemptionContext:
             return False
         return self.quota_fits(borrow=borrow) and self.placement_fits()
 
+    def fits_without(self, victim: Victim, *, borrow: bool) -> bool:
+        """Return whether the preemptor fits with a victim restored, and leave it restored if so."""
+        self.trial.restore_removal(victim.removal)
+        self.search_budget.steps += 1
+        if self.preemptor_fits(borrow=borrow):
+            return True
+        self.trial.remove_again(victim.removal)
+        return False
+
     @property
     def checks_placement_cheaply(self) -> bool:
         """True if a placement check after every step costs nothing, and no restored victim can create

@@ -17,7 +17,7 @@ def fill_back(context: PreemptionContext, victims: list[Victim], *, borrow: bool
     """
     remaining = list(victims)
     for index in range(len(remaining) - 2, -1, -1):
-        if _fits_with(context, remaining[index], borrow=borrow):
+        if context.fits_without(remaining[index], borrow=borrow):
             remaining[index] = remaining[-1]
             remaining.pop()
     return remaining
@@ -29,7 +29,7 @@ def fill_back_by_cost(context: PreemptionContext, victims: list[Victim], *, borr
     while not settled:
         settled = True
         for victim in sorted(remaining, key=lambda victim: victim.candidate.rank, reverse=True):
-            if _fits_with(context, victim, borrow=borrow):
+            if context.fits_without(victim, borrow=borrow):
                 remaining.remove(victim)
                 # With placement checks one restored victim may allow another; with counted slots it cannot.
                 settled = settled and context.checks_placement_cheaply
@@ -47,12 +47,3 @@ def find_unjustified(context: PreemptionContext, victims: list[Victim]) -> Victi
         if not holds:
             return victim
     return None
-
-
-def _fits_with(context: PreemptionContext, victim: Victim, *, borrow: bool) -> bool:
-    context.trial.restore_removal(victim.removal)
-    context.search_budget.steps += 1
-    if context.preemptor_fits(borrow=borrow):
-        return True
-    context.trial.remove_again(victim.removal)
-    return False
