@@ -37,13 +37,15 @@ class WrongSize(RuntimeError):
 @dataclass(frozen=True, slots=True)
 class BenchInstallation:
     """`ports` of the web processes, `web` their process ids, `server` their PostgreSQL with the database
-    `DATABASE`, and `database` the id of its first process; `world` is what the module that made it prints."""
+    `DATABASE`, and `database` the id of its first process; `world` is what the module that made it prints.
+    `environment` is that of all processes of the platform."""
 
     ports: tuple[int, ...]
     web: tuple[int, ...]
     server: PostgresServer
     database: int
     world: Mapping[str, Any]
+    environment: Mapping[str, str]
 
 
 @contextmanager
@@ -67,7 +69,7 @@ def run_installation(
         web = [_web(stack, environment, number) for number in range(processes)]
         ports = tuple(_port(one, home / f"web-{number}.log") for number, one in enumerate(web))
         yield BenchInstallation(
-            ports, tuple(one.process.pid for one in web), server, server.process.pid, made
+            ports, tuple(one.process.pid for one in web), server, server.process.pid, made, environment
         )
 
 

@@ -9,14 +9,16 @@ is printed as well, because it does not depend on the other load of the machine.
 from __future__ import annotations
 
 import argparse
+import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.api.asking import percentile_of
-from benchmarks.api.installation import DATABASE, WrongSize, run_installation
+from benchmarks.api.installation import DATABASE, BenchInstallation, WrongSize, run_installation
 from benchmarks.lists.asking import ListReader, QueryFigures, measure_place
 from benchmarks.lists.options import WORLD, add_options, read_size
 from benchmarks.lists.places import CONSOLE, ListPlace, api_lists
@@ -53,9 +55,12 @@ def run(
         sys.stderr.write(f"{time.monotonic() - begun:6.1f} s  {what}\n")
 
     rows, latencies = [], []
-    with run_installation(size, 1, report_step, folder, world=WORLD) as made:
+    with ExitStack() as stack:
+        made = stack.enter_context(run_installation(size, 1, report_step, folder, world=WORLD))
         with made.server.connect_database(DATABASE) as connection:
             connection.execute(_FRESH)
+        report_step("adding reports up")
+        stack.enter_context(_running_worker(made))
         places = [*CONSOLE, *api_lists(made.world["names"])]
         for name, account in made.world["readers"].items():
             if reader not in (None, name):
@@ -77,6 +82,19 @@ def run(
         rate=0.0,
         latencies_s=latencies,
     )
+
+
+@contextmanager
+def _running_worker(made: BenchInstallation) -> Iterator[None]:
+    """Run beside the measurement what workers keep ready for lists."""
+    command = [sys.executable, "-m", "benchmarks.lists.worker"]
+    with subprocess.Popen(command, env=made.environment, stdout=subprocess.PIPE, text=True) as worker:
+        try:
+            if not (worker.stdout and worker.stdout.readline()):
+                raise RuntimeError("reports can't be added up")
+            yield
+        finally:
+            worker.terminate()
 
 
 def _row(

@@ -13,6 +13,7 @@ from telemetry.services.roll_up import roll_up as condense
 from telemetry.services.slice_use import report_slice_use
 from telemetry.services.summing import sum_live
 from telemetry.sources.collect import collect_sources as read_due
+from telemetry.usage import store_reports as usage_reports
 from telemetry.usage.record_measured import record_measured
 
 
@@ -50,3 +51,9 @@ def roll_up() -> None:
 def record_measured_use() -> None:
     """Write down measured use by job and quarter of an hour, for reports."""
     record_measured(now=clock.now())
+
+
+@shared_task(name="telemetry.tasks.store_reports")
+def store_reports() -> None:
+    """Add up the usage reports of the whole platform."""
+    usage_reports.store_reports(now=clock.now())

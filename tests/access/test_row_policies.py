@@ -50,6 +50,7 @@ TO_TENANT: Final = {
     "scheduling.JobTag": "workspace",
     "scheduling.UsageInterval": "workspace_id",
     "telemetry.MeasuredUse": "workspace_id",
+    "telemetry.StoredReport": "workspace_id",
     "scheduling.PriorityGrant": "tenant",
     "scheduling.WorkspacePolicy": "tenant",
     "scheduling.UserUsage": "queue__workspace",

@@ -37,9 +37,10 @@ _FILES: Final = {
     **problem_responses(400, 404),
 }
 _RULES: Final = (
-    "Exact to the millisecond from allocations; running jobs count until `read_at`. A slice reserves its "
-    "share of compute and is billed for the larger one of its shares of compute and GPU memory. The "
-    "amount is rounded once per job and pool; all other amounts are sums of these. Requires `job.view`."
+    "Exact to the millisecond from allocations as of `read_at`, until which running jobs count: now, or up "
+    "to two minutes ago for all tenants and for large workspaces. A slice reserves its share of compute and "
+    "is billed for the larger one of its shares of compute and GPU memory. The amount is rounded once per "
+    "job and pool; all other amounts are sums of these. Requires `job.view`."
 )
 
 

@@ -13,7 +13,7 @@ from telemetry.models.reading import (
     Tick,
 )
 from telemetry.models.source import SourceKind, SourceNode, SourceStatus, TelemetrySource
-from telemetry.models.usage import MeasuredProgress, MeasuredUse, Price
+from telemetry.models.usage import MeasuredProgress, MeasuredUse, Price, StoredReport
 
 __all__ = [
     "AgentKey",
@@ -36,6 +36,7 @@ __all__ = [
     "SourceKind",
     "SourceNode",
     "SourceStatus",
+    "StoredReport",
     "TelemetryGap",
     "TelemetrySource",
     "Tick",

@@ -1,4 +1,4 @@
-"""The price of GPU time, and its measured use by the quarter of an hour."""
+"""The price of GPU time, its measured use by the quarter of an hour, and stored reports."""
 
 from __future__ import annotations
 
@@ -81,3 +81,36 @@ class MeasuredProgress(models.Model):
 
     def __str__(self) -> str:
         return f"measured until {self.measured_until_ms}"
+
+
+class StoredReport(models.Model):
+    """The usage report of a month as of `read_at`, as a worker added it up: of one large workspace, or of
+    the whole platform where `workspace_id` is null.
+
+    `rows` maps the ids of what it is grouped by to their figures, `days` has the figures of each day; both
+    as in `telemetry.usage.stored_reports`. `digits` are the decimals of its amounts. All are replaced
+    together; of several, which workers beside each other leave behind, the last one counts.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    workspace_id = models.UUIDField(null=True)
+    month = models.DateField()
+    time_zone = models.CharField(max_length=64)
+    group_by = models.CharField(max_length=16)
+    digits = models.PositiveSmallIntegerField()
+    read_at = models.DateTimeField()
+    measured_until = models.DateTimeField(null=True)
+    rows = models.JSONField()
+    days = models.JSONField()
+
+    unscoped: ClassVar[models.Manager[Self]] = models.Manager()
+
+    class Meta:
+        default_manager_name = "unscoped"
+        base_manager_name = "unscoped"
+        indexes: ClassVar = [
+            models.Index(fields=["workspace_id", "month", "group_by", "read_at"], name="stored_report_of"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.month:%Y-%m} by {self.group_by} as of {self.read_at:%Y-%m-%d %H:%M:%S}"

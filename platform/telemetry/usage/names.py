@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from clusters.models import Flavor
@@ -26,34 +26,38 @@ Names = dict[uuid.UUID, RowName]
 
 def row_names(group_by: GroupBy, lines: Mapping[uuid.UUID, Line]) -> Names:
     """Return the names of rows; `lines` has a line of each. Of what was deleted the id is left."""
-    found = _NAMES[group_by](lines)
-    return {key: found.get(key) or RowName(str(key)[:8]) for key in lines}
+    return _jobs(lines) if group_by == GroupBy.JOB else key_names(group_by, lines)
 
 
-def _workspaces(lines: Mapping[uuid.UUID, Line]) -> Names:
-    ids = {line.workspace_id for line in lines.values()}
-    rows = Tenant.unscoped.filter(pk__in=ids).values_list("pk", "name", "parent__name", "slug")
+def key_names(group_by: GroupBy, keys: Collection[uuid.UUID]) -> Names:
+    """Return the names of rows that are no jobs, as `row_names`."""
+    found = _NAMES[group_by](keys)
+    return {key: found.get(key) or RowName(str(key)[:8]) for key in keys}
+
+
+def _workspaces(keys: Collection[uuid.UUID]) -> Names:
+    rows = Tenant.unscoped.filter(pk__in=list(keys)).values_list("pk", "name", "parent__name", "slug")
     return {pk: RowName(name, parent or "", slug) for pk, name, parent, slug in rows}
 
 
-def _users(lines: Mapping[uuid.UUID, Line]) -> Names:
-    rows = User.objects.filter(pk__in=list(lines)).values_list("pk", "username")
+def _users(keys: Collection[uuid.UUID]) -> Names:
+    rows = User.objects.filter(pk__in=list(keys)).values_list("pk", "username")
     return {pk: RowName(name) for pk, name in rows}
 
 
-def _queues(lines: Mapping[uuid.UUID, Line]) -> Names:
-    rows = Queue.unscoped.filter(pk__in=list(lines))
+def _queues(keys: Collection[uuid.UUID]) -> Names:
+    rows = Queue.unscoped.filter(pk__in=list(keys))
     columns = rows.values_list("pk", "name", "workspace__name", "workspace__slug")
     return {pk: RowName(*rest) for pk, *rest in columns}
 
 
-def _pools(lines: Mapping[uuid.UUID, Line]) -> Names:
-    rows = Flavor.unscoped.filter(pk__in=list(lines)).values_list("pk", "name", "cluster__name")
+def _pools(keys: Collection[uuid.UUID]) -> Names:
+    rows = Flavor.unscoped.filter(pk__in=list(keys)).values_list("pk", "name", "cluster__name")
     return {pk: RowName(name, cluster) for pk, name, cluster in rows}
 
 
 def _jobs(lines: Mapping[uuid.UUID, Line]) -> Names:
-    workspaces = _workspaces(lines)
+    workspaces = _workspaces({line.workspace_id for line in lines.values()})
     found: Names = {}
     for key, line in lines.items():
         workspace = workspaces.get(line.workspace_id, RowName(""))
@@ -66,5 +70,4 @@ _NAMES = {
     GroupBy.USER: _users,
     GroupBy.QUEUE: _queues,
     GroupBy.POOL: _pools,
-    GroupBy.JOB: _jobs,
 }

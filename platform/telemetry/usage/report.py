@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from typing import Final
 
@@ -16,19 +16,20 @@ from foundation.core.actor import Actor
 from foundation.core.errors import NotFound
 from foundation.sql.plain_rows import read_id, read_plain
 from scheduling.metering.usage_rows import usage_rows
-from telemetry.models import MeasuredUse
-from telemetry.usage.accounting import DAY_MS, Account, Line, MeasuredDay, account_month
+from telemetry.models import MeasuredUse, StoredReport
+from telemetry.usage.accounting import DAY_MS, Account, MeasuredDay, account_month
 from telemetry.usage.figures import Figures
 from telemetry.usage.grouping import GroupBy
-from telemetry.usage.names import row_names
+from telemetry.usage.names import Names, key_names, row_names
 from telemetry.usage.periods import Period, month_period, read_month, read_zone
 from telemetry.usage.prices import read_rates
 from telemetry.usage.record_measured import measured_until
+from telemetry.usage.stored_reports import read_days, read_rows, read_stored_report
 from tenants.access import permissions
 from tenants.access.permissions import Permission
-from tenants.models import Tenant
+from tenants.models import Tenant, TenantKind
 
-_KEYS: Final = {
+ROW_KEYS: Final = {
     GroupBy.TENANT: "workspace_id",
     GroupBy.USER: "user_id",
     GroupBy.QUEUE: "queue_id",
@@ -69,7 +70,9 @@ class ReportRow:
 
 @dataclass(frozen=True, slots=True)
 class UsageReport:
-    """A month of usage. The amounts of `rows` add up to that of `total`, whatever they are grouped by."""
+    """A month of usage as of `read_at`. The amounts of `rows` add up to that of `total`, whatever they are
+    grouped by.
+    """
 
     period: Period
     group_by: GroupBy
@@ -125,14 +128,20 @@ def usage_report(
 ) -> UsageReport:
     """Return a month of what the viewer may see, of a `tenant` with all below it, or of all.
 
-    Raises: NotFound, PermissionDenied.
+    A stored one is taken where it is fresh. Raises: NotFound, PermissionDenied.
     """
     tenants = report_tenants(viewer, tenant)
+    if _is_stored(tenants, tenant, choice):
+        workspace_id = choice.workspace if tenant is None else tenant.pk
+        stored = read_stored_report(period, group_by, workspace_id=workspace_id, now=now)
+        if stored is not None:
+            return _restore_report(stored, period, group_by, choice)
     found = load_account(period, tenants, choice, now=now)
+    lines = found.sum_by(ROW_KEYS[group_by])
     return UsageReport(
         period=period,
         group_by=group_by,
-        rows=_rows(found.sum_by(_KEYS[group_by]), group_by),
+        rows=_rows({key: line.figures for key, line in lines.items()}, row_names(group_by, lines)),
         total=found.sum_total(),
         days=list(zip(period.days, found.days, strict=True)),
         currency=settings.ALLOTMENT_CURRENCY,
@@ -169,14 +178,15 @@ def load_account(
     rows = usage_rows(
         period.start_ms, period.end_ms, now=now, workspaces=tenants, **choice.build_conditions()
     )
-    measured = _measured(period, tenants, choice)
+    measured = read_measured(period, tenants, choice)
     digits: int = settings.ALLOTMENT_CURRENCY_DIGITS
     return account_month(period, rows, measured, read_rates(), digits=digits)
 
 
-def _measured(
+def read_measured(
     period: Period, tenants: QuerySet[Tenant] | None, choice: ReportFilter
 ) -> Iterator[MeasuredDay]:
+    """Yield the measured use of a month. The caller has decided who may know."""
     rows = MeasuredUse.unscoped.filter(
         day__gte=period.start_ms // DAY_MS, day__lte=(period.end_ms - 1) // DAY_MS
     )
@@ -191,7 +201,42 @@ def _measured(
         yield MeasuredDay(read_id(job), read_id(flavor), day, bytes(measured), bytes(used))
 
 
-def _rows(lines: Mapping[uuid.UUID, Line], group_by: GroupBy) -> list[ReportRow]:
-    names = row_names(group_by, lines)
-    found = [ReportRow(key, figures=line.figures, **names[key]._asdict()) for key, line in lines.items()]
+def _is_stored(tenants: QuerySet[Tenant] | None, tenant: Tenant | None, choice: ReportFilter) -> bool:
+    """A report of all tenants or of one workspace, narrowed by nothing else, may be stored."""
+    if replace(choice, workspace=None) != ReportFilter():
+        return False
+    if tenant is None:
+        return tenants is None
+    return tenant.kind == TenantKind.WORKSPACE and choice.workspace in (None, tenant.pk)
+
+
+def _restore_report(
+    stored: StoredReport, period: Period, group_by: GroupBy, choice: ReportFilter
+) -> UsageReport:
+    """The report as stored, with the names of now."""
+    figures, total = read_rows(stored), Figures()
+    for one in figures.values():
+        total.add_figures(one)
+    return UsageReport(
+        period=period,
+        group_by=group_by,
+        rows=_rows(figures, key_names(group_by, figures)),
+        total=total,
+        days=list(zip(period.days, read_days(stored), strict=True)),
+        currency=settings.ALLOTMENT_CURRENCY,
+        digits=stored.digits,
+        read_at=stored.read_at,
+        measured_until=stored.measured_until,
+        chosen_names=_name_workspace(choice.workspace),
+    )
+
+
+def _name_workspace(workspace_id: uuid.UUID | None) -> dict[str, str]:
+    if workspace_id is None:
+        return {}
+    return {"workspace": key_names(GroupBy.TENANT, [workspace_id])[workspace_id].name}
+
+
+def _rows(figures: Mapping[uuid.UUID, Figures], names: Names) -> list[ReportRow]:
+    found = [ReportRow(key, figures=of, **names[key]._asdict()) for key, of in figures.items()]
     return sorted(found, key=lambda row: (-row.figures.reserved, row.name, str(row.key)))

@@ -1,0 +1,78 @@
+"""Reports that a worker has added up: their figures as stored, and for how long they answer for the present.
+
+A stored report is exact as of the moment that it was read, as every report is. It stands for one of now only
+while it is fresh, so a report is never old, whatever happens to the workers: it takes longer instead.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Final
+
+from django.conf import settings
+
+from telemetry.models import StoredReport
+from telemetry.usage.figures import Figures
+from telemetry.usage.grouping import GroupBy
+from telemetry.usage.periods import Period
+
+FRESH_FOR: Final = timedelta(minutes=2)
+STORED: Final = (GroupBy.TENANT, GroupBy.USER, GroupBy.QUEUE, GroupBy.POOL)
+"""The groupings that are stored: by job there are as many rows as there is to add up."""
+LARGE: Final = 1000
+"""So many intervals in a month make a workspace large; those of others are quickly added up."""
+_COLUMNS: Final = ("reserved", "measured", "used", "borrowed", "lost", "billed", "unpriced")
+Numbers = list[int | None]
+"""The columns of figures, and the amount in the smallest unit of the currency."""
+
+
+def read_stored_report(
+    period: Period, group_by: GroupBy, *, workspace_id: uuid.UUID | None, now: datetime
+) -> StoredReport | None:
+    """Return the report of a workspace, or of the whole platform, where a fresh one is stored. The caller has
+    decided who may know.
+    """
+    return (
+        StoredReport.unscoped.filter(
+            workspace_id=workspace_id,
+            month=period.month,
+            time_zone=period.zone.key,
+            group_by=group_by,
+            digits=settings.ALLOTMENT_CURRENCY_DIGITS,
+            read_at__gt=now - FRESH_FOR,
+            read_at__lte=now,
+        )
+        .order_by("-read_at")
+        .first()
+    )
+
+
+def forget_stored_reports() -> None:
+    """Delete all of them: what they were added up by has changed."""
+    StoredReport.unscoped.all().delete()
+
+
+def to_numbers(figures: Figures, digits: int) -> Numbers:
+    """Return figures as they are stored."""
+    amount = None if figures.amount is None else int(figures.amount.scaleb(digits))
+    return [*(getattr(figures, name) for name in _COLUMNS), amount]
+
+
+def to_figures(numbers: Numbers, digits: int) -> Figures:
+    """Return stored figures."""
+    *columns, amount = numbers
+    whole = {name: column or 0 for name, column in zip(_COLUMNS, columns, strict=True)}
+    return Figures(**whole, amount=None if amount is None else Decimal(amount).scaleb(-digits))
+
+
+def read_rows(stored: StoredReport) -> Mapping[uuid.UUID, Figures]:
+    """Return the figures of each row."""
+    return {uuid.UUID(key): to_figures(numbers, stored.digits) for key, numbers in stored.rows.items()}
+
+
+def read_days(stored: StoredReport) -> Sequence[Figures]:
+    """Return the figures of each day of the month."""
+    return [to_figures(numbers, stored.digits) for numbers in stored.days]
