@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -14,6 +15,9 @@ from frontend.charts.theme import THEME, css_variable
 
 _INKS: Final = {"lent": "card", "borrowed": "bar"}
 """Text that is readable on these colours in both themes."""
+_LEVELS_MAX: Final = 4
+_SECTORS_MAX: Final = 150
+"""So many sectors have room for their names; a level with which there are more is shown on a click."""
 Table = tuple[Sequence[str], Sequence[Sequence[str]]]
 """The head and the rows of the text alternative."""
 
@@ -43,9 +47,8 @@ class FlowBand:
 
 
 def sunburst_chart(key: str, sectors: Sequence[Sector], *, unit: str, summary: str, table: Table) -> Chart:
-    """Draw rings around the whole, one per level. A click shows one sector in full."""
+    """Draw rings around the whole, one per level; parents come first. A click shows one sector in full."""
     trace = _partition("sunburst", sectors, unit) | {
-        "maxdepth": 4,
         "insidetextorientation": "auto",
         "leaf": {"opacity": 1},
     }
@@ -53,9 +56,8 @@ def sunburst_chart(key: str, sectors: Sequence[Sector], *, unit: str, summary: s
 
 
 def treemap_chart(key: str, sectors: Sequence[Sector], *, unit: str, summary: str, table: Table) -> Chart:
-    """Draw boxes within boxes, one per level. A click shows one box in full."""
+    """Draw boxes within boxes, one per level; parents come first. A click shows one box in full."""
     trace = _partition("treemap", sectors, unit) | {
-        "maxdepth": 4,
         "tiling": {"pad": 2},
         "pathbar": {"visible": True, "textfont": {"color": css_variable("ink"), "size": 12}},
         "root": {"color": css_variable("sunken")},
@@ -105,6 +107,7 @@ def _partition(kind: str, sectors: Sequence[Sector], unit: str) -> dict[str, Any
         "parents": [sector.parent for sector in sectors],
         "values": [sector.value for sector in sectors],
         "branchvalues": "total",
+        "maxdepth": _count_levels(sectors),
         "sort": False,
         "marker": {
             "colors": [css_variable(sector.color) for sector in sectors],
@@ -117,6 +120,20 @@ def _partition(kind: str, sectors: Sequence[Sector], unit: str) -> dict[str, Any
     }
 
 
+def _count_levels(sectors: Sequence[Sector]) -> int:
+    """Return how many levels are drawn at once: at least two, and those with which there is room."""
+    depths: dict[str, int] = {}
+    for sector in sectors:
+        depths[sector.key] = depths.get(sector.parent, 0) + 1
+    sizes = Counter(depths.values())
+    fitting = (level for level in range(_LEVELS_MAX, 2, -1) if _fits(sizes, level))
+    return next(fitting, 2)
+
+
+def _fits(sizes: Counter[int], levels: int) -> bool:
+    return sum(count for level, count in sizes.items() if level <= levels) <= _SECTORS_MAX
+
+
 def _chart(key: str, trace: dict[str, Any], unit: str, summary: str, table: Table) -> Chart:
     head, rows = table
     figure = go.Figure(
@@ -126,12 +143,10 @@ def _chart(key: str, trace: dict[str, Any], unit: str, summary: str, table: Tabl
             "margin": {"l": 8, "r": 8, "t": 8, "b": 8},
             "hovermode": "closest",
             "uirevision": key,
-            "meta": {
-                "unit": unit,
-                "gaps": [],
-                "table": {"head": list(head), "rows": [list(row) for row in rows]},
-            },
+            "meta": {"unit": unit, "gaps": []},
         },
     )
     drawn = figure.to_plotly_json()
+    # Afterwards: plotly would check and copy each cell.
+    drawn["layout"]["meta"]["table"] = {"head": list(head), "rows": [list(row) for row in rows]}
     return Chart(key=key, figure=drawn, summary=summary or _("No data"))

@@ -42,6 +42,8 @@ _TEXTS: Final = """() => {
 }"""
 _DRAWN: Final = """() => [...document.querySelectorAll("[data-chart]")].every((chart) =>
     "drawn" in chart.dataset || !chart.checkVisibility() || chart.querySelector(".chart-problem"))"""
+_DRAW_ALL: Final = "dispatchEvent(new Event('beforeprint'))"
+"""Draws the charts below the screen as well, as for paper."""
 _FITS: Final = """(width) => innerWidth === width
     && [...document.querySelectorAll("[data-drawn] .chart-plot")].every((plot) => {
         const drawn = plot.querySelector(".main-svg")
@@ -93,6 +95,7 @@ class Inspector:
         return [f"{visit}: {problem}" for problem in dict.fromkeys([*self._noted, *problems])]
 
     def _look_through(self, page: Page, visit: Visit) -> Iterator[str]:
+        page.evaluate(_DRAW_ALL)
         if not _wait(page, _DRAWN, within_ms=_DRAWN_MS):
             yield "a chart is not drawn"
         shown = visit.screens[0]

@@ -81,6 +81,7 @@ def first_visit(browser: Browser, url: str, state: Any) -> Iterator[tuple[Page, 
 
 def visit(page: Page, path: str) -> None:
     page.goto(path)
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")  # draws those below the screen as well
     for chart in page.locator("[data-chart]").all():
         expect(chart).to_have_attribute("data-drawn", "", timeout=SOON_MS)
 

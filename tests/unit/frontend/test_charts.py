@@ -143,3 +143,25 @@ def test_cards_beyond_eight_are_told_apart_by_dashes() -> None:
     chart = draw_chart(NODE[2], found, (START, START + 2 * MINUTE))
     looks = {(trace["line"]["color"], trace["line"]["dash"]) for trace in chart.figure["data"]}
     assert len(looks) == 10
+
+
+def tree_sectors(folders: int, teams: int) -> list[charts.Sector]:
+    """A whole of folders of teams; each team has two parts."""
+    sizes = [("", ["all"]), ("all", [f"f{n}" for n in range(folders)])]
+    sizes += [(f"f{n}", [f"f{n}t{m}" for m in range(teams)]) for n in range(folders)]
+    sizes += [(f"f{n}t{m}", [f"f{n}t{m}{p}" for p in "ab"]) for n in range(folders) for m in range(teams)]
+    return [
+        charts.Sector(key=key, parent=above, label=key, value=1, color="free")
+        for above, keys in sizes
+        for key in keys
+    ]
+
+
+def test_a_level_with_too_many_sectors_is_shown_on_a_click() -> None:
+    levels = {}
+    for shape in ((2, 3), (10, 10), (20, 50), (500, 1)):
+        chart = charts.treemap_chart("k", tree_sectors(*shape), unit="GPUs", summary="s", table=([], []))
+        (trace,) = chart.figure["data"]
+        levels[shape] = trace["maxdepth"]
+        assert len(trace["ids"]) == 1 + shape[0] * (1 + 3 * shape[1]), "all of them are there to be opened"
+    assert levels == {(2, 3): 4, (10, 10): 3, (20, 50): 2, (500, 1): 2}

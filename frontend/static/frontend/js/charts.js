@@ -1,8 +1,9 @@
-// Draws every figure of the page, keeps them fresh and in the current theme, and ties their time axes
-// together: hovering or zooming one moves the others.
+// Draws the figures of the page that come near the screen, keeps them fresh and in the current theme, and
+// ties their time axes together: hovering or zooming one moves the others.
 (() => {
   "use strict";
-  const charts = new Map(); // element -> {plot, raw, text, timer}
+  const NEAR = "300px";
+  const charts = new Map(); // element -> {plot, raw, text, timer, begun}
   const coarse = matchMedia("(pointer: coarse)").matches;
   let linking = false;
 
@@ -29,7 +30,9 @@
     [...charts.values()].filter((c) => c !== chart && c.drawn && c.element.isConnected && onTime(c));
 
   async function draw(chart) {
-    const figure = window.allotment.resolveFigure(chart.raw);
+    // `meta` is for us: plotly would copy and compare the whole table of numbers.
+    const { meta, ...shown } = chart.raw.layout;
+    const figure = window.allotment.resolveFigure({ data: chart.raw.data, layout: shown });
     // A finger drags the page, not the axis.
     const layout = { ...figure.layout, autosize: true, dragmode: coarse ? false : "zoom" };
     await Plotly.react(chart.plot, figure.data, layout, CONFIG);
@@ -140,29 +143,39 @@
     if (every) chart.timer = setTimeout(() => fetchFigure(chart), every * 1000);
   }
 
-  function fetchWhenOpen(chart) {
-    const fold = chart.element.closest("details:not([open])");
-    if (fold) fold.addEventListener("toggle", () => fetchFigure(chart), { once: true });
-    else fetchFigure(chart);
+  // What is below the screen, or folded away, is neither fetched nor drawn until it comes near.
+  const near = new IntersectionObserver(
+    (entries) => entries.filter((entry) => entry.isIntersecting).forEach(({ target }) => begin(charts.get(target))),
+    { rootMargin: NEAR },
+  );
+
+  function begin(chart) {
+    near.unobserve(chart.element);
+    if (chart.begun) return;
+    chart.begun = true;
+    if (chart.element.dataset.chartUrl) fetchFigure(chart);
+    readInline(chart);
   }
 
   function find() {
     for (const element of document.querySelectorAll("[data-chart]")) {
       let chart = charts.get(element);
       if (!chart) {
-        chart = { element, plot: element.querySelector(".chart-plot"), drawn: false };
+        chart = { element, plot: element.querySelector(".chart-plot"), drawn: false, begun: false };
         charts.set(element, chart);
         element.querySelector(".chart-table").addEventListener("toggle", () => chart.raw && fillTable(chart));
         element.querySelector("[data-chart-png]").addEventListener("click", () => saveImage(charts.get(element)));
-        if (element.dataset.chartUrl) fetchWhenOpen(chart);
+        near.observe(element);
       }
-      readInline(chart);
+      if (chart.begun) readInline(chart);
     }
   }
 
   find();
   document.addEventListener("allotment:morphed", find);
   document.addEventListener("htmx:load", find);
+  // On paper everything is near.
+  addEventListener("beforeprint", () => charts.forEach((chart) => chart.element.checkVisibility() && begin(chart)));
   // After an outage or sleep: what should have been asked for meanwhile.
   document.addEventListener("allotment:back", () => {
     for (const chart of charts.values()) {
