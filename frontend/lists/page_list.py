@@ -249,15 +249,19 @@ class _KeyPaginator(_Pages):
         return Page([found[key] for key in few if key in found], number, self)
 
 
-def cut_by_keys(source: QuerySet[Any], count: Callable[[], int]) -> Cut:
-    """Return what cuts pages of a query in a total order; `source` has the same rows before any filter."""
+def cut_by_keys(source: QuerySet[Any], count: Callable[[], int], *, keys: QuerySet[Any] | None = None) -> Cut:
+    """Return what cuts pages of a query in a total order; `source` has the same rows before any filter.
+
+    `keys` are the rows of that query in its order, without what only the rows of a page need.
+    """
 
     def cut_rows(
         request: HttpRequest, shown: PageList, rows: Rows
     ) -> tuple[Sequence[Any], Mapping[str, Any]]:
         if not isinstance(rows, QuerySet):
             return cut_page(request, shown, rows)
-        pages = _KeyPaginator(rows, shown.size, source=source, total=count())
+        ordered = rows if keys is None else keys
+        pages = _KeyPaginator(ordered, shown.size, source=source, total=count())
         page = pages.get_page(request.GET.get("page"))
         return list(page.object_list), {"page": page}
 

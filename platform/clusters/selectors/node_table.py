@@ -57,6 +57,10 @@ SORTS: Final[Mapping[str, str]] = {
     "cpu": "cpu_granted",
     "rack": "rack",
 }
+_SORTED_SUMS: Final = frozenset(
+    {"cards", "free_cards", "largest_left", "cores_granted_sum", "memory_granted_sum"}
+)
+"""Those of `SORTS` that `node_table` sums over the cards of each node."""
 _FREE: Final = Q(devices__healthy=True, devices__holders=0, devices__foreign_holders=0)
 _TAKEN: Final = F("devices__cores_granted") + F("devices__cores_foreign")
 _OPEN: Final = Q(devices__healthy=True)
@@ -99,6 +103,31 @@ def _match_sums(query: NodeQuery) -> Q:
     return match
 
 
+def _filter_nodes(query: NodeQuery) -> QuerySet[Node, Node]:
+    """Nodes by everything but sums, in no order yet."""
+    return Node.unscoped.filter(_match(query) & STATES.get(query.state, Q()))
+
+
+def _sort_column(query: NodeQuery) -> str:
+    return SORTS.get(query.sort.removeprefix("-"), "name")
+
+
+def _order_by(query: NodeQuery) -> Sequence[str]:
+    sign = "-" if query.sort.startswith("-") else ""
+    return f"{sign}{_sort_column(query)}", "cluster__name", "name", "pk"
+
+
+def node_order(*, viewer: Actor, query: NodeQuery) -> QuerySet[Node, Node]:
+    """The nodes of `node_table` in its order, without sums where none is needed to find or sort them.
+
+    Raises: PermissionDenied.
+    """
+    permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
+    if _match_sums(query) or _sort_column(query) in _SORTED_SUMS:
+        return node_table(viewer=viewer, query=query)
+    return _filter_nodes(query).order_by(*_order_by(query))
+
+
 def node_table(*, viewer: Actor, query: NodeQuery) -> QuerySet[Node, Node]:
     """Nodes, each with the sums of its cards and their ids at hand; an unknown sort or state is ignored.
 
@@ -108,8 +137,7 @@ def node_table(*, viewer: Actor, query: NodeQuery) -> QuerySet[Node, Node]:
     `memory_…_sum` in MiB. Raises: PermissionDenied.
     """
     permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
-    match = _match(query) & STATES.get(query.state, Q())
-    nodes: QuerySet[Any, Any] = Node.unscoped.filter(match).select_related("cluster", "flavor")
+    nodes: QuerySet[Any, Any] = _filter_nodes(query).select_related("cluster", "flavor")
     ids = Device.unscoped.only("id", "node_id").order_by("index", "id")
     nodes = nodes.prefetch_related(Prefetch("devices", queryset=ids), open_cordons())
     nodes = nodes.annotate(
@@ -130,10 +158,8 @@ def node_table(*, viewer: Actor, query: NodeQuery) -> QuerySet[Node, Node]:
     )
     share = F("cores_granted_sum") * 1.0 / NullIf(F("cards"), 0)
     nodes = nodes.annotate(allocated_percent=ExpressionWrapper(share, output_field=FloatField()))
-    nodes = nodes.filter(_match_sums(query))
-    column = SORTS.get(query.sort.removeprefix("-"), "name")
-    sign = "-" if query.sort.startswith("-") else ""
-    return nodes.order_by(f"{sign}{column}", "cluster__name", "name", "pk")
+    nodes = nodes.filter(_match_sums(query)).order_by(*_order_by(query))
+    return nodes
 
 
 def node_state_counts(*, viewer: Actor, query: NodeQuery) -> dict[str, int]:

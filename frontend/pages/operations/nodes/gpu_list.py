@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any, Final
 
 from django.http import HttpRequest, HttpResponse
@@ -153,16 +153,19 @@ def show_gpus(request: HttpRequest) -> HttpResponse:
     ops_frame(request, scope)
     shown = read_list(request, GPUS)
     query = _query(shown, scope)
-    gpus = gpu_table(viewer=who, query=query)
+    counts = cache(partial(gpu_state_counts, viewer=who, query=query))
     return answer_list(
         request,
         shown,
-        gpus,
+        gpu_table(viewer=who, query=query),
         partial(_rows, who, scope),
         template="frontend/operations/gpus.html",
         body="frontend/operations/gpus_live.html",
-        context=partial(_context, who, scope, query),
-        cut=cut_by_keys(gpu_table(viewer=who, query=GpuQuery()), gpus.count),
+        context=lambda: _context(who, scope, query, counts()),
+        cut=cut_by_keys(
+            gpu_table(viewer=who, query=GpuQuery()),
+            lambda: counts()[query.state] if query.state in counts() else sum(counts().values()),
+        ),
     )
 
 
@@ -180,8 +183,7 @@ def _query(shown: PageList, scope: ClusterScope) -> GpuQuery:
     )
 
 
-def _context(who: User, scope: ClusterScope, query: GpuQuery) -> dict[str, Any]:
-    counts = gpu_state_counts(viewer=who, query=query)
+def _context(who: User, scope: ClusterScope, query: GpuQuery, counts: Mapping[str, int]) -> dict[str, Any]:
     words = {
         "free": _("Free"),
         "partial": _("Partly allocated"),

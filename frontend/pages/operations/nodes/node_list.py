@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any, Final
 
 from django.http import HttpRequest, HttpResponse
@@ -22,6 +22,7 @@ from clusters.selectors.node_table import (
     SUMS,
     NodeQuery,
     flavor_list,
+    node_order,
     node_state_counts,
     node_table,
 )
@@ -29,7 +30,7 @@ from frontend.components import view_models
 from frontend.components.capacity import Meter
 from frontend.lists.batch import answer_batch
 from frontend.lists.declaration import FilterField, ListColumn, ListDeclaration
-from frontend.lists.page_list import PageList, answer_list, read_list
+from frontend.lists.page_list import PageList, answer_list, cut_by_keys, read_list
 from frontend.pages.nodes import node_acts
 from frontend.pages.nodes.cordon_words import cordon_note
 from frontend.pages.operations import labels
@@ -178,6 +179,7 @@ def show_nodes(request: HttpRequest) -> HttpResponse:
         )
     shown = read_list(request, NODES)
     query = _query(shown, scope)
+    counts = cache(partial(node_state_counts, viewer=who, query=query))
     return answer_list(
         request,
         shown,
@@ -186,10 +188,15 @@ def show_nodes(request: HttpRequest) -> HttpResponse:
         template="frontend/operations/nodes.html",
         body="frontend/operations/nodes_live.html",
         context=lambda: {
-            **_context(who, scope, query),
+            **_context(who, scope, query, counts()),
             "acts": acts,
             "batch_url": request.path,
         },
+        cut=cut_by_keys(
+            node_table(viewer=who, query=NodeQuery()),
+            lambda: counts()[query.state] if query.state else sum(counts().values()),
+            keys=node_order(viewer=who, query=query),
+        ),
     )
 
 
@@ -206,8 +213,7 @@ def _query(shown: PageList, scope: ClusterScope) -> NodeQuery:
     )
 
 
-def _context(who: User, scope: ClusterScope, query: NodeQuery) -> dict[str, Any]:
-    counts = node_state_counts(viewer=who, query=query)
+def _context(who: User, scope: ClusterScope, query: NodeQuery, counts: Mapping[str, int]) -> dict[str, Any]:
     chips = [view_models.Chip(label=_("All"), count=sum(counts.values()))]
     chips += [
         view_models.Chip(label=str(state_word("node", state).text), value=state, count=count)
