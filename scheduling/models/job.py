@@ -208,6 +208,9 @@ class JobRole(BaseModel):
                 name="role_min_replicas_within_replicas",
             ),
         ]
+        indexes: ClassVar = [
+            models.Index(fields=["job"], condition=~Q(gpu_models=[]), name="role_with_models"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.job}/{self.name}"

@@ -243,15 +243,20 @@ def _with_part(name: str, workspace: Tenant | None) -> Q:
 def _with_model(model: str, workspace: Tenant | None) -> Q:
     """Jobs that request GPUs of that model, or hold some."""
     inside = {} if workspace is None else {"job__workspace": workspace}
-    text = JobRole.unscoped.filter(**inside).annotate(models_text=Cast("gpu_models", TextField()))
-    asking = text.filter(models_text__contains=json.dumps(model)).order_by().values("job_id")
-    held = Allocation.unscoped.filter(
+    # Most roles name no model, and an index holds the others (`role_with_models`).
+    naming = JobRole.unscoped.filter(~Q(gpu_models=[]), **inside)
+    text = naming.annotate(models_text=Cast("gpu_models", TextField()))
+    asking = text.filter(models_text__contains=json.dumps(model)).order_by().values_list("job_id", flat=True)
+    holding = Allocation.unscoped.filter(
         **{f"attempt__{name}": value for name, value in inside.items()},
         flavor__card_model=model,
         released_at__isnull=True,
     )
+    held = holding.order_by().values_list("attempt__job_id", flat=True)
+    if len(asking[: _FEW + 1]) <= _FEW:
+        return Q(pk__in=held.union(asking))
     # Two sets, in which jobs are looked up in the order of a page: one would be joined and sorted as a whole.
-    return Q(pk__in=asking) | Q(pk__in=held.order_by().values("attempt__job_id"))
+    return Q(pk__in=asking) | Q(pk__in=held)
 
 
 def _named(lookup: str, name: str, workspace: Tenant | None) -> Q:
