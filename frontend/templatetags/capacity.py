@@ -65,8 +65,7 @@ def gpu_grid(nodes: Iterable[NodeTiles]) -> dict[str, object]:
 
 _MOSAIC: Final = (
     '<a class="mosaic {}" href="{}" title="{}" aria-label="{}"><span>{}</span>'
-    '<svg viewBox="0 0 {} 16" preserveAspectRatio="none" aria-hidden="true"><path class="fill-free" d="{}"/>'
-    '<path class="fill-broken" d="{}"/><path class="fill-foreign" d="{}"/>{}</svg></a>\n  '
+    '<svg viewBox="0 0 {} 16" preserveAspectRatio="none" aria-hidden="true">{}</svg></a>\n  '
 )
 
 
@@ -78,16 +77,19 @@ def node_mosaics(nodes: Iterable[NodeMosaic]) -> SafeString:
 
 
 def _draw_mosaic(node: NodeMosaic) -> str:
-    """Write one drawing; its paths, made of numbers, need no escaping, which takes most of the time."""
-    paths = [(f"owner whole {color}", path) for color, path in node.owners] or [
+    """Write one drawing; its paths, made of numbers, need no escaping, which takes most of the time. Those
+    of which a node has nothing are left out: there are thousands of nodes."""
+    paths = [("fill-free", node.background), ("fill-broken", node.unhealthy), ("fill-foreign", node.foreign)]
+    paths += [(f"owner whole {color}", path) for color, path in node.owners] or [
         ("fill-allocated", node.allocated),
         ("fill-unmeasured", node.unmeasured),
         ("fill-used", node.used),
     ]
-    held = "".join(f'<path class="{kind}" d="{path}"/>' for kind, path in paths)
+    drawn = "".join([f'<path class="{kind}" d="{path}"/>' for kind, path in paths if path])
     text = escape(node.text)
-    words = (escape(node.tone), escape(node.url), text, text, escape(node.name))
-    return _MOSAIC.format(*words, node.width, node.background, node.unhealthy, node.foreign, held)
+    return _MOSAIC.format(
+        escape(node.tone), escape(node.url), text, text, escape(node.name), node.width, drawn
+    )
 
 
 @register.inclusion_tag("frontend/components/gpus.html")

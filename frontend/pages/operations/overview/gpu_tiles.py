@@ -10,6 +10,7 @@ from __future__ import annotations
 import uuid
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from typing import Final
 
 from django.utils.translation import gettext as _
@@ -83,10 +84,23 @@ def node_mosaics(
     nodes: Iterable[GridNode], scope: ClusterScope, now: Now, slices: Slices, colors: Colors
 ) -> list[NodeMosaic]:
     """Nodes as small drawings."""
-    return [_mosaic(node, scope.node_url(node.name, node.cluster), now, slices, colors) for node in nodes]
+    words = _("%(name)s: %(allocated)s of %(total)s GPUs allocated")
+    return [
+        _mosaic(node, scope.node_url(node.name, node.cluster), words, now, slices, colors) for node in nodes
+    ]
 
 
-def _mosaic(node: GridNode, url: str, now: Now, slices: Slices, colors: Colors) -> NodeMosaic:
+@cache
+def _box(place: int) -> str:
+    """A whole card: most are drawn as one, and all nodes have it at the same places."""
+    return f"M{place * _STEP} 0h{_WIDE}v{_HIGH}h-{_WIDE}z"
+
+
+def _column(left: float, wide: float) -> str:
+    return f"M{left:.5g} 0h{wide:.3g}v{_HIGH}h-{wide:.3g}z"
+
+
+def _mosaic(node: GridNode, url: str, words: str, now: Now, slices: Slices, colors: Colors) -> NodeMosaic:
     background: list[str] = []
     allocated: list[str] = []
     used: list[str] = []
@@ -97,30 +111,30 @@ def _mosaic(node: GridNode, url: str, now: Now, slices: Slices, colors: Colors) 
     cores = 0
     for place, card in enumerate(node.cards):
         left = place * _STEP
-        box = f"M{left} 0h{_WIDE}v{_HIGH}h-{_WIDE}z"
-        (background if card.healthy else unhealthy).append(box)
-        wide = _WIDE * min(1.0, card.cores_granted / max(1, card.cores_capacity))
+        (background if card.healthy else unhealthy).append(_box(place))
+        capacity = card.cores_capacity or 1
+        wide = _WIDE * min(1.0, card.cores_granted / capacity)
         cores += card.cores_granted
-        others = min(_WIDE - wide, _WIDE * card.cores_foreign / max(1, card.cores_capacity))
+        others = min(_WIDE - wide, _WIDE * card.cores_foreign / capacity) if card.cores_foreign else 0
         if others > 0:
-            foreign.append(f"M{left + wide:.3g} 0h{others:.3g}v{_HIGH}h-{others:.3g}z")
-        reading = now.get(card.id)
+            foreign.append(_column(left + wide, others))
         begin = float(left)
         for part in slices.get(card.id, ()) if colors else ():
-            width = _WIDE * part.cores / max(1, card.cores_capacity)
-            owners[colors[part.workspace_id]].append(f"M{begin:.4g} 0h{width:.3g}v{_HIGH}h-{width:.3g}z")
+            width = _WIDE * part.cores / capacity
+            owners[colors[part.workspace_id]].append(_column(begin, width))
             begin += width
         if wide:
-            column = f"M{left} 0h{wide:.3g}v{_HIGH}h-{wide:.3g}z"
+            reading = now.get(card.id) if now else None
+            column = _box(place) if wide == _WIDE else _column(left, wide)
             (allocated if reading else unmeasured).append(column)
-        if wide and reading:
-            high = _HIGH * min(1.0, reading.utilisation_percent / card.cores_granted)
-            used.append(f"M{left} {_HIGH}h{wide:.3g}v-{high:.3g}h-{wide:.3g}z")
+            if reading:
+                high = _HIGH * min(1.0, reading.utilisation_percent / card.cores_granted)
+                used.append(f"M{left} {_HIGH}h{wide:.3g}v-{high:.3g}h-{wide:.3g}z")
     return NodeMosaic(
         name=node.name,
         url=url,
         tone="" if node.state == READY else node.state,
-        text=_text(node, cores),
+        text=words % {"name": node.name, "allocated": _whole(cores), "total": len(node.cards)},
         width=max(1, len(node.cards)) * _STEP - (_STEP - _WIDE),
         background="".join(background),
         allocated="".join(allocated),
@@ -132,9 +146,7 @@ def _mosaic(node: GridNode, url: str, now: Now, slices: Slices, colors: Colors) 
     )
 
 
-def _text(node: GridNode, allocated: int) -> str:
-    return _("%(name)s: %(allocated)s of %(total)s GPUs allocated") % {
-        "name": node.name,
-        "allocated": formats.format_number(allocated / 100, 1).removesuffix(".0"),
-        "total": len(node.cards),
-    }
+@cache
+def _whole(cores: int) -> str:
+    """Percent points as a number of cards, without a decimal for whole ones."""
+    return formats.format_number(cores / 100, 1).removesuffix(".0")

@@ -89,7 +89,8 @@ def overview_context(who: User, scope: ClusterScope, *, by_tenant: bool = False)
     usages = tenant_usage(viewer=who)
     many = len(nodes) > gpu_tiles.MANY_NODES
     holders = describe_gpu_tenants(nodes, now, slices)
-    colors, held = holders.colors if by_tenant else {}, gpu_tiles.by_device(slices)
+    colors = holders.colors if by_tenant else {}
+    held = gpu_tiles.by_device(slices) if by_tenant or not many else {}
     return {
         "nodes_known": bool(nodes),
         "size": (len(nodes), len(cards)),

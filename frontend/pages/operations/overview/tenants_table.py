@@ -72,19 +72,21 @@ def tenant_rows(
 
     `flavors` narrows quota and allocation to the pools of one cluster.
     """
-    used_below = _below(usages, {pk: one.used for pk, one in used.items()})
-    allocated_below = _below(usages, {pk: one.allocated for pk, one in used.items()})
-    waiting_below = _below(usages, waiting)
+    own = [used.get(usage.tenant.pk, TenantUse()) for usage in usages]
+    above = _find_parents(usages)
+    used_below = _sum_up([one.used for one in own], above)
+    allocated_below = _sum_up([one.allocated for one in own], above)
+    waiting_below = _sum_up([waiting.get(usage.tenant.pk, 0) for usage in usages], above)
     deepest = find_deepest(usages)
     return [
         _row(
             usage,
             _of(usage, flavors),
-            TenantUse(used_below[usage.tenant.pk], allocated_below[usage.tenant.pk]),
-            int(waiting_below[usage.tenant.pk]),
+            TenantUse(used_below[place], allocated_below[place]),
+            int(waiting_below[place]),
             waiting_url,
         )
-        for usage in usages
+        for place, usage in enumerate(usages)
         if usage.depth <= deepest
     ]
 
@@ -99,14 +101,18 @@ def find_deepest(usages: Sequence[TenantUsage]) -> int:
     return deepest
 
 
-def _below(usages: Sequence[TenantUsage], own: Mapping[uuid.UUID, float]) -> Counter[uuid.UUID]:
+def _find_parents(usages: Sequence[TenantUsage]) -> list[int | None]:
+    """The place of the parent of each tenant; None where it is out of sight."""
+    places = {usage.tenant.pk: place for place, usage in enumerate(usages)}
+    return [places.get(pk) if (pk := usage.tenant.parent_id) else None for usage in usages]
+
+
+def _sum_up(own: Sequence[float], above: Sequence[int | None]) -> list[float]:
     """Add each tenant's amount to all above it: children come after parents, so one pass upwards does."""
-    sums: Counter[uuid.UUID] = Counter()
-    for usage in reversed(usages):
-        tenant = usage.tenant
-        sums[tenant.pk] += own.get(tenant.pk, 0)  # type: ignore[assignment]  # percent points may be fractions
-        if tenant.parent_id is not None:
-            sums[tenant.parent_id] += sums[tenant.pk]
+    sums = list(own)
+    for place in range(len(sums) - 1, -1, -1):
+        if (parent := above[place]) is not None:
+            sums[parent] += sums[place]
     return sums
 
 

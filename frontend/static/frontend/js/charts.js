@@ -2,7 +2,7 @@
 // ties their time axes together: hovering or zooming one moves the others.
 (() => {
   "use strict";
-  const NEAR = "300px";
+  const NEAR = "100px";
   const charts = new Map(); // element -> {plot, raw, text, timer, begun}
   const coarse = matchMedia("(pointer: coarse)").matches;
   let linking = false;

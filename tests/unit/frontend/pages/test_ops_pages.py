@@ -139,7 +139,7 @@ def test_no_use_is_drawn_and_no_zero_shown_of_what_is_not_measured(
     drawn = re.findall(r'class="fill-used" (?:x="[^"]*" width="[^"]*" y="[^"]*" height|d)="([^"]*)"', text)
     assert set(drawn) <= {"", "0%", "0.0%"}
     if address == "/ops/overview":
-        assert drawn and "unmeasured" in text
+        assert (drawn or many) and "unmeasured" in text  # a small drawing leaves out what it has nothing of
         row = row_of(text, there)
         assert '<td class="num" data-label="Utilization of allocated">–</td>' in row
         assert re.search(r"Idle GPUs.{0,200}–", text, re.DOTALL)
