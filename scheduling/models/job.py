@@ -139,6 +139,8 @@ class Job(BaseModel, Versioned):
                 include=["workspace", "state"],
                 name="job_by_time_anywhere",
             ),
+            models.Index(fields=["name", "id"], name="job_by_name_anywhere"),
+            models.Index(fields=["priority", "id"], name="job_by_priority_anywhere"),
         ]
 
     def __str__(self) -> str:

@@ -114,7 +114,7 @@ def job_state_counts(*, viewer: Actor, workspace: Tenant | None, filters: JobFil
                 job_query(viewer=viewer, workspace=workspace, filters=asked)
                 .order_by()
                 .values_list("state")
-                .annotate(count=Count("pk"))
+                .annotate(count=Count("*"))
             )
         )
         # Deleted jobs are few: to look for one beside each of the others would take most of the time.
