@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Final
 
@@ -21,6 +21,8 @@ nine of ten lie in a shorter range if it leaves out less at its beginning than a
 bound is the time by which the job has started in nine of ten futures."""
 FEWEST_FUTURES: Final = 8
 """Fewer futures say nothing about a range of 90 %."""
+SHORTEST_HORIZON_S: Final = 600.0
+"""A forecast that reaches less far is none."""
 
 
 class OutOfTime(Exception):
@@ -31,7 +33,8 @@ class OutOfTime(Exception):
 class ForecastOptions:
     """Bounds of a forecast. `correlation` is how close run times of one user and size are in a future.
 
-    `budget_s` are seconds of the stopwatch; a future that does not end within it is dropped.
+    `budget_s` are seconds of the stopwatch. Where `FEWEST_FUTURES` up to the horizon take longer, all of them
+    reach less far; a further future that does not end within it is dropped.
     """
 
     futures: int = 24
@@ -87,7 +90,7 @@ class StartRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
-    """The result: per waiting job its range and the basis of its own run time; `futures` were simulated."""
+    """The result: per waiting job its range; `futures` were simulated, up to `horizon_s` from now."""
 
     futures: int
     horizon_s: float
@@ -114,35 +117,65 @@ def forecast_starts(
     The snapshot is left as it is. Equal arguments give equal forecasts unless the budget ends it earlier;
     with fewer than `FEWEST_FUTURES` futures there is no range.
     """
-    begun = stopwatch() if stopwatch else 0.0
-
-    def check_time() -> None:
-        if stopwatch and options.budget_s is not None and stopwatch() - begun > options.budget_s:
-            raise OutOfTime
-
+    clock = _Clock(stopwatch, options.budget_s)
     asked = {key for key in jobs if snapshot.jobs[key].state is JobState.QUEUED or key in returning}
     estimates = _estimate_live(snapshot, history, now)
     starts: dict[str, list[float]] = {key: [] for key in sorted(asked)}
-    done = cycles = 0
+    done, cycles, horizon_s = 0, 0, options.horizon_s
     for number in range(options.futures):
-        future = _Future(snapshot, history, estimates, Random(f"{seed}/{number}"), options, now)
+        bounds = replace(options, horizon_s=horizon_s)
+        future = _Future(snapshot, history, estimates, Random(f"{seed}/{number}"), bounds, now)
+        clock.begin_future(done)
         try:
-            found, ran = future.run_cycles(config, asked, returning, check_time)
+            found, ran = future.run_cycles(config, asked, returning, clock)
         except OutOfTime:
             break
-        done, cycles = done + 1, cycles + ran
+        done, cycles, horizon_s = done + 1, cycles + ran, future.reached_s
         for key in starts:
             starts[key].append(found.get(key, math.inf))
     return Forecast(
         futures=done,
-        horizon_s=options.horizon_s,
+        horizon_s=horizon_s,
         runs=history.run_times.ended,
         arrivals=history.arrivals.count_arrivals(),
         cycles=cycles,
-        ranges={key: range_of(found, options.horizon_s) for key, found in starts.items()}
+        ranges={key: range_of(_within(found, horizon_s), horizon_s) for key, found in starts.items()}
         if done >= FEWEST_FUTURES
         else {},
     )
+
+
+def _within(seconds: Sequence[float], horizon_s: float) -> list[float]:
+    """Return starts with those beyond the horizon as infinite: earlier futures may have reached further."""
+    return [each if each <= horizon_s else math.inf for each in seconds]
+
+
+class _Clock:
+    """The time of a forecast: without a stopwatch or a budget it never ends.
+
+    Each of the first `FEWEST_FUTURES` has a slot, and what is left of those before it.
+    """
+
+    def __init__(self, stopwatch: Callable[[], float] | None, budget_s: float | None) -> None:
+        self._stopwatch = stopwatch if budget_s is not None else None
+        self._budget_s = budget_s or 0.0
+        self._begun = stopwatch() if stopwatch else 0.0
+        self._slot_s = math.inf
+
+    def begin_future(self, done: int) -> None:
+        """Begin the slot of the next future after so many."""
+        slots = FEWEST_FUTURES + 1
+        self._slot_s = self._budget_s * (done + 1) / slots if done < FEWEST_FUTURES else math.inf
+
+    def check_budget(self) -> None:
+        """Raise OutOfTime once the budget is used up."""
+        if self._stopwatch and self._stopwatch() - self._begun > self._budget_s:
+            raise OutOfTime
+
+    @property
+    def slot_is_over(self) -> bool:
+        """Return whether the present future has to end where it is."""
+        return self._stopwatch is not None and self._stopwatch() - self._begun > self._slot_s
 
 
 def range_of(seconds: Sequence[float], horizon_s: float) -> StartRange:
@@ -178,7 +211,7 @@ def _estimate_live(snapshot: Snapshot, history: History, now: float) -> Mapping[
 
 
 class _Future:
-    """One future: its chances are those of `random` alone."""
+    """One future: its chances are those of `random` alone. It was followed for `reached_s` seconds."""
 
     def __init__(
         self,
@@ -191,6 +224,7 @@ class _Future:
     ) -> None:
         self._snapshot, self._history, self._random, self._options = snapshot, history, random, options
         self._now = now
+        self.reached_s = options.horizon_s
         self._common: dict[tuple[str, int], float] = {}
         self._run_times: dict[str, float] = {}
         self._estimates = dict(estimates)
@@ -201,11 +235,11 @@ class _Future:
         config: EngineConfig,
         asked: Collection[str],
         returning: frozenset[str],
-        check_time: Callable[[], None],
+        clock: _Clock,
     ) -> tuple[dict[str, float], int]:
         """Return the seconds until the first start of each asked job that starts, and the cycles."""
         cell = VirtualCell(
-            copy_snapshot(self._snapshot), config, self._now, self._run_time, check_time, returning
+            copy_snapshot(self._snapshot), config, self._now, self._run_time, clock.check_budget, returning
         )
         for key in sorted(self._snapshot.jobs):
             job = self._snapshot.jobs[key]
@@ -222,6 +256,11 @@ class _Future:
                     starts[key] = at - self._now
                 missing.difference_update(started)
                 if not missing:
+                    break
+                if clock.slot_is_over:
+                    self.reached_s = at - self._now
+                    if self.reached_s < SHORTEST_HORIZON_S:
+                        raise OutOfTime
                     break
         return starts, cell.cycles
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import count, product
 from random import Random
 
@@ -13,6 +14,7 @@ from scheduling.engine.model import Instant, Job, JobState
 from scheduling.prediction.arrivals import Arrival, ArrivalHistory
 from scheduling.prediction.forecast import (
     LEVELS,
+    SHORTEST_HORIZON_S,
     Forecast,
     ForecastOptions,
     History,
@@ -135,6 +137,39 @@ def test_too_little_time_gives_no_range() -> None:
     )
 
     assert found.futures < 8 and not found.ranges
+
+
+@pytest.mark.parametrize("budget_s", [200.0, 300.0, 450.0])
+def test_a_short_budget_shortens_the_horizon_and_changes_no_bound_within_it(budget_s: float) -> None:
+    """Eight futures that would take longer are all followed less far; the time does not run out."""
+    snapshot, names = cell(2, 30)
+    known, ticks = history(snapshot), count()
+    options = ForecastOptions(futures=8, correlation=0.0, horizon_s=360_000.0)
+
+    found = forecast_starts(
+        snapshot,
+        CONFIG,
+        known,
+        now=NOW,
+        seed=7,
+        jobs=names,
+        options=replace(options, budget_s=budget_s),
+        stopwatch=lambda: float(next(ticks)),
+    )
+    whole = forecast(snapshot, known, names, futures=8, horizon_s=360_000.0)
+
+    assert found.futures == 8 and next(ticks) <= budget_s + 1
+    assert SHORTEST_HORIZON_S <= found.horizon_s < 360_000.0
+    bounds = [
+        pair
+        for name in names
+        for pair in zip(found.ranges[name].seconds, whole.ranges[name].seconds, strict=True)
+    ]
+    assert all(cut == full for cut, full in bounds if cut is not None)
+    # What is beyond the shorter horizon starts later than that, and not never.
+    assert all(full is not None and full > found.horizon_s * 0.8 for cut, full in bounds if cut is None)
+    assert {cut is None for cut, _ in bounds} == {True, False}
+    assert {found.ranges[name].horizon_s for name in names} == {found.horizon_s}
 
 
 def test_evicted_jobs_wait_again_and_their_place_is_taken() -> None:
