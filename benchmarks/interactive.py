@@ -19,6 +19,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
 from benchmarks.api.installation import WrongSize, run_installation
+from benchmarks.lists.measure import run_report_worker
 from benchmarks.lists.options import WORLD, add_options, read_size
 from benchmarks.support.postgres import MissingProgram
 from benchmarks.support.report import FigureRow, Report, print_report, read_limits
@@ -86,6 +87,7 @@ def run(size: Mapping[str, int], times: int, only: str = "", folder: Path | None
     rows, latencies = [], []
     with (
         run_installation(size, 1, report_step, folder, world=WORLD) as made,
+        run_report_worker(made),
         sync_playwright() as driver,
     ):
         browser = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])

@@ -60,7 +60,7 @@ def run(
         with made.server.connect_database(DATABASE) as connection:
             connection.execute(_FRESH)
         report_step("adding reports up")
-        stack.enter_context(_running_worker(made))
+        stack.enter_context(run_report_worker(made))
         places = [*CONSOLE, *api_lists(made.world["names"])]
         for name, account in made.world["readers"].items():
             if reader not in (None, name):
@@ -85,7 +85,7 @@ def run(
 
 
 @contextmanager
-def _running_worker(made: BenchInstallation) -> Iterator[None]:
+def run_report_worker(made: BenchInstallation) -> Iterator[None]:
     """Run beside the measurement what workers keep ready for lists."""
     command = [sys.executable, "-m", "benchmarks.lists.worker"]
     with subprocess.Popen(command, env=made.environment, stdout=subprocess.PIPE, text=True) as worker:

@@ -59,7 +59,7 @@ def treemap_chart(key: str, sectors: Sequence[Sector], *, unit: str, summary: st
     """Draw boxes within boxes, one per level; parents come first. A click shows one box in full."""
     trace = _partition("treemap", sectors, unit) | {
         "tiling": {"pad": 2},
-        "domain": {"y": [0, 0.94]},  # the way back stands above the boxes
+        "domain": {"y": [0, 0.94]},  # the path bar stands above the boxes
         "pathbar": {"visible": True, "textfont": {"color": css_variable("ink"), "size": 12}},
         "root": {"color": css_variable("sunken")},
     }

@@ -22,7 +22,7 @@ bound is the time by which the job has started in nine of ten futures."""
 FEWEST_FUTURES: Final = 8
 """Fewer futures say nothing about a range of 90 %."""
 SHORTEST_HORIZON_S: Final = 600.0
-"""A forecast that reaches less far is none."""
+"""A forecast with a shorter horizon is reported as out of time."""
 
 
 class OutOfTime(Exception):

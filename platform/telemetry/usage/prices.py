@@ -23,7 +23,7 @@ from foundation.web.listing import Column, ColumnKind
 from telemetry.models import Price
 from telemetry.usage.accounting import Rate
 from telemetry.usage.figures import PRICE_DIGITS
-from telemetry.usage.stored_reports import forget_stored_reports
+from telemetry.usage.stored_reports import delete_stored_reports
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 
@@ -123,7 +123,7 @@ def price_create(
         flavor=flavor, gpu_hour=gpu_hour, slice_hour=slice_hour, effective_at=effective_at
     )
     if effective_at <= now:
-        forget_stored_reports()
+        delete_stored_reports()
     _record(acting_user, "price.create", price, after=_facts(price))
     return price
 

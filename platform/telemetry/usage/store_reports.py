@@ -1,4 +1,4 @@
-"""Adds up the reports that would take long, so that nobody waits for them: see `StoredReport`."""
+"""This module adds up, ahead of requests, the reports that take long: see `StoredReport`."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from django.db import transaction
 
 from scheduling.metering.usage_rows import UsageRow, usage_rows
 from telemetry.models import StoredReport
-from telemetry.usage.accounting import Account, account_month
+from telemetry.usage.accounting import Account, MeasuredDay, account_month
 from telemetry.usage.periods import Period, month_period, read_zone
 from telemetry.usage.prices import read_rates
 from telemetry.usage.record_measured import measured_until
 from telemetry.usage.report import ROW_KEYS, ReportFilter, read_measured
-from telemetry.usage.stored_reports import LARGE, STORED, to_numbers
+from telemetry.usage.stored_reports import MIN_INTERVALS, STORED, to_numbers
 
 
 def store_reports(*, now: datetime) -> int:
@@ -63,6 +63,11 @@ def _accounts(period: Period, now: datetime) -> Iterator[tuple[uuid.UUID | None,
     by_workspace: defaultdict[uuid.UUID, list[UsageRow]] = defaultdict(list)
     for row in rows:
         by_workspace[row.workspace_id].append(row)
+    workspaces = {row.job_id: row.workspace_id for row in rows}
+    measured_in: defaultdict[uuid.UUID | None, list[MeasuredDay]] = defaultdict(list)
+    for one in measured:
+        measured_in[workspaces.get(one.job_id)].append(one)
     for workspace_id, of_workspace in by_workspace.items():
-        if len(of_workspace) >= LARGE:
-            yield workspace_id, account_month(period, of_workspace, measured, rates, digits=digits)
+        if len(of_workspace) >= MIN_INTERVALS:
+            of_jobs = measured_in[workspace_id]
+            yield workspace_id, account_month(period, of_workspace, of_jobs, rates, digits=digits)

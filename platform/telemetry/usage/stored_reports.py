@@ -22,8 +22,8 @@ from telemetry.usage.periods import Period
 FRESH_FOR: Final = timedelta(minutes=2)
 STORED: Final = (GroupBy.TENANT, GroupBy.USER, GroupBy.QUEUE, GroupBy.POOL)
 """The groupings that are stored: by job there are as many rows as there is to add up."""
-LARGE: Final = 1000
-"""So many intervals in a month make a workspace large; those of others are quickly added up."""
+MIN_INTERVALS: Final = 1000
+"""A workspace with fewer intervals in a month has no stored report: its own is quickly added up."""
 _COLUMNS: Final = ("reserved", "measured", "used", "borrowed", "lost", "billed", "unpriced")
 Numbers = list[int | None]
 """The columns of figures, and the amount in the smallest unit of the currency."""
@@ -50,8 +50,8 @@ def read_stored_report(
     )
 
 
-def forget_stored_reports() -> None:
-    """Delete all of them: what they were added up by has changed."""
+def delete_stored_reports() -> None:
+    """Delete all stored reports after prices have changed by which they were added up."""
     StoredReport.unscoped.all().delete()
 
 

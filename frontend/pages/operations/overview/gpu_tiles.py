@@ -134,7 +134,7 @@ def _mosaic(node: GridNode, url: str, words: str, now: Now, slices: Slices, colo
         name=node.name,
         url=url,
         tone="" if node.state == READY else node.state,
-        text=words % {"name": node.name, "allocated": _whole(cores), "total": len(node.cards)},
+        text=words % {"name": node.name, "allocated": formats.format_gpus(cores), "total": len(node.cards)},
         width=max(1, len(node.cards)) * _STEP - (_STEP - _WIDE),
         background="".join(background),
         allocated="".join(allocated),
@@ -144,9 +144,3 @@ def _mosaic(node: GridNode, url: str, words: str, now: Now, slices: Slices, colo
         unhealthy="".join(unhealthy),
         owners=[(color, "".join(paths)) for color, paths in owners.items()],
     )
-
-
-@cache
-def _whole(cores: int) -> str:
-    """Percent points as a number of cards, without a decimal for whole ones."""
-    return formats.format_number(cores / 100, 1).removesuffix(".0")

@@ -174,7 +174,7 @@
   find();
   document.addEventListener("allotment:morphed", find);
   document.addEventListener("htmx:load", find);
-  // On paper everything is near.
+  // Printing shows the whole page, so all its charts are drawn.
   addEventListener("beforeprint", () => charts.forEach((chart) => chart.element.checkVisibility() && begin(chart)));
   // After an outage or sleep: what should have been asked for meanwhile.
   document.addEventListener("allotment:back", () => {

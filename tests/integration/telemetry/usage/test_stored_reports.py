@@ -152,7 +152,7 @@ def _read_again(here: World, one: StoredReport, zone: ZoneInfo) -> UsageReport:
 def test_stored_reports_are_the_plain_sum_after_every_booking(
     seed: int, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("telemetry.usage.store_reports.LARGE", 1)
+    monkeypatch.setattr("telemetry.usage.store_reports.MIN_INTERVALS", 1)
     dice = random.Random(seed)
     settings.ALLOTMENT_REPORT_TIME_ZONE = ZONES[seed % len(ZONES)]
     zone = ZoneInfo(settings.ALLOTMENT_REPORT_TIME_ZONE)
@@ -209,7 +209,7 @@ def test_a_large_workspace_is_stored_for_its_members_and_a_small_one_is_not(
         last = month_period(date(2026, 3, 1), period.zone)
         most = max(_intervals(month)[here.other_queue.workspace_id] for month in (last, period))
         assert _intervals(period)[here.workspace.pk] > most
-        monkeypatch.setattr("telemetry.usage.store_reports.LARGE", most + 1)
+        monkeypatch.setattr("telemetry.usage.store_reports.MIN_INTERVALS", most + 1)
         store_reports(now=NOW)
     large = set(StoredReport.unscoped.exclude(workspace_id=None).values_list("workspace_id", flat=True))
     assert large == {here.workspace.pk}
