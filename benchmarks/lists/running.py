@@ -44,6 +44,21 @@ SELECT gen_random_uuid(), admitted_at, id, 1, 1, admitted_at, started_at, finish
     '{}', 0, finished_at
 FROM scheduling_job WHERE state IN ('succeeded', 'failed', 'cancelled')
 """
+_LATEST: Final = """
+UPDATE scheduling_job j SET attempt_number = a.number FROM scheduling_attempt a WHERE a.job_id = j.id
+"""
+_PAST_ALLOCATIONS: Final = """
+INSERT INTO scheduling_allocation (id, created_at, attempt_id, task_id, node_id, flavor_id, cpu_millicores,
+    memory_mib, charge, revision, namespace, pod_name, pod_uid, restarts, restarting, ensure_failures,
+    ensured_at, removed_at, released_at)
+SELECT gen_random_uuid(), a.admitted_at, a.id, t.id, n.id, n.flavor_id, 8000, 65536,
+    '{"gpu.cards": 1, "gpu.cores": 100}', 0, 'team-' || j.workspace_id, 'pod-' || a.id, '', 0, false, 0,
+    a.started_at, a.ended_at, a.ended_at
+FROM scheduling_attempt a JOIN scheduling_job j ON j.id = a.job_id JOIN scheduling_task t ON t.job_id = j.id
+JOIN (SELECT id, flavor_id, row_number() OVER (ORDER BY name) AS place, count(*) OVER () AS count
+      FROM clusters_node) n ON n.place = 1 + abs(hashtext(a.id::text)) % n.count
+WHERE a.ended_at IS NOT NULL
+"""
 _EVENTS: Final = """
 INSERT INTO scheduling_jobevent (job_id, at, code, actor, numbers)
 SELECT id, at, code, '', '{}' FROM scheduling_job, LATERAL (VALUES
@@ -70,7 +85,7 @@ FROM scheduling_usageinterval
 def fill_history(flavor: Flavor) -> None:
     """Write what the jobs that ended left, and move the others to the last days."""
     with connection.cursor() as cursor:
-        for statement in (_LATELY, _ATTEMPTS, _EVENTS):
+        for statement in (_LATELY, _ATTEMPTS, _PAST_ALLOCATIONS, _EVENTS):
             cursor.execute(statement)
         cursor.execute(_INTERVALS, {"flavor": flavor.pk})
         cursor.execute(_MEASURED)
@@ -110,6 +125,8 @@ def run_jobs(flavor: Flavor) -> None:
     Allocation.unscoped.bulk_create(holds, batch_size=BATCH)
     DeviceSlice.unscoped.bulk_create(slices, batch_size=BATCH)
     JobRole.unscoped.bulk_update(roles, ["gpu_cards", "cpu_millicores", "memory_mib"], batch_size=500)
+    with connection.cursor() as cursor:
+        cursor.execute(_LATEST)
     _count_grants(flavor)
 
 
@@ -133,10 +150,12 @@ def _count_grants(flavor: Flavor) -> None:
         cursor.execute(
             "UPDATE clusters_node n SET cpu_granted = s.cpu, memory_granted = s.memory FROM "
             "(SELECT node_id, sum(cpu_millicores) cpu, sum(memory_mib) memory "
-            "FROM scheduling_allocation GROUP BY 1) s WHERE s.node_id = n.id"
+            "FROM scheduling_allocation WHERE released_at IS NULL GROUP BY 1) s WHERE s.node_id = n.id"
         )
-    sums = Allocation.unscoped.values("attempt__job__queue__node").annotate(
-        cpu=Sum("cpu_millicores"), memory=Sum("memory_mib")
+    sums = (
+        Allocation.unscoped.filter(released_at__isnull=True)
+        .values("attempt__job__queue__node")
+        .annotate(cpu=Sum("cpu_millicores"), memory=Sum("memory_mib"))
     )
     cards = dict(
         DeviceSlice.unscoped.values_list("allocation__attempt__job__queue__node").annotate(n=Sum("cores"))

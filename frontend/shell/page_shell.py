@@ -20,7 +20,7 @@ from foundation.core.errors import AllotmentError, NotFound, PermissionDenied
 from frontend.components import view_models
 from frontend.shell import context, navigation
 from quotas.services.requests.quota_request import requests_to_decide
-from scheduling.models import HOLDING_STATES, JobState
+from scheduling.models import HOLDING_STATES, PENDING_STATES
 from scheduling.selectors.jobs.job import job_counts
 from tenants.access import permissions
 from tenants.access.permissions import Permission
@@ -32,7 +32,7 @@ View = Callable[..., HttpResponseBase]
 REMEMBERED: Final = "workspace"
 WORKSPACES_MAX: Final = 20
 """As many workspaces as the switcher lists."""
-_LIVE: Final = (JobState.SUBMITTED, JobState.QUEUED, *HOLDING_STATES)
+_LIVE: Final = (*PENDING_STATES, *HOLDING_STATES)
 
 
 def get_viewer(request: HttpRequest) -> User:

@@ -12,6 +12,7 @@ from scheduling.models.idle_stretch import IdleAction, IdleStretch
 from scheduling.models.job import (
     HOLDING_STATES,
     OWN_END_REASONS,
+    PENDING_STATES,
     RUNNING_STATES,
     TERMINAL_STATES,
     WAITING_STATES,
@@ -40,6 +41,7 @@ __all__ = [
     "HOLDING_STATES",
     "NO_GROWTH",
     "OWN_END_REASONS",
+    "PENDING_STATES",
     "RUNNING_STATES",
     "TERMINAL_STATES",
     "WAITING_STATES",

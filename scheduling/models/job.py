@@ -39,7 +39,9 @@ class JobState(models.TextChoices):
 
 
 TERMINAL_STATES: Final = (JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED)
-WAITING_STATES: Final = (JobState.SUBMITTED, JobState.QUEUED, JobState.SUSPENDED)
+# A suspended job waits for its user, not for the platform.
+PENDING_STATES: Final = (JobState.SUBMITTED, JobState.QUEUED)
+WAITING_STATES: Final = (*PENDING_STATES, JobState.SUSPENDED)
 # Pages count a job as running from its admission on, and no longer while its pods are terminated.
 RUNNING_STATES: Final = (JobState.ADMITTED, JobState.STARTING, JobState.RUNNING)
 # States in which a job holds quota and devices.

@@ -6,13 +6,11 @@ from django.db.models import Count, Q
 from django.utils.translation import gettext as _
 
 from foundation.core.actor import Actor
-from scheduling.models import HOLDING_STATES, Job, JobState
+from scheduling.models import HOLDING_STATES, PENDING_STATES, Job
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.hooks.tree_effects import Effect
 from tenants.models import Tenant
-
-_WAITING = (JobState.SUBMITTED, JobState.QUEUED)
 
 
 class JobTreeWatcher:
@@ -51,6 +49,6 @@ def _counts(viewer: Actor, tenant: Tenant) -> tuple[int, int]:
         return 0, 0
     counts = Job.unscoped.filter(workspace__path__startswith=tenant.path).aggregate(
         running=Count("pk", filter=Q(state__in=HOLDING_STATES)),
-        waiting=Count("pk", filter=Q(state__in=_WAITING)),
+        waiting=Count("pk", filter=Q(state__in=PENDING_STATES)),
     )
     return counts["running"], counts["waiting"]

@@ -82,7 +82,7 @@ def _states(asked: str) -> Sequence[JobState]:
 def _context(who: User, shown: PageList, counts: JobCounts) -> dict[str, Any]:
     pools = job_pools(viewer=who)
     active = view_models.Chip(label=pgettext("jobs", "Active"), count=counts.count_in(_ACTIVE))
-    every = view_models.Chip(label=_("All"), value=_ALL, count=counts.count_in(counts.state_counts.by_state))
+    every = view_models.Chip(label=_("All"), value=_ALL, count=counts.count_in())
     return {
         "states": [active, every, *state_chips(counts.state_counts)],
         "whose": owner_chips(""),

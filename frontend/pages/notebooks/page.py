@@ -73,7 +73,7 @@ def _states(asked: str) -> Sequence[JobState]:
 
 def _context(who: User, place: Tenant, rights: Rights, shown: PageList, counts: JobCounts) -> dict[str, Any]:
     active = view_models.Chip(label=pgettext("jobs", "Active"), count=counts.count_in(_PRESENT))
-    every = view_models.Chip(label=_("All"), value=_ALL, count=counts.count_in(counts.state_counts.by_state))
+    every = view_models.Chip(label=_("All"), value=_ALL, count=counts.count_in())
     return {
         "workspace": place,
         "rights": rights,

@@ -12,7 +12,7 @@ from django.db.models.functions import Coalesce
 
 from alerts.metrics.base import Observation
 from foundation.core.actor import SYSTEM
-from scheduling.models import IdleStretch, Job, JobState
+from scheduling.models import PENDING_STATES, IdleStretch, Job, JobState
 from telemetry.series.readings.idle import idle_allocated
 from telemetry.series.readings.now import UseNow, jobs_now
 from telemetry.series.readings.over_use import slice_lines
@@ -22,7 +22,7 @@ _IDLE_S: Final = 300
 
 def read_pending_times(now: datetime) -> list[Observation]:
     """Seconds for which each job has waited: since its submission, its last run or its resume."""
-    jobs = Job.unscoped.filter(state__in=(JobState.SUBMITTED, JobState.QUEUED)).order_by()
+    jobs = Job.unscoped.filter(state__in=PENDING_STATES).order_by()
     since = dict(jobs.values_list("pk", Coalesce("queued_at", "submitted_at")))
     return list(_observe({pk: max(0.0, (now - at).total_seconds()) for pk, at in since.items()}))
 

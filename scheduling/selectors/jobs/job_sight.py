@@ -6,17 +6,15 @@ import uuid
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 
-from django.db.models import F, Q, QuerySet
+from django.db.models import Exists, F, OuterRef, Q, QuerySet
 
 from clusters.models import Flavor
 from foundation.core.actor import Actor
 from quotas.models import QueueFlavor
-from scheduling.models import Allocation, Job, JobState
+from scheduling.models import PENDING_STATES, Allocation, Job
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import Tenant
-
-_PENDING = (JobState.SUBMITTED, JobState.QUEUED)
 
 
 def jobs_in_sight(viewer: Actor) -> Q:
@@ -42,9 +40,13 @@ def jobs_in_pools(cluster: str, flavor: str) -> Q:
         .order_by()
         .values_list("pk", flat=True)
     )
-    held = _latest_allocations().filter(flavor__in=pools).values("attempt__job_id")
-    queues = QueueFlavor.unscoped.filter(flavor__in=pools).order_by().values("queue_id")
-    return Q(pk__in=held) | Q(state__in=_PENDING, queue__in=queues)
+    usable = QueueFlavor.unscoped.filter(queue=OuterRef("queue"), flavor__in=pools)
+    # No attempt has a higher number than the latest. An equality would let PostgreSQL read all allocations of
+    # the past at once, when a page needs those of its few jobs.
+    latest = Allocation.unscoped.filter(
+        attempt__job=OuterRef("pk"), attempt__number__gte=OuterRef("attempt_number"), flavor__in=pools
+    )
+    return (Q(state__in=PENDING_STATES) & Q(Exists(usable))) | Q(Exists(latest))
 
 
 def _latest_allocations() -> QuerySet[Allocation]:
@@ -59,7 +61,7 @@ def job_clusters(*, viewer: Actor, jobs: Collection[Job]) -> Mapping[uuid.UUID, 
     """
     for workspace in {job.workspace_id: job.workspace for job in jobs}.values():
         permissions.require_permission(viewer, Permission.JOB_VIEW, workspace)
-    started = [job.pk for job in jobs if job.state not in _PENDING]
+    started = [job.pk for job in jobs if job.state not in PENDING_STATES]
     rows = _latest_allocations().filter(attempt__job__in=started)
     found: defaultdict[uuid.UUID, list[str]] = defaultdict(list)
     for job, name in (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TypeVar
@@ -14,7 +14,17 @@ from django.db.models.functions import Coalesce, RowNumber
 
 from foundation.core.actor import Actor
 from quotas.models import Queue
-from scheduling.models import HOLDING_STATES, RUNNING_STATES, Allocation, Job, JobState, Task, TaskState
+from scheduling.models import (
+    HOLDING_STATES,
+    PENDING_STATES,
+    RUNNING_STATES,
+    WAITING_STATES,
+    Allocation,
+    Job,
+    JobState,
+    Task,
+    TaskState,
+)
 from scheduling.selectors.jobs.deleted import NOT_DELETED
 from scheduling.selectors.jobs.job import JobFilter, job_query
 from tenants.access import permissions
@@ -41,10 +51,19 @@ class JobListRow:
 
 @dataclass(frozen=True, slots=True)
 class JobStateCounts:
-    """Jobs that aren't deleted, by state; states without any are absent. `deleted` jobs are in no state."""
+    """Jobs that aren't deleted, by state; states without any are 0, states not counted are absent.
+
+    `deleted` jobs are in no state; None is not counted.
+    """
 
     by_state: Mapping[str, int]
-    deleted: int
+    deleted: int | None
+
+    def count_in(self, states: Iterable[str]) -> int | None:
+        """Count the jobs in some states; None if one of them is not counted."""
+        counts = [self.by_state.get(state) for state in states]
+        known = [count for count in counts if count is not None]
+        return sum(known) if len(known) == len(counts) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,21 +125,22 @@ def _places(queues: Collection[uuid.UUID]) -> Mapping[uuid.UUID, int]:
 def job_state_counts(*, viewer: Actor, workspace: Tenant | None, filters: JobFilter) -> JobStateCounts:
     """Count the jobs of `job_query` in each state, whatever state and deletion the filters ask for.
 
-    Raises: NotFound, PermissionDenied.
+    With a cluster or a pool, terminal and deleted jobs are not counted: to look for the allocations of each
+    would take longer than anything else on a page. Raises: NotFound, PermissionDenied.
     """
-    every, deleted = (
-        Counter[str](
-            dict(
-                job_query(viewer=viewer, workspace=workspace, filters=asked)
-                .order_by()
-                .values_list("state")
-                .annotate(count=Count("*"))
-            )
-        )
-        # Deleted jobs are few: to look for one beside each of the others would take most of the time.
-        for asked in (replace(filters, states=(), deleted=which) for which in (None, True))
-    )
-    return JobStateCounts(every - deleted, deleted.total())
+
+    def count_by_state(asked: JobFilter) -> Counter[str]:
+        jobs = job_query(viewer=viewer, workspace=workspace, filters=asked).order_by()
+        return Counter(dict(jobs.values_list("state").annotate(count=Count("*"))))
+
+    if filters.cluster or filters.flavor:
+        live = (*WAITING_STATES, *HOLDING_STATES)
+        every = count_by_state(replace(filters, states=live, deleted=None))
+        return JobStateCounts({state.value: every[state] for state in live}, None)
+    # Deleted jobs are few: to look for one beside each of the others would take most of the time.
+    every = count_by_state(replace(filters, states=(), deleted=None))
+    deleted = count_by_state(replace(filters, states=(), deleted=True))
+    return JobStateCounts({state.value: every[state] - deleted[state] for state in JobState}, deleted.total())
 
 
 def queue_work(*, viewer: Actor, workspace: Tenant, failed_since: datetime) -> dict[uuid.UUID, QueueWork]:
@@ -146,7 +166,7 @@ def queues_work(
 
 
 def _count_work(jobs: QuerySet[Job], failed_since: datetime) -> dict[uuid.UUID, QueueWork]:
-    waiting = Q(state__in=[JobState.SUBMITTED, JobState.QUEUED])
+    waiting = Q(state__in=PENDING_STATES)
     rows = jobs.order_by().values_list("queue_id")
     return {
         queue_id: QueueWork(*values)

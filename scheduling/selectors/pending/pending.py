@@ -12,9 +12,8 @@ from django.db.models import Count, F, QuerySet, Sum
 from clusters.models import Flavor, GpuMode
 from quotas.hooks.job_effects import PendingDemand
 from quotas.models import QueueFlavor
-from scheduling.models import GpuRequestMode, Job, JobState
+from scheduling.models import PENDING_STATES, GpuRequestMode, Job
 
-_WAITING: Final = (JobState.SUBMITTED, JobState.QUEUED)
 _NARROW: Final = 200
 """More queues than these are not named in a query: reading those of all takes less time."""
 
@@ -24,7 +23,7 @@ def pending_demand(nodes: Sequence[uuid.UUID]) -> Mapping[uuid.UUID, PendingDema
 
     The caller has decided who may know.
     """
-    jobs = Job.unscoped.filter(state__in=_WAITING).order_by()
+    jobs = Job.unscoped.filter(state__in=PENDING_STATES).order_by()
     if len(nodes) <= _NARROW:
         jobs = jobs.filter(queue__node__in=nodes)
     wanted = set(nodes)

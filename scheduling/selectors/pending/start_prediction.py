@@ -15,11 +15,11 @@ from django.db.models import Max
 from foundation.core.actor import Actor
 from quotas.models import Queue
 from scheduling.models import (
+    PENDING_STATES,
     Attempt,
     CellForecast,
     ForecastResult,
     Job,
-    JobState,
     StartPrediction,
 )
 from scheduling.snapshots.delegated import delegated_queues, delegating_clusters
@@ -112,7 +112,7 @@ def job_expected_start(*, viewer: Actor, job: Job, now: datetime) -> ExpectedSta
     """
     permissions.require_permission(viewer, Permission.JOB_VIEW, job.workspace)
     ranges = _count(_started(job.queue_id, since=now - COUNTED))
-    if job.state not in (JobState.SUBMITTED, JobState.QUEUED):
+    if job.state not in PENDING_STATES:
         return ExpectedStart(None, NoForecast.NOT_QUEUED, ranges)
     ended = Attempt.unscoped.filter(job=job).aggregate(last=Max("ended_at"))["last"]
     open_ones = StartPrediction.unscoped.filter(job=job, closed_at__isnull=True)

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
 
 from django.db.models import Count
 from django.db.models.functions import Coalesce
@@ -15,12 +14,9 @@ from django.db.models.functions import Coalesce
 from foundation.core.actor import Actor
 from foundation.core.reasons import Reason
 from quotas.models import QueueFlavor
-from scheduling.models import Job, JobState
+from scheduling.models import PENDING_STATES, Job
 from tenants.access import permissions
 from tenants.access.permissions import Permission
-
-# A suspended job waits for its user, not for the platform.
-_STATES: Final = (JobState.SUBMITTED, JobState.QUEUED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +37,7 @@ def waiting_now(*, viewer: Actor, cluster_id: uuid.UUID | None = None) -> Waitin
     Raises: PermissionDenied without `cluster.view`.
     """
     permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
-    jobs = Job.unscoped.filter(state__in=_STATES)
+    jobs = Job.unscoped.filter(state__in=PENDING_STATES)
     if cluster_id is not None:
         queues = QueueFlavor.unscoped.filter(flavor__cluster_id=cluster_id).values("queue_id")
         jobs = jobs.filter(queue_id__in=queues)

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from foundation.sql import row_scope
-from scheduling.models import Attempt, Job, JobState, StartPrediction
+from scheduling.models import PENDING_STATES, Attempt, Job, StartPrediction
 from scheduling.prediction.calibration import MOST_SCORES, Scores, score_open, score_range
 from scheduling.prediction.forecast import StartRange
 
@@ -34,11 +34,7 @@ def close_predictions(*, cell_id: uuid.UUID, now: datetime) -> int:
     began = Attempt.unscoped.filter(job_id__in=jobs, admitted_at__gte=oldest).order_by("admitted_at")
     for job_id, at in began.values_list("job_id", "admitted_at"):
         starts[job_id].append(at)
-    waiting = set(
-        Job.unscoped.filter(pk__in=jobs, state__in=(JobState.SUBMITTED, JobState.QUEUED)).values_list(
-            "pk", flat=True
-        )
-    )
+    waiting = set(Job.unscoped.filter(pk__in=jobs, state__in=PENDING_STATES).values_list("pk", flat=True))
     closed = []
     for row in rows:
         start = next((at for at in starts[row.job_id] if at >= row.made_at), None)

@@ -54,7 +54,10 @@ _RECENT: Final = {"who": "mine", "range": "7d"}
 
 @dataclass(frozen=True)
 class JobCounts:
-    """The numbers of jobs that the filters leave, counted when they are asked for: a file needs none."""
+    """The numbers of jobs that the filters leave, counted when they are asked for: a file needs none.
+
+    None is not counted.
+    """
 
     viewer: User
     workspace: Tenant | None
@@ -64,15 +67,17 @@ class JobCounts:
     def state_counts(self) -> JobStateCounts:
         return job_state_counts(viewer=self.viewer, workspace=self.workspace, filters=self.filters)
 
-    def count_in(self, states: Iterable[str]) -> int:
-        """Count the jobs in some states."""
-        return sum(self.state_counts.by_state.get(state, 0) for state in states)
+    def count_in(self, states: Iterable[str] = JobState) -> int | None:
+        """Count the jobs in some states, at first in any."""
+        return self.state_counts.count_in(states)
 
     def count_listed(self) -> int:
         """Count the jobs of the list."""
-        if self.filters.deleted:
-            return self.state_counts.deleted
-        return self.count_in(self.filters.states or self.state_counts.by_state)
+        counts = self.state_counts
+        counted = counts.deleted if self.filters.deleted else counts.count_in(self.filters.states or JobState)
+        if counted is None:
+            return job_query(viewer=self.viewer, workspace=self.workspace, filters=self.filters).count()
+        return counted
 
 
 @login_required
@@ -139,7 +144,7 @@ def _since(asked: QueryDict) -> list[ColumnCondition]:
 
 def _context(who: User, place: Tenant, rights: Rights, shown: PageList, counts: JobCounts) -> dict[str, Any]:
     queues = queue_list(who, place)
-    every = view_models.Chip(label=_("All"), count=counts.count_in(counts.state_counts.by_state))
+    every = view_models.Chip(label=_("All"), count=counts.count_in())
     return {
         "workspace": place,
         "rights": rights,
@@ -183,12 +188,12 @@ def _models(queues: Sequence[Queue], asked: str) -> list[str]:
 
 
 def state_chips(counts: JobStateCounts) -> list[view_models.Chip]:
-    """The chips of states; those that are seldom asked for are there if they have jobs."""
+    """The chips of states; those that are seldom asked for are there unless they have no jobs."""
     chips = []
     for key, (label, states) in GROUPS.items():
-        count = sum(counts.by_state.get(state, 0) for state in states)
-        if count or key not in ("leaving", "suspended", "cancelled"):
+        count = counts.count_in(states)
+        if count != 0 or key not in ("leaving", "suspended", "cancelled"):
             chips.append(view_models.Chip(label=str(label), value=key, count=count))
-    if counts.deleted:
+    if counts.deleted != 0:
         chips.append(view_models.Chip(label=_("Deleted"), value=DELETED, count=counts.deleted))
     return chips

@@ -26,6 +26,8 @@ ALL: Final = "/ops/jobs"
 BATCH: Final = f"{ALL}/batch"
 QUERIES: Final = 30
 """No page of the list has more."""
+UNCOUNTED: Final = dict.fromkeys(("All", "Succeeded", "Failed", "Canceled", "Deleted"))
+"""States whose jobs of one cluster or pool are not counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,13 @@ def names(text: str) -> list[str]:
     return re.findall(r'data-column="name"[^>]*><a href="/w/[\w-]+/jobs/[0-9a-f-]+">([^<]+)</a>', text)
 
 
+def chips(text: str) -> dict[str, int | None]:
+    """The states to choose from, and the number of jobs in each; None where the page has no number."""
+    (row,) = re.findall(r'<nav class="chips" aria-label="Status">(.*?)</nav>', text, re.DOTALL)
+    found = re.findall(r">\s*([A-Z][a-z]+)\s*(?:<span class=\"count\">(\d+)</span>)?\s*</a>", row)
+    return {label: int(count) if count else None for label, count in found}
+
+
 def listed(client: Client, query: str = "") -> list[str]:
     """The names that the page, its rows alone and the file agree on."""
     found = names(page(client, f"{ALL}?{query}"))
@@ -96,8 +105,8 @@ def test_pending_and_running_jobs_of_everybody_come_first_the_newest_on_top(clie
     assert listed(client, "state=nonsense") == ["runs", "older"]
     assert listed(client, "state=deleted") == []
     text = page(client, ALL)
-    chips = dict(re.findall(r">\s*([A-Z][a-z]+) <span class=\"count\">(\d+)</span>", text))
-    assert (chips["Active"], chips["All"], chips["Pending"], chips["Running"]) == ("2", "4", "1", "1")
+    counts = chips(text)
+    assert (counts["Active"], counts["All"], counts["Pending"], counts["Running"]) == (2, 4, 1, 1)
     assert "Clear filters" not in text and "Show all jobs" not in text
     assert "Show all jobs" in page(client, f"{ALL}?state=waiting")
     assert '/w/team-b/jobs"' in text and "Team A" in text, "each row names its workspace"
@@ -202,6 +211,10 @@ def test_clusters_and_pools_are_those_of_the_latest_attempt_or_of_the_queue(
     assert set(listed(client, "state=all&cluster=sim")) == {"pends-near", "left-near"}
     assert set(listed(client, "state=all&pool=h100")) == {"pends-far", "runs-far"}
     assert listed(client, "state=all&pool=h100&cluster=sim") == listed(client, "cluster=none") == []
+    assert chips(page(client, f"{ALL}?cluster=far")) == {"Active": 2, "Pending": 1, "Running": 1, **UNCOUNTED}
+    assert chips(page(client, f"{ALL}?pool=a100")) == {"Active": 1, "Pending": 1, "Running": 0, **UNCOUNTED}
+    assert listed(client, "state=failed&cluster=sim") == ["left-near"]
+    assert listed(client, "state=failed&cluster=far") == []
     text = page(client, f"{ALL}?state=all&sort=name")
     shown = [re.sub(r"<.*?>", "", cell) for cell in re.findall(r'<td [^>]*"cluster"[^>]*>(.*?)</td>', text)]
     assert dict(zip(names(text), shown, strict=True)) == {
