@@ -228,9 +228,12 @@ class _KeyPaginator(_Pages):
     index, and not joined with what its rows would show. `source` has the same rows before any filter.
     """
 
+    counted = True
+
     def __init__(self, rows: QuerySet[Any], size: int, *, source: QuerySet[Any], total: int) -> None:
         super().__init__(rows, size)
-        self._rows, self._source, self._total = rows, source, total
+        self._source, self._total = source, total
+        self._keys = rows.select_related(None).prefetch_related(None).values_list("pk", flat=True)
 
     @cached_property
     def count(self) -> int:
@@ -240,19 +243,45 @@ class _KeyPaginator(_Pages):
         number = self.validate_number(number)
         start = (number - 1) * self.per_page
         stop = min(start + self.per_page, self._total)
-        keys = self._rows.select_related(None).prefetch_related(None).values_list("pk", flat=True)
         if start > self._total // 2:
-            few = list(keys.reverse()[self._total - stop : self._total - start])[::-1]
+            few = list(self._keys.reverse()[self._total - stop : self._total - start])[::-1]
         else:
-            few = list(keys[start:stop])
-        found = {row.pk: row for row in self._source.filter(pk__in=few).order_by()}
-        return Page([found[key] for key in few if key in found], number, self)
+            few = list(self._keys[start:stop])
+        return self._read_page(few, number)
+
+    def _read_page(self, keys: Sequence[Any], number: int) -> Page[Any]:
+        found = {row.pk: row for row in self._source.filter(pk__in=keys).order_by()}
+        return Page([found[key] for key in keys if key in found], number, self)
 
 
-def cut_by_keys(source: QuerySet[Any], count: Callable[[], int], *, keys: QuerySet[Any] | None = None) -> Cut:
+class _UncountedPaginator(_KeyPaginator):
+    """Pages of a query whose rows nobody counts: `count` is what a page knows of them.
+
+    A page that does not exist is the first one.
+    """
+
+    counted = False
+
+    def __init__(self, rows: QuerySet[Any], size: int, *, source: QuerySet[Any]) -> None:
+        super().__init__(rows, size, source=source, total=0)
+
+    def get_page(self, number: int | float | str | None) -> Page[Any]:
+        asked = max(int(number), 1) if number is not None and str(number).isdecimal() else 1
+        start = (asked - 1) * self.per_page
+        few = list(self._keys[start : start + self.per_page + 1])
+        if not few and asked > 1:
+            return self.get_page(1)
+        self._total = start + len(few)
+        return self._read_page(few[: self.per_page], asked)
+
+
+def cut_by_keys(
+    source: QuerySet[Any], count: Callable[[], int | None], *, keys: QuerySet[Any] | None = None
+) -> Cut:
     """Return what cuts pages of a query in a total order; `source` has the same rows before any filter.
 
-    `keys` are the rows of that query in its order, without what only the rows of a page need.
+    A `count` of None is unknown: then a page says only whether another follows. `keys` are the rows of that
+    query in its order, without what only the rows of a page need.
     """
 
     def cut_rows(
@@ -261,7 +290,12 @@ def cut_by_keys(source: QuerySet[Any], count: Callable[[], int], *, keys: QueryS
         if not isinstance(rows, QuerySet):
             return cut_page(request, shown, rows)
         ordered = rows if keys is None else keys
-        pages = _KeyPaginator(ordered, shown.size, source=source, total=count())
+        total = count()
+        pages = (
+            _UncountedPaginator(ordered, shown.size, source=source)
+            if total is None
+            else _KeyPaginator(ordered, shown.size, source=source, total=total)
+        )
         page = pages.get_page(request.GET.get("page"))
         return list(page.object_list), {"page": page}
 

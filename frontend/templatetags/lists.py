@@ -248,7 +248,7 @@ def list_live(context: template.Context, content: str) -> SafeString:
 
 @register.inclusion_tag("frontend/lists/foot.html", takes_context=True)
 def list_foot(context: template.Context) -> dict[str, object]:
-    """Total, page of pages, and how many rows a page has."""
+    """Total and page of pages, the page alone where nobody counts, and how many rows a page has."""
     shown: PageList = _shown(context)
     page: Page[Any] = context["page"]
 
@@ -257,6 +257,7 @@ def list_foot(context: template.Context) -> dict[str, object]:
 
     return {
         "page": page,
+        "total_known": getattr(page.paginator, "counted", True),
         "previous": get_url(page.previous_page_number()) if page.has_previous() else "",
         "next": get_url(page.next_page_number()) if page.has_next() else "",
         "sizes": [

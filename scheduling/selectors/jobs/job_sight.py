@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from typing import Final
 
 from django.db.models import Exists, F, OuterRef, Q, QuerySet
 
@@ -15,6 +16,9 @@ from scheduling.models import PENDING_STATES, Allocation, Job
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import Tenant
+
+_FEW: Final = 2_000
+"""So many allocations are read at once."""
 
 
 def jobs_in_sight(viewer: Actor) -> Q:
@@ -41,11 +45,13 @@ def jobs_in_pools(cluster: str, flavor: str) -> Q:
         .values_list("pk", flat=True)
     )
     usable = QueueFlavor.unscoped.filter(queue=OuterRef("queue"), flavor__in=pools)
-    # No attempt has a higher number than the latest. An equality would let PostgreSQL read all allocations of
-    # the past at once, when a page needs those of its few jobs.
-    latest = Allocation.unscoped.filter(
-        attempt__job=OuterRef("pk"), attempt__number__gte=OuterRef("attempt_number"), flavor__in=pools
-    )
+    latest = Allocation.unscoped.filter(attempt__job=OuterRef("pk"), flavor__in=pools)
+    if Allocation.unscoped.filter(flavor__in=pools)[: _FEW + 1].count() <= _FEW:
+        latest = latest.filter(attempt__number=OuterRef("attempt_number"))
+    else:
+        # No attempt has a higher number. An equality would let PostgreSQL read all allocations at once, where
+        # a page needs those of a few jobs.
+        latest = latest.filter(attempt__number__gte=OuterRef("attempt_number"))
     return (Q(state__in=PENDING_STATES) & Q(Exists(usable))) | Q(Exists(latest))
 
 

@@ -71,13 +71,11 @@ class JobCounts:
         """Count the jobs in some states, at first in any."""
         return self.state_counts.count_in(states)
 
-    def count_listed(self) -> int:
+    def count_listed(self) -> int | None:
         """Count the jobs of the list."""
-        counts = self.state_counts
-        counted = counts.deleted if self.filters.deleted else counts.count_in(self.filters.states or JobState)
-        if counted is None:
-            return job_query(viewer=self.viewer, workspace=self.workspace, filters=self.filters).count()
-        return counted
+        if self.filters.deleted:
+            return self.state_counts.deleted
+        return self.count_in(self.filters.states or JobState)
 
 
 @login_required

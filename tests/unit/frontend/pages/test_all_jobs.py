@@ -14,9 +14,10 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from clusters.models import Node
 from foundation.core import clock
 from quotas.models import Queue
-from scheduling.models import Job, JobState
+from scheduling.models import Allocation, Attempt, Job, JobState
 from tenants.models import Role, Tenant, User
 from tests.builders import clusters, jobs, quotas, tenancy
 from tests.builders.world import World, world
@@ -90,6 +91,12 @@ def listed(client: Client, query: str = "") -> list[str]:
 
 def ended(queue: Queue, user: User, name: str) -> Job:
     return jobs.job(queue, user, name, state=JobState.SUCCEEDED, finished_at=clock.now())
+
+
+def run_to_end(job: Job, node: Node) -> None:
+    attempt = jobs.allocate(job, node)
+    Attempt.unscoped.filter(pk=attempt.pk).update(ended_at=clock.now())
+    Allocation.unscoped.filter(attempt=attempt).update(released_at=clock.now())
 
 
 def test_pending_and_running_jobs_of_everybody_come_first_the_newest_on_top(client: Client, w: World) -> None:
@@ -357,3 +364,31 @@ def test_hostile_texts_are_shown_as_they_are(client: Client, w: World) -> None:
     w.workspace.name = "=1+1"
     w.workspace.save()
     assert ",=1+1" not in client.get(f"{ALL}?format=csv").content.decode("utf-8-sig")
+
+
+@pytest.mark.parametrize("few", [0, 2_000])
+def test_pages_of_uncounted_jobs_say_whether_another_follows(
+    client: Client, w: World, monkeypatch: pytest.MonkeyPatch, few: int
+) -> None:
+    monkeypatch.setattr("scheduling.selectors.jobs.job_sight._FEW", few)
+    now, near = clock.now(), clusters.nodes(w.flavor, 3, prefix="near")
+    (far,) = clusters.nodes(clusters.flavor(clusters.cluster(w.cell, "far"), "h100"), 1, prefix="far")
+    for number in range(21):
+        one = jobs.job(w.queue, w.editor, f"ran-{number:02}", submitted_at=now - timedelta(hours=number))
+        for node in (far, near[0]) if number == 20 else (near[number % 3],):
+            run_to_end(one, node)
+    moved = jobs.job(w.queue, w.editor, "moved")
+    for node in (near[1], far):
+        run_to_end(moved, node)
+    Job.unscoped.update(state=JobState.SUCCEEDED, finished_at=now)
+    client.force_login(w.platform_admin)
+    address = f"{ALL}?state=succeeded&cluster=sim&pageSize=10"
+    seen = []
+    for number, turns in ((1, {"next"}), (2, {"prev", "next"}), (3, {"prev"})):
+        text = page(client, f"{address}&page={number}")
+        assert set(re.findall(r'rel="(next|prev)"', text)) == turns
+        assert f"<span>Page {number}</span>" in text
+        seen += names(text)
+    assert seen == [f"ran-{number:02}" for number in range(21)]
+    for beyond in ("4", "0", "-1", "x", "2.5"):
+        assert names(page(client, f"{address}&page={beyond}")) == seen[:10], beyond
