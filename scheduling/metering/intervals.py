@@ -136,8 +136,8 @@ def attempt_intervals(
     work was thrown away.
     """
     held = [hold for hold in holds if hold.begin_ms < hold.end_ms and hold.cores]
-    if lost is None and len({(one.flavor_id, one.sliced, one.begin_ms, one.end_ms) for one in held}) == 1:
-        return [_only_interval(held, borrowed)]
+    if len({(one.flavor_id, one.sliced, one.begin_ms, one.end_ms) for one in held}) == 1:
+        return _cut_lost(_only_interval(held, borrowed), lost)
     own = _own_cores(held, borrowed)
     open_since: dict[PoolKey, Interval] = {}
     found: list[Interval] = []
@@ -166,6 +166,21 @@ def _only_interval(holds: Sequence[Hold], borrowed: Mapping[uuid.UUID, int]) -> 
     times = (first.begin_ms, first.end_ms)
     billed, part = sum(hold.billed for hold in holds), min(cores, borrowed.get(first.flavor_id, 0))
     return Interval(first.flavor_id, first.sliced, *times, cores, billed, part, 0)
+
+
+def _cut_lost(only: Interval, lost: tuple[int, int] | None) -> list[Interval]:
+    """Cut an interval at the time whose work was thrown away, and count that part as lost."""
+    if lost is None:
+        return [only]
+    begin, end = max(lost[0], only.begin_ms), min(lost[1], only.end_ms)
+    if begin >= end:
+        return [only]
+    parts = [
+        only._replace(end_ms=begin),
+        only._replace(begin_ms=begin, end_ms=end, lost=only.cores),
+        only._replace(begin_ms=end),
+    ]
+    return [part for part in parts if part.begin_ms < part.end_ms]
 
 
 Amounts = Mapping[PoolKey, tuple[int, int]]

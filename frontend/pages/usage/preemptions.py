@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
+from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
@@ -18,6 +19,7 @@ from foundation.core.errors import Invalid
 from frontend.components import view_models
 from frontend.components.time_zones import zone_options
 from frontend.pages.jobs.events.eviction import explain_rule
+from frontend.pages.usage.report_page import PER_PAGE
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from frontend.texts import formats
 from telemetry.usage.figures import to_hours
@@ -73,11 +75,13 @@ def _render(request: HttpRequest, place: Tenant | None, crumb: view_models.Crumb
     except Invalid as error:
         problem, period = error.detail, report_period("", "", now=now)
     rows = preemption_rows(get_viewer(request), period, tenant=place)
+    page = Paginator(rows, PER_PAGE).get_page(request.GET.get("page"))
     context = {
         "place": place,
         "crumbs": [crumb],
         "problem_text": problem,
-        "lines": [_line(row) for row in rows],
+        "page": page,
+        "lines": [_line(row) for row in page.object_list],
         "count": formats.format_number(sum(row.count for row in rows)),
         "lost": _hours(sum(row.lost for row in rows)),
         **_month(period),

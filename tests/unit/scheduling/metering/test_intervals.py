@@ -154,5 +154,8 @@ def test_tasks_that_hold_one_pool_all_the_time_are_put_together_as_all_others() 
             Hold(*pool, dice.randrange(0, 300), dice.randrange(0, 300)) for _ in range(dice.randint(1, 4))
         ]
         borrowed = dice.choice([{}, {flavor: dice.randrange(0, 900)}, {uuid.uuid4(): 5}])
-        usual = attempt_intervals(held, borrowed=borrowed, lost=(0, 0))  # a time in which nothing was lost
-        assert attempt_intervals(held, borrowed=borrowed) == usual
+        lost = dice.choice([None, tuple(sorted(dice.choices(range(2200), k=2)))])
+        later = Hold(uuid.uuid4(), False, 5000, 5001, 100, 100)
+        both = attempt_intervals([*held, later], borrowed=borrowed, lost=lost)
+        usual = [one for one in both if one.flavor_id == flavor]
+        assert attempt_intervals(held, borrowed=borrowed, lost=lost) == usual
