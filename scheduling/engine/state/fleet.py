@@ -86,13 +86,13 @@ class Fleet:
 
     follows_fleet = True
 
-    def __init__(self, nodes: Iterable[Node], *, hypothetical: bool = False) -> None:
+    def __init__(self, nodes: Iterable[Node]) -> None:
         self.nodes: list[Node] = [
             sort_node_parts(node) for node in sorted(nodes, key=lambda n: (n.rank, n.id))
         ]
         self.row = {node.id: index for index, node in enumerate(self.nodes)}
         self.models = sorted({device.model for node in self.nodes for device in node.devices})
-        self.hypothetical = hypothetical
+        self.hypothetical = False
         self._start_log()
         self.epoch = 0
         self.memo: dict[object, object] = {}
@@ -162,10 +162,10 @@ class Fleet:
         )
         return TaskUsage(cpu, memory, cards, extended, zones)
 
-    def count_task_class(self, row: int, usage: TaskUsage, sign: int = 1) -> None:
+    def count_task_class(self, row: int, usage: TaskUsage) -> None:
         """Count a task in its class; the amounts of a task that came with its node are counted already."""
         if usage.cards:
-            self.classes[row, len(usage.cards) if usage.cards[0][3] else 0] += sign
+            self.classes[row, len(usage.cards) if usage.cards[0][3] else 0] += 1
 
     def update_node(self, node: Node) -> bool:
         """Update a node in place, and return whether that was possible.

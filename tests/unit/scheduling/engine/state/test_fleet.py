@@ -140,7 +140,7 @@ def test_the_empty_fleet_is_as_built_from_empty_nodes() -> None:
     busy = replace(busy, used_extended=(Extended("nic", 2),), pressure=(Pressure.DISK,))
     used = replace(busy.devices[0], used_cores=40, used_memory=1_000, holders=2, healthy=False)
     busy = replace(busy, devices=(used, replace(busy.devices[1], holders=1, exclusive=True)))
-    empty, built = Fleet([busy]).copy_empty(), Fleet([empty_node(busy)], hypothetical=True)
+    empty, built = Fleet([busy]).copy_empty(), Fleet([empty_node(busy)])
     found, wanted = arrays(empty), arrays(built)
     # What stands in a zone's own facts is its usage at the load; the columns are what counts.
     assert {**found, "zone facts": None} == {**wanted, "zone facts": None}
