@@ -29,7 +29,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="allotment bench start-prediction", description=__doc__)
     parser.add_argument("--json", metavar="FILE", help="write the figures as JSON; - for standard output")
     parser.add_argument(
-        "--every", type=int, default=4, metavar="N", help="ask at every Nth of the possible times (default 4)"
+        "--every", type=int, default=1, metavar="N", help="ask at every Nth of the possible times (default 1)"
     )
     parser.add_argument(
         "--futures", type=int, default=16, metavar="N", help="futures per question (default 16)"
