@@ -16,6 +16,7 @@ from django.utils.translation import get_language, get_language_info
 
 from frontend.shell import navigation
 from frontend.texts import formats
+from tenants.access.permissions import Permission
 
 _ATTRIBUTE = "console_place"
 
@@ -36,7 +37,8 @@ class PageContext:
 
     `more_choices`: there are more workspaces than `choices`, which are found by name.
     `operations_allowed`: may look at clusters; `administration_allowed`: divides quota somewhere;
-    `jobs_above_allowed`: sees jobs by a role above workspaces.
+    `jobs_above_allowed`: sees jobs by a role above workspaces; `allowed`: the permissions on the
+    workspace, or on the platform on a page of the operators' side.
     """
 
     workspace: str = ""
@@ -48,6 +50,7 @@ class PageContext:
     operations_allowed: bool = False
     administration_allowed: bool = False
     jobs_above_allowed: bool = False
+    allowed: frozenset[Permission] = frozenset()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,6 +99,7 @@ def console_context(request: HttpRequest) -> dict[str, Any]:
                 where.counts,
                 operator=where.operations_allowed,
                 jobs_above=where.jobs_above_allowed,
+                allowed=where.allowed,
             ),
             workspace_url=workspace_url or navigation.find_address("frontend:home"),
             operations_url=_operations_url(where),

@@ -7,13 +7,15 @@ list below is the only thing to extend when a page is added.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from django.urls import NoReverseMatch, reverse
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
+
+from tenants.access.permissions import Permission
 
 WORKSPACE = "workspace"
 OPERATIONS = "operations"
@@ -24,7 +26,7 @@ class NavigationEntry:
     """A page in the side bar. `covers` names the pages that light this entry up as well.
 
     `operator`: for those alone who may look at clusters; `jobs_above`: for those who see jobs by a role above
-    workspaces.
+    workspaces; `needs`: the permissions without which the page isn't shown.
     """
 
     key: str
@@ -34,6 +36,7 @@ class NavigationEntry:
     covers: tuple[str, ...] = ()
     operator: bool = False
     jobs_above: bool = False
+    needs: tuple[Permission, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,13 @@ GROUPS: dict[str, tuple[NavigationGroup, ...]] = {
         NavigationGroup(
             "",
             (
-                NavigationEntry("overview", _("Overview"), "layout-dashboard", "frontend:workspace-overview"),
+                NavigationEntry(
+                    "overview",
+                    _("Overview"),
+                    "layout-dashboard",
+                    "frontend:workspace-overview",
+                    needs=(Permission.JOB_VIEW, Permission.QUOTA_VIEW),
+                ),
                 NavigationEntry(
                     "jobs",
                     _("Jobs"),
@@ -62,12 +71,39 @@ GROUPS: dict[str, tuple[NavigationGroup, ...]] = {
                         "frontend:job-template",
                         "frontend:job-template-new",
                     ),
+                    needs=(Permission.JOB_VIEW, Permission.QUOTA_VIEW),
                 ),
-                NavigationEntry("notebooks", _("Notebooks"), "square-terminal", "frontend:notebook-list"),
-                NavigationEntry("quota", _("Quota"), "layers", "frontend:workspace-quota"),
-                NavigationEntry("requests", _("Quota requests"), "inbox", "frontend:workspace-requests"),
-                NavigationEntry("usage", _("Usage"), "chart-column", "frontend:workspace-usage"),
-                NavigationEntry("limits", _("Budgets and user limits"), "gauge", "frontend:workspace-limits"),
+                NavigationEntry(
+                    "notebooks",
+                    _("Notebooks"),
+                    "square-terminal",
+                    "frontend:notebook-list",
+                    needs=(Permission.JOB_VIEW,),
+                ),
+                NavigationEntry(
+                    "quota", _("Quota"), "layers", "frontend:workspace-quota", needs=(Permission.QUOTA_VIEW,)
+                ),
+                NavigationEntry(
+                    "requests",
+                    _("Quota requests"),
+                    "inbox",
+                    "frontend:workspace-requests",
+                    needs=(Permission.QUOTA_VIEW,),
+                ),
+                NavigationEntry(
+                    "usage",
+                    _("Usage"),
+                    "chart-column",
+                    "frontend:workspace-usage",
+                    needs=(Permission.JOB_VIEW,),
+                ),
+                NavigationEntry(
+                    "limits",
+                    _("Budgets and user limits"),
+                    "gauge",
+                    "frontend:workspace-limits",
+                    needs=(Permission.QUOTA_VIEW,),
+                ),
                 NavigationEntry(
                     "alerts",
                     _("Alerts"),
@@ -78,6 +114,7 @@ GROUPS: dict[str, tuple[NavigationGroup, ...]] = {
                         "frontend:workspace-alert-channels",
                         "frontend:workspace-silences",
                     ),
+                    needs=(Permission.JOB_VIEW,),
                 ),
                 NavigationEntry("policy", _("Policy"), "scale", "frontend:workspace-policy"),
             ),
@@ -99,7 +136,13 @@ GROUPS: dict[str, tuple[NavigationGroup, ...]] = {
                     "frontend:workspace-keys",
                     covers=("frontend:workspace-service-accounts",),
                 ),
-                NavigationEntry("audit", _("Audit log"), "scroll-text", "frontend:workspace-audit"),
+                NavigationEntry(
+                    "audit",
+                    _("Audit log"),
+                    "scroll-text",
+                    "frontend:workspace-audit",
+                    needs=(Permission.AUDIT_VIEW,),
+                ),
             ),
         ),
     ),
@@ -249,6 +292,7 @@ GROUPS: dict[str, tuple[NavigationGroup, ...]] = {
                     "frontend:ops-users",
                     covers=("frontend:ops-user",),
                     operator=True,
+                    needs=(Permission.MEMBER_EDIT,),
                 ),
                 NavigationEntry(
                     "groups",
@@ -257,9 +301,23 @@ GROUPS: dict[str, tuple[NavigationGroup, ...]] = {
                     "frontend:ops-groups",
                     covers=("frontend:ops-group",),
                     operator=True,
+                    needs=(Permission.MEMBER_EDIT,),
                 ),
-                NavigationEntry("roles", _("Roles"), "shield", "frontend:ops-roles", operator=True),
-                NavigationEntry("audit", _("Audit log"), "scroll-text", "frontend:ops-audit", operator=True),
+                NavigationEntry(
+                    "roles",
+                    _("Roles"),
+                    "shield",
+                    "frontend:ops-roles",
+                    operator=True,
+                    needs=(Permission.MEMBER_EDIT,),
+                ),
+                NavigationEntry(
+                    "audit",
+                    _("Audit log"),
+                    "scroll-text",
+                    "frontend:ops-audit",
+                    needs=(Permission.AUDIT_VIEW,),
+                ),
                 NavigationEntry("system", _("System"), "heart-pulse", "frontend:ops-system", operator=True),
             ),
         ),
@@ -299,6 +357,7 @@ def navigation_sections(
     *,
     operator: bool = True,
     jobs_above: bool = True,
+    allowed: Collection[Permission] = frozenset(Permission),
 ) -> tuple[NavigationSection, ...]:
     """The side bar of the page `view_name`; `counts` maps entry keys to the work they hold."""
     product = product_of(view_name)
@@ -317,6 +376,7 @@ def navigation_sections(
             for entry in group.entries
             if (operator or not entry.operator)
             and (jobs_above or not entry.jobs_above)
+            and all(permission in allowed for permission in entry.needs)
             and (url := find_address(entry.url_name, **arguments))
         )
         if links:

@@ -96,6 +96,7 @@ def set_frame(
             operations_allowed=operations,
             administration_allowed=Permission.QUOTA_EDIT in permissions.permissions_anywhere(who),
             jobs_above_allowed=permissions.has_above_workspaces(who, Permission.JOB_VIEW),
+            allowed=_permissions_on_side(request, who, last),
         )
     else:
         _remember(request, workspace)
@@ -110,6 +111,7 @@ def set_frame(
             operations_allowed=operations,
             administration_allowed=Permission.QUOTA_EDIT in permissions.permissions_anywhere(who),
             jobs_above_allowed=permissions.has_above_workspaces(who, Permission.JOB_VIEW),
+            allowed=_permissions_on_side(request, who, workspace),
         )
     context.set_place(request, place)
 
@@ -174,6 +176,13 @@ def _remember(request: HttpRequest, workspace: Tenant) -> None:
     # Written only when it changes: a session write per page view would be one more transaction.
     if request.session.get(REMEMBERED) != workspace.slug:
         request.session[REMEMBERED] = workspace.slug
+
+
+def _permissions_on_side(request: HttpRequest, who: User, workspace: Tenant | None) -> frozenset[Permission]:
+    """Return the permissions on what the side bar of the page is about: the platform, or the workspace."""
+    match = request.resolver_match
+    operations = navigation.product_of((match.view_name if match else "") or "") == navigation.OPERATIONS
+    return permissions.permissions_on(who, None if operations else workspace)
 
 
 def _last_workspace(request: HttpRequest, who: User) -> Tenant | None:
