@@ -86,6 +86,12 @@ def reason_title(code: str) -> str:
     return str(labels.state_word("reason", code).text)
 
 
+def format_compute(points: float) -> str:
+    """Compute in GPUs, for a line that says already what it is about: `1 GPU`, `1.50 GPUs`."""
+    words = ngettext("%(n)s GPU", "%(n)s GPUs", 1 if points == 100 else 2)
+    return words % {"n": formats.format_number(points / 100, 0 if points % 100 == 0 else 2)}
+
+
 def format_resource_amount(value: float, resource: str) -> str:
     """An amount of a resource with its unit: `9 GPUs`, `64 GiB memory`, `compute of 0.3 GPUs`, `8 CPU`."""
     match resource:

@@ -13,12 +13,13 @@ def format_amount(resource: Resource, amount: int | None) -> str:
     if amount is None:
         return _("unlimited")
     if resource is Resource.GPU_CARDS:
-        return ngettext("%(count)s GPU", "%(count)s GPUs", amount) % {"count": amount}
+        return ngettext("%(count)s GPU", "%(count)s GPUs", amount) % {"count": f"{amount:,}"}
     if resource is Resource.GPU_CORES:
         words = ngettext("compute of %(count)s GPU", "compute of %(count)s GPUs", 1 if amount == 100 else 2)
-        return words % {"count": f"{amount / 100:g}"}
+        return words % {"count": _format_cards(amount)}
     if resource is Resource.CPU:
-        return _("%(count)s CPU cores") % {"count": format_cpu(amount)}
+        words = ngettext("%(count)s CPU core", "%(count)s CPU cores", 1 if amount == 1000 else 2)
+        return words % {"count": format_cpu(amount)}
     return format_memory(amount)
 
 
@@ -31,7 +32,11 @@ def _format_value(resource: Resource, amount: int | None) -> str:
     if amount is None or resource is not Resource.GPU_CORES:
         return format_amount(resource, amount)
     words = ngettext("%(count)s GPU", "%(count)s GPUs", 1 if amount == 100 else 2)
-    return words % {"count": f"{amount / 100:g}"}
+    return words % {"count": _format_cards(amount)}
+
+
+def _format_cards(points: int) -> str:
+    return f"{points / 100:,.2f}".rstrip("0").rstrip(".")
 
 
 def resource_label(resource: Resource) -> str:

@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy
 
 from foundation.core.quantities import Resource
 from frontend.pages.quotas.rows import TITLES
-from frontend.texts import formats
+from frontend.texts import formats, reasons
 from quotas.models import BudgetAction, OverrideState, QuotaNode, RequestState
 from quotas.texts.amounts import format_amount
 
@@ -69,7 +69,7 @@ def wish_lines(items: Sequence[Mapping[str, Any]], current: Sequence[Mapping[str
 def _amount(resource: Resource, value: int | None) -> str:
     """Format an amount; compute is in GPUs, because its row says already that it is compute."""
     if resource is Resource.GPU_CORES and value is not None:
-        return _("%(n)s GPUs") % {"n": formats.format_number(value / 100, 0 if value % 100 == 0 else 2)}
+        return reasons.format_compute(value)
     return format_amount(resource, value)
 
 

@@ -12,7 +12,7 @@ from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, ngettext
 
 from foundation.web.listing import Column, ColumnKind, filter_rows, sort_rows
 from frontend.components import view_models
@@ -199,8 +199,12 @@ def _lines(
 
 
 def _count_word(counts: Mapping[str, int]) -> str:
-    words = {"folders": counts[TenantKind.FOLDER], "workspaces": counts[TenantKind.WORKSPACE]}
-    return _("folders %(folders)s, workspaces %(workspaces)s") % words
+    folders, workspaces = counts[TenantKind.FOLDER], counts[TenantKind.WORKSPACE]
+    words = (
+        (folders, ngettext("%(n)s folder", "%(n)s folders", folders)),
+        (workspaces, ngettext("%(n)s workspace", "%(n)s workspaces", workspaces)),
+    )
+    return _(", ").join(word % {"n": number} for number, word in words if number)
 
 
 def _decides(who: User, tenant: Tenant) -> bool:

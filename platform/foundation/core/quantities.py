@@ -109,12 +109,12 @@ def parse_percent(text: str | int | float) -> Percent:
 
 
 def format_cpu(amount: int) -> str:
-    """Show millicores for people: `8`, `0.5`."""
+    """Show millicores for people: `8`, `0.5`, `1,536`."""
     return _format_decimals(amount / 1000, 3)
 
 
 def format_memory(amount: int) -> str:
-    """Show MiB for people: `64 GiB`, `512 MiB`, `1.5 GiB`."""
+    """Show MiB for people: `64 GiB`, `512 MiB`, `1.5 GiB`, `1,280 GiB`."""
     if amount < 1024:
         return f"{amount} MiB"
     whole = amount / 1024
@@ -122,4 +122,4 @@ def format_memory(amount: int) -> str:
 
 
 def _format_decimals(value: float, most: int) -> str:
-    return f"{value:.{most}f}".rstrip("0").rstrip(".") if most else f"{value:.0f}"
+    return f"{value:,.{most}f}".rstrip("0").rstrip(".") if most else f"{value:,.0f}"

@@ -93,8 +93,8 @@ class Reason(StrEnum):
                 " all %(flavor)s nodes are empty."
             ),
             _(
-                "No %(flavor)s node fits a task of %(cards_per_task)s GPUs, even when empty. Nodes"
-                " by cause: %(refused)s."
+                "No %(flavor)s node fits a task, even when empty. GPUs per task: %(cards_per_task)s."
+                " Nodes by cause: %(refused)s."
             ),
             _("No %(flavor)s node fits a task, even when empty. Nodes by cause: %(refused)s."),
             _("Requests %(asked)s per task; the largest matching node has %(largest)s."),
@@ -290,14 +290,13 @@ class Reason(StrEnum):
         sentences=(
             _("Quota is available, but only %(available)s of %(asked)s tasks fit together in one %(level)s."),
             _(
-                "%(available)s of %(asked)s tasks of %(cards_per_task)s GPUs fit. Most free GPUs on"
-                " one node: %(most_free_on_one_node)s, total: %(free_cards)s. Unsuitable nodes by"
-                " cause: %(refused)s."
+                "Tasks that fit: %(available)s of %(asked)s. GPUs per task: %(cards_per_task)s. Most"
+                " free GPUs on one node: %(most_free_on_one_node)s, total: %(free_cards)s. Unsuitable"
+                " nodes by cause: %(refused)s."
             ),
             _(
-                "%(available)s of %(asked)s tasks fit. Each needs %(cards_per_task)s GPUs on one"
-                " node; at most %(most_free_on_one_node)s are free on one node (%(free_cards)s in"
-                " total)."
+                "Tasks that fit: %(available)s of %(asked)s. GPUs per task: %(cards_per_task)s. Most"
+                " free GPUs on one node: %(most_free_on_one_node)s, total: %(free_cards)s."
             ),
             _(
                 "Quota is available, but only %(largest)s of %(asked)s fit together (%(free)s free,"
@@ -320,7 +319,7 @@ class Reason(StrEnum):
         Gate.PREEMPTION,
         "Jobs were preempted for this one; nodes are reserved until their pods are gone.",
         sentences=(
-            _("Nodes reserved. Waiting for preempted jobs to terminate: %(jobs)s jobs, %(tasks)s tasks."),
+            _("Nodes reserved. Waiting for preempted jobs to terminate (jobs: %(jobs)s, tasks: %(tasks)s)."),
             _("Preempted jobs: %(victims)s, %(held)s not yet released. Nodes are reserved."),
             _("Preempted jobs: %(victims)s. Nodes are reserved."),
             _("Waiting for preempted jobs to terminate. Nodes are reserved."),

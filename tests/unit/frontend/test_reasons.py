@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from django.utils import translation
 from django.utils.html import strip_tags
@@ -28,6 +30,14 @@ def test_a_reason_without_numbers_still_reads_well(code: str, language: str) -> 
         for text in (reasons.reason_sentence(code), reasons.help_sentence(code), reasons.reason_title(code)):
             assert text
             assert "%" not in text
+
+
+@pytest.mark.parametrize("code", sorted(SENTENCES))
+def test_no_number_of_a_reason_decides_between_singular_and_plural(code: str) -> None:
+    counted = re.compile(r"%\((?!flavor)\w+\)s (GPUs|jobs|tasks|nodes|pods)\b")
+    for text in map(str, (*SENTENCES[code], *USUAL_HELP[code])):
+        # It takes several tasks to fit or to run together.
+        assert "together" in text or not counted.search(text)
 
 
 def test_numbers_are_bold_and_carry_their_unit() -> None:
@@ -60,7 +70,7 @@ NODES = {"role": "main", "flavor": "a100", "cards_per_task": 4, "cards": 96, "fr
         (
             {"asked": 1, "available": 0, "refused.cpu": 10, "refused.node-selector": 12},
             (
-                "No a100 node fits a task of 4 GPUs, even when empty. Nodes by cause: node selector "
+                "No a100 node fits a task, even when empty. GPUs per task: 4. Nodes by cause: node selector "
                 "does not match (12), too little CPU (10)."
             ),
         ),
@@ -83,8 +93,8 @@ def test_no_room_names_what_the_nodes_lack() -> None:
         "refused.memory": 3,
     }
     assert strip_tags(reasons.reason_sentence("NO_ROOM", full)) == (
-        "1 of 2 tasks of 4 GPUs fit. Most free GPUs on one node: 5, total: 9. Unsuitable nodes by "
-        "cause: too little memory (3)."
+        "Tasks that fit: 1 of 2. GPUs per task: 4. Most free GPUs on one node: 5, total: 9. Unsuitable nodes "
+        "by cause: too little memory (3)."
     )
     apart = NODES | {"asked": 4, "available": 3, "level": "rack"}
     assert "only 3 of 4 tasks fit together in one rack" in strip_tags(

@@ -22,7 +22,8 @@ from telemetry.usage.figures import to_hours
 
 Numbers = Mapping[str, Any]
 
-# Tag and tone of each event code; those without a tag are steps that everybody expects.
+# Tag and tone of each event code; those without a tag are steps that everybody expects. A sentence doesn't
+# repeat its tag.
 _TAGS: Final[dict[str, tuple[str | Promise, str]]] = {
     "evicting": (gettext_lazy("Evicted"), "waiting"),
     "shrunk": (gettext_lazy("Scaled down"), "waiting"),
@@ -136,15 +137,12 @@ def _evicting(actor: str, numbers: Numbers) -> str:
         return _("Suspended by %(user)s; releasing resources") % {"user": actor}
     if rule == "RESTART" and actor:
         return _("Restarted by %(user)s; releasing resources") % {"user": actor}
-    reason = explain_rule(rule, numbers)
+    word, reason = labels.rule_word(rule), explain_rule(rule, numbers)
+    if rule in OWN_END_REASONS:
+        return _("Deleting pods: %(rule)s") % {"rule": reason or word}
     if reason:
-        return _("Evicted (%(rule)s): %(reason)s") % {
-            "rule": labels.rule_word(rule),
-            "reason": reason,
-        }
-    if rule:
-        return _("Evicted: %(rule)s") % {"rule": labels.rule_word(rule)}
-    return _("Evicted: releasing resources")
+        return _("%(rule)s: %(reason)s") % {"rule": word, "reason": reason}
+    return word or _("Releasing resources")
 
 
 def _held_up(actor: str, numbers: Numbers) -> str:
@@ -155,8 +153,8 @@ def _shrunk(actor: str, numbers: Numbers) -> str:
     rule = str(numbers.get("rule", ""))
     reason = explain_rule(rule, numbers)
     if not reason:
-        return _("Scaled down; the remaining tasks keep running")
-    return _("Scaled down (%(rule)s), tasks: %(tasks)s. %(reason)s") % {
+        return _("The remaining tasks keep running")
+    return _("%(rule)s, tasks: %(tasks)s. %(reason)s") % {
         "tasks": numbers.get("tasks", 1),
         "rule": labels.rule_word(rule),
         "reason": reason,
@@ -171,12 +169,12 @@ def _requeued(actor: str, numbers: Numbers) -> str:
 
 
 def _succeeded(actor: str, numbers: Numbers) -> str:
-    return _("Succeeded: all tasks completed, resources released")
+    return _("All tasks completed, resources released")
 
 
 def _failed(actor: str, numbers: Numbers) -> str:
     rule = str(numbers.get("rule", ""))
-    return _("Failed: %(rule)s") % {"rule": labels.rule_word(rule)} if rule else _("Finished")
+    return labels.rule_word(rule) if rule else _("Finished")
 
 
 def _stopping(actor: str, numbers: Numbers) -> str:
@@ -186,13 +184,13 @@ def _stopping(actor: str, numbers: Numbers) -> str:
 
 
 def _cancelled(actor: str, numbers: Numbers) -> str:
-    return _("Canceled by %(user)s") % {"user": actor} if actor else _("Resources released")
+    return _("By %(user)s") % {"user": actor} if actor else _("Resources released")
 
 
 def _suspended(actor: str, numbers: Numbers) -> str:
     if actor:
-        return _("Suspended by %(user)s") % {"user": actor}
-    return _("Suspended until resumed")
+        return _("By %(user)s") % {"user": actor}
+    return _("Until resumed")
 
 
 def _resumed(actor: str, numbers: Numbers) -> str:
@@ -261,7 +259,7 @@ def _idle_preemptible(actor: str, numbers: Numbers) -> str:
 
 
 def _grown(actor: str, numbers: Numbers) -> str:
-    return _("Scaled up by tasks: %(tasks)s") % {"tasks": numbers.get("tasks", 1)}
+    return _("Added tasks: %(tasks)s") % {"tasks": numbers.get("tasks", 1)}
 
 
 def _sizes(numbers: Numbers) -> dict[str, Any]:

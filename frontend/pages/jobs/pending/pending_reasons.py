@@ -7,8 +7,8 @@ shows its numbers, because that is what people come to see.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 from urllib.parse import urlencode
 
 from django.utils.translation import gettext as _
@@ -93,29 +93,36 @@ def _quota_lines(viewer: User, job: Job) -> str:
         return row.queue == job.queue.name and suits
 
     rows = [row for row in workspace_quota(viewer, job.workspace, [resource]) if has_room(row)]
-    return "; ".join(_quota_line(row, resource) for row in rows[:2])
+    return "; ".join(_quota_line(row, resource, job.reason_numbers) for row in rows[:2])
 
 
-def _quota_line(row: QuotaRow, resource: str) -> str:
+def _quota_line(row: QuotaRow, resource: str, reason_numbers: Mapping[str, Any]) -> str:
+    """One pool's quota. Amounts that the reason states are those of its scheduling cycle: allocations change
+    between two cycles, and the two lines must not contradict each other.
+    """
+
     def format_amount(value: int | None) -> str:
         if value is None:
             return formats.format_limit(None)
         if resource == Resource.GPU_CORES:
             # The whole line is about compute: it is shorter and still plain in GPUs.
-            return _("%(n)s GPUs") % {"n": formats.format_number(value / 100, 0 if value % 100 == 0 else 2)}
+            return reasons.format_compute(value)
         return reasons.format_resource_amount(value, resource)
 
-    numbers = {
-        "flavor": row.flavor.name,
-        "used": format_amount(row.reserved),
-        "nominal": format_amount(row.nominal),
-        "own": format_amount(row.own_free),
-        "borrowable": format_amount(row.borrowable),
-        "available": format_amount(row.available),
+    amounts = {
+        "used": row.reserved,
+        "nominal": row.nominal,
+        "own_free": row.own_free,
+        "borrowable": row.borrowable,
+        "available": row.available,
     }
+    same = (reason_numbers.get("flavor"), reason_numbers.get("resource")) == (row.flavor.name, resource)
+    if same and reason_numbers.keys() >= {"used", "own_free", "borrowable"}:
+        amounts = {name: reason_numbers.get(name) for name in amounts}
+    numbers = {name: format_amount(amount) for name, amount in amounts.items()} | {"flavor": row.flavor.name}
     return (
         _(
-            "%(flavor)s: %(used)s of %(nominal)s nominal used; available: %(own)s nominal + "
+            "%(flavor)s: %(used)s of %(nominal)s nominal used; available: %(own_free)s nominal + "
             "%(borrowable)s to borrow = %(available)s"
         )
         % numbers

@@ -53,7 +53,7 @@ def event_row(event: NodeEvent) -> view_models.StoryRow:
         numbers["of"] = pressure_words(numbers["of"].split(", "))
     detail = _("Reason: %(reason)s") % numbers if numbers.get("reason") else ""
     return view_models.StoryRow(
-        at=event.at, text=str(text) % numbers, tag=_("node"), tone=tone, detail=detail
+        at=event.at, text=str(text) % numbers, tag=_("Node"), tone=tone, detail=detail
     )
 
 

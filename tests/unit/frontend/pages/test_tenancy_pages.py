@@ -101,7 +101,7 @@ def test_the_tree_is_filtered_sorted_and_paged(w: World) -> None:
     assert shown("pageSize=10") + shown("pageSize=10&page=2") == whole
     assert shown("q=work 0&sort=-name") == [f"Work {n:02}" for n in range(9, -1, -1)]
     assert shown("filterBy=kind==folder&filterBy=folder==Labs") == ["Inner"]
-    assert "folders 1, workspaces 12" in text(boss, "/ops/tenants?q=labs")
+    assert "1 folder, 12 workspaces" in text(boss, "/ops/tenants?q=labs")
     assert "Work 01" in text(boss, f"/ops/tenants/{inner.pk}") and "Work 00" not in text(
         boss, f"/ops/tenants/{inner.pk}"
     )

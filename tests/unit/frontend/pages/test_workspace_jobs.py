@@ -14,6 +14,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import translation
 
+from clusters.models import GpuMode
 from foundation.core import clock
 from foundation.core.reasons import Reason
 from frontend.pages.charts.definitions import JOB
@@ -207,6 +208,39 @@ def test_quota_of_pools_that_the_queue_does_not_use_is_no_part_of_the_reason(w: 
     assert "a100: " in texts and "h100" not in texts
 
 
+def test_the_quota_beside_a_reason_is_that_of_its_scheduling_cycle(w: World) -> None:
+    job = jobs.job(w.queue, w.editor, roles=[jobs.RoleOf(cards=8)], reason=Reason.WAITING_FOR_BORROWED)
+    job.reason_numbers = {
+        "flavor": "a100", "resource": "gpu.cards", "asked": 8, "used": 5, "nominal": 8, "own_free": 3,
+        "borrowable": 2, "available": 5,
+    }  # fmt: skip
+    texts = [check.text for check in list_checks(w.editor, job)]
+    assert (
+        "a100: 5 GPUs of 8 GPUs nominal used; available: 3 GPUs nominal + 2 GPUs to borrow = 5 GPUs" in texts
+    )
+    # Numbers of another pool or resource say nothing about this one.
+    for other in ({"flavor": "h100"}, {"resource": "gpu.memory"}):
+        seen = jobs.job(w.queue, w.editor, f"of-{next(iter(other))[:4]}", reason=Reason.WAITING_FOR_BORROWED)
+        seen.reason_numbers = job.reason_numbers | other
+        texts = [check.text for check in list_checks(w.editor, seen)]
+        assert any(text.startswith("a100: 0 GPUs of 8 GPUs nominal used") for text in texts)
+
+
+def test_compute_of_one_gpu_is_singular(w: World) -> None:
+    slices = [jobs.RoleOf(mode=GpuRequestMode.SLICE, cores=25)]
+    job = jobs.job(w.queue, w.editor, roles=slices, reason=Reason.WAITING_FOR_BORROWED)
+    job.reason_numbers = {
+        "flavor": "a100", "resource": "gpu.cores", "asked": 25, "used": 100, "nominal": 100, "own_free": 0,
+        "borrowable": 50, "available": 50,
+    }  # fmt: skip
+    w.flavor.gpu_mode = GpuMode.SLICE
+    w.flavor.save()
+    texts = [check.text for check in list_checks(w.editor, job)]
+    assert (
+        "a100: 1 GPU of 1 GPU nominal used; available: 0 GPUs nominal + 0.50 GPUs to borrow = 0.50 GPUs"
+    ) in texts
+
+
 @pytest.mark.parametrize("reason", list(Reason))
 def test_the_sentence_of_every_reason_is_on_the_page_of_a_waiting_job(w: World, reason: Reason) -> None:
     job = jobs.job(w.queue, w.editor)
@@ -312,6 +346,7 @@ def test_every_event_has_its_sentence(w: World) -> None:
             ]
             rows = event_rows.job_event_rows(events)
             assert [row.text for row in rows if not row.text[0].isupper() or "%" in row.text] == []
+            assert [row.text for row in rows if row.tag and row.text.startswith(row.tag)] == []
 
 
 @pytest.mark.parametrize(("borrowed", "shown"), [(0.25, "0.25"), (0.5, "0.5"), (1.0, "1"), (10, "10")])
@@ -372,7 +407,7 @@ def test_a_promised_place_is_shown_with_its_end(client: Client, w: World) -> Non
     Claim.unscoped.create(job=job, content={}, expires_at=clock.now() + timedelta(minutes=5))
     page = client.get(address).content.decode()
     assert "Nodes reserved until" in page
-    assert "<b>2</b> jobs, <b>3</b> tasks" in page
+    assert "(jobs: <b>2</b>, tasks: <b>3</b>)" in page
 
 
 def test_pages_stay_within_their_query_budget(client: Client, w: World) -> None:
