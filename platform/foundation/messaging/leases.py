@@ -34,6 +34,7 @@ from django.db import DatabaseError, connection
 from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Now
 
+from foundation.messaging.delayed_calls import delayed_calls
 from foundation.models import Leased
 from foundation.sql.prepared import PreparedQuery, PreparedUpdate
 
@@ -147,13 +148,14 @@ def renew_lease(model: type[LeasedRow], pk: uuid.UUID, holder: str, seconds: flo
 def _renewed(
     model: type[LeasedRow], pk: uuid.UUID, holder: str, seconds: float, hold: _LeaseHold
 ) -> Iterator[None]:
-    """Renew beside the block, in a thread with a connection of its own."""
-    done = threading.Event()
+    """Renew beside the block, in a thread with a connection of its own once it takes that long.
+
+    Most blocks end before: a thread for each would take a fifth of a round of the scheduler.
+    """
+    done, every_s = threading.Event(), seconds / RENEWALS_PER_LEASE
 
     def keep_renewing() -> None:
         for _ in range(RENEWALS_MAX):
-            if done.wait(seconds / RENEWALS_PER_LEASE):
-                return
             until = _seconds() + seconds
             try:
                 if not renew_lease(model, pk, holder, seconds):
@@ -163,14 +165,18 @@ def _renewed(
                 log.warning("lease not renewed", row=f"{model.__name__} {pk}", why=str(error))
             finally:
                 connection.close()
+            if done.wait(every_s):
+                return
 
     thread = threading.Thread(target=keep_renewing, name=f"lease of {model.__name__} {pk}", daemon=True)
-    thread.start()
+    begun = delayed_calls.call_later(every_s, thread.start)
     try:
         yield
     finally:
+        delayed_calls.cancel(begun)
         done.set()
-        thread.join(_JOIN_S)
+        if thread.is_alive():
+            thread.join(_JOIN_S)
 
 
 def lock_current(model: type[LeasedRow], pk: uuid.UUID, epoch: int) -> LeasedRow:

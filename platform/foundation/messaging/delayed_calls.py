@@ -1,0 +1,73 @@
+"""Calls that one thread of the process makes later, unless they are cancelled before, as most are."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+import time
+from collections.abc import Callable
+from math import inf
+
+import structlog
+
+log = structlog.get_logger(__name__)
+
+
+class DelayedCalls:
+    """Makes calls at their time. They have to be short: each holds up all others.
+
+    To add and to cancel a call costs next to nothing, where `threading.Timer` starts a thread for each. The
+    thread begins with the first call, and ends at a moment when none is left.
+    """
+
+    def __init__(self) -> None:
+        self._keys = itertools.count()
+        self.forget_all()
+
+    def forget_all(self) -> None:
+        """Begin anew, as a child of a fork has to: it has no such thread, and nobody to release the lock."""
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
+        self._waiting: dict[int, tuple[float, Callable[[], object]]] = {}
+        self._thread: threading.Thread | None = None
+        self._wakes_at = inf
+
+    def call_later(self, seconds: float, call: Callable[[], object]) -> int:
+        """Have `call` made after so many seconds; returns what cancels it."""
+        at = time.monotonic() + seconds
+        with self._lock:
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(target=self._run, name="delayed calls", daemon=True)
+                self._thread.start()
+            elif at < self._wakes_at:
+                self._changed.notify()
+            key = next(self._keys)
+            self._waiting[key] = (at, call)
+        return key
+
+    def cancel(self, key: int) -> None:
+        """Drop a call. One that was due is over when this returns."""
+        with self._lock:
+            self._waiting.pop(key, None)
+
+    def _run(self) -> None:
+        with self._lock:
+            while self._waiting:
+                self._wakes_at = min(at for at, _call in self._waiting.values())
+                self._changed.wait(self._wakes_at - time.monotonic())
+                self._call_due()
+            self._thread = None
+
+    def _call_due(self) -> None:
+        now = time.monotonic()
+        for key in [key for key, (at, _call) in self._waiting.items() if at <= now]:
+            _at, call = self._waiting.pop(key)
+            try:
+                call()
+            except Exception:  # the other calls are still to be made
+                log.exception("a delayed call failed")
+
+
+delayed_calls = DelayedCalls()
+os.register_at_fork(after_in_child=delayed_calls.forget_all)
