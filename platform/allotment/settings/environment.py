@@ -197,10 +197,12 @@ def database_entry(url: str, variable: str = "database address", *, max_age_s: i
 
 def _sqlite(entry: dict[str, Any]) -> dict[str, Any]:
     # IMMEDIATE takes the write lock at BEGIN: with the default, two writers that both read first end in
-    # "database is locked" without waiting. FULL keeps a committed job through a power loss.
+    # "database is locked" without waiting. FULL keeps a committed job through a power loss. One round of the
+    # scheduler sends more statements than Python's 128, which would all be parsed again in the next.
     options = {
         "transaction_mode": "IMMEDIATE",
         "timeout": 20,
+        "cached_statements": 1024,
         "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON;",
     }
     return {**entry, "OPTIONS": {**options, **entry.get("OPTIONS", {})}}
