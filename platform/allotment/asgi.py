@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-
 import django
 
 from allotment.processes.startup import load_settings
@@ -18,13 +16,10 @@ django.setup(set_prefix=False)
 from django.urls import get_resolver  # noqa: E402 (reads the settings)
 
 from allotment.requests.web import OneThreadHandler  # noqa: E402 (reads the settings)
+from foundation.core.garbage_collection import gc_pass_over_code  # noqa: E402 (stands with the others)
 
-_GC_THRESHOLD = 20_000
 application = OneThreadHandler()
-# Every page is loaded now, not while somebody waits for the first. What is loaded by then stays: a search for
-# reference cycles would walk through all of it each time, a tenth of a second in which nobody is answered.
+# Every page is loaded now, not while somebody waits for the first; what is loaded later would be searched for
+# reference cycles again and again, a tenth of a second each in which nobody is answered.
 get_resolver().url_patterns  # noqa: B018 (read for what it loads)
-gc.freeze()
-# A request makes thousands of objects and keeps few: with Python's 700, a large page is searched hundreds of
-# times while it is made.
-gc.set_threshold(_GC_THRESHOLD, 10, 10)
+gc_pass_over_code()

@@ -6,7 +6,6 @@ wishes: a task is acknowledged when it is done, and one whose worker died is han
 
 from __future__ import annotations
 
-import gc
 import os
 from collections.abc import Collection, Sequence
 from typing import Any, Final
@@ -26,6 +25,7 @@ from kombu.entity import Exchange, Queue
 from allotment.processes.kill_on_parent_exit import die_with_parent
 from allotment.processes.schedule import beat_schedule
 from allotment.processes.startup import load_settings
+from foundation.core.garbage_collection import gc_pass_over_code
 
 load_settings()
 # Checks are about code, which `make lint` checks. They load every page and figure, which takes as long as all
@@ -137,8 +137,7 @@ def _end_with_worker(**_: Any) -> None:
 
 @worker_process_init.connect
 def _pass_over_code(**_: Any) -> None:
-    # What is loaded by now stays: a search for reference cycles would walk through all of it each time.
-    gc.freeze()
+    gc_pass_over_code()
 
 
 @worker_process_init.connect

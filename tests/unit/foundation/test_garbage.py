@@ -6,7 +6,7 @@ import gc
 
 import pytest
 
-from foundation.core.garbage_collection import gc_paused
+from foundation.core.garbage_collection import gc_pass_over_code, gc_paused
 
 
 @pytest.mark.parametrize("before", [True, False])
@@ -20,3 +20,15 @@ def test_the_search_rests_and_is_as_before_afterwards(before: bool) -> None:
         assert gc.isenabled() is before
     finally:
         (gc.enable if known else gc.disable)()
+
+
+def test_what_is_there_is_passed_over_and_searches_are_rarer_than_pythons() -> None:
+    known = gc.get_threshold()
+    try:
+        gc.set_threshold(700, 10, 10)
+        made = [[] for _ in range(1_000)]
+        gc_pass_over_code()
+        assert not {id(each) for each in gc.get_objects()} & {id(each) for each in made}
+        assert gc.get_threshold()[0] > 10_000
+    finally:
+        gc.set_threshold(*known)
