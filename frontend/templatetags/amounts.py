@@ -55,6 +55,6 @@ def ago(moment: datetime | None) -> str:
 
 
 @register.simple_tag
-def at(moment: datetime | None, seconds: bool = False) -> str:
-    """A moment as clock time (with its day when it is not today), the full time on hover."""
-    return formats.MISSING if moment is None else formats.clock_html(moment, seconds)
+def at(moment: datetime | None, seconds: bool = False, day: bool = False) -> str:
+    """A moment as clock time (with its `day`, or when that is not today), the full time on hover."""
+    return formats.MISSING if moment is None else formats.clock_html(moment, seconds, day)

@@ -128,14 +128,14 @@ def format_absolute(moment: datetime) -> str:
     return timezone.localtime(moment).strftime("%Y-%m-%d %H:%M:%S %Z")
 
 
-def clock_html(moment: datetime, seconds: bool = False) -> SafeString:
-    """Clock time, with the day when it is not today, and the full time on hover."""
+def clock_html(moment: datetime, seconds: bool = False, day: bool = False) -> SafeString:
+    """Clock time, with the day when it is not today or `day` asks for it, and the full time on hover."""
     local = timezone.localtime(moment)
-    today = local.date() == timezone.localdate()
+    today = not day and local.date() == timezone.localdate()
     shown = local.strftime(("" if today else "%m-%d ") + ("%H:%M:%S" if seconds else "%H:%M"))
     return format_html(
         '<time datetime="{}" title="{}" data-clock="{}">{}</time>',
-        moment.isoformat(), format_absolute(moment), "s" if seconds else "m", shown,
+        moment.isoformat(), format_absolute(moment), ("s" if seconds else "m") + ("d" if day else ""), shown,
     )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from django.utils.translation import ngettext
 from foundation.core import clock
 from frontend.pages.jobs.addresses import job_address
 from frontend.pages.jobs.job_facts import format_size
+from frontend.pages.jobs.pending.job_expected import Range, find_rest
 from frontend.texts import formats
 from quotas.models import Queue
 from scheduling.models import Job
@@ -151,12 +152,16 @@ def _running_row(one: RunningTimes, now: datetime, axis: _Axis) -> TimelineRow:
 
 
 def _pending_row(one: PendingTimes, now: datetime, axis: _Axis) -> TimelineRow:
-    likely, wide = _ranges(one.starts, now)
+    likely, wide = _ranges(one.starts)
+    late = wide is not None and find_rest(*wide, now) is None
+    likely, wide = (each and find_rest(*each, now) for each in (likely, wide))
     bars = [axis.build_bar("wide", *wide)] if wide else []
     bars += [axis.build_bar("likely", *likely)] if likely else []
     beyond = bool(one.starts) and wide is None
     unknown = "" if wide else _("No estimate yet")
-    if beyond and one.horizon_at is not None:
+    if late:
+        unknown = _("Later than estimated")
+    elif beyond and one.horizon_at is not None:
         unknown = _("Not within %(span)s") % {"span": formats.format_duration(one.horizon_at - now)}
     return _row(
         one.job, is_running=False, bars=bars, began_at=None, ran=None, likely=likely, wide=wide,
@@ -169,18 +174,14 @@ def _row(job: Job, **more: object) -> TimelineRow:
     return TimelineRow(name=job.name, url=url, size=format_size(job), **more)  # type: ignore[arg-type]
 
 
-Range = tuple[datetime, datetime | None]
-
-
-def _ranges(bounds: Bounds, now: datetime | None = None) -> tuple[Range | None, Range | None]:
-    """The 50 % and the 90 % range; a bound that is past is now, as the job still waits."""
-    if not bounds or bounds[0] is None:
+def _ranges(bounds: Bounds) -> tuple[Range | None, Range | None]:
+    """The 50 % and the 90 % range."""
+    if not bounds:
         return None, None
-    low, likely_low, _median, likely_high, high = (
-        moment if moment is None or now is None else max(moment, now) for moment in bounds
-    )
-    wide = (low, high) if low is not None else None
-    return ((likely_low, likely_high) if likely_low is not None else None), wide
+    low, likely_low, _median, likely_high, high = bounds
+    if low is None:
+        return None, None
+    return ((likely_low, likely_high) if likely_low is not None else None), (low, high)
 
 
 def _ticks(axis: _Axis, now: datetime) -> list[AxisTick]:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from django.utils import translation
 
+import frontend
+from foundation.core import clock
 from frontend.texts import formats
 
 
@@ -62,3 +66,16 @@ def test_a_clock_time_names_the_day_when_it_is_not_today() -> None:
     text = formats.clock_html(datetime(2020, 3, 1, 14, 2, 11, tzinfo=UTC), seconds=True)
     assert "03-01 14:02:11</time>" in text
     assert 'title="2020-03-01 14:02:11 UTC"' in text
+    now = clock.now()
+    assert f">{now:%H:%M}</time>" in formats.clock_html(now)
+    assert f">{now:%m-%d %H:%M}</time>" in formats.clock_html(now, day=True)
+
+
+def test_the_browser_is_told_how_to_write_every_clock_time() -> None:
+    templates = Path(frontend.__file__).parent / "templates"
+    bare = [
+        path.name
+        for path in templates.rglob("*.html")
+        if re.search(r"data-clock(?!=\"[ms]d?\")", path.read_text("utf-8"))
+    ]
+    assert bare == [], "without a value it writes how long ago that was"

@@ -31,17 +31,23 @@ _WHY: Final[dict[NoForecast, str | Promise]] = {
 }
 
 
+Range = tuple[datetime, datetime | None]
+"""A range of moments whose end may lie beyond the horizon (None)."""
+
+
 @dataclass(frozen=True, slots=True)
 class StartWords:
-    """The panel. `wide` and `likely` are ranges of moments whose end may lie beyond the horizon (None).
+    """The panel. `wide` and `likely` are what is left of the 90 % and the 50 % range.
 
     Without a range `unknown` says why; `beyond` is set if even the earliest bound lies beyond the horizon.
+    `late` is the 90 % range that the job has outlasted.
     """
 
-    wide: tuple[datetime, datetime | None] | None = None
-    likely: tuple[datetime, datetime | None] | None = None
+    wide: Range | None = None
+    likely: Range | None = None
     horizon: str = ""
     beyond: bool = False
+    late: Range | None = None
     basis: str = ""
     record: str = ""
     made_at: datetime | None = None
@@ -50,21 +56,31 @@ class StartWords:
 
 def describe_expected_start(viewer: User, job: Job) -> StartWords:
     """Return when a waiting job is expected to start."""
-    found = job_expected_start(viewer=viewer, job=job, now=clock.now())
+    now = clock.now()
+    found = job_expected_start(viewer=viewer, job=job, now=now)
     record = format_record(found.ranges)
     prediction = found.prediction
     if prediction is None:
         return StartWords(unknown=_WHY[found.why or NoForecast.NOT_YET], record=record)
     low, likely_low, _median, likely_high, high = found.bounds
+    wide = find_rest(low, high, now)
     return StartWords(
-        wide=(low, high) if low else None,
-        likely=(likely_low, likely_high) if likely_low else None,
+        wide=wide,
+        likely=find_rest(likely_low, likely_high, now),
+        late=(low, high) if low and wide is None else None,
         horizon=formats.format_duration(prediction.horizon_s),
         beyond=low is None,
         basis=format_basis(prediction.futures, prediction.runs, prediction.run_group),
         record=record,
         made_at=prediction.made_at,
     )
+
+
+def find_rest(first: datetime | None, last: datetime | None, now: datetime) -> Range | None:
+    """Return what is left of a range for a job that still waits; None for one that has passed."""
+    if first is None or (last is not None and last < now):
+        return None
+    return max(first, now), last
 
 
 def format_basis(futures: int, runs: int, run_group: str) -> str:

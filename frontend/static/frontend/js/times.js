@@ -15,8 +15,8 @@
 
   const pad = (n) => String(n).padStart(2, "0");
 
-  function clock(date, seconds) {
-    const today = date.toDateString() === new Date().toDateString();
+  function clock(date, seconds, always) {
+    const today = !always && date.toDateString() === new Date().toDateString();
     const day = today ? "" : `${pad(date.getMonth() + 1)}-${pad(date.getDate())} `;
     return `${day}${pad(date.getHours())}:${pad(date.getMinutes())}${seconds ? `:${pad(date.getSeconds())}` : ""}`;
   }
@@ -33,7 +33,7 @@
       const date = new Date(node.dateTime);
       if (Number.isNaN(date.getTime())) continue;
       const text = node.dataset.clock
-        ? clock(date, node.dataset.clock === "s")
+        ? clock(date, node.dataset.clock.startsWith("s"), node.dataset.clock.endsWith("d"))
         : relative((Date.now() - date.getTime()) / 1000);
       if (node.textContent !== text) node.textContent = text;
       node.title = absolute(date);

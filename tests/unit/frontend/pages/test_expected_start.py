@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from html import unescape
 
 import pytest
+import time_machine
 from django.test import Client
 from django.utils import translation
 
 from foundation.core import clock
 from frontend.pages.jobs.pending.job_expected import format_basis
+from frontend.pages.policies.queue_timeline import describe_timeline
 from scheduling.models import CellForecast, ForecastResult, Job, JobState
 from scheduling.prediction.run_times import RunGroup
 from tenants.models import User
@@ -42,6 +44,39 @@ def job_text(client: Client, w: World, job: Job) -> str:
 def started(w: World, waited_s: int) -> None:
     job = jobs.job(w.queue, w.editor, state=JobState.SUCCEEDED)
     prediction(job, clock.now() - timedelta(days=2), waited_s=waited_s)
+
+
+@pytest.mark.parametrize(
+    ("age_s", "shown", "likely"),
+    [
+        # The 90 % range is 10 to 60 minutes after the prediction, the 50 % range 20 to 40.
+        (0, "12:10 – 13:00", "50 % range: 12:20 – 12:40"),
+        (1_500, "12:00 – 12:35", "50 % range: 12:00 – 12:15"),
+        (3_000, "12:00 – 12:10", ""),
+    ],
+)
+def test_a_job_that_waits_is_expected_from_now_on(
+    client: Client, w: World, age_s: int, shown: str, likely: str
+) -> None:
+    now = datetime(2026, 5, 4, 12, tzinfo=UTC)
+    with time_machine.travel(now, tick=False):
+        job = jobs.job(w.queue, w.editor)
+        prediction(job, now - timedelta(seconds=age_s))
+        text = job_text(client, w, job)
+    assert shown in text
+    assert likely in text if likely else "50 % range" not in text
+
+
+def test_a_range_that_has_passed_is_no_expected_start(client: Client, w: World) -> None:
+    now = datetime(2026, 5, 4, 12, tzinfo=UTC)
+    with time_machine.travel(now, tick=False):
+        job = jobs.job(w.queue, w.editor)
+        prediction(job, now - timedelta(seconds=3_660))
+        text = job_text(client, w, job)
+        (row,) = describe_timeline(w.admin, w.queue).pending  # type: ignore[union-attr]
+    assert "Later than estimated The 90 % range 11:09 – 11:59 has passed." in text
+    assert "50 % range" not in text
+    assert (row.unknown, row.wide, row.likely) == ("Later than estimated", None, None)
 
 
 def test_a_range_with_its_basis_and_its_record(client: Client, w: World) -> None:

@@ -91,6 +91,8 @@ def test_a_replay_is_started_in_the_form_and_canceled_and_deleted(client: Client
         "in a100: 16 GPUs",
         "Pool a100: 4 nodes",
         "Pending: one replay is computed at a time.",
+        # A period that ends today names the day of both moments.
+        f"{now - timedelta(hours=6):%m-%d %H:%M} – {now - timedelta(hours=1):%m-%d %H:%M}",
     ):
         assert line in shown, line
     PolicyReplay.unscoped.update(state=ReplayState.RUNNING, progress=420)
