@@ -40,6 +40,7 @@ from scheduling.models import (
     JobState,
     UsageInterval,
 )
+from scheduling.services.policy_replay.past_quotas import read_past_quotas
 from scheduling.services.start_prediction.history import read_history
 from telemetry.models import Channel, MeasuredUse, RolledTenMinutes, RolledTwoHours, Scope
 from telemetry.series import SeriesQuery, read_series
@@ -48,6 +49,7 @@ from telemetry.usage.figures import Figures
 from telemetry.usage.grouping import GroupBy
 from telemetry.usage.preemptions import PreemptedBy, preemption_rows
 from telemetry.usage.report import report_period, usage_report
+from tenants.models import Tenant
 
 pytestmark = [pytest.mark.django_db, pytest.mark.timeout(300)]
 NOW: Final = "2026-12-03T15:20:00Z"
@@ -93,6 +95,13 @@ def _every_job_of_the_week_has_a_past_that_is_possible(week: WeekMeasured) -> No
     assert Decision.unscoped.filter(beneficiary__isnull=False).exclude(
         job__workspace=F("beneficiary__workspace")
     )
+
+
+def _the_quotas_of_the_week_are_those_of_now(week: WeekMeasured) -> None:
+    """A replay of the week finds them; without, none of its jobs would start."""
+    past = read_past_quotas(week.cluster.cell_id, begin=week.start - timedelta(hours=1), end=week.now)
+    assert (past.at_begin, past.steps) == ({}, [])
+    assert not Tenant.unscoped.filter(created_at__gt=week.start).exists()
 
 
 def _what_runs_at_the_end_is_held_and_runs_on(week: WeekMeasured) -> None:
@@ -270,6 +279,7 @@ def test_a_new_demo_has_a_week_of_history_that_agrees_with_itself(tmp_path: Path
         write_sums(week)
         for check in (
             _every_job_of_the_week_has_a_past_that_is_possible,
+            _the_quotas_of_the_week_are_those_of_now,
             _what_runs_at_the_end_is_held_and_runs_on,
             _the_usage_report_is_the_integral_of_the_allocations,
             _series_are_the_integral_of_what_was_held,

@@ -21,6 +21,8 @@ from allotment.demo.history.write import collect_week, count_rows
 from clusters.models import Cluster, Device
 from foundation.core import clock
 from foundation.models import Heartbeat
+from quotas.models import QuotaRevision
+from tenants.models import Tenant
 
 log = structlog.get_logger(__name__)
 
@@ -31,6 +33,7 @@ _GIVEN_UP_AFTER: Final = timedelta(minutes=3)
 """A run that began so long ago and has not ended was interrupted, and is begun anew."""
 _XID_AT: Final = (timedelta(days=1, hours=4, minutes=20), timedelta(days=5, hours=16, minutes=50))
 _XID_LASTED: Final = timedelta(minutes=10)
+_SET_UP_BEFORE: Final = timedelta(days=1)
 
 
 def week_start(now: datetime) -> datetime:
@@ -47,6 +50,7 @@ def seed_history(*, now: datetime) -> Counter[str]:
     start = week_start(now)
     rows = collect_week(draw_week(), read_recording(), start=start, now=now)
     rows.write_rows()
+    _move_before(start)
     start_pods()
     _write_alerts(start)
     Heartbeat.unscoped.create(name=_END, at=now)
@@ -71,6 +75,13 @@ def _begin() -> bool:
     _, new = Heartbeat.unscoped.get_or_create(name=_BEGUN, defaults={"at": now})
     given_up = Heartbeat.unscoped.filter(name=_BEGUN, at__lt=now - _GIVEN_UP_AFTER)
     return new or bool(given_up.update(at=now))
+
+
+def _move_before(start: datetime) -> None:
+    """Let the tenants and their quotas be older than the week: a replay of it asks which quotas held then."""
+    created_at = start - _SET_UP_BEFORE
+    Tenant.unscoped.filter(archived_at__isnull=True).update(created_at=created_at)
+    QuotaRevision.unscoped.filter(cell__name="default").update(created_at=created_at)
 
 
 def _write_alerts(start: datetime) -> None:
