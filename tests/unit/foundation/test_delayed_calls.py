@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 import time
 
@@ -64,6 +65,8 @@ def test_a_child_of_a_fork_has_a_thread_of_its_own() -> None:
         with delayed_calls._lock:  # held by a thread that the child does not have
             child = os.fork()
             if not child:
+                signal.signal(signal.SIGALRM, signal.SIG_DFL)
+                signal.alarm(20)  # one that waits for the lock would wait for ever
                 made = threading.Event()
                 delayed_calls.call_later(0, made.set)
                 os._exit(0 if made.wait(10) and delayed_calls._waiting == {} else 1)
