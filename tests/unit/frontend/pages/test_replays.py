@@ -53,11 +53,13 @@ def test_a_difference_of_rates_is_in_points_and_no_line_is_about_no_job(client: 
     client.force_login(w.platform_admin)
     made = replays.replay(w.cell)
     made.result["changed"]["allocation_rate"], made.result["running_on"] = 0.2, 0
+    made.result["recorded"]["total"]["jobs"] = 1323
     made.save()
 
     shown = read(client, f"/ops/replays/{made.pk}")
 
     assert "Allocation rate 25.0 % 25.0 % 20.0 % −5.0 points worse" in shown
+    assert "1,323 jobs submitted in the period" in shown
     assert "whose end isn't known" not in shown
 
 
