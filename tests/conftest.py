@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from django.utils import translation
 from hypothesis import HealthCheck, Phase, settings
 
 from benchmarks.support.deadlines import DEADLINE_FACTOR
+from foundation.core.frame_room import call_with_room
 from foundation.core.garbage_collection import gc_pass_over_code
 from foundation.models.installation import installation_id
 
@@ -85,6 +87,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         item.add_marker(
             pytest.mark.timeout(DEADLINE_FACTOR * (limit.args[0] if limit else usual_s)), append=False
         )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Iterator[None]:
+    """Call each test as the platform calls what answers a request."""
+    known = pyfuncitem.obj
+    pyfuncitem.obj = partial(call_with_room, known)
+    try:
+        return (yield)
+    finally:
+        pyfuncitem.obj = known
 
 
 @pytest.fixture(autouse=True)

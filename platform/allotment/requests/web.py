@@ -12,6 +12,7 @@ import asyncio
 import contextvars
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, Final
 
 from django.core import signals
@@ -23,6 +24,7 @@ from django.urls import set_script_prefix
 
 from allotment.requests.bodies import BodyBudget, read_body
 from foundation.core.errors import AllotmentError
+from foundation.core.frame_room import call_with_room
 from foundation.web.addresses import network_named
 from foundation.web.problems import CONTENT_TYPE, of_error
 
@@ -95,7 +97,9 @@ class OneThreadHandler(ASGIHandler):
     async def _in_thread(self, work: Callable[..., Any], *arguments: Any) -> Any:
         context = contextvars.copy_context()
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._threads, context.run, work, *arguments)
+        return await loop.run_in_executor(
+            self._threads, context.run, partial(call_with_room, work, *arguments)
+        )
 
 
 def _sender(scope: Scope) -> str:
