@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
 _THRESHOLD: Final = 20_000
+_OLDEST: Final = 2
 
 
 def gc_pass_over_code() -> None:
@@ -18,6 +19,26 @@ def gc_pass_over_code() -> None:
     """
     gc.freeze()
     gc.set_threshold(_THRESHOLD, 10, 10)
+
+
+def gc_freeze_survivors(times: int) -> None:
+    """Freeze what survives each of the next full collections, as `gc.freeze` does.
+
+    Templates, catalogs and serializers are made by the first request that needs them, and stay: a full
+    collection among 300,000 such objects stops the process for 140 ms, again and again. A cycle that is alive
+    at that moment is never freed, hence a limited number of `times`.
+    """
+    left = times
+
+    def freeze(phase: str, info: Mapping[str, int]) -> None:
+        nonlocal left
+        if phase == "stop" and info["generation"] == _OLDEST:
+            gc.freeze()
+            left -= 1
+            if not left:
+                gc.callbacks.remove(freeze)
+
+    gc.callbacks.append(freeze)
 
 
 @contextmanager

@@ -26,7 +26,7 @@ class DelayedCalls:
         self.forget_all()
 
     def forget_all(self) -> None:
-        """Begin anew, as a child of a fork has to: it has no such thread, and nobody to release the lock."""
+        """Reset the state; in the child of a fork the thread does not exist and the lock may be held."""
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
         self._waiting: dict[int, tuple[float, Callable[[], object]]] = {}

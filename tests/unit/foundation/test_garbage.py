@@ -6,7 +6,7 @@ import gc
 
 import pytest
 
-from foundation.core.garbage_collection import gc_pass_over_code, gc_paused
+from foundation.core.garbage_collection import gc_freeze_survivors, gc_pass_over_code, gc_paused
 
 
 @pytest.mark.parametrize("before", [True, False])
@@ -32,3 +32,25 @@ def test_what_is_there_is_passed_over_and_searches_are_rarer_than_pythons() -> N
         assert gc.get_threshold()[0] > 10_000
     finally:
         gc.set_threshold(*known)
+
+
+def test_what_survives_the_first_full_collections_is_frozen() -> None:
+    callbacks = list(gc.callbacks)
+    gc.collect()
+    frozen = gc.get_freeze_count()
+    gc_freeze_survivors(2)
+    try:
+        gc.collect(1)
+        assert gc.get_freeze_count() == frozen, "a young generation has yet to show what stays"
+        counts = []
+        kept = []
+        for _ in range(3):
+            kept.append([[] for _ in range(1000)])
+            gc.collect()
+            counts.append(gc.get_freeze_count())
+        assert counts[0] >= frozen + 1000
+        assert counts[1] >= counts[0] + 1000
+        assert counts[2] == counts[1], "no more than twice"
+        assert gc.callbacks == callbacks
+    finally:
+        gc.callbacks[:] = callbacks
