@@ -338,7 +338,7 @@ MEMBERS: Final = (
         shows=(
             ("Operations</a>", OPERATES),
             ('href="/ops/overview"', must(("cluster.view", "platform"))),
-            ('side-count">2<', must((JOB, "here"))),
+            ('side-count">2<', must((JOB, "here")) + must((QUOTA, "here"))),
         ),
     ),
     *listing(f"{_W}/audit", inside("audit.view"), lists="told", listed=need("audit.view")),
