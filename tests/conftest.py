@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, Phase, settings
 
 from benchmarks.support.deadlines import DEADLINE_FACTOR
 from foundation.core.frame_room import call_with_room
-from foundation.core.garbage_collection import gc_pass_over_code
+from foundation.core.garbage_collection import gc_freeze_loaded
 from foundation.models.installation import installation_id
 
 pytest_plugins = [
@@ -63,7 +63,7 @@ def pytest_collection(session: pytest.Session) -> Iterator[None]:
     try:
         return (yield)
     finally:
-        gc_pass_over_code()
+        gc_freeze_loaded()
         gc.enable()
 
 

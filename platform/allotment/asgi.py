@@ -16,7 +16,7 @@ django.setup(set_prefix=False)
 from django.urls import get_resolver  # noqa: E402 (reads the settings)
 
 from allotment.requests.web import OneThreadHandler  # noqa: E402 (reads the settings)
-from foundation.core.garbage_collection import gc_freeze_survivors, gc_pass_over_code  # noqa: E402 (stands with the others)
+from foundation.core.garbage_collection import gc_freeze_loaded, gc_freeze_survivors  # noqa: E402 (stands with the others)
 
 _FULL_COLLECTIONS = 8
 """After so many, nearly all that requests load once is there."""
@@ -24,5 +24,5 @@ application = OneThreadHandler()
 # Every page is loaded now, not while somebody waits for the first; what is loaded later would be searched for
 # reference cycles again and again, a tenth of a second each in which nobody is answered.
 get_resolver().url_patterns  # noqa: B018 (read for what it loads)
-gc_pass_over_code()
+gc_freeze_loaded()
 gc_freeze_survivors(_FULL_COLLECTIONS)

@@ -25,7 +25,7 @@ from kombu.entity import Exchange, Queue
 from allotment.processes.kill_on_parent_exit import die_with_parent
 from allotment.processes.schedule import beat_schedule
 from allotment.processes.startup import load_settings
-from foundation.core.garbage_collection import gc_pass_over_code
+from foundation.core.garbage_collection import gc_freeze_loaded
 
 load_settings()
 # Checks are about code, which `make lint` checks. They load every page and figure, which takes as long as all
@@ -137,7 +137,7 @@ def _end_with_worker(**_: Any) -> None:
 
 @worker_process_init.connect
 def _pass_over_code(**_: Any) -> None:
-    gc_pass_over_code()
+    gc_freeze_loaded()
 
 
 @worker_process_init.connect

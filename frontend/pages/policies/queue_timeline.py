@@ -14,7 +14,7 @@ from django.utils.translation import ngettext
 from foundation.core import clock
 from frontend.pages.jobs.addresses import job_address
 from frontend.pages.jobs.job_facts import format_size
-from frontend.pages.jobs.pending.job_expected import Range, find_rest
+from frontend.pages.jobs.pending.job_expected import Range, clip_to_now
 from frontend.texts import formats
 from quotas.models import Queue
 from scheduling.models import Job
@@ -153,8 +153,8 @@ def _running_row(one: RunningTimes, now: datetime, axis: _Axis) -> TimelineRow:
 
 def _pending_row(one: PendingTimes, now: datetime, axis: _Axis) -> TimelineRow:
     likely, wide = _ranges(one.starts)
-    late = wide is not None and find_rest(*wide, now) is None
-    likely, wide = (each and find_rest(*each, now) for each in (likely, wide))
+    late = wide is not None and clip_to_now(*wide, now) is None
+    likely, wide = (each and clip_to_now(*each, now) for each in (likely, wide))
     bars = [axis.build_bar("wide", *wide)] if wide else []
     bars += [axis.build_bar("likely", *likely)] if likely else []
     beyond = bool(one.starts) and wide is None

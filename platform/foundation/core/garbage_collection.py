@@ -11,10 +11,10 @@ _THRESHOLD: Final = 20_000
 _OLDEST: Final = 2
 
 
-def gc_pass_over_code() -> None:
-    """Leave all that there is now out of the search for reference cycles, and search less often.
+def gc_freeze_loaded() -> None:
+    """Freeze what is loaded by now, and collect garbage less often.
 
-    What is loaded by now stays: each search would walk through all of it. A request or a round of the
+    It stays, and each search for reference cycles would walk through all of it. A request or a round of the
     scheduler makes thousands of objects and keeps few: with Python's 700, it is searched hundreds of times.
     """
     gc.freeze()
@@ -30,15 +30,15 @@ def gc_freeze_survivors(times: int) -> None:
     """
     left = times
 
-    def freeze(phase: str, info: Mapping[str, int]) -> None:
+    def freeze_survivors(phase: str, info: Mapping[str, int]) -> None:
         nonlocal left
         if phase == "stop" and info["generation"] == _OLDEST:
             gc.freeze()
             left -= 1
             if not left:
-                gc.callbacks.remove(freeze)
+                gc.callbacks.remove(freeze_survivors)
 
-    gc.callbacks.append(freeze)
+    gc.callbacks.append(freeze_survivors)
 
 
 @contextmanager

@@ -23,9 +23,9 @@ class DelayedCalls:
 
     def __init__(self) -> None:
         self._keys = itertools.count()
-        self.forget_all()
+        self.reset_state()
 
-    def forget_all(self) -> None:
+    def reset_state(self) -> None:
         """Reset the state; in the child of a fork the thread does not exist and the lock may be held."""
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
@@ -46,7 +46,7 @@ class DelayedCalls:
             self._waiting[key] = (at, call)
         return key
 
-    def cancel(self, key: int) -> None:
+    def cancel_call(self, key: int) -> None:
         """Drop a call. One that was due is over when this returns."""
         with self._lock:
             self._waiting.pop(key, None)
@@ -70,4 +70,4 @@ class DelayedCalls:
 
 
 delayed_calls = DelayedCalls()
-os.register_at_fork(after_in_child=delayed_calls.forget_all)
+os.register_at_fork(after_in_child=delayed_calls.reset_state)

@@ -173,7 +173,7 @@ def _renewed(
     try:
         yield
     finally:
-        delayed_calls.cancel(begun)
+        delayed_calls.cancel_call(begun)
         done.set()
         if thread.is_alive():
             thread.join(_JOIN_S)

@@ -123,8 +123,8 @@ def _places(queues: Collection[uuid.UUID]) -> Mapping[uuid.UUID, int]:
 def job_state_counts(*, viewer: Actor, workspace: Tenant | None, filters: JobFilter) -> JobStateCounts:
     """Count the jobs of `job_query` in each state, whatever state and deletion the filters ask for.
 
-    With a cluster or a pool, terminal and deleted jobs are not counted: to look for the allocations of each
-    would take longer than anything else on a page. Raises: NotFound, PermissionDenied.
+    With a cluster or a pool, terminal and deleted jobs are not counted: the allocations of each would be
+    looked up. Raises: NotFound, PermissionDenied.
     """
 
     def count_by_state(asked: JobFilter) -> Counter[str]:

@@ -37,7 +37,7 @@ def test_an_early_call_does_not_wait_for_a_late_one() -> None:
     calls.call_later(0.01, made.set)
 
     assert made.wait(10)
-    calls.cancel(late)
+    calls.cancel_call(late)
 
 
 def test_a_cancelled_call_is_not_made() -> None:
@@ -45,11 +45,11 @@ def test_a_cancelled_call_is_not_made() -> None:
     cancelled = calls.call_later(0.05, lambda: made.append("cancelled"))
     calls.call_later(0.2, lambda: made.append("kept"))
 
-    calls.cancel(cancelled)
+    calls.cancel_call(cancelled)
 
     wait_until(lambda: "kept" in made, "the other call was made", within_s=10)
     assert made == ["kept"]
-    calls.cancel(cancelled)  # as often as one likes
+    calls.cancel_call(cancelled)
 
 
 def test_what_a_call_raises_stops_no_other() -> None:
@@ -72,4 +72,4 @@ def test_a_child_of_a_fork_has_a_thread_of_its_own() -> None:
                 os._exit(0 if made.wait(10) and delayed_calls._waiting == {} else 1)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     finally:
-        delayed_calls.cancel(kept)
+        delayed_calls.cancel_call(kept)

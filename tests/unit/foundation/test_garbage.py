@@ -6,7 +6,7 @@ import gc
 
 import pytest
 
-from foundation.core.garbage_collection import gc_freeze_survivors, gc_pass_over_code, gc_paused
+from foundation.core.garbage_collection import gc_freeze_loaded, gc_freeze_survivors, gc_paused
 
 
 @pytest.mark.parametrize("before", [True, False])
@@ -27,7 +27,7 @@ def test_what_is_there_is_passed_over_and_searches_are_rarer_than_pythons() -> N
     try:
         gc.set_threshold(700, 10, 10)
         made = [[] for _ in range(1_000)]
-        gc_pass_over_code()
+        gc_freeze_loaded()
         assert not {id(each) for each in gc.get_objects()} & {id(each) for each in made}
         assert gc.get_threshold()[0] > 10_000
     finally:

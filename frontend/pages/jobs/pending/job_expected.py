@@ -63,10 +63,10 @@ def describe_expected_start(viewer: User, job: Job) -> StartWords:
     if prediction is None:
         return StartWords(unknown=_WHY[found.why or NoForecast.NOT_YET], record=record)
     low, likely_low, _median, likely_high, high = found.bounds
-    wide = find_rest(low, high, now)
+    wide = clip_to_now(low, high, now)
     return StartWords(
         wide=wide,
-        likely=find_rest(likely_low, likely_high, now),
+        likely=clip_to_now(likely_low, likely_high, now),
         late=(low, high) if low and wide is None else None,
         horizon=formats.format_duration(prediction.horizon_s),
         beyond=low is None,
@@ -76,8 +76,8 @@ def describe_expected_start(viewer: User, job: Job) -> StartWords:
     )
 
 
-def find_rest(first: datetime | None, last: datetime | None, now: datetime) -> Range | None:
-    """Return what is left of a range for a job that still waits; None for one that has passed."""
+def clip_to_now(first: datetime | None, last: datetime | None, now: datetime) -> Range | None:
+    """Return a range from now on, for a job that still waits; None for one that has passed."""
     if first is None or (last is not None and last < now):
         return None
     return max(first, now), last

@@ -27,7 +27,7 @@ from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from frontend.shell.time_range import RANGES, label_of_range
 from quotas.models import Queue
 from quotas.selectors.queues.queue import queue_list
-from scheduling.models import RUNNING_STATES, JobState
+from scheduling.models import PENDING_STATES, RUNNING_STATES, JobState
 from scheduling.selectors.jobs.job import COLUMNS, JobFilter, job_query
 from scheduling.selectors.jobs.job_tag import job_tags_lately
 from scheduling.selectors.jobs.row import JobStateCounts, job_state_counts
@@ -37,7 +37,7 @@ from tenants.selectors.tenant import workspace_get
 
 _S = JobState
 GROUPS: Final[dict[str, tuple[str | Promise, tuple[JobState, ...]]]] = {
-    "waiting": (gettext_lazy("Pending"), (_S.SUBMITTED, _S.QUEUED)),
+    "waiting": (gettext_lazy("Pending"), PENDING_STATES),
     "running": (gettext_lazy("Running"), RUNNING_STATES),
     "leaving": (gettext_lazy("Terminating"), (_S.EVICTING, _S.STOPPING)),
     "suspended": (gettext_lazy("Suspended"), (_S.SUSPENDED,)),
@@ -68,7 +68,7 @@ class JobCounts:
         return job_state_counts(viewer=self.viewer, workspace=self.workspace, filters=self.filters)
 
     def count_in(self, states: Iterable[str] = JobState) -> int | None:
-        """Count the jobs in some states, at first in any."""
+        """Count the jobs in some states, by default in all."""
         return self.state_counts.count_in(states)
 
     def count_listed(self) -> int | None:

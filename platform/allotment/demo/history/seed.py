@@ -50,7 +50,7 @@ def seed_history(*, now: datetime) -> Counter[str]:
     start = week_start(now)
     rows = collect_week(draw_week(), read_recording(), start=start, now=now)
     rows.write_rows()
-    _move_before(start)
+    _backdate_quotas(start)
     start_pods()
     _write_alerts(start)
     Heartbeat.unscoped.create(name=_END, at=now)
@@ -77,8 +77,8 @@ def _begin() -> bool:
     return new or bool(given_up.update(at=now))
 
 
-def _move_before(start: datetime) -> None:
-    """Let the tenants and their quotas be older than the week: a replay of it asks which quotas held then."""
+def _backdate_quotas(start: datetime) -> None:
+    """Make tenants and quotas older than the week: a replay of it reads the quotas that were valid then."""
     created_at = start - _SET_UP_BEFORE
     Tenant.unscoped.filter(archived_at__isnull=True).update(created_at=created_at)
     QuotaRevision.unscoped.filter(cell__name="default").update(created_at=created_at)
