@@ -82,7 +82,7 @@ urlpatterns = [
     path("quota-names", choices.find_quotas, name="quota-names"),
     path("tenant-names", choices.find_tenants, name="tenant-names"),
     path("invitation/<uuid:user>/<str:token>", invitation.show_invitation, name="invitation"),
-    path("w/<slug:workspace>", workspace_overview.redirect_to_overview, name="workspace"),
+    path("w/<slug:workspace>", workspace_overview.redirect_to_first_page, name="workspace"),
     path("w/<slug:workspace>/", include(_WORKSPACE)),
     path("styleguide", styleguide.show_styleguide, name="ops-styleguide"),
     path("ops/", include("frontend.urls_operations")),

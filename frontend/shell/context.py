@@ -36,9 +36,10 @@ class PageContext:
     """The location of the visitor. `workspace` is the slug, `trail` its folders (`Research / Language`).
 
     `more_choices`: there are more workspaces than `choices`, which are found by name.
-    `operations_allowed`: may look at clusters; `administration_allowed`: divides quota somewhere;
-    `jobs_above_allowed`: sees jobs by a role above workspaces; `allowed`: the permissions on the
-    workspace, or on the platform on a page of the operators' side.
+    `operations_url`: the first page of the operators' side, empty for who has no page there;
+    `operations_allowed`: may look at clusters; `jobs_above_allowed`: sees jobs by a role above workspaces;
+    `allowed`: the permissions on the workspace, or on the platform on a page of the operators' side;
+    `allowed_anywhere`: those on any tenant or on the platform.
     """
 
     workspace: str = ""
@@ -47,10 +48,11 @@ class PageContext:
     choices: Sequence[WorkspaceChoice] = ()
     more_choices: bool = False
     counts: Mapping[str, int] = field(default_factory=dict)
+    operations_url: str = ""
     operations_allowed: bool = False
-    administration_allowed: bool = False
     jobs_above_allowed: bool = False
     allowed: frozenset[Permission] = frozenset()
+    allowed_anywhere: frozenset[Permission] = frozenset()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,15 +70,6 @@ class Console:
     unit_words: Mapping[str, str]
 
 
-def _operations_url(where: PageContext) -> str:
-    """The first page of the operators' side that the visitor may see."""
-    if where.operations_allowed:
-        return navigation.find_address("frontend:ops-overview")
-    if where.administration_allowed:
-        return navigation.find_address("frontend:ops-quotas")
-    return navigation.find_address("frontend:ops-jobs") if where.jobs_above_allowed else ""
-
-
 def set_place(request: HttpRequest, value: PageContext) -> None:
     """Tell the frame where the visitor is; called by views before they render."""
     setattr(request, _ATTRIBUTE, value)
@@ -88,7 +81,7 @@ def console_context(request: HttpRequest) -> dict[str, Any]:
     view_name = (match.view_name if match else "") or ""
     where: PageContext = getattr(request, _ATTRIBUTE, None) or PageContext()
     slug = where.workspace or str((match.kwargs if match else {}).get("workspace", ""))
-    workspace_url = navigation.find_address("frontend:workspace-overview", workspace=slug) if slug else ""
+    workspace_url = navigation.find_address("frontend:workspace", workspace=slug) if slug else ""
     return {
         "console": Console(
             product=navigation.product_of(view_name),
@@ -100,9 +93,10 @@ def console_context(request: HttpRequest) -> dict[str, Any]:
                 operator=where.operations_allowed,
                 jobs_above=where.jobs_above_allowed,
                 allowed=where.allowed,
+                anywhere=where.allowed_anywhere,
             ),
             workspace_url=workspace_url or navigation.find_address("frontend:home"),
-            operations_url=_operations_url(where),
+            operations_url=where.operations_url,
             search_url=navigation.find_address("frontend:search"),
             language=get_language() or settings.LANGUAGE_CODE,
             languages=[(code, get_language_info(code)["name_local"]) for code, _name in settings.LANGUAGES],

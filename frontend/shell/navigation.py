@@ -26,7 +26,8 @@ class NavigationEntry:
     """A page in the side bar. `covers` names the pages that light this entry up as well.
 
     `operator`: for those alone who may look at clusters; `jobs_above`: for those who see jobs by a role above
-    workspaces; `needs`: the permissions without which the page isn't shown.
+    workspaces; `needs`: the permissions without which the page isn't shown; `needs_anywhere`: those that are
+    enough on any tenant.
     """
 
     key: str
@@ -37,6 +38,7 @@ class NavigationEntry:
     operator: bool = False
     jobs_above: bool = False
     needs: tuple[Permission, ...] = ()
+    needs_anywhere: tuple[Permission, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ GROUPS: dict[str, tuple[NavigationGroup, ...]] = {
                     _("Overview"),
                     "layout-dashboard",
                     "frontend:workspace-overview",
-                    needs=(Permission.JOB_VIEW, Permission.QUOTA_VIEW),
+                    needs=(Permission.JOB_VIEW,),
                 ),
                 NavigationEntry(
                     "jobs",
@@ -71,7 +73,7 @@ GROUPS: dict[str, tuple[NavigationGroup, ...]] = {
                         "frontend:job-template",
                         "frontend:job-template-new",
                     ),
-                    needs=(Permission.JOB_VIEW, Permission.QUOTA_VIEW),
+                    needs=(Permission.JOB_VIEW,),
                 ),
                 NavigationEntry(
                     "notebooks",
@@ -160,6 +162,7 @@ GROUPS: dict[str, tuple[NavigationGroup, ...]] = {
                     "layers",
                     "frontend:ops-quotas",
                     covers=("frontend:ops-quota-save", "frontend:ops-quota-file"),
+                    needs_anywhere=(Permission.QUOTA_VIEW,),
                 ),
                 NavigationEntry(
                     "quota-tree",
@@ -291,7 +294,6 @@ GROUPS: dict[str, tuple[NavigationGroup, ...]] = {
                     "user",
                     "frontend:ops-users",
                     covers=("frontend:ops-user",),
-                    operator=True,
                     needs=(Permission.MEMBER_EDIT,),
                 ),
                 NavigationEntry(
@@ -300,7 +302,6 @@ GROUPS: dict[str, tuple[NavigationGroup, ...]] = {
                     "users",
                     "frontend:ops-groups",
                     covers=("frontend:ops-group",),
-                    operator=True,
                     needs=(Permission.MEMBER_EDIT,),
                 ),
                 NavigationEntry(
@@ -308,7 +309,6 @@ GROUPS: dict[str, tuple[NavigationGroup, ...]] = {
                     _("Roles"),
                     "shield",
                     "frontend:ops-roles",
-                    operator=True,
                     needs=(Permission.MEMBER_EDIT,),
                 ),
                 NavigationEntry(
@@ -358,6 +358,7 @@ def navigation_sections(
     operator: bool = True,
     jobs_above: bool = True,
     allowed: Collection[Permission] = frozenset(Permission),
+    anywhere: Collection[Permission] = frozenset(Permission),
 ) -> tuple[NavigationSection, ...]:
     """The side bar of the page `view_name`; `counts` maps entry keys to the work they hold."""
     product = product_of(view_name)
@@ -377,11 +378,18 @@ def navigation_sections(
             if (operator or not entry.operator)
             and (jobs_above or not entry.jobs_above)
             and all(permission in allowed for permission in entry.needs)
+            and all(permission in anywhere for permission in entry.needs_anywhere)
             and (url := find_address(entry.url_name, **arguments))
         )
         if links:
             found.append(NavigationSection(str(group.label), links))
     return tuple(found)
+
+
+def first_address(workspace: str, allowed: Collection[Permission]) -> str:
+    """The address of the first page of a workspace that these permissions open."""
+    sections = navigation_sections("", workspace, {}, allowed=allowed)
+    return sections[0].links[0].url
 
 
 def find_address(url_name: str, **arguments: str) -> str:

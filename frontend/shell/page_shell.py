@@ -82,7 +82,6 @@ def set_frame(
     viewer may see. A page that belongs to neither shows the workspace that was visited last.
     """
     who = get_viewer(request)
-    operations = permissions.has_permission(who, Permission.CLUSTER_VIEW)
     if workspace is None and not label:
         workspace = _last_workspace(request, who)
     if label or workspace is None:
@@ -93,10 +92,7 @@ def set_frame(
             trail=trail,
             choices=choices,
             counts={"requests": number} if (number := requests_to_decide(who)) else {},
-            operations_allowed=operations,
-            administration_allowed=Permission.QUOTA_EDIT in permissions.permissions_anywhere(who),
-            jobs_above_allowed=permissions.has_above_workspaces(who, Permission.JOB_VIEW),
-            allowed=_permissions_on_side(request, who, last),
+            **_reach(request, who, last),
         )
     else:
         _remember(request, workspace)
@@ -108,12 +104,22 @@ def set_frame(
             choices=choices,
             more_choices=more,
             counts=_counts(who, workspace),
-            operations_allowed=operations,
-            administration_allowed=Permission.QUOTA_EDIT in permissions.permissions_anywhere(who),
-            jobs_above_allowed=permissions.has_above_workspaces(who, Permission.JOB_VIEW),
-            allowed=_permissions_on_side(request, who, workspace),
+            **_reach(request, who, workspace),
         )
     context.set_place(request, place)
+
+
+def find_operations_url(who: User) -> str:
+    """Return the first page of the operators' side that is of use to the visitor; empty without any."""
+    everywhere = permissions.permissions_on(who)
+    pages = (
+        ("frontend:ops-overview", Permission.CLUSTER_VIEW in everywhere),
+        ("frontend:ops-quotas", Permission.QUOTA_EDIT in permissions.permissions_anywhere(who)),
+        ("frontend:ops-jobs", permissions.has_above_workspaces(who, Permission.JOB_VIEW)),
+        ("frontend:ops-users", Permission.MEMBER_EDIT in everywhere),
+        ("frontend:ops-audit", Permission.AUDIT_VIEW in everywhere),
+    )
+    return next((navigation.find_address(name) for name, allowed in pages if allowed), "")
 
 
 def error_page(request: HttpRequest, error: AllotmentError) -> HttpResponse:
@@ -164,7 +170,7 @@ def _workspaces(who: User, current: Tenant) -> tuple[list[context.WorkspaceChoic
     return [
         context.WorkspaceChoice(
             label=tenant.name,
-            url=navigation.find_address("frontend:workspace-overview", workspace=tenant.slug),
+            url=navigation.find_address("frontend:workspace", workspace=tenant.slug),
             note=tenant.parent.name if tenant.parent else "",
             current=tenant.pk == current.pk,
         )
@@ -178,11 +184,17 @@ def _remember(request: HttpRequest, workspace: Tenant) -> None:
         request.session[REMEMBERED] = workspace.slug
 
 
-def _permissions_on_side(request: HttpRequest, who: User, workspace: Tenant | None) -> frozenset[Permission]:
-    """Return the permissions on what the side bar of the page is about: the platform, or the workspace."""
+def _reach(request: HttpRequest, who: User, workspace: Tenant | None) -> dict[str, Any]:
+    """Return what decides which pages the frame leads to, on this page's side."""
     match = request.resolver_match
     operations = navigation.product_of((match.view_name if match else "") or "") == navigation.OPERATIONS
-    return permissions.permissions_on(who, None if operations else workspace)
+    return {
+        "operations_url": find_operations_url(who),
+        "operations_allowed": permissions.has_permission(who, Permission.CLUSTER_VIEW),
+        "jobs_above_allowed": permissions.has_above_workspaces(who, Permission.JOB_VIEW),
+        "allowed": permissions.permissions_on(who, None if operations else workspace),
+        "allowed_anywhere": permissions.permissions_anywhere(who),
+    }
 
 
 def _last_workspace(request: HttpRequest, who: User) -> Tenant | None:

@@ -13,7 +13,13 @@ QUOTA: Final = "quota.view"
 GPU_CARDS: Final = "gpu.cards"
 ABOVE: Final = ((JOB, "above"), (JOB, "elsewhere"))
 """Who sees jobs by a role above workspaces."""
-OPERATES: Final = must(("cluster.view", "platform"), ("quota.edit", "anywhere"), *ABOVE)
+OPERATES: Final = must(
+    ("cluster.view", "platform"),
+    ("quota.edit", "anywhere"),
+    *ABOVE,
+    (EDIT, "platform"),
+    ("audit.view", "platform"),
+)
 """Who has a way to the operators' side."""
 
 
@@ -119,14 +125,13 @@ _NEW: Final = "/jobs/new"
 _TEMPLATES: Final = f"{_W}/job-templates"
 _OWN: Final = must(("job.stop-own", "here"), (_ANY, "here"))
 WORK: Final = (
-    page(_W, EVERYBODY, ok=302),
-    *(page(f"{_W}/{tail}", _READ + need(QUOTA)) for tail in ("overview", "overview/live")),
-    page(f"{_W}/overview/charts/{{kind}}", SIGHT + see((JOB, "here")), values={"kind": "compute"}),
-    page(
-        _JOBS, _READ + need(QUOTA), shows=((_NEW, must((_SUBMIT, "here"))),), lists="train", listed=need(JOB)
+    page(_W, SIGHT, ok=302),
+    *(
+        page(f"{_W}/{tail}", _READ, shows=(('id="queues"', must((QUOTA, "here"))),))
+        for tail in ("overview", "overview/live")
     ),
-    page(_JOBS, _READ + need(QUOTA), query="?part=rows", case="rows alone", lists="train", listed=need(JOB)),
-    page(_JOBS, _READ, query="?format=csv", case="as a file", lists="train", listed=need(JOB)),
+    page(f"{_W}/overview/charts/{{kind}}", SIGHT + see((JOB, "here")), values={"kind": "compute"}),
+    *listing(_JOBS, _READ, shows=((_NEW, must((_SUBMIT, "here"))),), lists="train", listed=need(JOB)),
     page(
         _JOBS,
         _READ,
@@ -243,7 +248,7 @@ WORK: Final = (
         body={"tab": "yaml", "yaml": "{name: fresh, roles: [{resources: {gpu: {cards: 1}}}]}"},
     ),
     page(f"{_JOBS}/new/sizes", inside(_SUBMIT) + need(QUOTA), query="?queue={queue}"),
-    *(page(f"{_JOBS}/{{job}}{tail}", _READ + need(QUOTA)) for tail in ("", "/live")),
+    *(page(f"{_JOBS}/{{job}}{tail}", _READ) for tail in ("", "/live")),
     *(
         page(f"{_JOBS}/{{job}}", _READ, query=f"?tab={tab}")
         for tab in ("timeline", "logs", "metrics", "tasks", "spec")
@@ -338,7 +343,7 @@ MEMBERS: Final = (
         shows=(
             ("Operations</a>", OPERATES),
             ('href="/ops/overview"', must(("cluster.view", "platform"))),
-            ('side-count">2<', must((JOB, "here")) + must((QUOTA, "here"))),
+            ('side-count">2<', must((JOB, "here"))),
         ),
     ),
     *listing(f"{_W}/audit", inside("audit.view"), lists="told", listed=need("audit.view")),

@@ -29,6 +29,10 @@ class Rights:
         return Permission.JOB_SUBMIT in self.points
 
     @property
+    def view_quota(self) -> bool:
+        return Permission.QUOTA_VIEW in self.points
+
+    @property
     def operations(self) -> bool:
         return Permission.CLUSTER_VIEW in self.points
 

@@ -1,4 +1,7 @@
-"""A workspace at a glance: what it has, what that does, what waits."""
+"""A workspace at a glance: what it has, what that does, what waits.
+
+Quota and queues are left out for readers who may view jobs alone.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,7 @@ from foundation.core.quantities import Resource
 from frontend.components.capacity import Meter
 from frontend.pages.charts.responses import chart_answer, charts_context
 from frontend.pages.jobs.job_facts import format_size, rights_of, waiting_time
+from frontend.shell import navigation
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from frontend.shell.time_range import read_time_range
 from quotas.models import Queue
@@ -26,6 +30,7 @@ from quotas.selectors.tables.quota_row import QuotaRow
 from scheduling.models import Job
 from scheduling.selectors.jobs.row import QueueWork, job_by_ids, job_holding_compute, job_latest, queue_work
 from telemetry.series import UseNow, jobs_now, pools_now
+from tenants.access import permissions
 from tenants.models import Tenant, User
 from tenants.selectors.tenant import workspace_get
 
@@ -104,9 +109,11 @@ def overview_chart(request: HttpRequest, workspace: str, kind: str) -> HttpRespo
 
 
 @login_required
-def redirect_to_overview(request: HttpRequest, workspace: str) -> HttpResponse:
-    """A workspace's bare address leads to its overview."""
-    return redirect("frontend:workspace-overview", workspace=workspace)
+def redirect_to_first_page(request: HttpRequest, workspace: str) -> HttpResponse:
+    """A workspace's bare address leads to its overview, or to the first page that the viewer may open."""
+    who = get_viewer(request)
+    place = workspace_get(viewer=who, slug=workspace)
+    return redirect(navigation.first_address(place.slug, permissions.permissions_on(who, place)))
 
 
 def _page(who: User, place: Tenant) -> dict[str, Any]:
@@ -117,12 +124,13 @@ def _page(who: User, place: Tenant) -> dict[str, Any]:
     shown = job_by_ids(viewer=who, workspace=place, ids=largest)
     use = jobs_now(who, holding.keys())
     latest = job_latest(viewer=who, workspace=place, limit=_LATEST)
-    rows = workspace_quota(who, place, [Resource.GPU_CORES])
+    rights = rights_of(who, place)
+    rows = workspace_quota(who, place, [Resource.GPU_CORES]) if rights.view_quota else []
     own = [row for row in rows if not row.queue and row.is_assigned]
     waiting = [item.oldest_waiting_at for item in work.values() if item.oldest_waiting_at]
     return {
         "workspace": place,
-        "rights": rights_of(who, place),
+        "rights": rights,
         "pools": _pools(own, pools_now(who, place.pk)),
         "allocated": sum(row.reserved for row in own) / 100,
         "borrowed": sum(row.borrowed for row in own) / 100,
@@ -132,7 +140,7 @@ def _page(who: User, place: Tenant) -> dict[str, Any]:
         "waiting": sum(item.waiting for item in work.values()),
         "oldest_wait": _span(min(waiting, default=None), now),
         "failed": sum(item.failed for item in work.values()),
-        "queues": _queues(rows, queue_list(who, place), work),
+        "queues": _queues(rows, queue_list(who, place), work) if rights.view_quota else [],
         "uses": [_use_line(shown[pk], holding[pk] / 100, use.get(pk)) for pk in largest if pk in shown],
         "uses_more": max(0, len(holding) - _SHOWN),
         "latest": [JobLine(job, format_size(job), waiting_time(job, now)) for job in latest],

@@ -6,10 +6,9 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 
 from frontend.shell import navigation
-from frontend.shell.page_shell import REMEMBERED, get_viewer, login_required, set_frame
+from frontend.shell.page_shell import REMEMBERED, find_operations_url, get_viewer, login_required, set_frame
 from quotas.selectors.tenants.team import team_parents
 from tenants.access import permissions
-from tenants.access.permissions import Permission
 from tenants.selectors.member import membership_list
 from tenants.selectors.tenant import workspace_list
 
@@ -19,14 +18,12 @@ def redirect_home(request: HttpRequest) -> HttpResponse:
     """Send the visitor to where their work is."""
     who = get_viewer(request)
     member = any(membership.tenant_id for membership in membership_list(viewer=who))
-    overview = navigation.find_address("frontend:ops-overview")
-    if not member and overview and permissions.has_permission(who, Permission.CLUSTER_VIEW):
-        return redirect(overview)
-    slugs = [workspace.slug for workspace in workspace_list(viewer=who)]
-    if not slugs:
+    if not member and (operations := find_operations_url(who)):
+        return redirect(operations)
+    places = {place.slug: place for place in workspace_list(viewer=who)}
+    if not places:
         set_frame(request)
         page = {"may_add_team": bool(team_parents(who))}
         return render(request, "frontend/account/no_workspace.html", page)
-    remembered = request.session.get(REMEMBERED)
-    slug = remembered if remembered in slugs else slugs[0]
-    return redirect("frontend:workspace-overview", workspace=slug)
+    place = places.get(request.session.get(REMEMBERED, "")) or next(iter(places.values()))
+    return redirect(navigation.first_address(place.slug, permissions.permissions_on(who, place)))

@@ -28,7 +28,7 @@ def show_results(request: HttpRequest) -> HttpResponse:
     addresses = [
         *(job_address(job.workspace.slug, job.pk) for job in jobs),
         *(url for _name, _cluster, url in nodes),
-        *(reverse("frontend:workspace-overview", args=[place.slug]) for place in workspaces),
+        *(reverse("frontend:workspace", args=[place.slug]) for place in workspaces),
     ]
     if len(addresses) == 1 and addresses[0]:
         return redirect(addresses[0])

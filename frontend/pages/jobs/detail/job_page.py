@@ -22,6 +22,7 @@ from frontend.pages.jobs.detail.copies import submit_texts
 from frontend.pages.jobs.detail.spec_text import job_text
 from frontend.pages.jobs.events.attempts import describe_attempts
 from frontend.pages.jobs.events.event_rows import job_event_rows
+from frontend.pages.jobs.job_facts import Rights
 from frontend.pages.jobs.job_tabs import JobTab, list_tabs, read_tab, tab_address
 from frontend.pages.jobs.job_tags import TagLink, tagged_address
 from frontend.pages.jobs.pending import job_expected, pending_reasons
@@ -114,7 +115,7 @@ def _page(request: HttpRequest, place: Tenant, job: Job) -> dict[str, Any]:
     if tab in (JobTab.OVERVIEW, JobTab.TIMELINE):
         page |= _story(who, place, job, tab)
     if tab == JobTab.OVERVIEW:
-        page |= _answer(who, place, job)
+        page |= _answer(rights, place, job)
     if tab == JobTab.TASKS:
         tasks = job_tasks(viewer=who, job=job, limit=_TASKS)
         offers = job_memory.list_offers(job, tasks.items, rights)
@@ -160,13 +161,13 @@ def _charts(request: HttpRequest, place: Tenant, job: Job) -> dict[str, Any]:
     return found | every | whole | {"live_url": _live_address(place, job, query)}
 
 
-def _answer(who: User, place: Tenant, job: Job) -> dict[str, Any]:
+def _answer(rights: Rights, place: Tenant, job: Job) -> dict[str, Any]:
     """The part that answers the page's question, which depends on where the job stands."""
-    now = clock.now()
+    who, now = rights.user, clock.now()
     if job.is_waiting:
         return {
             "checks": pending_reasons.list_checks(who, job),
-            "helps": pending_reasons.list_help(job, place.slug),
+            "helps": pending_reasons.list_help(rights, job),
             "position": job_position(job=job) if job.state == JobState.QUEUED else None,
             "may_be_overtaken": job.queue.strategy != Strategy.STRICT,
             "promised_until": job_promised_until(job=job),
@@ -177,7 +178,7 @@ def _answer(who: User, place: Tenant, job: Job) -> dict[str, Any]:
         tasks = job_tasks(viewer=who, job=job, limit=_TASKS)
         return {
             "holds": job_holding.allocation_facts(job, tasks.items, now),
-            "obstacle_helps": pending_reasons.list_help(job, place.slug) if job.reason else (),
+            "obstacle_helps": pending_reasons.list_help(rights, job) if job.reason else (),
             "use": job_holding.measured_facts(job, use),
             "use_percent": use.utilisation_of_grant_percent if use else None,
         }

@@ -17,6 +17,7 @@ from django.utils.translation import gettext_lazy
 from foundation.core.quantities import Resource
 from foundation.core.reasons import Gate, Reason, find_reason
 from frontend.components import view_models
+from frontend.pages.jobs.job_facts import Rights
 from frontend.pages.jobs.pending import advice
 from frontend.shell import navigation
 from frontend.texts import formats, reasons
@@ -25,6 +26,8 @@ from quotas.selectors.tables.quota import workspace_quota
 from quotas.selectors.tables.quota_row import QuotaRow
 from scheduling.models import GpuRequestMode, Job
 from scheduling.selectors.pending.pending import flavor_suits
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 from tenants.models import User
 
 _GATES: Final = {
@@ -63,7 +66,7 @@ def _check(job: Job, gate: Gate, place: int, held: int | None, quota: str) -> vi
         title = str(_GATES[gate][0])
     if held is None:
         return view_models.Check(
-            title=title, text=quota if gate is Gate.QUOTA else _("Not evaluated"), passed=None
+            title=title, text=(gate is Gate.QUOTA and quota) or _("Not evaluated"), passed=None
         )
     if place == held:
         sentence = reasons.reason_sentence(job.reason, job.reason_numbers)
@@ -80,7 +83,7 @@ def _check(job: Job, gate: Gate, place: int, held: int | None, quota: str) -> vi
 def _quota_lines(viewer: User, job: Job) -> str:
     """`a100-40g: 17 of 24 GPUs used, 6 more available` for each pool of its queue that the job could use."""
     roles = [role for role in job.roles.all() if role.gpu_cards]
-    if not roles:
+    if not roles or not permissions.has_permission(viewer, Permission.QUOTA_VIEW, job.workspace):
         return ""
     whole = any(role.gpu_mode == GpuRequestMode.WHOLE for role in roles)
     resource = Resource.GPU_CARDS if whole else Resource.GPU_CORES
@@ -129,16 +132,22 @@ def _quota_line(row: QuotaRow, resource: str, reason_numbers: Mapping[str, Any])
     )
 
 
-def list_help(job: Job, workspace: str) -> Sequence[view_models.HelpItem]:
-    """List recommendations, best first: a change opens a changed copy of the job, more quota the request."""
+def list_help(rights: Rights, job: Job) -> Sequence[view_models.HelpItem]:
+    """List recommendations, best first: a change opens a changed copy of the job, more quota the request.
+
+    Both need the permission to submit jobs; without it recommendations have no button.
+    """
     found = find_recommendations(job.reason_help)
     if not found:
         sentence = reasons.help_sentence(job.reason, job.reason_numbers)
         return [view_models.HelpItem(title=sentence, effect="")] if sentence else []
-    return [_help(job, workspace, one, first=one is found[0]) for one in found]
+    if not rights.submit:
+        return [view_models.HelpItem(title=one.sentence, effect="") for one in found]
+    return [_help(job, one, first=one is found[0]) for one in found]
 
 
-def _help(job: Job, workspace: str, found: Recommendation, *, first: bool) -> view_models.HelpItem:
+def _help(job: Job, found: Recommendation, *, first: bool) -> view_models.HelpItem:
+    workspace = job.workspace.slug
     if found.code in advice.CHANGES:
         new = navigation.find_address("frontend:job-new", workspace=workspace)
         return view_models.HelpItem(

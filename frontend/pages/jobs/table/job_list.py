@@ -141,7 +141,7 @@ def _since(asked: QueryDict) -> list[ColumnCondition]:
 
 
 def _context(who: User, place: Tenant, rights: Rights, shown: PageList, counts: JobCounts) -> dict[str, Any]:
-    queues = queue_list(who, place)
+    queues = queue_list(who, place) if rights.view_quota else []
     every = view_models.Chip(label=_("All"), count=counts.count_in())
     return {
         "workspace": place,

@@ -7,13 +7,17 @@ import re
 import pytest
 from django.test import Client
 
+from frontend.shell.navigation import GROUPS, OPERATIONS, WORKSPACE, find_address
 from tenants.access.permissions import Permission
 from tenants.models import Member, Role, User
 from tests.builders import tenancy
 from tests.builders.world import World, world
 
 _ENTRIES = re.compile(r'<nav(?: aria-label="[^"]*")?>(.*?)</nav>', re.DOTALL)
-_STARTS = ("/account", "/w/team-a/overview", "/ops/quotas", "/ops/jobs", "/ops/nodes")
+_READERS = (
+    *("viewer", "editor", "admin", "folder admin", "reader of jobs", "reader of quota"),
+    *("platform viewer", "auditor", "admin of members", "platform admin"),
+)
 
 
 def _reader(w: World, name: str) -> User:
@@ -22,6 +26,11 @@ def _reader(w: World, name: str) -> User:
             return tenancy.user("fay", tenancy.root(), Role.ADMIN)
         case "platform viewer":
             return tenancy.user("pat", None, Role.PLATFORM_VIEWER)
+        case "admin of members":
+            reader, points = tenancy.user("mia"), (Permission.TENANT_VIEW, Permission.MEMBER_EDIT)
+            role = tenancy.custom_role(None, "admin of members", *points)
+            Member.unscoped.create(user=reader, tenant=None, role="", custom_role=role)
+            return reader
         case "auditor":
             return tenancy.user("aude", None, Role.AUDITOR)
         case "reader of jobs" | "reader of quota":
@@ -34,22 +43,31 @@ def _reader(w: World, name: str) -> User:
     return found
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        *("viewer", "editor", "admin", "folder admin", "reader of jobs", "reader of quota"),
-        *("platform viewer", "auditor", "platform admin"),
-    ],
-)
-def test_every_entry_of_the_side_bar_opens(db: None, client: Client, name: str) -> None:
+def _entries(client: Client, start: str) -> set[str]:
+    return set(re.findall(r'href="([^"]+)"', "".join(_ENTRIES.findall(client.get(start).content.decode()))))
+
+
+@pytest.mark.parametrize("name", _READERS)
+def test_the_entries_are_the_pages_that_open(db: None, client: Client, name: str) -> None:
     client.force_login(_reader(world(), name))
-    addresses: set[str] = set()
-    for start in _STARTS:
-        first = client.get(start)
-        if first.status_code == 200:
-            addresses.update(re.findall(r'href="([^"]+)"', "".join(_ENTRIES.findall(first.content.decode()))))
-    assert addresses
-    assert {address for address in addresses if client.get(address).status_code != 200} == set()
+    for product, start in ((WORKSPACE, "/w/team-a/policy"), (OPERATIONS, "/ops/tenants")):
+        arguments = {"workspace": "team-a"} if product == WORKSPACE else {}
+        entries = [entry for group in GROUPS[product] for entry in group.entries]
+        addresses = {find_address(entry.url_name, **arguments) for entry in entries}
+        opened = {address for address in addresses if client.get(address, follow=True).status_code == 200}
+        assert opened == _entries(client, start) & addresses
+
+
+@pytest.mark.parametrize("name", _READERS)
+def test_the_first_page_opens_and_leads_to_the_side_where_the_reader_has_pages(
+    db: None, client: Client, name: str
+) -> None:
+    client.force_login(_reader(world(), name))
+    first = client.get("/", follow=True)
+    assert first.status_code == 200
+    below = re.findall(r'href="(/ops/[^"]*)"', first.content.decode())
+    assert bool(below) is (name not in ("viewer", "editor", "reader of jobs", "reader of quota"))
+    assert {address for address in below if client.get(address).status_code != 200} == set()
 
 
 def test_the_audit_log_is_an_entry_for_those_who_may_read_it(db: None, client: Client) -> None:

@@ -126,10 +126,10 @@ def test_search_finds_workspaces_and_a_long_switcher_searches(client: Client, w:
     page = client.get("/w/team-a/jobs").content.decode()
     switcher = page[page.index('class="menu switcher"') :].partition("</details>")[0]
     assert switcher.count("<a href=") == 20 and "Search workspaces" in switcher
-    assert '<a href="/w/team-a/overview" aria-current="true">' in switcher, "the current one is among them"
+    assert '<a href="/w/team-a" aria-current="true">' in switcher, "the current one is among them"
     found = client.get("/search?q=crew-1").content.decode()
     assert found.partition("<tbody>")[2].count('href="/w/crew-1') == 10
-    assert client.get("/search?q=crew-07")["Location"] == "/w/crew-07/overview"
+    assert client.get("/search?q=crew-07")["Location"] == "/w/crew-07"
     client.force_login(w.viewer)
     assert "No results" in client.get("/search?q=crew").content.decode()
 

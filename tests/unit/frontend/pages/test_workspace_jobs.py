@@ -37,6 +37,8 @@ from scheduling.models import (
     JobState,
 )
 from scheduling.selectors.jobs.task import job_tasks
+from tenants.access.permissions import Permission
+from tenants.models import Member, User
 from tests.builders import clusters, jobs, quotas, tenancy
 from tests.builders.world import World, world
 from tests.unit.frontend.pages.forms import page
@@ -198,6 +200,35 @@ def test_a_waiting_job_says_why_and_what_would_help(client: Client, w: World) ->
     assert "Requests <b>9 GPUs</b> of <b>a100</b>; <b>2 GPUs</b> available." in text
     assert "Reduce GPUs per task to at most <b>2</b>." in text
     assert f"/w/team-a/jobs/new?from={job.pk}" in text
+
+
+def _reader_of_jobs(w: World) -> User:
+    role = tenancy.custom_role(tenancy.root(), "reader", Permission.TENANT_VIEW, Permission.JOB_VIEW)
+    reader = tenancy.user("rita")
+    Member.unscoped.create(user=reader, tenant=w.workspace, role="", custom_role=role)
+    return reader
+
+
+def test_jobs_without_quota_are_there_for_who_may_view_jobs_alone(client: Client, w: World) -> None:
+    job = waiting(w, reason_help=[{"code": "ASK_FEWER_CARDS", "numbers": {"cards": 2}}])
+    client.force_login(_reader_of_jobs(w))
+    for address in ("jobs", "jobs?part=rows", "overview"):
+        assert f"/w/team-a/jobs/{job.pk}" in page(client, f"/w/team-a/{address}")
+    overview = page(client, "/w/team-a/overview")
+    assert "Quota usage" not in overview and "Nominal GPUs" not in overview
+    Job.unscoped.filter(pk=job.pk).update(reason=Reason.WAITING_FOR_BORROWED, reason_numbers={})
+    assert "nominal used" not in page(client, f"/w/team-a/jobs/{job.pk}")
+    client.force_login(w.viewer)
+    assert "nominal used" in page(client, f"/w/team-a/jobs/{job.pk}")
+
+
+def test_recommendations_have_buttons_for_who_may_submit_jobs(client: Client, w: World) -> None:
+    job = waiting(w)
+    for reader, shown in ((w.editor, True), (w.viewer, False), (_reader_of_jobs(w), False)):
+        client.force_login(reader)
+        text = page(client, f"/w/team-a/jobs/{job.pk}")
+        assert "Reduce GPUs per task" in text
+        assert ("Try this change" in text) is shown
 
 
 def test_quota_of_pools_that_the_queue_does_not_use_is_no_part_of_the_reason(w: World) -> None:
