@@ -9,6 +9,7 @@ from django.shortcuts import render
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
+from clusters.models import Flavor, GpuMode
 from frontend.charts import flow_chart, sunburst_chart, treemap_chart
 from frontend.components import view_models
 from frontend.pages.quotas.picture_parts import (
@@ -21,7 +22,8 @@ from frontend.pages.quotas.picture_parts import (
     summary_of,
     table_rows,
 )
-from frontend.pages.quotas.tree import find_pool, frame_of
+from frontend.pages.quotas.rows import TITLES
+from frontend.pages.quotas.tree import find_pool, frame_of, resource_chips
 from frontend.pages.quotas.tree_lines import TreeLayout, layout_of
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from quotas.selectors.tables.quota_flows import QuotaPicture
@@ -45,6 +47,7 @@ def show_pictures(request: HttpRequest) -> HttpResponse:
     )
     page = {
         **frame_of(flavors, layout, request.GET.get("pool", "")),
+        "resources": _resource_chips(flavor),
         **_charts(picture, layout, measure),
         "measures": [
             view_models.Chip(label=_("Nominal quota")),
@@ -54,6 +57,12 @@ def show_pictures(request: HttpRequest) -> HttpResponse:
         "measure": measure,
     }
     return render(request, "frontend/quotas/pictures.html", page)
+
+
+def _resource_chips(flavor: Flavor) -> list[view_models.Chip]:
+    """Return the resources of a pool; without a choice the charts are of the first, each shows one."""
+    found = [one for one in TITLES if flavor.gpu_mode != GpuMode.NONE or not one.startswith("gpu.")]
+    return resource_chips(str(TITLES[found[0]]), found[1:])
 
 
 def _charts(picture: QuotaPicture, layout: TreeLayout, measure: str) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
@@ -54,6 +54,7 @@ def show_tree(request: HttpRequest) -> HttpResponse:
         "lines": tree_lines(layout, rows, query),
         "query": urlencode({**query, "pool": pool_word(flavors, flavor)}),
         **frame_of(flavors, layout, request.GET.get("pool", "")),
+        "resources": resource_chips(_("All resources"), (r for r in TITLES if r is not Resource.GPU_CORES)),
     }
     return render(request, "frontend/quotas/tree.html", page)
 
@@ -94,11 +95,10 @@ def keep_query(request: HttpRequest) -> dict[str, str]:
 
 
 def frame_of(flavors: Sequence[Flavor], layout: TreeLayout, asked: str) -> dict[str, Any]:
-    """Return what surrounds the table: the pools and resources to choose from, and the size of the pool.
+    """Return what surrounds the table: the pools to choose from, and the size of the pool.
 
     `asked` is the pool as the address names it.
     """
-    choices = [("", _("All resources")), *((r.value, str(t)) for r, t in TITLES.items())]
     return {
         "flavor": layout.flavor,
         "pool_word": pool_word(flavors, layout.flavor),
@@ -111,15 +111,18 @@ def frame_of(flavors: Sequence[Flavor], layout: TreeLayout, asked: str) -> dict[
             for place, flavor in enumerate(flavors)
             for word in (pool_word(flavors, flavor),)
         ],
-        "resources": [
-            view_models.Chip(label=word, value=value)
-            for value, word in choices
-            if value != Resource.GPU_CORES.value
-        ],
         "exists": None
         if layout.pool_amount is None
         else layout.main_column.format_amount(layout.pool_amount),
     }
+
+
+def resource_chips(first: str, others: Iterable[Resource]) -> list[view_models.Chip]:
+    """Return the resources to choose from; `first` is what an address without one shows."""
+    return [
+        view_models.Chip(label=first),
+        *(view_models.Chip(label=str(TITLES[resource]), value=resource.value) for resource in others),
+    ]
 
 
 def tree_of(who: User, flavor_id: uuid.UUID) -> Flavor:

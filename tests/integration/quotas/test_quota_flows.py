@@ -10,6 +10,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from clusters.models import GpuMode
 from foundation.core.quantities import Resource
 from frontend.charts import Sector
 from frontend.pages.quotas import picture_parts
@@ -135,6 +136,26 @@ def test_the_page_has_charts_with_tables(client: Client) -> None:
     assert "/ops/quotas/charts" in client.get("/ops/quotas/tree").content.decode()
     assert "Borrowed" in client.get("/ops/quotas/charts?measure=allocated").content.decode()
     assert client.get("/ops/quotas/charts?pool=none").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("mode", "words"),
+    [
+        (GpuMode.WHOLE, ["Compute", "GPU count", "GPU memory", "CPU", "Memory"]),
+        (GpuMode.NONE, ["CPU", "Memory"]),
+    ],
+)
+def test_the_resources_of_the_charts_are_named_for_what_is_drawn(
+    client: Client, mode: GpuMode, words: list[str]
+) -> None:
+    made = lent_world()
+    made.flavor.gpu_mode = mode
+    made.flavor.save()
+    client.force_login(made.platform_admin)
+    answer = client.get("/ops/quotas/charts")
+    assert [chip.label for chip in answer.context["resources"]] == words
+    assert answer.context["layout"].main_column.resource == (CORES if mode != GpuMode.NONE else Resource.CPU)
+    assert "All resources" in client.get("/ops/quotas/tree").content.decode()
 
 
 def test_others_have_no_names_out_of_sight(client: Client) -> None:
