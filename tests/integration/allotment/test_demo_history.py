@@ -55,6 +55,8 @@ pytestmark = [pytest.mark.django_db, pytest.mark.timeout(300)]
 NOW: Final = "2026-12-03T15:20:00Z"
 """The week crosses the turn of a month."""
 _MONTHS: Final = ("2026-11", "2026-12")
+_LINES: Final = ("utilisation", "card_utilisation", "card_memory_used", "card_temperature", "card_power")
+"""Lines of a node, and those of each of its GPUs."""
 
 
 def test_the_recording_is_of_the_jobs_that_are_drawn_and_no_gpu_is_held_twice() -> None:
@@ -253,10 +255,15 @@ def _the_rest_is_written_once_in_the_background(week: WeekMeasured) -> None:
     channels = Channel.unscoped.filter(job_id=job)
     assert RolledTenMinutes.unscoped.filter(channel__in=channels).exists()
     names = ("temperature_c", "power_w", "sm_clock_mhz", "memory_copy_percent", "energy_j")
-    query = SeriesQuery(level="gpu", pk=week.devices[0].id, start=week.start, end=week.now, measures=names)
-    for line in read_series(SYSTEM, query).series:
-        known = [value for _at, value in line.points if value is not None]
-        assert len(known) > 0.9 * len(line.points) and max(known) > 0, line.measure
+    gpu = week.devices[0]
+    for start in (week.start, week.now - timedelta(hours=1)):
+        queries = (
+            SeriesQuery(level="gpu", pk=gpu.id, start=start, end=week.now, measures=names),
+            SeriesQuery(level="node", pk=gpu.node_id, start=start, end=week.now, lines=_LINES),
+        )
+        for line in (line for query in queries for line in read_series(SYSTEM, query).series):
+            known = [value for _at, value in line.points if value is not None]
+            assert len(known) > 0.9 * len(line.points) and max(known) > 0, (start, line.measure)
     counted = RolledTenMinutes.unscoped.count()
     assert history_tick() == 0
     assert RolledTenMinutes.unscoped.count() == counted

@@ -1,4 +1,5 @@
-"""The measures of the simulated week's GPUs beyond use, memory, temperature and power, packed as roll-ups.
+"""The measures of the simulated week's GPUs beyond use, memory, temperature and power, packed as
+roll-ups or as readings.
 
 They follow from the load as those of the running simulation do. Loads are rounded to whole percent, so that
 most rows are packed once.
@@ -13,18 +14,20 @@ import numpy as np
 
 from allotment.demo.history.measured import Floats, GpuMatrix
 from clusters.backends.simulated.card_values import card_values, unsupported_measures
-from telemetry.store.packing import first_stat, pack_stats
+from telemetry.store.packing import first_stat, pack_stats, pack_values
 
 _OF_GROUPS = ("memory_copy_percent", "dram_active_percent")
 
 
-def pack_gpu(matrix: GpuMatrix, row: int, temperature: Floats, power: Floats) -> list[bytes | None]:
-    """Return the measures of one GPU for each interval."""
+def pack_gpu(
+    matrix: GpuMatrix, row: int, temperature: Floats, power: Floats, *, rolled: bool
+) -> list[bytes | None]:
+    """Return the measures of one GPU for each interval, as a roll-up or as a reading has them."""
     device, step_ms = matrix.devices[row], matrix.grid.step_ms
     columns = (matrix.cores_used[row], temperature[row], power[row])
     loads, heats, watts = (np.rint(column).astype(int).tolist() for column in columns)
     return [
-        _pack_gpu(device.model, device.memory_mib, load, heat, watt, step_ms)
+        _pack_gpu(device.model, device.memory_mib, load, heat, watt, step_ms if rolled else None)
         for load, heat, watt in zip(loads, heats, watts, strict=True)
     ]
 
@@ -48,10 +51,13 @@ def pack_group(matrix: GpuMatrix, rows: Sequence[int]) -> list[bytes | None]:
 
 
 @lru_cache(maxsize=30_000)
-def _pack_gpu(model: str, memory_mib: int, load: int, heat: int, watt: int, step_ms: int) -> bytes | None:
-    values = card_values(model, memory_mib, load / 100, throttled=False, xid_code=None) | {
-        "utilization_percent": float(load), "temperature_c": float(heat), "power_w": float(watt),
-    }  # fmt: skip
+def _pack_gpu(
+    model: str, memory_mib: int, load: int, heat: int, watt: int, step_ms: int | None
+) -> bytes | None:
+    values = card_values(model, memory_mib, load / 100, throttled=False, xid_code=None)
+    if step_ms is None:
+        return pack_values(values)  # the others have columns of their own
+    values |= {"utilization_percent": float(load), "temperature_c": float(heat), "power_w": float(watt)}
     return pack_stats({name: first_stat(name, value, step_ms) for name, value in values.items()})
 
 

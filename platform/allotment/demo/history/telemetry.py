@@ -1,4 +1,5 @@
-"""Writes the measurements of the simulated week: roll-ups, ticks of the last hour, measured use and the gap.
+"""Writes the measurements of the simulated week: roll-ups, ticks and readings of the last hour, measured use,
+and the gap.
 
 Sums of the cluster, its nodes and workspaces come first, since every page shows them, then GPUs and jobs.
 """
@@ -35,6 +36,7 @@ from telemetry.models import (
     GapCause,
     MeasuredProgress,
     MeasuredUse,
+    Reading,
     Rolled,
     RolledMinute,
     RolledTenMinutes,
@@ -146,7 +148,8 @@ def write_gpus(week: WeekMeasured) -> Iterator[int]:
         (channel.allocation_id, channel.device_id): channel.pk
         for channel in _channels([_slice_channel(cluster, hold) for hold in week.slices])
     }
-    for step_ms, model in _GRAINS:
+    tables: tuple[tuple[int, type[Model]], ...] = ((_TICK_MS, Reading), *_GRAINS)
+    for step_ms, model in tables:
         grid = week.build_grid(step_ms)
         series = list(slice_series(week.slices, grid))
         matrix = GpuMatrix.sum_holds(week.devices, grid, series)
@@ -165,7 +168,7 @@ def write_gpus(week: WeekMeasured) -> Iterator[int]:
                         week.outage_ms,
                         _OF_GPU,
                         [c[row] for c in by_column],
-                        packed=pack_gpu(matrix, row, heat, power),
+                        packed=pack_gpu(matrix, row, heat, power, rolled=model is not Reading),
                     )
                     for row in range(first, min(first + _GPUS_AT_ONCE, len(of_gpus)))
                 )
@@ -229,7 +232,7 @@ def _sum_slices(series: Iterable[SliceSeries], grid: Grid) -> list[Floats]:
 
 
 def _write_slice(
-    model: type[Rolled], channel: int, grid: Grid, outage: tuple[int, int], one: SliceSeries
+    model: type[Model], channel: int, grid: Grid, outage: tuple[int, int], one: SliceSeries
 ) -> int:
     part = Grid(grid.step_ms, grid.first + one.columns.start, grid.first + one.columns.stop)
     full = np.ones(len(part))
@@ -263,7 +266,7 @@ def _write(
     if packed is not None:
         fields.append("values")
         values.append([row for row, is_known in zip(packed, measured.tolist(), strict=True) if is_known])
-    if model is Tick:
+    if not issubclass(model, Rolled):
         fields.append("interval_ms")
         values.append([grid.step_ms] * times.size)
     else:
