@@ -175,6 +175,20 @@ class QuotaTree(Generic[K]):
         quota = node.subtree.get(key, 0)
         return None if node.parent is None or quota is None else quota - node.usage.get(key, 0)
 
+    def has_own_room(self, node_id: str, amounts: Mapping[K, int]) -> bool:
+        """Tell whether the amounts may be added now, each with the borrow level 0."""
+        node = self._node(node_id)
+        for key, amount in amounts.items():
+            quota = node.subtree.get(key, 0)
+            if quota is None:
+                continue
+            if node.parent is not None and amount > quota - node.usage.get(key, 0):
+                return False
+            available = node.available_quota(key)
+            if available is not None and amount > max(0, available):
+                return False
+        return True
+
     def inside(self, node_id: str, keys: Iterable[K]) -> bool:
         """Tell whether usage of no key is above the quota of the subtree."""
         return not self._node(node_id).is_over_quota(keys)

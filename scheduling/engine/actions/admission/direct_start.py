@@ -18,7 +18,7 @@ from scheduling.engine.model import Flavor, Job, Queue
 from scheduling.engine.placement.matrix import ScoreMatrix
 from scheduling.engine.placement.placer import TaskPlacement, describe_placement
 from scheduling.engine.quota.assignment import Assignment, AssignmentMode
-from scheduling.engine.session.session import FlavorUsage, MemoTable, Session
+from scheduling.engine.session.session import MemoTable, Session
 from scheduling.engine.state.statement import Statement
 from scheduling.engine.state.task_shape import TaskShape, resolve_shape
 
@@ -50,7 +50,8 @@ class DirectStart:
 
     def place_job(self, statement: Statement, queue: Queue, job: Job) -> NominatedJob | None:
         """Place a job inside the statement as an evaluation would; None where only that decides."""
-        if not self._is_in_own_quota(queue, first_choice(self._session, queue, job)):
+        usage = first_choice(self._session, queue, job)
+        if not self._snapshot.quota.has_own_room(queue.quota_node, usage):
             return None
         key = queue.id, self._session.equivalence.class_of(job)
         if key not in self._choices:
@@ -69,17 +70,6 @@ class DirectStart:
         if shape is not None:
             shape[0].follow_placement(shape[1])
         return NominatedJob(job=job, queue=queue, assignment=choice.assignment, placed=(allocation,))
-
-    def _is_in_own_quota(self, queue: Queue, usage: FlavorUsage) -> bool:
-        tree, leaf = self._snapshot.quota, queue.quota_node
-        for key, amount in usage.items():
-            own = tree.own_room(leaf, key)
-            if own is not None and amount > own:
-                return False
-            available = tree.available(leaf, key)
-            if available is not None and amount > max(0, available):
-                return False
-        return True
 
     def _choose(self, queue: Queue, job: Job) -> DirectChoice | None:
         """Return the choice for a job whose queue's own quota covers its first flavors."""

@@ -112,6 +112,9 @@ def test_borrow_level_is_zero_exactly_inside_the_own_quota(
     assert (level == 0) == (alone or not quotas.borrows(leaf, KEY, amount))
     room = quotas.own_room(leaf, KEY)
     assert (level == 0) == (room is None or amount <= room)
+    available = quotas.available(leaf, KEY)
+    fits = available is None or amount <= available
+    assert quotas.has_own_room(leaf, {KEY: amount}) == (level == 0 and fits)
 
 
 @given(trees(), steps, st.integers(0, 7), limits)
