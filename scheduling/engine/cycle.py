@@ -10,11 +10,13 @@ from scheduling.engine.actions.advice.cycle import advise_waiting_jobs
 from scheduling.engine.actions.advice.trial import FeasibilityTrial
 from scheduling.engine.actions.explain_waiting import explain_waiting_jobs
 from scheduling.engine.builtin import resolve_config
-from scheduling.engine.model import CycleResult, Instant, Job, JobOutcome
+from scheduling.engine.model import CycleResult, Instant, Job, JobOutcome, TaskWorkload
 from scheduling.engine.placement.feasibility import explain_never_fits
 from scheduling.engine.session.config import EngineConfig, ExplainScope
 from scheduling.engine.session.plugin_sets import ResolvedPlugins
 from scheduling.engine.session.session import Session
+from scheduling.engine.session.workload import find_workload_change, learning_policies
+from scheduling.engine.state.delta import Delta, WorkloadPut
 from scheduling.engine.state.snapshot import Snapshot
 
 DEFAULT_CONFIG = EngineConfig()
@@ -51,6 +53,19 @@ def run_cycle(snapshot: Snapshot, config: EngineConfig, now: Instant) -> CycleRe
         considered=tuple(session.considered),
         timings=timings,
     )
+
+
+def recount_workload(snapshot: Snapshot, config: EngineConfig) -> TaskWorkload | None:
+    """Count the workload mix again if a policy learns from it and it is no longer that of the present jobs.
+
+    The new mix is put into the snapshot and returned for its owner to store; None if the old one still holds.
+    """
+    if not learning_policies(snapshot, _tools(snapshot, config).rule):
+        return None
+    workload = find_workload_change(snapshot)
+    if workload is not None:
+        snapshot.apply_delta(Delta((WorkloadPut(workload),)))
+    return workload
 
 
 def start_session(snapshot: Snapshot, config: EngineConfig, now: Instant) -> Session:

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from scheduling.engine.builtin import resolve_config
-from scheduling.engine.model import Flavor, Node, PlacementRules, Request
+from scheduling.engine.model import Flavor, Node, PlacementRules, Request, TaskWorkload
 from scheduling.engine.placement.capacity import count_slots
-from scheduling.engine.placement.index.workload import TaskWorkload
 from scheduling.engine.placement.matrix import ScoreMatrix
 from scheduling.engine.placement.placer import Placer, TaskPlacement, describe_placement
 from scheduling.engine.session.config import EngineConfig

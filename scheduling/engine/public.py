@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from scheduling.engine.builtin import BUILTIN, cycle_order, resolve_config
-from scheduling.engine.cycle import never_fits, run_cycle
+from scheduling.engine.cycle import never_fits, recount_workload, run_cycle
+from scheduling.engine.model import TaskWorkload, WorkloadShape
 from scheduling.engine.model.labels import has_labels, matches_expression
 from scheduling.engine.model.options import (
     LOSS_WINDOW_S,
@@ -22,7 +23,6 @@ from scheduling.engine.order.orders import candidate_key
 from scheduling.engine.order.protocols import Candidate, Order
 from scheduling.engine.placement.index.protocols import DevicePicker, Score, Veto
 from scheduling.engine.placement.index.question import Question
-from scheduling.engine.placement.index.workload import TaskWorkload, WorkloadShape
 from scheduling.engine.placement.placer import TaskPlacement
 from scheduling.engine.placement_stream import PlacementStream, PreparedRequest, RowAndCards
 from scheduling.engine.plugins.discovery import with_entry_points
@@ -64,6 +64,7 @@ from scheduling.engine.state.delta import (
     QueuePut,
     QuotaPut,
     UsagePut,
+    WorkloadPut,
 )
 from scheduling.engine.state.fleet import Bools, Ints, Rows
 from scheduling.engine.state.snapshot import Snapshot
@@ -136,6 +137,7 @@ __all__ = [
     "VictimOrder",
     "VictimSearch",
     "WorkloadLearner",
+    "WorkloadPut",
     "WorkloadShape",
     "assign_flavors",
     "candidate_key",
@@ -150,6 +152,7 @@ __all__ = [
     "may_preempt",
     "never_fits",
     "normative_order",
+    "recount_workload",
     "resolve_config",
     "run_cycle",
     "to_canonical_json",

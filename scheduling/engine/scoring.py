@@ -4,6 +4,7 @@ shapes and nodes, such as the policies that are published with the packing trace
 A score is registered in a `PluginSet` and named in a policy of `EngineConfig.policies`.
 """
 
+from scheduling.engine.model import TaskWorkload
 from scheduling.engine.placement.index.grid import (
     BY_PICKER,
     CardTable,
@@ -17,7 +18,6 @@ from scheduling.engine.placement.index.grid import (
     ShapeTable,
     by_grid,
 )
-from scheduling.engine.placement.index.workload import TaskWorkload
 from scheduling.engine.placement.scores.packing_scores import FULL, Floats, largest_node
 from scheduling.engine.state.fleet import ALL_ROWS, Bools, Fleet, Ints, Rows
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scheduling.engine.placement.index.workload import TaskWorkload, WorkloadShape
+from scheduling.engine.model import TaskWorkload, WorkloadShape
 from scheduling.engine.placement_stream import PlacementStream
 
 # The number of arrivals before the first learning; fewer describe the workload too poorly.

@@ -22,6 +22,7 @@ from scheduling.engine import (
     JobPut,
     JobRemoved,
     Snapshot,
+    recount_workload,
     run_cycle,
 )
 from scheduling.engine.model import Allocation, Claim, Decision, DecisionKind, Instant, Job, JobState
@@ -81,6 +82,7 @@ def copy_snapshot(snapshot: Snapshot) -> Snapshot:
         claims=snapshot.claims.values(),
         usage=snapshot.usage.values(),
         lost_ppm=snapshot.lost_ppm,
+        workload=snapshot.workload,
     )
 
 
@@ -201,6 +203,7 @@ class VirtualCell:
 
     def _settle(self) -> None:
         for _ in range(_MOST_CYCLES):
+            recount_workload(self.snapshot, self.config)
             result = run_cycle(self.snapshot, self.config, Instant(self.now))
             self.cycles += 1
             for decision in _evictions_first(result.decisions):

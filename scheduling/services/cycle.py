@@ -19,13 +19,13 @@ from foundation.monitoring import health
 from foundation.sql.prepared import PreparedQuery
 from scheduling import commit, engine
 from scheduling.commit import Committed
-from scheduling.engine.model import CycleResult, DecisionKind, Instant
+from scheduling.engine.model import CycleResult, DecisionKind, Instant, TaskWorkload
 from scheduling.engine_input.config import brief_config, engine_config
 from scheduling.monitoring import counters
 from scheduling.services.resizing.by_use import resize_by_use
 from scheduling.snapshots import CellSnapshot
 from scheduling.snapshots.cached_jobs import TRUSTED_FOR
-from scheduling.snapshots.delegated import read_delegated
+from scheduling.snapshots.delegated import DelegatedScope, read_delegated
 from scheduling.snapshots.snapshot_cache import checkin_snapshot, checkout_snapshot, is_trusted
 
 log = structlog.get_logger(__name__)
@@ -68,11 +68,13 @@ def cycle_run(*, cell_id: uuid.UUID, freed: bool = False) -> Committed | None:
             taken, cached = checkout_snapshot(cell_id, but=others, briefly=briefly)
         config = brief_config(taken.sharing) if briefly else engine_config(taken.sharing)
         with counters.DECISION.time_block(cell=cell):
+            workload = engine.recount_workload(taken.snapshot, config)
             result = engine.run_cycle(taken.snapshot, config, Instant(now.timestamp()))
         faults.fault_point("cycle.before_commit")
         try:
             with counters.COMMIT.time_block(cell=cell):
                 done = _commit(cell_id, epoch, taken, result, now)
+                _store_workload(cell_id, workload)
         except leases.LeaseLost as error:
             log.warning("cycle abandoned", cell=str(cell_id), why=str(error))
             outbox.add_hint(outbox.Topic.CYCLE, cell_id, delay_s=_RETRY_S)
@@ -83,13 +85,7 @@ def cycle_run(*, cell_id: uuid.UUID, freed: bool = False) -> Committed | None:
     faults.fault_point("cycle.after_commit")
     if cached is not None:
         checkin_snapshot(cached, result, dropped=done.dropped > 0)
-    for cluster_id in sorted(others.clusters):
-        # Whatever woke us, a job or a quota, may be theirs.
-        outbox.add_hint(outbox.Topic.DELEGATE, cluster_id)
-    if done.dropped:
-        outbox.add_hint(outbox.Topic.CYCLE, cell_id, delay_s=_RETRY_S)
-    elif result.counters.get("unheard"):
-        outbox.add_hint(outbox.Topic.CYCLE, cell_id, delay_s=TRUSTED_FOR.total_seconds())
+    _hint_at_next(cell_id, others, result, dropped=done.dropped > 0)
     health.record_heartbeat("cycle")
     if done.admitted or done.evicted or done.promised or done.dropped:
         log.info(
@@ -113,6 +109,23 @@ def _commit(
         if decision.kind is DecisionKind.RESIZE:
             resize_by_use(cell_id=cell_id, epoch=epoch, decision=decision, now=now)
     return commit.commit_cycle(cell_id=cell_id, epoch=epoch, taken=taken, result=result, now=now)
+
+
+def _hint_at_next(cell_id: uuid.UUID, others: DelegatedScope, result: CycleResult, *, dropped: bool) -> None:
+    """Hint at a cycle where one must follow, and at the placing of jobs that clusters admit themselves."""
+    for cluster_id in sorted(others.clusters):
+        # Whatever woke us, a job or a quota, may be theirs.
+        outbox.add_hint(outbox.Topic.DELEGATE, cluster_id)
+    if dropped:
+        outbox.add_hint(outbox.Topic.CYCLE, cell_id, delay_s=_RETRY_S)
+    elif result.counters.get("unheard"):
+        outbox.add_hint(outbox.Topic.CYCLE, cell_id, delay_s=TRUSTED_FOR.total_seconds())
+
+
+def _store_workload(cell_id: uuid.UUID, workload: TaskWorkload | None) -> None:
+    """Store a new workload mix, from which the next cycles learn; if that fails, they count it again."""
+    if workload is not None:
+        Cell.unscoped.filter(pk=cell_id).update(workload=engine.encode(workload))
 
 
 @lru_cache

@@ -19,6 +19,7 @@ from scheduling.engine import (
     JobRemoved,
     Snapshot,
     charges_in_flavors,
+    recount_workload,
     run_cycle,
 )
 from scheduling.engine.model import (
@@ -82,6 +83,7 @@ class PackingCell:
     def decide(self, config: EngineConfig) -> tuple[Decision, ...]:
         """Return what a cycle decides."""
         with gc_paused():
+            recount_workload(self._snapshot, config)
             return run_cycle(self._snapshot, config, self._now).decisions
 
     def carry_out(self, decisions: Sequence[Decision]) -> None:
@@ -138,7 +140,7 @@ def pack_in_cycles(
     """Let the pods of a packing run arrive in groups; a cycle decides about each group.
 
     `order` is as for `run_pack`. Equally good nodes are taken in their order, as there. A policy that learns
-    does so in each cycle, from the pods that wait and run.
+    does so from the pods that wait and run, again when their mix has changed.
     """
     config = published_config()
     config = replace(

@@ -18,7 +18,7 @@ from scheduling.snapshots.tree import engine_queues, engine_quota_nodes
 
 _MARKS: Final = PreparedQuery(
     lambda cell: Cell.unscoped.filter(pk=cell).values_list(
-        "inventory_version", "cycle_number", "sharing", "lost_ppm"
+        "inventory_version", "cycle_number", "sharing", "lost_ppm", "workload"
     )
 )
 Usage = Mapping[em.FlavorResource, int]
@@ -38,11 +38,12 @@ class CellFacts:
     claims: dict[str, em.Claim]
     usage: dict[tuple[str, str], em.UserUsage]
     lost_ppm: int
+    workload: em.TaskWorkload
 
     @classmethod
     def read_cell(cls, cell_id: uuid.UUID) -> CellFacts:
         """Read it; a fixed number of queries."""
-        ((version, cycle, sharing, lost_ppm),) = _MARKS(cell_id)
+        ((version, cycle, sharing, lost_ppm, workload),) = _MARKS(cell_id)
         return cls(
             inventory_version=version,
             cycle=cycle,
@@ -54,6 +55,7 @@ class CellFacts:
             claims=claims_of(cell_id),
             usage={(used.queue, used.user): used for used in usage_of(cell_id)},
             lost_ppm=lost_ppm,
+            workload=engine.decode(em.TaskWorkload, workload),
         )
 
     def is_same_shape(self, other: CellFacts) -> bool:
@@ -65,9 +67,11 @@ class CellFacts:
         return limits == others and parts == theirs and self.usage.keys() >= other.usage.keys()
 
     def list_changes(self, snapshot: engine.Snapshot) -> Iterator[engine.Change]:
-        """Promises, usage of users and lost GPU time that the snapshot does not know so."""
+        """Promises, usage of users, lost GPU time and workload mix that the snapshot does not know so."""
         if snapshot.lost_ppm != self.lost_ppm:
             yield engine.LossPut(self.lost_ppm)
+        if snapshot.workload != self.workload:
+            yield engine.WorkloadPut(self.workload)
         for job, claim in self.claims.items():
             if snapshot.claims.get(job) != claim:
                 yield engine.ClaimPut(claim)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from clusters.models import Cell, Device
 from foundation.sql import row_scope
 from scheduling import engine
+from scheduling.engine import model as em
 from scheduling.engine_input.job_history import claims_of, has_left, pasts_of, places_of_moved, usage_of
 from scheduling.engine_input.jobs import watched_workspaces
 from scheduling.models import Allocation, DeviceSlice, Job, JobRole
@@ -34,6 +35,7 @@ class CellReading:
     devices: dict[str, uuid.UUID]
     sharing: str
     lost_ppm: int
+    workload: em.TaskWorkload
 
     @row_scope.whole()
     def build_snapshot(self) -> CellSnapshot:
@@ -49,6 +51,7 @@ class CellReading:
             claims=parts.claims,
             usage=usage_of(self.cell_id),
             lost_ppm=self.lost_ppm,
+            workload=self.workload,
         )
         for place in places_of_moved(snapshot):
             snapshot.add_allocation(place)
@@ -102,8 +105,10 @@ def read_cell(cell_id: uuid.UUID, *, but: DelegatedScope = NOWHERE) -> CellReadi
     if but.clusters:
         parts = parts.exclude_delegated(but)
     pks = {device.uuid: device.pk for on_node in devices.values() for device in on_node}
-    sharing, lost_ppm = Cell.unscoped.values_list("sharing", "lost_ppm").get(pk=cell_id)
-    return CellReading(cell_id, parts, rows, pks, sharing, lost_ppm)
+    facts = Cell.unscoped.values_list("sharing", "lost_ppm", "workload").get(pk=cell_id)
+    sharing, lost_ppm, workload = facts
+    mix = engine.decode(em.TaskWorkload, workload)
+    return CellReading(cell_id, parts, rows, pks, sharing, lost_ppm, mix)
 
 
 @row_scope.whole()

@@ -149,6 +149,7 @@ class CachedCell:
             claims=frame.claims.values(),
             usage=frame.usage.values(),
             lost_ppm=frame.lost_ppm,
+            workload=frame.workload,
         )
 
     def _taken(self, snapshot: engine.Snapshot, frame: CellFacts) -> CellSnapshot:

@@ -31,6 +31,8 @@ class Cell(BaseModel, Leased, Versioned):
     quota_version = models.PositiveBigIntegerField(default=0)
     # How much of its GPU time preemption threw away lately, in millionths.
     lost_ppm = models.PositiveIntegerField(default=0, db_default=0)
+    # The mix of tasks that placement policies learn from, as the engine encodes it; empty at first.
+    workload = models.JSONField(default=dict, db_default={}, blank=True)
 
     def __str__(self) -> str:
         return self.name

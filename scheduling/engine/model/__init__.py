@@ -67,8 +67,10 @@ from scheduling.engine.model.quota import (
     ResourceGroup,
     UserUsage,
 )
+from scheduling.engine.model.workload import EMPTY_WORKLOAD, TaskWorkload, WorkloadShape
 
 __all__ = [
+    "EMPTY_WORKLOAD",
     "AffinityOperator",
     "Allocation",
     "AllocationMode",
@@ -126,6 +128,7 @@ __all__ = [
     "SubGang",
     "Taint",
     "TaintEffect",
+    "TaskWorkload",
     "Toleration",
     "TolerationOperator",
     "TopologyMode",
@@ -133,6 +136,7 @@ __all__ = [
     "UserUsage",
     "Verdict",
     "WhenCan",
+    "WorkloadShape",
     "ZoneShare",
     "parse_profile",
 ]

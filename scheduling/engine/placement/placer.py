@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from scheduling.engine.model import DeviceSlice, Flavor, ZoneShare
+from scheduling.engine.model import EMPTY_WORKLOAD, DeviceSlice, Flavor, TaskWorkload, ZoneShare
 from scheduling.engine.model.registry import ConfigError
 from scheduling.engine.placement.board import ScoreBoard
 from scheduling.engine.placement.index.grid import GridScore, LearningScore
 from scheduling.engine.placement.index.protocols import DevicePicker, Score, Veto
 from scheduling.engine.placement.index.question import Question
 from scheduling.engine.placement.index.relevance import Selective
-from scheduling.engine.placement.index.workload import TaskWorkload
 from scheduling.engine.placement.matrix import ScoreMatrix, can_apply_vetoes, can_use_matrix
 from scheduling.engine.placement.scores.alignment import narrow_to_aligned
 from scheduling.engine.placement.scores.devices import CardPicker, slices_of
@@ -21,7 +20,6 @@ from scheduling.engine.state.task_shape import TaskShape
 
 # The number of cached boards; the oldest is dropped first, because it can be made again.
 MAX_BOARDS = 1024
-EMPTY_WORKLOAD = TaskWorkload()
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,6 @@ from scheduling.engine.order.orders import Preempting, candidate_key, job_key
 from scheduling.engine.order.protocols import Candidate, Order
 from scheduling.engine.order.user_usage import UserUsageTable
 from scheduling.engine.placement.feasibility import InfeasibleFlavors
-from scheduling.engine.placement.index.workload import TaskWorkload, WorkloadMix
 from scheduling.engine.placement.placer import Placer, placer_for
 from scheduling.engine.preemption.search import VictimSearch
 from scheduling.engine.session.config import EngineConfig
@@ -33,6 +32,7 @@ from scheduling.engine.session.equivalence import answer_cache_of, equivalence_c
 from scheduling.engine.session.plugin_sets import ResolvedPlugins
 from scheduling.engine.session.queue_classes import QueueClasses, class_index_of
 from scheduling.engine.session.user_allowances import UserAllowances
+from scheduling.engine.session.workload import learning_policies, workload_to_learn
 from scheduling.engine.state.pending_jobs import JobKey, PendingQueue
 from scheduling.engine.state.snapshot import Snapshot
 from scheduling.engine.state.task_shape import TaskShape
@@ -201,24 +201,14 @@ class Session:
 def _placer(snapshot: Snapshot, tools: ResolvedPlugins) -> Placer:
     """Return the placer over the snapshot's fleet with the configured plug-ins.
 
-    Policies that learn do so here, from the jobs and the fleet before anything is decided: what earlier
-    cycles learnt, or when a policy is first used, makes no difference.
+    Policies that learn do so here, from the snapshot before anything is decided: what earlier cycles of the
+    process learnt, or when a policy is first used, makes no difference.
     """
     placer = placer_for(snapshot.fleet, tools.rule)
-    asked = {flavor.policy for flavor in snapshot.flavors.values()}
-    learning = [name for name in tools.rule.learning_policies if name in asked]
+    learning = learning_policies(snapshot, tools.rule)
     if learning:
-        placer.learn_workload(_workload_mix(snapshot), learning)
+        placer.learn_workload(workload_to_learn(snapshot), learning)
     return placer
-
-
-def _workload_mix(snapshot: Snapshot) -> TaskWorkload:
-    """Return the mix of present workloads, so coarse that most cycles find it unchanged."""
-    cores = int(snapshot.fleet.card_cores.max(initial=1))
-    mix = snapshot.job_memo.get(WorkloadMix)
-    if not isinstance(mix, WorkloadMix) or mix.card_cores != cores:
-        mix = snapshot.job_memo[WorkloadMix] = WorkloadMix(cores)
-    return mix.follow_changes(snapshot.jobs, snapshot.job_changes).to_coarse()
 
 
 def _table(memo: dict[Hashable, object], *name: Hashable) -> MemoTable[Any]:

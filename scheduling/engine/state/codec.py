@@ -76,8 +76,7 @@ def _decoder(kind: Any) -> Decoder:
     if origin in (Union, types.UnionType):
         return _union(arguments)
     if origin is tuple:
-        inner = _decoder(arguments[0])
-        return lambda value: tuple(inner(entry) for entry in _checked(value, list))
+        return _tuple(arguments)
     if origin is not None and issubclass(origin, Mapping):
         entry = _decoder(arguments[1])
         return lambda value: {key: entry(item) for key, item in _checked(value, dict).items()}
@@ -94,6 +93,20 @@ def _union(arguments: tuple[Any, ...]) -> Decoder:
         return _plain(tuple(present))
     inner = _decoder(present[0])
     return lambda value: None if value is None else inner(value)
+
+
+def _tuple(arguments: tuple[Any, ...]) -> Decoder:
+    if arguments[-1] is Ellipsis:
+        inner = _decoder(arguments[0])
+        return lambda value: tuple(inner(entry) for entry in _checked(value, list))
+    decoders = [_decoder(argument) for argument in arguments]
+
+    def build(value: Any) -> Any:
+        if len(_checked(value, list)) != len(decoders):
+            raise CodecError(f"{value!r} does not have {len(decoders)} entries")
+        return tuple(decoder(entry) for decoder, entry in zip(decoders, value, strict=True))
+
+    return build
 
 
 def _plain(kind: Any) -> Decoder:

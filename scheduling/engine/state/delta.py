@@ -8,7 +8,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from scheduling.engine.model import Allocation, Claim, Flavor, Job, Node, Queue, QuotaNode, UserUsage
+from scheduling.engine.model import (
+    Allocation,
+    Claim,
+    Flavor,
+    Job,
+    Node,
+    Queue,
+    QuotaNode,
+    TaskWorkload,
+    UserUsage,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +112,13 @@ class LossPut:
     lost_ppm: int
 
 
+@dataclass(frozen=True, slots=True)
+class WorkloadPut:
+    """The workload mix that placement policies learn from was counted again."""
+
+    workload: TaskWorkload
+
+
 Change = (
     JobPut
     | JobRemoved
@@ -116,6 +133,7 @@ Change = (
     | ClaimRemoved
     | UsagePut
     | LossPut
+    | WorkloadPut
 )
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from foundation.core.quantities import Resource
 from quotas.tree import Branch, NodeLimits, QuotaTree
 from scheduling.engine.model import (
+    EMPTY_WORKLOAD,
     Allocation,
     Charge,
     Claim,
@@ -27,6 +28,7 @@ from scheduling.engine.model import (
     Node,
     Queue,
     QuotaNode,
+    TaskWorkload,
     UserUsage,
 )
 from scheduling.engine.state.allocation_ledger import AllocationLedger, SnapshotError
@@ -48,6 +50,7 @@ from scheduling.engine.state.delta import (
     QueuePut,
     QuotaPut,
     UsagePut,
+    WorkloadPut,
 )
 from scheduling.engine.state.fleet import Fleet
 from scheduling.engine.state.job_changes import JobChanges
@@ -72,6 +75,7 @@ class SnapshotData:
     claims: tuple[Claim, ...] = ()
     usage: tuple[UserUsage, ...] = ()
     lost_ppm: int = 0
+    workload: TaskWorkload = EMPTY_WORKLOAD
 
 
 class Snapshot:
@@ -82,7 +86,8 @@ class Snapshot:
     one of them changes. `limits_memo` does not depend on nodes and is not cleared when they change.
     `job_memo` holds caches by job, `job_caches` those of jobs and their allocations that follow
     `job_changes`. `lost_ppm` is the share of the cell's GPU time that preemption lost within `LOSS_WINDOW_S`,
-    in millionths.
+    in millionths, `workload` the mix from which placement policies learn; while it is empty, they learn from
+    the jobs of the snapshot.
 
     Raises:
         SnapshotError: when a queue names a quota node that does not exist, or a node of the tree
@@ -102,8 +107,10 @@ class Snapshot:
         claims: Iterable[Claim] = (),
         usage: Iterable[UserUsage] = (),
         lost_ppm: int = 0,
+        workload: TaskWorkload = EMPTY_WORKLOAD,
     ) -> None:
         self.lost_ppm = lost_ppm
+        self.workload = workload
         self.flavors = {flavor.id: flavor for flavor in sorted(flavors, key=lambda flavor: flavor.id)}
         self.queues = {queue.id: queue for queue in sorted(queues, key=lambda queue: queue.id)}
         self.jobs = {job.id: job for job in jobs}
@@ -224,6 +231,7 @@ class Snapshot:
             claims=tuple(self.claims[key] for key in sorted(self.claims)),
             usage=tuple(self.usage[key] for key in sorted(self.usage)),
             lost_ppm=self.lost_ppm,
+            workload=self.workload,
         )
         return to_canonical_json(data)
 
@@ -250,6 +258,7 @@ class Snapshot:
             claims=data.claims,
             usage=data.usage,
             lost_ppm=data.lost_ppm,
+            workload=data.workload,
         )
 
     # Simulation
@@ -462,7 +471,7 @@ class Snapshot:
                 self._replace_quota(
                     {**{node.id: node for node in self.export_quota_nodes()}, quota_node.id: quota_node}
                 )
-            case ClaimPut() | ClaimRemoved() | UsagePut() | LossPut():
+            case ClaimPut() | ClaimRemoved() | UsagePut() | LossPut() | WorkloadPut():
                 self._apply_fact(change)
 
     def _update_leaving(self, job_id: str, job: Job | None) -> None:
@@ -471,7 +480,7 @@ class Snapshot:
         else:
             self._leaving_jobs.pop(job_id, None)
 
-    def _apply_fact(self, change: ClaimPut | ClaimRemoved | UsagePut | LossPut) -> None:
+    def _apply_fact(self, change: ClaimPut | ClaimRemoved | UsagePut | LossPut | WorkloadPut) -> None:
         match change:
             case ClaimPut(claim):
                 self.claims[claim.job] = claim
@@ -481,6 +490,8 @@ class Snapshot:
                 self.usage[usage.queue, usage.user] = usage
             case LossPut(lost_ppm):
                 self.lost_ppm = lost_ppm
+            case WorkloadPut(workload):
+                self.workload = workload
 
     def _ledgers(self) -> Iterator[AllocationLedger]:
         yield self._present

@@ -19,7 +19,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduling.engine.placement.index.workload import TaskWorkload
+from scheduling.engine.model import TaskWorkload
 
 Floats = NDArray[np.float64]
 Table = NDArray[np.float32]

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from scheduling.engine.model import TaskWorkload
 from scheduling.engine.placement.fragmentation.look_ahead_columns import LookAheadColumns
 from scheduling.engine.placement.fragmentation.look_ahead_tables import (
     Floats,
@@ -40,7 +41,6 @@ from scheduling.engine.placement.index.grid import (
     by_grid,
 )
 from scheduling.engine.placement.index.question import Question
-from scheduling.engine.placement.index.workload import TaskWorkload
 from scheduling.engine.state.fleet import Fleet, Ints
 
 # The workload mix alternates where a kind of task is about twice as frequent as another. Tables of nodes with

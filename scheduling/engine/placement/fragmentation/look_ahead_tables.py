@@ -9,6 +9,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from scheduling.engine.model import TaskWorkload
 from scheduling.engine.placement.fragmentation.expected_waste import expected_card_waste
 from scheduling.engine.placement.fragmentation.look_ahead_weights import LookAheadWeights
 from scheduling.engine.placement.fragmentation.node_costs import CPU_STEPS, InventoryExtent, NodeCosts
@@ -18,7 +19,6 @@ from scheduling.engine.placement.fragmentation.scarcity import (
     group_worth,
     model_pressure,
 )
-from scheduling.engine.placement.index.workload import TaskWorkload
 from scheduling.engine.state.fleet import Fleet, Ints
 
 Floats = NDArray[np.float64]

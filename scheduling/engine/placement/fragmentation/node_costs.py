@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from scheduling.engine.model import TaskWorkload
 from scheduling.engine.placement.fragmentation.expected_waste import demands_of, expected_node_waste
 from scheduling.engine.placement.fragmentation.look_ahead_weights import LookAheadWeights
-from scheduling.engine.placement.index.workload import TaskWorkload
 from scheduling.engine.state.fleet import Fleet, Ints
 
 Floats = NDArray[np.float64]

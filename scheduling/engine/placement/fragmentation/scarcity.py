@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduling.engine.placement.index.workload import TaskWorkload, WorkloadShape
+from scheduling.engine.model import TaskWorkload, WorkloadShape
 from scheduling.engine.state.fleet import Bools, Fleet, Ints
 
 # Above this pressure a model is scarce, and the exact value does not matter.

@@ -17,8 +17,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from scheduling.engine.model import TaskWorkload
 from scheduling.engine.placement.index.question import Question
-from scheduling.engine.placement.index.workload import TaskWorkload
 from scheduling.engine.state.fleet import Bools, Fleet, Ints, Rows
 from scheduling.engine.state.task_shape import TaskShape
 

@@ -34,8 +34,8 @@ from scheduling.engine.model import (
     Request,
     Role,
 )
-from scheduling.engine.placement.index.workload import WorkloadMix
 from scheduling.engine.state.job_changes import JobChanges
+from scheduling.engine.state.workload_mix import WorkloadMix
 
 MODEL, CARD_MIB = "A100", 40960
 NOW = Instant(1_000)

@@ -20,6 +20,7 @@ from scheduling.engine import (
     Snapshot,
     TaskWorkload,
     WorkloadShape,
+    recount_workload,
     to_canonical_json,
 )
 from scheduling.engine.builtin import resolve_config
@@ -34,11 +35,11 @@ from scheduling.engine.model import (
 )
 from scheduling.engine.placement.fragmentation.expected_waste import NodeDemand, expected_node_waste
 from scheduling.engine.placement.fragmentation.look_ahead import LookAheadPolicy
-from scheduling.engine.placement.index.workload import WorkloadMix
 from scheduling.engine.placement.placer import Placer, placer_for
 from scheduling.engine.state.fleet import Fleet
 from scheduling.engine.state.job_changes import JobChanges
 from scheduling.engine.state.task_shape import resolve_shape
+from scheduling.engine.state.workload_mix import WorkloadMix
 from scheduling.simulation.published import published_config
 from tests.unit.scheduling.engine.builders import (
     commit,
@@ -102,7 +103,12 @@ def set_policy(snapshot: Snapshot, pick: int) -> Delta:
     return Delta((FlavorPut(flavor(policy=("default", "fgd", "compact")[pick % 3])),))
 
 
-STEPS: list[Step] = [submit, submit, submit, run, run, run, end, end, cordon, add_node, set_policy]
+def recount(snapshot: Snapshot, pick: int) -> Delta:
+    recount_workload(snapshot, CONFIG)
+    return Delta()
+
+
+STEPS: list[Step] = [submit, submit, submit, run, run, run, end, end, cordon, add_node, set_policy, recount]
 
 
 @pytest.mark.parametrize("policy", ["default", "fgd"])

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from scheduling.engine.model import Device, GpuMode, Node
+from scheduling.engine.model import Device, GpuMode, Node, TaskWorkload, WorkloadShape
 from scheduling.engine.placement.fragmentation.scarcity import (
     GroupRisk,
     group_risks,
@@ -16,7 +16,6 @@ from scheduling.engine.placement.fragmentation.scarcity import (
     model_pressure,
     shortage_probability,
 )
-from scheduling.engine.placement.index.workload import TaskWorkload, WorkloadShape
 from scheduling.engine.state.fleet import Fleet
 
 

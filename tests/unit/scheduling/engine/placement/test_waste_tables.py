@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from scheduling.engine.model import TaskWorkload, WorkloadShape
 from scheduling.engine.placement.fragmentation.expected_waste import (
     NodeDemand,
     Table,
@@ -16,7 +17,6 @@ from scheduling.engine.placement.fragmentation.expected_waste import (
 )
 from scheduling.engine.placement.fragmentation.look_ahead_weights import WEIGHTS
 from scheduling.engine.placement.fragmentation.node_costs import InventoryExtent, NodeCosts
-from scheduling.engine.placement.index.workload import TaskWorkload, WorkloadShape
 
 
 def of_nodes(demands: Sequence[NodeDemand], cores: int, cpu: int, choice: float) -> Table:
