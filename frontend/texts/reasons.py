@@ -33,6 +33,7 @@ from frontend.texts.reason_texts import (
 )
 
 _PLACE = re.compile(r"%\((\w+)\)s")
+_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _MOMENTS = frozenset({"at", "until", "retry_at", "drained_until", "since"})
 _SPANS = frozenset({"age", "window"})
 # Names with commas between them.
@@ -140,12 +141,17 @@ def _sentence(sentences: Sentences, numbers: Numbers) -> SafeString:
     for sentence in sentences:
         text = str(sentence)
         names = _PLACE.findall(text)
-        if all(numbers.get(name) not in (None, "") for name in names):
+        if all(_is_told(numbers.get(name)) for name in names):
             resource = str(numbers.get("resource", ""))
             shown = {name: format_html("<b>{}</b>", _shown(name, numbers[name], resource)) for name in names}
             # Only the catalogue's own text goes in as it is; every number was escaped above.
             return mark_safe(escape(text) % shown)  # noqa: S308
     return mark_safe("")
+
+
+def _is_told(value: object) -> bool:
+    """Return whether people can read a number: an id, for which no name was found, is none."""
+    return value not in (None, "") and not (isinstance(value, str) and _ID.fullmatch(value))
 
 
 def _shown(name: str, value: object, resource: str) -> str:

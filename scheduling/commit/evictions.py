@@ -24,7 +24,6 @@ from scheduling.lifecycle.job_lifecycle import mark_evicting, note_removal, note
 from scheduling.lifecycle.retry import after_eviction
 from scheduling.lifecycle.transitions import advance_job
 from scheduling.models import Claim, DecisionKind, IdleStretch, Job, JobState
-from scheduling.snapshots import with_names
 
 LIVE: Final = (JobState.ADMITTED, JobState.STARTING, JobState.RUNNING)
 GIVING: Final = (em.DecisionKind.EVICT, em.DecisionKind.SHRINK, em.DecisionKind.MIGRATE)
@@ -114,7 +113,7 @@ def _numbers(batch: CommitBatch, job: Job, decision: em.Decision) -> dict[str, A
     held = batch.taken.snapshot.allocations
     released = [held[key] for key in decision.released if key in held]
     numbers: dict[str, Any] = {
-        **with_names(decision.numbers, batch.taken.names),
+        **batch.taken.with_names(decision.numbers),
         "tasks": len(decision.released),
         "cards": sum(len(allocation.slices) for allocation in released),
     }

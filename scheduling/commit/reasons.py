@@ -19,7 +19,7 @@ from foundation.sql.prepared import PreparedQuery, PreparedUpdate
 from scheduling.commit.batch import Row, decision_row, write_decisions
 from scheduling.engine import model as em
 from scheduling.models import DecisionKind, Job, JobState
-from scheduling.snapshots import CellSnapshot, with_names
+from scheduling.snapshots import CellSnapshot
 
 # A job's place in line changes with every cycle; it is counted when somebody reads it, not stored.
 _VOLATILE: Final = frozenset({"position", "ahead"})
@@ -40,8 +40,8 @@ FOREIGN_WORK: Final = "FOREIGN_WORK"
 """Among what would help: `cards` of `flavor` are held by pods that the platform did not make."""
 
 
-def _steady(numbers: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    return {key: value for key, value in with_names(numbers, names).items() if key not in _VOLATILE}
+def _steady(numbers: em.Numbers, taken: CellSnapshot) -> dict[str, Any]:
+    return {key: value for key, value in taken.with_names(numbers).items() if key not in _VOLATILE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +111,8 @@ def _news(taken: CellSnapshot, outcome: em.JobOutcome, foreign: Mapping[str, int
     if changed is not None and _is_equal(changed, outcome):
         return None
     taken.reported.pop(outcome.job, None)
-    helps = [{"code": h.code.value, "numbers": _steady(h.numbers, taken.names)} for h in outcome.help]
-    numbers = _steady(outcome.numbers, taken.names)
+    helps = [{"code": h.code.value, "numbers": _steady(h.numbers, taken)} for h in outcome.help]
+    numbers = _steady(outcome.numbers, taken)
     wait = Wait(job, outcome.reason.value, numbers, helps + helped)
     if wait.is_news:
         return wait

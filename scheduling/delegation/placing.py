@@ -29,7 +29,7 @@ from scheduling.engine import model as em
 from scheduling.engine_input.config import engine_config
 from scheduling.engine_input.jobs import engine_job
 from scheduling.models import Job, JobRole
-from scheduling.snapshots import CellSnapshot, with_names
+from scheduling.snapshots import CellSnapshot
 from scheduling.snapshots.cell_parts import Seeker, placement_snapshot
 
 log = structlog.get_logger(__name__)
@@ -64,7 +64,7 @@ def place_admitted(
 
 def _numbers(outcome: em.JobOutcome, taken: CellSnapshot) -> Mapping[str, int | str]:
     """Its numbers with names; the queue is one that exists for this look alone."""
-    numbers = with_names(outcome.numbers, taken.names)
+    numbers = taken.with_names(outcome.numbers)
     return {key: value for key, value in numbers.items() if value != outcome.job}
 
 

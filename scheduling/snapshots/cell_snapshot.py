@@ -15,6 +15,7 @@ from scheduling import engine
 from scheduling.engine import model as em
 from scheduling.models import Job
 
+_NO_JOBS: Final[Mapping[str, Job]] = {}
 _FLAVORS: Final = PreparedQuery(
     lambda cell: Flavor.unscoped.filter(cluster__cell_id=cell).values_list("id", "name")
 )
@@ -36,23 +37,32 @@ class CellSnapshot:
     # The cell's rule for what tenants leave unused.
     sharing: str = Sharing.FAIR
 
+    def with_names(self, numbers: em.Numbers) -> dict[str, int | str]:
+        """The numbers of an outcome with ids replaced by names, those of jobs as well."""
+        return with_names(numbers, self.names, self.jobs)
+
 
 class Contradiction(RuntimeError):
     """The rows contradict each other: they are of different moments, or the ledger is wrong."""
 
 
-def with_names(numbers: em.Numbers, names: Mapping[str, str]) -> dict[str, int | str]:
+def with_names(
+    numbers: em.Numbers, names: Mapping[str, str], jobs: Mapping[str, Job] = _NO_JOBS
+) -> dict[str, int | str]:
     """Numbers of an outcome with ids replaced by names, also of several with commas between them.
 
-    The engine speaks in ids, people read names.
+    The engine speaks in ids, people read names. It puts a job into the numbers of another one only if both
+    are in one queue, so whoever reads the one may read the other's name.
     """
-    return {key: _named(item, names) if isinstance(item, str) else item for key, item in numbers.items()}
 
+    def find_name(text: str) -> str:
+        job = jobs.get(text)
+        return names.get(text, text) if job is None else job.name
 
-def _named(text: str, names: Mapping[str, str]) -> str:
-    if text in names or "," not in text:
-        return names.get(text, text)
-    return ",".join(names.get(part, part) for part in text.split(","))
+    return {
+        key: ",".join(map(find_name, item.split(","))) if isinstance(item, str) else item
+        for key, item in numbers.items()
+    }
 
 
 @row_scope.whole()

@@ -15,7 +15,7 @@ from scheduling.engine_input.allowances import AllowanceReader
 from scheduling.engine_input.config import preview_config
 from scheduling.engine_input.jobs import ASKED, asked_job
 from scheduling.services.jobs.job_check import Submission
-from scheduling.snapshots import CellSnapshot, cell_snapshot, with_names
+from scheduling.snapshots import CellSnapshot, cell_snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +60,10 @@ def preview_in(taken: CellSnapshot, submission: Submission, config: engine.Engin
     except engine.DeadlineExceededError:
         return JobPreview("", {}, [], timed_out=True)
     outcome = next(item for item in result.outcomes if item.job == ASKED)
-    helps = [{"code": h.code.value, "numbers": with_names(h.numbers, taken.names)} for h in outcome.help]
+    helps = [{"code": h.code.value, "numbers": taken.with_names(h.numbers)} for h in outcome.help]
     reason = outcome.reason.value if outcome.reason else ""
     pools = {taken.names[flavor]: amount for flavor, amount in _sum_compute(result).items()}
-    return JobPreview(reason, with_names(outcome.numbers, taken.names), helps, pools)
+    return JobPreview(reason, taken.with_names(outcome.numbers), helps, pools)
 
 
 def _sum_compute(result: CycleResult) -> Counter[str]:

@@ -115,3 +115,29 @@ def test_a_preview_that_takes_too_long_says_so(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("scheduling.engine_input.config.PREVIEW_S", -1.0)
     told = preview_submission(submission)
     assert told.timed_out and not told.starts
+
+
+def test_the_job_that_capacity_is_reserved_for_is_named() -> None:
+    """The engine knows jobs by their ids, which people can't read."""
+    here = world()
+    Quota.unscoped.filter(node=here.queue.node, resource__startswith="gpu").update(
+        own_nominal=F("own_nominal") * 2
+    )
+    ours = jobs.job(here.queue, here.editor, roles=[jobs.RoleOf(cards=4)], max_run_s=3600)
+    jobs.allocate(ours, here.nodes[0])
+    theirs = jobs.job(here.other_queue, here.outsider, roles=[jobs.RoleOf(cards=8)])
+    jobs.allocate(theirs, here.nodes[1])
+    quotas.reserve(here.queue, here.flavor, Resource.GPU_CARDS, 4)
+    busy(here, 8)
+    jobs.job(here.queue, here.editor, "ahead", roles=[jobs.RoleOf(cards=8)])
+    behind = jobs.job(here.queue, here.editor, roles=[jobs.RoleOf(cards=4)])
+    submission = job_check(acting_user=here.editor, workspace=here.workspace, spec=spec(4))
+
+    told = preview_submission(submission)
+    seen = preview_job(here.editor, here.workspace, job_file(4), pool_list(here.editor, here.workspace))
+    cycle_run(cell_id=here.cell.pk)
+
+    behind.refresh_from_db()
+    for reason, numbers in ((told.reason, told.numbers), (behind.reason, behind.reason_numbers)):
+        assert (reason, numbers.get("job")) == ("RESERVED_FOR_LARGER", "ahead")
+    assert "for <b>ahead</b>" in seen.text

@@ -60,6 +60,21 @@ def test_a_gang_of_which_single_tasks_would_fit_is_not_told_that_no_node_holds_o
     assert "in one <b>rack</b>" in reasons.reason_sentence("NEVER_FITS", {**numbers, "level": "rack"})
 
 
+@pytest.mark.parametrize("language", ["en", "zh-hans"])
+@pytest.mark.parametrize("code", sorted({*SENTENCES, *HELPS}))
+def test_no_text_shows_an_id(code: str, language: str) -> None:
+    """A stored reason may name a job, pool or queue by an id for which there was no name."""
+    unnamed = "01a225e5-0000-7000-8000-00000000000a"
+    texts = map(str, (*SENTENCES.get(code, ()), *HELPS.get(code, ()), *USUAL_HELP.get(code, ())))
+    numbers = dict.fromkeys(re.findall(r"%\((\w+)\)s", " ".join(texts)), unnamed)
+    with translation.override(language):
+        shown = [reasons.help_sentence(code, numbers)]
+        if code in SENTENCES:
+            shown.append(reasons.reason_sentence(code, numbers))
+    assert unnamed not in " ".join(shown)
+    assert all("%" not in text for text in shown)
+
+
 NODES = {"role": "main", "flavor": "a100", "cards_per_task": 4, "cards": 96, "free_cards": 96,
          "most_free_on_one_node": 8}  # fmt: skip
 
