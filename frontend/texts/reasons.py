@@ -141,7 +141,7 @@ def _sentence(sentences: Sentences, numbers: Numbers) -> SafeString:
     for sentence in sentences:
         text = str(sentence)
         names = _PLACE.findall(text)
-        if all(_is_told(numbers.get(name)) for name in names):
+        if all(_is_readable(numbers.get(name)) for name in names):
             resource = str(numbers.get("resource", ""))
             shown = {name: format_html("<b>{}</b>", _shown(name, numbers[name], resource)) for name in names}
             # Only the catalogue's own text goes in as it is; every number was escaped above.
@@ -149,7 +149,7 @@ def _sentence(sentences: Sentences, numbers: Numbers) -> SafeString:
     return mark_safe("")
 
 
-def _is_told(value: object) -> bool:
+def _is_readable(value: object) -> bool:
     """Return whether people can read a number: an id, for which no name was found, is none."""
     return value not in (None, "") and not (isinstance(value, str) and _ID.fullmatch(value))
 
