@@ -102,7 +102,7 @@ def evidence_facts(evidence: Mapping[str, Any]) -> list[tuple[str, str]]:
     if "missing" in idle or not idle:
         idled = _("No metrics available")
     else:
-        idled = _("%(idle)s of %(held)s measured GPU-hours were idle") % {
+        idled = _("%(idle)s of %(held)s measured GPU-hours were idle for 10 minutes or longer") % {
             "idle": formats.format_number(idle["idle_gpu_hours"], 1),
             "held": formats.format_number(idle["measured_gpu_hours"], 1),
         }

@@ -210,7 +210,7 @@ def _chart(report: UsageReport) -> Chart:
 
     parts = [
         Bars(name=_("Used"), values=list_values("used", measured=True), color="used"),
-        Bars(name=_("Idle"), values=list_values("idle", measured=True), color="allocated"),
+        Bars(name=_("Unused"), values=list_values("idle", measured=True), color="allocated"),
         Bars(name=_("Unmeasured"), values=list_values("unmeasured", measured=False), color="series-8"),
     ]
     return daily_bars("usage-days", days, parts, unit=_("GPU-hours"), title=_("Reserved GPU-hours per day"))

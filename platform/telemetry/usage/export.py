@@ -43,7 +43,7 @@ def _plain(part: str) -> Callable[[Figures], Decimal | None]:
 COLUMNS: Final = (
     FigureColumn("reserved_gpu_hours", gettext_lazy("Reserved"), _plain("reserved")),
     FigureColumn("used_gpu_hours", gettext_lazy("Used"), _measured("used")),
-    FigureColumn("idle_gpu_hours", gettext_lazy("Idle"), _measured("idle")),
+    FigureColumn("idle_gpu_hours", gettext_lazy("Unused"), _measured("idle")),
     FigureColumn("unmeasured_gpu_hours", gettext_lazy("Unmeasured"), _plain("unmeasured")),
     FigureColumn("borrowed_gpu_hours", gettext_lazy("Borrowed"), _plain("borrowed")),
     FigureColumn("lost_gpu_hours", gettext_lazy("Lost to preemption"), _plain("lost")),

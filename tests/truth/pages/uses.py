@@ -251,10 +251,10 @@ def _check_hours(found: Measurements, cells: dict[str, str], chosen: list[uuid.U
     measured = sum(found.measured_s[key] for key in chosen) / 100
     used = sum(found.used_s[key] for key in chosen) / 100
     if not measured:
-        assert (cells["Used"], cells["Idle"]) == (MISSING, MISSING), cells
+        assert (cells["Used"], cells["Unused"]) == (MISSING, MISSING), cells
     else:
         assert same_hours(cells["Used"], used), (cells, used / 3600)
-        assert same_hours(cells["Idle"], measured - used), (cells, (measured - used) / 3600)
+        assert same_hours(cells["Unused"], measured - used), (cells, (measured - used) / 3600)
     assert same_hours(cells["Unmeasured"], held_s - measured), (cells, (held_s - measured) / 3600)
 
 
