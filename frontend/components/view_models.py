@@ -23,13 +23,18 @@ class Check:
 
 @dataclass(frozen=True, kw_only=True)
 class HelpItem:
-    """One thing that would help, what it would bring, and where to do it."""
+    """One thing that would help, what it would bring, and where to do it.
+
+    `url` is a page; `act` is an action of the form around the recommendation, for one without a page.
+    """
 
     title: str
     effect: str
     url: str = ""
     action: str = ""
     primary: bool = False
+    act: str = ""
+    new_tab: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

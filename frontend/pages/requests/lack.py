@@ -5,30 +5,37 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Final
 
+from django.http import QueryDict
 from django.utils.translation import gettext as _
 
 from clusters.models import Flavor
 from foundation.core.errors import NotFound, PermissionDenied
+from foundation.core.numbers import read_whole
 from foundation.core.quantities import Resource
 from frontend.pages.quotas import form
 from frontend.texts.recommendations import amount_words, find_recommendations, shorts_of
+from quotas.models import Queue
 from quotas.selectors.limits.blocking import find_blocking_node
 from quotas.selectors.pools.flavor import find_queue_flavor
-from scheduling.models import Job
+from quotas.selectors.queues.queue import queue_list
 from scheduling.selectors.jobs.job import job_get
 from scheduling.selectors.pending.pending import can_borrow_now
 from tenants.models import Tenant, User
 
+_LONGEST_NAME: Final = 63
+_LONGEST: Final = 200
+
 
 @dataclass(frozen=True, slots=True)
 class Lack:
-    """The shortage of one job in one pool, and the quota that causes it.
+    """The shortage of one job in one pool, and the quota that causes it. `job` is its name.
 
     `unassigned` is what the workspace could give by itself, where that is not enough; empty otherwise.
     """
 
-    job: Job
+    job: str
     node: uuid.UUID
     flavor: Flavor
     shorts: Mapping[Resource, int]
@@ -49,8 +56,37 @@ def read_lack(viewer: User, workspace: Tenant, job: str, pool: str) -> Lack | No
     shorts = shorts_of(wanted.items) if wanted else {}
     if not found.is_waiting or flavor is None or not shorts:
         return None
-    blocking = find_blocking_node(found.queue, flavor, shorts, borrows=can_borrow_now(found))
-    lack = Lack(found, blocking.node, flavor, shorts)
+    return _find_lack(found.name, found.queue, flavor, shorts, borrows=can_borrow_now(found))
+
+
+def read_draft_lack(viewer: User, workspace: Tenant, query: QueryDict) -> Lack | None:
+    """Read what a job that is not submitted lacks, from the address that its pre-check leads to; None for an
+    address without it, and for a queue or pool that is not seen.
+    """
+    if "short" not in query or not workspace.is_workspace:
+        return None
+    queue = next((q for q in queue_list(viewer, workspace) if q.name == query.get("queue")), None)
+    flavor = find_queue_flavor(queue.pk, query.get("pool", "")) if queue else None
+    shorts = _read_shorts(query.get("short", ""))
+    if queue is None or flavor is None or not shorts:
+        return None
+    return _find_lack(
+        query.get("name", "")[:_LONGEST_NAME], queue, flavor, shorts, borrows=query.get("borrows") == "1"
+    )
+
+
+def _read_shorts(text: str) -> dict[Resource, int]:
+    known = {resource.value for resource in Resource}
+    pairs = (part.partition(":") for part in text[:_LONGEST].split(","))
+    amounts = {name: read_whole(amount) for name, _colon, amount in pairs if name in known}
+    return {Resource(name): amount for name, amount in amounts.items() if amount}
+
+
+def _find_lack(
+    job: str, queue: Queue, flavor: Flavor, shorts: Mapping[Resource, int], *, borrows: bool
+) -> Lack:
+    blocking = find_blocking_node(queue, flavor, shorts, borrows=borrows)
+    lack = Lack(job, blocking.node, flavor, shorts)
     if blocking.covered:
         return lack
     less = {

@@ -22,7 +22,7 @@ from foundation.web.listing import filter_rows, sort_rows
 from frontend.lists.page_list import EmptyList, answer_list, read_list
 from frontend.pages.quotas import form
 from frontend.pages.requests import amounts, labels
-from frontend.pages.requests.lack import Lack, fill_in, read_lack
+from frontend.pages.requests.lack import Lack, fill_in, read_draft_lack, read_lack
 from frontend.pages.requests.request_columns import REQUESTS, request_row
 from frontend.pages.tenancy.tenant_tree import crumbs_to
 from frontend.shell.form_actions import run_change
@@ -179,6 +179,7 @@ def _subject(request: HttpRequest, who: User, place: Tenant) -> Subject | None:
     if not nodes:
         return None
     lack = read_lack(who, place, request.GET.get("job", ""), request.GET.get("pool", ""))
+    lack = lack or read_draft_lack(who, place, request.GET)
     if lack is not None and (blocked := next((node for node in nodes if node.pk == lack.node), None)):
         return Subject(nodes, usable_flavors(blocked), pool_limits(who, blocked, lack.flavor), lack)
     whole = next((node for node in nodes if not node.is_queue), nodes[0])

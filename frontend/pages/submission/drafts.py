@@ -19,6 +19,7 @@ from foundation.core.identifiers import new_id
 from foundation.core.numbers import read_whole
 from foundation.core.yaml_edit import change_yaml
 from frontend.pages.jobs.detail.spec_text import spec_text
+from frontend.pages.jobs.pending.advice import apply_changes
 from frontend.pages.submission.job_form import one_break, read_form
 from frontend.pages.submission.job_values import (
     ROLES_MAX,
@@ -29,6 +30,7 @@ from frontend.pages.submission.job_values import (
     to_form,
     to_mapping,
 )
+from frontend.pages.submission.preview_helps import CHANGE
 from scheduling.job_file import JOB_BOUNDS, load_text
 
 FIRST_ROLE: Final = {
@@ -98,7 +100,9 @@ def read_draft(data: QueryDict) -> JobDraft:
 def edit_draft(draft: JobDraft, action: str) -> None:
     """Change the draft without submitting it; what cannot be converted stays where it is, with the reason."""
     try:
-        if draft.tab == "yaml":
+        if action.startswith(CHANGE):
+            _apply_help(draft, action.removeprefix(CHANGE))
+        elif draft.tab == "yaml":
             if action == "to-form":
                 _show_form(draft)
         elif action == "to-yaml":
@@ -129,6 +133,14 @@ def _show_yaml(draft: JobDraft) -> None:
         raise invalid_lines(wrong)
     draft.text = _changed(draft.text, draft.read_body())
     draft.tab = "yaml"
+
+
+def _apply_help(draft: JobDraft, text: str) -> None:
+    if wrong := draft.line_errors():
+        raise invalid_lines(wrong)
+    draft.text = _changed(draft.text, apply_changes(draft.read_body(), text))
+    if draft.tab == "form":
+        _show_form(draft)
 
 
 def _changed(text: str, body: Mapping[str, Any]) -> str:

@@ -7,16 +7,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
 from foundation.core.errors import AllotmentError, FieldError
 from foundation.core.quantities import Resource
 from foundation.core.reasons import Reason
+from frontend.components import view_models
 from frontend.components.capacity import Meter
+from frontend.pages.submission import preview_words
 from frontend.pages.submission.job_values import ROLES_MAX
+from frontend.pages.submission.preview_helps import list_helps
 from frontend.texts import reasons
-from frontend.texts.recommendations import recommendation_sentences
 from quotas.selectors.pools.pool import WorkspacePool
 from quotas.selectors.tables.quota import workspace_quota
 from quotas.selectors.tables.quota_row import QuotaRow
@@ -46,7 +47,9 @@ class SubmissionPreview:
     tone: str
     title: str
     text: str = ""
-    helps: Sequence[SafeString] = ()
+    helps: Sequence[view_models.HelpItem] = ()
+    facts: Sequence[tuple[str, str]] = ()
+    preempted: Sequence[str] = ()
     errors: Sequence[FieldError] = ()
     after: Sequence[PoolAfter] = ()
     filled: Sequence[Filled] = ()
@@ -69,18 +72,25 @@ def preview_job(
     if seen.timed_out:
         text = _("The start couldn't be predicted in 10 s. You can submit the job all the same.")
         return SubmissionPreview("waiting", _("Start unknown"), text, after=after, filled=reading.filled)
+    known: dict[str, Any] = {
+        "facts": preview_words.list_facts(who, submission.queue, seen),
+        "after": after,
+        "filled": reading.filled,
+    }
     if seen.starts:
-        text = _("Quota and GPUs are available.")
         title = _("Starts immediately")
-        return SubmissionPreview("running", title, text, after=after, filled=reading.filled)
-    return SubmissionPreview(
-        "waiting",
-        _("Will be queued"),
-        reasons.reason_sentence(seen.reason, seen.numbers),
-        recommendation_sentences(seen.reason, seen.numbers, seen.help),
-        after=after,
-        filled=reading.filled,
-    )
+        return SubmissionPreview("running", title, preview_words.describe_start(seen), **known)
+    if seen.reason == Reason.WAITING_FOR_PREEMPTED:
+        return SubmissionPreview(
+            "waiting",
+            _("Starts after preemption") if seen.preempted else _("Starts after others terminate"),
+            preview_words.describe_preemption(seen),
+            preempted=preview_words.list_preempted(who, seen.preempted),
+            **known,
+        )
+    sentence = reasons.reason_sentence(seen.reason, seen.numbers)
+    helps = list_helps(seen.reason, seen.numbers, seen.help, submission)
+    return SubmissionPreview("waiting", _("Will be queued"), sentence, helps, **known)
 
 
 def preview_refusal(error: AllotmentError) -> SubmissionPreview:
@@ -91,7 +101,7 @@ def preview_refusal(error: AllotmentError) -> SubmissionPreview:
             "failed",
             _("Can't be scheduled"),
             reasons.reason_sentence(Reason.NEVER_FITS, error.numbers),
-            recommendation_sentences(Reason.NEVER_FITS, error.numbers, found),
+            list_helps(Reason.NEVER_FITS, error.numbers, found),
         )
     if error.code == "SPEC_INVALID":
         text = _("Correct the fields marked below.")

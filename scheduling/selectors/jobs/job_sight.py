@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import uuid
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from django.db.models import Exists, F, OuterRef, Q, QuerySet
@@ -26,6 +27,31 @@ def jobs_in_sight(viewer: Actor) -> Q:
     if permissions.has_permission(viewer, Permission.JOB_VIEW):
         return Q()
     return Q(workspace__in=permissions.tenants_with(viewer, Permission.JOB_VIEW).values("pk"))
+
+
+@dataclass(frozen=True, slots=True)
+class JobsBySight:
+    """Jobs that the viewer may see, the number of other jobs by a tenant in sight, and that of the rest."""
+
+    seen: Sequence[Job]
+    by_tenant: Mapping[str, int]
+    rest: int
+
+
+def split_by_sight(viewer: Actor, jobs: Sequence[Job]) -> JobsBySight:
+    """Return what the viewer may know of jobs of any workspaces, which they have at hand."""
+    workspaces = {job.workspace_id: job.workspace for job in jobs}
+    open_to = {
+        pk for pk, each in workspaces.items() if permissions.has_permission(viewer, Permission.JOB_VIEW, each)
+    }
+    in_sight = permissions.visible_tenants(viewer).filter(pk__in=workspaces.keys() - open_to)
+    names = dict(in_sight.values_list("pk", "name"))
+    hidden = [job for job in jobs if job.workspace_id not in open_to]
+    return JobsBySight(
+        [job for job in jobs if job.workspace_id in open_to],
+        Counter(names[job.workspace_id] for job in hidden if job.workspace_id in names),
+        sum(job.workspace_id not in names for job in hidden),
+    )
 
 
 def jobs_below(viewer: Actor, slug: str) -> Q:

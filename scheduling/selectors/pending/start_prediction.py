@@ -119,7 +119,7 @@ def job_expected_start(*, viewer: Actor, job: Job, now: datetime) -> ExpectedSta
     if ended is not None:
         open_ones = open_ones.filter(made_at__gte=ended)
     found = open_ones.order_by("-made_at").first()
-    return ExpectedStart(found, None if found else _why(job), ranges)
+    return ExpectedStart(found, None if found else queue_forecast(job.queue), ranges)
 
 
 def queue_calibration(*, viewer: Actor, queue: Queue, now: datetime) -> QueueCalibration:
@@ -155,8 +155,9 @@ def _count(rows: Sequence[StartPrediction]) -> HeldRanges:
     return HeldRanges(len(rows), counts["held"], counts["likely"])
 
 
-def _why(job: Job) -> NoForecast:
-    if job.queue_id in delegated_queues(delegating_clusters(job.queue.cell_id)):
+def queue_forecast(queue: Queue) -> NoForecast:
+    """Return why a job of a queue has no expected start; `NOT_YET` where the next forecast may have it."""
+    if queue.pk in delegated_queues(delegating_clusters(queue.cell_id)):
         return NoForecast.OTHER_SCHEDULER
-    result = CellForecast.unscoped.filter(cell=job.queue.cell_id).values_list("result", flat=True).first()
+    result = CellForecast.unscoped.filter(cell=queue.cell_id).values_list("result", flat=True).first()
     return _RESULTS.get(result or "", NoForecast.NOT_YET)

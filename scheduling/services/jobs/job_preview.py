@@ -2,39 +2,79 @@
 
 from __future__ import annotations
 
+import uuid
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from foundation.core import clock
-from foundation.core.quantities import Resource
 from scheduling import engine
-from scheduling.engine.model import CycleResult, DecisionKind, Instant
+from scheduling.engine import model as em
+from scheduling.engine.model import CycleResult, Decision, DecisionKind, EvictRule, Instant
 from scheduling.engine_input.allowances import AllowanceReader
 from scheduling.engine_input.config import preview_config
 from scheduling.engine_input.jobs import ASKED, asked_job
+from scheduling.metering.intervals import borrowed_by_flavor, gpu_percent
+from scheduling.models import Job
 from scheduling.services.jobs.job_check import Submission
 from scheduling.snapshots import CellSnapshot, cell_snapshot
+
+_GIVING_WAY: Final = (DecisionKind.EVICT, DecisionKind.SHRINK, DecisionKind.MIGRATE)
+
+
+@dataclass(frozen=True, slots=True)
+class PreviewedTask:
+    """The place that one task of the previewed job is given; `charge` is what it is charged by resource."""
+
+    node: str
+    flavor_id: uuid.UUID
+    flavor: str
+    charge: Mapping[str, int]
+    sliced: bool
+
+    @property
+    def percent(self) -> int:
+        """Its compute, in percent points of a GPU."""
+        return gpu_percent(self.charge)
+
+
+@dataclass(frozen=True, slots=True)
+class PreviewedPreemption:
+    """A job that has to give way to the previewed one, and the rule by which it does."""
+
+    job: Job
+    rule: EvictRule
 
 
 @dataclass(frozen=True, slots=True)
 class JobPreview:
     """`reason` is empty when the job would start in the next cycle, else why it would wait.
 
-    `pools` is the compute that it would be given by pool, in percent points of a GPU; empty unless it starts.
+    `tasks` are its places: those where it starts, or those that it waits for while `preempted` jobs end.
+    `borrowed` is the compute beyond its queue's own quota by pool, in percent points of a GPU.
     `timed_out`: the cycle took longer than the deadline of `preview_config`, so nothing is known.
     """
 
     reason: str
     numbers: Mapping[str, Any]
     help: Sequence[Mapping[str, Any]]
-    pools: Mapping[str, int] = field(default_factory=dict)
+    tasks: Sequence[PreviewedTask] = ()
+    borrowed: Mapping[str, int] = field(default_factory=dict)
+    preempted: Sequence[PreviewedPreemption] = ()
     timed_out: bool = False
 
     @property
     def starts(self) -> bool:
         return not self.reason and not self.timed_out
+
+    @property
+    def pools(self) -> Mapping[str, int]:
+        """The compute that it is given by pool, in percent points of a GPU; empty unless it starts."""
+        found: Counter[str] = Counter()
+        for task in self.tasks if self.starts else ():
+            found[task.flavor] += task.percent
+        return found
 
 
 def preview_submission(submission: Submission) -> JobPreview:
@@ -60,18 +100,47 @@ def preview_in(taken: CellSnapshot, submission: Submission, config: engine.Engin
     except engine.DeadlineExceededError:
         return JobPreview("", {}, [], timed_out=True)
     outcome = next(item for item in result.outcomes if item.job == ASKED)
-    helps = [{"code": h.code.value, "numbers": taken.with_names(h.numbers)} for h in outcome.help]
-    reason = outcome.reason.value if outcome.reason else ""
-    pools = {taken.names[flavor]: amount for flavor, amount in _sum_compute(result).items()}
-    return JobPreview(reason, taken.with_names(outcome.numbers), helps, pools)
+    own = next((each for each in result.decisions if _places_asked(each)), None)
+    return JobPreview(
+        reason=outcome.reason.value if outcome.reason else "",
+        numbers=taken.with_names(outcome.numbers),
+        help=[{"code": h.code.value, "numbers": taken.with_names(h.numbers)} for h in outcome.help],
+        tasks=_tasks_of(own, job, taken) if own else (),
+        borrowed=_borrowed_by_pool(own, taken) if own else {},
+        preempted=_preempted(result, taken),
+    )
 
 
-def _sum_compute(result: CycleResult) -> Counter[str]:
-    """The compute that the previewed job is admitted with, by flavor id."""
-    found: Counter[str] = Counter()
-    for decision in result.decisions:
-        if decision.job == ASKED and decision.kind is DecisionKind.ADMIT:
-            for charge in (charge for allocation in decision.allocations for charge in allocation.charges):
-                if charge.resource == Resource.GPU_CORES:
-                    found[charge.flavor] += charge.amount
-    return found
+def _places_asked(decision: Decision) -> bool:
+    kinds = (DecisionKind.ADMIT, DecisionKind.PARK)
+    return decision.job == ASKED and decision.kind in kinds and bool(decision.allocations)
+
+
+def _tasks_of(decision: Decision, job: em.Job, taken: CellSnapshot) -> list[PreviewedTask]:
+    modes = {role.name: role.request.gpu.mode for role in job.roles if role.request.gpu}
+    return [
+        PreviewedTask(
+            node=taken.names.get(task.node, ""),
+            flavor_id=uuid.UUID(task.flavor),
+            flavor=taken.names[task.flavor],
+            charge={str(charge.resource): charge.amount for charge in task.charges},
+            sliced=modes.get(task.role, em.GpuMode.WHOLE) is not em.GpuMode.WHOLE,
+        )
+        for task in decision.allocations
+    ]
+
+
+def _borrowed_by_pool(decision: Decision, taken: CellSnapshot) -> dict[str, int]:
+    held: Counter[str] = Counter()
+    for charge in (charge for task in decision.allocations for charge in task.charges):
+        held[f"{charge.flavor}/{charge.resource}"] += charge.amount
+    loans = {f"{loan.flavor}/{loan.resource}": loan.amount for loan in decision.borrowed}
+    return {taken.names[key]: points for key, points in borrowed_by_flavor(loans, held).items() if points}
+
+
+def _preempted(result: CycleResult, taken: CellSnapshot) -> list[PreviewedPreemption]:
+    return [
+        PreviewedPreemption(taken.jobs[each.job], each.rule)
+        for each in result.decisions
+        if each.beneficiary == ASKED and each.kind in _GIVING_WAY and each.rule and each.job in taken.jobs
+    ]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+from decimal import Decimal
 from typing import Any
 
 import pytest
 from django.db.models import F
 
+from foundation.core import clock
 from foundation.core.quantities import Resource
 from foundation.models import Hint
 from frontend.pages.submission.job_rail import preview_job
@@ -18,7 +21,9 @@ from scheduling.services.cycle import cycle_run
 from scheduling.services.jobs.job import job_submit
 from scheduling.services.jobs.job_check import job_check
 from scheduling.services.jobs.job_preview import preview_submission
-from tests.builders import clusters, jobs, quotas
+from telemetry.models import Price
+from tenants.models import Role
+from tests.builders import clusters, jobs, quotas, tenancy
 from tests.builders.world import World, world
 
 pytestmark = pytest.mark.django_db
@@ -141,3 +146,63 @@ def test_the_job_that_capacity_is_reserved_for_is_named() -> None:
     for reason, numbers in ((told.reason, told.numbers), (behind.reason, behind.reason_numbers)):
         assert (reason, numbers.get("job")) == ("RESERVED_FOR_LARGER", "ahead")
     assert "for <b>ahead</b>" in seen.text
+
+
+def test_borrowed_quota_is_said_of_a_job_that_starts() -> None:
+    here = world()
+    submission = job_check(acting_user=here.editor, workspace=here.workspace, spec=spec(8, 2))
+
+    told = preview_submission(submission)
+    seen = preview_job(here.editor, here.workspace, job_file(8, 2), pool_list(here.editor, here.workspace))
+    within = preview_job(here.editor, here.workspace, job_file(8), pool_list(here.editor, here.workspace))
+
+    assert (told.starts, told.borrowed) == (True, {here.flavor.name: 200})
+    assert f"borrows 2 GPUs of {here.flavor.name}" in seen.text
+    assert "reclaim" in seen.text
+    assert "borrow" not in within.text
+
+
+def lend(here: World) -> list[Job]:
+    """Let the other team borrow: it holds twelve of sixteen GPUs in two jobs."""
+    held = []
+    for name, cards, node in (("big", 8, here.nodes[0]), ("small", 4, here.nodes[1])):
+        held.append(jobs.job(here.other_queue, here.outsider, name, roles=[jobs.RoleOf(cards=cards)]))
+        jobs.allocate(held[-1], node)
+    busy(here, 12)
+    return held
+
+
+def test_a_preview_names_who_would_be_preempted_as_far_as_they_are_in_sight() -> None:
+    here = world()
+    held = lend(here)
+    pools = pool_list(here.editor, here.workspace)
+
+    told = preview_job(here.editor, here.workspace, job_file(8), pools)
+
+    assert told.title == "Starts after preemption"
+    assert "Nothing is preempted or reserved" in told.text
+    assert "Nodes reserved" not in told.text
+    assert "No action required" not in str(told.helps)
+    assert told.preempted == ["Quota reclaimed: jobs of other tenants (1)"]
+    tenancy.member(here.editor, here.other_workspace, Role.VIEWER)
+    (line,) = preview_job(here.editor, here.workspace, job_file(8), pools).preempted
+    assert line in {f"Quota reclaimed: {job.name}" for job in held}
+
+
+def test_a_preview_says_where_the_job_is_placed_and_what_it_costs() -> None:
+    here = world()
+    price = {"gpu_hour": Decimal("2.5"), "effective_at": clock.now() - timedelta(days=1)}
+    Price.unscoped.create(flavor=here.flavor, **price)
+    pools = pool_list(here.editor, here.workspace)
+
+    alone = dict(preview_job(here.editor, here.workspace, job_file(2), pools).facts)
+    gang = dict(preview_job(here.editor, here.workspace, job_file(8, 4), pools).facts)
+    waits = dict(preview_job(here.editor, here.workspace, job_file(8, 8, 8), pools).facts)
+
+    names = [node.name for node in here.nodes]
+    assert alone["Placement"] in {f"{name} (2 GPUs)" for name in names}
+    assert alone["Cost per hour (USD)"] == "5.00"
+    assert "Expected start" not in alone
+    assert gang["Placement"].startswith("2 nodes: ")
+    assert gang["Cost per hour (USD)"] == "30.00"
+    assert "Placement" not in waits

@@ -19,15 +19,20 @@ _BOUNDS: Final = ParseBounds(size=8 * 1024, nodes=400)
 
 
 def change_query(item: Item, helps: Sequence[Any]) -> str:
-    """The part of an address that says what is to be changed: this, and what helps only together with it."""
+    """The part of an address that says what is to be changed."""
+    return urlencode({"change": change_text(item, helps)})
+
+
+def change_text(item: Item, helps: Sequence[Any]) -> str:
+    """Write what is to be changed, for `apply_changes`: this, and what helps only together with it."""
     others = (other for other in helps if isinstance(other, Mapping) and other is not item)
     both = [item, *(other for other in others if _belongs(item, other))]
     content = [{"code": each.get("code"), "numbers": each.get("numbers", {})} for each in both]
-    return urlencode({"change": json.dumps(content, separators=(",", ":"))})
+    return json.dumps(content, separators=(",", ":"))
 
 
 def apply_changes(mapping: Mapping[str, Any], text: str) -> File:
-    """The job file with the changes that an address names; what does not concern it is left out."""
+    """The job file with the changes that a text names; what does not concern it is left out."""
     file: File = json.loads(json.dumps(dict(mapping)))
     try:
         items = load_json(text, _BOUNDS) if text else []

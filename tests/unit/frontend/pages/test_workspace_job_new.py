@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import re
 from typing import Any
 
 import pytest
@@ -10,7 +12,7 @@ from django.test import Client
 from clusters.models import GpuMode
 from frontend.pages.jobs.detail.spec_text import spec_text
 from frontend.pages.submission.job_values import FormValues, field_of, to_form, to_mapping
-from quotas.models import QueueFlavor
+from quotas.models import QueueFlavor, Quota
 from scheduling.job_file import load_text, parse_job
 from scheduling.models import Job
 from tests.builders import clusters, jobs
@@ -272,3 +274,57 @@ def test_what_is_typed_beyond_all_measure_is_a_mistake_like_any(
     checked = client.post(f"{NEW}/check", {**TYPED, **changes})
 
     assert (sent.status_code, checked.status_code) in [(200, 200), (400, 200), (413, 200), (302, 200)]
+
+
+def button_values(page: str) -> list[str]:
+    return [html.unescape(value) for value in re.findall(r'name="do" value="(change:[^"]+)"', page)]
+
+
+def test_a_recommendation_of_the_check_changes_the_form(client: Client, w: World) -> None:
+    client.force_login(w.editor)
+    large = TYPED | {"roles-0-cards": "64"}
+    (change,) = button_values(client.post(f"{NEW}/check", large).content.decode())
+    answer = client.post(NEW, large | {"do": change})
+    page = answer.content.decode()
+    assert (answer.status_code, Job.unscoped.exists()) == (200, False)
+    assert re.search(r'name="roles-0-cards"[^>]*value="8"', page)
+    assert "B=two=2" in page
+
+
+def test_a_recommendation_of_the_check_changes_the_yaml(client: Client, w: World) -> None:
+    client.force_login(w.editor)
+    resources = "{cpu: 1, memory: 1Gi, gpu: {cards: 64, mode: whole}}"
+    text = f"# kept\nname: big\nroles:\n  - {{name: main, replicas: 1, image: x, resources: {resources}}}\n"
+    typed = {"tab": "yaml", "yaml": text}
+    (change,) = button_values(client.post(f"{NEW}/check", typed).content.decode())
+    page = client.post(NEW, typed | {"do": change}).content.decode()
+    assert "# kept" in page
+    assert "cards: 8" in page
+    assert "cards: 64" not in page
+
+
+def test_a_change_that_is_not_one_leaves_the_draft(client: Client, w: World) -> None:
+    client.force_login(w.editor)
+    for change in ("change:", "change:[", 'change:[{"code": "DELETE"}]'):
+        answer = client.post(NEW, TYPED | {"do": change})
+        assert (answer.status_code, Job.unscoped.exists()) == (200, False)
+        assert "B=two=2" in answer.content.decode()
+
+
+def test_a_recommendation_for_more_quota_leads_to_a_filled_request(client: Client, w: World) -> None:
+    client.force_login(w.admin)
+    Quota.unscoped.filter(resource__startswith="gpu").update(borrowing_limit=0)
+    page = client.post(f"{NEW}/check", TYPED | {"roles-0-replicas": "10"}).content.decode()
+    (link,) = re.findall(r'href="(/w/team-a/requests[^"]+)"', page)
+    request = client.get(html.unescape(link)).content.decode()
+    assert "Filled in for job train-1" in request
+    assert re.search(r'name="gpu.cards.nominal"[^>]*value="10"', request)
+
+
+@pytest.mark.parametrize("short", ["", "gpu.cards:x", "rocks:4", "gpu.cards:" + "9" * 60])
+def test_a_request_that_names_no_amount_is_not_filled(client: Client, w: World, short: str) -> None:
+    client.force_login(w.admin)
+    query = {"queue": "default", "pool": w.flavor.name, "short": short}
+    page = client.get("/w/team-a/requests", query)
+    assert page.status_code == 200
+    assert "Filled in for job" not in page.content.decode()

@@ -1,0 +1,116 @@
+"""The result of the pre-check in words: where a job would start, what it borrows, and whom it preempts."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from django.conf import settings
+from django.utils.translation import gettext as _
+
+from foundation.core import clock
+from frontend.texts import formats, labels, reasons
+from quotas.models import Queue
+from scheduling.models import Job
+from scheduling.selectors.jobs.job_sight import split_by_sight
+from scheduling.selectors.pending.start_prediction import NoForecast, queue_forecast
+from scheduling.services.jobs.job_preview import JobPreview, PreviewedPreemption
+from telemetry.usage.hourly_cost import hourly_cost
+from tenants.models import User
+
+_MOST: Final = 5
+"""Nodes and jobs whose names are listed; of more there is the number."""
+
+
+def describe_start(seen: JobPreview) -> str:
+    """The quota and the GPUs of a job that starts."""
+    if not seen.borrowed:
+        return _("Quota and GPUs are available.")
+    amounts = _(", ").join(_in_pool(points, pool) for pool, points in seen.borrowed.items())
+    return _(
+        "GPUs are available. The job borrows %(amounts)s: the tenants that own this quota can reclaim it at "
+        "any time, and the job is then preempted."
+    ) % {"amounts": amounts}
+
+
+def describe_preemption(seen: JobPreview) -> str:
+    """Describe what a job waits for that would start once others have ended."""
+    if not seen.preempted:
+        return _(
+            "The job would start when jobs that are terminating release their resources. Nothing is reserved "
+            "before you submit."
+        )
+    words = {"jobs": formats.format_number(len({each.job.pk for each in seen.preempted}))}
+    text = _(
+        "Jobs that would be preempted: %(jobs)s. The job would start when their pods are deleted. Nothing is "
+        "preempted or reserved before you submit."
+    )
+    return text % words
+
+
+def list_preempted(viewer: User, preempted: Sequence[PreviewedPreemption]) -> list[str]:
+    """The jobs that would be preempted by rule: names of those in sight, numbers of the others."""
+    by_rule: defaultdict[str, dict[Any, Job]] = defaultdict(dict)
+    for each in preempted:
+        by_rule[each.rule.value][each.job.pk] = each.job
+    return [
+        f"{labels.RULES.get(rule, rule)}: {_(', ').join(_name_jobs(viewer, [*jobs.values()]))}"
+        for rule, jobs in by_rule.items()
+    ]
+
+
+def _name_jobs(viewer: User, jobs: Sequence[Job]) -> Iterator[str]:
+    split = split_by_sight(viewer, jobs)
+    yield from (job.name for job in split.seen[:_MOST])
+    if len(split.seen) > _MOST:
+        yield _("%(n)s more") % {"n": formats.format_number(len(split.seen) - _MOST)}
+    for tenant, count in split.by_tenant.items():
+        yield _("jobs of %(tenant)s (%(n)s)") % {"tenant": tenant, "n": formats.format_number(count)}
+    if split.rest:
+        yield _("jobs of other tenants (%(n)s)") % {"n": formats.format_number(split.rest)}
+
+
+def list_facts(viewer: User, queue: Queue, seen: JobPreview) -> list[tuple[str, str]]:
+    """List where the job is placed, when it is expected to start, and its cost per hour, as far as known."""
+    facts: list[tuple[str, str]] = []
+    if seen.tasks:
+        facts.append((_("Placement"), _name_nodes(seen)))
+    if not seen.starts:
+        facts.append((_("Expected start"), _expect_start(queue, seen)))
+    cost = hourly_cost(viewer, queue.workspace, seen.tasks, now=clock.now())
+    if cost is not None:
+        label = _("Cost per hour (%(currency)s)") % {"currency": settings.ALLOTMENT_CURRENCY}
+        facts.append((label, f"{cost:,.{settings.ALLOTMENT_CURRENCY_DIGITS}f}"))
+    return facts
+
+
+def _name_nodes(seen: JobPreview) -> str:
+    points: Counter[str] = Counter()
+    for task in seen.tasks:
+        points[task.node or task.flavor] += task.percent
+    named = [
+        f"{name} ({reasons.format_compute(amount)})" if amount else name
+        for name, amount in sorted(points.items())[:_MOST]
+    ]
+    if len(points) > _MOST:
+        named.append(_("%(n)s more") % {"n": formats.format_number(len(points) - _MOST)})
+    listed = _(", ").join(named)
+    if len(points) == 1:
+        return listed
+    return _("%(n)s nodes: %(names)s") % {"n": formats.format_number(len(points)), "names": listed}
+
+
+def _expect_start(queue: Queue, seen: JobPreview) -> str:
+    if seen.tasks:
+        return _("When the pods of preempted jobs are deleted")
+    why = queue_forecast(queue)
+    if why is NoForecast.NO_HISTORY:
+        return _("Unknown: fewer than 20 jobs have finished, too few to estimate from.")
+    if why is NoForecast.OTHER_SCHEDULER:
+        return _("Unknown: the cluster's own scheduler decides when this job starts.")
+    return _("Estimated within 5 minutes after submission")
+
+
+def _in_pool(points: int, pool: str) -> str:
+    return _("%(amount)s of %(pool)s") % {"amount": reasons.format_compute(points), "pool": pool}
