@@ -127,11 +127,15 @@ class Facts:
             return found
         return least_of(found, owned - self.against(key))
 
+    def borrowed(self, key: Key, amount: int) -> int:
+        """By how much its queue would use more than it owns with the job; 0 or less is nothing."""
+        owned = self.tree.owned(self.leaf, key)
+        return self.tree.usage(self.leaf, key) + amount - owned if amount and owned is not None else 0
+
     def spare(self, key: Key, amount: int) -> Spare | None:
         """What it must leave unused if it borrows; None where it leaves that."""
         unit = CARD_UNITS.get(key[1])
-        owned, root = self.tree.owned(self.leaf, key), self.tree.root(self.leaf)
-        borrowed = 0 if owned is None else self.tree.usage(self.leaf, key) + amount - owned
+        root, borrowed = self.tree.root(self.leaf), self.borrowed(key, amount)
         if borrowed <= 0 or not amount or not self.borrows:
             return None
         if self.job.drained:

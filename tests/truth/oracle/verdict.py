@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from scheduling.engine.model import (
     AllocationMode,
+    HelpCode,
     Job,
     JobOutcome,
     JobState,
@@ -334,6 +335,7 @@ def _quota(told: Told) -> Iterator[Fault]:
     else:
         yield from _own_and_borrowed(told, key, int(numbers["asked"]), short)
     yield from _offered(told, ways)
+    yield from _raised_together(told, ways)
     yield from _capped(told)
 
 
@@ -349,15 +351,34 @@ def _spared(told: Told, spare: Spare) -> Iterator[Fault]:
 
 
 def _offered(told: Told, ways: Iterable[Way]) -> Iterator[Fault]:
-    """What each offer says is short of its own quota."""
+    """What each offer but more quota says is short of its own quota."""
     known = list(ways)
     for offer in told.outcome.help:
         said = offer.numbers.get("short")
-        if said is None:
+        if said is None or offer.code is HelpCode.RAISE_QUOTA:
             continue
         true = [_enough(told.facts, way, _key(offer.numbers)) for way in known]
         if not any(said in amounts for amounts in true):
             yield told.fault(f"{offer.code.value} short", said, true)
+
+
+def _raised_together(told: Told, ways: Iterable[Way]) -> Iterator[Fault]:
+    """More quota is named so much that nothing is borrowed, of all that a way asks for alike where a rule
+    forbids to borrow; what is missing is enough where it is all."""
+    offers = (offer.numbers for offer in told.outcome.help if offer.code is HelpCode.RAISE_QUOTA)
+    said = {_key(numbers): int(numbers["short"]) for numbers in offers}
+    true = []
+    for way in ways:
+        missing = {key: _missing(told.facts, way, key) or 0 for key in way.asked}
+        borrowed = {key: told.facts.borrowed(key, way.asked[key]) for key in way.asked}
+        whole = {key: most for key in way.asked if (most := max(missing[key], borrowed[key])) > 0}
+        true.append(whole)
+        if not told.numbers.get("rule") and all(
+            short in (missing.get(key), whole.get(key)) for key, short in said.items()
+        ):
+            return
+    if said and said not in true:
+        yield told.fault("RAISE_QUOTA together", said, true)
 
 
 def _own_and_borrowed(told: Told, key: tuple[str, str], amount: int, short: int) -> Iterator[Fault]:

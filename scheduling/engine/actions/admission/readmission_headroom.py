@@ -29,15 +29,13 @@ CARD_UNITS: dict[str, int] = {Resource.GPU_CARDS: 1, Resource.GPU_CORES: 100}
 class _QuotaGap:
     """A quota of which a job would leave too little unused, in units of the resource.
 
-    It asks for `asked`, `keep` must stay unused, `unused` is unused now. With a nominal quota higher by
-    `raised` its queue would not have to borrow.
+    It asks for `asked`, `keep` must stay unused, `unused` is unused now.
     """
 
     key: FlavorResource
     asked: int
     keep: int
     unused: int
-    raised: int
 
 
 # The rule by which a job waits, among the numbers of its refusal.
@@ -148,11 +146,31 @@ def _find_gaps(
         unused = owned - tree.usage(root, key) - more + amount
         # Without headroom the job may have victims like any borrower.
         if keep and unused - amount < keep:
-            raised = tree.usage(leaf, key) + more - (tree.subtree_quota(leaf, key) or 0)
-            gaps.append(_QuotaGap(key, amount, keep, unused, raised))
+            gaps.append(_QuotaGap(key, amount, keep, unused))
     if not gaps:
         return None
-    return _refuse_gaps(gaps, {} if charged else _missing_quota(tree, leaf, usage), queue, job)
+    lacks = {gap.key.resource: gap.asked + gap.keep - gap.unused for gap in gaps}
+    raised = _borrowed_quota(tree, leaf, usage, charged=charged)
+    if not charged:
+        missing = _missing_quota(tree, leaf, usage)
+        lacks, raised = _largest(lacks, missing), _largest(raised, missing)
+    return _refuse_gaps(gaps[0], lacks, raised, queue, job)
+
+
+def _borrowed_quota(
+    tree: QuotaTree[FlavorResource], leaf: str, usage: FlavorUsage, *, charged: bool
+) -> dict[str, int]:
+    """Return, by resource, by how much the nominal quota must rise so that the job borrows nothing.
+
+    All resources are named, also those of which a job leaves no headroom: a job with GPUs of its nominal
+    quota and borrowed GPU memory would be evicted for the memory.
+    """
+    raised = {}
+    for key, amount in usage.items():
+        own, used = tree.subtree_quota(leaf, key), tree.usage(leaf, key) + (0 if charged else amount)
+        if amount and own is not None and used > own:
+            raised[key.resource] = used - own
+    return raised
 
 
 def _missing_quota(tree: QuotaTree[FlavorResource], leaf: str, usage: FlavorUsage) -> dict[str, int]:
@@ -161,9 +179,11 @@ def _missing_quota(tree: QuotaTree[FlavorResource], leaf: str, usage: FlavorUsag
     return {key.resource: amount - had for key, amount, had in found if had is not None and had < amount}
 
 
-def _refuse_gaps(gaps: Sequence[_QuotaGap], missing: Mapping[str, int], queue: Queue, job: Job) -> Refusal:
-    """Return the refusal for all gaps of one flavor, with the numbers of the first."""
-    first = gaps[0]
+def _refuse_gaps(
+    first: _QuotaGap, lacks: Mapping[str, int], raised: Mapping[str, int], queue: Queue, job: Job
+) -> Refusal:
+    """Return the refusal for all gaps of one flavor, with the numbers of the first; `lacks` must be released,
+    or the nominal quota be higher by `raised`."""
     where: dict[str, int | str] = {"flavor": first.key.flavor, "resource": first.key.resource}
     numbers: dict[str, int | str] = {
         **where,
@@ -175,13 +195,11 @@ def _refuse_gaps(gaps: Sequence[_QuotaGap], missing: Mapping[str, int], queue: Q
     }
     if job.evictions:
         numbers["evictions"] = job.evictions
-    lacks = {gap.key.resource: gap.asked + gap.keep - gap.unused for gap in gaps}
-    raised = {gap.key.resource: gap.raised for gap in gaps}
     wait, more = (
         Help(HelpCode.WAIT_FOR_RELEASE, where),
         Help(HelpCode.RAISE_QUOTA, {"queue": queue.id, **where}),
     )
-    ways = (*expand_help(wait, _largest(lacks, missing)), *expand_help(more, _largest(raised, missing)))
+    ways = (*expand_help(wait, lacks), *expand_help(more, raised))
     return Refusal(Reason.WAITING_FOR_BORROWED, numbers, ways)
 
 

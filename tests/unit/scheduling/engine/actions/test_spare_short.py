@@ -38,15 +38,17 @@ def test_it_starts_when_so_much_has_come_back(released: int, starts: bool) -> No
     assert ("again" in stage_with(63 - released).running()) is starts
 
 
+UNITS = {Resource.GPU_CARDS: 1, Resource.GPU_CORES: 100, Resource.GPU_MEMORY: CARD_MIB}
+
+
 def every_quota(cards: int) -> tuple[Quota, ...]:
     """So many cards, and the cores and the memory that belong to them."""
-    units = {Resource.GPU_CARDS: 1, Resource.GPU_CORES: 100, Resource.GPU_MEMORY: CARD_MIB}
     plain = (
         Quota(flavor="a100", resource=name, own_nominal=None) for name in (Resource.CPU, Resource.MEMORY)
     )
     return (
         *plain,
-        *(Quota(flavor="a100", resource=name, own_nominal=cards * unit) for name, unit in units.items()),
+        *(Quota(flavor="a100", resource=name, own_nominal=cards * unit) for name, unit in UNITS.items()),
     )
 
 
@@ -82,7 +84,7 @@ def test_all_resources_are_named_of_which_something_has_to_come_back() -> None:
 def test_more_quota_of_all_that_it_is_told_lets_it_start(used: int) -> None:
     stage = in_every_quota(used)
     raised = amounts(stage, HelpCode.RAISE_QUOTA)
-    assert set(raised) >= {Resource.GPU_CARDS, Resource.GPU_CORES}
+    assert raised == {resource: 8 * unit for resource, unit in UNITS.items()}
     limits = tuple(
         quota
         if quota.own_nominal is None
