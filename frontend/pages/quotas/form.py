@@ -6,14 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from django.utils.functional import Promise
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
 
 from foundation.core.errors import FieldError, Invalid
 from foundation.core.numbers import read_whole
 from foundation.core.quantities import Resource
 from frontend.pages.quotas.rows import TITLES
+from frontend.pages.quotas.typed_amounts import TYPED_UNITS, describe_invalid, format_typed, read_typed
 from frontend.texts import formats
 from quotas.distribution.division import Keep
 from quotas.selectors.limits.pool_limits import PoolLimits
@@ -22,14 +21,6 @@ from quotas.services.quota_files.pool_form import amounts_of_gpus
 from quotas.services.quota_plan import QuotaAmount
 
 LIMITS: Final = ("nominal", "borrowing_limit", "lending_limit")
-TYPED: Final[dict[Resource, str | Promise]] = {
-    Resource.GPU_CARDS: "",
-    Resource.GPU_CORES: "%",
-    Resource.GPU_MEMORY: "MiB",
-    Resource.CPU: gettext_lazy("millicores"),
-    Resource.MEMORY: "MiB",
-}
-"""The unit in which a limit is typed: the resource's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +69,7 @@ class Typed:
 def form_of(found: PoolLimits) -> Typed:
     """The form as things are."""
     values = {
-        f"{resource.value}.{limit}": _text(getattr(found.limits[resource], limit))
+        f"{resource.value}.{limit}": format_limit(resource, getattr(found.limits[resource], limit))
         for resource in TITLES
         for limit in LIMITS
     }
@@ -107,20 +98,23 @@ def fill_gpus(data: Mapping[str, str], found: PoolLimits, *, only_more: bool = F
         now = found.limits[amount.resource].nominal
         more = now is not None and (not isinstance(amount.nominal, int) or amount.nominal > now)
         if not isinstance(amount.nominal, Keep) and (more or not only_more):
-            filled[f"{amount.resource.value}.nominal"] = _text(amount.nominal)
+            filled[f"{amount.resource.value}.nominal"] = format_limit(amount.resource, amount.nominal)
     return read_form(filled)
 
 
 def changed_amounts(typed: Typed, before: PoolLimits) -> list[QuotaAmount]:
     """The limits that differ from what is there; the others stay as they are.
 
-    Raises: Invalid that names each box with something else than a whole number or `unlimited`.
+    Raises: Invalid that names each box with something else than an amount or `unlimited`.
     """
-    was = {box.name: box.value for row in form_of(before).rows for box in row.boxes}
     errors: list[FieldError] = []
     found = []
     for row in typed.rows:
-        limits = [Keep.AS_IS if _same(box.value, was[box.name]) else _limit(box, errors) for box in row.boxes]
+        was = before.limits[row.resource]
+        limits = [
+            _changed(row.resource, box, getattr(was, name), errors)
+            for box, name in zip(row.boxes, LIMITS, strict=True)
+        ]
         if any(not isinstance(limit, Keep) for limit in limits):
             nominal, borrowing, lending = limits
             place = f"{row.resource.value}."
@@ -130,17 +124,12 @@ def changed_amounts(typed: Typed, before: PoolLimits) -> list[QuotaAmount]:
     return found
 
 
-def _same(typed: str, was: str) -> bool:
-    return typed == was or {typed.lower(), was} <= set(formats.UNLIMITED_WORDS)
-
-
-def _limit(box: Box, errors: list[FieldError]) -> int | None:
-    if box.value.lower() in formats.UNLIMITED_WORDS:
-        return None
-    if (amount := read_whole(box.value)) is not None:
-        return amount
-    errors.append(FieldError(box.name, "AMOUNT", _('Enter a whole number or "unlimited".')))
-    return None
+def _changed(resource: Resource, box: Box, was: int | None, errors: list[FieldError]) -> int | Keep | None:
+    unlimited = box.value.lower() in formats.UNLIMITED_WORDS
+    amount = None if unlimited else read_typed(resource, box.value)
+    if amount is None and not unlimited:
+        errors.append(FieldError(box.name, "AMOUNT", describe_invalid(resource)))
+    return Keep.AS_IS if amount == was else amount
 
 
 def _rows(values: Mapping[str, str]) -> list[FormRow]:
@@ -153,7 +142,7 @@ def _rows(values: Mapping[str, str]) -> list[FormRow]:
         FormRow(
             resource,
             str(title),
-            str(TYPED[resource]),
+            str(TYPED_UNITS[resource]),
             [
                 Box(name, f"{title}: {labels[limit]}", values[name])
                 for limit in LIMITS
@@ -164,5 +153,6 @@ def _rows(values: Mapping[str, str]) -> list[FormRow]:
     ]
 
 
-def _text(value: int | None) -> str:
-    return _("unlimited") if value is None else str(value)
+def format_limit(resource: Resource, limit: int | None) -> str:
+    """Return the text of a limit."""
+    return _("unlimited") if limit is None else format_typed(resource, limit)

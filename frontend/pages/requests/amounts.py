@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from foundation.core.errors import FieldError
+from foundation.core.quantities import Resource
 from frontend.pages.quotas import form
 from quotas.distribution.division import Keep
 from quotas.selectors.limits.pool_limits import PoolLimits
@@ -51,7 +52,7 @@ def requested_form(before: PoolLimits, items: Sequence[Mapping[str, Any]]) -> fo
     """The grid with what somebody asked for typed into it."""
     typed, pool = form.form_of(before), before.flavor
     values = {
-        f"{item['resource']}.{name}": "unlimited" if item[name] is None else str(item[name])
+        f"{item['resource']}.{name}": form.format_limit(Resource(item["resource"]), item[name])
         for item in items
         for name in form.LIMITS
         if item["flavor"] == pool.name and item["cluster"] == pool.cluster.name and name in item

@@ -15,6 +15,7 @@ from foundation.core.errors import NotFound, PermissionDenied
 from foundation.core.numbers import read_whole
 from foundation.core.quantities import Resource
 from frontend.pages.quotas import form
+from frontend.pages.quotas.typed_amounts import format_typed, read_typed
 from frontend.texts.recommendations import amount_words, find_recommendations, shorts_of
 from quotas.models import Queue
 from quotas.selectors.limits.blocking import find_blocking_node
@@ -99,12 +100,15 @@ def _find_lack(
 
 def fill_in(typed: form.Typed, lack: Lack) -> form.Typed:
     """The form with each nominal higher by what the job lacks; unlimited stays as it is."""
-    values = {f"{resource.value}.nominal": short for resource, short in lack.shorts.items()}
     rows = [
-        replace(row, boxes=[_raised(box, values.get(box.name, 0)) for box in row.boxes]) for row in typed.rows
+        replace(
+            row, boxes=[_raised(row.resource, row.boxes[0], lack.shorts.get(row.resource, 0)), *row.boxes[1:]]
+        )
+        for row in typed.rows
     ]
     return replace(typed, rows=rows)
 
 
-def _raised(box: form.Box, by: int) -> form.Box:
-    return replace(box, value=str(int(box.value) + by)) if by and box.value.isdecimal() else box
+def _raised(resource: Resource, box: form.Box, by: int) -> form.Box:
+    amount = read_typed(resource, box.value)
+    return box if amount is None else replace(box, value=format_typed(resource, amount + by))

@@ -20,13 +20,14 @@ from foundation.core.errors import AllotmentError, NotFound
 from foundation.core.quantities import Resource
 from frontend.components.name_fields import PeopleInput
 from frontend.pages.quotas.rows import TITLES
+from frontend.pages.quotas.typed_amounts import describe_invalid, read_typed
 from frontend.pages.requests.budget_list import budget_row
 from frontend.shell.form_actions import run_change, version_of
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
+from frontend.texts import formats
 from quotas.models import UserLimit
 from quotas.selectors.tenants.budget import gpu_hours_by_month, workspace_budgets
 from quotas.selectors.tenants.user_limit import user_limit_get, user_limit_list
-from quotas.services.quota_plan import AMOUNT_MAX
 from quotas.services.user_limit import user_limit_change, user_limit_create, user_limit_delete
 from quotas.texts.amounts import format_amount
 from tenants.access import permissions
@@ -52,15 +53,26 @@ class LimitForm(forms.Form):
         choices=[(resource.value, title) for resource, title in TITLES.items()],
         initial=Resource.GPU_CARDS.value,
     )
-    amount = forms.IntegerField(
+    amount = forms.CharField(
         label=gettext_lazy("Maximum"),
         required=False,
-        min_value=0,
-        max_value=AMOUNT_MAX,
+        max_length=40,
         help_text=gettext_lazy(
-            "Compute in percent of a GPU, memory in MiB, CPU in millicores. Leave empty for unlimited."
+            "Compute in percent of a GPU, memory in GiB, CPU in cores. Leave empty for unlimited."
         ),
     )
+
+    def clean(self) -> dict[str, Any]:
+        """Read the amount in the unit of its resource."""
+        values = super().clean() or {}
+        text = str(values.get("amount", "")).strip()
+        text = "" if text.lower() in formats.UNLIMITED_WORDS else text
+        if "resource" in values:
+            resource = Resource(values["resource"])
+            values["amount"] = read_typed(resource, text) if text else None
+            if text and values["amount"] is None:
+                self.add_error("amount", describe_invalid(resource))
+        return values
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,8 +20,7 @@ from clusters.models import Flavor
 from foundation.core.errors import AllotmentError, NotFound
 from foundation.core.quantities import Resource
 from frontend.components.name_fields import QuotaNodeInput
-from frontend.pages.quotas.form import TYPED
-from frontend.pages.quotas.rows import TITLES
+from frontend.pages.quotas.typed_amounts import AmountField
 from frontend.pages.requests import labels
 from frontend.shell.form_actions import run_change, version_of
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
@@ -80,12 +79,7 @@ class LoanForm(forms.Form):
         assert isinstance(field, forms.ChoiceField)  # noqa: S101
         field.choices = [(str(pool.pk), pool.name) for pool in pools]
         for resource in (Resource.CPU, Resource.MEMORY):
-            self.fields[resource.value] = forms.IntegerField(
-                label=f"{TITLES[resource]} ({TYPED[resource]})",
-                required=False,
-                min_value=1,
-                max_value=2**62,
-            )
+            self.fields[resource.value] = AmountField(resource)
 
     def clean_lender(self) -> QuotaNode:
         """The quota that lends."""

@@ -56,8 +56,8 @@ def signed_in(who: User) -> Client:
 
 def grid(**typed: str) -> dict[str, str]:
     """The grid of limits of a team's queue as it is, some of it typed over."""
-    amounts = {"gpu.cards": "8", "gpu.cores": "800", "gpu.memory": str(8 * 40960)}
-    amounts |= {"cpu": "10000000", "memory": "100000000"}
+    amounts = {"gpu.cards": "8", "gpu.cores": "800", "gpu.memory": str(8 * 40)}
+    amounts |= {"cpu": "10000", "memory": "97656.25"}
     values = {f"{name}.nominal": amount for name, amount in amounts.items()}
     for name in amounts:
         values |= {f"{name}.borrowing_limit": "unlimited", f"{name}.lending_limit": "unlimited"}
@@ -231,7 +231,7 @@ def test_a_proposal_is_filled_in_for_whole_gpus_and_nothing_is_sent(there: World
     text = signed_in(anna).post(one, sent).content.decode()
     filled = _shown(text)
     assert [filled[f"gpu.{name}.nominal"] for name in ("cards", "cores", "memory")] == [
-        "10", "1000", f"{10 * there.flavor.card_memory_mib}",
+        "10", "1000", f"{10 * there.flavor.card_memory_mib // 1024}",
     ]  # fmt: skip
     assert 'value="two more"' in text
     made.refresh_from_db()

@@ -6,8 +6,12 @@ import pytest
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
+from hypothesis import given
+from hypothesis import strategies as st
 
+from foundation.core.numbers import LARGEST
 from foundation.core.quantities import Resource
+from frontend.pages.quotas.typed_amounts import format_typed, read_typed
 from quotas.models import Quota, QuotaRevision
 from tenants.models import Role
 from tests.builders import quotas, tenancy
@@ -43,7 +47,7 @@ def form_of(there: World, **typed: str) -> dict[str, str]:
             ("lending_limit", "unlimited"),
         )
     }
-    amounts = {"gpu.cores": "800", "gpu.memory": str(8 * 40960), "cpu": "10000000", "memory": "100000000"}
+    amounts = {"gpu.cores": "800", "gpu.memory": str(8 * 40), "cpu": "10000", "memory": "97656.25"}
     values |= {f"{name}.nominal": amount for name, amount in amounts.items()}
     return values | {"version": str(node.version), "tenant": "root", **typed}
 
@@ -110,18 +114,57 @@ def test_what_cannot_be_read_is_marked(there: World, admin: Client) -> None:
     assert "Enter a whole number or &quot;unlimited&quot;." in answer.content.decode()
 
 
+@pytest.mark.parametrize(
+    ("resource", "text", "amount"),
+    [
+        (Resource.CPU, "2.5", 2500),
+        (Resource.CPU, "0.001", 1),
+        (Resource.CPU, "500m", 500),
+        (Resource.CPU, "0.0001", None),
+        (Resource.CPU, "2,5", None),
+        (Resource.MEMORY, "1.5", 1536),
+        (Resource.MEMORY, "0.0009765625", 1),
+        (Resource.MEMORY, "512Mi", 512),
+        (Resource.MEMORY, "0.1", None),
+        (Resource.GPU_MEMORY, "40Gi", 40 * 1024),
+        (Resource.GPU_CARDS, "3.0", 3),
+        (Resource.GPU_CARDS, "1.5", None),
+        (Resource.GPU_CORES, "9" * 30, None),
+    ],
+)
+def test_amounts_are_typed_in_cores_and_gib(resource: Resource, text: str, amount: int | None) -> None:
+    assert read_typed(resource, text) == amount
+
+
+@given(st.sampled_from(list(Resource)), st.integers(0, LARGEST))
+def test_the_text_of_an_amount_is_exact(resource: Resource, amount: int) -> None:
+    assert read_typed(resource, format_typed(resource, amount)) == amount
+
+
+def test_cpu_and_memory_are_saved_as_typed_and_shown_again(there: World, admin: Client) -> None:
+    Quota.unscoped.filter(node=quotas.quota_node(there.cell, tenancy.root())).update(own_nominal=10**9)
+    typed = {"cpu.nominal": "10002.5", "memory.nominal": "97657.75"}
+    assert admin.post(place(there), form_of(there, **typed)).status_code == 302
+    node = quotas.quota_node(there.cell, there.workspace)
+    more = Quota.unscoped.filter(node=node, own_nominal__gt=0)
+    assert set(more.values_list("resource", "own_nominal")) == {("cpu", 2500), ("memory", 1536)}
+    text = admin.get(f"/ops/quotas?edit={node.pk}&flavor={there.flavor.pk}").content.decode()
+    for name, value in typed.items():
+        assert f'name="{name}" value="{value}"' in text
+
+
 def test_whole_gpus_fill_in_what_belongs_together(there: World, admin: Client) -> None:
     text = admin.post(place(there), form_of(there, gpus="3", fill="1")).content.decode()
     assert 'name="gpu.cores.nominal" value="300"' in text
-    assert f'name="gpu.memory.nominal" value="{3 * 40960}"' in text
+    assert f'name="gpu.memory.nominal" value="{3 * 40}"' in text
     assert not QuotaRevision.unscoped.exists()
 
 
 def test_whole_gpus_fill_in_cpu_and_memory_by_the_nodes_of_the_pool(there: World, admin: Client) -> None:
     Quota.unscoped.filter(node=quotas.quota_node(there.cell, tenancy.root())).update(own_nominal=10**9)
     text = admin.post(place(there), form_of(there, gpus="4", fill="1")).content.decode()
-    assert f'name="cpu.nominal" value="{there.nodes[0].cpu_millicores // 2}"' in text
-    assert f'name="memory.nominal" value="{there.nodes[0].memory_mib // 2}"' in text
+    assert f'name="cpu.nominal" value="{there.nodes[0].cpu_millicores // 2000}"' in text
+    assert f'name="memory.nominal" value="{there.nodes[0].memory_mib // 2048}"' in text
 
 
 def test_whole_gpus_that_are_no_number_are_refused_and_keep_what_was_typed(
