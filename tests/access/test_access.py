@@ -38,6 +38,8 @@ NOT_ASKED: Final = {
 }
 """Addresses without a row, and why."""
 _WRITES: Final = tuple(ask for ask in API if ask.method != "GET")
+_HALVES: Final = {"admin": 0, "editor": 1}
+"""Which half of the changes an actor tries as a dry run, the same in every process."""
 _POSTS: Final = tuple(
     ask for ask in API if ask.method == "POST" and ask.writes and not (ask.quiet or ask.session)
 )
@@ -121,9 +123,9 @@ def _try_dry_runs(w: AccessWorld, who: str, ask: Ask) -> list[str]:
     return [f"{who}: {ask}: {fault}" for fault in found]
 
 
-@pytest.mark.parametrize("who", ["platform-admin", "admin", "editor"])
+@pytest.mark.parametrize("who", ["platform-admin", *_HALVES])
 def test_a_dry_run_answers_the_same_and_changes_nothing(w: AccessWorld, who: str) -> None:
-    rows = _WRITES if who == "platform-admin" or FULL else _WRITES[hash(who) % 2 :: 2]
+    rows = _WRITES if who == "platform-admin" or FULL else _WRITES[_HALVES[who] :: 2]
     found = [fault for ask in rows if ask.has_dry_run for fault in _try_dry_runs(w, who, ask)]
     assert not found, "\n".join(found)
 
