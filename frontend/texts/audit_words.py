@@ -100,7 +100,7 @@ ACTIONS: Final[dict[str, str | Promise]] = {
     "cluster.project": gettext_lazy("Apply quota to Kueue"),
     "cluster.speed": gettext_lazy("Set the speed of a simulated cluster"),
     "cluster.take_over": gettext_lazy("Take over cluster"),
-    "flavor.set-ratio": gettext_lazy("Set CPU and memory per GPU of a pool"),
+    "flavor.set": gettext_lazy("Change the settings of a pool"),
     "job.idle-preemptible": gettext_lazy("Make an idle job preemptible"),
     "job.priority": gettext_lazy("Change the priority of a job"),
     "job.tags": gettext_lazy("Change the tags of a job"),

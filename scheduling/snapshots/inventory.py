@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
-from clusters.models import Device, Flavor, GpuMode, Node, PlacementPolicy
+from clusters.models import Device, Flavor, GpuMode, Node
 from clusters.services.node_life import is_node_schedulable
 from foundation.core import clock
 from foundation.sql.prepared import PreparedQuery
@@ -102,12 +102,7 @@ def engine_flavors(cell_id: uuid.UUID) -> list[em.Flavor]:
             card_model=flavor.card_model,
             card_memory=flavor.card_memory_mib,
             mode=em.GpuMode.WHOLE if flavor.gpu_mode == GpuMode.NONE else em.GpuMode(flavor.gpu_mode),
-            policy=_policy(flavor),
+            policy=flavor.placement_policy.value,
         )
         for flavor in _FLAVORS(cell_id)
     ]
-
-
-def _policy(flavor: Flavor) -> str:
-    """The flavor's policy; the default one in the place of a policy that is not offered any more."""
-    return flavor.placement if flavor.placement in PlacementPolicy.values else PlacementPolicy.DEFAULT

@@ -190,7 +190,12 @@ SETUP: Final = (
         "clusters_flavor",
         "ratio",
         quiet=False,
-        body={"cpu_per_gpu": "8", "memory_per_gpu": "", "version": "{flavor.version}"},
+        body={
+            "cpu_per_gpu": "8",
+            "memory_per_gpu": "",
+            "placement": "spread",
+            "version": "{flavor.version}",
+        },
     ),
     form(
         "ops/setup/dismiss",

@@ -438,7 +438,7 @@ OPERATIONS: Final = (
         "PATCH",
         _EDITS_CLUSTERS + _LOOK,
         "cluster.edit",
-        body={"cpu_per_gpu": 8000, "memory_per_gpu": None},
+        body={"cpu_per_gpu": 8000, "memory_per_gpu": None, "placement": "spread"},
         writes="clusters_flavor",
     ),
     api(

@@ -47,7 +47,11 @@ BODIES: Final[dict[str, Any]] = {
     },
     "/admin/cells/{cell}": {"sharing": "classical"},
     "/admin/clusters/{cluster}": {"live_resize": True},
-    "/admin/flavors/{cluster}/{flavor_name}": {"cpu_per_gpu": 8000, "memory_per_gpu": 65536},
+    "/admin/flavors/{cluster}/{flavor_name}": {
+        "cpu_per_gpu": 8000,
+        "memory_per_gpu": 65536,
+        "placement": "spread",
+    },
     "/workspaces/{ws}/queues/{queue}": {"backfill": False},
     "/admin/priority-classes/{name}": {"description": "other"},
     "/tenants/{tenant}/policy": {"idle_timeout_s": 600},

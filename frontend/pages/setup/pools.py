@@ -1,4 +1,4 @@
-"""One pool: its nodes and GPUs, and the CPU and memory quota that go with a GPU."""
+"""One pool: its nodes and GPUs, how nodes are chosen, and the CPU and memory quota that go with a GPU."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from clusters.models import Flavor
+from clusters.models import Flavor, PlacementPolicy
 from clusters.selectors.flavor import flavor_get
-from clusters.services.flavor import flavor_set_ratio
+from clusters.services.flavor import flavor_set
 from foundation.core.errors import AllotmentError
 from foundation.core.quantities import QuantityError, Resource, parse_cpu
 from frontend.components import view_models
@@ -29,9 +29,19 @@ from tenants.access import permissions
 from tenants.access.permissions import Permission
 
 
-class RatioForm(forms.Form):
-    """The quota that goes with one GPU; an empty field is the ratio of the nodes."""
+def _list_policies() -> list[tuple[str, str]]:
+    return [(policy.value, policy.help) for policy in PlacementPolicy]
 
+
+class PoolSettingsForm(forms.Form):
+    """The placement policy, and the quota that goes with one GPU; an empty field is the ratio of nodes."""
+
+    placement = forms.ChoiceField(
+        label=gettext_lazy("Placement policy"),
+        help_text=gettext_lazy("Applies to tasks that start from now on. Running tasks stay on their nodes."),
+        choices=_list_policies,
+        widget=forms.RadioSelect,
+    )
     cpu_per_gpu = forms.CharField(label=gettext_lazy("CPU cores per GPU"), max_length=20, required=False)
     memory_per_gpu = forms.CharField(label=gettext_lazy("Memory per GPU, GiB"), max_length=20, required=False)
     use_required_attribute = False
@@ -51,6 +61,9 @@ class RatioForm(forms.Form):
                     "share": number
                 }
 
+    def clean_placement(self) -> PlacementPolicy:
+        return PlacementPolicy(self.cleaned_data["placement"])
+
     def clean_cpu_per_gpu(self) -> int | None:
         text = self.cleaned_data["cpu_per_gpu"].strip()
         try:
@@ -68,21 +81,23 @@ class RatioForm(forms.Form):
 
 @operator_required
 def show_pool(request: HttpRequest, cluster: str, flavor_name: str) -> HttpResponse:
-    """Show a pool; POST sets its ratio."""
+    """Show a pool; POST changes its settings."""
     who = get_viewer(request)
     flavor = flavor_get(viewer=who, cluster=cluster, name=flavor_name)
     size = pool_sizes([flavor])[flavor.pk]
-    form = RatioForm(request.POST if request.method == "POST" else None, size=size, initial=_typed(flavor))
+    form = PoolSettingsForm(
+        request.POST if request.method == "POST" else None, size=size, initial=_typed(flavor)
+    )
     if request.method == "POST":
         permissions.require_permission(who, Permission.CLUSTER_EDIT)
         if form.is_valid():
-            change = partial(flavor_set_ratio, acting_user=who, flavor=flavor, **form.cleaned_data)
+            change = partial(flavor_set, acting_user=who, flavor=flavor, **form.cleaned_data)
             try:
                 change(expected=version_of(request))
             except AllotmentError as error:
                 show_refusal(form, error)
             else:
-                messages.success(request, _("Ratio of %(name)s updated") % {"name": flavor.name})
+                messages.success(request, _("Pool %(name)s updated") % {"name": flavor.name})
                 return redirect("frontend:ops-flavor", cluster=cluster, flavor_name=flavor_name)
     set_frame(request, label=_("Pool"), trail=flavor.name)
     page = {
@@ -91,6 +106,7 @@ def show_pool(request: HttpRequest, cluster: str, flavor_name: str) -> HttpRespo
         "nodes": flavor.nodes.filter(present=True).count(),
         "gpus": size.count,
         "memory": formats.format_memory(flavor.card_memory_mib) if flavor.card_memory_mib else "",
+        "policy": flavor.placement_policy.help,
         "labels": sorted(flavor.node_selector.items()),
         "form": form,
         "may_edit": permissions.has_permission(who, Permission.CLUSTER_EDIT),
@@ -105,6 +121,7 @@ def show_pool(request: HttpRequest, cluster: str, flavor_name: str) -> HttpRespo
 def _typed(flavor: Flavor) -> dict[str, str]:
     cpu, memory = flavor.cpu_per_gpu, flavor.memory_per_gpu
     return {
+        "placement": flavor.placement_policy.value,
         "cpu_per_gpu": "" if cpu is None else f"{cpu / 1000:g}",
         "memory_per_gpu": "" if memory is None else f"{memory / 1024:.10g}",
     }

@@ -7,7 +7,16 @@ from typing import Any, ClassVar
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from clusters.models import BackendKind, Cell, Cluster, ClusterHealth, Device, GpuMode, Sharing
+from clusters.models import (
+    BackendKind,
+    Cell,
+    Cluster,
+    ClusterHealth,
+    Device,
+    GpuMode,
+    PlacementPolicy,
+    Sharing,
+)
 from clusters.models.node_cordon import REASON_LENGTH
 from clusters.selectors import gpu_table, node_table
 from clusters.selectors.node import CLUSTER_COLUMNS, get_open_cordon
@@ -119,11 +128,17 @@ class FlavorSerializer(serializers.Serializer[Any]):
     memory_per_gpu = serializers.IntegerField(
         allow_null=True, help_text="MiB of quota that go with one GPU; null: ratio of the nodes."
     )
+    placement = serializers.ChoiceField(
+        source="placement_policy",
+        choices=PlacementPolicy.choices,
+        help_text="How nodes and GPUs are chosen for tasks.",
+    )
 
 
 class FlavorChangeSerializer(StrictSerializer):
     cpu_per_gpu = serializers.IntegerField(min_value=1, max_value=2**30, allow_null=True)
     memory_per_gpu = serializers.IntegerField(min_value=1, max_value=2**30, allow_null=True)
+    placement = serializers.ChoiceField(choices=PlacementPolicy.choices, required=False)
 
 
 class CardSerializer(serializers.Serializer[Any]):

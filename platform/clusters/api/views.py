@@ -26,7 +26,7 @@ from clusters.api.serializers import (
     NodeSerializer,
     OneNodeQuery,
 )
-from clusters.models import Sharing
+from clusters.models import PlacementPolicy, Sharing
 from clusters.selectors.cell import cell_get, cell_list
 from clusters.selectors.flavor import cluster_get, flavor_get, flavor_rows
 from clusters.selectors.node import (
@@ -40,7 +40,7 @@ from clusters.selectors.node import (
 )
 from clusters.services.cell import cell_set
 from clusters.services.cluster import cluster_set
-from clusters.services.flavor import flavor_set_ratio
+from clusters.services.flavor import flavor_set
 from clusters.services.node_cordon import node_cordon, node_uncordon
 from foundation.sql.versions import if_match, version_header
 from tenants.access.permissions import Permission
@@ -203,22 +203,31 @@ class FlavorView(OperatorView):
 
     @extend_schema(
         operation_id="flavor_update",
-        summary="Set the CPU and memory quota that go with one GPU",
-        description="Used when quota is assigned in GPUs. Assigned quota isn't changed.",
+        summary="Set the placement policy of a pool, and the CPU and memory quota that go with one GPU",
+        description=(
+            "The placement policy applies to tasks that start from now on. The quota per GPU is used when "
+            "quota is assigned in GPUs; assigned quota isn't changed."
+        ),
         parameters=[IF_MATCH],
         request=FlavorChangeSerializer,
         responses={200: FlavorSerializer, **problem_responses(400, 404)},
         tags=["clusters"],
     )
     def patch(self, request: Request, cluster: str, flavor_name: str) -> Response:
-        """Set both; null is the ratio of the nodes."""
+        """Set all of them; null is the ratio of the nodes, and without a policy it stays as it is."""
         read_query(request, NoQuery)
         found = flavor_get(viewer=self.viewer, cluster=cluster, name=flavor_name)
         expected = if_match(request)
         wanted = FlavorChangeSerializer(data=request.data)
         wanted.is_valid(raise_exception=True)
-        changed = flavor_set_ratio(
-            acting_user=self.viewer, flavor=found, expected=expected, **wanted.validated_data
+        wished = wanted.validated_data
+        changed = flavor_set(
+            acting_user=self.viewer,
+            flavor=found,
+            cpu_per_gpu=wished["cpu_per_gpu"],
+            memory_per_gpu=wished["memory_per_gpu"],
+            placement=PlacementPolicy(wished.get("placement", found.placement_policy)),
+            expected=expected,
         )
         return Response(FlavorSerializer(changed).data, headers=version_header(changed))
 

@@ -154,3 +154,9 @@ class Flavor(BaseModel, Versioned):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def placement_policy(self) -> PlacementPolicy:
+        """The placement policy; the default one in the place of a policy that is not offered any more."""
+        offered = self.placement in PlacementPolicy.values
+        return PlacementPolicy(self.placement) if offered else PlacementPolicy.DEFAULT

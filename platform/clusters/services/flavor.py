@@ -12,7 +12,7 @@ from django.db.models import F, ProtectedError
 from django.utils.translation import gettext as _
 
 from clusters.gpu.nvidia import GPU_TAINT, PRODUCT_LABEL
-from clusters.models import Cell, Cluster, Flavor, GpuMode, Node
+from clusters.models import Cell, Cluster, Flavor, GpuMode, Node, PlacementPolicy
 from clusters.services.inventory import flavor_of
 from foundation.audit import audit_log
 from foundation.core.actor import Actor
@@ -99,17 +99,19 @@ def _no_nodes(flavor: Flavor) -> Conflict:
 
 
 @transaction.atomic
-def flavor_set_ratio(
+def flavor_set(
     *,
     acting_user: Actor,
     flavor: Flavor,
     cpu_per_gpu: int | None,
     memory_per_gpu: int | None,
+    placement: PlacementPolicy,
     expected: int | None = None,
 ) -> Flavor:
-    """Set the CPU (millicores) and memory (MiB) that go with one GPU; None is the ratio of the nodes.
+    """Set the CPU (millicores) and memory (MiB) that go with one GPU, and how nodes are chosen.
 
-    Quota that was assigned stays as it is.
+    None is the ratio of the nodes. Quota that was assigned stays as it is, and running tasks stay on their
+    nodes.
     Raises: PermissionDenied; Invalid for an amount out of bounds; PreconditionFailed when the flavor is not
     at the version `expected`.
     """
@@ -120,12 +122,14 @@ def flavor_set_ratio(
             message = _("Enter an amount greater than 0, or leave it empty for the ratio of the nodes.")
             raise Invalid(message, errors=[FieldError(field, "RANGE", message)])
     advance_version(flavor, expected=expected)
-    before = Flavor.unscoped.values(*ratio).get(pk=flavor.pk)
-    Flavor.unscoped.filter(pk=flavor.pk).update(**ratio)
-    flavor.cpu_per_gpu, flavor.memory_per_gpu = cpu_per_gpu, memory_per_gpu
+    settings = {**ratio, "placement": placement.value}
+    before = Flavor.unscoped.values(*settings).get(pk=flavor.pk)
+    Flavor.unscoped.filter(pk=flavor.pk).update(**settings)
+    flavor.cpu_per_gpu, flavor.memory_per_gpu, flavor.placement = cpu_per_gpu, memory_per_gpu, placement
     audit_log.record_action(
-        acting_user, "flavor.set-ratio", entity="flavor", entity_id=flavor.pk, before=before, after=ratio
+        acting_user, "flavor.set", entity="flavor", entity_id=flavor.pk, before=before, after=settings
     )
+    outbox.add_hint(outbox.Topic.CYCLE, flavor.cluster.cell_id)
     return flavor
 
 

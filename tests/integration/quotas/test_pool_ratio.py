@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from clusters.models import Flavor, Node
-from clusters.services.flavor import flavor_set_ratio
+from clusters.models import Flavor, Node, PlacementPolicy
+from clusters.services.flavor import flavor_set
 from foundation.core.errors import Invalid, PermissionDenied, PreconditionFailed
 from foundation.core.quantities import Resource
 from foundation.models import AuditRecord
@@ -38,11 +38,12 @@ def there() -> World:
 
 
 def set_ratio(there: World, cpu: int | None, memory: int | None, **more: Any) -> Flavor:
-    return flavor_set_ratio(
+    return flavor_set(
         acting_user=there.platform_admin,
         flavor=there.flavor,
         cpu_per_gpu=cpu,
         memory_per_gpu=memory,
+        placement=there.flavor.placement_policy,
         **more,
     )
 
@@ -98,13 +99,17 @@ def test_amounts_out_of_bounds_are_refused(there: World, amount: int) -> None:
 
 def test_only_who_edits_clusters_sets_it_and_it_is_recorded(there: World) -> None:
     with pytest.raises(PermissionDenied):
-        flavor_set_ratio(
-            acting_user=there.admin, flavor=there.flavor, cpu_per_gpu=1, memory_per_gpu=None, expected=None
+        flavor_set(
+            acting_user=there.admin,
+            flavor=there.flavor,
+            cpu_per_gpu=1,
+            memory_per_gpu=None,
+            placement=PlacementPolicy.SPREAD,
         )
     set_ratio(there, 6000, None, expected=0)
     with pytest.raises(PreconditionFailed):
         set_ratio(there, 7000, None, expected=0)
-    record = AuditRecord.unscoped.get(action="flavor.set-ratio")
+    record = AuditRecord.unscoped.get(action="flavor.set")
     assert (record.before["cpu_per_gpu"], record.after["cpu_per_gpu"]) == (None, 6000)
 
 
@@ -114,8 +119,8 @@ def test_the_page_of_the_pool(there: World, client: Client) -> None:
     text = client.get(address).content.decode()
     node = there.nodes[0]
     assert f"Empty: {node.cpu_millicores / 8000:g}, the ratio of the nodes" in text
-    form = {"cpu_per_gpu": "6.5", "memory_per_gpu": "48", "version": "0"}
-    assert "Ratio of a100 updated" in client.post(address, form, follow=True).content.decode()
+    form = {"cpu_per_gpu": "6.5", "memory_per_gpu": "48", "placement": "default", "version": "0"}
+    assert "Pool a100 updated" in client.post(address, form, follow=True).content.decode()
     flavor = Flavor.unscoped.get(pk=there.flavor.pk)
     assert (flavor.cpu_per_gpu, flavor.memory_per_gpu) == (6500, 48 * 1024)
     old = client.post(address, {**form, "cpu_per_gpu": "9"})
