@@ -15,6 +15,7 @@ from django.conf import settings
 
 from foundation.core.quantities import Resource
 from scheduling import engine
+from scheduling.engine.model import UserShares
 
 FAIR, CLASSICAL = "fair", "classical"
 """The values of `clusters.models.Sharing`; saved cycles are replayed without Django, which models need."""
@@ -32,9 +33,9 @@ _USER_WEIGHTS: Final = (
 
 
 @cache
-def user_shares() -> engine.UserShares:
-    """Return how usage of users counts. Commands import this module, the first call imports the engine."""
-    return engine.UserShares(resource_weights=_USER_WEIGHTS)
+def user_shares() -> UserShares:
+    """Return how usage of users counts."""
+    return UserShares(resource_weights=_USER_WEIGHTS)
 
 
 PREVIEW_S: Final = 10.0

@@ -93,6 +93,14 @@ def run_time(job: Job, now: datetime) -> timedelta | None:
     return None if began is None else (job.finished_at or now) - began
 
 
+def time_until_preemptible(job: Job, now: datetime) -> timedelta | None:
+    """Return how long the least run time of a running job still protects it; None if it doesn't."""
+    if not job.min_run_s or job.started_at is None:
+        return None
+    left = job.started_at + timedelta(seconds=job.min_run_s) - now
+    return left if left > timedelta(0) else None
+
+
 def format_size(job: Job) -> str:
     """`9 × A100-40G`, `2 × 30 %`, or a dash for a job without GPUs; like roles are added up."""
     counts: Counter[str] = Counter()

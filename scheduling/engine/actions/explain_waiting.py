@@ -39,13 +39,12 @@ def explain_waiting_jobs(session: Session) -> None:
     """Record an outcome for each pending job that has none, the most fundamental reason first."""
     outcomes, waiting, denied = session.outcomes, OutcomeStatus.WAITING, Reason.POLICY_DENIED
     for queue in session.sorted_queues():
-        line, ahead = session.pending_jobs(queue), 0
         # Usually all jobs have an outcome, and there may be thousands.
-        if all(map(outcomes.__contains__, line)):
+        if all(map(outcomes.__contains__, session.pending_jobs(queue))):
             continue
-        head: str | None = None
+        ahead, head = 0, None
         unevaluated = _UnevaluatedJobs(session, queue)
-        for job_id in line:
+        for job_id in session.jobs_in_turn(queue):
             known = outcomes.get(job_id)
             if known is None:
                 unchanged = unevaluated.find_unchanged(job_id, head, ahead)

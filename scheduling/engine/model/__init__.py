@@ -54,6 +54,7 @@ from scheduling.engine.model.kinds import (
     Verdict,
     WhenCan,
 )
+from scheduling.engine.model.options import UserShares
 from scheduling.engine.model.outcome import CycleResult, Decision, Help, JobEvaluation, JobOutcome, Numbers
 from scheduling.engine.model.profiles import MigProfile, parse_profile
 from scheduling.engine.model.quota import (
@@ -133,6 +134,7 @@ __all__ = [
     "TolerationOperator",
     "TopologyMode",
     "TopologyRule",
+    "UserShares",
     "UserUsage",
     "Verdict",
     "WhenCan",

@@ -6,10 +6,13 @@ that both can be run and compared; `docs/engine-deviations.md` lists them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+WHOLE: Final = 1000
+"""The weight 1 in thousandths."""
 LOSS_WINDOW_S: Final = 30 * 24 * 3600
 """Seconds over which the share of GPU time lost to preemption is measured, in a cell and in a replay."""
 
@@ -54,6 +57,17 @@ class UserShares:
     half_life_s: float = 604_800.0
     sampling_s: float = 300.0
     resource_weights: tuple[tuple[str, int], ...] = ()
+
+    def compute_accrued_part(self, elapsed_s: float) -> float:
+        """Return the part of a present usage that counts after `elapsed_s` seconds; 0 without a half-life."""
+        return 0.0 if self.half_life_s == 0 else 1.0 - 0.5 ** (max(0.0, elapsed_s) / self.half_life_s)
+
+    def compute_load(self, amounts: Mapping[str, float], weight_milli: int = WHOLE) -> float:
+        """Return a recent usage in resource units times the weights; a user of weight zero comes last."""
+        if weight_milli <= 0:
+            return float("inf")
+        weights = dict(self.resource_weights)
+        return sum(weights.get(name, WHOLE) * amounts[name] for name in sorted(amounts)) / weight_milli
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,18 +11,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from scheduling.engine.model import Allocation, Instant, Job, JobState, Queue, ResourceName, UserUsage
-from scheduling.engine.model.options import UserShares
+from scheduling.engine.model.options import WHOLE, UserShares
 from scheduling.engine.state.snapshot import Snapshot
-
-WHOLE = 1000
-"""The weight 1 in thousandths."""
-
-UNCOUNTED = float("inf")
-
-
-def compute_accrued_part(elapsed_s: float, half_life_s: float) -> float:
-    """Return the part of a present usage that counts after `elapsed_s` seconds; 0 without a half-life."""
-    return 0.0 if half_life_s == 0 else 1.0 - 0.5 ** (elapsed_s / half_life_s)
 
 
 class UserUsageTable:
@@ -32,7 +22,6 @@ class UserUsageTable:
         self._snapshot = snapshot
         self._shares = shares
         self._now = now
-        self._weights = dict(shares.resource_weights) if shares is not None else {}
         self._counted: dict[str, dict[str, dict[ResourceName, float]]] = {}
         # The cached load by queue and user, until the user is charged.
         self._loads: dict[tuple[str, str], float | None] = {}
@@ -50,19 +39,15 @@ class UserUsageTable:
             return None
         whose = queue_id, user
         if whose not in self._loads:
-            self._loads[whose] = self._compute_load(self._snapshot.queues[queue_id], user)
+            self._loads[whose] = self._compute_load(self._shares, self._snapshot.queues[queue_id], user)
         return self._loads[whose]
 
-    def _compute_load(self, queue: Queue, user: str) -> float | None:
+    def _compute_load(self, shares: UserShares, queue: Queue, user: str) -> float | None:
         if not self.uses_shares(queue):
             return None
         amounts = self._usage_of(queue)[user]
         known = self._snapshot.usage.get((queue.id, user))
-        weight = WHOLE if known is None else known.weight_milli
-        if weight <= 0:
-            return UNCOUNTED
-        total = sum(self._weights.get(name, WHOLE) * amounts[name] for name in sorted(amounts))
-        return total / weight
+        return shares.compute_load(amounts, WHOLE if known is None else known.weight_milli)
 
     def charge_user(self, queue: Queue, job: Job, placed: Iterable[Allocation]) -> None:
         """Add an admitted job to its user's usage."""
@@ -78,7 +63,7 @@ class UserUsageTable:
     @property
     def _admission_part(self) -> float:
         shares = self._shares
-        return 0.0 if shares is None else compute_accrued_part(shares.sampling_s, shares.half_life_s)
+        return 0.0 if shares is None else shares.compute_accrued_part(shares.sampling_s)
 
     def _usage_of(self, queue: Queue) -> dict[str, dict[ResourceName, float]]:
         known = self._counted.get(queue.id)
@@ -106,8 +91,7 @@ class UserUsageTable:
         return amounts
 
     def _accrued_since(self, usage: UserUsage) -> float:
-        half_life = 0.0 if self._shares is None else self._shares.half_life_s
-        return compute_accrued_part(max(0.0, self._now - usage.at), half_life)
+        return 0.0 if self._shares is None else self._shares.compute_accrued_part(self._now - usage.at)
 
 
 def _add(amounts: dict[ResourceName, float], tasks: Iterable[Allocation], part: float) -> None:

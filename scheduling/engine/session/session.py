@@ -4,7 +4,7 @@ decisions so far."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -142,6 +142,18 @@ class Session:
         """
         chain = self._chain(queue)
         return self.snapshot.pending_jobs.jobs_of_queue(queue.id, chain, job_key(chain))
+
+    def jobs_in_turn(self, queue: Queue) -> Iterable[str]:
+        """Return the pending jobs of a queue as a cycle that began now would consider them: first those of
+        users with less recent usage where that counts, then in the queue's order.
+
+        Raises:
+            ConfigError: when the queue's ordering is not configured.
+        """
+        line, jobs = self.pending_jobs(queue), self.snapshot.jobs
+        if not self.users.uses_shares(queue):
+            return line
+        return sorted(line, key=lambda job_id: self.users.compute_load(queue.id, jobs[job_id].user) or 0.0)
 
     def job_key(self, queue: Queue) -> JobKey:
         """Return the sort key by which a queue orders its jobs; a claim does not move its job forward.

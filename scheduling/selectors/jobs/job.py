@@ -25,6 +25,7 @@ from scheduling.selectors.jobs.deleted import NOT_DELETED
 from scheduling.selectors.jobs.job_sight import jobs_below, jobs_in_pools, jobs_in_sight
 from scheduling.selectors.jobs.job_tag import jobs_tagged
 from scheduling.selectors.jobs.name_search import jobs_named
+from scheduling.selectors.pending.queue_order import read_queue_order
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import Tenant, User
@@ -324,20 +325,16 @@ def _as_uuid(text: str) -> uuid.UUID | None:
 
 
 def job_position(*, job: Job) -> Position | None:
-    """Return the position of a queued job: higher priority first, then earlier submission. None when not
-    queued.
-    """
+    """Return the position of a queued job in the engine's order (`queue_order`); None when not queued."""
     if job.state != JobState.QUEUED:
         return None
-    queued = Job.unscoped.filter(queue_id=job.queue_id, state=JobState.QUEUED)
-    same = Q(priority=job.priority)
-    earlier = Q(submitted_at__lt=job.submitted_at) | Q(submitted_at=job.submitted_at, pk__lt=job.pk)
-    ahead = Q(priority__gt=job.priority) | (same & earlier)
-    counts = queued.aggregate(waiting=Count("pk"), ahead=Count("pk", filter=ahead))
-    cards = JobRole.unscoped.filter(job__in=queued.filter(ahead)).aggregate(
-        cards=Sum(F("replicas") * F("gpu_cards"))
-    )
-    return Position(counts["ahead"], counts["waiting"], cards["cards"] or 0)
+    found = read_queue_order([job.queue_id]).count_before(job)
+    if found is None:
+        return None
+    waiting, before = found
+    roles = JobRole.unscoped.filter(job__in=before.values("pk")).order_by()
+    sums = roles.aggregate(jobs=Count("job", distinct=True), cards=Sum(F("replicas") * F("gpu_cards")))
+    return Position(sums["jobs"], waiting, sums["cards"] or 0)
 
 
 def job_counts(*, viewer: Actor, workspace: Tenant | None = None) -> dict[str, int]:

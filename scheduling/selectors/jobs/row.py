@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TypeVar
 
-from django.db.models import Count, F, Min, Q, QuerySet, Sum, Window
-from django.db.models.functions import Coalesce, RowNumber
+from django.db.models import Count, F, Min, Q, QuerySet, Sum
+from django.db.models.functions import Coalesce
 
 from foundation.core.actor import Actor
 from quotas.models import Queue
@@ -27,6 +27,7 @@ from scheduling.models import (
 )
 from scheduling.selectors.jobs.deleted import NOT_DELETED
 from scheduling.selectors.jobs.job import JobFilter, job_query
+from scheduling.selectors.pending.queue_order import read_queue_order
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import Tenant
@@ -77,7 +78,8 @@ class QueueWork:
 
 
 def job_rows(*, viewer: Actor, jobs: Collection[Job]) -> dict[uuid.UUID, JobListRow]:
-    """One entry per job, in three queries whatever their number. The jobs have their workspaces at hand.
+    """One entry per job, in five queries at most, whatever their number. The jobs have their workspaces at
+    hand.
 
     Raises: NotFound, PermissionDenied.
     """
@@ -96,9 +98,10 @@ def job_rows(*, viewer: Actor, jobs: Collection[Job]) -> dict[uuid.UUID, JobList
         _append(rows[job_id].nodes, (cluster, node))
         _append(rows[job_id].flavors, flavor)
         rows[job_id].cards += cards
-    queued = {job.queue_id for job in jobs if job.state == JobState.QUEUED}
-    for job_id, place in _places(queued).items():
-        if job_id in rows:
+    queued = {job.pk: job.queue_id for job in jobs if job.state == JobState.QUEUED}
+    if queued:
+        order = read_queue_order(set(queued.values()))
+        for job_id, place in order.find_places(queued).items():
             rows[job_id].position = place
     return rows
 
@@ -106,18 +109,6 @@ def job_rows(*, viewer: Actor, jobs: Collection[Job]) -> dict[uuid.UUID, JobList
 def _append(names: list[_Name], name: _Name) -> None:
     if name not in names:
         names.append(name)
-
-
-def _places(queues: Collection[uuid.UUID]) -> Mapping[uuid.UUID, int]:
-    """Return the position of each queued job of these queues: higher priority first, then earlier
-    submission.
-    """
-    if not queues:
-        return {}
-    queued = Job.unscoped.filter(queue__in=queues, state=JobState.QUEUED).order_by()
-    order = [F("priority").desc(), F("submitted_at").asc(), F("pk").asc()]
-    place = Window(RowNumber(), partition_by=[F("queue_id")], order_by=order)
-    return dict(queued.annotate(place=place).values_list("pk", "place"))
 
 
 def job_state_counts(*, viewer: Actor, workspace: Tenant | None, filters: JobFilter) -> JobStateCounts:

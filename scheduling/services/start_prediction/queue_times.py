@@ -17,8 +17,9 @@ from django.db.models import F, OuterRef, Subquery
 
 from foundation.core.actor import Actor
 from quotas.models import Queue
-from scheduling.models import RUNNING_STATES, Attempt, Job, JobRole, JobState, StartPrediction
+from scheduling.models import RUNNING_STATES, Attempt, Job, JobRole, StartPrediction
 from scheduling.prediction.run_times import PastRun, RunTimeEstimate, RunTimes
+from scheduling.selectors.jobs.queue_jobs import queue_pending_jobs
 from scheduling.services.start_prediction.history import CUT_SHORT, LEAST_RUNS, WINDOW, traits_of
 from tenants.access import permissions
 from tenants.access.permissions import Permission
@@ -75,18 +76,22 @@ def queue_times(*, viewer: Actor, queue: Queue, now: datetime, limit: int = 20) 
     permissions.require_permission(viewer, Permission.JOB_VIEW, queue.workspace)
     jobs = Job.unscoped.filter(queue=queue).prefetch_related("roles").select_related("workspace")
     runs = jobs.filter(state__in=RUNNING_STATES, admitted_at__isnull=False)
-    waits = jobs.filter(state=JobState.QUEUED)
     shown = list(runs.order_by(F("started_at").asc(nulls_last=True), "admitted_at", "pk")[:limit])
-    pending = list(waits.order_by("-priority", "submitted_at", "pk")[:limit])
+    waits = queue_pending_jobs(viewer=viewer, queue=queue)
     learned = _learn_run_times(queue, now) if shown else None
-    predictions = _open_predictions([job.pk for job in pending])
     return QueueTimes(
         now=now,
         running=[_running(job, learned, now) for job in shown],
-        pending=[_pending(job, predictions.get(job.pk)) for job in pending],
+        pending=list_pending_times(list(waits[:limit])),
         running_count=runs.count(),
         pending_count=waits.count(),
     )
+
+
+def list_pending_times(jobs: Sequence[Job]) -> list[PendingTimes]:
+    """Return the expected starts of pending jobs; the caller has decided who may know."""
+    predictions = _open_predictions([job.pk for job in jobs])
+    return [_pending(job, predictions.get(job.pk)) for job in jobs]
 
 
 def _running(job: Job, learned: RunTimes | None, now: datetime) -> RunningTimes:

@@ -30,7 +30,7 @@ from frontend.pages.jobs.resources import job_holding, job_idle, job_memory
 from frontend.pages.jobs.resources.job_charts import describe_choice, job_range
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from frontend.texts import labels
-from quotas.models.queue import Strategy
+from frontend.texts.queue_order import describe_queue_order
 from scheduling.models import GpuRequestMode, Job, JobState
 from scheduling.selectors.events.event import job_cause, job_events
 from scheduling.selectors.jobs.job import job_deleted_at, job_get, job_position, job_promised_until
@@ -169,7 +169,7 @@ def _answer(rights: Rights, place: Tenant, job: Job) -> dict[str, Any]:
             "checks": pending_reasons.list_checks(who, job),
             "helps": pending_reasons.list_help(rights, job),
             "position": job_position(job=job) if job.state == JobState.QUEUED else None,
-            "may_be_overtaken": job.queue.strategy != Strategy.STRICT,
+            "queue_order": describe_queue_order(job.queue),
             "promised_until": job_promised_until(job=job),
             "expected": job_expected.describe_expected_start(who, job),
         }

@@ -15,7 +15,7 @@ from django.utils.translation import ngettext
 from foundation.core.months import CORE_MS_PER_GPU_HOUR
 from frontend.pages.jobs.addresses import gpu_address, node_address
 from frontend.pages.jobs.events import event_rows
-from frontend.pages.jobs.job_facts import cards_of, run_time, waiting_time
+from frontend.pages.jobs.job_facts import cards_of, run_time, time_until_preemptible, waiting_time
 from frontend.pages.jobs.resources.job_memory import Offer
 from frontend.texts import formats, labels
 from scheduling.metering.intervals import borrowed_percent
@@ -126,10 +126,8 @@ def _borrowed(rows: Sequence[TaskRow]) -> str:
 def _preemption(job: Job, now: datetime) -> object:
     if not job.preemptible:
         return _("No")
-    if job.min_run_s and job.started_at:
-        left = job.min_run_s - (now - job.started_at).total_seconds()
-        if left > 0:
-            return _("Not before %(span)s") % {"span": formats.format_duration(left)}
+    if left := time_until_preemptible(job, now):
+        return _("Not before %(span)s") % {"span": formats.format_duration(left)}
     return _("Yes, if the lending tenant reclaims its quota")
 
 

@@ -8,9 +8,9 @@ import pytest
 
 from scheduling.engine import Delta, EngineConfig, UsagePut, UserShares
 from scheduling.engine.actions.queue_cursor import QueueCursor
-from scheduling.engine.cycle import start_session
-from scheduling.engine.model import Instant, Job, ResourceAmount, UserUsage
-from scheduling.engine.order.user_usage import UserUsageTable, compute_accrued_part
+from scheduling.engine.cycle import run_cycle, start_session
+from scheduling.engine.model import Instant, Job, OutcomeStatus, Reason, ResourceAmount, Strategy, UserUsage
+from scheduling.engine.order.user_usage import UserUsageTable
 from tests.unit.scheduling.engine.actions.stage import Stage
 from tests.unit.scheduling.engine.builders import NOW, job, node, queue, quotas, world
 
@@ -35,7 +35,8 @@ def stage(jobs: list[Job], *counted: UserUsage, cards: int = 1, shares: UserShar
     ("elapsed", "half_life", "part"), [(0, 10, 0.0), (10, 10, 0.5), (1, 10, 0.066967), (10, 0, 0.0)]
 )
 def test_what_accrues(elapsed: float, half_life: float, part: float) -> None:
-    assert compute_accrued_part(elapsed, half_life) == pytest.approx(part, abs=1e-6)
+    accrued = UserShares(half_life_s=half_life).compute_accrued_part(elapsed)
+    assert accrued == pytest.approx(part, abs=1e-6)
 
 
 def test_who_used_less_goes_first_whatever_priority_and_age() -> None:
@@ -46,6 +47,22 @@ def test_who_used_less_goes_first_whatever_priority_and_age() -> None:
     )
     made.cycle()
     assert made.running() == {"l"}
+
+
+def test_positions_count_who_used_less_first_whatever_priority_and_age() -> None:
+    pending = [job("m", user="much", priority=9), job("l", user="little", at=9), job("n", user="none", at=12)]
+    snapshot = world(
+        [node("n1", 1)],
+        pending,
+        teams={"a": quotas(1)},
+        queues=[queue("a", user_shares=True, strategy=Strategy.STRICT_FIFO)],
+    )
+    snapshot.apply_delta(Delta(tuple(UsagePut(entry) for entry in (usage("much", 8), usage("little", 2)))))
+    config = EngineConfig(actions=("admit",), user_shares=SHARES)
+    outcomes = {outcome.job: outcome for outcome in run_cycle(snapshot, config, NOW).outcomes}
+    assert outcomes["n"].status is OutcomeStatus.ADMITTED
+    assert outcomes["l"].reason is not Reason.BEHIND_HEAD, "it is the head that does not fit"
+    assert outcomes["m"].numbers | {"head": "l"} == {"position": 2, "ahead": 1, "head": "l"}
 
 
 def test_many_jobs_gain_nothing() -> None:

@@ -1,0 +1,23 @@
+"""The order of a queue's pending jobs in words."""
+
+from __future__ import annotations
+
+from django.utils.translation import gettext as _
+
+from quotas.models import Queue, Strategy
+
+
+def describe_queue_order(queue: Queue) -> str:
+    """Say by what a queue orders its jobs, and whether a job behind can start first."""
+    order = (
+        _(
+            "Ordered by recent usage per user, lowest first, then priority and submission time. Positions "
+            "change as jobs start."
+        )
+        if queue.user_shares
+        else _("Ordered by priority, then submission time.")
+    )
+    if queue.strategy == Strategy.STRICT:
+        return order
+    overtaking = _("Jobs behind can start first if they fit.")
+    return f"{order} {overtaking}"

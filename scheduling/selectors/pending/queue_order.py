@@ -1,0 +1,131 @@
+"""The order in which a cycle that begins now considers the pending jobs of queues, as an order of rows.
+
+The engine's order is `QueueCursor` with `Session.pending_jobs`: first the load of the job's user where the
+queue has fair sharing between users, then in a best-effort queue jobs for which others terminate, then the
+criteria of the ordering `fifo`. A load changes with time and with each job that starts, so a position holds
+for the moment at which it is read.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from django.db.models import Case, Count, F, IntegerField, Q, QuerySet, Value, When, Window
+from django.db.models.functions import RowNumber
+
+from foundation.core import clock
+from quotas.models import Strategy
+from scheduling.engine_input.config import user_shares
+from scheduling.models import HOLDING_STATES, Allocation, Job, JobState, UserUsage
+
+_Who = tuple[uuid.UUID, uuid.UUID]
+"""(queue id, user id)."""
+_NO_LOAD: Final = Value(0, output_field=IntegerField())
+_KEYS: Final = ("load_rank", "claim_rank", "-priority", "submitted_at", "pk")
+
+
+@dataclass(frozen=True, slots=True)
+class QueueOrder:
+    """The pending jobs of some queues; `ranks` are the users with a load, the smallest first, from 1."""
+
+    queues: Collection[uuid.UUID]
+    ranks: Mapping[_Who, int]
+
+    @property
+    def jobs(self) -> QuerySet[Job]:
+        """The jobs, those of one queue in its order."""
+        return self._keyed.order_by("queue_id", *_KEYS)
+
+    @property
+    def _keyed(self) -> QuerySet[Job]:
+        queued = Job.unscoped.filter(queue__in=self.queues, state=JobState.QUEUED)
+        same: defaultdict[tuple[uuid.UUID, int], list[uuid.UUID]] = defaultdict(list)
+        for (queue, user), rank in self.ranks.items():
+            same[queue, rank].append(user)
+        loads = [
+            When(queue_id=queue, submitted_by__in=users, then=Value(rank))
+            for (queue, rank), users in same.items()
+        ]
+        # A claim moves its job forward in a best-effort queue only.
+        claims = When(claim__isnull=False, queue__strategy=Strategy.BEST_EFFORT, then=Value(0))
+        return queued.annotate(
+            load_rank=Case(*loads, default=Value(0), output_field=IntegerField()) if loads else _NO_LOAD,
+            claim_rank=Case(claims, default=Value(1), output_field=IntegerField()),
+        )
+
+    def count_before(self, job: Job) -> tuple[int, QuerySet[Job]] | None:
+        """Return how many jobs are pending in the job's queue, and those before it; None if it isn't."""
+        keyed = self._keyed.filter(queue_id=job.queue_id).order_by()
+        own = keyed.filter(pk=job.pk).values(*(key.lstrip("-") for key in _KEYS)).first()
+        return None if own is None else (keyed.count(), keyed.filter(_before(own)))
+
+    def find_places(self, wanted: Collection[uuid.UUID]) -> dict[uuid.UUID, int]:
+        """Return the positions of some jobs in their queues, from 1; absent for those that aren't pending."""
+        order = [F(key[1:]).desc() if key[0] == "-" else F(key).asc() for key in _KEYS]
+        place = Window(RowNumber(), partition_by=[F("queue_id")], order_by=order)
+        # A filter on rows would apply before the places are counted.
+        shown = Case(When(pk__in=wanted, then=F("place")), output_field=IntegerField())
+        placed = self._keyed.order_by().annotate(place=place).annotate(shown=shown)
+        return dict(placed.filter(shown__isnull=False).values_list("pk", "shown"))
+
+
+def read_queue_order(queues: Collection[uuid.UUID]) -> QueueOrder:
+    """Return the order of the pending jobs of queues now; the caller has decided who may know.
+
+    Two queries, the second only where users of these queues have used something lately.
+    """
+    loads = _user_loads(queues, clock.now())
+    ranks = {load: rank for rank, load in enumerate(sorted({load for load in loads.values() if load}), 1)}
+    return QueueOrder(queues, {who: ranks[load] for who, load in loads.items() if load})
+
+
+def _user_loads(queues: Collection[uuid.UUID], now: datetime) -> dict[_Who, float]:
+    """Compute the loads of users as `UserUsageTable` of the engine does from a snapshot."""
+    shares = user_shares()
+    stored = UserUsage.unscoped.filter(queue__in=queues, queue__user_shares=True).order_by()
+    rows = {(row.queue_id, row.user_id): row for row in stored}
+    if not rows:
+        return {}
+    accrued = {who: shares.compute_accrued_part((now - row.at).total_seconds()) for who, row in rows.items()}
+    amounts: dict[_Who, defaultdict[str, float]] = {}
+    for who, row in rows.items():
+        amounts[who] = defaultdict(float)
+        for name, amount in sorted(row.consumed.items()):
+            amounts[who][name] += (1.0 - accrued[who]) * amount
+    admission = shares.compute_accrued_part(shares.sampling_s)
+    for queue, user, admitted_at, charge, tasks in _held_by_users(rows):
+        who = queue, user
+        if who in rows:
+            is_new = admitted_at is not None and admitted_at >= rows[who].at
+            part = accrued[who] + (admission if is_new else 0.0)
+            for name, amount in charge.items():
+                amounts[who][name] += part * amount * tasks
+    return {who: shares.compute_load(used) for who, used in amounts.items()}
+
+
+def _held_by_users(users: Collection[_Who]) -> QuerySet[Allocation, tuple[Any, ...]]:
+    """Read what jobs of users hold: queue, user, admission, charge of a task, and tasks charged so."""
+    held = Allocation.unscoped.filter(
+        released_at__isnull=True,
+        attempt__job__queue__in={queue for queue, _user in users},
+        attempt__job__state__in=HOLDING_STATES,
+    )
+    jobs = ("queue_id", "submitted_by_id", "admitted_at")
+    groups = held.order_by().values_list(*(f"attempt__job__{name}" for name in jobs), "charge")
+    return groups.annotate(tasks=Count("pk"))
+
+
+def _before(own: Mapping[str, Any]) -> Q:
+    """Return the condition for jobs that come before one with these keys."""
+    before, same = Q(), Q()
+    for key in _KEYS:
+        name = key.lstrip("-")
+        lookup = f"{name}__gt" if key[0] == "-" else f"{name}__lt"
+        before |= same & Q(**{lookup: own[name]})
+        same &= Q(**{name: own[name]})
+    return before
