@@ -210,12 +210,18 @@ def th(context: template.Context, label: str, *, num: bool = False, sort: str = 
 
 
 @register.inclusion_tag("frontend/components/pages.html", takes_context=True)
-def pages(context: template.Context, page: Page[Any], label: str = "") -> dict[str, object]:
-    """Total and page of pages, keeping the filters of the address; `label` where there are several."""
+def pages(
+    context: template.Context, page: Page[Any], label: str = "", *, name: str = "page", place: str = ""
+) -> dict[str, object]:
+    """Total and page of pages, keeping the filters of the address; `label` where there are several.
+
+    `name` is the parameter of the address, and `place` the part of the page to which its links lead.
+    """
     query = _query(context)
-    query.pop("page", None)
+    query.pop(name, None)
     rest = query.urlencode()
-    return {"page": page, "label": label, "prefix": f"?{rest}&page=" if rest else "?page="}
+    prefix = f"?{rest}&{name}=" if rest else f"?{name}="
+    return {"page": page, "label": label, "prefix": prefix, "place": place}
 
 
 @register.inclusion_tag("frontend/components/chips.html", takes_context=True)

@@ -342,8 +342,16 @@ RULES: Final = (
         "open",
         body={"workspace": "{ws}", "name": "second", "flavors": "a100", "preset": "balanced"},
     ),
-    page(_ONE_QUEUE, _READ_QUEUE, shows=(('value="rename"', must((_QUEUE, "here"))),)),
-    page(f"{_ONE_QUEUE}/live", _READ_QUEUE + need(JOB)),
+    page(
+        _ONE_QUEUE,
+        _READ_QUEUE,
+        shows=(('value="rename"', must((_QUEUE, "here"))), ('id="queue-pending"', must((JOB, "here")))),
+    ),
+    page(
+        f"{_ONE_QUEUE}/live",
+        _READ_QUEUE,
+        shows=tuple((f'id="queue-{part}"', must((JOB, "here"))) for part in ("pending", "admitted")),
+    ),
     form(
         _ONE_QUEUE,
         _READ_QUEUE + need(_QUEUE),

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
@@ -61,6 +60,15 @@ class TimelineRow:
     wide: tuple[datetime, datetime | None] | None
     unknown: str
     runs: int
+
+
+@dataclass(frozen=True, slots=True)
+class StartRanges:
+    """The 50 % and the 90 % range of an expected start from now on; `unknown` says why there is none."""
+
+    likely: Range | None
+    wide: Range | None
+    unknown: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,21 +159,27 @@ def _running_row(one: RunningTimes, now: datetime, axis: _Axis) -> TimelineRow:
     )
 
 
-def _pending_row(one: PendingTimes, now: datetime, axis: _Axis) -> TimelineRow:
+def describe_start(one: PendingTimes, now: datetime) -> StartRanges:
+    """Return what is left of the ranges of an expected start."""
     likely, wide = _ranges(one.starts)
     late = wide is not None and clip_to_now(*wide, now) is None
     likely, wide = (each and clip_to_now(*each, now) for each in (likely, wide))
-    bars = [axis.build_bar("wide", *wide)] if wide else []
-    bars += [axis.build_bar("likely", *likely)] if likely else []
     beyond = bool(one.starts) and wide is None
     unknown = "" if wide else _("No estimate yet")
     if late:
         unknown = _("Later than estimated")
     elif beyond and one.horizon_at is not None:
         unknown = _("Not within %(span)s") % {"span": formats.format_duration(one.horizon_at - now)}
+    return StartRanges(likely, wide, unknown)
+
+
+def _pending_row(one: PendingTimes, now: datetime, axis: _Axis) -> TimelineRow:
+    found = describe_start(one, now)
+    bars = [axis.build_bar("wide", *found.wide)] if found.wide else []
+    bars += [axis.build_bar("likely", *found.likely)] if found.likely else []
     return _row(
-        one.job, is_running=False, bars=bars, began_at=None, ran=None, likely=likely, wide=wide,
-        unknown=unknown, runs=0,
+        one.job, is_running=False, bars=bars, began_at=None, ran=None, likely=found.likely, wide=found.wide,
+        unknown=found.unknown, runs=0,
     )  # fmt: skip
 
 
@@ -197,13 +211,3 @@ def _ticks(axis: _Axis, now: datetime) -> list[AxisTick]:
                 mark = "−" if sign < 0 else "+"
                 found.append(AxisTick(place, mark + formats.format_duration(number * step)))
     return found
-
-
-def timeline_context(viewer: User, queue: Queue) -> dict[str, object]:
-    """Return what the card of a queue's timeline needs."""
-    found = describe_timeline(viewer, queue)
-    return {
-        "timeline": found,
-        "timeline_groups": (found.running, found.pending) if found else (),
-        "timeline_url": reverse("frontend:ops-queue-live", args=[queue.workspace.slug, queue.name]),
-    }

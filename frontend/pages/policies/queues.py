@@ -27,8 +27,8 @@ from frontend.components.long_select import LongSelect
 from frontend.lists.page_list import EmptyList, answer_list, read_list
 from frontend.lists.row_form import NEW, RowForm
 from frontend.pages.policies.queue_accuracy import describe_accuracy
+from frontend.pages.policies.queue_body import body_context
 from frontend.pages.policies.queue_columns import QUEUE_ORDERS, QUEUES, QueuePolicyLine
-from frontend.pages.policies.queue_timeline import timeline_context
 from frontend.shell.form_actions import run_change, show_refusal, version_of
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from quotas.models import Queue
@@ -302,12 +302,10 @@ def show_queue(request: HttpRequest, workspace: str, queue: str) -> HttpResponse
 @require_GET
 @login_required
 def queue_live(request: HttpRequest, workspace: str, queue: str) -> HttpResponse:
-    """The timeline of one queue alone."""
+    """The timeline, the jobs and the quota of one queue alone."""
     who = get_viewer(request)
-    place = workspace_get(viewer=who, slug=workspace)
-    permissions.require_permission(who, Permission.JOB_VIEW, place)
-    found = queue_get(who, place, queue)
-    return render(request, "frontend/policies/queue_timeline.html", timeline_context(who, found))
+    found = queue_get(who, workspace_get(viewer=who, slug=workspace), queue)
+    return render(request, "frontend/policies/queue_body.html", body_context(request, who, found))
 
 
 @require_POST
@@ -398,7 +396,7 @@ def _show(request: HttpRequest, who: User, found: Queue, form: QueueForm, status
         "form": form,
         "presets": [(value, *words, value == current) for value, words in PRESETS.items()],
         "accuracy": describe_accuracy(who, found),
-        **timeline_context(who, found),
+        **body_context(request, who, found),
         "may_edit": permissions.has_permission(who, Permission.QUEUE_EDIT, found.workspace),
         "may_replay": permissions.has_permission(who, Permission.CLUSTER_EDIT),
         "others": [one for one in queue_list(who, found.workspace) if one.pk != found.pk],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from collections import defaultdict
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -159,11 +158,25 @@ def pools_now(viewer: Actor, workspace_id: uuid.UUID) -> dict[uuid.UUID, float]:
 
     A pool without a reading in the last 30 s is absent, and so is a workspace that the viewer may not see.
     """
-    use = _use_by(_visible(viewer).filter(channel__workspace_id=workspace_id), "node_id")
-    found: defaultdict[uuid.UUID, float] = defaultdict(float)
+    use = _use_by_pool(_visible(viewer).filter(channel__workspace_id=workspace_id))
+    return {flavor_id: cores for flavor_id, (cores, _memory) in use.items()}
+
+
+def jobs_use_by_pool(viewer: Actor, job_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, tuple[float, int]]:
+    """Flavor id → compute in percent points of a GPU and GPU memory in MiB that some jobs use right now.
+
+    A pool without a reading in the last 30 s is absent, and so are jobs that the viewer may not see.
+    """
+    return _use_by_pool(_visible(viewer).filter(channel__job_id__in=list(job_ids)))
+
+
+def _use_by_pool(rows: QuerySet[Reading]) -> dict[uuid.UUID, tuple[float, int]]:
+    use = _use_by(rows, "node_id")
+    found: dict[uuid.UUID, tuple[float, int]] = {}
     for node_id, flavor_id in Node.unscoped.filter(pk__in=use).values_list("pk", "flavor_id"):
-        found[flavor_id] += use[node_id].cores_used
-    return dict(found)
+        cores, memory = found.get(flavor_id, (0.0, 0))
+        found[flavor_id] = cores + use[node_id].cores_used, memory + use[node_id].memory_used_mib
+    return found
 
 
 def memory_now(allocation_id: uuid.UUID) -> dict[uuid.UUID, int]:

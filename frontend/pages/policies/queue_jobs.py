@@ -1,0 +1,119 @@
+"""The tables of a queue's jobs: pending ones in the order of the queue, and those that hold its quota."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from django.core.paginator import Page, Paginator
+from django.utils.translation import gettext as _
+
+from foundation.core import clock
+from frontend.pages.jobs.addresses import job_address
+from frontend.pages.jobs.job_facts import format_size, run_time, time_until_preemptible, waiting_time
+from frontend.pages.policies.queue_timeline import StartRanges, describe_start
+from frontend.texts import formats
+from frontend.texts.queue_order import describe_queue_order
+from quotas.models import Queue
+from scheduling.models import Job
+from scheduling.selectors.jobs.queue_jobs import count_held_gpus, queue_admitted_jobs, queue_pending_jobs
+from scheduling.services.start_prediction.queue_times import list_pending_times
+from tenants.models import User
+
+PER_PAGE: Final = 10
+PENDING_PAGE: Final = "page"
+ADMITTED_PAGE: Final = "admitted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingLine:
+    """A pending job at its position, from 1, with what is left of the ranges of its expected start."""
+
+    position: int
+    job: Job
+    url: str
+    size: str
+    since: datetime
+    waited: timedelta | None
+    start: StartRanges
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdmittedLine:
+    """A job that holds quota: its GPUs, how many of them are borrowed, and for how long it has run."""
+
+    job: Job
+    url: str
+    gpus: str
+    borrowed: str
+    ran: timedelta | None
+    preemptible: str
+
+
+def describe_jobs(viewer: User, queue: Queue, pages: dict[str, str]) -> dict[str, Any]:
+    """Return what the tables of a queue's jobs need; `pages` are the pages that the address names.
+
+    Raises: NotFound, PermissionDenied.
+    """
+    now = clock.now()
+    pending = _page_of(queue_pending_jobs(viewer=viewer, queue=queue), pages.get(PENDING_PAGE))
+    admitted = _page_of(queue_admitted_jobs(viewer=viewer, queue=queue), pages.get(ADMITTED_PAGE))
+    return {
+        "pending_page": pending,
+        "pending_lines": _pending_lines(list(pending), pending.start_index(), now),
+        "admitted_page": admitted,
+        "admitted_lines": _admitted_lines(list(admitted), now),
+        "queue_order": describe_queue_order(queue),
+    }
+
+
+def _page_of(jobs: Any, number: str | None) -> Page[Job]:
+    return Paginator(jobs, PER_PAGE).get_page(number)
+
+
+def _pending_lines(jobs: Sequence[Job], first: int, now: datetime) -> list[PendingLine]:
+    return [
+        PendingLine(
+            position=first + place,
+            job=one.job,
+            url=job_address(one.job.workspace.slug, one.job.pk),
+            size=format_size(one.job),
+            since=one.job.queued_since,
+            waited=waiting_time(one.job, now),
+            start=describe_start(one, now),
+        )
+        for place, one in enumerate(list_pending_times(jobs))
+    ]
+
+
+def _admitted_lines(jobs: Sequence[Job], now: datetime) -> list[AdmittedLine]:
+    held = count_held_gpus(jobs)
+    found = []
+    for job in jobs:
+        gpus = held.get(job.pk)
+        found.append(
+            AdmittedLine(
+                job=job,
+                url=job_address(job.workspace.slug, job.pk),
+                gpus=_format_gpus(gpus.held if gpus else 0),
+                borrowed=_format_gpus(gpus.borrowed if gpus else 0),
+                ran=run_time(job, now),
+                preemptible=_describe_preemption(job, now),
+            )
+        )
+    return found
+
+
+def _format_gpus(amount: float) -> str:
+    return formats.format_number(amount, 0 if amount == int(amount) else 2) if amount else formats.MISSING
+
+
+def _describe_preemption(job: Job, now: datetime) -> str:
+    """Say whether a job may be preempted, and until when its least run time protects it."""
+    if not job.preemptible:
+        return _("No")
+    if left := time_until_preemptible(job, now):
+        return _("Not before %(span)s") % {"span": formats.format_duration(left)}
+    return _("Yes")
