@@ -81,7 +81,7 @@ class Meter:
             ("held", self.held, self.held),
             ("foreign", self.foreign, self.foreign),
         )
-        return list(_laid_out(parts, self.length))
+        return list(lay_out(parts, self.length))
 
     def description(self) -> str:
         """The meter in words, for screen readers and as its tooltip."""
@@ -103,7 +103,8 @@ class Meter:
         return _(", ").join(facts) + (f" ({self.unit})" if self.unit else "")
 
 
-def _laid_out(parts: Iterable[tuple[str, float, float]], length: float) -> Iterable[Segment]:
+def lay_out(parts: Iterable[tuple[str, float, float]], length: float) -> Iterable[Segment]:
+    """Lay parts side by side: kind, width and amount of each, over a length in the unit of the widths."""
     start = 0.0
     for kind, width, amount in parts:
         if width > 0:
@@ -134,14 +135,14 @@ class GpuTile:
     @property
     def owner_bars(self) -> list[tuple[Segment, str]]:
         """The column of each holder with its color."""
-        laid = _laid_out((("owner", cores, cores) for cores, _color, _name in self.owners), 100)
+        laid = lay_out((("owner", cores, cores) for cores, _color, _name in self.owners), 100)
         return list(zip(laid, [color for cores, color, _name in self.owners if cores > 0], strict=True))
 
     @property
     def bars(self) -> list[Segment]:
         """The allocated part: one column per slice, or one for all of it."""
         shares = self.slices or ((self.allocated,) if self.allocated > 0 else ())
-        return list(_laid_out((("slice" if self.slices else "whole", share, share) for share in shares), 100))
+        return list(lay_out((("slice" if self.slices else "whole", share, share) for share in shares), 100))
 
     @property
     def foreign_width(self) -> float:

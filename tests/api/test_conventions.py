@@ -9,11 +9,12 @@ import pytest
 from django.test import Client
 from rest_framework.test import APIClient
 
+from foundation.core.quantities import Resource
 from foundation.models import AuditRecord, Hint, IdempotencyKey
 from scheduling.models import Job
 from tenants.models import AccessKey, Tenant
 from tests.api.conftest import As
-from tests.builders import clusters, jobs, tenancy
+from tests.builders import clusters, jobs, quotas, tenancy
 from tests.builders.world import World
 
 TEAM = "/api/v1/workspaces/team-a"
@@ -323,7 +324,21 @@ def test_why_a_job_waits(w: World, editor: APIClient) -> None:
 
     assert (body["state"], body["reason"]["code"]) == ("queued", "PENDING_EVALUATION")
     assert body["position"]["position_in_local_queue"] == 0
-    assert (body["promised_until"], body["decisions"]) == (None, [])
+    assert (body["promised_until"], body["decisions"], body["held_by"]) == (None, [], [])
+
+
+def test_who_holds_what_a_job_lacks(w: World, editor: APIClient) -> None:
+    jobs.job(w.queue, w.editor, "alpha", reason="NO_ROOM")
+    for queue, amount in ((w.queue, 3), (w.other_queue, 9)):
+        quotas.reserve(queue, w.flavor, Resource.GPU_CORES, 100 * amount)
+
+    [pool] = editor.get(f"{JOBS}/alpha/explain").json()["held_by"]
+
+    assert (pool["flavor"], pool["resource"], pool["total"], pool["free"]) == ("a100", "gpu.cores", 1600, 400)
+    assert pool["tenants"] == [
+        {"tenant": "team-a", "amount": 300, "nominal": 300, "borrowed": 0},
+        {"tenant": None, "amount": 900, "nominal": 800, "borrowed": 100},
+    ]
 
 
 @pytest.mark.parametrize(

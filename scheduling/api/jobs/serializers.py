@@ -8,6 +8,7 @@ from django.utils.translation import gettext as _
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from foundation.core.quantities import Resource
 from foundation.core.reasons import Reason
 from scheduling.api.jobs.job_file import JobFileSerializer
 from scheduling.job_file import to_mapping
@@ -313,6 +314,41 @@ class DecisionSerializer(serializers.Serializer[Any]):
     code = serializers.CharField()
 
 
+class TenantHoldSerializer(serializers.Serializer[Any]):
+    tenant = serializers.CharField(
+        source="tenant.slug",
+        allow_null=True,
+        default=None,
+        help_text="null for the sum of the tenants that aren't named.",
+    )
+    amount = serializers.IntegerField()
+    nominal = serializers.IntegerField(help_text="Part of the amount within the nominal quota.")
+    borrowed = serializers.IntegerField(help_text="Part of the amount above the nominal quota.")
+
+
+class JobHoldSerializer(serializers.Serializer[Any]):
+    id = serializers.UUIDField(source="job_id")
+    name = serializers.CharField()
+    amount = serializers.IntegerField()
+
+
+class PoolHoldersSerializer(serializers.Serializer[Any]):
+    """Current amounts of one pool. `total` is the sum of the amounts of `tenants`, `unmanaged`,
+    `unavailable` and `free`.
+    """
+
+    flavor = serializers.CharField(source="flavor.name")
+    cluster = serializers.CharField(source="flavor.cluster.name")
+    resource = serializers.ChoiceField(choices=[resource.value for resource in Resource])
+    total = serializers.IntegerField(help_text="In the unit of the resource.")
+    tenants = TenantHoldSerializer(many=True, help_text="The workspace of the job first.")
+    jobs = JobHoldSerializer(many=True, help_text="Largest jobs of the workspace in this pool.")
+    other_jobs = serializers.IntegerField(help_text="Amount of the other jobs of the workspace.")
+    unmanaged = serializers.IntegerField(help_text="Pods outside Allotment.")
+    unavailable = serializers.IntegerField(help_text="Free, but unhealthy or on a node that is closed.")
+    free = serializers.IntegerField()
+
+
 class ExplanationSerializer(serializers.Serializer[Any]):
     """Status of a job. `reason.help` contains recommendations."""
 
@@ -331,6 +367,13 @@ class ExplanationSerializer(serializers.Serializer[Any]):
         ),
     )
     decisions = DecisionSerializer(many=True, help_text="Latest entries, newest first.")
+    held_by = PoolHoldersSerializer(
+        many=True,
+        help_text=(
+            "Holders of what a pending job lacks, for each pool that it could use. Tenants are named if you "
+            "can view their quota."
+        ),
+    )
 
     @extend_schema_field(ReasonSerializer(allow_null=True))
     def get_reason(self, explanation: Any) -> dict[str, Any] | None:

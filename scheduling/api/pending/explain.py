@@ -12,6 +12,7 @@ from scheduling.api.jobs.views import JobView
 from scheduling.selectors.events.event import job_cause
 from scheduling.selectors.jobs.job import job_promised_until
 from scheduling.selectors.pending.decision import decision_latest
+from scheduling.selectors.pending.pool_holders import list_pool_holders
 from tenants.api.requests.query import NoQuery, read_query
 from tenants.api.responses.schema import problem_responses
 
@@ -26,8 +27,8 @@ class JobExplainView(JobView):
         tags=["jobs"],
     )
     def get(self, request: Request, ws: str, job: str) -> Response:
-        """Return the state, the reason with its numbers and recommendations, the queue position and the
-        latest decisions.
+        """Return the state, the reason with its numbers and recommendations, the holders of what the job
+        lacks, the queue position and the latest decisions.
         """
         read_query(request, NoQuery)
         found = self.job
@@ -36,5 +37,6 @@ class JobExplainView(JobView):
             "promised_until": job_promised_until(job=found),
             "cause": job_cause(viewer=self.viewer, job=found) or None,
             "decisions": decision_latest(viewer=self.viewer, job=found),
+            "held_by": list_pool_holders(viewer=self.viewer, job=found),
         }
         return Response(ExplanationSerializer(body).data, headers=version_header(found))

@@ -18,6 +18,7 @@ import time_machine
 from clusters.models import Device, Flavor, Node
 from tenants.models import Tenant, TenantKind
 from tests.truth.pages.console import Console, find_faults, same_hours
+from tests.truth.pages.holders import check_held_by
 from tests.truth.pages.installations import Installation, build_installation, has_kind
 from tests.truth.pages.ledger import Ledger
 from tests.truth.pages.measurements import Use, measure
@@ -260,12 +261,13 @@ CHECKS: Final[dict[str, Callable[[Console], None]]] = {
     "workspaces": check_workspaces,
     "jobs": check_job_lists,
     "usage": check_usage,
+    "held by": check_held_by,
 }
 
 
 NOTICED: Final = {
     "on_device": {"overview", "nodes and GPUs"},
-    "reserved": {"overview", "quota tree", "quota tables", "workspaces"},
+    "reserved": {"overview", "quota tree", "quota tables", "workspaces", "held by"},
     "nominal": {"overview", "quota tree", "quota tables"},
     "pending": {"overview", "workspaces", "jobs"},
     "running": {"workspaces", "jobs"},

@@ -26,6 +26,7 @@ from frontend.pages.jobs.job_facts import Rights
 from frontend.pages.jobs.job_tabs import JobTab, list_tabs, read_tab, tab_address
 from frontend.pages.jobs.job_tags import TagLink, tagged_address
 from frontend.pages.jobs.pending import job_expected, pending_reasons
+from frontend.pages.jobs.pending.held_by import describe_held_by
 from frontend.pages.jobs.resources import job_holding, job_idle, job_memory
 from frontend.pages.jobs.resources.job_charts import describe_choice, job_range
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
@@ -168,6 +169,7 @@ def _answer(rights: Rights, place: Tenant, job: Job) -> dict[str, Any]:
         return {
             "checks": pending_reasons.list_checks(who, job),
             "helps": pending_reasons.list_help(rights, job),
+            "held_by": describe_held_by(who, job),
             "position": job_position(job=job) if job.state == JobState.QUEUED else None,
             "queue_order": describe_queue_order(job.queue),
             "promised_until": job_promised_until(job=job),
