@@ -43,8 +43,6 @@ def cordon_note(row: NodeCordon | None) -> str:
         return ""
     if row.is_pending:
         return _("Waiting for the cluster")
-    if row.is_draining:
-        return _("Draining")
     return row.reason or _("By %(user)s") % {"user": row.requested_by}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from django.http import HttpRequest
 from django.utils.translation import gettext as _
@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy
 from clusters.models import Node, NodeCordon
 from clusters.models.node_cordon import REASON_LENGTH
 from clusters.selectors.grid import node_state
-from clusters.selectors.node import node_list
+from clusters.selectors.node import get_open_cordon, node_list
 from clusters.services.node_cordon import node_cordon, node_uncordon
 from foundation.core.errors import NotFound
 from frontend.lists.batch import BatchAct, BatchItem
@@ -84,6 +84,13 @@ def batch_acts(who: User) -> list[BatchAct]:
     ]
 
 
+def describe_node_state(node: Any) -> str:
+    """Return the state of a node that was read with its open cordon."""
+    cordon = get_open_cordon(node)
+    draining = cordon is not None and cordon.is_draining
+    return node_state(node.ready, node.cordoned, node.closed, draining=draining)
+
+
 def find_items(who: User, ids: Collection[uuid.UUID]) -> list[BatchItem]:
     """The nodes of a selection, each with what a drain would cost and leave."""
     nodes = list(node_list(viewer=who).filter(pk__in=ids))
@@ -93,7 +100,7 @@ def find_items(who: User, ids: Collection[uuid.UUID]) -> list[BatchItem]:
             id=node.pk,
             name=node.name,
             row=node,
-            state=str(state_word("node", node_state(node.ready, node.cordoned, node.closed)).text),
+            state=str(state_word("node", describe_node_state(node)).text),
             losses=describe_losses(previews[node.pk]),
             keeps=_describe_pods(previews[node.pk]),
         )

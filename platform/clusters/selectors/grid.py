@@ -19,6 +19,7 @@ from tenants.access import permissions
 from tenants.access.permissions import Permission
 
 READY = "ready"
+DRAINING = "draining"
 CORDONED = "cordoned"
 NOT_READY = "not-ready"
 CLOSED = "closed"
@@ -91,11 +92,13 @@ class Stranded:
     fragment_nodes: int
 
 
-def node_state(ready: bool, cordoned: bool, closed: bool) -> str:
+def node_state(ready: bool, cordoned: bool, closed: bool, *, draining: bool = False) -> str:
     """The one word for a node, most fundamental first; one that is `closed` gets nothing new for another
-    reason than that somebody has cordoned it."""
+    reason than that somebody has cordoned it. Jobs are still to leave one that is `draining`."""
     if not ready:
         return NOT_READY
+    if draining:
+        return DRAINING
     if cordoned:
         return CORDONED
     return CLOSED if closed else READY

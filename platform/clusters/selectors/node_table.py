@@ -9,20 +9,25 @@ from typing import Any, Final
 from django.db.models import Count, ExpressionWrapper, F, FloatField, Max, Prefetch, Q, QuerySet, Sum
 from django.db.models.functions import Coalesce, Greatest, NullIf
 
-from clusters.models import Device, Flavor, Node
-from clusters.selectors.grid import CLOSED, CORDONED, NOT_READY, READY
+from clusters.models import Device, Flavor, Node, NodeCordon
+from clusters.selectors.grid import CLOSED, CORDONED, DRAINING, NOT_READY, READY
 from clusters.selectors.node import open_cordons
 from foundation.core.actor import Actor
 from foundation.web.listing import Column, ColumnCondition, ColumnKind
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 
+_DRAINING: Final = Q(
+    pk__in=NodeCordon.unscoped.filter(drain=True, drained_at=None, ended_at=None).values("node")
+)
 STATES: Final[Mapping[str, Q]] = {
-    READY: Q(ready=True, cordoned=False, closed=False),
-    CORDONED: Q(ready=True, cordoned=True),
-    CLOSED: Q(ready=True, cordoned=False, closed=True),
+    READY: Q(ready=True, cordoned=False, closed=False) & ~_DRAINING,
+    DRAINING: Q(ready=True) & _DRAINING,
+    CORDONED: Q(ready=True, cordoned=True) & ~_DRAINING,
+    CLOSED: Q(ready=True, cordoned=False, closed=True) & ~_DRAINING,
     NOT_READY: Q(ready=False),
 }
+"""Each node is in one of them; see `grid.node_state`."""
 COLUMNS: Final = {
     "name": Column("name"),
     "cluster": Column("cluster.name"),

@@ -14,7 +14,6 @@ from django.views.decorators.http import require_GET, require_http_methods
 
 from clusters.models import Device, Node
 from clusters.selectors.foreign import foreign_on_node
-from clusters.selectors.grid import node_state
 from clusters.selectors.node import get_open_cordon, last_refusal, node_get, node_story
 from clusters.services.node_life import is_held
 from foundation.core import clock
@@ -121,7 +120,7 @@ def _context(request: HttpRequest, found: Node) -> dict[str, Any]:
         "node": found,
         "labels": sorted(found.labels.items()),
         "taints": [taint_text(taint) for taint in found.taints],
-        "state": node_state(found.ready, found.cordoned, found.closed),
+        "state": node_acts.describe_node_state(found),
         "trouble": _trouble(found),
         "stale_clusters": find_stale_clusters([found.cluster]),
         "facts": [*_facts(found, len(allocations)), *_gpu_facts(who, found, devices, holds, now)],

@@ -14,7 +14,6 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods
 
 from clusters.models import Node
-from clusters.selectors.grid import node_state
 from clusters.selectors.node import get_open_cordon
 from clusters.selectors.node_table import (
     COLUMNS,
@@ -253,7 +252,7 @@ def _row(node: Any, scope: ClusterScope, now: Sequence[CardNow], pods: int) -> N
     return NodeRow(
         node=node,
         url=scope.node_url(node.name, node.cluster.name),
-        state=node_state(node.ready, node.cordoned, node.closed),
+        state=node_acts.describe_node_state(node),
         note=cordon_note(get_open_cordon(node)),
         mode=labels.mode_word(node.flavor.gpu_mode) if node.flavor else "",
         place=" · ".join(part for part in (node.zone, node.rack) if part),

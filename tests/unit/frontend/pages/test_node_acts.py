@@ -155,6 +155,34 @@ def test_of_what_is_not_known_nothing_is_done(operator: Client) -> None:
     assert operator.post(LIST, {"do": "reboot", "item": "x"}).status_code == 404
 
 
+@pytest.mark.parametrize(
+    ("fields", "ready", "state"),
+    [
+        ({"drain": True}, True, "draining"),
+        ({"drain": True, "applied_at": clock.now()}, True, "draining"),
+        ({"drain": True, "applied_at": clock.now()}, False, "not-ready"),
+        ({"drain": True, "applied_at": clock.now(), "drained_at": clock.now()}, True, "cordoned"),
+        ({"drain": True, "applied_at": clock.now(), "ended_at": clock.now()}, True, "cordoned"),
+        ({"applied_at": clock.now()}, True, "cordoned"),
+    ],
+)
+def test_a_chip_finds_the_nodes_of_a_state(
+    operator: Client, fields: dict[str, Any], ready: bool, state: str
+) -> None:
+    Node.unscoped.filter(name="node-1").update(cordoned=True, ready=ready)
+    row(**fields)
+    chips = {chip.value: chip.count for chip in operator.get(LIST).context["chips"]}
+    assert chips == {"": 2, "ready": 1, "draining": 0, "cordoned": 0, "closed": 0, "not-ready": 0} | {
+        state: 1
+    }
+    for one in ("ready", "draining", "cordoned", "not-ready"):
+        shown = operator.get(LIST, {"state": one}).context["lines"]
+        assert [(line.node.name, line.state) for line in shown if line.node.name == "node-1"] == (
+            [("node-1", state)] if one == state else []
+        )
+    assert operator.get(NODE).context["state"] == state
+
+
 def test_the_list_asks_first_with_what_is_lost(there: World, operator: Client) -> None:
     ids = [str(node.pk) for node in there.nodes]
     asked = operator.post(LIST, {"do": "drain", "item": ids}).content.decode()
