@@ -88,9 +88,11 @@ HELPS: dict[str, Sentences] = {
 }
 
 # What becomes of the job then, said behind a recommendation that was tried: it is of use only beside others,
-# it lets the job wait for something else, or it lets the job start.
+# it lets the job wait for something else, or it lets the job start: for sure where that was tried with all
+# other jobs that wait, as a pre-check does.
 ONLY_WITH = _("Effective only together with the other changes listed here.")
 THEN_WAITS: Sentences = (_("The job still waits afterwards: %(also)s."),)
+THEN_SUFFICES = _("The job can start afterwards, unless jobs ahead of it take the capacity.")
 THEN_STARTS = _("The job can start afterwards.")
 TRIED = frozenset(
     {

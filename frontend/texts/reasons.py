@@ -25,6 +25,7 @@ from frontend.texts.reason_texts import (
     ONLY_WITH,
     SENTENCES,
     THEN_STARTS,
+    THEN_SUFFICES,
     THEN_WAITS,
     TOLERATE_TAINTS,
     TRIED,
@@ -118,7 +119,8 @@ def _afterwards(code: str, numbers: Numbers) -> SafeString:
     if numbers.get("also"):
         then = _sentence(THEN_WAITS, numbers)
     else:
-        then = escape(THEN_STARTS) if numbers.get("starts") else mark_safe("")
+        starts = THEN_STARTS if numbers.get("tried") else THEN_SUFFICES
+        then = escape(starts) if numbers.get("starts") else mark_safe("")
     return format_html("{} {}", beside, then) if beside and then else beside or then
 
 

@@ -18,7 +18,7 @@ from frontend.texts import reasons
 
 Item = Mapping[str, Any]
 
-_AFTERWARDS: Final = ("with", "also", "starts")
+_AFTERWARDS: Final = ("with", "also", "starts", "tried")
 _OF_AMOUNTS: Final = frozenset({"RAISE_QUOTA", "WAIT_FOR_RELEASE"})
 
 

@@ -60,7 +60,9 @@ def test_a_recommendation_is_taken_and_the_changed_copy_starts(people: People) -
     reason, helps = page.locator("#why"), page.locator("#help")
     expect(reason).to_contain_text("Requests 6 GPUs of h100; the queue's maximum is 4 GPUs.")
     promise = helps.get_by_role("listitem").filter(has_text="Reduce GPUs per task to at most 4")
-    expect(promise).to_contain_text("The job can start afterwards.")
+    expect(promise).to_contain_text(
+        "The job can start afterwards, unless jobs ahead of it take the capacity."
+    )
     waiting = page.url
 
     promise.get_by_role("link", name="Try this change").click()
@@ -81,7 +83,9 @@ def test_a_job_starts_when_a_counter_offer_is_accepted(people: People) -> None:
     owner, admin = people.open_page("vic"), people.open_page("carl")
     submit_job(owner, "speech", "broad", 6)
     short = owner.locator("#help").get_by_role("listitem").filter(has_text="Request more quota in h100")
-    expect(short).to_contain_text("4 GPUs, 160 GiB GPU memory. The job can start afterwards.")
+    expect(short).to_contain_text(
+        "4 GPUs, 160 GiB GPU memory. The job can start afterwards, unless jobs ahead of it take the capacity."
+    )
     asking = people.open_page("vic")
     asking.goto(owner.url)
     owner.evaluate("window.notReloaded = true")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import uuid
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any, Final
 
 from foundation.core import clock
@@ -18,7 +19,8 @@ from scheduling.engine_input.jobs import ASKED, asked_job
 from scheduling.metering.intervals import borrowed_by_flavor, gpu_percent
 from scheduling.models import Job
 from scheduling.services.jobs.job_check import Submission
-from scheduling.snapshots import CellSnapshot, cell_snapshot
+from scheduling.services.jobs.preview_trial import HelpTrial
+from scheduling.snapshots import CellSnapshot, read_cell
 
 _GIVING_WAY: Final = (DecisionKind.EVICT, DecisionKind.SHRINK, DecisionKind.MIGRATE)
 
@@ -83,28 +85,45 @@ def preview_submission(submission: Submission) -> JobPreview:
     The cycle is the one that would run now, with everybody else who waits; the answer holds for this
     moment and promises nothing.
     """
-    taken = cell_snapshot(submission.queue.cell_id)
-    return preview_in(taken, submission, preview_config(taken.sharing, advise_for=ASKED))
+    reading, now = read_cell(submission.queue.cell_id), clock.now()
+    config = preview_config(reading.sharing, advise_for=ASKED)
+    job = _engine_job(submission, now)
+    trial = HelpTrial(reading.build_snapshot, replace(config, advise_for=""), Instant(now.timestamp()), job)
+    return _preview(reading.build_snapshot(), job, config, now, trial)
 
 
 def preview_in(taken: CellSnapshot, submission: Submission, config: engine.EngineConfig) -> JobPreview:
-    """Run the cycle of a preview on a snapshot, which is used up."""
-    queue, now = submission.queue, clock.now()
-    user = submission.submitted_by.pk
+    """Run the cycle of a preview on a snapshot, which is used up; recommendations are not tried."""
+    now = clock.now()
+    return _preview(taken, _engine_job(submission, now), config, now)
+
+
+def _engine_job(submission: Submission, now: datetime) -> em.Job:
+    queue, user = submission.queue, submission.submitted_by.pk
     job = asked_job(submission.spec, queue, user=user, priority=submission.priority.value, now=now)
     limits = AllowanceReader([queue.workspace], now=now)
-    job = limits.apply_limits(job, workspace_id=queue.workspace_id, user_id=submission.submitted_by.pk)
+    return limits.apply_limits(job, workspace_id=queue.workspace_id, user_id=user)
+
+
+def _preview(
+    taken: CellSnapshot,
+    job: em.Job,
+    config: engine.EngineConfig,
+    now: datetime,
+    trial: HelpTrial | None = None,
+) -> JobPreview:
     taken.snapshot.apply_delta(engine.Delta((engine.JobPut(job),)))
     try:
         result = engine.run_cycle(taken.snapshot, config, Instant(now.timestamp()))
     except engine.DeadlineExceededError:
         return JobPreview("", {}, [], timed_out=True)
     outcome = next(item for item in result.outcomes if item.job == ASKED)
+    helps = outcome.help if trial is None else trial.try_all(outcome.help)
     own = next((each for each in result.decisions if _places_asked(each)), None)
     return JobPreview(
         reason=outcome.reason.value if outcome.reason else "",
         numbers=taken.with_names(outcome.numbers),
-        help=[{"code": h.code.value, "numbers": taken.with_names(h.numbers)} for h in outcome.help],
+        help=[{"code": h.code.value, "numbers": taken.with_names(h.numbers)} for h in helps],
         tasks=_tasks_of(own, job, taken) if own else (),
         borrowed=_borrowed_by_pool(own, taken) if own else {},
         preempted=_preempted(result, taken),

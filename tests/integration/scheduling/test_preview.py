@@ -206,3 +206,30 @@ def test_a_preview_says_where_the_job_is_placed_and_what_it_costs() -> None:
     assert gang["Placement"].startswith("2 nodes: ")
     assert gang["Cost per hour (USD)"] == "30.00"
     assert "Placement" not in waits
+
+
+def test_a_recommendation_holds_beside_what_is_reserved_for_others() -> None:
+    """Four GPUs are free, all of them reserved for a job ahead that needs eight."""
+    here = world()
+    Quota.unscoped.filter(node=here.queue.node, resource__startswith="gpu").update(
+        own_nominal=F("own_nominal") * 2
+    )
+    ours = jobs.job(here.queue, here.editor, roles=[jobs.RoleOf(cards=4)], max_run_s=3600)
+    jobs.allocate(ours, here.nodes[0])
+    jobs.allocate(jobs.job(here.other_queue, here.outsider, roles=[jobs.RoleOf(cards=8)]), here.nodes[1])
+    quotas.reserve(here.queue, here.flavor, Resource.GPU_CARDS, 4)
+    busy(here, 8)
+    jobs.job(here.queue, here.editor, "ahead", roles=[jobs.RoleOf(cards=8)])
+
+    seen = {}
+    for cards in (4, 8):
+        submission = job_check(acting_user=here.editor, workspace=here.workspace, spec=spec(cards))
+        seen[cards] = preview_submission(submission)
+    promised = [item for item in seen[8].help if item["numbers"].get("starts")]
+
+    assert seen[4].reason == "RESERVED_FOR_LARGER"
+    assert seen[8].help
+    assert promised == []
+    assert {item["numbers"]["also"] for item in seen[8].help if item["code"] == "ASK_FEWER_CARDS"} == {
+        "RESERVED_FOR_LARGER"
+    }

@@ -126,7 +126,11 @@ def test_a_placement_rule_is_named_in_words_and_a_taint_is_tolerated() -> None:
     said = reasons.help_sentence("LOOSEN_PLACEMENT", {"veto": "node-selector", "nodes": 12})
     assert said == "Remove the placement constraint: <b>node selector</b>."
     taint = reasons.help_sentence("LOOSEN_PLACEMENT", {"veto": "taint", "nodes": 12, "starts": 1})
-    assert taint == "Tolerate all taints of the nodes. The job can start afterwards."
+    assert taint.startswith(
+        "Tolerate all taints of the nodes. The job can start afterwards, unless jobs ahead"
+    )
+    tried = reasons.help_sentence("LOOSEN_PLACEMENT", {"veto": "taint", "starts": 1, "tried": 1})
+    assert tried == "Tolerate all taints of the nodes. The job can start afterwards."
 
 
 def test_zero_is_a_number() -> None:

@@ -1,0 +1,105 @@
+"""Recommendations of a preview, each tried by a cycle of its own with all jobs that wait.
+
+The engine tries them as if nobody else waited: quota and nodes suffice afterwards, but capacity that is
+reserved for a job ahead, or that a job ahead takes first, is not available to this one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from scheduling import engine
+from scheduling.engine import model as em
+from scheduling.engine.actions.advice.apply_help import apply_help
+from scheduling.snapshots import CellSnapshot
+
+_STARTS: Final = "starts"
+_SIZES: Final = {em.HelpCode.ASK_FEWER_CARDS: "cards", em.HelpCode.ASK_FEWER_TASKS: "tasks"}
+_AFTERWARDS: Final = (_STARTS, "also")
+
+
+@dataclass(frozen=True, slots=True)
+class HelpTrial:
+    """Tries recommendations for `job` with cycles of `config`, each on a new snapshot of the cell."""
+
+    build_snapshot: Callable[[], CellSnapshot]
+    config: engine.EngineConfig
+    now: em.Instant
+    job: em.Job
+
+    def try_all(self, helps: Sequence[em.Help]) -> list[em.Help]:
+        """Return the recommendations with what becomes of the job in a cycle with everybody who waits.
+
+        Those after which it starts come first. Once the time of the preview is over, the rest promise no
+        start.
+        """
+        found: list[em.Help] = []
+        for place, each in enumerate(helps):
+            try:
+                found.append(self._try(each, helps) if each.numbers.get(_STARTS) else each)
+            except engine.DeadlineExceededError:
+                found += [_without(rest, _STARTS) for rest in helps[place:]]
+                break
+        return sorted(found, key=lambda each: _STARTS not in each.numbers)
+
+    def _try(self, help_item: em.Help, helps: Sequence[em.Help]) -> em.Help:
+        if help_item.code in _SIZES:
+            return self._largest_that_starts(help_item, _SIZES[help_item.code])
+        codes = {help_item.code, *str(help_item.numbers.get("with", "")).split(",")}
+        return _then(help_item, self._reason_after([each for each in helps if each.code in codes]))
+
+    def _largest_that_starts(self, help_item: em.Help, name: str) -> em.Help:
+        """Return the largest size with which the job starts; the proposed one if it starts with none."""
+        best, reason = help_item, self._reason_after([help_item])
+        low, high = 1, int(help_item.numbers[name]) - 1
+        if reason is None:
+            return _then(help_item, None)
+        while low <= high:
+            size = (low + high + 1) // 2
+            smaller = replace(help_item, numbers={**help_item.numbers, name: size})
+            after = self._reason_after([smaller])
+            if after is None:
+                best, reason, low = smaller, None, size + 1
+            else:
+                high = size - 1
+        return _then(best, reason)
+
+    def _reason_after(self, helps: Sequence[em.Help]) -> em.Reason | None:
+        """Return what the job waits for in a cycle after these recommendations; None if it starts."""
+        taken, job = self.build_snapshot(), self.job
+        for each in helps:
+            if each.code is em.HelpCode.RAISE_QUOTA:
+                _raise_quota(taken.snapshot, each.numbers)
+            else:
+                job = apply_help(job, each) or job
+        taken.snapshot.apply_delta(engine.Delta((engine.JobPut(job),)))
+        result = engine.run_cycle(taken.snapshot, self.config, self.now)
+        return next(item.reason for item in result.outcomes if item.job == job.id)
+
+
+def _raise_quota(snapshot: engine.Snapshot, numbers: Mapping[str, int | str]) -> None:
+    queue = snapshot.queues[str(numbers["queue"])]
+    node = next(node for node in snapshot.export_quota_nodes() if node.id == queue.quota_node)
+    key = (numbers["flavor"], numbers["resource"])
+    raised = [
+        replace(quota, own_nominal=quota.own_nominal + int(numbers["short"]))
+        if (quota.flavor, quota.resource) == key and quota.own_nominal is not None
+        else quota
+        for quota in node.quotas
+    ]
+    if all((quota.flavor, quota.resource) != key for quota in node.quotas):
+        flavor, resource = str(key[0]), str(key[1])
+        raised.append(em.Quota(flavor=flavor, resource=resource, own_nominal=int(numbers["short"])))
+    snapshot.apply_delta(engine.Delta((engine.QuotaPut(replace(node, quotas=tuple(raised))),)))
+
+
+def _then(help_item: em.Help, reason: em.Reason | None) -> em.Help:
+    numbers = _without(help_item, *_AFTERWARDS).numbers
+    after = {_STARTS: 1, "tried": 1} if reason is None else {"also": reason.value}
+    return em.Help(help_item.code, {**numbers, **after})
+
+
+def _without(help_item: em.Help, *names: str) -> em.Help:
+    return em.Help(help_item.code, {key: n for key, n in help_item.numbers.items() if key not in names})
