@@ -24,7 +24,7 @@ from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from frontend.texts import formats
 from telemetry.usage.figures import to_hours
 from telemetry.usage.periods import Period
-from telemetry.usage.preemptions import PreemptedBy, PreemptionRow, preemption_rows
+from telemetry.usage.preemptions import PreemptedBy, PreemptionRow, preemption_rows, preemptions_by_user
 from telemetry.usage.report import report_period
 from tenants.models import Tenant
 from tenants.selectors.tenant import workspace_get
@@ -44,6 +44,15 @@ class PreemptionLine:
     url: str
     rule: str
     by: str
+    count: str
+    lost: str
+
+
+@dataclass(frozen=True, slots=True)
+class PreemptedUserLine:
+    """The preemptions of one user's jobs, in words."""
+
+    user: str
     count: str
     lost: str
 
@@ -84,9 +93,19 @@ def _render(request: HttpRequest, place: Tenant | None, crumb: view_models.Crumb
         "lines": [_line(row) for row in page.object_list],
         "count": formats.format_number(sum(row.count for row in rows)),
         "lost": _hours(sum(row.lost for row in rows)),
+        "users": _user_lines(request, period, place) if place else (),
         **_month(period),
     }
     return render(request, "frontend/usage/preemptions.html", context)
+
+
+def _user_lines(request: HttpRequest, period: Period, place: Tenant) -> list[PreemptedUserLine]:
+    """The users of a workspace that lost most."""
+    found = preemptions_by_user(get_viewer(request), period, tenant=place)
+    return [
+        PreemptedUserLine(row.user, formats.format_number(row.count), _hours(row.lost))
+        for row in found[:PER_PAGE]
+    ]
 
 
 def _line(row: PreemptionRow) -> PreemptionLine:

@@ -13,7 +13,13 @@ from rest_framework.response import Response
 from foundation.core import clock
 from telemetry.usage.figures import to_hours
 from telemetry.usage.periods import Period
-from telemetry.usage.preemptions import PREEMPTION_RULES, PreemptedBy, PreemptionRow, preemption_rows
+from telemetry.usage.preemptions import (
+    PREEMPTION_RULES,
+    PreemptedBy,
+    PreemptionRow,
+    preemption_rows,
+    preemptions_by_user,
+)
 from telemetry.usage.report import report_period
 from tenants.access.permissions import Permission
 from tenants.api.requests.base import PlatformView, WorkspaceView
@@ -62,8 +68,20 @@ class PreemptionsSerializer(serializers.Serializer[Any]):
     rows = PreemptionRowSerializer(many=True)
 
 
-def _answer(period: Period, rows: Sequence[PreemptionRow]) -> Response:
-    body = {
+class PreemptedUserSerializer(serializers.Serializer[Any]):
+    user = serializers.CharField()
+    preemptions = serializers.IntegerField()
+    lost_gpu_hours = serializers.FloatField()
+
+
+class WorkspacePreemptionsSerializer(PreemptionsSerializer):
+    """The preemptions of a workspace in a month, and the same by user."""
+
+    users = PreemptedUserSerializer(many=True)
+
+
+def _body(period: Period, rows: Sequence[PreemptionRow]) -> dict[str, Any]:
+    return {
         "month": f"{period.month:%Y-%m}",
         "time_zone": period.zone.key,
         "preemptions": sum(row.count for row in rows),
@@ -80,7 +98,6 @@ def _answer(period: Period, rows: Sequence[PreemptionRow]) -> Response:
             for row in rows
         ],
     }
-    return Response(PreemptionsSerializer(body).data)
 
 
 def _period(query: dict[str, Any]) -> Period:
@@ -97,13 +114,18 @@ class WorkspacePreemptionsView(WorkspaceView):
         summary="Preemptions of a workspace in a month",
         description=_RULES,
         parameters=[PreemptionsQuery],
-        responses={200: PreemptionsSerializer, **problem_responses(400, 404)},
+        responses={200: WorkspacePreemptionsSerializer, **problem_responses(400, 404)},
         tags=["usage"],
     )
     def get(self, request: Request, ws: str) -> Response:
         """Return the sums of the month."""
         period = _period(read_query(request, PreemptionsQuery))
-        return _answer(period, preemption_rows(self.viewer, period, tenant=self.workspace))
+        body = _body(period, preemption_rows(self.viewer, period, tenant=self.workspace))
+        body["users"] = [
+            {"user": row.user, "preemptions": row.count, "lost_gpu_hours": float(to_hours(row.lost))}
+            for row in preemptions_by_user(self.viewer, period, tenant=self.workspace)
+        ]
+        return Response(WorkspacePreemptionsSerializer(body).data)
 
 
 class AdminPreemptionsView(PlatformView):
@@ -122,4 +144,5 @@ class AdminPreemptionsView(PlatformView):
     def get(self, request: Request) -> Response:
         """Return the sums of the month."""
         period = _period(read_query(request, PreemptionsQuery))
-        return _answer(period, preemption_rows(self.viewer, period))
+        body = _body(period, preemption_rows(self.viewer, period))
+        return Response(PreemptionsSerializer(body).data)

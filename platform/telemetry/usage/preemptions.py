@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,8 +11,9 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from foundation.core.actor import Actor
-from foundation.core.months import from_ms
+from foundation.core.months import from_ms, to_ms
 from scheduling.engine_input.job_history import PREEMPTED
+from scheduling.metering.intervals import lost_since_ms
 from scheduling.metering.usage_rows import rows_of_attempts
 from scheduling.models import Attempt, Decision, DecisionKind
 from telemetry.usage.periods import Period
@@ -50,6 +51,28 @@ class PreemptionRow:
     lost: int
 
 
+@dataclass(frozen=True, slots=True)
+class UserLosses:
+    """The preemptions of the jobs of one user, and the work that they cost, as in `PreemptionRow`."""
+
+    user: str
+    count: int
+    lost: int
+
+
+@dataclass(frozen=True, slots=True)
+class JobLoss:
+    """The work that the preemption of a run cost, as in `PreemptionRow`, and since when it is lost.
+
+    `since` is the last checkpoint by the interval that the job declares, or the start of the run for a job
+    without one, which `checkpointed` tells; None for a run that never started.
+    """
+
+    lost: int
+    since: datetime | None
+    checkpointed: bool
+
+
 class _Run(NamedTuple):
     attempt_id: uuid.UUID
     job_id: uuid.UUID
@@ -57,6 +80,7 @@ class _Run(NamedTuple):
     rule: str
     admitted_at: datetime
     ended_at: datetime
+    user: str
 
 
 def preemption_rows(
@@ -66,16 +90,7 @@ def preemption_rows(
 
     Of a `tenant` with all below it, or of all in sight. Raises: NotFound, PermissionDenied.
     """
-    tenants, in_sight = report_tenants(viewer, tenant), report_tenants(viewer)
-    ended = Attempt.unscoped.filter(
-        end_reason__in=PREEMPTION_RULES,
-        ended_at__gte=from_ms(period.start_ms),
-        ended_at__lt=from_ms(period.end_ms),
-    )
-    if tenants is not None:
-        ended = ended.filter(job__workspace__in=tenants.values("pk"))
-    columns = ("pk", "job_id", "job__workspace_id", "end_reason", "admitted_at", "ended_at")
-    runs = [_Run(*row) for row in ended.order_by("ended_at", "pk").values_list(*columns)]
+    runs, in_sight = _read_runs(viewer, period, tenant), report_tenants(viewer)
     lost, beneficiaries = _read_losses(runs, period), _read_beneficiaries({run.job_id for run in runs})
     seen = None if in_sight is None else set(in_sight.values_list("pk", flat=True))
     sums: defaultdict[tuple[uuid.UUID, str, PreemptedBy, uuid.UUID | None], list[int]] = defaultdict(
@@ -102,14 +117,55 @@ def preemption_rows(
     return sorted(rows, key=lambda row: (-row.lost, -row.count, row.workspace.name, row.rule, row.by))
 
 
-def read_job_losses(job_id: uuid.UUID, *, now: datetime) -> Mapping[datetime, int]:
-    """Return by the end of each preempted run of a job the work that was lost, as in `PreemptionRow`."""
-    ended = Attempt.unscoped.filter(job=job_id, end_reason__in=PREEMPTION_RULES)
-    ends = {pk: ended_at for pk, ended_at in ended.values_list("pk", "ended_at") if ended_at is not None}
-    losses = dict.fromkeys(ends.values(), 0)
-    for attempt, row in rows_of_attempts(list(ends), now=now):
-        losses[ends[attempt]] += row.lost * (row.end_ms - row.begin_ms)
-    return losses
+def preemptions_by_user(
+    viewer: Actor, period: Period, *, tenant: Tenant | None = None
+) -> Sequence[UserLosses]:
+    """Return the same preemptions by the user of the job, those that cost most first.
+
+    Raises: NotFound, PermissionDenied.
+    """
+    runs = _read_runs(viewer, period, tenant)
+    lost = _read_losses(runs, period)
+    counts, sums = Counter(run.user for run in runs), Counter[str]()
+    for run in runs:
+        sums[run.user] += lost.get(run.attempt_id, 0)
+    rows = [UserLosses(user, count, sums[user]) for user, count in counts.items()]
+    return sorted(rows, key=lambda row: (-row.lost, -row.count, row.user))
+
+
+def read_job_losses(job_id: uuid.UUID, *, now: datetime) -> Mapping[datetime, JobLoss]:
+    """Return by the end of each preempted run of a job what it cost."""
+    ended = Attempt.unscoped.filter(job=job_id, end_reason__in=PREEMPTION_RULES, ended_at__isnull=False)
+    columns = ("pk", "started_at", "ended_at", "job__checkpoint_interval_s")
+    runs = {pk: facts for pk, *facts in ended.values_list(*columns)}
+    lost = Counter[uuid.UUID]()
+    for attempt, row in rows_of_attempts(list(runs), now=now):
+        lost[attempt] += row.lost * (row.end_ms - row.begin_ms)
+    return {ended_at: _job_loss(lost[pk], *facts) for pk, facts in runs.items() if (ended_at := facts[1])}
+
+
+def _job_loss(lost: int, started: datetime | None, ended: datetime, checkpoint_s: int | None) -> JobLoss:
+    if started is None:
+        return JobLoss(lost, None, checkpointed=False)
+    since = lost_since_ms(
+        started_ms=to_ms(started), ended_ms=to_ms(ended), checkpoint_interval_s=checkpoint_s
+    )
+    return JobLoss(lost, from_ms(since), checkpointed=since > to_ms(started))
+
+
+def _read_runs(viewer: Actor, period: Period, tenant: Tenant | None) -> Sequence[_Run]:
+    """The preempted runs that ended in the period. Raises: NotFound, PermissionDenied."""
+    tenants = report_tenants(viewer, tenant)
+    ended = Attempt.unscoped.filter(
+        end_reason__in=PREEMPTION_RULES,
+        ended_at__gte=from_ms(period.start_ms),
+        ended_at__lt=from_ms(period.end_ms),
+    )
+    if tenants is not None:
+        ended = ended.filter(job__workspace__in=tenants.values("pk"))
+    columns = ("pk", "job_id", "job__workspace_id", "end_reason", "admitted_at", "ended_at")
+    rows = ended.order_by("ended_at", "pk").values_list(*columns, "job__submitted_by__username")
+    return [_Run(*row) for row in rows]
 
 
 def _read_losses(runs: Sequence[_Run], period: Period) -> Mapping[uuid.UUID, int]:

@@ -33,6 +33,7 @@ from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from frontend.texts import labels
 from frontend.texts.queue_order import describe_queue_order
 from scheduling.models import GpuRequestMode, Job, JobState
+from scheduling.selectors.events.beneficiary import job_beneficiaries
 from scheduling.selectors.events.event import job_cause, job_events
 from scheduling.selectors.jobs.job import job_deleted_at, job_get, job_position, job_promised_until
 from scheduling.selectors.jobs.job_tag import job_tags_lately
@@ -134,7 +135,9 @@ def _story(who: User, place: Tenant, job: Job, tab: JobTab) -> dict[str, Any]:
     """The events of the job: all in their tab, the latest in the overview."""
     events = job_events(viewer=who, job=job, limit=_EVENTS).items
     preempted = any(event.numbers.get("rule") in PREEMPTION_RULES for event in events)
-    rows = job_event_rows(events, read_job_losses(job.pk, now=clock.now()) if preempted else {})
+    losses = read_job_losses(job.pk, now=clock.now()) if preempted else {}
+    named = job_beneficiaries(viewer=who, job=job, events=events) if preempted else {}
+    rows = job_event_rows(events, losses, named)
     shown = rows if tab == JobTab.TIMELINE else rows[:_LATEST]
     return {
         "story": shown,

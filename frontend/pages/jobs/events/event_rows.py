@@ -7,18 +7,22 @@ from datetime import datetime
 from typing import Any, Final
 
 from django.utils.functional import Promise
+from django.utils.html import escape
+from django.utils.safestring import mark_safe
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from foundation.core.quantities import WHOLE_CARD
 from frontend.components import view_models
-from frontend.pages.jobs.events.eviction import explain_rule
+from frontend.pages.jobs.events.eviction import explain_rule, name_beneficiary
 from frontend.texts import formats, labels, reasons
 from scheduling.job_file.parsing.tags import join_tags
 from scheduling.models import OWN_END_REASONS, IdleAction, JobEvent
+from scheduling.selectors.events.beneficiary import Beneficiary
 from scheduling.services.resizing.by_use import RULE as MEASURED_USE
 from scheduling.services.resizing.resize_settle import NOT_CONFIRMED
 from telemetry.usage.figures import to_hours
+from telemetry.usage.preemptions import JobLoss
 
 Numbers = Mapping[str, Any]
 
@@ -41,22 +45,30 @@ _CAUSES: Final[dict[str, str | Promise]] = {
     "Evicted": gettext_lazy("Evicted by the node (Evicted)"),
     "UnexpectedAdmissionError": gettext_lazy("Rejected by the node (UnexpectedAdmissionError)"),
 }
+_FOR: Final = "for"
+"""The name of the one for whom an event happened, beside its stored numbers."""
 _AFTER_EVICTION: Final = ("requeued", "suspended")
 """Events at the end of an evicted run, when it is known what the eviction cost."""
 
 
 def job_event_rows(
-    events: Iterable[JobEvent], losses: Mapping[datetime, int] | None = None
+    events: Iterable[JobEvent],
+    losses: Mapping[datetime, JobLoss] | None = None,
+    beneficiaries: Mapping[int, Beneficiary] | None = None,
 ) -> Sequence[view_models.StoryRow]:
     """One row per event; an unknown code is shown as it is.
 
-    `losses` is the work that each preemption cost, by the end of the run (`read_job_losses`).
+    `losses` is the work that each preemption cost, by the end of the run (`read_job_losses`), and
+    `beneficiaries` by event for whom it happened (`job_beneficiaries`).
     """
-    return [_row(event, (losses or {}).get(event.at)) for event in reversed(list(events))]
+    names = {pk: name_beneficiary(found) for pk, found in (beneficiaries or {}).items()}
+    return [
+        _row(event, (losses or {}).get(event.at), names.get(event.pk, "")) for event in reversed(list(events))
+    ]
 
 
-def _row(event: JobEvent, lost: int | None) -> view_models.StoryRow:
-    numbers = event.numbers
+def _row(event: JobEvent, loss: JobLoss | None, beneficiary: str) -> view_models.StoryRow:
+    numbers = {**event.numbers, _FOR: beneficiary} if beneficiary else event.numbers
     sentence = _SENTENCES.get(event.code)
     text = sentence(event.actor, numbers) if sentence else event.code
     tag, tone = _TAGS.get(event.code, ("", "info"))
@@ -65,9 +77,22 @@ def _row(event: JobEvent, lost: int | None) -> view_models.StoryRow:
     if numbers.get("rule") in OWN_END_REASONS:
         tag = "" if event.code == "evicting" else tag
     detail = describe_ending(numbers)
-    if lost is not None and event.code in _AFTER_EVICTION:
-        detail = _("GPU-hours lost: %(hours)s") % {"hours": formats.format_number(float(to_hours(lost)), 1)}
+    if loss is not None and event.code in _AFTER_EVICTION:
+        detail = _describe_loss(loss)
     return view_models.StoryRow(at=event.at, text=text, tag=str(tag), tone=tone, detail=detail)
+
+
+def _describe_loss(loss: JobLoss) -> str:
+    """The work that a preemption cost, and since when: the last checkpoint, or the start without one."""
+    hours = formats.format_number(float(to_hours(loss.lost)), 1)
+    if loss.since is None or not loss.lost:
+        return _("GPU-hours lost: %(hours)s") % {"hours": hours}
+    if loss.checkpointed:
+        sentence = _("GPU-hours lost: %(hours)s since the last checkpoint (%(at)s, by the declared interval)")
+    else:
+        sentence = _("GPU-hours lost: %(hours)s since the start (%(at)s); no checkpoint")
+    at = formats.clock_html(loss.since)
+    return mark_safe(escape(sentence) % {"hours": hours, "at": at})  # noqa: S308 (numbers and a time)
 
 
 def describe_ending(numbers: Numbers) -> str:
@@ -137,7 +162,7 @@ def _evicting(actor: str, numbers: Numbers) -> str:
         return _("Suspended by %(user)s; releasing resources") % {"user": actor}
     if rule == "RESTART" and actor:
         return _("Restarted by %(user)s; releasing resources") % {"user": actor}
-    word, reason = labels.rule_word(rule), explain_rule(rule, numbers)
+    word, reason = labels.rule_word(rule), explain_rule(rule, numbers, str(numbers.get(_FOR, "")))
     if rule in OWN_END_REASONS:
         return _("Deleting pods: %(rule)s") % {"rule": reason or word}
     if reason:
@@ -151,7 +176,7 @@ def _held_up(actor: str, numbers: Numbers) -> str:
 
 def _shrunk(actor: str, numbers: Numbers) -> str:
     rule = str(numbers.get("rule", ""))
-    reason = explain_rule(rule, numbers)
+    reason = explain_rule(rule, numbers, str(numbers.get(_FOR, "")))
     if not reason:
         return _("The remaining tasks keep running")
     return _("%(rule)s, tasks: %(tasks)s. %(reason)s") % {

@@ -1,7 +1,7 @@
 """The cause of a job's eviction, in plain words.
 
-A job's own people are told by which rule, and for which job only where that is one of theirs. Of other
-teams nothing is said but that there is one.
+A job's own people are told by which rule, and for whom as far as they may see it: the job, else its
+workspace or a folder above it, else that it is another tenant.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from scheduling.selectors.events.beneficiary import Beneficiary
 from scheduling.services.node_drain import BY_OPERATOR
+from tenants.models import TenantKind
 
 _WHY: Final[dict[str, str | Promise]] = {
     "IN_QUEUE_PRIORITY": gettext_lazy("Preempted by a job ahead of it in the same queue"),
@@ -54,8 +56,22 @@ _FOR_OWN: Final[dict[str, str | Promise]] = {
 }
 
 
-def explain_rule(rule: str, numbers: Mapping[str, Any]) -> str:
-    """The reason behind a rule as half a sentence; empty for a rule that is not known."""
+def name_beneficiary(found: Beneficiary) -> str:
+    """Name the one for whom a job had to leave: its job, workspace or folder, or another tenant."""
+    if found.job is not None and found.tenant is not None:
+        return _("%(job)s of %(tenant)s") % {"job": found.job.name, "tenant": found.tenant.name}
+    if found.tenant is None:
+        return _("another tenant")
+    if found.tenant.kind == TenantKind.FOLDER:
+        return _("a tenant of %(folder)s") % {"folder": found.tenant.name}
+    return found.tenant.name
+
+
+def explain_rule(rule: str, numbers: Mapping[str, Any], beneficiary: str = "") -> str:
+    """The reason behind a rule as half a sentence; empty for a rule that is not known.
+
+    `beneficiary` is the one for whom it happened, where `numbers` name no job of the same workspace.
+    """
     if rule == "BUDGET" and "budget_hours" in numbers:
         return _("Monthly budget of %(tenant)s exhausted (%(used_hours)s of %(budget_hours)s GPU-hours)") % (
             numbers
@@ -65,7 +81,7 @@ def explain_rule(rule: str, numbers: Mapping[str, Any]) -> str:
     own, job = _FOR_OWN.get(rule), numbers.get("beneficiary")
     if job and own is not None:
         return str(own) % {"job": job}
-    reason = str(_WHY.get(rule, ""))
+    reason, job = str(_WHY.get(rule, "")), job or beneficiary
     if job and reason:
         return _("%(reason)s (for %(job)s)") % {"reason": reason, "job": job}
     return reason

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from re import findall
+from re import findall, sub
 
 import pytest
 import time_machine
@@ -15,9 +15,11 @@ from quotas.models import Queue
 from scheduling.models import Allocation, Attempt, Decision, DecisionKind, DeviceSlice, Job, JobEvent
 from telemetry.usage.preemptions import PreemptedBy, preemption_rows
 from telemetry.usage.report import report_period
-from tenants.models import User
-from tests.builders import jobs
+from tenants.access.permissions import Permission
+from tenants.models import Member, User
+from tests.builders import jobs, tenancy
 from tests.builders.world import World, world
+from tests.truth.pages.reading import PageText
 
 pytestmark = pytest.mark.django_db
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -120,3 +122,50 @@ def test_pages_and_answers_say_the_same_and_the_job_leads_there(made: World, cli
         everywhere = client.get("/ops/reports/preemptions").content.decode()
         assert made.other_workspace.name in everywhere
         assert client.get("/api/v1/admin/usage/preemptions").json()["preemptions"] == 4
+
+
+def read_timeline(made: World, viewer: User, client: Client) -> str:
+    victim = Job.unscoped.get(name="victim")
+    with time_machine.travel(NOW, tick=False):
+        client.force_login(viewer)
+        answer = client.get(f"/w/{made.workspace.slug}/jobs/{victim.pk}?tab=timeline")
+    return sub(r"<[^>]+>", "", answer.content.decode())
+
+
+def test_the_timeline_names_who_preempted_as_far_as_its_reader_may_see(made: World, client: Client) -> None:
+    reclaimed, queued = "that its owner reclaimed", "Preempted by a job ahead of it in the same queue"
+    shown = read_timeline(made, made.editor, client)
+    assert shown.count(f"{reclaimed} (for another tenant)") == 2
+    assert f"{queued} (for own of Team A)" in shown
+    assert made.other_workspace.name not in shown
+    assert f"{reclaimed} (for other of Team B)" in read_timeline(made, made.platform_admin, client)
+    # One who sees the other workspace without its jobs reads its name.
+    role = tenancy.custom_role(tenancy.root(), "neighbor", Permission.TENANT_VIEW)
+    Member.unscoped.create(user=made.editor, tenant=made.other_workspace, role="", custom_role=role)
+    assert f"{reclaimed} (for Team B)" in read_timeline(made, made.editor, client)
+
+
+def test_the_timeline_says_since_when_work_is_lost(made: World, client: Client) -> None:
+    assert "lost: 2.0 since the start (11-16 11:00); no checkpoint" in read_timeline(
+        made, made.editor, client
+    )
+    Job.unscoped.update(checkpoint_interval_s=2 * 3600)
+    shown = read_timeline(made, made.editor, client)
+    assert "lost: 2.0 since the last checkpoint (11-19 11:00, by the declared interval)" in shown
+
+
+def test_losses_are_summed_by_user(made: World, client: Client) -> None:
+    mate = two_gpus(made.queue, made.admin, "mate")
+    preempt(made, mate, hours=1, rule="RECLAIM_NOMINAL", by=None)
+    with time_machine.travel(NOW, tick=False):
+        client.force_login(made.editor)
+        ws = made.workspace.slug
+        found = client.get(f"/api/v1/workspaces/{ws}/usage/preemptions").json()
+        html = client.get(f"/w/{ws}/usage/preemptions").content.decode()
+    assert found["users"] == [
+        {"user": "ed", "preemptions": 4, "lost_gpu_hours": 14.0},
+        {"user": "adam", "preemptions": 1, "lost_gpu_hours": 2.0},
+    ]
+    assert sum(row["lost_gpu_hours"] for row in found["users"]) == found["lost_gpu_hours"]
+    lines = PageText(html).lines("User", "GPU-hours lost")
+    assert [tuple(line.cells.values()) for line in lines] == [("ed", "4", "14.0"), ("adam", "1", "2.0")]
