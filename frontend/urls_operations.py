@@ -11,7 +11,15 @@ from frontend.pages.operations import audit, source_list, sources, system
 from frontend.pages.operations.nodes import gpu, gpu_list, node, node_list
 from frontend.pages.operations.overview import efficiency, overview, use_hours
 from frontend.pages.people import user_batch, users
-from frontend.pages.policies import cells, job_policies, policy_list, priorities, priority_grants, queues
+from frontend.pages.policies import (
+    cells,
+    job_policies,
+    policy_list,
+    priorities,
+    priority_grants,
+    queue_charts,
+    queues,
+)
 from frontend.pages.quotas import edit, file, history, page, pictures, tree, tree_edit
 from frontend.pages.replays import replay_list, replay_new, replay_page
 from frontend.pages.requests import budgets, inbox, loans, own_requests
@@ -71,6 +79,11 @@ urlpatterns = [
     path("queues", queues.show_queues, name="ops-queues"),
     path("queues/<slug:workspace>/<slug:queue>", queues.show_queue, name="ops-queue"),
     path("queues/<slug:workspace>/<slug:queue>/live", queues.queue_live, name="ops-queue-live"),
+    path(
+        "queues/<slug:workspace>/<slug:queue>/charts/<slug:kind>",
+        queue_charts.queue_chart,
+        name="ops-queue-chart",
+    ),
     path("queues/<slug:workspace>/<slug:queue>/check", queues.check_queue, name="ops-queue-check"),
     path("cells", cells.show_cells, name="ops-cells"),
     path("cells/check", cells.check_sharing, name="ops-cells-check"),

@@ -352,6 +352,7 @@ RULES: Final = (
         _READ_QUEUE,
         shows=tuple((f'id="queue-{part}"', must((JOB, "here"))) for part in ("pending", "admitted")),
     ),
+    page(f"{_ONE_QUEUE}/charts/{{kind}}", _READ_QUEUE + need(JOB), values={"kind": "waits"}),
     form(
         _ONE_QUEUE,
         _READ_QUEUE + need(_QUEUE),

@@ -58,7 +58,7 @@ def open_queue(page: Page, workspace: str) -> None:
     page.get_by_role("link", name="Create queue").click()
     page.get_by_role("dialog").locator("#id_workspace").select_option(workspace)
     page.locator("#id_name").fill("default")
-    page.locator("#id_flavors").fill("a100")
+    page.locator("#id_flavors").select_option("a100")
     page.get_by_role("dialog").get_by_role("button", name="Create").click()
     expect(page.get_by_text("Queue default created.")).to_be_visible()
 

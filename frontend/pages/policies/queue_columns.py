@@ -111,7 +111,7 @@ QUEUES: Final = ListDeclaration(
         "strategy": FilterField(
             label=gettext_lazy("Queueing strategy"),
             choices=[
-                ("best-effort-fifo", gettext_lazy("Best-effort FIFO: jobs that fit can start first")),
+                ("best-effort-fifo", gettext_lazy("Best-effort FIFO")),
                 ("strict-fifo", gettext_lazy("Strict FIFO")),
             ],
         ),

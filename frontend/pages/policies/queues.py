@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Final
 
+import yaml
 from django import forms
 from django.contrib import messages
 from django.db import transaction
@@ -24,16 +25,23 @@ from foundation.core.errors import AllotmentError, FieldError, Invalid, Permissi
 from foundation.web.listing import filter_rows
 from frontend.components import view_models
 from frontend.components.long_select import LongSelect
+from frontend.components.ordered_selects import OrderedChoiceField
 from frontend.lists.page_list import EmptyList, answer_list, read_list
 from frontend.lists.row_form import NEW, RowForm
 from frontend.pages.policies.queue_accuracy import describe_accuracy
 from frontend.pages.policies.queue_body import body_context
+from frontend.pages.policies.queue_charts import charts_context
 from frontend.pages.policies.queue_columns import QUEUE_ORDERS, QUEUES, QueuePolicyLine
 from frontend.shell.form_actions import run_change, show_refusal, version_of
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from quotas.models import Queue
 from quotas.selectors.queues.queue import queue_get, queue_list
-from quotas.selectors.queues.queue_flavors import find_flavors_named, get_cell_named, queue_flavor_names
+from quotas.selectors.queues.queue_flavors import (
+    find_flavors_named,
+    get_cell_named,
+    list_flavor_names,
+    queue_flavor_names,
+)
 from quotas.selectors.queues.queues_in_sight import visible_queues
 from quotas.services.queues.queue import queue_create, queue_rename
 from quotas.services.queues.queue_delete import queue_delete
@@ -67,7 +75,7 @@ STOPS: Final[dict[str, tuple[str | Promise, str]]] = {
     "hold-and-drain": (gettext_lazy("Hold and drain"), "failed"),
 }
 _STRATEGIES: Final[Choices] = [
-    ("best-effort-fifo", gettext_lazy("Best-effort FIFO: jobs that fit can start first")),
+    ("best-effort-fifo", gettext_lazy("Best-effort FIFO")),
     ("strict-fifo", gettext_lazy("Strict FIFO")),
 ]
 _OTHERS: Final[Choices] = [
@@ -81,7 +89,11 @@ class QueueForm(forms.Form):
     """The settings of a queue, under the version that was read."""
 
     version = forms.IntegerField(widget=forms.HiddenInput)
-    strategy = forms.ChoiceField(label=gettext_lazy("Queueing strategy"), choices=_STRATEGIES)
+    strategy = forms.ChoiceField(
+        label=gettext_lazy("Queueing strategy"),
+        choices=_STRATEGIES,
+        help_text=gettext_lazy("Best-effort: jobs that fit can start before jobs ahead of them."),
+    )
     stop_policy = forms.ChoiceField(
         label=gettext_lazy("State"),
         choices=[
@@ -133,11 +145,11 @@ class QueueForm(forms.Form):
     )
     backfill = forms.BooleanField(label=gettext_lazy("Backfill"), required=False)
     user_shares = forms.BooleanField(label=gettext_lazy("Fair sharing between users"), required=False)
-    flavors = forms.CharField(
-        label=gettext_lazy("Pools, in order of preference"),
-        max_length=2000,
-        help_text=gettext_lazy("Comma-separated"),
-    )
+    flavors = OrderedChoiceField(label=gettext_lazy("Pools, in order of preference"))
+
+    def __init__(self, *args: Any, pools: Sequence[str], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        _offer(self, pools)
 
 
 class NewQueueForm(forms.Form):
@@ -145,20 +157,23 @@ class NewQueueForm(forms.Form):
 
     workspace = forms.ChoiceField(label=gettext_lazy("Workspace"), widget=LongSelect())
     name = forms.CharField(label=gettext_lazy("Name"), max_length=63)
-    flavors = forms.CharField(
-        label=gettext_lazy("Pools, in order of preference"),
-        max_length=2000,
-        help_text=gettext_lazy("Comma-separated"),
-    )
+    flavors = OrderedChoiceField(label=gettext_lazy("Pools, in order of preference"))
     preset = forms.ChoiceField(
         label=gettext_lazy("Preset"), choices=[(value, name) for value, (name, _text) in PRESETS.items()]
     )
 
-    def __init__(self, data: object = None, *, places: Sequence[Tenant]) -> None:
+    def __init__(self, data: object = None, *, places: Sequence[Tenant], pools: Sequence[str]) -> None:
         super().__init__(data)  # type: ignore[arg-type]
+        _offer(self, pools)
         field = self.fields["workspace"]
         if isinstance(field, forms.ChoiceField):
             field.choices = [(place.slug, place.name) for place in places]
+
+
+def _offer(form: forms.Form, pools: Sequence[str]) -> None:
+    field = form.fields["flavors"]
+    if isinstance(field, OrderedChoiceField):
+        field.offer(pools)
 
 
 @login_required
@@ -205,7 +220,16 @@ def _may_open(who: User) -> bool:
 def _new_form(who: User, data: object = None) -> NewQueueForm:
     places = workspace_list(viewer=who)
     may_edit = partial(permissions.has_permission, who, Permission.QUEUE_EDIT)
-    return NewQueueForm(data, places=[place for place in places if may_edit(place)])
+    mine = [place for place in places if may_edit(place)]
+    return NewQueueForm(data, places=mine, pools=_pools() if mine else ())
+
+
+def _pools() -> list[str]:
+    """The pools of a new queue; none where it isn't clear in which scheduling domain it is."""
+    try:
+        return list_flavor_names(get_cell_named(None))
+    except Invalid:
+        return []
 
 
 def _row_form(form: NewQueueForm) -> RowForm:
@@ -227,15 +251,11 @@ def _open(who: User, form: NewQueueForm) -> Queue | None:
 def _create(who: User, values: dict[str, Any]) -> Queue:
     cell = get_cell_named(None)
     workspace = workspace_get(viewer=who, slug=values["workspace"])
-    flavors, wrong = find_flavors_named(cell, _names(values["flavors"]))
+    flavors, wrong = find_flavors_named(cell, values["flavors"])
     if wrong:
         raise _unknown()
     made = queue_create(acting_user=who, cell=cell, workspace=workspace, name=values["name"], flavors=flavors)
     return queue_preset(acting_user=who, queue=made, preset=Preset(values["preset"]))
-
-
-def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def _unknown() -> Invalid:
@@ -277,11 +297,11 @@ def show_queue(request: HttpRequest, workspace: str, queue: str) -> HttpResponse
     place = workspace_get(viewer=who, slug=workspace)
     found = queue_get(who, place, queue)
     if request.method != "POST":
-        return _show(request, who, found, QueueForm(initial=_initial(found)))
+        return _show(request, who, found, _form_of(found))
     if request.POST.get("do") in _ACTS:
         return redirect(_ACTS[request.POST["do"]](request, who, found))
     preset = request.POST.get("preset", "")
-    form = QueueForm(request.POST if not preset else None, initial=_initial(found))
+    form = _form_of(found, request.POST if not preset else None)
     try:
         if preset in set(Preset):
             queue_preset(acting_user=who, queue=found, preset=Preset(preset), expected=version_of(request))
@@ -315,7 +335,7 @@ def check_queue(request: HttpRequest, workspace: str, queue: str) -> HttpRespons
     who = get_viewer(request)
     found = queue_get(who, workspace_get(viewer=who, slug=workspace), queue)
     preset = request.POST.get("preset", "")
-    form = QueueForm(request.POST)
+    form = _form_of(found, request.POST)
     effect: dict[str, Any]
     try:
         if preset in set(Preset):
@@ -372,9 +392,8 @@ def _save(who: User, queue: Queue, values: dict[str, Any]) -> None:
     )
 
 
-def _changed_flavors(queue: Queue, text: str) -> list[Flavor] | None:
-    """The pools that are typed; None where they are those of the queue. Raises: Invalid."""
-    names = _names(text)
+def _changed_flavors(queue: Queue, names: list[str]) -> list[Flavor] | None:
+    """The pools that are chosen; None where they are those of the queue. Raises: Invalid."""
     flavors, wrong = find_flavors_named(queue.cell, names)
     if wrong:
         raise _unknown()
@@ -382,8 +401,12 @@ def _changed_flavors(queue: Queue, text: str) -> list[Flavor] | None:
 
 
 def _initial(queue: Queue) -> dict[str, Any]:
-    names = ", ".join(queue_flavor_names(queue))
-    return {**{name: getattr(queue, name) for name in SETTINGS}, "version": queue.version, "flavors": names}
+    settings = {name: getattr(queue, name) for name in SETTINGS}
+    return {**settings, "version": queue.version, "flavors": queue_flavor_names(queue)}
+
+
+def _form_of(queue: Queue, data: object = None) -> QueueForm:
+    return QueueForm(data, initial=_initial(queue), pools=list_flavor_names(queue.cell))
 
 
 def _show(request: HttpRequest, who: User, found: Queue, form: QueueForm, status: int = 200) -> HttpResponse:
@@ -396,10 +419,20 @@ def _show(request: HttpRequest, who: User, found: Queue, form: QueueForm, status
         "form": form,
         "presets": [(value, *words, value == current) for value, words in PRESETS.items()],
         "accuracy": describe_accuracy(who, found),
+        "settings_yaml": _write_yaml(found),
         **body_context(request, who, found),
+        **charts_context(request, found),
         "may_edit": permissions.has_permission(who, Permission.QUEUE_EDIT, found.workspace),
         "may_replay": permissions.has_permission(who, Permission.CLUSTER_EDIT),
         "others": [one for one in queue_list(who, found.workspace) if one.pk != found.pk],
         "crumbs": [view_models.Crumb(label=_("Queues"), url=reverse("frontend:ops-queues"))],
     }
     return render(request, "frontend/policies/queue.html", page, status=status)
+
+
+def _write_yaml(queue: Queue) -> str:
+    """Write the settings of a queue under the names of the REST API."""
+    settings = {name: getattr(queue, name) for name in SETTINGS}
+    plain = {name: str(value) if isinstance(value, str) else value for name, value in settings.items()}
+    content = {"name": queue.name, **plain, "flavors": queue_flavor_names(queue)}
+    return yaml.safe_dump(content, allow_unicode=True, sort_keys=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
@@ -40,6 +41,17 @@ def find_flavors_named(cell: Cell, names: Sequence[str]) -> tuple[list[Flavor], 
         by_name.setdefault(f"{flavor.cluster.name}/{flavor.name}", []).append(flavor)
     wrong = [index for index, name in enumerate(names) if len(by_name.get(name, ())) != 1]
     return [by_name[name][0] for index, name in enumerate(names) if index not in wrong], wrong
+
+
+def list_flavor_names(cell: Cell) -> list[str]:
+    """Return the names of a cell's flavors as `find_flavors_named` takes them.
+
+    The caller has decided that the viewer may see a quota of the cell.
+    """
+    rows = Flavor.unscoped.filter(cluster__cell=cell).order_by("name", "cluster__name", "pk")
+    named = list(rows.values_list("cluster__name", "name"))
+    counts = Counter(name for _cluster, name in named)
+    return [name if counts[name] == 1 else f"{cluster}/{name}" for cluster, name in named]
 
 
 def prefetch_flavors() -> Prefetch[str, QuerySet[QueueFlavor], str]:

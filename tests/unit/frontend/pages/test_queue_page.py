@@ -8,15 +8,18 @@ from html import unescape
 
 import pytest
 import time_machine
+import yaml
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from foundation.core import clock
 from quotas.models import Queue
+from quotas.selectors.queues.queue_flavors import prefetch_flavors, queue_flavor_names
+from quotas.services.queues.queue_settings import SETTINGS
 from scheduling.models import Allocation, Attempt, Job, JobState, UserUsage
 from tenants.models import Member
-from tests.builders import jobs, tenancy
+from tests.builders import clusters, jobs, tenancy
 from tests.builders.predictions import prediction
 from tests.builders.world import World, world
 
@@ -134,3 +137,28 @@ def test_the_page_asks_as_often_for_many_jobs_as_for_few(viewer: Client, w: Worl
         add(number)
     assert count_queries() == few
     assert few <= 45
+
+
+def test_pools_are_chosen_in_their_order(client: Client, w: World) -> None:
+    clusters.flavor(w.cluster, "h100")
+    client.force_login(w.admin)
+    form = {name: getattr(w.queue, name) or "" for name in SETTINGS} | {"version": w.queue.version}
+    answer = client.post(PLACE, form | {"flavors": ["h100", "", "a100"]}, follow=True)
+    assert "Settings saved" in answer.content.decode()
+    found = Queue.unscoped.prefetch_related(prefetch_flavors()).get(pk=w.queue.pk)
+    assert queue_flavor_names(found) == ["h100", "a100"]
+    page = answer.content.decode()
+    chosen = re.findall(r'<option value="([^"]*)" selected>', page.partition('class="ordered-selects"')[2])[
+        :2
+    ]
+    assert chosen == ["h100", "a100"]
+    none = client.post(PLACE, form | {"version": found.version, "flavors": ["", ""]})
+    assert none.status_code == 400
+
+
+def test_settings_are_written_as_yaml(viewer: Client, w: World) -> None:
+    page = viewer.get(PLACE).content.decode()
+    written = page.partition('id="queue-settings"')[2].partition(">")[2].partition("</pre>")[0]
+    read = yaml.safe_load(unescape(written))
+    assert read["flavors"] == ["a100"]
+    assert {name: read[name] for name in SETTINGS} == {name: getattr(w.queue, name) for name in SETTINGS}
