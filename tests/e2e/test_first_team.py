@@ -7,19 +7,17 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from allotment.supervisor.preflight import check_home
-from allotment.supervisor.programs import embedded_plan
 from benchmarks.support.deadlines import DEADLINE_FACTOR
 from benchmarks.support.running import free_port, wait_ready
 from tests.fixtures.browser import chromium_path, page_of
-from tests.fixtures.programs import run_to_end, wait_for_end
+from tests.fixtures.programs import wait_for_end
+from tests.fixtures.wait import wait_until
 
 pytestmark = pytest.mark.browser
 
@@ -46,58 +44,60 @@ class Hand:
         target.fill(text)
 
 
+@dataclass(frozen=True)
+class FirstStart:
+    """What the terminal shows once the platform is ready."""
+
+    text: str
+
+    def find_value(self, label: str) -> str:
+        """Return the word behind a label."""
+        return self.text.split(label)[1].split()[0]
+
+
 @pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory, migrated_file: Path) -> Iterator[str]:
-    """A platform of real processes with a platform admin, and nothing else."""
+def platform(tmp_path_factory: pytest.TempPathFactory, migrated_file: Path) -> Iterator[FirstStart]:
+    """What `ALLOTMENT_DEMO=off allotment up` starts in an empty home, and what it prints."""
     chromium_path()  # nothing is started where there is none
     home, port = tmp_path_factory.mktemp("empty"), free_port()
-    check_home(home)
-    environment = {
-        **os.environ,
-        "ALLOTMENT_HOME": str(home),
-        "ALLOTMENT_DEMO": "off",
-        "DJANGO_SETTINGS_MODULE": "allotment.settings.embedded",
-        "PYTHONSAFEPATH": "1",
-        "PORT": str(port),
-    }
-    (home / "password").write_text(PASSWORD)
     shutil.copyfile(migrated_file, home / "allotment.sqlite3")
-    command = [sys.executable, "-m", "allotment.cli", "init", "--user", "boss"]
-    run_to_end(
-        [*command, "--password-file", str(home / "password")],
-        env=environment, check=True, capture_output=True, within_s=180,
-    )  # fmt: skip
-    with ExitStack() as stack:
-        plan = embedded_plan(home, port)
-        for program in filter(None, (plan.broker, *plan.services)):
-            log = stack.enter_context((home / f"{program.name}.log").open("wb"))
-            process = subprocess.Popen(
-                program.command, env={**program.environment, **environment}, cwd=home, stdout=log, stderr=log
-            )
-            stack.callback(_end, process)
-            if program.name == "web":
-                web = process
-        url = f"http://127.0.0.1:{port}"
-        wait_ready(f"{url}/readyz/platform", web, home / "web.log")
-        yield url
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    process.terminate()
+    environment = {**os.environ, "ALLOTMENT_HOME": str(home), "ALLOTMENT_DEMO": "off", "PORT": str(port)}
+    output = home / "up.log"
+    with output.open("wb") as log:
+        up = subprocess.Popen(
+            [sys.executable, "-m", "allotment.cli", "up"], env=environment, stdout=log, stderr=log
+        )
     try:
-        wait_for_end(process, within_s=20)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+        wait_ready(f"http://127.0.0.1:{port}/readyz/platform", up, output)
+        wait_until(lambda: "Ctrl-C stops everything." in output.read_text(), "the banner is printed")
+        yield FirstStart(output.read_text())
+    finally:
+        up.terminate()
+        try:
+            wait_for_end(up, within_s=40)
+        except subprocess.TimeoutExpired:
+            up.kill()
+            up.wait()
 
 
 @pytest.fixture
-def page(address: str) -> Iterator[Page]:
+def address(platform: FirstStart) -> str:
+    return platform.find_value("Allotment is running at")
+
+
+@pytest.fixture
+def page(platform: FirstStart, address: str) -> Iterator[Page]:
     with page_of(address, soon_ms=SOON_MS) as opened:
         opened.goto("/login")
-        opened.get_by_label("Username").fill("boss")
-        opened.get_by_label("Password").fill(PASSWORD)
+        opened.get_by_label("Username").fill(platform.find_value("sign in as"))
+        opened.get_by_label("Password").fill(platform.find_value("one-time password"))
         opened.get_by_role("button", name="Sign in").click()
+        opened.get_by_label("Current password").fill(platform.find_value("one-time password"))
+        opened.get_by_label("New password", exact=True).fill(PASSWORD)
+        opened.get_by_label("Confirm new password").fill(PASSWORD)
+        opened.get_by_role("button", name="Change password").click()
+        expect(opened.get_by_text("Password changed.")).to_be_visible()
+        opened.goto("/")
         opened.wait_for_url("**/ops/overview")
         yield opened
 

@@ -23,6 +23,7 @@ from frontend.pages.quotas.forecast import forecast_line
 from frontend.pages.quotas.form import Typed, form_of
 from frontend.pages.quotas.history import history_entry
 from frontend.pages.quotas.rows import TITLES, Links, pool_tables
+from frontend.pages.setup.uninitialized import show_uninitialized
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from quotas.models import QuotaNode
 from quotas.selectors.changes.quota_history import quota_history
@@ -64,6 +65,8 @@ def ops_quotas(request: HttpRequest) -> HttpResponse:
     slug = request.GET.get("tenant", "").replace("\x00", "")
     topmost = None if slug else tenant_topmost(viewer=who)
     if not slug and topmost is None:
+        if page := show_uninitialized(request, _("Quotas"), _("Operations")):
+            return page
         raise NotFound
     return render_page(request, tenant_get(who, topmost.slug if topmost else slug))
 

@@ -35,6 +35,7 @@ from frontend.lists.batch import BatchAct, BatchItem, answer_batch, is_batch
 from frontend.lists.declaration import FilterField, ListColumn, ListDeclaration
 from frontend.lists.page_list import EmptyList, answer_list, read_list
 from frontend.pages.setup.cluster_found import ClusterFound, read_clusters
+from frontend.pages.setup.uninitialized import show_uninitialized
 from frontend.shell.form_actions import run_change, show_refusal
 from frontend.shell.page_shell import get_viewer, operator_required, set_frame
 from quotas.selectors.queues.queue_flavors import get_cell_named
@@ -235,6 +236,8 @@ def add_cluster(request: HttpRequest) -> HttpResponse:
     """Show the form of a new cluster; POST adds it once it has responded."""
     who = get_viewer(request)
     permissions.require_permission(who, Permission.CLUSTER_EDIT)
+    if page := show_uninitialized(request, _("Clusters"), _("Operations")):
+        return page
     form = ClusterForm(request.POST if request.method == "POST" else None)
     if request.method == "POST" and form.is_valid():
         try:
@@ -245,8 +248,8 @@ def add_cluster(request: HttpRequest) -> HttpResponse:
             messages.success(request, _("Cluster %(name)s added") % {"name": made.name})
             return redirect("frontend:ops-cluster", cluster=made.name)
     set_frame(request, label=_("Clusters"), trail=_("Operations"))
-    page = {"form": form, "crumbs": _crumbs()}
-    return render(request, "frontend/setup/cluster_new.html", page, status=400 if form.errors else 200)
+    context = {"form": form, "crumbs": _crumbs()}
+    return render(request, "frontend/setup/cluster_new.html", context, status=400 if form.errors else 200)
 
 
 @operator_required

@@ -28,6 +28,7 @@ from foundation.web.idempotency import (
 from frontend.components import view_models
 from frontend.pages.people.links import InvitationLink, console_address, links_of
 from frontend.pages.policies.queues import PRESETS
+from frontend.pages.setup.uninitialized import show_uninitialized
 from frontend.pages.teams.team_form import PEOPLE_MAX, TeamForms
 from frontend.pages.tenancy.members import id_of, role_choices
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
@@ -47,6 +48,8 @@ _SHOWN: Final = (Resource.GPU_MEMORY, Resource.CPU, Resource.MEMORY)
 def team_new(request: HttpRequest) -> HttpResponse:
     """Show the form below the folder of `?parent=`; POST adds rows of people, or creates the team."""
     who = get_viewer(request)
+    if page := show_uninitialized(request, _("New team"), _("Operations")):
+        return page
     if request.method != "POST":
         parent = _parent(who, request.GET.get("parent", ""))
         return _show(request, _forms(who, parent, None))

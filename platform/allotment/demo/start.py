@@ -12,6 +12,7 @@ from allotment.demo.history.record import record_week
 from allotment.demo.history.recording import write_recording
 from allotment.demo.history.seed import seed_history, week_start
 from allotment.demo.setup import demo_setup, operator_ensure
+from allotment.setup.first_use import domain_ensure, find_admins
 from clusters.models import Cluster
 from foundation.core import clock
 
@@ -20,10 +21,15 @@ log = structlog.get_logger(__name__)
 
 @transaction.atomic
 def prepare_installation(*, home: Path, demo: bool) -> None:
-    """Create the operator and, with `demo`, whatever of the demo is missing. A new demo gets a week of
-    history."""
+    """Create what an installation needs before the first sign-in and, with `demo`, whatever of the demo is
+    missing. A new demo gets a week of history.
+
+    Without the demo it does what `allotment init` does, and keeps the one-time password in `home`.
+    """
     if not demo:
-        operator_ensure(home=home)
+        if not find_admins():
+            operator_ensure(home=home)
+        domain_ensure()
         return
     is_new = not Cluster.unscoped.exists()
     demo_setup(home=home)

@@ -77,6 +77,14 @@ def installation_init(*, wanted: FirstUse) -> SetupInstallation:
     return SetupInstallation(admin=_admin(wanted), cell=_cell(wanted.cell), tenant=_root(wanted))
 
 
+@transaction.atomic
+def domain_ensure() -> None:
+    """Create the cell and the root tenant where they are missing, under their default names."""
+    transactions_in_turn(_LOCK)
+    _cell("")
+    _root(FirstUse())
+
+
 def find_admins() -> list[Member]:
     """The platform admins by name: people, and groups that have people or get them by a sign-in."""
     members = Member.unscoped.filter(role=Role.PLATFORM_ADMIN).select_related("user", "group")

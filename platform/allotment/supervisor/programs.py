@@ -55,7 +55,7 @@ def embedded_plan(home: Path, port: int) -> ProgramPlan:
         broker=broker_program(home) if own_broker else None,
         steps=(
             _manage("migrate", "--no-input", environment=environment, label="Preparing the database"),
-            _manage("seed_demo", environment=environment, label="Preparing the simulated cluster"),
+            _manage("seed_demo", environment=environment, label="Preparing the installation"),
         ),
         services=(
             Program(name="web", command=_web(port), environment=environment, stop_s=6.0),

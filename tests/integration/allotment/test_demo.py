@@ -19,7 +19,9 @@ from allotment.demo.history.jobs import draw_week
 from allotment.demo.setup import IDLE_TEAM, demo_setup
 from allotment.demo.start import prepare_installation
 from allotment.demo.workload import workload_tick
+from allotment.setup import checks
 from allotment.setup.accounts import SIGN_IN_FILE
+from allotment.setup.first_use import FirstUse, installation_init
 from clusters.backends.base import DeviceGrant, TaskRef, TaskSpec
 from clusters.backends.registry import backend_for
 from clusters.backends.simulated import faults
@@ -193,10 +195,21 @@ def test_one_team_of_the_demo_holds_gpus_that_it_does_not_use() -> None:
     assert sum(mean["vision"]) / len(mean["vision"]) > 0.4
 
 
-def test_without_the_demo_there_is_an_operator_and_nothing_else(tmp_path: Path) -> None:
+def test_without_the_demo_there_is_what_init_creates_and_nothing_else(tmp_path: Path) -> None:
     prepare_installation(home=tmp_path, demo=False)
     prepare_installation(home=tmp_path, demo=False)
 
     account = json.loads((tmp_path / SIGN_IN_FILE).read_text())
     assert User.objects.get(username=account["user"]).check_password(account["password"])
-    assert [model._base_manager.count() for model in (User, Cluster, Tenant, Job, Queue)] == [1, 0, 0, 0, 0]
+    assert [model._base_manager.count() for model in (User, Cluster, Tenant, Job, Queue)] == [1, 0, 1, 0, 0]
+    assert checks.check_installation().ok, "the readiness that `allotment up` waits for"
+
+
+def test_without_the_demo_an_admin_that_exists_gets_no_second_one(tmp_path: Path) -> None:
+    installation_init(wanted=FirstUse(user="boss", tenant="acme"))
+
+    prepare_installation(home=tmp_path, demo=False)
+
+    assert [user.username for user in User.objects.all()] == ["boss"]
+    assert not (tmp_path / SIGN_IN_FILE).exists()
+    assert [tenant.slug for tenant in Tenant.unscoped.all()] == ["acme"]
