@@ -12,7 +12,7 @@ from frontend.pages.jobs import job_actions, workspace_overview
 from frontend.pages.jobs.detail import job_cluster, job_page
 from frontend.pages.jobs.resources import job_memory
 from frontend.pages.jobs.table import job_batch, job_list
-from frontend.pages.live import change_stream
+from frontend.pages.live import change_stream, outages
 from frontend.pages.notebooks import page as notebooks
 from frontend.pages.operations import audit
 from frontend.pages.people import choices, invitation
@@ -77,6 +77,7 @@ urlpatterns = [
     path("account/keys", access_keys.own_keys, name="account-keys"),
     path("search", search.show_results, name="search"),
     path("live", change_stream.stream_changes, name="live"),
+    path("outages", outages.show_outages, name="outages"),
     path("lists/<slug:key>", choice.keep_choice, name="list-choice"),
     path("people", choices.find_people, name="people"),
     path("quota-names", choices.find_quotas, name="quota-names"),

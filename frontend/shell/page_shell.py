@@ -16,9 +16,11 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
 from django.utils.translation import gettext as _
 
+from clusters.models import Cluster
 from foundation.core.errors import AllotmentError, NotFound, PermissionDenied
 from frontend.components import view_models
 from frontend.shell import context, navigation
+from frontend.shell.outages import outages_of
 from quotas.services.requests.quota_request import requests_to_decide
 from scheduling.models import HOLDING_STATES, PENDING_STATES
 from scheduling.selectors.jobs.job import job_counts
@@ -75,11 +77,13 @@ def set_frame(
     label: str = "",
     trail: str = "",
     choices: Sequence[context.WorkspaceChoice] = (),
+    cluster: Cluster | None = None,
 ) -> None:
     """Say where the visitor is: in a workspace, or with a `label` on the operators' side.
 
-    There, `label`, `trail` and `choices` fill the switcher; in a workspace they come from what the
-    viewer may see. A page that belongs to neither shows the workspace that was visited last.
+    There, `label`, `trail` and `choices` fill the switcher, and the page is about `cluster` or all; in a
+    workspace they come from what the viewer may see. A page that belongs to neither shows the workspace that
+    was visited last.
     """
     who = get_viewer(request)
     if workspace is None and not label:
@@ -92,6 +96,7 @@ def set_frame(
             trail=trail,
             choices=choices,
             counts={"requests": number} if (number := requests_to_decide(who)) else {},
+            outages=outages_of(who, None, cluster) if label else None,
             **_reach(request, who, last),
         )
     else:
@@ -104,6 +109,7 @@ def set_frame(
             choices=choices,
             more_choices=more,
             counts=_counts(who, workspace),
+            outages=outages_of(who, workspace, None),
             **_reach(request, who, workspace),
         )
     context.set_place(request, place)

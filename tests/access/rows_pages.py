@@ -58,6 +58,7 @@ ACCOUNT: Final = (
     page("login", EVERYBODY, open=True, ok=0),
     page("livez", EVERYBODY, open=True),
     page("live", EVERYBODY),
+    page("outages", EVERYBODY),
     page("account", EVERYBODY, unchosen=True),
     form(
         "account",

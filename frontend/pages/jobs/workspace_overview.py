@@ -24,6 +24,7 @@ from frontend.shell import navigation
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from frontend.shell.time_range import read_time_range
 from quotas.models import Queue
+from quotas.selectors.pools.outages import stale_clusters_of
 from quotas.selectors.queues.queue import queue_list
 from quotas.selectors.tables.quota import workspace_quota
 from quotas.selectors.tables.quota_row import QuotaRow
@@ -125,6 +126,7 @@ def _page(who: User, place: Tenant) -> dict[str, Any]:
     use = jobs_now(who, holding.keys())
     latest = job_latest(viewer=who, workspace=place, limit=_LATEST)
     rights = rights_of(who, place)
+    used_percent = _used_of_allocated(use)
     rows = workspace_quota(who, place, [Resource.GPU_CORES]) if rights.view_quota else []
     own = [row for row in rows if not row.queue and row.is_assigned]
     waiting = [item.oldest_waiting_at for item in work.values() if item.oldest_waiting_at]
@@ -135,7 +137,8 @@ def _page(who: User, place: Tenant) -> dict[str, Any]:
         "allocated": sum(row.reserved for row in own) / 100,
         "borrowed": sum(row.borrowed for row in own) / 100,
         "lent": sum(row.lent for row in own) / 100,
-        "used_percent": _used_of_allocated(use),
+        "used_percent": used_percent,
+        "stale_clusters": stale_clusters_of(who, workspace=place) if used_percent is None else (),
         "running": sum(item.running for item in work.values()),
         "waiting": sum(item.waiting for item in work.values()),
         "oldest_wait": _span(min(waiting, default=None), now),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from urllib.parse import urlencode
@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 from django.http import HttpRequest
 from django.utils.translation import gettext as _
 
-from clusters.models import Cluster, ClusterHealth
+from clusters.models import Cluster
 from clusters.selectors.node import cluster_list
 from foundation.core.errors import NotFound
 from frontend.shell import context, navigation
@@ -28,11 +28,6 @@ class ClusterScope:
     @property
     def cluster_id(self) -> uuid.UUID | None:
         return self.cluster.pk if self.cluster else None
-
-    @property
-    def stale_clusters(self) -> Sequence[Cluster]:
-        """The clusters shown that do not answer, or that another platform runs."""
-        return find_stale_clusters([self.cluster] if self.cluster else self.clusters)
 
     @property
     def cluster_name(self) -> str:
@@ -54,11 +49,6 @@ class ClusterScope:
 def _node_address(name: str) -> str:
     """The address of a node's page; the overview has one of each of thousands of nodes."""
     return navigation.find_address("frontend:ops-node", name=name)
-
-
-def find_stale_clusters(clusters: Iterable[Cluster]) -> list[Cluster]:
-    """Return the clusters of which only the past is known."""
-    return [c for c in clusters if c.health in (ClusterHealth.UNREACHABLE, ClusterHealth.DISOWNED)]
 
 
 def build_address(path: str, query: dict[str, str]) -> str:
@@ -85,8 +75,13 @@ def scope_of(request: HttpRequest) -> ClusterScope:
     return ClusterScope(clusters, chosen)
 
 
-def ops_frame(request: HttpRequest, scope: ClusterScope, *, path: str = "") -> None:
-    """Fill the frame; the switcher leads to `path` (this page unless given) and keeps the other choices."""
+def ops_frame(
+    request: HttpRequest, scope: ClusterScope, *, path: str = "", shown: Cluster | None = None
+) -> None:
+    """Fill the frame; the switcher leads to `path` (this page unless given) and keeps the other choices.
+
+    `shown` is the cluster of the page, if the address does not choose it.
+    """
     query = request.GET.copy()
     for name in ("cluster", "page"):
         query.pop(name, None)
@@ -105,4 +100,9 @@ def ops_frame(request: HttpRequest, scope: ClusterScope, *, path: str = "") -> N
         )
         for cluster in scope.clusters
     ]
-    set_frame(request, label=scope.label, choices=choices if len(scope.clusters) > 1 else ())
+    set_frame(
+        request,
+        label=scope.label,
+        choices=choices if len(scope.clusters) > 1 else (),
+        cluster=shown or scope.cluster,
+    )

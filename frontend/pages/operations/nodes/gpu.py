@@ -20,7 +20,7 @@ from clusters.selectors.node import device_get
 from foundation.core import clock
 from frontend.components import view_models
 from frontend.pages.charts.responses import chart_answer, charts_context
-from frontend.pages.operations.cluster_scope import build_address, find_stale_clusters, ops_frame, scope_of
+from frontend.pages.operations.cluster_scope import build_address, ops_frame, scope_of
 from frontend.pages.operations.nodes.gpu_events import gpu_event_rows
 from frontend.pages.operations.nodes.node_cards import CardView, card_views
 from frontend.pages.operations.overview.overview import DEFAULT_RANGE
@@ -75,7 +75,7 @@ class ProcessLine:
 def show_gpu(request: HttpRequest, uuid: str) -> HttpResponse:
     """The whole page."""
     found = device_get(viewer=get_viewer(request), uuid=uuid)
-    ops_frame(request, scope_of(request), path=reverse("frontend:ops-gpus"))
+    ops_frame(request, scope_of(request), path=reverse("frontend:ops-gpus"), shown=found.node.cluster)
     node = navigation.find_address("frontend:ops-node", name=found.node.name)
     crumbs = [
         view_models.Crumb(label=pgettext("page", "GPUs"), url=reverse("frontend:ops-gpus")),
@@ -117,7 +117,6 @@ def _context(request: HttpRequest, found: Device) -> dict[str, Any]:
         "live_url": build_address(reverse("frontend:ops-gpu-live", kwargs=own), chosen.query),
         "gpu": found,
         "state": card.state,
-        "stale_clusters": find_stale_clusters([found.node.cluster]),
         "facts": _facts(found, agent, facts),
         "card": card,
         "at": now.at if now else None,

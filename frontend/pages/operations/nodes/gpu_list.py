@@ -198,7 +198,6 @@ def _context(who: User, scope: ClusterScope, query: GpuQuery, counts: Mapping[st
         "pools": list(pools),
         "models": gpu_models(viewer=who, cluster=scope.cluster_name),
         "query": query,
-        "stale_clusters": scope.stale_clusters,
         "many_clusters": len(scope.clusters) > 1 and scope.cluster is None,
     }
 

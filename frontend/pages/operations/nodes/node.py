@@ -27,7 +27,6 @@ from frontend.pages.operations import labels
 from frontend.pages.operations.cluster_scope import (
     ClusterScope,
     build_address,
-    find_stale_clusters,
     ops_frame,
     remove_null_characters,
     scope_of,
@@ -61,7 +60,7 @@ def show_node(request: HttpRequest, name: str) -> HttpResponse:
         found = _node(request, scope, name)
     except Invalid:  # several clusters have one: the list of nodes tells them apart
         return redirect(build_address(reverse("frontend:ops-nodes"), {"name": remove_null_characters(name)}))
-    ops_frame(request, scope, path=reverse("frontend:ops-nodes"))
+    ops_frame(request, scope, path=reverse("frontend:ops-nodes"), shown=found.cluster)
     context = {
         **_context(request, found),
         "crumbs": [view_models.Crumb(label=_("Nodes"), url=reverse("frontend:ops-nodes"))],
@@ -122,7 +121,6 @@ def _context(request: HttpRequest, found: Node) -> dict[str, Any]:
         "taints": [taint_text(taint) for taint in found.taints],
         "state": node_acts.describe_node_state(found),
         "trouble": _trouble(found),
-        "stale_clusters": find_stale_clusters([found.cluster]),
         "facts": [*_facts(found, len(allocations)), *_gpu_facts(who, found, devices, holds, now)],
         "cards": card_views(devices, holds, now),
         "holds": hold_rows(allocations, devices, holds),

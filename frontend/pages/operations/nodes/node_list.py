@@ -223,7 +223,6 @@ def _context(who: User, scope: ClusterScope, query: NodeQuery, counts: Mapping[s
         "chips": chips,
         "flavors": list(flavors),
         "query": query,
-        "stale_clusters": scope.stale_clusters,
         "many_clusters": len(scope.clusters) > 1 and scope.cluster is None,
     }
 

@@ -138,7 +138,6 @@ def _context(request: HttpRequest) -> dict[str, Any]:
     stray = stray_processes(who, cluster_id=cluster_id)
     forecasts = quota_forecasts(who, now=clock.now(), cluster_id=cluster_id)
     return {
-        "stale_clusters": scope.stale_clusters,
         "live_url": build_address(reverse("frontend:ops-efficiency-live"), {"cluster": scope.cluster_name}),
         "tiles": [
             _idle_tile(idle, measured=measured),

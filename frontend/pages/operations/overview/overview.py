@@ -72,7 +72,6 @@ def _context(request: HttpRequest, scope: ClusterScope) -> dict[str, object]:
         **found,
         "by_tenant": by_tenant,
         "gpu_views": [Chip(label=_("By use")), Chip(label=_("By tenant"), value=BY_TENANT)],
-        "stale_clusters": scope.stale_clusters,
         "facts": _facts(scope, *found["size"]),
         **charts_context("cluster", "frontend:ops-overview-chart", {}, query, chosen),
         "live_url": build_address(reverse("frontend:ops-overview-live"), query | chosen.query | shown),

@@ -5,7 +5,8 @@
 //
 // One stream of events tells of changes, and by its beat that the connection lives. It is closed while the tab
 // is hidden. After it was lost, a new one is tried every second, and what is shown is fetched at once when it
-// opens: after an outage of the server or network as well as after sleep.
+// opens: after an outage of the server or network as well as after sleep. A region that is polled is fetched by
+// time alone: a page with nothing else that changes opens no stream.
 (() => {
   "use strict";
   const STOP = 286; // the status by which htmx's own polling is ended as well
@@ -85,9 +86,11 @@
     region.timer = setTimeout(() => tick(region), Math.min(every * 2 ** Math.min(region.failures, 5), Math.max(every, SLOWEST_MS)));
   }
 
+  const isPolled = (region) => "livePolled" in region.element.dataset;
+
   // Something changed: the region is fetched now, or when it has rested since its last look.
   function notice(region) {
-    if (region.stopped || region.soon || "liveCalm" in region.element.dataset) return;
+    if (region.stopped || region.soon || "liveCalm" in region.element.dataset || isPolled(region)) return;
     const rest = Math.max(SOONEST_MS, Math.min(SHARE * region.took, 10000));
     region.soon = setTimeout(() => tick(region), Math.max(0, region.fresh.getTime() + rest - Date.now()));
   }
@@ -159,7 +162,7 @@
     const now = Date.now();
     const slept = now - watched > ASLEEP_MS && !document.hidden;
     watched = now;
-    if (document.hidden || ![...regions.values()].some((region) => !region.stopped)) return close();
+    if (document.hidden || ![...regions.values()].some((region) => !region.stopped && !isPolled(region))) return close();
     if (slept || (stream.open && now - stream.heard > SILENT_MS)) lose();
     if (!stream.open) attempt();
     return undefined;

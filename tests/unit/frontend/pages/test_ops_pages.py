@@ -14,13 +14,13 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from clusters.models import Device, ForeignPod, Node
+from clusters.models import Cluster, Device, ForeignPod, Node
 from clusters.selectors.capacity import capacity_now
 from clusters.selectors.grid import node_grid
 from foundation.core import clock
 from foundation.core.quantities import Resource
 from frontend.pages.operations.overview.use_histogram import use_histogram
-from quotas.models import LedgerEntry
+from quotas.models import LedgerEntry, QueueFlavor
 from scheduling.models import Allocation, JobState
 from scheduling.snapshots import empty_snapshot
 from telemetry.models import Channel, GapCause, Reading, Scope, TelemetryGap, Tick
@@ -182,7 +182,14 @@ def test_use_of_allocated_counts_measured_jobs_only(there: World, operator: Clie
     assert '<td class="num" data-label="Utilization of allocated">80 %</td>' in row
 
 
-@pytest.mark.parametrize("address", ["/ops/overview/live", "/ops/nodes?part=rows", "/ops/nodes/node-1"])
+@pytest.mark.parametrize(
+    "address",
+    [
+        "/outages", "/ops/overview", "/ops/nodes", "/ops/nodes/node-1", "/ops/efficiency", "/ops/queues",
+        "/ops/flavors", "/ops/quotas/tree", "/w/team-a/overview", "/w/team-a/jobs",
+        "/outages?workspace=team-a",
+    ],
+)  # fmt: skip
 @pytest.mark.parametrize(
     ("health", "words"), [("unreachable", "is unreachable"), ("disowned", "belongs to another platform")]
 )
@@ -192,7 +199,36 @@ def test_a_cluster_that_does_not_answer_is_named_on_top(
     assert words not in operator.get(address).content.decode()
     there.cluster.health, there.cluster.health_since = health, clock.now()
     there.cluster.save()
-    assert f"Cluster {there.cluster.name} {words}" in operator.get(address).content.decode()
+    page = operator.get(address).content.decode()
+    assert page.count(f"Cluster {there.cluster.name} {words}") == 1
+    assert "since <time" in page
+
+
+def test_an_outage_is_shown_to_the_workspaces_that_use_the_cluster(there: World, operator: Client) -> None:
+    other = clusters.cluster(there.cell, "other")
+    other.health, other.health_since = "unreachable", clock.now()
+    other.save()
+    said = "Cluster other is unreachable"
+    member = Client()
+    member.force_login(there.viewer)
+    assert said in operator.get("/ops/queues").content.decode()
+    assert said not in operator.get(f"/outages?cluster={there.cluster.name}").content.decode()
+    for address in ("/w/team-a/overview", "/w/team-a/jobs", "/outages?workspace=team-a", "/outages"):
+        assert said not in member.get(address).content.decode(), "no queue of the workspace uses it"
+
+    QueueFlavor.unscoped.create(queue=there.queue, flavor=clusters.flavor(other, "far"), position=9)
+
+    for address in ("/w/team-a/overview", "/w/team-a/jobs", "/outages?workspace=team-a", "/outages"):
+        assert said in member.get(address).content.decode()
+    assert member.get("/outages?workspace=team-z").status_code == 404
+
+
+def test_utilization_that_an_outage_hides_is_not_called_the_first_one(there: World, operator: Client) -> None:
+    assert "No data yet" in operator.get("/w/team-a/overview").content.decode()
+    Cluster.unscoped.update(health="unreachable", health_since=clock.now())
+    page = operator.get("/w/team-a/overview").content.decode()
+    assert "No data yet" not in page
+    assert f"Cluster {there.cluster.name} unreachable" in page
 
 
 def test_quota_of_several_pools_is_never_added_up(there: World, operator: Client) -> None:

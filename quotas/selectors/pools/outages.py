@@ -1,0 +1,33 @@
+"""Clusters that do not answer, as far as they concern a reader."""
+
+from __future__ import annotations
+
+from clusters.models import Cluster, ClusterHealth
+from foundation.core.actor import Actor
+from quotas.models import QueueFlavor
+from quotas.selectors.sight import quota_tenants
+from tenants.access import permissions
+from tenants.access.permissions import Permission
+from tenants.models import Tenant
+
+
+def stale_clusters_of(viewer: Actor, *, workspace: Tenant | None = None) -> list[Cluster]:
+    """Clusters of which only the past is known and whose pools the workspace's queues use.
+
+    Without a workspace: those of all queues whose quota the viewer may look at, and all clusters for who
+    may view clusters. The caller has checked that the viewer sees the workspace.
+    """
+    health = (ClusterHealth.UNREACHABLE, ClusterHealth.DISOWNED)
+    found = Cluster.unscoped.filter(health__in=health).order_by("name", "pk")
+    if not (stale := list(found)):
+        return []
+    if workspace is None and permissions.has_permission(viewer, Permission.CLUSTER_VIEW):
+        return stale
+    used = QueueFlavor.unscoped.filter(queue__closed_at=None, flavor__cluster__in=stale)
+    if workspace is not None:
+        used = used.filter(queue__workspace=workspace)
+    else:
+        seen = permissions.visible_workspace_ids(viewer)
+        used = used.filter(queue__workspace__in=seen).filter(queue__workspace__in=quota_tenants(viewer))
+    ids = set(used.values_list("flavor__cluster_id", flat=True))
+    return [cluster for cluster in stale if cluster.pk in ids]
