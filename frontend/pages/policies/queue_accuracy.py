@@ -11,6 +11,7 @@ from django.utils.translation import ngettext
 from foundation.core import clock
 from frontend.charts.bars import Bars, daily_bars
 from frontend.charts.model import Chart
+from frontend.pages.jobs.pending.job_expected import format_too_few
 from frontend.texts import formats
 from quotas.models import Queue
 from scheduling.selectors.pending.start_prediction import WEEKS, CalibrationWeek, queue_calibration
@@ -19,7 +20,7 @@ from tenants.models import User
 
 @dataclass(frozen=True, slots=True)
 class AccuracyCard:
-    """The sentence, and the chart; None while no predicted job has started."""
+    """The sentence, and the chart; None while too few predicted jobs have started."""
 
     sentence: str
     chart: Chart | None
@@ -29,8 +30,10 @@ def describe_accuracy(viewer: User, queue: Queue) -> AccuracyCard:
     """Return the outcomes of a queue's predictions. Raises: NotFound, PermissionDenied."""
     found = queue_calibration(viewer=viewer, queue=queue, now=clock.now())
     total = found.total
-    if total.held_percent is None or total.likely_percent is None:
+    if not total.jobs:
         return AccuracyCard(_("No pending job with an expected start has started yet."), None)
+    if total.held_percent is None or total.likely_percent is None or not total.are_enough:
+        return AccuracyCard(format_too_few(total), None)
     sentence = ngettext(
         "The 90 %% range held for %(held)s %% and the 50 %% range for %(likely)s %% of %(jobs)s job.",
         "The 90 %% range held for %(held)s %% and the 50 %% range for %(likely)s %% of %(jobs)s jobs.",

@@ -1,9 +1,9 @@
 """The demo's users: they submit the jobs of `history.jobs`, for ever.
 
 Each call submits what has arrived since the last one. Arrivals are spread evenly: training and notebooks come
-as often as in the simulated week, and experiments as often as keeps the rest of the GPUs busy, all of them
-faster by the speed of the simulated cluster. A call that comes late or twice submits no more than one that
-comes on time.
+as often as in the simulated week, and experiments, which are short, more often, so that a person sees some
+arrive; all of them faster by the speed of the simulated cluster. A call that comes late or twice submits no
+more than one that comes on time.
 """
 
 from __future__ import annotations
@@ -11,15 +11,14 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 from datetime import timedelta
-from functools import cache
 from typing import Final
 
 from django.conf import settings
 from django.db import transaction
 
-from allotment.demo.history.jobs import DAY_S, EXPERIMENT, NOTEBOOK, TRAINING, DemoKind, draw_job
+from allotment.demo.history.jobs import DAY_S, EXPERIMENT, NOTEBOOK, TRAINING, draw_job
 from clusters.backends.simulated.timeline import Timeline
-from clusters.models import Device, SimulatedCluster
+from clusters.models import SimulatedCluster
 from foundation.core import clock
 from foundation.models import Heartbeat
 from scheduling.job_file import parse_job
@@ -28,9 +27,8 @@ from scheduling.services.jobs.job import job_submit
 from tenants.models import Tenant, User
 
 _CLOCK: Final = "demo-workload"
-_EXPERIMENTS: Final = 0.5
-"""The share of the GPUs that experiments could fill: with training a little more than there is, so that
-somebody always waits."""
+_EXPERIMENTS: Final = 4
+"""So many times as often as in the week experiments arrive: three jobs of all classes in ten minutes."""
 _MOST_AT_ONCE: Final = 8
 _MOST_WAITING: Final = 40
 
@@ -63,22 +61,13 @@ def _due(rate: float) -> int:
 
 def _rates() -> dict[str, float]:
     """Return how many jobs of each class arrive in a second."""
-    cards = Device.unscoped.filter(healthy=True, node__present=True).count()
     anchors = SimulatedCluster.unscoped.order_by("id").values_list("anchors", flat=True).first()
     speed = Timeline.from_json(anchors).speed if anchors else 1.0
     return {
         TRAINING.name: speed * TRAINING.per_day / DAY_S,
         NOTEBOOK.name: speed * NOTEBOOK.per_day / DAY_S,
-        EXPERIMENT.name: max(_EXPERIMENTS * cards * speed / mean_gpu_seconds(EXPERIMENT), 1e-6),
+        EXPERIMENT.name: speed * _EXPERIMENTS * EXPERIMENT.per_day / DAY_S,
     }
-
-
-@cache
-def mean_gpu_seconds(kind: DemoKind, draws: int = 400) -> float:
-    """Return the GPU-seconds of a job of a class, as the mean of jobs that are drawn."""
-    chance = random.Random(kind.name)
-    jobs = [draw_job(chance, number, kind, 0) for number in range(draws)]
-    return sum(job.run_s * job.gpu_count for job in jobs) / draws
 
 
 def _submit(number: int, rates: Mapping[str, float]) -> None:

@@ -28,6 +28,8 @@ from tenants.access.permissions import Permission
 
 COUNTED: Final = timedelta(days=28)
 """So far back the outcomes beside an expected start are counted."""
+FEWEST_JUDGED: Final = 10
+"""So many outcomes there are before their shares are shown: of one job, a share is always 0 or 100 %."""
 WEEKS: Final = 12
 _MOST: Final = 20_000
 
@@ -57,6 +59,11 @@ class HeldRanges:
     jobs: int
     held: int
     likely_held: int
+
+    @property
+    def are_enough(self) -> bool:
+        """Return whether there are enough jobs for a share of them to say something."""
+        return self.jobs >= FEWEST_JUDGED
 
     @property
     def held_percent(self) -> int | None:

@@ -14,7 +14,13 @@ from foundation.core import clock
 from frontend.texts import formats
 from scheduling.models import Job
 from scheduling.prediction.run_times import RunGroup
-from scheduling.selectors.pending.start_prediction import COUNTED, HeldRanges, NoForecast, job_expected_start
+from scheduling.selectors.pending.start_prediction import (
+    COUNTED,
+    FEWEST_JUDGED,
+    HeldRanges,
+    NoForecast,
+    job_expected_start,
+)
 from tenants.models import User
 
 _WHY: Final[dict[NoForecast, str | Promise]] = {
@@ -107,10 +113,18 @@ def format_basis(futures: int, runs: int, run_group: str) -> str:
     return sentences[RunGroup(run_group)] % names
 
 
+def format_too_few(ranges: HeldRanges) -> str:
+    """Write how many outcomes are still missing for a figure of the accuracy."""
+    return _("Accuracy is shown from %(fewest)s started jobs on; %(jobs)s so far.") % {
+        "fewest": formats.format_number(FEWEST_JUDGED),
+        "jobs": formats.format_number(ranges.jobs),
+    }
+
+
 def format_record(ranges: HeldRanges) -> str:
-    """Write how earlier ranges of the queue have held; empty while there are none."""
-    if ranges.held_percent is None:
-        return ""
+    """Write how earlier ranges of the queue have held, or that too few have ended."""
+    if ranges.held_percent is None or not ranges.are_enough:
+        return format_too_few(ranges)
     return ngettext(
         "In the last %(days)s days, the 90 %% range held for %(percent)s %% of %(jobs)s job in this queue.",
         "In the last %(days)s days, the 90 %% range held for %(percent)s %% of %(jobs)s jobs in this queue.",

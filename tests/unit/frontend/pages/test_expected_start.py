@@ -80,7 +80,7 @@ def test_a_range_that_has_passed_is_no_expected_start(client: Client, w: World) 
 
 
 def test_a_range_with_its_basis_and_its_record(client: Client, w: World) -> None:
-    for waited in (1_300, 3_000, 3_900):
+    for waited in 4 * (1_300, 3_000, 3_900):
         started(w, waited)
     job = jobs.job(w.queue, w.editor)
     prediction(job, clock.now())
@@ -90,7 +90,19 @@ def test_a_range_with_its_basis_and_its_record(client: Client, w: World) -> None
     assert "90 % range. 50 % range:" in shown
     assert "Based on 24 simulations and 1,240 earlier runs of this user" in shown
     assert "An estimate, not a guarantee." in shown
-    assert "In the last 28 days, the 90 % range held for 67 % of 3 jobs in this queue." in shown
+    assert "In the last 28 days, the 90 % range held for 67 % of 12 jobs in this queue." in shown
+
+
+def test_a_record_of_too_few_jobs_has_no_figure(client: Client, w: World) -> None:
+    for waited in 3 * (1_300, 3_000, 3_900):
+        started(w, waited)
+    job = jobs.job(w.queue, w.editor)
+    prediction(job, clock.now())
+
+    shown = job_text(client, w, job)
+
+    assert "Accuracy is shown from 10 started jobs on; 9 so far." in shown
+    assert "range held for" not in shown
 
 
 @pytest.mark.parametrize(
@@ -140,15 +152,20 @@ def test_every_basis_has_its_words_in_both_languages() -> None:
 def test_the_queue_page_shows_how_ranges_held_in_words_and_as_a_chart(client: Client, w: World) -> None:
     page = f"/ops/queues/{w.workspace.slug}/{w.queue.name}"
     assert "has started yet" in text_of(client, w.admin, page, "accuracy")
+    for waited in 2 * (1_300, 3_000, 3_900, 100):
+        started(w, waited)
+    few = text_of(client, w.admin, page, "accuracy")
+    assert "Accuracy is shown from 10 started jobs on; 8 so far." in few
+    assert "chart-expected-starts" not in few and "%" not in few
     for waited in (1_300, 3_000, 3_900, 100):
         started(w, waited)
 
     shown = text_of(client, w.admin, page, "accuracy")
 
-    assert "The 90 % range held for 50 % and the 50 % range for 25 % of 4 jobs." in shown
+    assert "The 90 % range held for 50 % and the 50 % range for 25 % of 12 jobs." in shown
     client.force_login(w.admin)
     assert (
-        "In 50 % range 1 jobs, In 90 % range only 1 jobs, Outside 2 jobs" in client.get(page).content.decode()
+        "In 50 % range 3 jobs, In 90 % range only 3 jobs, Outside 6 jobs" in client.get(page).content.decode()
     )
 
 
