@@ -28,6 +28,8 @@ from frontend.pages.jobs.table.job_list import (
 )
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from frontend.shell.time_range import RANGES, label_of_range
+from quotas.selectors.queues.queues_in_sight import visible_queues
+from quotas.selectors.tenants.team import team_parents
 from scheduling.models import JobState
 from scheduling.selectors.jobs.job import JobFilter, job_query
 from scheduling.selectors.jobs.job_sight import job_pools
@@ -94,7 +96,7 @@ def _context(who: User, shown: PageList, counts: JobCounts) -> dict[str, Any]:
         "known_tags": partial(job_tags_lately, viewer=who, workspace=None),
         "acts": [] if counts.filters.deleted else batch_acts(who, None, rights_anywhere(who)),
         "batch_url": reverse("frontend:ops-jobs-batch"),
-        "empty_list": _empty_list(shown),
+        "empty_list": _empty_list(who, shown, counts),
     }
 
 
@@ -103,12 +105,23 @@ def _names(shown: PageList, parameter: str, names: Sequence[str]) -> list[str]:
     return sorted({*names, shown.query.get(parameter, "")} - {""})
 
 
-def _empty_list(shown: PageList) -> EmptyList:
-    if shown.query.get("state") == _ALL:
-        return EmptyList(_("No jobs"), icon="play")
+def _empty_list(who: User, shown: PageList, counts: JobCounts) -> EmptyList:
+    if counts.count_in() == 0:
+        return _no_jobs(who)
     return EmptyList(
         _("No pending or running jobs"), url=shown.all_url, action=_("Show all jobs"), icon="play"
     )
+
+
+def _no_jobs(who: User) -> EmptyList:
+    """Return the next step towards a first job, for who can take it."""
+    if not visible_queues(who).exists() and team_parents(who):
+        hint = _("Create a team: a workspace with members, quota and a queue. Its members submit jobs.")
+        url = reverse("frontend:ops-team-new")
+        return EmptyList(_("No jobs yet"), hint, url=url, action=_("New team"), icon="play")
+    hint = _("Jobs appear here when members of a workspace submit them.")
+    url = reverse("frontend:ops-tenants")
+    return EmptyList(_("No jobs yet"), hint, url=url, action=_("View tenants"), icon="play")
 
 
 def rights_anywhere(who: User) -> Rights:

@@ -19,6 +19,7 @@ from frontend.components import view_models
 from frontend.lists.batch import BatchAct, BatchItem, answer_batch, is_batch
 from frontend.lists.declaration import FilterField, ListColumn, ListDeclaration
 from frontend.lists.page_list import EmptyList, PageList, answer_list, read_list
+from frontend.pages.setup.uninitialized import lacks_domain, uninitialized_list
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from quotas.selectors.tenants.team import team_parents
 from tenants.access import permissions
@@ -132,10 +133,16 @@ def show_tenants(request: HttpRequest) -> HttpResponse:
             ],
             "chips_name": "archived",
             "chips_label": _("Show"),
-            "empty_list": EmptyList(
-                _("No tenants"), _("Ask a platform, folder or workspace admin for access."), icon="boxes"
-            ),
+            "empty_list": _empty_list(who),
         },
+    )
+
+
+def _empty_list(who: User) -> EmptyList:
+    if lacks_domain(who):
+        return uninitialized_list()
+    return EmptyList(
+        _("No tenants"), _("Ask a platform, folder or workspace admin for access."), icon="boxes"
     )
 
 

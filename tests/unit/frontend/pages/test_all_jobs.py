@@ -119,11 +119,21 @@ def test_pending_and_running_jobs_of_everybody_come_first_the_newest_on_top(clie
     assert '/w/team-b/jobs"' in text and "Team A" in text, "each row names its workspace"
 
 
-def test_a_list_without_active_jobs_leads_to_the_others(client: Client, w: World) -> None:
+def test_a_list_of_a_platform_without_jobs_names_the_next_step(client: Client, w: World) -> None:
     client.force_login(w.platform_admin)
     text = page(client, ALL)
+    assert "No jobs yet" in text and 'class="button primary" href="/ops/tenants"' in text
+    Queue.unscoped.update(closed_at=clock.now())
+    text = page(client, ALL)
+    assert "Create a team" in text and 'class="button primary" href="/ops/teams/new"' in text
+
+
+def test_a_list_without_active_jobs_leads_to_the_others(client: Client, w: World) -> None:
+    client.force_login(w.platform_admin)
+    ended(w.queue, w.editor, "done")
+    text = page(client, ALL)
     assert "No pending or running jobs" in text and 'href="/ops/jobs?state=all"' in text
-    assert "No jobs" in page(client, f"{ALL}?state=all")
+    assert "done" in page(client, f"{ALL}?state=all")
     assert "No matching jobs" in page(client, f"{ALL}?q=x")
 
 

@@ -34,9 +34,11 @@ def test_no_page_fails_without_a_domain_or_without_a_cluster(boss: Client, path:
     assert boss.get(path, follow=True).status_code == 200
 
 
-@pytest.mark.parametrize("path", ["/ops/clusters/new", "/ops/quotas", "/ops/teams/new"])
+@pytest.mark.parametrize("path", ["/ops/clusters/new", "/ops/quotas", "/ops/teams/new", "/ops/tenants"])
 def test_a_page_that_needs_a_domain_names_the_command(boss: Client, path: str) -> None:
     clusters.cell()
-    assert "allotment init" in boss.get(path).content.decode(), "the root tenant is missing"
+    page = boss.get(path).content.decode()
+    assert "allotment init" in page, "the root tenant is missing"
+    assert "Ask a platform" not in page
     domain_ensure()
     assert "allotment init" not in boss.get(path).content.decode()
