@@ -98,7 +98,10 @@ def test_a_replay_is_started_in_the_form_and_canceled_and_deleted(client: Client
     ):
         assert line in shown, line
     PolicyReplay.unscoped.update(state=ReplayState.RUNNING, progress=420)
-    assert "Running: 42 %" in read(client, f"/ops/replays/{made.pk}/live")
+    part = client.get(f"/ops/replays/{made.pk}/live").content.decode()
+    assert "Running: 42 %" in part and 'class="tag' in part, "the state is refreshed with the progress"
+    shown = client.get(f"/ops/replays/{made.pk}").content.decode()
+    assert shown.count('class="tag') == 1, "and stands nowhere else, where it would stay as it was"
     client.post(f"/ops/replays/{made.pk}", {"do": "cancel"})
     assert "Canceled" in read(client, f"/ops/replays/{made.pk}")
     client.post(f"/ops/replays/{made.pk}", {"do": "delete"})
