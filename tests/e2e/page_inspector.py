@@ -63,6 +63,9 @@ _BARRIERS: Final = """(rules) => axe.run({
 _ENGLISH: Final = re.compile(r"\b[A-Za-z]+(?: (?:[a-z]+|[A-Z][a-z]+)){2,}\b")
 """Three words in a row that are no abbreviations: a name of a thing has fewer."""
 
+_CODE: Final = re.compile(r"[a-z]+(?:_[a-z0-9]+)+")
+"""A name of code in place of a label."""
+
 _NAMES: Final = frozenset({"Allotment", "YAML"})
 """Of the platform and of a format: translated only where they stand for an actor and for a setting."""
 
@@ -126,12 +129,14 @@ class Inspector:
         )
 
     def _find_wrong_texts(self, page: Page, language: str) -> Iterator[str]:
-        """Yield retired phrases, and English sentences in another language."""
+        """Yield retired phrases, codes in place of labels, and English sentences in another language."""
         # Names of things hold the word of their workspace.
         words = "|".join(place.slug for place in self.w.places.values())
         for text in dict.fromkeys(page.evaluate(_TEXTS)):
             plain = re.sub(rf"[\w-]*\b(?:{words})\b", "…", text)
             yield from (f"{plain!r}: {instead}" for instead in retired(plain))
+            if _CODE.fullmatch(plain):
+                yield f"a code as text: {plain!r}"
             if language != "en" and (_ENGLISH.search(plain) or plain in _translated(language)):
                 yield f"not translated: {plain!r}"
 

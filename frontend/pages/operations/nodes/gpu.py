@@ -30,6 +30,7 @@ from frontend.shell.page_shell import get_viewer, operator_required
 from frontend.shell.time_range import read_time_range
 from frontend.texts import formats
 from frontend.texts.clock_reasons import describe_clock_reasons
+from frontend.texts.gpu_measures import format_measure
 from frontend.texts.labels import GPU_MODES
 from scheduling.selectors.allocations.holder import DeviceHold, device_holds
 from telemetry.models import NodeAgent
@@ -161,7 +162,7 @@ def _measures(values: dict[str, float], unsupported: set[str]) -> list[tuple[str
             text = _format(measure.name, values[measure.name], measure.unit)
         else:
             text = _("Not supported") if measure.name in unsupported else formats.MISSING
-        found.append((measure.name, text))
+        found.append((format_measure(measure.name), text))
     return found
 
 

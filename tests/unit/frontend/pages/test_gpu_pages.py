@@ -11,8 +11,10 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from clusters.gpu.measures import MEASURES, Level
 from clusters.models import Device
 from foundation.core import clock
+from frontend.texts.gpu_measures import format_measure
 from telemetry.models import Channel, GpuEvent, GpuProcess, NodeAgent, Reading, Scope
 from telemetry.store.packing import pack_values
 from telemetry.store.times import to_ms
@@ -114,8 +116,8 @@ def test_the_page_shows_who_holds_it_and_what_runs_without_an_allocation(
     ):
         assert text in html, text
     assert "nvlink × 12" in html
-    assert re.search(r"<dt>encoder_percent</dt><dd>Not supported</dd>", html)
-    assert re.search(r"<dt>decoder_percent</dt><dd>–</dd>", html)
+    assert re.search(r"<dt>Encoder</dt><dd>Not supported</dd>", html)
+    assert re.search(r"<dt>Decoder</dt><dd>–</dd>", html)
     assert html.count("data-chart-url=") == 12
 
 
@@ -169,3 +171,13 @@ def test_the_page_of_a_node_tells_what_its_gpus_are_do_and_suffered(there: World
     html = page(operator, "/ops/nodes/node-1")
     for text in ("GPU 1 · XID 94: GPU memory error (ECC), contained", "XID 79: hardware error", "XID 999<"):
         assert text in html, text
+
+
+def test_measures_have_labels_in_place_of_their_names(there: World, operator: Client) -> None:
+    card = device(there)
+    read(card, use=37.0, xid_errors=2.0, memory_used_mib=1024.0)
+    html = page(operator, f"/ops/gpus/{card.uuid}")
+    (shown,) = re.findall(r'<section class="card" id="measures".*?</section>', html, re.DOTALL)
+    assert "XID errors" in shown and "GPU memory used" in shown
+    assert not re.findall(r">\s*[a-z]+(?:_[a-z0-9]+)+\s*<", html)
+    assert {format_measure(one.name) for one in MEASURES if Level.DEVICE in one.levels}, "each has one"
