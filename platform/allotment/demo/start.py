@@ -10,7 +10,7 @@ from django.db import transaction
 from allotment.demo.history.jobs import DAYS
 from allotment.demo.history.record import record_week
 from allotment.demo.history.recording import write_recording
-from allotment.demo.history.seed import seed_history, week_start
+from allotment.demo.history.seed import seed_history, setup_in_past, week_start
 from allotment.demo.setup import demo_setup, operator_ensure
 from allotment.setup.first_use import domain_ensure, find_admins
 from clusters.models import Cluster
@@ -31,11 +31,14 @@ def prepare_installation(*, home: Path, demo: bool) -> None:
             operator_ensure(home=home)
         domain_ensure()
         return
-    is_new = not Cluster.unscoped.exists()
-    demo_setup(home=home)
-    if is_new:
-        counted = seed_history(now=clock.now())
-        log.info("a simulated week of history is written", **counted)
+    if Cluster.unscoped.exists():
+        demo_setup(home=home)
+        return
+    now = clock.now()
+    with setup_in_past(now):
+        demo_setup(home=home)
+    counted = seed_history(now=now)
+    log.info("a simulated week of history is written", **counted)
 
 
 def record_history() -> int:

@@ -22,10 +22,11 @@ from allotment.demo.history.telemetry import WeekMeasured, write_sums
 from allotment.demo.start import prepare_installation
 from clusters.backends.base import PodObservation
 from clusters.backends.registry import backend_for
-from clusters.models import Cluster, Device, Node, SimulatedPod
+from clusters.models import Cluster, Device, Node, NodeEvent, SimulatedPod
 from foundation.audit.chain import seal_records, verify_chain
 from foundation.core import clock
 from foundation.core.actor import SYSTEM
+from foundation.models import AuditRecord
 from quotas.models import GpuUse, LedgerEntry
 from scheduling.execution.observe import observe_cluster
 from scheduling.metering.record_usage import record_usage
@@ -49,7 +50,7 @@ from telemetry.usage.figures import Figures
 from telemetry.usage.grouping import GroupBy
 from telemetry.usage.preemptions import PreemptedBy, preemption_rows
 from telemetry.usage.report import report_period, usage_report
-from tenants.models import Tenant
+from tenants.models import Tenant, User
 
 pytestmark = [pytest.mark.django_db, pytest.mark.timeout(300)]
 NOW: Final = "2026-12-03T15:20:00Z"
@@ -104,6 +105,19 @@ def _the_quotas_of_the_week_are_those_of_now(week: WeekMeasured) -> None:
     past = read_past_quotas(week.cluster.cell_id, begin=week.start - timedelta(hours=1), end=week.now)
     assert (past.at_begin, past.steps) == ({}, [])
     assert not Tenant.unscoped.filter(created_at__gt=week.start).exists()
+
+
+def _what_was_set_up_is_older_than_the_week_in_the_audit_log_as_on_its_page(week: WeekMeasured) -> None:
+    created = AuditRecord.unscoped.filter(action="tenant.create")
+    assert {(row.entity_id, row.created_at) for row in created} == {
+        (str(tenant.pk), tenant.created_at) for tenant in Tenant.unscoped.all()
+    }
+    others = AuditRecord.unscoped.exclude(entity="job")
+    assert not others.filter(created_at__gte=week.start).exists()
+    joined = NodeEvent.unscoped.filter(code="added")
+    assert joined.count() == Node.unscoped.count()
+    assert not joined.filter(at__gte=week.start).exists()
+    assert not User.objects.filter(date_joined__gte=week.start).exists()
 
 
 def _what_runs_at_the_end_is_held_and_runs_on(week: WeekMeasured) -> None:
@@ -287,6 +301,7 @@ def test_a_new_demo_has_a_week_of_history_that_agrees_with_itself(tmp_path: Path
         for check in (
             _every_job_of_the_week_has_a_past_that_is_possible,
             _the_quotas_of_the_week_are_those_of_now,
+            _what_was_set_up_is_older_than_the_week_in_the_audit_log_as_on_its_page,
             _what_runs_at_the_end_is_held_and_runs_on,
             _the_usage_report_is_the_integral_of_the_allocations,
             _series_are_the_integral_of_what_was_held,

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Final
 
 import structlog
 from django.db import transaction
+from django.db.models.signals import pre_save
 
 from alerts.metrics.catalogue import CLUSTER_UNREACHABLE
 from alerts.models import Alert, AlertRule, AlertState
@@ -17,12 +20,14 @@ from allotment.demo.history.measured import OUTAGE
 from allotment.demo.history.pods import start_pods
 from allotment.demo.history.recording import read_recording
 from allotment.demo.history.telemetry import WeekMeasured, write_gpus, write_sums
-from allotment.demo.history.write import collect_week, count_rows
-from clusters.models import Cluster, Device
+from allotment.demo.history.write import collect_week, count_rows, with_own_creation_times
+from allotment.demo.setup import WORKSPACES
+from allotment.setup.accounts import OPERATOR
+from clusters.models import Cluster, Device, NodeEvent
 from foundation.core import clock
-from foundation.models import Heartbeat
+from foundation.models import AuditRecord, Heartbeat
 from quotas.models import QuotaRevision
-from tenants.models import Tenant
+from tenants.models import Tenant, User
 
 log = structlog.get_logger(__name__)
 
@@ -50,7 +55,7 @@ def seed_history(*, now: datetime) -> Counter[str]:
     start = week_start(now)
     rows = collect_week(draw_week(), read_recording(), start=start, now=now)
     rows.write_rows()
-    _backdate_quotas(start)
+    _backdate_setup(start - _SET_UP_BEFORE)
     start_pods()
     _write_alerts(start)
     Heartbeat.unscoped.create(name=_END, at=now)
@@ -77,11 +82,34 @@ def _begin() -> bool:
     return new or bool(given_up.update(at=now))
 
 
-def _backdate_quotas(start: datetime) -> None:
-    """Make tenants and quotas older than the week: a replay of it reads the quotas that were valid then."""
-    created_at = start - _SET_UP_BEFORE
+@contextmanager
+def setup_in_past(now: datetime) -> Iterator[None]:
+    """Date audit records that are written one by one before the week that ends now, as what they are about.
+
+    They cannot be changed afterwards: PostgreSQL refuses it.
+    """
+    created_at = week_start(now) - _SET_UP_BEFORE
+
+    def set_time(*, instance: AuditRecord, **_: object) -> None:
+        instance.created_at = created_at
+
+    pre_save.connect(set_time, sender=AuditRecord)
+    try:
+        with with_own_creation_times(AuditRecord):
+            yield
+    finally:
+        pre_save.disconnect(set_time, sender=AuditRecord)
+
+
+def _backdate_setup(created_at: datetime) -> None:
+    """Make tenants, quotas and nodes older than the week: a replay of it reads the quotas that were valid
+    then, and nodes have joined before jobs were scheduled to them.
+    """
     Tenant.unscoped.filter(archived_at__isnull=True).update(created_at=created_at)
     QuotaRevision.unscoped.filter(cell__name="default").update(created_at=created_at)
+    NodeEvent.unscoped.filter(node__cluster__name="demo").update(at=created_at)
+    people = [name for workspace in WORKSPACES for name in workspace.people]
+    User.objects.filter(username__in=[OPERATOR, *people]).update(date_joined=created_at)
 
 
 def _write_alerts(start: datetime) -> None:

@@ -98,7 +98,7 @@ class WeekRows:
             self.jobs, self.roles, self.tasks, self.attempts, self.allocations, self.slices, self.events,
             self.decisions, self.audit,
         )  # fmt: skip
-        with _with_own_creation_times(
+        with with_own_creation_times(
             Job, JobRole, Task, Attempt, Allocation, DeviceSlice, Decision, AuditRecord
         ):
             for rows in everything:
@@ -160,7 +160,7 @@ def _analyze_tables(models: Sequence[type[Model]]) -> None:
 
 
 @contextmanager
-def _with_own_creation_times(*models: type[Model]) -> Iterator[None]:
+def with_own_creation_times(*models: type[Model]) -> Iterator[None]:
     """Let rows keep the creation time that they were given. The command that does so runs nothing beside."""
     fields: list[DateTimeField[Any, Any]] = [model._meta.get_field("created_at") for model in models]  # type: ignore[misc]
     for one in fields:
