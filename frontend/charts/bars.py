@@ -57,7 +57,7 @@ def count_bars(
         },
     )
     facts = [f"{name} {count:,}" for name, count in zip(names, counts, strict=True) if count]
-    return Chart(key=key, figure=figure.to_plotly_json(), summary=f"{title}: " + _(", ").join(facts))
+    return Chart(key=key, figure=figure.to_plotly_json(), summary=f"{title}{_(': ')}" + _(", ").join(facts))
 
 
 def daily_bars(
@@ -97,4 +97,4 @@ def daily_bars(
         },
     )
     sums = [f"{part.name} {sum(value or 0 for value in part.values):,.{digits}f} {unit}" for part in parts]
-    return Chart(key=key, figure=figure.to_plotly_json(), summary=f"{title}: " + _(", ").join(sums))
+    return Chart(key=key, figure=figure.to_plotly_json(), summary=f"{title}{_(': ')}" + _(", ").join(sums))

@@ -178,7 +178,7 @@ def _summary(title: str, lines: Sequence[ChartLine], unit: str, gaps: Sequence[G
         known = [value for _at, value in line.points if value is not None]
         if known:
             facts.append(f"{line.name} {known[-1]:,.4g} {unit}".rstrip())
-    text = f"{title}: " + _(", ").join(facts) if facts else _("%(title)s: no data") % {"title": title}
+    text = f"{title}{_(': ')}" + _(", ").join(facts) if facts else _("%(title)s: no data") % {"title": title}
     if gaps:
         text += _("; gaps without data: %(count)s") % {"count": len(gaps)}
     return text

@@ -86,7 +86,7 @@ def _summary(title: str, days: Sequence[str], rates: Sequence[Sequence[float | N
         if rate is not None
     ]
     if not known:
-        return f"{title}: " + _("No data")
+        return f"{title}{_(': ')}" + _("No data")
     (low, low_at), (high, high_at) = min(known), max(known)
     words = {"low": f"{low:.0f} %", "low_at": low_at, "high": f"{high:.0f} %", "high_at": high_at}
-    return f"{title}: " + _("lowest %(low)s (%(low_at)s), highest %(high)s (%(high_at)s)") % words
+    return f"{title}{_(': ')}" + _("lowest %(low)s (%(low_at)s), highest %(high)s (%(high_at)s)") % words

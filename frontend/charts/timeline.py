@@ -94,5 +94,5 @@ def _table(states: Sequence[ChartState]) -> list[list[str]]:
 
 def _summary(title: str, states: Sequence[ChartState], nothing: str) -> str:
     if states:
-        return f"{title}: " + _(", ").join(state.name for state in states)
-    return f"{title}: {nothing}" if nothing else _("%(title)s: no data") % {"title": title}
+        return f"{title}{_(': ')}" + _(", ").join(state.name for state in states)
+    return f"{title}{_(': ')}{nothing}" if nothing else _("%(title)s: no data") % {"title": title}

@@ -151,7 +151,7 @@ def answer_batch(request: HttpRequest, *, acts: Sequence[BatchAct], find: Find, 
         messages.success(request, word % {"act": act.label, "count": count})
         return redirect(back)
     if len(results) == 1:
-        messages.error(request, f"{results[0].name}: {results[0].problem}")
+        messages.error(request, f"{results[0].name}{_(': ')}{results[0].problem}")
         return redirect(back)
     page = BatchPage(title=act.title, url=request.path, back=back, act=act, items=items, results=results)
     return render(request, "frontend/lists/batch.html", {"batch": page})

@@ -179,7 +179,7 @@ class PageList:
         found = [] if self.declared.default_sort else [("", _("Default order"), not self.sort)]
         for name, column in self.declared.sorts.items():
             for value, word in ((name, _("ascending")), (f"-{name}", _("descending"))):
-                found.append((value, f"{column.label}, {word}", value == self.sort))
+                found.append((value, f"{column.label}{_(', ')}{word}", value == self.sort))
         return found
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from django import forms
 from django.contrib import messages
 from django.http import HttpRequest
+from django.utils.translation import gettext as _
 
 from foundation.core.errors import AllotmentError, NotFound, PreconditionFailed
 from foundation.core.numbers import read_whole
@@ -56,7 +57,7 @@ def show_refusal(
     for wrong in error.errors:
         whole = wrong.field in form.fields
         name = wrong.field if whole else wrong.field.partition(".")[0]
-        message = wrong.message if whole or name == wrong.field else f"{wrong.field}: {wrong.message}"
+        message = wrong.message if whole or name == wrong.field else f"{wrong.field}{_(': ')}{wrong.message}"
         form.add_error(name if name in form.fields else None, message)
     if not error.errors:
         form.add_error(None, error.detail)

@@ -143,3 +143,25 @@ def test_chinese_is_written_with_its_own_punctuation_and_one_word_for_a_job(pack
     assert [text for text in texts.values() if half.search(text)] == []
     # A job is 任务, a task of it 子任务; 作业 is a third word for the same.
     assert [text for text in texts.values() if "作业" in text] == []
+
+
+def _join_with_colons(package: Path) -> list[str]:
+    """List the places that put a colon of their own between two texts."""
+    found = []
+    for path in package.rglob("*.html"):
+        plain = re.sub(
+            r"{%\s*blocktranslate.*?endblocktranslate\s*%}", "", path.read_text("utf-8"), flags=re.S
+        )
+        found += [f"{path.name}: {text}" for text in re.findall(r".{0,30}[}](?:</\w+>)?: ", plain)]
+    for path in package.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            parts = node.values if isinstance(node, ast.JoinedStr) else []
+            if any(isinstance(one, ast.Constant) and str(one.value).startswith(": ") for one in parts[1:]):
+                found.append(f"{path.name}:{node.lineno}")
+    return found
+
+
+def test_a_colon_between_two_texts_of_the_console_is_translated() -> None:
+    python = "copies.py:"  # a program that users copy
+    found = [place for place in _join_with_colons(ROOT / "frontend") if not place.startswith(python)]
+    assert found == [], "write _(': ')"

@@ -114,7 +114,7 @@ def _line(chart: ChartDefinition, line: LineDefinition, found: SeriesSet) -> Cha
     points = _points(series, chart.per) if series else ()
     name = str(line.name)
     if chart.measures and len(chart.lines) > 1 and all(value is None for _at, value in points):
-        name = f"{name}: {MISSING}"  # not measured, or not supported
+        name = f"{name}{_(': ')}{MISSING}"  # not measured, or not supported
     if series is not None and series.estimated:
         name = _("%(line)s, estimated from power") % {"line": name}
     return ChartLine(name=name, points=points, color=line.color, area=line.area)
@@ -170,7 +170,7 @@ def _known(series: Iterable[Series]) -> list[datetime]:
 def _cause(gap: SeriesGap) -> str:
     if gap.cause == "unreachable":
         said = _("Cluster %(cluster)s unreachable") % {"cluster": gap.cluster}
-        return f"{said}: {gap.message}" if gap.message else said
+        return f"{said}{_(': ')}{gap.message}" if gap.message else said
     if gap.cause == "platform":
         return _("Allotment was not running")
     return _("Cluster %(cluster)s returned no metrics") % {"cluster": gap.cluster}

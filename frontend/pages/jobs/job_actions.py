@@ -79,7 +79,7 @@ def _act(
     except (Conflict, Invalid, Refused) as error:
         # A job moves on while someone reads its page: say so where they are instead of on an error page.
         problem = problem_of(error)
-        messages.error(request, f"{problem.title}: {problem.detail}")
+        messages.error(request, f"{problem.title}{_(': ')}{problem.detail}")
     else:
         messages.success(request, done % {"name": found.name})
     return redirect(back)

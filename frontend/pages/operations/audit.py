@@ -299,9 +299,9 @@ def describe_changes(record: AuditRecord, subject: str) -> list[str]:
     before, after = _spread(record.before), _spread(record.after)
     changed = [path for path in {*before, *after} if before.get(path) != after.get(path)]
     return sorted(
-        f"{_label(path)}: {_word(before, path)} → {_word(after, path)}"
+        f"{_label(path)}{_(': ')}{_word(before, path)} → {_word(after, path)}"
         if path in before
-        else f"{_label(path)}: {_word(after, path)}"
+        else f"{_label(path)}{_(': ')}{_word(after, path)}"
         for path in changed
         if path in before or after[path] not in (subject, None, "", [], {})
     )

@@ -55,7 +55,7 @@ class GrantLine:
 
     @property
     def title(self) -> str:
-        return f"{self.grant.tenant.name}: {self.grant.priority_class.name}"
+        return f"{self.grant.tenant.name}{_(': ')}{self.grant.priority_class.name}"
 
     @property
     def tenant_url(self) -> str:

@@ -102,7 +102,7 @@ def quota_file(request: HttpRequest) -> HttpResponse:
     except AllotmentError as error:
         form.add_error(None, error.detail)
         for wrong in error.errors:
-            form.add_error("text", f"{wrong.field}: {wrong.message}")
+            form.add_error("text", f"{wrong.field}{_(': ')}{wrong.message}")
         return _show(request, form, None, status=400)
     typed = {**form.cleaned_data, "upload": None}
     return _show(request, FileForm(initial=typed), difference)
@@ -145,4 +145,6 @@ def _moves(one: PlannedQuota) -> list[str]:
         (_("borrowing limit"), before.borrowing_limit, after.borrowing_limit),
         (_("lending limit"), before.lending_limit, after.lending_limit),
     )
-    return [f"{word}: {format_change(one.resource, old, new)}" for word, old, new in limits if old != new]
+    return [
+        f"{word}{_(': ')}{format_change(one.resource, old, new)}" for word, old, new in limits if old != new
+    ]

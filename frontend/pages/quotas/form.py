@@ -144,7 +144,7 @@ def _rows(values: Mapping[str, str]) -> list[FormRow]:
             str(title),
             str(TYPED_UNITS[resource]),
             [
-                Box(name, f"{title}: {labels[limit]}", values[name])
+                Box(name, f"{title}{_(': ')}{labels[limit]}", values[name])
                 for limit in LIMITS
                 for name in (f"{resource.value}.{limit}",)
             ],

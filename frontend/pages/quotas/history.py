@@ -80,7 +80,7 @@ def change_lines(change: QuotaChange) -> list[str]:
         (f" · {_('lending limit')}", change.lending_before, change.lending_after),
     )
     return [
-        f"{place}{word}: {format_change(resource, before, after)}"
+        f"{place}{word}{_(': ')}{format_change(resource, before, after)}"
         for word, before, after in limits
         if before != after
     ]

@@ -208,7 +208,7 @@ def summary_of(slices: Sequence[QuotaSlice], column: TreeColumn, title: str) -> 
     """The picture in one sentence: sums of the topmost tenants."""
     tops = [one for one in slices if one.parent_id is None]
     facts = [
-        f"{one.name}: "
+        f"{one.name}{_(': ')}"
         + _("%(nominal)s %(unit)s nominal, %(allocated)s allocated, %(borrowed)s borrowed, %(lent)s lent")
         % {
             "nominal": column.format_amount(one.nominal),

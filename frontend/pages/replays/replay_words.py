@@ -48,7 +48,8 @@ def describe_change(change: Mapping[str, Any]) -> list[str]:
     if "queues" in change:
         where = change["queues"]["name"] or _("All queues")
         lines += [
-            f"{where}: {name}: {value}" for name, value in map(_setting, change["queues"]["settings"].items())
+            f"{where}{_(': ')}{name}{_(': ')}{value}"
+            for name, value in map(_setting, change["queues"]["settings"].items())
         ]
     if "quota" in change:
         quota = change["quota"]

@@ -52,7 +52,7 @@ class BudgetRow:
 
     @property
     def title(self) -> str:
-        return f"{self.name}: {self.pool}"
+        return f"{self.name}{_(': ')}{self.pool}"
 
 
 def budget_row(use: BudgetUse, *, fixed: bool = True) -> BudgetRow:

@@ -62,7 +62,7 @@ def wish_lines(items: Sequence[Mapping[str, Any]], current: Sequence[Mapping[str
             if name in item:
                 change = f"{_amount(resource, before.get(name))} → {_amount(resource, item[name])}"
                 what = f"{item['flavor']} · {TITLES[resource]}" + (f" · {word}" if word else "")
-                lines.append(f"{what}: {change}")
+                lines.append(f"{what}{_(': ')}{change}")
     return lines
 
 
@@ -80,8 +80,9 @@ def _place(item: Mapping[str, Any]) -> tuple[Any, ...]:
 def loan_lines(amounts: Iterable[Any]) -> list[str]:
     """Describe the amounts of a temporary quota: `a100 · Cards and slices: 4 cards`."""
     return [
-        f"{row.flavor.name} · {TITLES[Resource(row.resource)]}: {_amount(Resource(row.resource), row.amount)}"
+        f"{row.flavor.name} · {TITLES[resource]}{_(': ')}{_amount(resource, row.amount)}"
         for row in amounts
+        for resource in (Resource(row.resource),)
     ]
 
 

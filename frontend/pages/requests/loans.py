@@ -252,5 +252,5 @@ def _row(loan: Override) -> LoanRow:
         tone=tone,
         is_open=loan.state in _OPEN,
         end=EndForm(initial={"ends_at": loan.ends_at}, auto_id=f"id_{loan.pk}_%s"),
-        short=", ".join(f"{name}: {amount}" for name, amount in loan.returned.items()),
+        short=", ".join(f"{name}{_(': ')}{amount}" for name, amount in loan.returned.items()),
     )

@@ -201,7 +201,7 @@ class JobForm:
             if name in form.fields:
                 form.add_error(name, error.message)
             else:
-                self.other.append(f"{error.field}: {error.message}")
+                self.other.append(f"{error.field}{_(': ')}{error.message}")
 
 
 def read_form(data: QueryDict) -> FormValues:

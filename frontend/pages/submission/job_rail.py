@@ -125,7 +125,7 @@ def _label(path: str) -> str:
     label = _(FIELDS[declared].label)
     if declared.startswith("roles.") and parts[1].isdecimal() and len(parts[1]) < len(str(ROLES_MAX)) + 1:
         place = _("Task role %(place)s") % {"place": int(parts[1]) + 1}
-        return f"{place}: {label}"
+        return f"{place}{_(': ')}{label}"
     return label
 
 

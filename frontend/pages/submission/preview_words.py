@@ -55,7 +55,7 @@ def list_preempted(viewer: User, preempted: Sequence[PreviewedPreemption]) -> li
     for each in preempted:
         by_rule[each.rule.value][each.job.pk] = each.job
     return [
-        f"{labels.RULES.get(rule, rule)}: {_(', ').join(_name_jobs(viewer, [*jobs.values()]))}"
+        f"{labels.RULES.get(rule, rule)}{_(': ')}{_(', ').join(_name_jobs(viewer, [*jobs.values()]))}"
         for rule, jobs in by_rule.items()
     ]
 

@@ -176,7 +176,7 @@ def _mistakes(typed: TeamForms) -> list[str]:
     for form in (typed.team, *typed.people, *typed.pools):
         for name, errors in form.errors.items():
             label = form.fields[name].label if name in form.fields else ""
-            found |= dict.fromkeys(f"{label}: {error}" if label else str(error) for error in errors)
+            found |= dict.fromkeys(f"{label}{_(': ')}{error}" if label else str(error) for error in errors)
     return list(found)
 
 

@@ -48,7 +48,7 @@ def _describe(job: Job, found: PoolHolders) -> HeldBy:
     lines = [*_tenant_lines(job, found), *_other_lines(found)]
     total = format_amount(found.total, found.resource)
     whole = _("Total: %(total)s") % {"total": total}
-    facts = [f"{line.name}: {line.amount}" for line in lines if not line.is_job]
+    facts = [f"{line.name}{_(': ')}{line.amount}" for line in lines if not line.is_job]
     return HeldBy(
         pool=found.flavor.name,
         total=total,

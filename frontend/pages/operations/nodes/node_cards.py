@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from clusters.models import Device, ForeignOrigin, ForeignPod
@@ -211,7 +212,7 @@ def _foreign_cards(pod: ForeignPod, indices: Mapping[str, int]) -> str:
         for profile, count in sorted(pod.cards.items())
     ]
     parts += [
-        f"GPU {indices[card]}: {formats.format_percent(cores)} · {formats.format_memory(memory)}"
+        f"GPU {indices[card]}{_(': ')}{formats.format_percent(cores)} · {formats.format_memory(memory)}"
         for card, cores, memory in pod.shares
         if card in indices
     ]
