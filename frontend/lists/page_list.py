@@ -5,10 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
@@ -213,6 +213,8 @@ class EmptyList:
 Describe = Callable[[Sequence[Any]], Sequence[Any]]
 Cut = Callable[[HttpRequest, PageList, Rows], tuple[Sequence[Any], Mapping[str, Any]]]
 """Cuts the rows of one page, and returns with them what the foot of the list needs."""
+ReadRows = Callable[[Sequence[Any]], Iterable[Any]]
+"""Reads the rows with some keys, in any order."""
 
 
 def cut_page(request: HttpRequest, shown: PageList, rows: Rows) -> tuple[Sequence[Any], Mapping[str, Any]]:
@@ -225,14 +227,14 @@ class _KeyPaginator(_Pages):
     """Pages of a long query whose number of rows is known.
 
     The keys of a page are read first, from the nearer end: what stands before them is passed over in an
-    index, and not joined with what its rows would show. `source` has the same rows before any filter.
+    index, and not joined with what its rows would show. `read` reads rows by their keys.
     """
 
     counted = True
 
-    def __init__(self, rows: QuerySet[Any], size: int, *, source: QuerySet[Any], total: int) -> None:
+    def __init__(self, rows: QuerySet[Any], size: int, *, read: ReadRows, total: int) -> None:
         super().__init__(rows, size)
-        self._source, self._total = source, total
+        self._read, self._total = read, total
         self._keys = rows.select_related(None).prefetch_related(None).values_list("pk", flat=True)
 
     @cached_property
@@ -250,7 +252,7 @@ class _KeyPaginator(_Pages):
         return self._read_page(few, number)
 
     def _read_page(self, keys: Sequence[Any], number: int) -> Page[Any]:
-        found = {row.pk: row for row in self._source.filter(pk__in=keys).order_by()}
+        found = {row.pk: row for row in self._read(keys)}
         return Page([found[key] for key in keys if key in found], number, self)
 
 
@@ -262,8 +264,8 @@ class _UncountedPaginator(_KeyPaginator):
 
     counted = False
 
-    def __init__(self, rows: QuerySet[Any], size: int, *, source: QuerySet[Any]) -> None:
-        super().__init__(rows, size, source=source, total=0)
+    def __init__(self, rows: QuerySet[Any], size: int, *, read: ReadRows) -> None:
+        super().__init__(rows, size, read=read, total=0)
 
     def get_page(self, number: int | float | str | None) -> Page[Any]:
         asked = max(int(number), 1) if number is not None and str(number).isdecimal() else 1
@@ -276,13 +278,18 @@ class _UncountedPaginator(_KeyPaginator):
 
 
 def cut_by_keys(
-    source: QuerySet[Any], count: Callable[[], int | None], *, keys: QuerySet[Any] | None = None
+    source: QuerySet[Any] | ReadRows,
+    count: Callable[[], int | None],
+    *,
+    keys: QuerySet[Any] | None = None,
 ) -> Cut:
-    """Return what cuts pages of a query in a total order; `source` has the same rows before any filter.
+    """Return what cuts pages of a query in a total order; `source` has the same rows before any filter, or
+    reads them by their keys.
 
     A `count` of None is unknown: then a page says only whether another follows. `keys` are the rows of that
     query in its order, without what only the rows of a page need.
     """
+    read = partial(_read_rows, source) if isinstance(source, QuerySet) else source
 
     def cut_rows(
         request: HttpRequest, shown: PageList, rows: Rows
@@ -292,14 +299,18 @@ def cut_by_keys(
         ordered = rows if keys is None else keys
         total = count()
         pages = (
-            _UncountedPaginator(ordered, shown.size, source=source)
+            _UncountedPaginator(ordered, shown.size, read=read)
             if total is None
-            else _KeyPaginator(ordered, shown.size, source=source, total=total)
+            else _KeyPaginator(ordered, shown.size, read=read, total=total)
         )
         page = pages.get_page(request.GET.get("page"))
         return list(page.object_list), {"page": page}
 
     return cut_rows
+
+
+def _read_rows(source: QuerySet[Any], keys: Sequence[Any]) -> Iterable[Any]:
+    return source.filter(pk__in=keys).order_by()
 
 
 def answer_list(

@@ -31,7 +31,7 @@ from frontend.shell.time_range import RANGES, label_of_range
 from quotas.selectors.queues.queues_in_sight import visible_queues
 from quotas.selectors.tenants.team import team_parents
 from scheduling.models import JobState
-from scheduling.selectors.jobs.job import JobFilter, job_query
+from scheduling.selectors.jobs.job import JobFilter, job_by_keys, job_query
 from scheduling.selectors.jobs.job_sight import job_pools
 from scheduling.selectors.jobs.job_tag import job_tags_lately
 from tenants.access import permissions
@@ -60,7 +60,7 @@ def show_jobs(request: HttpRequest) -> HttpResponse:
         body="frontend/jobs/jobs_body.html",
         dialogs="frontend/jobs/job_row_dialogs.html",
         context=partial(_context, who, shown, counts),
-        cut=cut_by_keys(job_query(viewer=who, filters=JobFilter(deleted=None)), counts.count_listed),
+        cut=cut_by_keys(lambda keys: job_by_keys(viewer=who, keys=keys), counts.count_listed),
     )
 
 

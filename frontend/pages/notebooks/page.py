@@ -28,7 +28,7 @@ from frontend.pages.jobs.table.job_list import (
 )
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from scheduling.models import TERMINAL_STATES, JobKind, JobState
-from scheduling.selectors.jobs.job import JobFilter, job_query
+from scheduling.selectors.jobs.job import job_by_keys, job_query
 from scheduling.selectors.jobs.job_tag import job_tags_lately
 from tenants.models import Tenant, User
 from tenants.selectors.tenant import workspace_get
@@ -59,9 +59,7 @@ def show_notebooks(request: HttpRequest, workspace: str) -> HttpResponse:
         body="frontend/jobs/jobs_body.html",
         dialogs="frontend/jobs/job_row_dialogs.html",
         context=partial(_context, who, place, rights, shown, counts),
-        cut=cut_by_keys(
-            job_query(viewer=who, workspace=place, filters=JobFilter(deleted=None)), counts.count_listed
-        ),
+        cut=cut_by_keys(lambda keys: job_by_keys(viewer=who, keys=keys), counts.count_listed),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -55,6 +56,7 @@ COLUMNS: Final = {
 ALL_COLUMNS: Final = {**COLUMNS, "workspace": Column("workspace.slug")}
 """What a list of the jobs of several workspaces can be filtered by."""
 _SHOWN: Final = ("queue", "submitted_by", "priority_class", "deletion")
+_OF_A_ROW: Final = ("queue", "workspace", "submitted_by", "priority_class")
 _ROWS: Final = PreparedQuery(
     lambda keys: (
         Job.unscoped.filter(pk__any_of=keys)
@@ -77,6 +79,12 @@ _BY_NAME: Final = PreparedQuery(
         .order_by("-submitted_at", "-pk")
         .select_related(*_SHOWN)[:1]
     )
+)
+_BY_KEYS: Final = PreparedQuery(
+    lambda keys: Job.unscoped.filter(pk__any_of=keys).order_by().select_related(*_OF_A_ROW)
+)
+_ROLES_BY_KEYS: Final = PreparedQuery(
+    lambda keys: JobRole.unscoped.filter(job__pk__any_of=keys).order_by("position")
 )
 _ROLES: Final = PreparedQuery(lambda job: JobRole.unscoped.filter(job=job).order_by("position"))
 _NAMED: Final[dict[str, PreparedQuery[tuple[uuid.UUID]]]] = {
@@ -184,8 +192,21 @@ def job_query(
     Raises: NotFound, PermissionDenied.
     """
     jobs = _find_jobs(viewer, workspace, filters)
-    shown = jobs.select_related("queue", "workspace", "submitted_by", "priority_class")
-    return shown.prefetch_related("roles")
+    return jobs.select_related(*_OF_A_ROW).prefetch_related("roles")
+
+
+def job_by_keys(*, viewer: Actor, keys: Sequence[uuid.UUID]) -> list[Job]:
+    """Return those of the jobs that the viewer may see, deleted or not, in no order; as of `job_query`.
+
+    Lists read each page by its keys, so that the statement is always the same.
+    """
+    found = _BY_KEYS.for_any(keys)
+    roles: defaultdict[uuid.UUID, list[JobRole]] = defaultdict(list)
+    for role in _ROLES_BY_KEYS.for_any(keys):
+        roles[role.job_id].append(role)
+    for job in found:
+        job.have_roles(roles[job.pk])
+    return [job for job in found if permissions.has_permission(viewer, Permission.JOB_VIEW, job.workspace)]
 
 
 def _find_jobs(viewer: Actor, workspace: Tenant | None, filters: JobFilter) -> QuerySet[Job]:

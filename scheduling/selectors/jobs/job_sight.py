@@ -12,6 +12,7 @@ from django.db.models import Exists, F, OuterRef, Q, QuerySet
 
 from clusters.models import Flavor
 from foundation.core.actor import Actor
+from foundation.sql.prepared import PreparedQuery
 from quotas.models import QueueFlavor
 from scheduling.models import PENDING_STATES, Allocation, Job
 from tenants.access import permissions
@@ -20,6 +21,17 @@ from tenants.models import Tenant
 
 _FEW: Final = 2_000
 """So many allocations are read at once."""
+_CLUSTERS: Final[PreparedQuery[tuple[uuid.UUID, str]]] = PreparedQuery(
+    lambda jobs: (
+        Allocation.unscoped.filter(
+            attempt__job__pk__any_of=jobs, attempt__number=F("attempt__job__attempt_number")
+        )
+        .order_by("flavor__cluster__name")
+        .values_list("attempt__job_id", "flavor__cluster__name")
+        .distinct()
+    )
+)
+"""The clusters of the allocations of the latest attempt of each job, released or not."""
 
 
 def jobs_in_sight(viewer: Actor) -> Q:
@@ -81,11 +93,6 @@ def jobs_in_pools(cluster: str, flavor: str) -> Q:
     return (Q(state__in=PENDING_STATES) & Q(Exists(usable))) | Q(Exists(latest))
 
 
-def _latest_allocations() -> QuerySet[Allocation]:
-    """Allocations of the latest attempt of each job, released or not."""
-    return Allocation.unscoped.filter(attempt__number=F("attempt__job__attempt_number")).order_by()
-
-
 def job_clusters(*, viewer: Actor, jobs: Collection[Job]) -> Mapping[uuid.UUID, Sequence[str]]:
     """Job id → names of the clusters of its latest attempt; pending jobs, which have none, are absent.
 
@@ -94,13 +101,8 @@ def job_clusters(*, viewer: Actor, jobs: Collection[Job]) -> Mapping[uuid.UUID, 
     for workspace in {job.workspace_id: job.workspace for job in jobs}.values():
         permissions.require_permission(viewer, Permission.JOB_VIEW, workspace)
     started = [job.pk for job in jobs if job.state not in PENDING_STATES]
-    rows = _latest_allocations().filter(attempt__job__in=started)
     found: defaultdict[uuid.UUID, list[str]] = defaultdict(list)
-    for job, name in (
-        rows.order_by("flavor__cluster__name")
-        .values_list("attempt__job_id", "flavor__cluster__name")
-        .distinct()
-    ):
+    for job, name in _CLUSTERS.for_any(started):
         found[job].append(name)
     return found
 

@@ -7,12 +7,13 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TypeVar
+from typing import Any, Final, TypeVar
 
 from django.db.models import Count, F, Min, Q, QuerySet, Sum
 from django.db.models.functions import Coalesce
 
 from foundation.core.actor import Actor
+from foundation.sql.prepared import PreparedQuery
 from quotas.models import Queue
 from scheduling.models import (
     HOLDING_STATES,
@@ -33,6 +34,22 @@ from tenants.access.permissions import Permission
 from tenants.models import Tenant
 
 _Name = TypeVar("_Name", str, tuple[str, str])
+_TASKS: Final[PreparedQuery[tuple[Any, ...]]] = PreparedQuery(
+    lambda jobs: (
+        Task.unscoped.filter(job__pk__any_of=jobs)
+        .order_by()
+        .values_list("job_id")
+        .annotate(total=Count("pk"), up=Count("pk", filter=Q(state=TaskState.RUNNING)))
+    )
+)
+_HELD: Final[PreparedQuery[tuple[Any, ...]]] = PreparedQuery(
+    lambda jobs: (
+        Allocation.unscoped.filter(attempt__job__pk__any_of=jobs, released_at__isnull=True)
+        .order_by("node__name", "node__cluster__name", "flavor__name")
+        .values_list("attempt__job_id", "node__name", "node__cluster__name", "flavor__name")
+        .annotate(cards=Sum("task__role__gpu_cards"))
+    )
+)
 
 
 @dataclass(slots=True)
@@ -86,15 +103,9 @@ def job_rows(*, viewer: Actor, jobs: Collection[Job]) -> dict[uuid.UUID, JobList
     for workspace in {job.workspace_id: job.workspace for job in jobs}.values():
         permissions.require_permission(viewer, Permission.JOB_VIEW, workspace)
     rows = {job.pk: JobListRow() for job in jobs}
-    running = Count("pk", filter=Q(state=TaskState.RUNNING))
-    counts = Task.unscoped.filter(job__in=rows).order_by().values_list("job_id")
-    for job_id, total, up in counts.annotate(total=Count("pk"), up=running):
+    for job_id, total, up in _TASKS.for_any(list(rows)):
         rows[job_id].tasks, rows[job_id].running = total, up
-    held = Allocation.unscoped.filter(attempt__job__in=rows, released_at__isnull=True)
-    places = held.order_by("node__name", "node__cluster__name", "flavor__name").values_list(
-        "attempt__job_id", "node__name", "node__cluster__name", "flavor__name"
-    )
-    for job_id, node, cluster, flavor, cards in places.annotate(cards=Sum("task__role__gpu_cards")):
+    for job_id, node, cluster, flavor, cards in _HELD.for_any(list(rows)):
         _append(rows[job_id].nodes, (cluster, node))
         _append(rows[job_id].flavors, flavor)
         rows[job_id].cards += cards
@@ -118,18 +129,18 @@ def job_state_counts(*, viewer: Actor, workspace: Tenant | None, filters: JobFil
     looked up. Raises: NotFound, PermissionDenied.
     """
 
-    def count_by_state(asked: JobFilter) -> Counter[str]:
-        jobs = job_query(viewer=viewer, workspace=workspace, filters=asked).order_by()
-        return Counter(dict(jobs.values_list("state").annotate(count=Count("*"))))
-
+    jobs = job_query(viewer=viewer, workspace=workspace, filters=replace(filters, states=(), deleted=None))
     if filters.cluster or filters.flavor:
         live = (*WAITING_STATES, *HOLDING_STATES)
-        every = count_by_state(replace(filters, states=live, deleted=None))
+        every = _count_by_state(jobs.filter(state__in=live))
         return JobStateCounts({state.value: every[state] for state in live}, None)
     # Deleted jobs are few: to look for one beside each of the others would take most of the time.
-    every = count_by_state(replace(filters, states=(), deleted=None))
-    deleted = count_by_state(replace(filters, states=(), deleted=True))
+    every, deleted = _count_by_state(jobs), _count_by_state(jobs.filter(deletion__isnull=False))
     return JobStateCounts({state.value: every[state] - deleted[state] for state in JobState}, deleted.total())
+
+
+def _count_by_state(jobs: QuerySet[Job]) -> Counter[str]:
+    return Counter(dict(jobs.order_by().values_list("state").annotate(count=Count("*"))))
 
 
 def queue_work(*, viewer: Actor, workspace: Tenant, failed_since: datetime) -> dict[uuid.UUID, QueueWork]:
@@ -156,7 +167,9 @@ def queues_work(
 
 def _count_work(jobs: QuerySet[Job], failed_since: datetime) -> dict[uuid.UUID, QueueWork]:
     waiting = Q(state__in=PENDING_STATES)
-    rows = jobs.order_by().values_list("queue_id")
+    # Most jobs are over: their rows need not be read.
+    counted = jobs.filter(state__in=(*PENDING_STATES, *RUNNING_STATES, JobState.FAILED))
+    rows = counted.order_by().values_list("queue_id")
     return {
         queue_id: QueueWork(*values)
         for queue_id, *values in rows.annotate(

@@ -11,7 +11,7 @@ from tenants.access.permissions import Permission
 
 def job_find(*, viewer: Actor, text: str, limit: int) -> list[Job]:
     """The newest jobs whose name holds `text`, in every workspace whose jobs the viewer may see."""
-    jobs = Job.unscoped.filter(NOT_DELETED, name__icontains=text)
+    jobs = Job.unscoped.filter(NOT_DELETED, name__contains=text.lower())  # all names are lower case
     jobs = jobs.select_related("workspace", "submitted_by")
     if not permissions.has_permission(viewer, Permission.JOB_VIEW):
         jobs = jobs.filter(workspace__in=permissions.tenants_with(viewer, Permission.JOB_VIEW))

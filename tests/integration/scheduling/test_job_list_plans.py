@@ -14,7 +14,7 @@ from foundation.core import clock
 from foundation.web.listing import parse_condition
 from scheduling.models import Job, JobDeletion, JobState, JobTag
 from scheduling.selectors.jobs.job import COLUMNS, JobFilter, job_list
-from scheduling.selectors.jobs.row import queue_work
+from scheduling.selectors.jobs.row import queue_work, queues_work
 from tenants.models import Tenant, User
 from tests.builders import jobs
 from tests.builders.world import World, world
@@ -64,6 +64,12 @@ def find_nodes(plan: dict[str, Any]) -> set[str]:
     return {plan["Node Type"]}.union(*(find_nodes(part) for part in plan.get("Plans", [])))
 
 
+def most_rows(plan: dict[str, Any]) -> int:
+    """The most rows that a node of a plan gave or left out."""
+    own = max(plan["Actual Rows"], plan.get("Rows Removed by Filter", 0))
+    return max([own, *(most_rows(part) for part in plan.get("Plans", []))])
+
+
 def list_plans(viewer: User, workspace: Tenant | None, filters: JobFilter) -> list[set[str]]:
     """The plans of the statements that look for the keys of a page."""
     with CaptureQueriesContext(connection) as sent:
@@ -104,6 +110,19 @@ def test_no_page_of_the_jobs_of_all_workspaces_is_sorted(w: World, deleted: bool
     for filters in (JobFilter(), JobFilter(states=["succeeded"])):
         plans = list_plans(w.platform_admin, None, filters)
         assert plans and not any({"Sort", "Hash Join"} & plan for plan in plans), filters
+
+
+def test_the_work_of_queues_is_counted_without_the_jobs_that_succeeded(w: World) -> None:
+    jobs.job(w.queue, w.editor, "waiting", state=JobState.QUEUED)
+    since = clock.now() - timedelta(days=30)
+    with CaptureQueriesContext(connection) as sent:
+        found = queues_work(viewer=w.platform_admin, queues=[w.queue], failed_since=since)[w.queue.pk]
+    assert (found.waiting, found.running, found.failed) == (1, 0, 0)
+    with connection.cursor() as cursor:
+        cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {sent.captured_queries[-1]['sql']}")
+        read = cursor.fetchone()[0]
+    plan = (json.loads(read) if isinstance(read, str) else read)[0]["Plan"]
+    assert most_rows(plan) <= COUNT // 3 + 1
 
 
 def test_deleted_jobs_are_neither_listed_nor_counted_as_failed(w: World) -> None:

@@ -28,7 +28,7 @@ from frontend.shell.time_range import RANGES, label_of_range
 from quotas.models import Queue
 from quotas.selectors.queues.queue import queue_list
 from scheduling.models import PENDING_STATES, RUNNING_STATES, JobState
-from scheduling.selectors.jobs.job import COLUMNS, JobFilter, job_query
+from scheduling.selectors.jobs.job import COLUMNS, JobFilter, job_by_keys, job_query
 from scheduling.selectors.jobs.job_tag import job_tags_lately
 from scheduling.selectors.jobs.row import JobStateCounts, job_state_counts
 from tenants.access.permissions import Permission
@@ -105,9 +105,7 @@ def job_list(request: HttpRequest, workspace: str) -> HttpResponse:
         body="frontend/jobs/jobs_body.html",
         dialogs="frontend/jobs/job_row_dialogs.html",
         context=partial(_context, who, place, rights, shown, counts),
-        cut=cut_by_keys(
-            job_query(viewer=who, workspace=place, filters=JobFilter(deleted=None)), counts.count_listed
-        ),
+        cut=cut_by_keys(lambda keys: job_by_keys(viewer=who, keys=keys), counts.count_listed),
     )
 
 

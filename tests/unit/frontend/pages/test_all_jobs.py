@@ -18,6 +18,7 @@ from clusters.models import Node
 from foundation.core import clock
 from quotas.models import Queue
 from scheduling.models import Allocation, Attempt, Job, JobState
+from scheduling.selectors.jobs.job import job_by_keys
 from tenants.models import Role, Tenant, User
 from tests.builders import clusters, jobs, quotas, tenancy
 from tests.builders.world import World, world
@@ -160,6 +161,15 @@ def test_a_folder_admin_sees_the_jobs_of_that_folder_alone(client: Client, w: Wo
         "filterBy=name=@cret",
     ):
         assert listed(client, f"state=all&{query}") == [], query
+
+
+def test_jobs_are_read_by_key_for_whoever_may_see_them(w: World, f: Folders) -> None:
+    inside, outside = jobs.job(f.queue, w.editor, "inside"), jobs.job(f.other_queue, w.editor, "outside")
+    found = job_by_keys(viewer=f.lead, keys=[inside.pk, outside.pk])
+    assert [job.name for job in found] == ["inside"]
+    assert [role.job for role in found[0].roles.all()] == found
+    assert len(job_by_keys(viewer=w.platform_admin, keys=[inside.pk, outside.pk])) == 2
+    assert job_by_keys(viewer=w.platform_admin, keys=[]) == []
 
 
 def test_members_of_workspaces_alone_are_refused(client: Client, w: World) -> None:
