@@ -21,6 +21,7 @@ from django.utils.translation import gettext as _
 
 from foundation.core import clock
 from foundation.core.errors import NotFound
+from foundation.sql import row_scope
 from foundation.web.listing import ColumnCondition, filter_rows, sort_rows
 from foundation.web.spreadsheet_cells import text_cell
 from frontend.lists.choice import ListChoice, read_choice
@@ -313,6 +314,7 @@ def _read_rows(source: QuerySet[Any], keys: Sequence[Any]) -> Iterable[Any]:
     return source.filter(pk__in=keys).order_by()
 
 
+@row_scope.read_transaction()
 def answer_list(
     request: HttpRequest,
     shown: PageList,

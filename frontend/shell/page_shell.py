@@ -18,6 +18,7 @@ from django.utils.translation import gettext as _
 
 from clusters.models import Cluster
 from foundation.core.errors import AllotmentError, NotFound, PermissionDenied
+from foundation.sql import row_scope
 from frontend.components import view_models
 from frontend.shell import context, navigation
 from frontend.shell.outages import outages_of
@@ -27,7 +28,7 @@ from scheduling.selectors.jobs.job import job_counts
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import Tenant, User
-from tenants.selectors.tenant import workspace_list
+from tenants.selectors.tenant import workspace_find_live, workspace_list
 
 View = Callable[..., HttpResponseBase]
 
@@ -70,6 +71,7 @@ def operator_required(view: View) -> View:
     return login_required(guard_view)
 
 
+@row_scope.read_transaction()
 def set_frame(
     request: HttpRequest,
     workspace: Tenant | None = None,
@@ -205,10 +207,9 @@ def _reach(request: HttpRequest, who: User, workspace: Tenant | None) -> dict[st
 
 def _last_workspace(request: HttpRequest, who: User) -> Tenant | None:
     """The workspace that the product switch leads back to: the last visited, else the first."""
-    visible = permissions.visible_workspaces(who).select_related("parent")
     remembered = request.session.get(REMEMBERED)
-    found = visible.filter(slug=remembered).first() if remembered else None
-    return found or visible.first()
+    found = workspace_find_live(viewer=who, slug=remembered) if remembered else None
+    return found or next(iter(workspace_list(viewer=who, limit=1)), None)
 
 
 def _counts(who: User, workspace: Tenant) -> dict[str, int]:

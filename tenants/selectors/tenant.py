@@ -48,9 +48,22 @@ def workspace_get(*, viewer: Actor, slug: str) -> Tenant:
 
     Raises: NotFound when there is none in the viewer's sight.
     """
+    workspace = _in_sight(viewer, slug)
+    if workspace is None:
+        raise NotFound(_("Workspace %(name)s not found.") % {"name": slug})
+    return workspace
+
+
+def workspace_find_live(*, viewer: Actor, slug: str) -> Tenant | None:
+    """One workspace by slug; None when it is archived, or there is none in the viewer's sight."""
+    workspace = _in_sight(viewer, slug)
+    return None if workspace is None or workspace.is_archived else workspace
+
+
+def _in_sight(viewer: Actor, slug: str) -> Tenant | None:
     workspace = _WORKSPACE.fetch_first(slug)
     if workspace is None or not permissions.has_permission(viewer, Permission.TENANT_VIEW, workspace):
-        raise NotFound(_("Workspace %(name)s not found.") % {"name": slug})
+        return None
     return workspace
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from django.db import connection
+from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from psycopg.pq import TransactionStatus
 from rest_framework.test import APIClient
@@ -70,6 +71,24 @@ def test_a_read_costs_so_many_round_trips(w: World, told: list[bytes], address: 
     # To see all while it is found out who asks, then their own: the first goes out with BEGIN.
     assert len(told) == 2
     assert told[0].startswith(b"BEGIN; SET LOCAL")
+    assert _idle()
+
+
+def test_a_list_of_the_console_is_read_in_one_transaction(w: World, told: list[bytes]) -> None:
+    client, address = Client(), "/w/team-a/jobs?who=all"
+    with row_scope.whole():
+        client.force_login(w.editor)
+    client.get(address)
+    told.clear()
+
+    with CaptureQueriesContext(connection) as asked:
+        assert client.get(address).status_code == 200
+
+    kinds = Counter(query["sql"].split(" ")[0].rstrip(";") for query in asked)
+    assert kinds["SELECT"] + kinds["(SELECT"] > 15
+    # Who asks and the workspace, each by itself; the frame; the list.
+    assert (kinds["BEGIN"], kinds["COMMIT"]) == (2, 2)
+    assert len(told) == 6
     assert _idle()
 
 
