@@ -34,8 +34,11 @@ def compute_lent(
         if own is None or not children:
             continue
         inside = sum([borrowed[child] for child in children]) - borrowed[position]
+        wanted = inside + found[position] - own
+        if wanted <= 0:
+            continue
         left = sum([spare[child] for child in children])
-        rest = min(left, max(0, inside + found[position] - own))
+        rest = min(left, wanted)
         for child in children if rest else ():
             found[child] = rest * spare[child] // left if left else 0
             left -= spare[child]
@@ -53,9 +56,10 @@ def _compute_spare(
     found = [(of.own_nominal or 0) if of else 0 for of in limits]
     for position in range(len(order) - 1, -1, -1):
         nominal, of, parent = nominals[position], limits[position], order.parents[position]
-        free = 0 if nominal is None else min(found[position], max(0, nominal - reserved[position]))
-        if of is not None and of.lending_limit is not None:
-            free = min(free, of.lending_limit)
+        free = 0 if nominal is None or nominal <= reserved[position] else nominal - reserved[position]
+        free = found[position] if found[position] < free else free
+        if of is not None and of.lending_limit is not None and of.lending_limit < free:
+            free = of.lending_limit
         found[position] = free
         if parent is not None:
             found[parent] += free

@@ -7,15 +7,15 @@ cell with a thousand tenants take several times as long as everything that is co
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
-from typing import NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from django.db.models import Model, QuerySet
 
 from foundation.core.quantities import Resource
 from foundation.sql import row_scope
-from foundation.sql.plain_rows import read_id, read_plain
+from foundation.sql.plain_rows import read_columns, read_id, read_ids
 from quotas.distribution.lending import compute_borrowed, compute_lent
 from quotas.distribution.node_order import NodeOrder
 from quotas.models import FlavorKey, LedgerEntry, Quota, QuotaNode
@@ -23,6 +23,7 @@ from quotas.selectors.limits.workspace_limits import share_limits
 from quotas.tree.limits import Amount, NodeLimits
 
 _Rows = TypeVar("_Rows", bound=Model)
+_KEY: Final = ("flavor_id", "resource")
 
 
 class NodePlace(NamedTuple):
@@ -115,29 +116,27 @@ class QuotaSums:
         return self._sums[key]
 
     def _read_limits(self, rows: QuerySet[Quota]) -> dict[FlavorKey, list[NodeLimits | None]]:
-        found: dict[tuple[int, str], list[NodeLimits | None]] = {}
-        positions, nodes = self._positions, len(self.order)
-        columns = ("node_id", "flavor_id", "resource", "own_nominal", "borrowing_limit", "lending_limit")
-        for node_id, flavor_id, resource, *limits in read_plain(rows.order_by().values_list(*columns)):
-            flavor = read_id(flavor_id).int
-            of = found.get((flavor, resource))
-            if of is None:
-                of = found[flavor, resource] = [None] * nodes
-            position = positions.get(read_id(node_id).int)
-            if position is not None:
-                of[position] = share_limits(*limits)
-        return {(uuid.UUID(int=flavor), Resource(resource)): of for (flavor, resource), of in found.items()}
+        columns = ("node_id", "own_nominal", "borrowing_limit", "lending_limit")
+        found: dict[FlavorKey, list[NodeLimits | None]] = {}
+        for key, (nodes, *limits) in read_columns(rows, _KEY, columns):
+            of = found[_flavor_key(*key)] = [None] * len(self.order)
+            for position, each in zip(self._find_positions(nodes), map(share_limits, *limits), strict=True):
+                if position is not None:
+                    of[position] = each
+        return found
 
     def _read_charged(self, rows: QuerySet[LedgerEntry]) -> dict[FlavorKey, list[int]]:
-        found: dict[tuple[int, str], list[int]] = {}
-        positions, nodes = self._positions, len(self.order)
-        columns = ("node_id", "flavor_id", "resource", "reserved")
-        for node_id, flavor_id, resource, amount in read_plain(rows.order_by().values_list(*columns)):
-            flavor = read_id(flavor_id).int
-            of = found.get((flavor, resource))
-            if of is None:
-                of = found[flavor, resource] = [0] * nodes
-            position = positions.get(read_id(node_id).int)
-            if position is not None:
-                of[position] = amount
-        return {(uuid.UUID(int=flavor), Resource(resource)): of for (flavor, resource), of in found.items()}
+        found: dict[FlavorKey, list[int]] = {}
+        for key, (nodes, amounts) in read_columns(rows, _KEY, ("node_id", "reserved")):
+            of = found[_flavor_key(*key)] = [0] * len(self.order)
+            for position, amount in zip(self._find_positions(nodes), amounts, strict=True):
+                if position is not None:
+                    of[position] = amount
+        return found
+
+    def _find_positions(self, nodes: Sequence[Any]) -> Iterator[int | None]:
+        return map(self._positions.get, [node.int for node in read_ids(nodes)])
+
+
+def _flavor_key(flavor_id: Any, resource: str) -> FlavorKey:
+    return read_id(flavor_id), Resource(resource)

@@ -110,9 +110,10 @@ class GpuHours:
 
 def _paths_above(path: str) -> Iterator[str]:
     """The path of a tenant, those of all tenants above it, and that of everything."""
-    for end, letter in enumerate(path, start=1):
-        if letter == "/":
-            yield path[:end]
+    end = path.find("/")
+    while end >= 0:
+        yield path[: end + 1]
+        end = path.find("/", end + 1)
 
 
 def budget_uses(budgets: Iterable[Budget], *, now: datetime) -> list[BudgetUse]:
