@@ -106,7 +106,7 @@ class _CellNode(Node):
 
     def render(self, context: template.Context) -> SafeString:
         shown = _shown(context)
-        if context.get("in_panel"):
+        if shown.shown_id and context.get("in_panel"):
             return self._render_pair(context, shown.all_columns_by_key.get(self.key), shown)
         place = (self.key, self.css)
         opening_tag = shown.cell_opening_tags.get(place)

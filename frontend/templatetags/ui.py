@@ -36,17 +36,21 @@ def tone(message: Message) -> str:
     return {"success": "running", "warning": "waiting", "error": "failed"}.get(message.level_tag, "info")
 
 
-@register.inclusion_tag("frontend/components/tag.html")
-def status(kind: str, state: str, title: str = "") -> dict[str, object]:
+@register.simple_tag
+def status(kind: str, state: str, title: str = "") -> SafeString:
     """The tag of a state; `kind` is `job`, `task`, `node`, `device` or `reason`."""
     word = labels.state_word(kind, state)
-    return {"text": word.text, "tone": word.tone, "title": title}
+    return badge(word.text, word.tone, title)
 
 
-@register.inclusion_tag("frontend/components/tag.html")
-def badge(text: str, tone: str = "done", title: str = "") -> dict[str, object]:
-    """A tag with a text of its own; `tone` is waiting, running, failed, info or done."""
-    return {"text": text, "tone": tone, "title": title}
+@register.simple_tag
+def badge(text: object, tone: str = "done", title: str = "") -> SafeString:
+    """A tag with a text of its own; `tone` is waiting, running, failed, info or done.
+
+    A list has one in each row, which a template of its own would make slow.
+    """
+    named = format_html(' title="{}"', title) if title else ""
+    return format_html('<span class="tag {}"{}>{}</span>', tone, named, text)
 
 
 @register.inclusion_tag("frontend/components/job_tags.html")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import uuid
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from django.db.models import Count, ExpressionWrapper, F, FloatField, Max, Prefetch, Q, QuerySet, Sum
+from django.db.models import Count, ExpressionWrapper, F, FloatField, Max, Q, QuerySet, Sum
 from django.db.models.functions import Coalesce, Greatest, NullIf
 
 from clusters.models import Device, Flavor, Node, NodeCordon
@@ -134,7 +135,7 @@ def node_order(*, viewer: Actor, query: NodeQuery) -> QuerySet[Node, Node]:
 
 
 def node_table(*, viewer: Actor, query: NodeQuery) -> QuerySet[Node, Node]:
-    """Nodes, each with the sums of its cards and their ids at hand; an unknown sort or state is ignored.
+    """Nodes, each with the sums of its cards; an unknown sort or state is ignored.
 
     `cards`; `free_cards`, whole and healthy; `unhealthy_cards`; `foreign_cards`, with pods of others;
     `largest_left`, in percent points of one healthy card; `fragments`, cards partly taken;
@@ -143,8 +144,7 @@ def node_table(*, viewer: Actor, query: NodeQuery) -> QuerySet[Node, Node]:
     """
     permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
     nodes: QuerySet[Any, Any] = _filter_nodes(query).select_related("cluster", "flavor")
-    ids = Device.unscoped.only("id", "node_id").order_by("index", "id")
-    nodes = nodes.prefetch_related(Prefetch("devices", queryset=ids), open_cordons())
+    nodes = nodes.prefetch_related(open_cordons())
     nodes = nodes.annotate(
         cards=Count("devices"),
         free_cards=Count("devices", filter=_FREE),
@@ -165,6 +165,15 @@ def node_table(*, viewer: Actor, query: NodeQuery) -> QuerySet[Node, Node]:
     nodes = nodes.annotate(allocated_percent=ExpressionWrapper(share, output_field=FloatField()))
     nodes = nodes.filter(_match_sums(query)).order_by(*_order_by(query))
     return nodes
+
+
+def card_nodes(*, viewer: Actor, node_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, uuid.UUID]:
+    """The node of each card of some nodes.
+
+    Raises: PermissionDenied.
+    """
+    permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
+    return dict(Device.unscoped.filter(node__in=node_ids).order_by().values_list("pk", "node_id"))
 
 
 def node_state_counts(*, viewer: Actor, query: NodeQuery) -> dict[str, int]:

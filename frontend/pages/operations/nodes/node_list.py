@@ -20,6 +20,7 @@ from clusters.selectors.node_table import (
     STATES,
     SUMS,
     NodeQuery,
+    card_nodes,
     flavor_list,
     node_order,
     node_state_counts,
@@ -235,11 +236,10 @@ def _rows(who: User, scope: ClusterScope, nodes: Sequence[Node]) -> list[NodeRow
 
 def _now_by_node(who: User, nodes: Sequence[Node]) -> dict[uuid.UUID, list[CardNow]]:
     """The latest readings of the cards of the nodes."""
-    owners: Mapping[uuid.UUID, uuid.UUID] = {
-        card.pk: node.pk for node in nodes for card in node.devices.all()
-    }
+    shown = [node.pk for node in nodes]
+    owners = card_nodes(viewer=who, node_ids=shown)
     found: dict[uuid.UUID, list[CardNow]] = {}
-    for device_id, reading in utilisation_now(who, node_ids=[node.pk for node in nodes]).items():
+    for device_id, reading in utilisation_now(who, node_ids=shown).items():
         if device_id in owners:
             found.setdefault(owners[device_id], []).append(reading)
     return found
