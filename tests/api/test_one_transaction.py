@@ -56,7 +56,7 @@ def _idle() -> bool:
     return bool(connection.connection.info.transaction_status == TransactionStatus.IDLE)
 
 
-@pytest.mark.parametrize(("address", "most"), [(JOBS, 5), (f"{JOBS}/train", 7), (f"{JOBS}/train/tasks", 9)])
+@pytest.mark.parametrize(("address", "most"), [(JOBS, 5), (f"{JOBS}/train", 9), (f"{JOBS}/train/tasks", 9)])
 def test_a_read_costs_so_many_round_trips(w: World, told: list[bytes], address: str, most: int) -> None:
     client = _client(w)
     client.get(address)  # notes the use of the key, once a minute
