@@ -42,7 +42,7 @@ def draw_chart(
     lines = [*_lines(chart, found, chosen=chosen), *beside]
     if before is not None:
         length = span[1] - span[0]
-        lines += [_earlier(line, length) for line in _lines(chart, before)]
+        lines += [move_earlier_line(line, length) for line in _lines(chart, before)]
     return time_series(
         chart.key,
         lines,
@@ -120,7 +120,8 @@ def _line(chart: ChartDefinition, line: LineDefinition, found: SeriesSet) -> Cha
     return ChartLine(name=name, points=points, color=line.color, area=line.area)
 
 
-def _earlier(line: ChartLine, length: timedelta) -> ChartLine:
+def move_earlier_line(line: ChartLine, length: timedelta) -> ChartLine:
+    """Return a line of the previous period, which is `length` earlier, as it is drawn in this one."""
     return ChartLine(
         name=_("%(line)s, previous period") % {"line": line.name},
         points=tuple((at + length, value) for at, value in line.points),

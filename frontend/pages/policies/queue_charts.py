@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from datetime import datetime
+from functools import partial
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -13,25 +14,26 @@ from django.views.decorators.http import require_GET
 
 from clusters.models import Flavor
 from foundation.core.errors import NotFound
-from frontend.charts import Chart, ChartLine, time_series
+from frontend.charts import ChartLine, time_series
+from frontend.pages.charts.drawing import move_earlier_line
 from frontend.shell.page_shell import get_viewer, login_required
 from frontend.shell.time_range import TimeRange, read_time_range
 from quotas.models import Queue
 from quotas.selectors.queues.queue import queue_get
-from telemetry.usage.queue_history import DemandPart, WaitPart, queue_demand, queue_waits
+from telemetry.usage.queue_history import queue_demand, queue_waits
+from tenants.models import User
 from tenants.selectors.tenant import workspace_get
 
 DEFAULT_RANGE: Final = "24h"
 _WAITS: Final = "waits"
 _DEMAND: Final = "demand-"
-_HOUR_S: Final = 3600
 _MOST_POOLS: Final = 6
 
 
 def charts_context(request: HttpRequest, queue: Queue) -> dict[str, Any]:
     """Return the range and the charts of a queue's page: title, note, key and address of each."""
     shown = read_time_range(request, DEFAULT_RANGE)
-    names = [(_WAITS, _("Wait time"), _("from submission to first admission"))]
+    names = [(_WAITS, _("Wait time"), _("in minutes, from submission to first admission"))]
     for row in list(queue.queue_flavors.all())[:_MOST_POOLS]:
         title = _("Demand and quota of %(pool)s") % {"pool": row.flavor.name}
         names.append((f"{_DEMAND}{row.flavor_id}", title, _("in GPUs")))
@@ -57,13 +59,16 @@ def queue_chart(request: HttpRequest, workspace: str, queue: str, kind: str) -> 
     who, shown = get_viewer(request), read_time_range(request, DEFAULT_RANGE)
     found = queue_get(who, workspace_get(viewer=who, slug=workspace), queue)
     if kind == _WAITS:
-        return _answer(draw_waits(queue_waits(who, found, shown.start, shown.end), shown))
-    flavor = _flavor_of(found, kind)
-    return _answer(draw_demand(kind, queue_demand(who, found, flavor, shown.start, shown.end), shown))
-
-
-def _answer(chart: Chart) -> JsonResponse:
-    return JsonResponse(chart.as_json())
+        title, unit, read_lines = _("Wait time"), "min", partial(_wait_lines, who, found)
+    else:
+        title, unit = _("Demand and quota"), "GPU"
+        read_lines = partial(_demand_lines, who, found, _flavor_of(found, kind))
+    lines = read_lines(shown.start, shown.end)
+    if shown.compare:
+        length = shown.end - shown.start
+        lines += [move_earlier_line(line, length) for line in read_lines(*shown.before)]
+    span = (shown.start, shown.end)
+    return JsonResponse(time_series(kind, lines, unit=unit, title=title, span=span).as_json())
 
 
 def _flavor_of(queue: Queue, kind: str) -> Flavor:
@@ -73,45 +78,27 @@ def _flavor_of(queue: Queue, kind: str) -> Flavor:
     raise NotFound(f"no chart {kind!r}")
 
 
-def draw_waits(parts: Sequence[WaitPart], shown: TimeRange) -> Chart:
-    """Draw the average and the longest wait, in minutes or in hours."""
-    longest = max((part.longest_s for part in parts if part.longest_s is not None), default=0)
-    per, unit = (_HOUR_S, "h") if longest >= 3 * _HOUR_S else (60, "min")
-    lines = [
-        ChartLine(
-            name=_("Average"),
-            points=[(part.at, None if part.mean_s is None else part.mean_s / per) for part in parts],
-            color="used",
-        ),
-        ChartLine(
-            name=_("Longest"),
-            points=[(part.at, None if part.longest_s is None else part.longest_s / per) for part in parts],
-            color="series-8",
-        ),
+def _wait_lines(viewer: User, queue: Queue, start: datetime, end: datetime) -> list[ChartLine]:
+    """The average and the longest wait, in minutes."""
+    parts = queue_waits(viewer, queue, start, end)
+    averages = [(part.at, None if part.mean_s is None else part.mean_s / 60) for part in parts]
+    longest = [(part.at, None if part.longest_s is None else part.longest_s / 60) for part in parts]
+    return [
+        ChartLine(name=_("Average"), points=averages, color="used"),
+        ChartLine(name=_("Longest"), points=longest, color="series-8"),
     ]
-    return time_series(_WAITS, lines, unit=unit, title=_("Wait time"), span=(shown.start, shown.end))
 
 
-def draw_demand(key: str, parts: Sequence[DemandPart], shown: TimeRange) -> Chart:
-    """Draw what is allocated, with what pending jobs asked for above it, and the nominal quota."""
-    lines = [
-        ChartLine(
-            name=_("Allocated"),
-            points=[(part.at, part.allocated) for part in parts],
-            color="allocated",
-            area=True,
-        ),
-        ChartLine(
-            name=_("Allocated and pending"),
-            points=[(part.at, part.allocated + part.pending) for part in parts],
-            color="series-5",
-        ),
-        ChartLine(
-            name=_("Nominal quota"),
-            points=[(part.at, part.nominal) for part in parts],
-            color="series-8",
-            dash="dash",
-        ),
+def _demand_lines(
+    viewer: User, queue: Queue, flavor: Flavor, start: datetime, end: datetime
+) -> list[ChartLine]:
+    """What is allocated, with what pending jobs asked for above it, and the nominal quota."""
+    parts = queue_demand(viewer, queue, flavor, start, end)
+    allocated = [(part.at, part.allocated) for part in parts]
+    demand = [(part.at, part.allocated + part.pending) for part in parts]
+    nominal = [(part.at, part.nominal) for part in parts]
+    return [
+        ChartLine(name=_("Allocated"), points=allocated, color="allocated", area=True),
+        ChartLine(name=_("Allocated and pending"), points=demand, color="series-5"),
+        ChartLine(name=_("Nominal quota"), points=nominal, color="series-8", dash="dash"),
     ]
-    title = _("Demand and quota")
-    return time_series(key, lines, unit="GPU", title=title, span=(shown.start, shown.end))

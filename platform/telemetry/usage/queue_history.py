@@ -33,6 +33,8 @@ from tenants.models import Tenant
 _MOST: Final = 20_000
 """The waits that are read at most, the latest ones; what is before them is left out."""
 _POINTS: Final = 96
+_WAIT_POINTS: Final = 24
+"""Few enough that most parts have an admission."""
 _ROLE: Final = ("gpu_mode", "gpu_models", "replicas", "gpu_cards", "gpu_cores")
 
 
@@ -102,7 +104,7 @@ def queue_waits(viewer: Actor, queue: Queue, start: datetime, end: datetime) -> 
     Raises: NotFound, PermissionDenied; Invalid for a bad range.
     """
     permissions.require_permission(viewer, Permission.JOB_VIEW, queue.workspace)
-    window = window_of(start, end, None, retention=TICK_RETENTION, points=_POINTS)
+    window = window_of(start, end, None, retention=TICK_RETENTION, points=_WAIT_POINTS)
     rows = Attempt.unscoped.filter(
         job__queue=queue, number=1, admitted_at__gte=window.start, admitted_at__lt=window.end
     )

@@ -112,3 +112,15 @@ def test_charts_have_a_text_alternative_and_the_chosen_range(client: Client, w: 
                 "2026-05-04T12:00:00Z",
             ]
         assert client.get(f"{place}/charts/other").status_code == 404
+
+
+def test_the_period_before_is_drawn_in_this_one(client: Client, w: World) -> None:
+    at = NOW - timedelta(hours=27)
+    done = jobs.job(w.queue, w.editor, state=JobState.SUCCEEDED, submitted_at=at - timedelta(minutes=10))
+    attempt(done, at, NOW - timedelta(hours=26))
+    client.force_login(w.viewer)
+    with time_machine.travel(NOW, tick=False):
+        answer = client.get("/ops/queues/team-a/default/charts/waits?range=24h&compare=1").json()
+    [earlier] = [line for line in answer["figure"]["data"] if line["name"] == "Average, previous period"]
+    known = [(x, y) for x, y in zip(earlier["x"], earlier["y"], strict=True) if y is not None]
+    assert known == [("2026-05-04T09:00:00Z", 10.0)]

@@ -17,11 +17,13 @@ import time_machine
 
 from clusters.models import Device, Flavor, Node
 from tenants.models import Tenant, TenantKind
+from tests.truth.pages import queues
 from tests.truth.pages.console import Console, find_faults, same_hours
 from tests.truth.pages.holders import check_held_by
 from tests.truth.pages.installations import Installation, build_installation, has_kind
 from tests.truth.pages.ledger import Ledger
 from tests.truth.pages.measurements import Use, measure
+from tests.truth.pages.queues import check_queues, draw_usage, order_pending
 from tests.truth.pages.reading import Line, PageText, number_of
 from tests.truth.pages.timelines import check_timeline, draw_timelines
 from tests.truth.pages.uses import USE_CHECKS, Measured
@@ -286,6 +288,8 @@ def test_pages_show_what_the_rows_say(seed: int) -> None:
     with time_machine.travel(_LATER, tick=False):
         found, console = measure(seed, made, _LATER), Console(made, Ledger(made))
         assert find_faults(Measured(console, found, _LATER, seed), USE_CHECKS) == {}
+        draw_usage(seed, console, _LATER)
+        assert find_faults(console, {"queues": check_queues}) == {}
         assert find_faults(draw_timelines(seed, console, _LATER), {"timeline": check_timeline}) == {}
 
 
@@ -306,6 +310,12 @@ def test_a_wrong_number_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
         found.used_s.update(dict.fromkeys(found.used_s, 360_000))
         wrong = Measured(console, found, _LATER, 1)
         assert find_faults(wrong, USE_CHECKS).keys() == USE_CHECKS.keys()
+        with monkeypatch.context() as planted:
+            planted.setattr(Ledger, "nominal", _add_twenty(Ledger.nominal))
+            assert find_faults(console, {"queues": check_queues})
+            planted.undo()
+            planted.setattr(queues, "order_pending", lambda jobs: order_pending(jobs)[::-1])
+            assert find_faults(console, {"queues": check_queues})
         times = draw_timelines(1, console, _LATER)
         for planted_times in (
             replace(times, now=_LATER + timedelta(minutes=11)),

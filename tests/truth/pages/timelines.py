@@ -15,6 +15,7 @@ from tests.builders import jobs
 from tests.builders.predictions import prediction
 from tests.truth.pages.console import MISSING, Console
 from tests.truth.pages.installations import Installation
+from tests.truth.pages.queues import order_pending
 
 _RUN: Final = timedelta(seconds=5_000)
 """All runs of the past took so long, and the running ones have run for less."""
@@ -80,8 +81,7 @@ def check_timeline(world: Timelines) -> None:
     page = world.console.operate(f"/ops/queues/{world.queue.workspace.slug}/{world.queue.name}")
     shown = page.lines("Job", "Run time so far")
     held = [job for job in _of_queue(world) if job.state != "queued"]
-    pending = [job for job in _of_queue(world) if job.state == "queued"]
-    pending.sort(key=lambda job: (-job.priority, job.submitted_at, job.pk))
+    pending = order_pending(_of_queue(world))
     assert {line.name for line in shown[: len(held)]} == {job.name for job in held}
     assert [line.name for line in shown[len(held) :]] == [job.name for job in pending]
     lines = {line.name: line.cells for line in shown}
