@@ -17,6 +17,7 @@ from foundation.core.actor import SYSTEM
 from foundation.sql.prepared import PreparedQuery
 from scheduling.commit.batch import CHUNK, CommitBatch
 from scheduling.commit.bundles import Bundle
+from scheduling.commit.reclaimed_quota import RECLAIMING, find_queue_excess
 from scheduling.engine import model as em
 from scheduling.engine_input import job_history
 from scheduling.engine_input.config import engine_config
@@ -107,8 +108,8 @@ def _rule(decision: em.Decision) -> str:
 
 
 def _numbers(batch: CommitBatch, job: Job, decision: em.Decision) -> dict[str, Any]:
-    """Return the numbers for the job's owners: its size, and the beneficiary if that is one of their own
-    jobs.
+    """Return the numbers for the job's owners: its size, the beneficiary if that is one of their own jobs,
+    and the excess of its queue if the job itself did not borrow.
     """
     held = batch.taken.snapshot.allocations
     released = [held[key] for key in decision.released if key in held]
@@ -117,6 +118,8 @@ def _numbers(batch: CommitBatch, job: Job, decision: em.Decision) -> dict[str, A
         "tasks": len(decision.released),
         "cards": sum(len(allocation.slices) for allocation in released),
     }
+    if decision.rule in RECLAIMING:
+        numbers |= find_queue_excess(batch, job, released)
     other = batch.taken.jobs.get(decision.beneficiary) if decision.beneficiary else None
     if other is not None and other.workspace_id == job.workspace_id:
         numbers["beneficiary"] = other.name

@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 import time_machine
+from django.db.models import F
 
 from clusters.models import SimulatedPod
 from foundation.core import clock
 from foundation.core.quantities import Resource
 from foundation.models import AuditRecord
-from quotas.models import LedgerEntry, Queue
+from frontend.pages.jobs.events.eviction import explain_rule
+from quotas.models import LedgerEntry, Queue, Quota
 from scheduling.models import Attempt, Claim, Decision, DecisionKind, Job, JobEvent, JobState
 from scheduling.services.cycle import cycle_run
 from scheduling.services.jobs.job import job_cancel
@@ -96,7 +98,7 @@ def test_the_evicted_learn_the_rule_and_nothing_of_the_other_team() -> None:
         cycle_run(cell_id=stage.cell.pk)
 
         event = JobEvent.unscoped.get(code="evicting")
-        assert event.numbers == {"rule": "RECLAIM_NOMINAL", "tasks": 1, "cards": 8}
+        assert event.numbers.items() >= {"rule": "RECLAIM_NOMINAL", "tasks": 1, "cards": 8}.items()
         told = str(list(Decision.unscoped.filter(kind=DecisionKind.EVICT).values_list("numbers")))
         told += str(list(AuditRecord.unscoped.filter(action="job.evict").values_list("after")))
         assert "RECLAIM_NOMINAL" in told
@@ -215,3 +217,37 @@ def test_an_elastic_job_gives_up_what_it_can_spare_and_goes_on() -> None:
         assert Decision.unscoped.filter(kind=DecisionKind.SHRINK).count() == 1
         assert_books()
         assert_jobs()
+
+
+@pytest.mark.parametrize("lowered", [False, True])
+def test_a_job_that_did_not_borrow_learns_what_its_queue_used(lowered: bool) -> None:
+    """The job that borrowed has the higher priority, so the other one has to go."""
+    with time_machine.travel("2026-11-02T08:00:00Z", tick=False) as traveller:
+        stage = Two()
+        Queue.unscoped.filter(pk=stage.queue.pk).update(within_queue="never")
+        if lowered:
+            quotas_of_queue = Quota.unscoped.filter(node=stage.queue.node, resource__startswith="gpu")
+            quotas_of_queue.update(own_nominal=F("own_nominal") * 2)
+        stage.submit("first", jobs.RoleOf(cards=8), run_s=100_000)
+        stage.run(15)
+        traveller.shift(18)
+        urgent = jobs.priority_class("urgent", 100)
+        stage.submit("second", jobs.RoleOf(cards=8), run_s=100_000, priority=urgent)
+        stage.run(15)
+        traveller.shift(18)
+        if lowered:
+            quotas_of_queue.update(own_nominal=F("own_nominal") / 2)
+        stage.submit_other("owner", jobs.RoleOf(cards=8))
+
+        sweep_cells()
+        cycle_run(cell_id=stage.cell.pk)
+
+        event = JobEvent.unscoped.get(code="evicting")
+        numbers = event.numbers
+        assert (event.job.name, numbers["rule"]) == ("first", "RECLAIM_NOMINAL")
+        assert (numbers["used"], numbers["nominal"], numbers.get("lowered", 0)) == (16, 8, lowered)
+        text = explain_rule(numbers["rule"], numbers, "team-b")
+        assert text.endswith(" (for team-b)")
+        assert "Ran on borrowed quota" not in text
+        assert ("was lowered to 8 GPUs while it used 16 GPUs" in text) == lowered
+        assert ("The job itself started on nominal quota" in text) != lowered

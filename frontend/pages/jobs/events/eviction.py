@@ -13,6 +13,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from frontend.texts import reasons
 from scheduling.selectors.events.beneficiary import Beneficiary
 from scheduling.services.node_drain import BY_OPERATOR
 from tenants.models import TenantKind
@@ -55,6 +56,8 @@ _FOR_OWN: Final[dict[str, str | Promise]] = {
     "CONSOLIDATION": gettext_lazy("Moved to make room for %(job)s; its new nodes are reserved"),
 }
 
+_OF_BORROWED: Final = frozenset({"RECLAIM_NOMINAL", "RECLAIM_WHILE_BORROWING", "FAIR_SHARE"})
+
 
 def name_beneficiary(found: Beneficiary) -> str:
     """Name the one for whom a job had to leave: its job, workspace or folder, or another tenant."""
@@ -82,6 +85,41 @@ def explain_rule(rule: str, numbers: Mapping[str, Any], beneficiary: str = "") -
     if job and own is not None:
         return str(own) % {"job": job}
     reason, job = str(_WHY.get(rule, "")), job or beneficiary
+    if rule in _OF_BORROWED and numbers.get("borrowed_none"):
+        reason = _explain_excess(rule, numbers)
     if job and reason:
         return _("%(reason)s (for %(job)s)") % {"reason": reason, "job": job}
     return reason
+
+
+def _explain_excess(rule: str, numbers: Mapping[str, Any]) -> str:
+    """Explain the eviction of a job that started on nominal quota for quota that others borrowed."""
+    if "nominal" not in numbers:
+        if rule == "FAIR_SHARE":
+            return _(
+                "The tenant was above its fair share; a tenant below its share was pending. The job itself "
+                "started on nominal quota"
+            )
+        return _("The tenant used borrowed quota that was reclaimed. The job itself started on nominal quota")
+    resource = str(numbers.get("resource"))
+    words = {
+        "queue": numbers.get("queue"),
+        "flavor": numbers.get("flavor"),
+        "used": reasons.format_resource_amount(numbers["used"], resource),
+        "nominal": reasons.format_resource_amount(numbers["nominal"], resource),
+    }
+    if numbers.get("lowered"):
+        return (
+            _(
+                "The nominal quota of queue %(queue)s in %(flavor)s was lowered to %(nominal)s while it used "
+                "%(used)s. Another tenant needed the excess"
+            )
+            % words
+        )
+    return (
+        _(
+            "Queue %(queue)s used %(used)s in %(flavor)s with a nominal quota of %(nominal)s. Another tenant "
+            "needed the borrowed part. The job itself started on nominal quota"
+        )
+        % words
+    )
