@@ -35,7 +35,7 @@ _TEXTS: Final = """() => {
     while (walker.nextNode()) {
         const parent = walker.currentNode.parentElement
         const text = walker.currentNode.textContent.replace(/\\s+/g, " ").trim()
-        const foreign = "script, style, code, pre, [translate=no], body [lang]"
+        const foreign = "script, style, code, pre, .mono, [translate=no], body [lang]"
         if (text && parent.checkVisibility() && !parent.closest(foreign)) texts.push(text)
     }
     return texts
