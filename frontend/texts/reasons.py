@@ -94,6 +94,11 @@ def format_compute(points: float) -> str:
     return words % {"n": formats.format_number(points / 100, 0 if points % 100 == 0 else 2)}
 
 
+def format_compute_limit(points: float | None) -> str:
+    """Compute in GPUs, where None is unlimited."""
+    return formats.format_limit(None) if points is None else format_compute(points)
+
+
 def format_resource_amount(value: float, resource: str) -> str:
     """An amount of a resource with its unit: `9 GPUs`, `64 GiB memory`, `compute of 0.3 GPUs`, `8 CPU`."""
     match resource:

@@ -18,6 +18,8 @@ from frontend.pages.submission import preview_words
 from frontend.pages.submission.job_values import ROLES_MAX
 from frontend.pages.submission.preview_helps import list_helps
 from frontend.texts import reasons
+from frontend.texts.quota_amounts import QuotaAmounts, describe_quota_amounts
+from quotas.models import Queue
 from quotas.selectors.pools.pool import WorkspacePool
 from quotas.selectors.tables.quota import workspace_quota
 from quotas.selectors.tables.quota_row import QuotaRow
@@ -37,7 +39,7 @@ class PoolAfter:
     name: str
     meter: Meter
     asked: float
-    free: float | None
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,7 @@ def preview_job(
     except AllotmentError as error:
         return preview_refusal(error)
     seen = preview_submission(submission)
-    after = _after(who, workspace, spec, pools, seen.pools)
+    after = _after(who, submission.queue, spec, pools, seen.pools)
     if seen.timed_out:
         text = _("The start couldn't be predicted in 10 s. You can submit the job all the same.")
         return SubmissionPreview("waiting", _("Start unknown"), text, after=after, filled=reading.filled)
@@ -145,7 +147,7 @@ def _asked(spec: JobSpec, pools: Sequence[WorkspacePool]) -> Counter[str]:
 
 def _after(
     who: User,
-    workspace: Tenant,
+    queue: Queue,
     spec: JobSpec,
     pools: Sequence[WorkspacePool],
     given: Mapping[str, int],
@@ -155,19 +157,22 @@ def _after(
     may = {pool.flavor.name for pool in pools for role in spec.roles if _eligible(role, pool)}
     rows = {
         row.flavor.name: row
-        for row in workspace_quota(who, workspace, [Resource.GPU_CORES])
-        if row.queue == spec.queue
+        for row in workspace_quota(who, queue.workspace, [Resource.GPU_CORES])
+        if row.queue == queue.name
     }
     names = [pool.flavor.name for pool in pools if pool.flavor.name in rows]
     shown = given or may or set(names)
-    return [_pool_after(rows[name], asked.get(name, 0) / 100) for name in names if name in shown]
+    return [_pool_after(rows[name], queue, asked.get(name, 0) / 100) for name in names if name in shown]
 
 
-def _pool_after(row: QuotaRow, asked: float) -> PoolAfter:
+def _pool_after(row: QuotaRow, queue: Queue, asked: float) -> PoolAfter:
+    amounts = QuotaAmounts.of_row(row)
     meter = Meter(
         nominal=(row.nominal or 0) / 100,
         allocated=row.reserved / 100,
         borrowed=row.borrowed / 100,
+        lent=amounts.lent / 100,
         held=asked,
     )
-    return PoolAfter(row.flavor.name, meter, asked, None if row.available is None else row.available / 100)
+    text = describe_quota_amounts(amounts, queue, reasons.format_compute_limit)
+    return PoolAfter(row.flavor.name, meter, asked, text)

@@ -1,7 +1,8 @@
-"""Who holds what a pending job lacks: the page against sums over rows."""
+"""Who holds what a pending job lacks, against sums over rows; quota that adds up in sentences."""
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from clusters.models import Device
@@ -12,6 +13,12 @@ from tenants.models import Tenant, User
 from tests.truth.pages.console import Console
 from tests.truth.pages.reading import Line, number_of
 
+_AMOUNT: Final = r"(?P<%s>unlimited|[\d.,]+)(?: GPUs?)?"
+_SENTENCE: Final = re.compile(
+    f"{_AMOUNT % 'used'} of {_AMOUNT % 'nominal'} nominal used"
+    f"(?:, {_AMOUNT % 'lent'} lent to other queues(?: and reclaimable)?)?; "
+    f"available: {_AMOUNT % 'own'} nominal \\+ {_AMOUNT % 'more'} to borrow = {_AMOUNT % 'available'}"
+)
 _SHORT: Final = (Reason.WAITING_FOR_QUOTA, Reason.WAITING_FOR_BORROWED)
 
 
@@ -46,6 +53,30 @@ def _check(console: Console, job: Job, reader: User, seen: list[Tenant]) -> None
     assert abs(100 * own - held[job.workspace]) < 1, (job.name, "jobs do not add up to their workspace")
     total = 100 * Device.unscoped.filter(node__flavor=pool).count()
     assert abs(100 * sum(map(_gpus, shown.values())) - total) < 1, (job.name, shown, total)
+
+
+def check_quota_sentences(console: Console) -> None:
+    """In each sentence about the quota of a queue: nominal = used of it + lent + available of it."""
+    for job in console.ledger.jobs:
+        if job.state == "queued":
+            text = console.open(console.made.operator, f"/w/{job.workspace.slug}/jobs/{job.pk}").text()
+            for sentence in _SENTENCE.finditer(text):
+                _check_sum(job, sentence)
+
+
+def _check_sum(job: Job, sentence: re.Match[str]) -> None:
+    used, nominal, own, more, available = (
+        _amount(sentence[name]) for name in ("used", "nominal", "own", "more", "available")
+    )
+    lent = _amount(sentence["lent"]) if sentence["lent"] else 0.0
+    if nominal is not None and used is not None and own is not None and lent is not None:
+        assert abs(min(used, nominal) + lent + own - nominal) < 0.02, (job.name, sentence[0])
+    if own is not None and more is not None and available is not None:
+        assert abs(own + more - available) < 0.02, (job.name, sentence[0])
+
+
+def _amount(text: str) -> float | None:
+    return None if text == "unlimited" else number_of(text)
 
 
 def _compare(line: Line, held: int, borrowed: int) -> None:

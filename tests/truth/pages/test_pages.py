@@ -19,7 +19,7 @@ from clusters.models import Device, Flavor, Node
 from tenants.models import Tenant, TenantKind
 from tests.truth.pages import queues
 from tests.truth.pages.console import Console, find_faults, same_hours
-from tests.truth.pages.holders import check_held_by
+from tests.truth.pages.holders import check_held_by, check_quota_sentences
 from tests.truth.pages.installations import Installation, build_installation, has_kind
 from tests.truth.pages.ledger import Ledger
 from tests.truth.pages.measurements import Use, measure
@@ -264,6 +264,7 @@ CHECKS: Final[dict[str, Callable[[Console], None]]] = {
     "jobs": check_job_lists,
     "usage": check_usage,
     "held by": check_held_by,
+    "quota sentences": check_quota_sentences,
 }
 
 

@@ -8,9 +8,12 @@ shows its numbers, because that is what people come to see.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 from urllib.parse import urlencode
 
+from django.utils.html import escape
+from django.utils.safestring import mark_safe
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
@@ -21,6 +24,7 @@ from frontend.pages.jobs.job_facts import Rights
 from frontend.pages.jobs.pending import advice
 from frontend.shell import navigation
 from frontend.texts import formats, reasons
+from frontend.texts.quota_amounts import QuotaAmounts, describe_quota_amounts
 from frontend.texts.recommendations import Recommendation, find_recommendations
 from quotas.selectors.tables.quota import workspace_quota
 from quotas.selectors.tables.quota_row import QuotaRow
@@ -96,40 +100,45 @@ def _quota_lines(viewer: User, job: Job) -> str:
         return row.queue == job.queue.name and suits
 
     rows = [row for row in workspace_quota(viewer, job.workspace, [resource]) if has_room(row)]
-    return "; ".join(_quota_line(row, resource, job.reason_numbers) for row in rows[:2])
+    return mark_safe("; ").join(_quota_line(row, resource, job) for row in rows[:2])
 
 
-def _quota_line(row: QuotaRow, resource: str, reason_numbers: Mapping[str, Any]) -> str:
-    """One pool's quota. Amounts that the reason states are those of its scheduling cycle: allocations change
-    between two cycles, and the two lines must not contradict each other.
+def _quota_line(row: QuotaRow, resource: Resource, job: Job) -> str:
+    """One pool's quota, and when it was so. Amounts that the reason states are those of its scheduling cycle:
+    allocations change between two cycles, and the two lines must not contradict each other.
     """
+    known = job.reason_numbers
+    same = (known.get("flavor"), known.get("resource")) == (row.flavor.name, resource)
+    stated = same and known.keys() >= {"used", "own_free", "borrowable"}
+    amounts = _stated_amounts(known) if stated else QuotaAmounts.of_row(row)
+    text = describe_quota_amounts(amounts, job.queue, partial(_format_amount, resource))
+    numbers = {"flavor": escape(row.flavor.name), "quota": escape(text)}
+    if not stated:
+        sentence = escape(_("%(flavor)s: %(quota)s (now)"))
+    elif job.reason_at is None:
+        sentence = escape(_("%(flavor)s: %(quota)s"))
+    else:
+        sentence = escape(_("%(flavor)s: %(quota)s (at %(at)s)"))
+        numbers["at"] = formats.clock_html(job.reason_at, seconds=True)
+    return mark_safe(sentence % numbers)  # noqa: S308 (all parts are escaped)
 
-    def format_amount(value: int | None) -> str:
-        if value is None:
-            return formats.format_limit(None)
-        if resource == Resource.GPU_CORES:
-            # The whole line is about compute: it is shorter and still plain in GPUs.
-            return reasons.format_compute(value)
-        return reasons.format_resource_amount(value, resource)
 
-    amounts = {
-        "used": row.reserved,
-        "nominal": row.nominal,
-        "own_free": row.own_free,
-        "borrowable": row.borrowable,
-        "available": row.available,
-    }
-    same = (reason_numbers.get("flavor"), reason_numbers.get("resource")) == (row.flavor.name, resource)
-    if same and reason_numbers.keys() >= {"used", "own_free", "borrowable"}:
-        amounts = {name: reason_numbers.get(name) for name in amounts}
-    numbers = {name: format_amount(amount) for name, amount in amounts.items()} | {"flavor": row.flavor.name}
-    return (
-        _(
-            "%(flavor)s: %(used)s of %(nominal)s nominal used; available: %(own_free)s nominal + "
-            "%(borrowable)s to borrow = %(available)s"
-        )
-        % numbers
+def _stated_amounts(known: Mapping[str, Any]) -> QuotaAmounts:
+    return QuotaAmounts(
+        nominal=known.get("nominal"),
+        used=known["used"],
+        counted=known.get("counted", known["used"]),
+        own_free=known["own_free"],
+        borrowable=known["borrowable"],
+        available=known.get("available"),
     )
+
+
+def _format_amount(resource: Resource, value: int | None) -> str:
+    if value is None or resource is Resource.GPU_CORES:
+        # The whole line is about compute: it is shorter and still plain in GPUs.
+        return reasons.format_compute_limit(value)
+    return reasons.format_resource_amount(value, resource)
 
 
 def list_help(rights: Rights, job: Job) -> Sequence[view_models.HelpItem]:

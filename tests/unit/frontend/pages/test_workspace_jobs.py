@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from html import unescape
 from typing import Any
 
@@ -16,6 +16,7 @@ from django.utils import translation
 
 from clusters.models import GpuMode
 from foundation.core import clock
+from foundation.core.quantities import Resource
 from foundation.core.reasons import Reason
 from frontend.pages.charts.definitions import JOB
 from frontend.pages.jobs.events import event_rows
@@ -24,7 +25,7 @@ from frontend.pages.jobs.pending.pending_reasons import list_checks
 from frontend.pages.jobs.resources import job_holding
 from frontend.texts.reasons import reason_sentence
 from quotas.models import Queue
-from quotas.models.queue import Strategy
+from quotas.models.queue import PreemptOthers, Strategy
 from scheduling.engine.model import EvictRule
 from scheduling.models import (
     WAITING_STATES,
@@ -36,6 +37,7 @@ from scheduling.models import (
     JobEvent,
     JobState,
 )
+from scheduling.selectors.allocations.job_holds import sum_job_holds
 from scheduling.selectors.jobs.task import job_tasks
 from tenants.access.permissions import Permission
 from tenants.models import Member, User
@@ -257,6 +259,32 @@ def test_the_quota_beside_a_reason_is_that_of_its_scheduling_cycle(w: World) -> 
         assert any(text.startswith("a100: 0 GPUs of 8 GPUs nominal used") for text in texts)
 
 
+def test_quota_that_is_lent_is_named_so_that_the_sum_adds_up(client: Client, w: World) -> None:
+    for resource, each in ((Resource.GPU_CARDS, 1), (Resource.GPU_CORES, 100)):
+        quotas.reserve(w.queue, w.flavor, resource, 2 * each)
+        quotas.reserve(w.other_queue, w.flavor, resource, 13 * each)
+    job = jobs.job(w.queue, w.editor, roles=[jobs.RoleOf(cards=8)], reason=Reason.WAITING_FOR_BORROWED)
+    quota = "2 GPUs of 8 GPUs nominal used, 5 GPUs lent to other queues and reclaimable; available: 1 GPU"
+    assert any(f"a100: {quota} nominal" in check.text for check in list_checks(w.editor, job))
+    client.force_login(w.editor)
+    answer = client.post("/w/team-a/jobs/new/check", {"yaml": "roles: [{resources: {gpu: {cards: 1}}}]"})
+    assert quota in answer.content.decode()
+    job.queue.reclaim = PreemptOthers.NEVER
+    assert any("5 GPUs lent to other queues; available" in check.text for check in list_checks(w.editor, job))
+
+
+def test_the_quota_beside_a_reason_says_when_it_was_so(w: World) -> None:
+    job = jobs.job(w.queue, w.editor, roles=[jobs.RoleOf(cards=8)], reason=Reason.WAITING_FOR_BORROWED)
+    assert any(check.text.endswith("(now)") for check in list_checks(w.editor, job))
+    job.reason_numbers = {
+        "flavor": "a100", "resource": "gpu.cards", "asked": 8, "used": 5, "nominal": 8, "own_free": 3,
+        "borrowable": 2, "available": 5,
+    }  # fmt: skip
+    job.reason_at = datetime(2026, 3, 2, 8, 30, 5, tzinfo=UTC)
+    texts = [check.text for check in list_checks(w.editor, job)]
+    assert any("= 5 GPUs (at <time" in text and "08:30:05</time>)" in text for text in texts)
+
+
 def test_compute_of_one_gpu_is_singular(w: World) -> None:
     slices = [jobs.RoleOf(mode=GpuRequestMode.SLICE, cores=25)]
     job = jobs.job(w.queue, w.editor, roles=slices, reason=Reason.WAITING_FOR_BORROWED)
@@ -405,8 +433,28 @@ def test_a_job_says_how_much_of_its_slice_is_borrowed(w: World, borrowed: dict[s
     attempt.borrowed = {f"{w.flavor.pk}/{resource}": amount for resource, amount in borrowed.items()}
     attempt.save()
     Allocation.unscoped.filter(attempt=attempt).update(charge={"gpu.cards": 1, "gpu.cores": 25})
-    facts = job_holding.allocation_facts(job, job_tasks(viewer=w.viewer, job=job).items, clock.now())
-    assert dict(facts)["Borrowed"] == shown
+    facts = allocated(w, job)
+    assert facts["Borrowed"] == shown
+
+
+def allocated(w: World, job: Job) -> dict[str, object]:
+    rows, holds = job_tasks(viewer=w.viewer, job=job).items, sum_job_holds(viewer=w.viewer, job=job)
+    return dict(job_holding.allocation_facts(job, rows, holds, clock.now()))
+
+
+@pytest.mark.parametrize(("cards", "gpus"), [(0, None), (2, "4")])
+def test_a_job_shows_the_cpu_and_memory_that_it_holds_and_gpus_if_it_has_any(
+    client: Client, w: World, cards: int, gpus: str | None
+) -> None:
+    role = jobs.RoleOf(cards=cards, cpu=2500, memory=3072, replicas=2)
+    job = jobs.job(w.queue, w.editor, roles=[role])
+    jobs.allocate(job, w.nodes[0])
+    facts = allocated(w, job)
+    assert (facts["CPU cores"], facts["Memory"]) == ("5", "6 GiB")
+    assert facts.get("GPUs") == gpus
+    assert ("GPU memory" in facts, "Borrowed" in facts) == (cards > 0, cards > 0)
+    ended = job_holding.end_facts(job, clock.now(), {})
+    assert ("GPU-hours" in dict(ended)) is (cards > 0)
 
 
 @pytest.mark.parametrize("rule", list(EvictRule))
