@@ -33,6 +33,7 @@ from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from frontend.texts import labels
 from frontend.texts.queue_order import describe_queue_order
 from scheduling.models import GpuRequestMode, Job, JobState
+from scheduling.selectors.allocations.job_holds import sum_job_holds
 from scheduling.selectors.events.beneficiary import job_beneficiaries
 from scheduling.selectors.events.event import job_cause, job_events
 from scheduling.selectors.jobs.job import job_deleted_at, job_get, job_position, job_promised_until
@@ -180,9 +181,9 @@ def _answer(rights: Rights, place: Tenant, job: Job) -> dict[str, Any]:
         }
     if job.holds:
         use = jobs_now(who, [job.pk]).get(job.pk)
-        tasks = job_tasks(viewer=who, job=job, limit=_TASKS)
+        tasks, holds = job_tasks(viewer=who, job=job, limit=_TASKS), sum_job_holds(viewer=who, job=job)
         return {
-            "holds": job_holding.allocation_facts(job, tasks.items, now),
+            "holds": job_holding.allocation_facts(job, tasks.items, holds, now),
             "obstacle_helps": pending_reasons.list_help(rights, job) if job.reason else (),
             "use": job_holding.measured_facts(job, use),
             "use_percent": use.utilisation_of_grant_percent if use else None,

@@ -13,6 +13,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from foundation.core.months import CORE_MS_PER_GPU_HOUR
+from foundation.core.quantities import format_cpu
 from frontend.pages.jobs.addresses import gpu_address, node_address
 from frontend.pages.jobs.events import event_rows
 from frontend.pages.jobs.job_facts import cards_of, run_time, time_until_preemptible, waiting_time
@@ -21,6 +22,7 @@ from frontend.texts import formats, labels
 from scheduling.metering.intervals import borrowed_percent
 from scheduling.metering.usage_rows import job_core_ms
 from scheduling.models import Job, TaskState
+from scheduling.selectors.allocations.job_holds import JobHolds
 from scheduling.selectors.jobs.task import TaskRow
 from telemetry.series import UseNow
 
@@ -80,18 +82,23 @@ def _places(indices: Sequence[int]) -> str:
     return "GPU " + ", ".join(str(a) if a == b else f"{a}–{b}" for a, b in runs)
 
 
-def allocation_facts(job: Job, rows: Sequence[TaskRow], now: datetime) -> Facts:
-    """Return what an admitted job has on the nodes."""
+def allocation_facts(job: Job, rows: Sequence[TaskRow], holds: JobHolds, now: datetime) -> Facts:
+    """Return what an admitted job has on the nodes; GPUs, and how many are borrowed, if it requests any."""
     live = [row for row in rows if row.allocation is not None]
     nodes = sorted({row.allocation.node.name for row in live if row.allocation})
     pools = sorted({row.allocation.flavor.name for row in live if row.allocation})
-    slices = [part for row in live for part in row.slices]
-    facts: Facts = [
-        (_("GPUs"), _gpus(len(slices), cards_of(job))),
-        (_("GPU memory"), formats.format_memory(sum(part.memory_mib for part in slices))),
+    facts: Facts = []
+    if whole := cards_of(job):
+        facts += [
+            (_("GPUs"), _gpus(holds.gpus, whole)),
+            (_("GPU memory"), formats.format_memory(holds.gpu_memory_mib)),
+        ]
+    facts += [
+        (_("CPU cores"), format_cpu(holds.cpu_millicores)),
+        (_("Memory"), formats.format_memory(holds.memory_mib)),
         (_("Pool"), ", ".join(pools) or formats.MISSING),
         (_("Nodes"), ", ".join(nodes[:4]) + (" …" if len(nodes) > 4 else "") or formats.MISSING),
-        (_("Borrowed"), _borrowed(live)),
+        *([(_("Borrowed"), _borrowed(live))] if whole else []),
         (_("Since"), formats.clock_html(job.admitted_at) if job.admitted_at else formats.MISSING),
         (_("Preemptible"), _preemption(job, now)),
     ]
@@ -158,7 +165,7 @@ def end_facts(job: Job, now: datetime, cause: Mapping[str, Any]) -> Facts:
         *facts,
         (_("Ended"), formats.clock_html(job.finished_at) if job.finished_at else formats.MISSING),
         (_("Run time"), formats.format_duration(time)),
-        (_("GPU-hours"), formats.format_number(hours, 1)),
+        *([(_("GPU-hours"), formats.format_number(hours, 1))] if cards_of(job) or hours else []),
         (_("Wait time"), formats.format_duration(waiting_time(job, now))),
         (_("Attempts"), formats.format_number(job.attempt_number)),
     ]
