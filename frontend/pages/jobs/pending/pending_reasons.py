@@ -80,8 +80,33 @@ def _check(job: Job, gate: Gate, place: int, held: int | None, quota: str) -> vi
         short = job.reason == Reason.WAITING_FOR_BORROWED
         return view_models.Check(title=title, text=quota, passed=None if place > held else not short)
     if place > held:
-        return view_models.Check(title=title, text=_("Evaluated after the checks above pass"), passed=None)
+        return _describe_later(job, gate, title)
     return view_models.Check(title=title, text=str(_GATES[gate][1]), passed=True)
+
+
+def _describe_later(job: Job, gate: Gate, title: str) -> view_models.Check:
+    """A gate after the one that holds the job up, as far as the engine has tried it with more quota for a
+    recommendation.
+    """
+    tried = [item["numbers"] for item in job.reason_help if item.get("code") == "RAISE_QUOTA"]
+    after: Mapping[str, Any] = tried[0] if tried else {}
+    blocked = find_reason(str(after.get("also", "")))
+    unknown = blocked is None and not after.get("starts")
+    if unknown or (blocked is not None and _is_after(gate, blocked.row.gate)):
+        return view_models.Check(title=title, text=_("Evaluated after the checks above pass"), passed=None)
+    if blocked is not None and blocked.row.gate is gate:
+        reason, passed = reasons.reason_title(blocked), False
+    else:
+        reason, passed = str(_GATES[gate][1]), True
+    sentence = escape(_("%(result)s, if there were enough quota (at %(at)s)"))
+    at = formats.clock_html(job.reason_at, seconds=True) if job.reason_at else formats.MISSING
+    text = mark_safe(sentence % {"result": escape(reason), "at": at})  # noqa: S308 (all parts are escaped)
+    return view_models.Check(title=title, text=text, passed=passed)
+
+
+def _is_after(gate: Gate, other: Gate) -> bool:
+    order = list(_GATES)
+    return other not in order or order.index(gate) > order.index(other)
 
 
 def _quota_lines(viewer: User, job: Job) -> str:

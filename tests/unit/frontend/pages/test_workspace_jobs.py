@@ -273,6 +273,26 @@ def test_quota_that_is_lent_is_named_so_that_the_sum_adds_up(client: Client, w: 
     assert any("5 GPUs lent to other queues; available" in check.text for check in list_checks(w.editor, job))
 
 
+@pytest.mark.parametrize(
+    ("after", "room", "preemption"),
+    [
+        ({"also": "NO_ROOM"}, (False, "Insufficient resources on nodes, if"), (None, "Evaluated after")),
+        ({"starts": 1}, (True, "Available, if"), (True, "Not required, if")),
+        ({}, (None, "Evaluated after"), (None, "Evaluated after")),
+    ],
+)
+def test_room_on_nodes_is_shown_for_a_job_that_lacks_quota(
+    w: World, after: dict[str, Any], room: tuple[bool | None, str], preemption: tuple[bool | None, str]
+) -> None:
+    job = waiting(w, reason_at=datetime(2026, 3, 2, 8, 30, 5, tzinfo=UTC))
+    numbers = {"flavor": "a100", "resource": "gpu.cards", "short": 7, **after}
+    job.reason_help = [{"code": "RAISE_QUOTA", "numbers": numbers}]
+    checks = {check.title: check for check in list_checks(w.editor, job)}
+    for title, (passed, text) in (("Node resources", room), ("Preemption", preemption)):
+        assert (checks[title].passed, checks[title].text.startswith(text)) == (passed, True)
+        assert ("08:30:05" in checks[title].text) is (passed is not None)
+
+
 def test_the_quota_beside_a_reason_says_when_it_was_so(w: World) -> None:
     job = jobs.job(w.queue, w.editor, roles=[jobs.RoleOf(cards=8)], reason=Reason.WAITING_FOR_BORROWED)
     assert any(check.text.endswith("(now)") for check in list_checks(w.editor, job))
