@@ -103,6 +103,8 @@ CONSOLE: Final = (
         for path in (
             *("/ops/overview", "/ops/overview/live", "/ops/quotas", "/ops/quotas/tree", "/ops/efficiency"),
             *("/ops/nodes/{name}", "/ops/gpus/{uuid}", "/w/{ws}/overview", "/w/{ws}/overview/live"),
+            *("/ops/queues/{ws}/queue-0", "/ops/queues/{ws}/queue-0/live"),
+            "/ops/queues/{ws}/queue-0/charts/waits?range=30d",
             *("/w/{ws}/quota", "/w/{ws}/jobs/{job}", "/w/{ws}/jobs/new", "/w/{ws}/policy"),
         )
     ),

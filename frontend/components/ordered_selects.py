@@ -15,7 +15,7 @@ _FEWEST: Final = 3
 
 
 class OrderedSelects(forms.Widget):
-    """As many selects as there is something to choose, up to one more than is chosen, and at least three."""
+    """The widget of a list: one select more than is chosen, at least three, as far as there is a choice."""
 
     def __init__(self, choices: Iterable[str] = ()) -> None:
         super().__init__()

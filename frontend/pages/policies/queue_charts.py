@@ -79,7 +79,7 @@ def _flavor_of(queue: Queue, kind: str) -> Flavor:
 
 
 def _wait_lines(viewer: User, queue: Queue, start: datetime, end: datetime) -> list[ChartLine]:
-    """The average and the longest wait, in minutes."""
+    """Read the average and the longest wait, in minutes."""
     parts = queue_waits(viewer, queue, start, end)
     averages = [(part.at, None if part.mean_s is None else part.mean_s / 60) for part in parts]
     longest = [(part.at, None if part.longest_s is None else part.longest_s / 60) for part in parts]
@@ -92,7 +92,7 @@ def _wait_lines(viewer: User, queue: Queue, start: datetime, end: datetime) -> l
 def _demand_lines(
     viewer: User, queue: Queue, flavor: Flavor, start: datetime, end: datetime
 ) -> list[ChartLine]:
-    """What is allocated, with what pending jobs asked for above it, and the nominal quota."""
+    """Read what is allocated, what pending jobs asked for above it, and the nominal quota."""
     parts = queue_demand(viewer, queue, flavor, start, end)
     allocated = [(part.at, part.allocated) for part in parts]
     demand = [(part.at, part.allocated + part.pending) for part in parts]

@@ -12,8 +12,8 @@ from frontend.components.capacity import Meter
 from frontend.pages.quotas.rows import TITLES, UNITS, format_amount
 from frontend.texts import formats
 from quotas.models import Queue
+from quotas.selectors.tables.quota import queue_quota
 from quotas.selectors.tables.quota_row import QuotaRow
-from quotas.selectors.tables.quota_table import node_quota
 from scheduling.selectors.jobs.queue_jobs import queue_admitted_ids
 from telemetry.series import jobs_use_by_pool
 from tenants.access import permissions
@@ -48,7 +48,7 @@ def describe_quota(viewer: User, queue: Queue) -> list[QueueQuotaLine]:
     What its jobs use is for those who may see these jobs. Raises: NotFound, PermissionDenied.
     """
     places = {row.flavor_id: place for place, row in enumerate(queue.queue_flavors.all())}
-    rows = [row for row in node_quota(viewer, queue.node).rows if row.is_assigned or row.flavor.pk in places]
+    rows = [row for row in queue_quota(viewer, queue) if row.is_assigned or row.flavor.pk in places]
     titles = list(TITLES)
 
     def order_of(row: QuotaRow) -> tuple[int, str, str, int]:

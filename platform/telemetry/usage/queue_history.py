@@ -20,7 +20,7 @@ from foundation.core import clock
 from foundation.core.actor import Actor
 from foundation.core.quantities import Resource
 from quotas.models import Queue, QuotaChange
-from quotas.selectors.tables.quota_table import node_quota
+from quotas.selectors.tables.quota import queue_quota
 from scheduling.metering.usage_rows import usage_rows
 from scheduling.models import TERMINAL_STATES, Attempt, Job, JobState
 from scheduling.selectors.pending.pending import flavor_suits
@@ -179,8 +179,7 @@ def _pending(queue: Queue, flavor: Flavor, window: Window, now: datetime) -> Ite
 
 def _nominals(viewer: Actor, queue: Queue, flavor: Flavor, window: Window) -> list[float | None]:
     """Return the nominal quota at the end of each bucket; None where it was unlimited."""
-    rows = node_quota(viewer, queue.node).rows
-    own = [row for row in rows if (row.flavor.pk, row.resource) == (flavor.pk, Resource.GPU_CORES)]
+    own = queue_quota(viewer, queue, flavors=[flavor.pk], resources=[Resource.GPU_CORES])
     value: int | None = own[0].nominal if own else 0
     changes = list(
         QuotaChange.unscoped.filter(

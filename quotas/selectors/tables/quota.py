@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Collection
 
 from foundation.core.actor import Actor
 from foundation.core.quantities import Resource
-from quotas.models import QuotaNode
+from quotas.models import Queue, QuotaNode
 from quotas.selectors.queues.queue import queue_list
 from quotas.selectors.tables.quota_row import QuotaRow
 from quotas.selectors.tables.quota_table import QuotaTable
@@ -32,3 +33,19 @@ def workspace_quota(
         for of in QuotaTable(cell_id, resources=resources).compute_rows(names).values():
             rows += of
     return rows
+
+
+def queue_quota(
+    viewer: Actor,
+    queue: Queue,
+    *,
+    flavors: Collection[uuid.UUID] | None = None,
+    resources: Collection[Resource] = tuple(Resource),
+) -> list[QuotaRow]:
+    """Rows of one queue; of some flavors and resources when given.
+
+    Raises: NotFound, PermissionDenied.
+    """
+    permissions.require_permission(viewer, Permission.QUOTA_VIEW, queue.workspace)
+    table = QuotaTable(queue.cell_id, flavors=flavors, resources=resources)
+    return table.compute_rows({queue.node_id: queue.name})[queue.node_id]
