@@ -50,6 +50,7 @@ HELPS: dict[str, Sentences] = {
         _("Reduce the requested resources."),
     ),
     "ASK_OTHER_MODEL": (
+        _("Accept GPU model %(more)s as well."),
         _("Select an available GPU model: %(models)s."),
         _("Select another GPU model."),
     ),

@@ -18,6 +18,7 @@ from scheduling.engine.model import FlavorResource, Help, HelpCode, Job, JobOutc
 from scheduling.engine.placement.explain import CHOSEN_BY_USER
 from scheduling.engine.placement.index.question import member_rows
 from scheduling.engine.session.equivalence import HELP_TO_TRY
+from scheduling.engine.state.snapshot import Snapshot
 
 _PLACES = (HelpCode.LOOSEN_PLACEMENT, HelpCode.ASK_OTHER_MODEL, HelpCode.ASK_OTHER_PROFILE)
 _SIZES = (HelpCode.ASK_FEWER_CARDS, HelpCode.ASK_FEWER_TASKS)
@@ -74,6 +75,10 @@ class _Advice:
             reason_after = self._reason if changed is None else self._after(changed)
             if changed is not None and is_improvement(self._reason, reason_after):
                 yield self._then(named, reason_after)
+        for help_item in suggest_more_models(self._snapshot, self._queue, self._job, self._outcome):
+            changed = apply_help(self._job, help_item)
+            if changed is not None and self._after(changed) is None:
+                yield self._then(help_item, None)
         for sizes in (self._cards(), self._tasks()):
             found = self._largest(self._job, sizes)
             if found is not None:
@@ -240,6 +245,22 @@ class _Advice:
         if not about or self._role is None:
             return help_item
         return Help(help_item.code, {**help_item.numbers, "role": self._role.name})
+
+
+def suggest_more_models(snapshot: Snapshot, queue: Queue, job: Job, outcome: JobOutcome) -> Iterator[Help]:
+    """Yield each card model of the queue's flavors that a job with a temporary shortage does not accept.
+
+    `more` is that model, `models` are those that the job accepts and that one.
+    """
+    role = find_role(job, str(outcome.numbers.get("role", "")))
+    gpu = None if role is None else role.request.gpu
+    if role is None or gpu is None or not gpu.models or outcome.reason not in _LACKS:
+        return
+    flavors = (snapshot.flavors.get(name) for group in queue.effective_groups for name in group.flavors)
+    others = {f.card_model for f in flavors if f is not None and f.card_model not in gpu.models}
+    for model in sorted(others - {""}):
+        models = ",".join((*gpu.models, model))
+        yield Help(HelpCode.ASK_OTHER_MODEL, {"role": role.name, "models": models, "more": model})
 
 
 def _rules_of(job: Job) -> Iterator[Help]:

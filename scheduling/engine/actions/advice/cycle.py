@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from scheduling.engine.actions.advice.advise import advise_outcome
+from scheduling.engine.actions.advice.advise import advise_outcome, suggest_more_models
 from scheduling.engine.actions.advice.trial import StartTrial
 from scheduling.engine.session.equivalence import HELP_TO_TRY, AnswerKey, SharedAnswers
 from scheduling.engine.session.session import Session
@@ -76,10 +76,19 @@ def _classes_to_advise(session: Session) -> list[tuple[AnswerKey, SharedAnswers]
         if (
             selected
             and job_id in session.snapshot.jobs
-            and any(way.code in HELP_TO_TRY for way in answers.computed.help)
+            and (
+                any(way.code in HELP_TO_TRY for way in answers.computed.help)
+                or _has_more_models(session, answer_key[0], job_id, answers)
+            )
         ):
             found.append((answer_key, answers))
     return found
+
+
+def _has_more_models(session: Session, queue: str, job_id: str, answers: SharedAnswers) -> bool:
+    snapshot = session.snapshot
+    ways = suggest_more_models(snapshot, snapshot.queues[queue], session.get_job(job_id), answers.computed)
+    return next(ways, None) is not None
 
 
 def _try_help(

@@ -73,6 +73,7 @@ class TestEvicted:
             HelpCode.WAIT_FOR_RELEASE: 1,
             HelpCode.RAISE_QUOTA: 9,
             HelpCode.ASK_FEWER_CARDS: None,
+            HelpCode.ASK_OTHER_MODEL: None,
         }
 
     @pytest.mark.parametrize(("released", "starts"), [(0, False), (1, True)])

@@ -206,3 +206,26 @@ class TestBounds:
         stage.cycle()
         told = [stage.outcome(f"j{n}").help for n in range(3)]
         assert told[0] and told == [told[0]] * 3
+
+
+class TestModels:
+    def test_a_model_with_room_is_advised_to_a_job_that_waits_for_another(self) -> None:
+        """The queue has both pools; the card that the job names is taken."""
+        pools = [flavor("a100", node_labels={"p": "a"}, card_model="A100"),
+                 flavor("l40s", node_labels={"p": "l"}, card_model="L40S")]  # fmt: skip
+        nodes = [
+            node("n1", 1, model="A100", labels={"p": "a"}),
+            node("n2", 2, model="L40S", labels={"p": "l"}),
+        ]
+        held = [queue("a", flavors=("a100", "l40s"))]
+        teams = {"a": quotas(8, flavors=("a100", "l40s"))}
+        fill = [job("fill", "a", role(1, 1, models=("A100",)))]
+        stage = Stage(world(nodes, fill, flavors=pools, queues=held, teams=teams), ADMIT)
+        stage.cycle()
+        asked = job("j", "a", role(1, 1, models=("A100",)), at=5)
+        stage.submit(asked)
+        stage.cycle()
+        assert stage.outcome("j").reason is Reason.NO_ROOM
+        way = ways_of(stage.outcome("j"))[HelpCode.ASK_OTHER_MODEL]
+        assert way == {"role": "worker", "models": "A100,L40S", "more": "L40S", "starts": 1}
+        assert stage.starts_with(asked, Help(HelpCode.ASK_OTHER_MODEL, way))  # type: ignore[arg-type]
