@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from scheduling.engine.actions.advice.apply_help import apply_help
 from scheduling.engine.builtin import BUILTIN, cycle_order, resolve_config
 from scheduling.engine.cycle import never_fits, recount_workload, run_cycle
 from scheduling.engine.model import TaskWorkload, WorkloadShape
@@ -139,6 +140,7 @@ __all__ = [
     "WorkloadLearner",
     "WorkloadPut",
     "WorkloadShape",
+    "apply_help",
     "assign_flavors",
     "candidate_key",
     "charges_in_flavors",

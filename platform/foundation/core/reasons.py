@@ -196,7 +196,7 @@ class Reason(StrEnum):
         Gate.TURN,
         "The queue is strict FIFO and the job ahead can't start yet.",
         sentences=(
-            _("Strict FIFO queue; %(job)s is ahead. Position %(position)s."),
+            _("Strict FIFO queue; the first job, %(head)s, can't start yet. Position %(position)s."),
             _("Strict FIFO queue. Position %(position)s; GPUs requested ahead: %(ahead_cards)s."),
             _("Strict FIFO queue. Position %(position)s."),
             _("Strict FIFO queue; the job ahead can't start yet."),

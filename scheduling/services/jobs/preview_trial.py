@@ -12,7 +12,6 @@ from typing import Final
 
 from scheduling import engine
 from scheduling.engine import model as em
-from scheduling.engine.actions.advice.apply_help import apply_help
 from scheduling.snapshots import CellSnapshot
 
 _STARTS: Final = "starts"
@@ -73,7 +72,7 @@ class HelpTrial:
             if each.code is em.HelpCode.RAISE_QUOTA:
                 _raise_quota(taken.snapshot, each.numbers)
             else:
-                job = apply_help(job, each) or job
+                job = engine.apply_help(job, each) or job
         taken.snapshot.apply_delta(engine.Delta((engine.JobPut(job),)))
         result = engine.run_cycle(taken.snapshot, self.config, self.now)
         return next(item.reason for item in result.outcomes if item.job == job.id)

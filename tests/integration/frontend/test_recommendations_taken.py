@@ -250,7 +250,7 @@ def test_a_request_that_the_link_opens_starts_the_job_once_it_is_approved(
     assert [sent[f"gpu.{each}.nominal"] for each in ("cards", "cores", "memory")] == [
         "11",
         "1100",
-        f"{11 * 40_960}",
+        f"{11 * 40}",
     ]
     answer = client.post(address_of(page, "ask-form"), {**sent, "reason": "a paper"})
     assert answer.status_code == 302, answer.content.decode()[-2000:]
