@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -24,7 +25,7 @@ from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from frontend.texts import formats
 from telemetry.usage.figures import to_hours
 from telemetry.usage.periods import Period
-from telemetry.usage.preemptions import PreemptedBy, PreemptionRow, preemption_rows, preemptions_by_user
+from telemetry.usage.preemptions import PreemptedBy, PreemptionRow, UserLosses, preemption_report
 from telemetry.usage.report import report_period
 from tenants.models import Tenant
 from tenants.selectors.tenant import workspace_get
@@ -83,7 +84,8 @@ def _render(request: HttpRequest, place: Tenant | None, crumb: view_models.Crumb
         period = report_period(asked("month", "")[:7], asked("time_zone", "")[:60], now=now)
     except Invalid as error:
         problem, period = error.detail, report_period("", "", now=now)
-    rows = preemption_rows(get_viewer(request), period, tenant=place)
+    report = preemption_report(get_viewer(request), period, tenant=place)
+    rows = report.rows
     page = Paginator(rows, PER_PAGE).get_page(request.GET.get("page"))
     context = {
         "place": place,
@@ -93,18 +95,17 @@ def _render(request: HttpRequest, place: Tenant | None, crumb: view_models.Crumb
         "lines": [_line(row) for row in page.object_list],
         "count": formats.format_number(sum(row.count for row in rows)),
         "lost": _hours(sum(row.lost for row in rows)),
-        "users": _user_lines(request, period, place) if place else (),
+        "users": _user_lines(report.users) if place else (),
         **_month(period),
     }
     return render(request, "frontend/usage/preemptions.html", context)
 
 
-def _user_lines(request: HttpRequest, period: Period, place: Tenant) -> list[PreemptedUserLine]:
+def _user_lines(users: Sequence[UserLosses]) -> list[PreemptedUserLine]:
     """The users of a workspace that lost most."""
-    found = preemptions_by_user(get_viewer(request), period, tenant=place)
     return [
         PreemptedUserLine(row.user, formats.format_number(row.count), _hours(row.lost))
-        for row in found[:PER_PAGE]
+        for row in users[:PER_PAGE]
     ]
 
 

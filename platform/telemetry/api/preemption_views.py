@@ -17,8 +17,7 @@ from telemetry.usage.preemptions import (
     PREEMPTION_RULES,
     PreemptedBy,
     PreemptionRow,
-    preemption_rows,
-    preemptions_by_user,
+    preemption_report,
 )
 from telemetry.usage.report import report_period
 from tenants.access.permissions import Permission
@@ -120,10 +119,11 @@ class WorkspacePreemptionsView(WorkspaceView):
     def get(self, request: Request, ws: str) -> Response:
         """Return the sums of the month."""
         period = _period(read_query(request, PreemptionsQuery))
-        body = _body(period, preemption_rows(self.viewer, period, tenant=self.workspace))
+        report = preemption_report(self.viewer, period, tenant=self.workspace)
+        body = _body(period, report.rows)
         body["users"] = [
             {"user": row.user, "preemptions": row.count, "lost_gpu_hours": float(to_hours(row.lost))}
-            for row in preemptions_by_user(self.viewer, period, tenant=self.workspace)
+            for row in report.users
         ]
         return Response(WorkspacePreemptionsSerializer(body).data)
 
@@ -144,5 +144,5 @@ class AdminPreemptionsView(PlatformView):
     def get(self, request: Request) -> Response:
         """Return the sums of the month."""
         period = _period(read_query(request, PreemptionsQuery))
-        body = _body(period, preemption_rows(self.viewer, period))
+        body = _body(period, preemption_report(self.viewer, period).rows)
         return Response(PreemptionsSerializer(body).data)

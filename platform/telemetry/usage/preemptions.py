@@ -61,6 +61,14 @@ class UserLosses:
 
 
 @dataclass(frozen=True, slots=True)
+class PreemptionReport:
+    """The same preemptions summed in two ways, each with those that cost most first."""
+
+    rows: Sequence[PreemptionRow]
+    users: Sequence[UserLosses]
+
+
+@dataclass(frozen=True, slots=True)
 class JobLoss:
     """The work that the preemption of a run cost, as in `PreemptionRow`, and since when it is lost.
 
@@ -83,16 +91,21 @@ class _Run(NamedTuple):
     user: str
 
 
-def preemption_rows(
-    viewer: Actor, period: Period, *, tenant: Tenant | None = None
-) -> Sequence[PreemptionRow]:
-    """Return the preemptions of the runs that ended in the period, those that cost most first.
+def preemption_report(viewer: Actor, period: Period, *, tenant: Tenant | None = None) -> PreemptionReport:
+    """Return the preemptions of the runs that ended in the period.
 
     Of a `tenant` with all below it, or of all in sight. Raises: NotFound, PermissionDenied.
     """
     runs, in_sight = _read_runs(viewer, period, tenant), report_tenants(viewer)
-    lost, beneficiaries = _read_losses(runs, period), _read_beneficiaries({run.job_id for run in runs})
+    lost = _read_losses(runs, period)
     seen = None if in_sight is None else set(in_sight.values_list("pk", flat=True))
+    return PreemptionReport(_sum_by_workspace(runs, lost, seen), _sum_by_user(runs, lost))
+
+
+def _sum_by_workspace(
+    runs: Sequence[_Run], lost: Mapping[uuid.UUID, int], seen: Collection[uuid.UUID] | None
+) -> Sequence[PreemptionRow]:
+    beneficiaries = _read_beneficiaries({run.job_id for run in runs})
     sums: defaultdict[tuple[uuid.UUID, str, PreemptedBy, uuid.UUID | None], list[int]] = defaultdict(
         lambda: [0, 0]
     )
@@ -117,15 +130,7 @@ def preemption_rows(
     return sorted(rows, key=lambda row: (-row.lost, -row.count, row.workspace.name, row.rule, row.by))
 
 
-def preemptions_by_user(
-    viewer: Actor, period: Period, *, tenant: Tenant | None = None
-) -> Sequence[UserLosses]:
-    """Return the same preemptions by the user of the job, those that cost most first.
-
-    Raises: NotFound, PermissionDenied.
-    """
-    runs = _read_runs(viewer, period, tenant)
-    lost = _read_losses(runs, period)
+def _sum_by_user(runs: Sequence[_Run], lost: Mapping[uuid.UUID, int]) -> Sequence[UserLosses]:
     counts, sums = Counter(run.user for run in runs), Counter[str]()
     for run in runs:
         sums[run.user] += lost.get(run.attempt_id, 0)

@@ -48,7 +48,7 @@ from telemetry.series import SeriesQuery, read_series
 from telemetry.store.times import TEN_MINUTES_MS, TWO_HOURS_MS, to_ms
 from telemetry.usage.figures import Figures
 from telemetry.usage.grouping import GroupBy
-from telemetry.usage.preemptions import PreemptedBy, preemption_rows
+from telemetry.usage.preemptions import PreemptedBy, preemption_report
 from telemetry.usage.report import report_period, usage_report
 from tenants.models import Tenant, User
 
@@ -178,7 +178,7 @@ def _the_usage_report_is_the_integral_of_the_allocations(week: WeekMeasured) -> 
     assert 0 < sum(one.lost for one in after) < held_ms / 5
     assert after[1].amount
     periods = [report_period(month, "UTC", now=week.now) for month in _MONTHS]
-    preempted = [row for period in periods for row in preemption_rows(SYSTEM, period)]
+    preempted = [row for period in periods for row in preemption_report(SYSTEM, period).rows]
     assert sum(row.lost for row in preempted) == sum(one.lost for one in after)
     assert sum(row.count for row in preempted) == Decision.unscoped.filter(beneficiary__isnull=False).count()
     assert {row.by for row in preempted} == {PreemptedBy.OWN, PreemptedBy.TENANT}

@@ -13,7 +13,7 @@ from clusters.models import Device
 from foundation.core.months import CORE_MS_PER_GPU_HOUR
 from quotas.models import Queue
 from scheduling.models import Allocation, Attempt, Decision, DecisionKind, DeviceSlice, Job, JobEvent
-from telemetry.usage.preemptions import PreemptedBy, preemption_rows
+from telemetry.usage.preemptions import PreemptedBy, preemption_report
 from telemetry.usage.report import report_period
 from tenants.access.permissions import Permission
 from tenants.models import Member, User
@@ -70,7 +70,7 @@ def read(made: World, viewer: User) -> list[tuple[str, PreemptedBy, str, int, fl
     period = report_period("2026-11", "UTC", now=NOW)
     return [
         (row.rule, row.by, row.tenant.slug if row.tenant else "", row.count, row.lost / CORE_MS_PER_GPU_HOUR)
-        for row in preemption_rows(viewer, period, tenant=made.workspace)
+        for row in preemption_report(viewer, period, tenant=made.workspace).rows
     ]
 
 
@@ -86,7 +86,7 @@ def test_a_platform_admin_reads_who_it_was(made: World) -> None:
     slug = made.other_workspace.slug
     assert ("RECLAIM_NOMINAL", PreemptedBy.TENANT, slug, 2, 4.0) in read(made, made.platform_admin)
     period = report_period("2026-10", "UTC", now=NOW)
-    (row,) = preemption_rows(made.platform_admin, period)
+    (row,) = preemption_report(made.platform_admin, period).rows
     assert (row.workspace, row.count, row.lost) == (made.workspace, 1, 10 * CORE_MS_PER_GPU_HOUR)
 
 
