@@ -34,8 +34,9 @@ class WorkloadMix:
             known, job = self._jobs.get(name), jobs.get(name)
             if known is job:
                 continue
-            self._count(known, -1)
-            self._count(job, 1)
+            if known is None or job is None or known.roles is not job.roles:
+                self._count(known, -1)
+                self._count(job, 1)
             if job is None:
                 del self._jobs[name]
             else:

@@ -6,6 +6,7 @@ own quota, it is what an evaluation would choose, and only the node is left to c
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from functools import partial
 
@@ -26,6 +27,8 @@ from scheduling.engine.state.task_shape import TaskShape, resolve_shape
 MIN_TASKS, MIN_SHAPES, NODES_PER_TASK = 32, 16, 4
 # The most shapes in a score matrix.
 MAX_SHAPES = 1024
+# A new shape makes a matrix drop all states: new shapes of fewer than one task in this many use boards.
+MOST_BY_BOARDS = 8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,28 +108,29 @@ class DirectStart:
         if key not in self._matrices:
             self._matrices[key] = self._prepare_matrix(queue, flavor)
         matrix = self._matrices[key]
-        if matrix is None or not self._session.placer.can_use_matrix(task, flavor):
+        if matrix is None or task not in matrix or not self._session.placer.can_use_matrix(task, flavor):
             return None
         return matrix, matrix.ensure_shape(task, flavor)
 
     def _prepare_matrix(self, queue: Queue, flavor: Flavor) -> ScoreMatrix | None:
-        placer, jobs, count = self._session.placer, list[Job](), 0
+        placer, jobs, counts = self._session.placer, 0, Counter[TaskShape]()
         for line in self._session.queue_classes(queue).lines.values():
             job = self._session.get_job(line.job_at(0))
             if _has_one_task(job):
-                jobs.append(job)
-                count += len(line)
-        nodes = len(self._snapshot.fleet)
-        pays = count >= MIN_TASKS and (len(jobs) >= MIN_SHAPES or count * NODES_PER_TASK >= nodes)
-        if not pays or len(jobs) > MAX_SHAPES:
+                jobs += 1
+                counts[self._resolve_shape(job, flavor)] += len(line)
+        nodes, count = len(self._snapshot.fleet), counts.total()
+        pays = count >= MIN_TASKS and (jobs >= MIN_SHAPES or count * NODES_PER_TASK >= nodes)
+        if not pays or jobs > MAX_SHAPES:
             return None
-        tasks = dict.fromkeys(self._resolve_shape(job, flavor) for job in jobs)
         matrix = placer.find_matrix(flavor.policy)
-        if matrix is not None and len(matrix) + sum(task not in matrix for task in tasks) > MAX_SHAPES:
+        if matrix is not None and len(matrix) + sum(task not in matrix for task in counts) > MAX_SHAPES:
             placer.drop_matrix(flavor.policy)
             matrix = placer.find_matrix(flavor.policy)
         if matrix is not None:
-            matrix.add_shapes((task, flavor) for task in tasks if placer.can_use_matrix(task, flavor))
+            fresh = [task for task in counts if task not in matrix]
+            if sum(map(counts.__getitem__, fresh)) * MOST_BY_BOARDS >= count:
+                matrix.add_shapes((task, flavor) for task in fresh if placer.can_use_matrix(task, flavor))
         return matrix
 
     def _resolve_shape(self, job: Job, flavor: Flavor) -> TaskShape:

@@ -154,12 +154,12 @@ def _compute_rows(
     ends = np.empty((high, wide, len(demands)), np.int64)
     for index, demand in enumerate(demands):
         top, left = row - demand.cores, column - demand.cpu
-        source = keys[top : top + high, left : left + wide]
-        np.bitwise_or(source, index, out=ends[:, :, index], where=source < DOES_NOT_FIT)
-        ends[:, :, index][source >= DOES_NOT_FIT] = DOES_NOT_FIT | len(demands)
+        # Where a demand does not fit, the index becomes one without a share.
+        np.bitwise_or(keys[top : top + high, left : left + wide], index, out=ends[:, :, index])
     ends.sort(axis=-1)
-    share = shares[ends & ((1 << INDEX_BITS) - 1)]
-    least = np.where(share > 0, (ends >> INDEX_BITS) / FRACTION, 0.0).astype(np.float32)
+    share = shares.take(ends & ((1 << INDEX_BITS) - 1))
+    least = (ends >> INDEX_BITS).astype(np.float32)
+    least *= np.float32(1 / FRACTION)
     probability_none = np.maximum(1 - np.cumsum(share, axis=-1), 0) ** np.float32(choice)
     before = np.concatenate([np.ones((high, wide, 1), np.float32), probability_none[:, :, :-1]], axis=-1)
     rows[:] = ((before - probability_none) * least).sum(axis=-1) + probability_none[:, :, -1] * rows

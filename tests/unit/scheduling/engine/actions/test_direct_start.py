@@ -17,6 +17,7 @@ from scheduling.engine import (
     JobPut,
     JobRemoved,
     Snapshot,
+    resolve_config,
 )
 from scheduling.engine.actions.admission import direct_start
 from scheduling.engine.actions.admission.direct_start import DirectStart
@@ -30,6 +31,7 @@ from scheduling.engine.model import (
     QuotaNode,
     Strategy,
 )
+from scheduling.engine.placement.placer import placer_for
 from scheduling.simulation.published import published_config
 from tests.unit.scheduling.engine.builders import commit, cycle, flavor, job, node, queue, quotas, role
 
@@ -44,7 +46,8 @@ ASKED = (
     role(2, 1),
 )
 SECOND = {"flavor": "second"}
-MODES = {"boards": 1_000, "matrix": 1}
+# The fewest tasks for a matrix, and the part of them that new shapes must have to be added to it.
+MODES = {"boards": (1_000, 1), "matrix": (1, 1_000), "both": (1, 1)}
 
 drawn_jobs = st.lists(
     st.tuples(
@@ -137,7 +140,9 @@ def test_decisions_are_those_of_evaluations(
         return run_cycles(cell(jobs, owned, pods, policy, strategy), config, later)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(direct_start, "MIN_TASKS", MODES[mode])
+        least, part = MODES[mode]
+        patch.setattr(direct_start, "MIN_TASKS", least)
+        patch.setattr(direct_start, "MOST_BY_BOARDS", part)
         found = run()
         patch.setattr(DirectStart, "place_job", lambda *_: None)
         expected = run()
@@ -160,3 +165,18 @@ def test_such_jobs_need_no_evaluation() -> None:
         result = cycle(snapshot)
     assert len(result.decisions) == 6
     assert direct == [True] * 6
+
+
+def test_a_matrix_takes_in_new_shapes_once_they_are_an_eighth_of_the_tasks() -> None:
+    usual = [job(f"j{at:02}", at=at) for at in range(64)]
+    snapshot = cell(usual, (12, 0), None, "bestfit", Strategy.BEST_EFFORT_FIFO)
+    sizes = []
+    for number in range(1, 12):
+        cycle(snapshot, published_config())
+        matrix = placer_for(snapshot.fleet, resolve_config(published_config()).rule).find_matrix("bestfit")
+        assert matrix is not None
+        sizes.append(len(matrix))
+        rare = job(f"rare{number}", "a", role(1, 1, cpu=1_000 * number), at=100 + number)
+        snapshot.apply_delta(Delta((JobPut(rare),)))
+    assert sizes[:10] == [1] * 10, "nine new shapes of one task each beside 64 tasks"
+    assert sizes[10] == 11
