@@ -11,6 +11,7 @@ from django.utils.translation import gettext as _
 
 from foundation.core.actor import Actor
 from foundation.core.errors import NotFound
+from foundation.sql import row_scope
 from foundation.sql.prepared import PreparedQuery
 from tenants.access import permissions
 from tenants.access.permissions import Permission
@@ -121,6 +122,12 @@ def tenant_topmost(*, viewer: Actor) -> Tenant | None:
     seen = permissions.visible_tenants(viewer).filter(archived_at__isnull=True)
     below = seen.filter(parent__in=seen.values("pk")).values("pk")
     return seen.exclude(pk__in=below).order_by("name", "id").first()
+
+
+@row_scope.whole()
+def has_root_tenant() -> bool:
+    """Return whether the installation has a root tenant, whoever asks."""
+    return Tenant.unscoped.filter(parent=None).exists()
 
 
 def tenants_above(*, viewer: Actor, tenant: Tenant) -> list[Tenant]:

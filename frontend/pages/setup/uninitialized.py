@@ -6,13 +6,13 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils.translation import gettext as _
 
-from clusters.selectors.cell import cell_list
+from clusters.selectors.cell import has_cells
 from frontend.lists.page_list import EmptyList
 from frontend.shell.page_shell import get_viewer, set_frame
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import User
-from tenants.selectors.tenant import tenant_topmost
+from tenants.selectors.tenant import has_root_tenant
 
 
 def show_uninitialized(request: HttpRequest, label: str, trail: str) -> HttpResponse | None:
@@ -29,7 +29,7 @@ def lacks_domain(who: User) -> bool:
     """Return whether the reader is a platform admin of an installation without a domain or a root tenant."""
     if not permissions.has_permission(who, Permission.CLUSTER_EDIT):
         return False
-    return not (cell_list(viewer=who) and tenant_topmost(viewer=who))
+    return not (has_cells() and has_root_tenant())
 
 
 def uninitialized_list() -> EmptyList:

@@ -14,6 +14,7 @@ from django.utils.translation import gettext_lazy
 from foundation.web.listing import Column
 from frontend.charts import Chart, ChartLine, Gap, time_series
 from frontend.components.capacity import GpuTile, Meter, NodeTiles
+from frontend.components.ordered_selects import OrderedChoiceField, OrderedSelects
 from frontend.components.view_models import Check, Chip, HelpItem, ProblemBox, StoryRow
 from frontend.lists.declaration import FilterField, ListColumn, ListDeclaration
 from frontend.lists.row_form import RowForm
@@ -77,6 +78,9 @@ class SampleForm(forms.Form):
         widget=forms.Textarea(attrs={"rows": 3}),
         help_text=gettext_lazy("One NAME=value per line"),
         required=False,
+    )
+    pools = OrderedChoiceField(
+        label=gettext_lazy("Pools"), widget=OrderedSelects(("a100", "h100", "l40s")), required=False
     )
     preemptible = forms.BooleanField(label=gettext_lazy("Preemptible"), required=False)
     theme = forms.ChoiceField(

@@ -151,7 +151,6 @@ DEFAULT_FROM_EMAIL = env.read_text("ALLOTMENT_EMAIL_FROM", "allotment@localhost"
 # Networks beside the public ones that addresses entered by users (webhooks, exporters) may lead to.
 ALLOTMENT_OUTGOING_NETWORKS = env.read_networks("ALLOTMENT_OUTGOING_NETWORKS")
 
-SESSION_ENGINE = "tenants.sign_in.sessions"
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_AGE = 12 * 3600

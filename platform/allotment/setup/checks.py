@@ -8,12 +8,13 @@ from kombu.exceptions import KombuError
 
 from allotment.celery import app
 from allotment.setup.first_use import find_admins
-from clusters.models import Cell, Cluster, Flavor
+from clusters.models import Cluster, Flavor
+from clusters.selectors.cell import has_cells
 from foundation.audit import chain_heads
 from foundation.monitoring import health
 from foundation.monitoring.health import CheckResult
 from foundation.sql import row_scope
-from tenants.models import Tenant
+from tenants.selectors.tenant import has_root_tenant
 
 _BROKER_S: Final = 0.8
 """A probe of Kubernetes waits for one second, and a broker that is frozen must not fail the probes of web."""
@@ -38,8 +39,8 @@ def check_installation() -> CheckResult:
     with row_scope.whole():
         parts = {
             "platform admin": bool(find_admins()),
-            "cell": Cell.unscoped.exists(),
-            "root tenant": Tenant.unscoped.filter(parent=None).exists(),
+            "cell": has_cells(),
+            "root tenant": has_root_tenant(),
         }
         missing = [part for part, there in parts.items() if not there]
         if missing:

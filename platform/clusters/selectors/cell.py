@@ -8,6 +8,7 @@ from django.utils.translation import gettext as _
 from clusters.models import Cell
 from foundation.core.actor import Actor
 from foundation.core.errors import NotFound
+from foundation.sql import row_scope
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 
@@ -24,6 +25,12 @@ def cell_get(*, viewer: Actor, name: str) -> Cell:
     if found is None:
         raise NotFound(_("Scheduling domain %(name)s not found.") % {"name": name})
     return found
+
+
+@row_scope.whole()
+def has_cells() -> bool:
+    """Return whether the installation has a cell, whoever asks."""
+    return Cell.unscoped.exists()
 
 
 def cell_marks() -> list[tuple[int, ...]]:

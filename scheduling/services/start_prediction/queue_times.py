@@ -84,7 +84,7 @@ def queue_times(*, viewer: Actor, queue: Queue, now: datetime, limit: int = 20) 
     runs = jobs.filter(state__in=RUNNING_STATES, admitted_at__isnull=False)
     shown = list(runs.order_by(F("started_at").asc(nulls_last=True), "admitted_at", "pk")[:limit])
     waits = queue_pending_jobs(viewer=viewer, queue=queue)
-    learned = _learn_run_times(queue.pk, now.timestamp() // _LEARNED_FOR_S) if shown else None
+    learned = learn_run_times(queue.pk, now.timestamp() // _LEARNED_FOR_S) if shown else None
     return QueueTimes(
         now=now,
         running=[_running(job, learned, now) for job in shown],
@@ -121,7 +121,7 @@ def find_quantiles(estimate: RunTimeEstimate) -> list[float]:
 
 
 @lru_cache(maxsize=64)
-def _learn_run_times(queue_id: uuid.UUID, minute: float) -> RunTimes | None:
+def learn_run_times(queue_id: uuid.UUID, minute: float) -> RunTimes | None:
     """Learn from the latest runs of the queue; None while too few have ended. Kept for a minute, since a page
     that is open asks every ten seconds."""
     now = datetime.fromtimestamp((minute + 1) * _LEARNED_FOR_S, tz=UTC)

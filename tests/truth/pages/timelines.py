@@ -11,6 +11,7 @@ from typing import Final
 
 from quotas.models import Queue
 from scheduling.models import Attempt, Job, JobState
+from scheduling.services.start_prediction.queue_times import learn_run_times
 from tests.builders import jobs
 from tests.builders.predictions import prediction
 from tests.truth.pages.console import MISSING, Console
@@ -45,6 +46,7 @@ def draw_timelines(seed: int, console: Console, now: datetime) -> Timelines:
     ]
     queue = max(made.queues, key=lambda one: _count_active(one, active))
     _add_past(made, queue, now)
+    learn_run_times.cache_clear()  # pages of the same minute were asked before
     made_at, bounds = now - timedelta(minutes=draw.randint(1, 30)), {}
     for job in active:
         if job.queue_id == queue.pk and job.state == "queued" and draw.random() < 0.7:
