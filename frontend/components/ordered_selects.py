@@ -51,7 +51,7 @@ class OrderedChoiceField(forms.Field):
 
     widget = OrderedSelects
 
-    def offer(self, names: Iterable[str]) -> None:
+    def set_choices(self, names: Iterable[str]) -> None:
         """Set what there is to choose."""
         assert isinstance(self.widget, OrderedSelects)  # noqa: S101
         self.widget.choices = list(names)

@@ -99,7 +99,7 @@ def set_frame(
             choices=choices,
             counts={"requests": number} if (number := requests_to_decide(who)) else {},
             outages=outages_of(who, None, cluster) if label else None,
-            **_reach(request, who, last),
+            **_find_page_access(request, who, last),
         )
     else:
         _remember(request, workspace)
@@ -112,7 +112,7 @@ def set_frame(
             more_choices=more,
             counts=_counts(who, workspace),
             outages=outages_of(who, workspace, None),
-            **_reach(request, who, workspace),
+            **_find_page_access(request, who, workspace),
         )
     context.set_place(request, place)
 
@@ -192,7 +192,7 @@ def _remember(request: HttpRequest, workspace: Tenant) -> None:
         request.session[REMEMBERED] = workspace.slug
 
 
-def _reach(request: HttpRequest, who: User, workspace: Tenant | None) -> dict[str, Any]:
+def _find_page_access(request: HttpRequest, who: User, workspace: Tenant | None) -> dict[str, Any]:
     """Return what decides which pages the frame leads to, on this page's side."""
     match = request.resolver_match
     operations = navigation.product_of((match.view_name if match else "") or "") == navigation.OPERATIONS

@@ -157,7 +157,7 @@ def _sentence(sentences: Sentences, numbers: Numbers) -> SafeString:
 
 
 def _is_readable(value: object) -> bool:
-    """Return whether people can read a number: an id, for which no name was found, is none."""
+    """Return whether a number is there and is not an id for which no name was found."""
     return value not in (None, "") and not (isinstance(value, str) and _ID.fullmatch(value))
 
 

@@ -51,8 +51,8 @@ def with_names(
 ) -> dict[str, int | str]:
     """Numbers of an outcome with ids replaced by names, also of several with commas between them.
 
-    The engine speaks in ids, people read names. It puts a job into the numbers of another one only if both
-    are in one queue, so whoever reads the one may read the other's name.
+    The engine puts a job into the numbers of another one only if both are in one queue, so whoever reads the
+    one may read the other's name.
     """
 
     def find_name(text: str) -> str:

@@ -173,7 +173,7 @@ class NewQueueForm(forms.Form):
 def _offer(form: forms.Form, pools: Sequence[str]) -> None:
     field = form.fields["flavors"]
     if isinstance(field, OrderedChoiceField):
-        field.offer(pools)
+        field.set_choices(pools)
 
 
 @login_required

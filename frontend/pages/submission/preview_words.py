@@ -1,4 +1,4 @@
-"""The result of the pre-check in words: where a job would start, what it borrows, and whom it preempts."""
+"""The result of the pre-check in words: where a job starts, what it borrows, and which jobs it preempts."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def list_facts(viewer: User, queue: Queue, seen: JobPreview) -> list[tuple[str, 
     if seen.tasks:
         facts.append((_("Placement"), _name_nodes(seen)))
     if not seen.starts:
-        facts.append((_("Expected start"), _expect_start(queue, seen)))
+        facts.append((_("Expected start"), _describe_expected_start(queue, seen)))
     cost = hourly_cost(viewer, queue.workspace, seen.tasks, now=clock.now())
     if cost is not None:
         label = _("Cost per hour (%(currency)s)") % {"currency": settings.ALLOTMENT_CURRENCY}
@@ -101,7 +101,7 @@ def _name_nodes(seen: JobPreview) -> str:
     return _("%(n)s nodes: %(names)s") % {"n": formats.format_number(len(points)), "names": listed}
 
 
-def _expect_start(queue: Queue, seen: JobPreview) -> str:
+def _describe_expected_start(queue: Queue, seen: JobPreview) -> str:
     if seen.tasks:
         return _("When the pods of preempted jobs are deleted")
     why = queue_forecast(queue)

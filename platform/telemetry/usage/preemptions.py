@@ -183,7 +183,7 @@ def _read_losses(runs: Sequence[_Run], period: Period) -> Mapping[uuid.UUID, int
 
 
 def _read_beneficiaries(jobs: Collection[uuid.UUID]) -> Mapping[uuid.UUID, list[tuple[datetime, uuid.UUID]]]:
-    """Return by preempted job when and for a job of which workspace it was told to leave."""
+    """Return by preempted job when that was decided, and for a job of which workspace."""
     found: defaultdict[uuid.UUID, list[tuple[datetime, uuid.UUID]]] = defaultdict(list)
     for chunk in _chunks(sorted(jobs)):
         rows = Decision.unscoped.filter(job__in=chunk, kind__in=_KINDS, beneficiary__isnull=False)
@@ -195,7 +195,7 @@ def _read_beneficiaries(jobs: Collection[uuid.UUID]) -> Mapping[uuid.UUID, list[
 
 
 def _find_beneficiary(run: _Run, decided: Sequence[tuple[datetime, uuid.UUID]]) -> uuid.UUID | None:
-    """Return the workspace of the job that a run had to leave for: the last decision within the run."""
+    """Return the workspace of the job for which a run was preempted: the last decision within the run."""
     within = [workspace for at, workspace in decided if run.admitted_at <= at <= run.ended_at]
     return within[-1] if within else None
 

@@ -72,7 +72,7 @@ class _Times:
     window: Window
     now_ms: int
 
-    def average(self, stretches: Iterable[GpuStretch]) -> list[float]:
+    def average_by_bucket(self, stretches: Iterable[GpuStretch]) -> list[float]:
         """Return the mean of the sum of the amounts in each bucket."""
         step, first = self.window.step_ms, self.window.first
         count = self.window.last - first + 1
@@ -131,8 +131,8 @@ def queue_demand(
     permissions.require_permission(viewer, Permission.JOB_VIEW, queue.workspace)
     now = clock.now()
     times = _Times(window_of(start, end, None, retention=TICK_RETENTION, points=_POINTS), to_ms(now))
-    allocated = times.average(_allocated(queue, flavor, times.window, now))
-    pending = times.average(_pending(queue, flavor, times.window, now))
+    allocated = times.average_by_bucket(_allocated(queue, flavor, times.window, now))
+    pending = times.average_by_bucket(_pending(queue, flavor, times.window, now))
     nominal = _nominals(viewer, queue, flavor, times.window)
     moments = [at for _bucket, at in times.window.bucket_times()]
     return list(map(DemandPart, moments, allocated, pending, nominal))

@@ -1,4 +1,4 @@
-"""The jobs for which a job had to leave, as far as its reader may see them."""
+"""The jobs for which a job was preempted, as far as its reader may see them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import Tenant
 
-_GIVING: Final = (DecisionKind.EVICT, DecisionKind.MIGRATE, DecisionKind.SHRINK)
+_PREEMPTING: Final = (DecisionKind.EVICT, DecisionKind.MIGRATE, DecisionKind.SHRINK)
 _EVENTS: Final = ("evicting", "shrunk")
 _NEAR: Final = timedelta(minutes=1)
 """A decision and its event are written in one transaction."""
@@ -23,7 +23,7 @@ _NEAR: Final = timedelta(minutes=1)
 
 @dataclass(frozen=True, slots=True)
 class Beneficiary:
-    """The job for which another one had to leave, by the nearest name that a reader may see.
+    """The job for which another one was preempted, by the nearest name that a reader may see.
 
     `job` with its workspace, else `tenant`, the workspace or the nearest folder above it; None of both for
     another tenant.
@@ -53,18 +53,18 @@ def job_beneficiaries(*, viewer: Actor, job: Job, events: Collection[JobEvent]) 
 
 @row_scope.whole()
 def _read_decisions(job: Job) -> Sequence[Decision]:
-    rows = Decision.unscoped.filter(job=job, kind__in=_GIVING, beneficiary__isnull=False)
+    rows = Decision.unscoped.filter(job=job, kind__in=_PREEMPTING, beneficiary__isnull=False)
     return list(rows.select_related("beneficiary__workspace").order_by("created_at"))
 
 
 def _find_beneficiary(event: JobEvent, decided: Sequence[Decision]) -> Job | None:
     """The job of the decision by the same rule that was written with an event."""
 
-    def distance(decision: Decision) -> timedelta:
+    def measure_gap(decision: Decision) -> timedelta:
         return abs(decision.created_at - event.at)
 
-    same = [one for one in decided if one.code == event.numbers["rule"] and distance(one) <= _NEAR]
-    return min(same, key=distance).beneficiary if same else None
+    same = [one for one in decided if one.code == event.numbers["rule"] and measure_gap(one) <= _NEAR]
+    return min(same, key=measure_gap).beneficiary if same else None
 
 
 def _may_see_jobs(viewer: Actor, workspace: Tenant) -> bool:
@@ -73,7 +73,8 @@ def _may_see_jobs(viewer: Actor, workspace: Tenant) -> bool:
 
 def _name_workspaces(viewer: Actor, workspaces: Mapping[uuid.UUID, Tenant]) -> Mapping[uuid.UUID, Tenant]:
     """Return each workspace, or the nearest folder above it, that the viewer may see."""
-    seen = list(permissions.visible_tenants(viewer)) if workspaces else []
+    above = {pk for workspace in workspaces.values() for pk in workspace.path.strip("/").split("/")}
+    seen = list(permissions.visible_tenants(viewer).filter(pk__in=above)) if above else []
     found = {}
     for pk, workspace in workspaces.items():
         around = [tenant for tenant in seen if workspace.path.startswith(tenant.path)]

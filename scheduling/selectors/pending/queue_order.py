@@ -23,7 +23,7 @@ from quotas.models import Strategy
 from scheduling.engine_input.config import user_shares
 from scheduling.models import HOLDING_STATES, Allocation, Job, JobState, UserUsage
 
-_Who = tuple[uuid.UUID, uuid.UUID]
+_QueueUser = tuple[uuid.UUID, uuid.UUID]
 """(queue id, user id)."""
 _NO_LOAD: Final = Value(0, output_field=IntegerField())
 _KEYS: Final = ("load_rank", "claim_rank", "-priority", "submitted_at", "pk")
@@ -34,7 +34,7 @@ class QueueOrder:
     """The pending jobs of some queues; `ranks` are the users with a load, the smallest first, from 1."""
 
     queues: Collection[uuid.UUID]
-    ranks: Mapping[_Who, int]
+    ranks: Mapping[_QueueUser, int]
 
     @property
     def jobs(self) -> QuerySet[Job]:
@@ -62,7 +62,7 @@ class QueueOrder:
         """Return how many jobs are pending in the job's queue, and those before it; None if it isn't."""
         keyed = self._keyed.filter(queue_id=job.queue_id).order_by()
         own = keyed.filter(pk=job.pk).values(*(key.lstrip("-") for key in _KEYS)).first()
-        return None if own is None else (keyed.count(), keyed.filter(_before(own)))
+        return None if own is None else (keyed.count(), keyed.filter(_filter_before(own)))
 
     def find_places(self, wanted: Collection[uuid.UUID]) -> dict[uuid.UUID, int]:
         """Return the positions of some jobs in their queues, from 1; absent for those that aren't pending."""
@@ -84,7 +84,7 @@ def read_queue_order(queues: Collection[uuid.UUID]) -> QueueOrder:
     return QueueOrder(queues, {who: ranks[load] for who, load in loads.items() if load})
 
 
-def _user_loads(queues: Collection[uuid.UUID], now: datetime) -> dict[_Who, float]:
+def _user_loads(queues: Collection[uuid.UUID], now: datetime) -> dict[_QueueUser, float]:
     """Compute the loads of users as `UserUsageTable` of the engine does from a snapshot."""
     shares = user_shares()
     stored = UserUsage.unscoped.filter(queue__in=queues, queue__user_shares=True).order_by()
@@ -92,7 +92,7 @@ def _user_loads(queues: Collection[uuid.UUID], now: datetime) -> dict[_Who, floa
     if not rows:
         return {}
     accrued = {who: shares.compute_accrued_part((now - row.at).total_seconds()) for who, row in rows.items()}
-    amounts: dict[_Who, defaultdict[str, float]] = {}
+    amounts: dict[_QueueUser, defaultdict[str, float]] = {}
     for who, row in rows.items():
         amounts[who] = defaultdict(float)
         for name, amount in sorted(row.consumed.items()):
@@ -108,7 +108,7 @@ def _user_loads(queues: Collection[uuid.UUID], now: datetime) -> dict[_Who, floa
     return {who: shares.compute_load(used) for who, used in amounts.items()}
 
 
-def _held_by_users(users: Collection[_Who]) -> QuerySet[Allocation, tuple[Any, ...]]:
+def _held_by_users(users: Collection[_QueueUser]) -> QuerySet[Allocation, tuple[Any, ...]]:
     """Read what jobs of users hold: queue, user, admission, charge of a task, and tasks charged so."""
     held = Allocation.unscoped.filter(
         released_at__isnull=True,
@@ -120,7 +120,7 @@ def _held_by_users(users: Collection[_Who]) -> QuerySet[Allocation, tuple[Any, .
     return groups.annotate(tasks=Count("pk"))
 
 
-def _before(own: Mapping[str, Any]) -> Q:
+def _filter_before(own: Mapping[str, Any]) -> Q:
     """Return the condition for jobs that come before one with these keys."""
     before, same = Q(), Q()
     for key in _KEYS:

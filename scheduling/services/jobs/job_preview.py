@@ -22,7 +22,7 @@ from scheduling.services.jobs.job_check import Submission
 from scheduling.services.jobs.preview_trial import HelpTrial
 from scheduling.snapshots import CellSnapshot, read_cell
 
-_GIVING_WAY: Final = (DecisionKind.EVICT, DecisionKind.SHRINK, DecisionKind.MIGRATE)
+_PREEMPTING: Final = (DecisionKind.EVICT, DecisionKind.SHRINK, DecisionKind.MIGRATE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class PreviewedTask:
 
 @dataclass(frozen=True, slots=True)
 class PreviewedPreemption:
-    """A job that has to give way to the previewed one, and the rule by which it does."""
+    """A job that would be preempted for the previewed one, and the rule."""
 
     job: Job
     rule: EvictRule
@@ -161,5 +161,5 @@ def _preempted(result: CycleResult, taken: CellSnapshot) -> list[PreviewedPreemp
     return [
         PreviewedPreemption(taken.jobs[each.job], each.rule)
         for each in result.decisions
-        if each.beneficiary == ASKED and each.kind in _GIVING_WAY and each.rule and each.job in taken.jobs
+        if each.beneficiary == ASKED and each.kind in _PREEMPTING and each.rule and each.job in taken.jobs
     ]

@@ -39,7 +39,7 @@ class HelpTrial:
             try:
                 found.append(self._try(each, helps) if each.numbers.get(_STARTS) else each)
             except engine.DeadlineExceededError:
-                found += [_without(rest, _STARTS) for rest in helps[place:]]
+                found += [_without_numbers(rest, _STARTS) for rest in helps[place:]]
                 break
         return sorted(found, key=lambda each: _STARTS not in each.numbers)
 
@@ -47,14 +47,14 @@ class HelpTrial:
         if help_item.code in _SIZES:
             return self._largest_that_starts(help_item, _SIZES[help_item.code])
         codes = {help_item.code, *str(help_item.numbers.get("with", "")).split(",")}
-        return _then(help_item, self._reason_after([each for each in helps if each.code in codes]))
+        return _with_result(help_item, self._reason_after([each for each in helps if each.code in codes]))
 
     def _largest_that_starts(self, help_item: em.Help, name: str) -> em.Help:
         """Return the largest size with which the job starts; the proposed one if it starts with none."""
         best, reason = help_item, self._reason_after([help_item])
         low, high = 1, int(help_item.numbers[name]) - 1
         if reason is None:
-            return _then(help_item, None)
+            return _with_result(help_item, None)
         while low <= high:
             size = (low + high + 1) // 2
             smaller = replace(help_item, numbers={**help_item.numbers, name: size})
@@ -63,7 +63,7 @@ class HelpTrial:
                 best, reason, low = smaller, None, size + 1
             else:
                 high = size - 1
-        return _then(best, reason)
+        return _with_result(best, reason)
 
     def _reason_after(self, helps: Sequence[em.Help]) -> em.Reason | None:
         """Return what the job waits for in a cycle after these recommendations; None if it starts."""
@@ -94,11 +94,11 @@ def _raise_quota(snapshot: engine.Snapshot, numbers: Mapping[str, int | str]) ->
     snapshot.apply_delta(engine.Delta((engine.QuotaPut(replace(node, quotas=tuple(raised))),)))
 
 
-def _then(help_item: em.Help, reason: em.Reason | None) -> em.Help:
-    numbers = _without(help_item, *_AFTERWARDS).numbers
+def _with_result(help_item: em.Help, reason: em.Reason | None) -> em.Help:
+    numbers = _without_numbers(help_item, *_AFTERWARDS).numbers
     after = {_STARTS: 1, "tried": 1} if reason is None else {"also": reason.value}
     return em.Help(help_item.code, {**numbers, **after})
 
 
-def _without(help_item: em.Help, *names: str) -> em.Help:
+def _without_numbers(help_item: em.Help, *names: str) -> em.Help:
     return em.Help(help_item.code, {key: n for key, n in help_item.numbers.items() if key not in names})

@@ -60,7 +60,7 @@ _OF_BORROWED: Final = frozenset({"RECLAIM_NOMINAL", "RECLAIM_WHILE_BORROWING", "
 
 
 def name_beneficiary(found: Beneficiary) -> str:
-    """Name the one for whom a job had to leave: its job, workspace or folder, or another tenant."""
+    """Name the beneficiary of a preemption: its job, workspace or folder, or another tenant."""
     if found.job is not None and found.tenant is not None:
         return _("%(job)s of %(tenant)s") % {"job": found.job.name, "tenant": found.tenant.name}
     if found.tenant is None:

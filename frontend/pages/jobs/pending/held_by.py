@@ -66,15 +66,15 @@ def format_amount(amount: int, resource: Resource) -> str:
 
 
 def _tenant_lines(job: Job, found: PoolHolders) -> Iterator[HolderLine]:
-    def write(amount: int) -> str:
+    def format_or_missing(amount: int) -> str:
         return format_amount(amount, found.resource) if amount else formats.MISSING
 
     for one in found.tenants:
         yield HolderLine(
             name=one.tenant.name if one.tenant else _("Other tenants"),
-            amount=write(one.amount),
-            nominal=write(one.nominal),
-            borrowed=write(one.borrowed),
+            amount=format_or_missing(one.amount),
+            nominal=format_or_missing(one.nominal),
+            borrowed=format_or_missing(one.borrowed),
         )
         if one.tenant is None or one.tenant.pk != job.workspace_id:
             continue
@@ -82,9 +82,9 @@ def _tenant_lines(job: Job, found: PoolHolders) -> Iterator[HolderLine]:
             url = navigation.find_address(
                 "frontend:job-detail", workspace=job.workspace.slug, job=str(held.job_id)
             )
-            yield HolderLine(name=held.name, amount=write(held.amount), url=url, is_job=True)
+            yield HolderLine(name=held.name, amount=format_or_missing(held.amount), url=url, is_job=True)
         if found.other_jobs:
-            yield HolderLine(name=_("Other jobs"), amount=write(found.other_jobs), is_job=True)
+            yield HolderLine(name=_("Other jobs"), amount=format_or_missing(found.other_jobs), is_job=True)
 
 
 def _other_lines(found: PoolHolders) -> Iterator[HolderLine]:

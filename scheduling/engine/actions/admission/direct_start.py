@@ -27,8 +27,8 @@ from scheduling.engine.state.task_shape import TaskShape, resolve_shape
 MIN_TASKS, MIN_SHAPES, NODES_PER_TASK = 32, 16, 4
 # The most shapes in a score matrix.
 MAX_SHAPES = 1024
-# A new shape makes a matrix drop all states: new shapes of fewer than one task in this many use boards.
-MOST_BY_BOARDS = 8
+# New shapes make a matrix drop all states: they are added once one task in this many has one.
+NEW_SHAPES_PART = 8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -129,7 +129,7 @@ class DirectStart:
             matrix = placer.find_matrix(flavor.policy)
         if matrix is not None:
             fresh = [task for task in counts if task not in matrix]
-            if sum(map(counts.__getitem__, fresh)) * MOST_BY_BOARDS >= count:
+            if sum(map(counts.__getitem__, fresh)) * NEW_SHAPES_PART >= count:
                 matrix.add_shapes((task, flavor) for task in fresh if placer.can_use_matrix(task, flavor))
         return matrix
 

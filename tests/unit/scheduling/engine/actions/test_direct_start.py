@@ -142,7 +142,7 @@ def test_decisions_are_those_of_evaluations(
     with pytest.MonkeyPatch.context() as patch:
         least, part = MODES[mode]
         patch.setattr(direct_start, "MIN_TASKS", least)
-        patch.setattr(direct_start, "MOST_BY_BOARDS", part)
+        patch.setattr(direct_start, "NEW_SHAPES_PART", part)
         found = run()
         patch.setattr(DirectStart, "place_job", lambda *_: None)
         expected = run()
