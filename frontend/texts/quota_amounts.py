@@ -1,9 +1,10 @@
-"""The quota of a queue in one sentence: nominal = used within it + lent + available of it."""
+"""The quota of a queue in one sentence: nominal = used within it + lent + available within it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from django.utils.translation import gettext as _
 
@@ -17,13 +18,15 @@ from quotas.tree.limits import Amount
 class QuotaAmounts:
     """The shown amounts of a quota; None is unlimited.
 
-    `counted` is the part of `used` that counts against a job, `own_free` is available within the
-    nominal, and `borrowable` beyond it.
+    `own_free` is available within the nominal, and `borrowable` beyond it. `taken` is the rest of the
+    nominal, which others use; `is_lent` tells that all of it is what the quota tables call lent. Numbers of
+    a scheduling cycle do not tell what is lent.
     """
 
     nominal: Amount
     used: int
-    counted: int
+    taken: int
+    is_lent: bool
     own_free: Amount
     borrowable: Amount
     available: Amount
@@ -31,42 +34,68 @@ class QuotaAmounts:
     @classmethod
     def of_row(cls, row: QuotaRow) -> QuotaAmounts:
         """The amounts of now."""
+        taken = _rest(row.nominal, row.reserved, row.own_free)
         return cls(
             nominal=row.nominal,
             used=row.reserved,
-            counted=row.reserved,
+            taken=taken,
+            is_lent=taken == row.lent,
             own_free=row.own_free,
             borrowable=row.borrowable,
             available=row.available,
         )
 
-    @property
-    def lent(self) -> int:
-        """The part of the nominal that is neither used nor available: other queues use it."""
-        if self.nominal is None or self.own_free is None:
-            return 0
-        return max(0, self.nominal - max(self.used, self.counted) - self.own_free)
+    @classmethod
+    def of_cycle(cls, known: Mapping[str, Any]) -> QuotaAmounts:
+        """The amounts that the reason of a pending job states."""
+        own = known["own_free"]
+        return cls(
+            nominal=known.get("nominal"),
+            used=known["used"],
+            taken=_rest(known.get("nominal"), max(known["used"], known.get("counted", 0)), own),
+            is_lent=False,
+            own_free=own,
+            borrowable=known["borrowable"],
+            available=known.get("available"),
+        )
+
+
+def _rest(nominal: Amount, used: int, own_free: Amount) -> int:
+    return 0 if nominal is None or own_free is None else max(0, nominal - used - own_free)
 
 
 def describe_quota_amounts(
     amounts: QuotaAmounts, queue: Queue, format_amount: Callable[[Amount], str]
 ) -> str:
-    """Write the quota of a queue, with what is lent to others, and whether its jobs can reclaim that."""
-    names = ("used", "nominal", "lent", "own_free", "borrowable", "available")
+    """Write the quota of a queue, with what others have of it, and whether its jobs can reclaim that."""
+    names = ("used", "nominal", "taken", "own_free", "borrowable", "available")
     numbers = {name: format_amount(getattr(amounts, name)) for name in names}
-    if not amounts.lent:
-        sentence = _(
+    reclaimable = queue.preemption and queue.reclaim != PreemptOthers.NEVER
+    return _sentence(amounts, reclaimable=reclaimable) % numbers
+
+
+def _sentence(amounts: QuotaAmounts, *, reclaimable: bool) -> str:
+    if not amounts.taken:
+        return _(
             "%(used)s of %(nominal)s nominal used; available: %(own_free)s nominal + "
             "%(borrowable)s to borrow = %(available)s"
         )
-    elif queue.preemption and queue.reclaim != PreemptOthers.NEVER:
-        sentence = _(
-            "%(used)s of %(nominal)s nominal used, %(lent)s lent to other queues and reclaimable; available: "
+    if not amounts.is_lent:
+        if reclaimable:
+            return _(
+                "%(used)s of %(nominal)s nominal used, %(taken)s used by other queues and reclaimable; "
+                "available: %(own_free)s nominal + %(borrowable)s to borrow = %(available)s"
+            )
+        return _(
+            "%(used)s of %(nominal)s nominal used, %(taken)s used by other queues; available: "
             "%(own_free)s nominal + %(borrowable)s to borrow = %(available)s"
         )
-    else:
-        sentence = _(
-            "%(used)s of %(nominal)s nominal used, %(lent)s lent to other queues; available: "
-            "%(own_free)s nominal + %(borrowable)s to borrow = %(available)s"
+    if reclaimable:
+        return _(
+            "%(used)s of %(nominal)s nominal used, %(taken)s lent to other queues and reclaimable; "
+            "available: %(own_free)s nominal + %(borrowable)s to borrow = %(available)s"
         )
-    return sentence % numbers
+    return _(
+        "%(used)s of %(nominal)s nominal used, %(taken)s lent to other queues; available: "
+        "%(own_free)s nominal + %(borrowable)s to borrow = %(available)s"
+    )

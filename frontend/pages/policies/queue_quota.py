@@ -39,6 +39,8 @@ class QueueQuotaLine:
     reserved: str
     used: str
     borrowed: str
+    lent: str
+    free: str
     available: str
 
 
@@ -92,6 +94,8 @@ def _line(row: QuotaRow, use: Use, *, is_first: bool) -> QueueQuotaLine:
         reserved=format_amount(resource, row.reserved),
         used=formats.MISSING if used is None else formats.format_number(used / unit, 1).removesuffix(".0"),
         borrowed=format_amount(resource, row.borrowed) if row.borrowed else formats.MISSING,
+        lent=format_amount(resource, row.lent) if row.lent else formats.MISSING,
+        free=format_amount(resource, row.free),
         available=format_amount(resource, row.available),
     )
 

@@ -171,7 +171,7 @@ def _pool_after(row: QuotaRow, queue: Queue, asked: float) -> PoolAfter:
         nominal=(row.nominal or 0) / 100,
         allocated=row.reserved / 100,
         borrowed=row.borrowed / 100,
-        lent=amounts.lent / 100,
+        lent=row.lent / 100,
         held=asked,
     )
     text = describe_quota_amounts(amounts, queue, reasons.format_compute_limit)

@@ -16,9 +16,9 @@ class QuotaRow:
     `queue` is the name of the node's queue, empty at a tenant. `nominal` = `own_nominal` + `distributed`: the
     quota of the node, what it keeps for all below it to share, and the nominals of its children together.
     `reserved` is charged to the admitted jobs at and below the node, whether or not they use it. `lent` is
-    the part of the nominal that others reserve now. `available` could be reserved now, borrowing included,
-    and `potential` if nobody else reserved anything; neither is below zero. `has_limits` says whether limits
-    of the node itself are stored for the resource.
+    the part of the nominal that others reserve now: what all nodes lend together is what they borrow.
+    `available` could be reserved now, borrowing included, and `potential` if nobody else reserved anything;
+    neither is below zero. `has_limits` says whether limits of the node itself are stored for the resource.
     """
 
     queue: str
@@ -46,12 +46,17 @@ class QuotaRow:
         return 0 if self.nominal is None else max(0, self.reserved - self.nominal)
 
     @property
+    def free(self) -> Amount:
+        """The part of the nominal that nobody reserves; None where that is unlimited."""
+        return None if self.nominal is None else max(0, self.nominal - self.reserved - self.lent)
+
+    @property
     def own_free(self) -> Amount:
-        """The part of `available` that is inside the nominal; None where that is unlimited."""
-        if self.nominal is None:
-            return None
-        own = max(0, self.nominal - self.reserved)
-        return own if self.available is None else min(own, self.available)
+        """The part of `available` that is inside the nominal; None where that is unlimited.
+
+        It is `free`, unless others reserve more than all have together: they do after a cut.
+        """
+        return self.free if self.free is None or self.available is None else min(self.free, self.available)
 
     @property
     def borrowable(self) -> Amount:

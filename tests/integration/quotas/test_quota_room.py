@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from foundation.core.actor import SYSTEM
-from quotas.models import Quota, QuotaNode
+from quotas.models import LedgerEntry, Quota, QuotaNode
 from quotas.models.quota_key import find_tree_key
 from quotas.selectors.limits.pool_limits import pool_limits
 from quotas.selectors.limits.tree import load_tree, read_bounds
@@ -16,6 +16,8 @@ from tests.integration.quotas.test_quota_tree import RandomWorld
 pytestmark = pytest.mark.django_db
 BOUNDED = {305, 306, 308, 310, 311}
 """In these worlds a workspace borrows less than is stored."""
+LENDING = {339, 341}
+"""In these worlds a queue lends a part of its nominal, and has some left."""
 
 
 def draw_bounds(made: RandomWorld) -> None:
@@ -46,6 +48,41 @@ def test_tables_say_what_the_tree_admits(seed: int) -> None:
                 expected = (tree.available(str(pk), key), tree.potential(str(pk), key))
                 shown = tuple(None if amount is None else max(0, amount) for amount in expected)
                 assert (row.available, row.potential) == shown
+
+
+def admit_reserved(made: RandomWorld) -> None:
+    """Reserve only what the tree admits, queue by queue."""
+    drawn = list(LedgerEntry.unscoped.order_by("pk"))
+    LedgerEntry.unscoped.update(reserved=0)
+    tree = load_tree(made.cell.pk)
+    for entry in drawn:
+        node, key = str(entry.node_id), find_tree_key(entry.flavor_id, entry.resource)
+        most = tree.available(node, key)
+        entry.reserved = entry.reserved if most is None else min(entry.reserved, max(0, most))
+        tree.add_usage(node, key, entry.reserved)
+        entry.save()
+
+
+@pytest.mark.parametrize("seed", range(330, 342))
+def test_nominal_is_what_a_node_reserves_lends_and_leaves_free(seed: int) -> None:
+    made = RandomWorld(seed)
+    draw_bounds(made)
+    if seed % 2:
+        admit_reserved(made)
+    nodes = dict(QuotaNode.unscoped.values_list("pk", "is_queue"))
+    rows = QuotaTable(made.cell.pk).compute_rows(dict.fromkeys(nodes, ""))
+    lending = 0
+    for pk, row in ((pk, row) for pk, of in rows.items() for row in of):
+        if row.nominal is None or row.free is None or row.own_free is None:
+            assert (row.nominal, row.free, row.own_free, row.lent) == (None, None, None, 0)
+            continue
+        assert min(row.reserved, row.nominal) + row.lent + row.free == row.nominal
+        assert row.available is None or row.own_free + (row.borrowable or 0) == row.available
+        if nodes[pk] and seed % 2:
+            # A queue can reserve all that is free; others don't reserve more than all have together.
+            assert row.own_free == row.free
+            lending += row.lent > 0 and row.free > 0
+    assert bool(lending) == (seed in LENDING)
 
 
 @pytest.mark.parametrize("seed", range(320, 326))

@@ -16,7 +16,7 @@ from tests.truth.pages.reading import Line, number_of
 _AMOUNT: Final = r"(?P<%s>unlimited|[\d.,]+)(?: GPUs?)?"
 _SENTENCE: Final = re.compile(
     f"{_AMOUNT % 'used'} of {_AMOUNT % 'nominal'} nominal used"
-    f"(?:, {_AMOUNT % 'lent'} lent to other queues(?: and reclaimable)?)?; "
+    f"(?:, {_AMOUNT % 'lent'} (?:lent to|used by) other queues(?: and reclaimable)?)?; "
     f"available: {_AMOUNT % 'own'} nominal \\+ {_AMOUNT % 'more'} to borrow = {_AMOUNT % 'available'}"
 )
 _SHORT: Final = (Reason.WAITING_FOR_QUOTA, Reason.WAITING_FOR_BORROWED)

@@ -113,3 +113,7 @@ def _check_quota(console: Console, page: PageText, queue: Queue) -> None:
         assert abs((line.number("Allocated") or 0) - held[line.name] / 100) <= 0.051, (line, held)
         borrowed = 0 if nominal is None else max(0, held[line.name] - nominal)
         assert abs((line.number("Borrowed") or 0) - borrowed / 100) <= 0.051, (line, borrowed)
+        if nominal is not None:
+            lent, free = line.number("Lent") or 0.0, line.number("Free") or 0.0
+            assert abs(min(held[line.name], nominal) / 100 + lent + free - nominal / 100) <= 0.11, line
+            assert line.cells["Available"] == "unlimited" or free <= (line.number("Available") or 0.0), line

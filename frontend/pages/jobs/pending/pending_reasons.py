@@ -135,7 +135,7 @@ def _quota_line(row: QuotaRow, resource: Resource, job: Job) -> str:
     known = job.reason_numbers
     same = (known.get("flavor"), known.get("resource")) == (row.flavor.name, resource)
     stated = same and known.keys() >= {"used", "own_free", "borrowable"}
-    amounts = _stated_amounts(known) if stated else QuotaAmounts.of_row(row)
+    amounts = QuotaAmounts.of_cycle(known) if stated else QuotaAmounts.of_row(row)
     text = describe_quota_amounts(amounts, job.queue, partial(_format_amount, resource))
     numbers = {"flavor": escape(row.flavor.name), "quota": escape(text)}
     if not stated:
@@ -146,17 +146,6 @@ def _quota_line(row: QuotaRow, resource: Resource, job: Job) -> str:
         sentence = escape(_("%(flavor)s: %(quota)s (at %(at)s)"))
         numbers["at"] = formats.clock_html(job.reason_at, seconds=True)
     return mark_safe(sentence % numbers)  # noqa: S308 (all parts are escaped)
-
-
-def _stated_amounts(known: Mapping[str, Any]) -> QuotaAmounts:
-    return QuotaAmounts(
-        nominal=known.get("nominal"),
-        used=known["used"],
-        counted=known.get("counted", known["used"]),
-        own_free=known["own_free"],
-        borrowable=known["borrowable"],
-        available=known.get("available"),
-    )
 
 
 def _format_amount(resource: Resource, value: int | None) -> str:
