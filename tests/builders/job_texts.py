@@ -77,8 +77,22 @@ def any_job(random: Random) -> dict[str, Any]:
                 {"topology": {"level": "rack"}},
             )
         ),
-        "lifecycle": [{"on": "task_failed", "do": "restart_job", "max": 3}],
-        "volumes": [{"claim": "data", "mount": "/data", "read_only": True}],
+        "lifecycle": random.choice(
+            (
+                [{"on": "task_failed", "do": "restart_job", "max": 3}],
+                [{"on": "task_evicted", "do": "fail_job"}, {"on": "task_failed", "do": "restart_job"}],
+            )
+        ),
+        "volumes": random.choice(
+            (
+                [{"claim": "data", "mount": "/data", "read_only": True}],
+                [
+                    {"empty": "1Gi", "mount": "/tmp"},
+                    {"claim": "a", "mount": "/a"},
+                    {"claim": "b", "mount": "/b"},
+                ],
+            )
+        ),
         "simulate": {"run_s": 1200, "gpu_utilisation": 0.7},
     }
     for key in random.sample(sorted(job), random.randint(0, 8)):
@@ -106,7 +120,12 @@ def _role(random: Random, place: int) -> dict[str, Any]:
         "command": random.choice((["python", "a b.py"], ["sh", "-c", "set -e\nrun  it"], ["sleep", 10])),
         "args": ["--flag", "x"],
         "working_directory": "/work",
-        "resources": {"cpu": random.choice((8, "500m", "8")), "memory": "64Gi", "gpu": gpu},
+        "resources": {
+            "cpu": random.choice((8, "500m", "8")),
+            "memory": "64Gi",
+            "shared_memory": "8Gi",
+            "gpu": gpu,
+        },
     }
     for key in random.sample(sorted(role), random.randint(0, 4)):
         if key not in ("name", "resources"):

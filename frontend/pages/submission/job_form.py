@@ -22,11 +22,13 @@ from frontend.pages.submission.job_values import (
     field_of,
     named_rest,
 )
+from frontend.pages.submission.list_inputs import HELPS, LABELS
 from frontend.texts.labels import JOB_KINDS
 from quotas.selectors.pools.pool import WorkspacePool
 from scheduling.job_file import FIELDS, Field
 from scheduling.job_file.declaration.environment import Variables
-from scheduling.job_file.values.kinds import ChoiceKind, Flag, LabelsKind, Percent, Tags, Texts, Whole
+from scheduling.job_file.declaration.field import Shown
+from scheduling.job_file.values.kinds import ChoiceKind, Flag, LabelsKind, Parts, Percent, Tags, Texts, Whole
 from scheduling.models import JobKind, PriorityClass
 
 _OFFERED: Final = ("queue", "priority_class")
@@ -87,6 +89,8 @@ def _input(field: Field) -> forms.Field:
             return forms.ChoiceField(
                 choices=[(name, JOB_KINDS.get(name, name)) for name in field.kind.among], **said
             )
+        case Parts():
+            return _list_input(field)
         case LabelsKind() | Variables():
             lines = (
                 _("One label=value per line")
@@ -106,6 +110,18 @@ def _input(field: Field) -> forms.Field:
     attributes |= {"placeholder": field.example} if field.example else {}
     widget = forms.TextInput(attrs={"autocomplete": "off", **attributes})
     return forms.CharField(widget=widget, help_text=_help(field), **said)
+
+
+def _list_input(field: Field) -> forms.Field:
+    """The input for a list, of which `list_inputs` says what it shows."""
+    lines = {"rows": 3, "spellcheck": "false", "placeholder": "data:/data:ro"}
+    number = {"autocomplete": "off", "inputmode": "numeric"}
+    return forms.CharField(
+        label=str(LABELS[field.path]),
+        help_text=str(HELPS[field.path]),
+        required=False,
+        widget=forms.Textarea(lines) if field.form == Shown.TEXTS else forms.TextInput(number),
+    )
 
 
 def _help(field: Field) -> str:

@@ -18,6 +18,7 @@ from django.utils.translation import gettext as _
 from foundation.core.errors import FieldError, Invalid
 from foundation.core.numbers import read_whole
 from foundation.core.yaml_edit import same_values
+from frontend.pages.submission.list_inputs import carry_entries, find_mistakes, read_entries, show_entries
 from scheduling.job_file.declaration.environment import Variables
 from scheduling.job_file.declaration.field import Field
 from scheduling.job_file.declaration.fields import ALL, FIELDS, fields_below, keys_below
@@ -77,7 +78,11 @@ def carry_changes(source: Mapping[str, Any], typed: FormValues) -> dict[str, Any
     more = [role.get("more", {}) for role in base.roles] + [{}] * len(typed.roles)
     roles = [role | {"more": retained} for role, retained in zip(typed.roles, more, strict=False)]
     after = FormValues(typed.main, roles, base.rest)
-    found: dict[str, Any] = _carried(source, to_mapping(before), to_mapping(after), "")
+    found: dict[str, Any] = {**_carried(source, to_mapping(before), to_mapping(after), "")}
+    for each in (each for each in OF_JOB if isinstance(each.kind, Parts) and each.key in found):
+        if isinstance(listed := source.get(each.key), list):
+            texts = (str(values.main.get(each.input_name) or "") for values in (before, after))
+            found[each.key] = carry_entries(each.path, listed, *texts)
     return found
 
 
@@ -87,7 +92,9 @@ def line_errors(values: FormValues) -> list[FieldError]:
     for place, texts in [("", values.main), *((f"roles.{n}.", role) for n, role in enumerate(values.roles))]:
         for each in OF_ROLE if place else OF_JOB:
             text, path = str(texts.get(each.input_name) or ""), place + each.path.removeprefix("roles.")
-            if isinstance(each.kind, _LINES):
+            if isinstance(each.kind, Parts):
+                errors += [FieldError(path, "FORMAT", said) for said in find_mistakes(each.path, text)]
+            elif isinstance(each.kind, _LINES):
                 errors += [FieldError(path, "FORMAT", said) for said in _line_mistakes(text, each)]
             elif _is_program(each) and not _is_command(text):
                 errors.append(
@@ -101,7 +108,11 @@ def to_mapping(values: FormValues) -> dict[str, Any]:
     typed = _typed(OF_JOB, values.main, "")
     typed["roles"] = [_role_mapping(role) for role in values.roles]
     # What is read from secrets and config maps travels along in `rest`; what is typed beside it counts.
-    return _ordered(merge_trees(typed, values.rest), "")
+    found = merge_trees(typed, values.rest)
+    for each in OF_JOB:
+        if isinstance(each.kind, Parts) and isinstance(rest := values.rest.get(each.key), list):
+            found[each.key] = [*typed.get(each.key, ()), *rest]
+    return _ordered(found, "")
 
 
 def field_of(path: str) -> tuple[int | None, str]:
@@ -187,6 +198,8 @@ def _typed(fields: Sequence[Field], values: Values, above: str) -> dict[str, Any
 
 def _from_text(shown: Field, value: Any) -> Any:
     """The value that a text stands for; None where it stands for nothing."""
+    if isinstance(shown.kind, Parts):
+        return read_entries(shown.path, str(value)) or None
     if isinstance(shown.kind, _LINES):
         return _pairs(value) or None
     if isinstance(shown.kind, Tags):
@@ -207,6 +220,10 @@ def _take(body: dict[str, Any], path: str, shown: Field) -> Any:
         return _take(inner, below, shown)
     if isinstance(shown.kind, Flag):
         return body.pop(head, shown.default) is not False
+    if isinstance(shown.kind, Parts) and isinstance(value, list):
+        text, places = show_entries(shown.path, value)
+        body[head] = [entry for place, entry in enumerate(value) if place not in places]
+        return text
     if isinstance(shown.kind, _LINES) and isinstance(value, Mapping):
         lines = {name: f"{name}={item}" for name, item in value.items() if _is_line(name, item)}
         body[head] = {name: item for name, item in value.items() if name not in lines}

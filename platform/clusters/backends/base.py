@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple, Protocol, runtime_checkable
 from clusters.gpu.batches import AgentReport
 
 GANG_FOLDER: Final = "/etc/allotment"
+SHARED_MEMORY: Final = "/dev/shm"  # noqa: S108 - a path in containers
 EPOCH: Final = "allotment.io/epoch"
 """The label of a pod that tells under which lease of its cell it was admitted."""
 HOLD: Final = "allotment.io/hold"

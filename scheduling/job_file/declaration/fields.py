@@ -199,12 +199,23 @@ ALL: Final = (
         form=Shown.PROGRAM,
         example="python train.py",
     ),
-    Field("roles.args", Texts(256), help="Arguments of the command.", for_pods=True),
+    Field(
+        "roles.args",
+        Texts(256),
+        label=_("Arguments"),
+        otherwise=_("arguments of the image"),
+        for_pods=True,
+        form=Shown.PROGRAM,
+        example="--epochs 10",
+    ),
     Field(
         "roles.working_directory",
         Text(1024, (ABSOLUTE,)),
-        help="Working directory. Default: that of the image.",
+        label=_("Working directory"),
+        otherwise=_("working directory of the image"),
         for_pods=True,
+        form=Shown.PROGRAM,
+        example="/workspace",
     ),
     Field(
         "roles.image_pull_policy",
@@ -245,6 +256,16 @@ ALL: Final = (
         policy=Limited.AMOUNT,
         form=Shown.REQUEST,
         input="role_memory",
+    ),
+    Field(
+        "roles.resources.shared_memory",
+        Memory(written=True, low=1),
+        label=_("Shared memory per task"),
+        help=_("Size of /dev/shm; counts against the memory of the task."),
+        otherwise=_("usually 64Mi"),
+        for_pods=True,
+        policy=Limited.AMOUNT,
+        form=Shown.REQUEST,
     ),
     Field("roles.resources.gpu", PartKind("Gpu"), help="GPUs of each task.", otherwise="no GPU"),
     Field(
@@ -393,7 +414,10 @@ ALL: Final = (
     Field(
         "lifecycle",
         Parts("Lifecycle", most=32),
+        label=_("Lifecycle rules"),
         help="Actions when tasks end; the first matching rule applies.",
+        form=Shown.ADVANCED,
+        input="retries",
     ),
     Field(
         "lifecycle.on",
@@ -447,7 +471,9 @@ ALL: Final = (
     Field(
         "volumes",
         Parts("Volume", most=32, one_of=("claim", "empty", "config", "secret")),
-        help="Volumes of the containers.",
+        label=_("Volumes"),
+        help="Mounted into the containers.",
+        form=Shown.TEXTS,
     ),
     Field(
         "volumes.claim",

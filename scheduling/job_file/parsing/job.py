@@ -46,7 +46,7 @@ def parse_job(body: Any) -> JobSpec:
         min_available=_min_available(job, roles),
         placement=_placement(job, roles),
         lifecycle=read_lifecycle(job, tuple(role.name for role in roles)),
-        volumes=read_volumes(job),
+        volumes=read_volumes(job, roles),
         runtime=read_said(job, pod_fields("")),
         simulate=read_field(job, "simulate") or {},
     )

@@ -47,6 +47,7 @@ def _role(role: Section, index: int) -> RoleSpec:
     spec = RoleSpec(**columns, gpu=_gpu(resources) if resources.has_key("gpu") else None, container=container)
     _check_probes(role, container.get("probes", {}))
     _check_limits(resources, spec)
+    _check_shared_memory(resources, spec)
     _check_exclusive(resources, spec)
     return spec
 
@@ -76,6 +77,15 @@ def _check_limits(resources: Section, role: RoleSpec) -> None:
         amount = kind.parse_amount(limits[key]) if key in limits else None
         if amount is not None and (amount < asked or amount == 0):
             resources.add_problem(f"limits.{key}", "RANGE", _("Must not be below the request."))
+
+
+def _check_shared_memory(resources: Section, role: RoleSpec) -> None:
+    """A task that fills its shared memory is ended at its memory limit, so that it can use no more."""
+    kind, limits = Memory(), role.container.get("limits", {})
+    limit = kind.parse_amount(limits["memory"]) if "memory" in limits else role.memory_mib
+    size = role.container.get("shared_memory")
+    if size is not None and limit and kind.parse_amount(size) > limit:
+        resources.add_problem("shared_memory", "RANGE", _("Must not exceed the memory of the task."))
 
 
 def _check_exclusive(resources: Section, role: RoleSpec) -> None:

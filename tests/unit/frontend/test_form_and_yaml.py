@@ -80,6 +80,9 @@ CHANGES = {
     "roles-0-replicas": (("roles", 0, "replicas"), "17", 17),
     "roles-0-image": (("roles", 0, "image"), "x: #y", "x: #y"),
     "roles-0-role_memory": (("roles", 0, "resources", "memory"), "1Gi", "1Gi"),
+    "roles-0-shared_memory": (("roles", 0, "resources", "shared_memory"), "1Gi", "1Gi"),
+    "roles-0-working_directory": (("roles", 0, "working_directory"), "/srv", "/srv"),
+    "roles-0-args": (("roles", 0, "args"), "--lr '0.1 x'", ["--lr", "0.1 x"]),
     "run_s": (("simulate", "run_s"), "5", 5),
 }
 
@@ -155,6 +158,9 @@ LINES = (
     ("environment", "=1", "LR=0.1", "=1"),
     ("environment", "A=1\r\nA=2", "A is set more than once.", "A=2"),
     ("node_selector", "x", "disktype=ssd", "x"),
+    ("volumes", "data:/data:ro\r\nother", "for example data:/data:ro, instead of: other", "other"),
+    ("volumes", "data:/data:", "instead of: data:/data:", "data:/data:"),
+    ("volumes", "data:/data:wo", "instead of: data:/data:wo", "data:/data:wo"),
     ("roles-0-command", "sh -c 'never closed", "Close every quote", "never closed"),
 )
 
@@ -224,6 +230,37 @@ def test_a_new_key_stands_where_a_job_file_has_it() -> None:
         "name: a\nmax_run_s: 60\n\n# the tasks\nroles:\n  - replicas: 1\n    min_replicas: 1\n"
         "    # cheap\n    image: x\n"
     )
+
+
+LISTS = """name: a
+roles: [{replicas: 1}]
+lifecycle:
+  - {on: task_failed, exit_codes: [137], do: restart_task}
+  # the last resort
+  - {on: task_failed, do: restart_job}
+volumes:
+  - {empty: 8Gi, mount: /tmp}   # scratch
+  - {claim: one, mount: /one, read_only: true}
+  - {claim: two, mount: /two}   # results
+"""
+
+
+def test_the_form_shows_claims_and_retries_and_keeps_the_rest_of_their_lists() -> None:
+    sent = in_form(LISTS)
+    assert sent["volumes"] == "one:/one:ro\r\ntwo:/two"
+    assert sent["retries"] == "1"
+    assert JobForm(read_draft(sent).values, queues=[], classes=[], pools=[]).retained == []
+    sent["volumes"], sent["retries"] = "two:/two\r\nthree:/3", "5"
+    assert to_yaml(sent).text == LISTS.replace("do: restart_job}", "do: restart_job, max: 5}").replace(
+        "one, mount: /one, read_only: true}", "three, mount: /3}"
+    )
+    sent["volumes"], sent["retries"] = "", "0"
+    assert load_yaml(to_yaml(sent).text, JOB_BOUNDS) == {
+        "name": "a",
+        "roles": [{"replicas": 1}],
+        "lifecycle": [{"on": "task_failed", "exit_codes": [137], "do": "restart_task"}],
+        "volumes": [{"empty": "8Gi", "mount": "/tmp"}],
+    }
 
 
 def test_no_gpu_takes_all_of_the_request_away() -> None:

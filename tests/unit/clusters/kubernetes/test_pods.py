@@ -75,6 +75,15 @@ def test_a_container_without_cards_is_shown_none_whatever_its_image_says(devices
     assert said == ([{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}] if void else [])
 
 
+def test_shared_memory_is_a_volume_in_memory_of_that_size() -> None:
+    pod = pods.build_manifest(replace(SPEC, options={"shared_memory": "16384Mi"}), "here")["spec"]
+    assert pod["volumes"] == [
+        {"name": "shared-memory", "emptyDir": {"sizeLimit": "16384Mi", "medium": "Memory"}}
+    ]
+    assert pod["containers"][0]["volumeMounts"] == [{"name": "shared-memory", "mountPath": "/dev/shm"}]
+    assert "volumeMounts" not in pods.build_manifest(SPEC, "here")["spec"]["containers"][0]
+
+
 def test_paths_of_mounts_reach_the_cluster_in_their_plain_form() -> None:
     spec = replace(SPEC, options={"volumes": [{"claim": "c", "mount": "//data/./x/../y/"}]})
     (container,) = pods.build_manifest(spec, "here")["spec"]["containers"]

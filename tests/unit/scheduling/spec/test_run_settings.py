@@ -169,6 +169,12 @@ def test_what_is_not_said_is_not_kept() -> None:
          "roles.0.resources.exclusive_cpus", "CONTRADICTION"),
         (role(resources={"cpu": 1, "memory": "1Gi", "limits": {"cpu": 2}, "exclusive_cpus": True}),
          "roles.0.resources.exclusive_cpus", "CONTRADICTION"),
+        (role(resources={"memory": "2Gi", "shared_memory": "3Gi"}), "roles.0.resources.shared_memory",
+         "RANGE"),
+        (role(resources={"memory": "2Gi", "limits": {"memory": "4Gi"}, "shared_memory": "5Gi"}),
+         "roles.0.resources.shared_memory", "RANGE"),
+        (role(resources={"shared_memory": "1Gi"})
+         | {"volumes": [{"empty": "1Gi", "mount": "/dev/shm/"}]}, "volumes", "CONTRADICTION"),
         (role(resources={"limits": {"gpu": 1}}), "roles.0.resources.limits.gpu", "UNKNOWN"),
     ],
 )  # fmt: skip

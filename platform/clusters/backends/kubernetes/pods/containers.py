@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from clusters.backends.base import GANG_FOLDER, GangSpec, TaskSpec, Variable
+from clusters.backends.base import GANG_FOLDER, SHARED_MEMORY, GangSpec, TaskSpec, Variable
 from clusters.backends.kubernetes.client.api import Json
 from clusters.gpu.reserved import (
     NO_DEVICES,
@@ -22,6 +22,7 @@ from clusters.gpu.reserved import (
 
 CONTAINER: Final = "main"
 _FILES: Final = "allotment-files"
+_SHARED_MEMORY: Final = "shared-memory"
 _TOGETHER_BYTES: Final = 768 * 1024
 """Files of up to so many bytes together stand in the ConfigMap of the gang, which holds 1 MiB at most."""
 # An image may ask for every card of the node by its own environment. What the pod says comes before it, and
@@ -69,8 +70,10 @@ def build_container(spec: TaskSpec, cards: Mapping[str, str], environment: Mappi
 
 
 def build_volumes(spec: TaskSpec) -> list[Json]:
-    """Build the volumes of a pod: those of the job file, and the files of its gang."""
+    """Build the volumes of a pod: those of the job file, its shared memory, and the files of its gang."""
     found = [{"name": f"volume-{number}", **_source(one)} for number, one in enumerate(_volumes(spec))]
+    if size := spec.options.get("shared_memory"):
+        found.append({"name": _SHARED_MEMORY, **_source({"empty": size, "in_memory": True})})
     if spec.gang is not None and spec.gang.files:
         found += [volume for volume, _ in _of_files(spec.gang)]
     return found
@@ -150,6 +153,8 @@ def _mounts(spec: TaskSpec) -> Iterator[Json]:
         if "sub_path" in volume:
             mount["subPath"] = volume["sub_path"]
         yield mount
+    if "shared_memory" in spec.options:
+        yield {"name": _SHARED_MEMORY, "mountPath": SHARED_MEMORY}
     if spec.gang is not None and spec.gang.files:
         yield from (mount for _, mount in _of_files(spec.gang))
 
