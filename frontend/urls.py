@@ -9,7 +9,7 @@ from frontend.lists import choice
 from frontend.pages.account import access_keys, profile, service_accounts, sign_in
 from frontend.pages.alerts import alert_list, channels, rules, silences
 from frontend.pages.jobs import job_actions, workspace_overview
-from frontend.pages.jobs.detail import job_cluster, job_page
+from frontend.pages.jobs.detail import job_check, job_cluster, job_page
 from frontend.pages.jobs.resources import job_memory
 from frontend.pages.jobs.table import job_batch, job_list
 from frontend.pages.live import change_stream, outages
@@ -47,6 +47,7 @@ _WORKSPACE = [
     path("job-templates/<uuid:template>", templates.show_template, name="job-template"),
     path("jobs/<str:job>", job_page.job_detail, name="job-detail"),
     path("jobs/<str:job>/live", job_page.job_live, name="job-live"),
+    path("jobs/<str:job>/check", job_check.check_job, name="job-check"),
     path("jobs/<str:job>/log", job_cluster.job_log, name="job-log"),
     path("jobs/<str:job>/pod-events", job_cluster.job_pod_events, name="job-pod-events"),
     path("jobs/<str:job>/charts/<slug:measure>", job_page.job_chart, name="job-chart"),

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from scheduling.engine.actions.advice.advise import advise_never_fitting
 from scheduling.engine.actions.advice.cycle import advise_waiting_jobs
+from scheduling.engine.actions.advice.gates import JobExamination, evaluate_gates
 from scheduling.engine.actions.advice.trial import FeasibilityTrial
 from scheduling.engine.actions.explain_waiting import explain_waiting_jobs
 from scheduling.engine.builtin import resolve_config
@@ -35,15 +36,8 @@ def run_cycle(snapshot: Snapshot, config: EngineConfig, now: Instant) -> CycleRe
         DeadlineExceededError: when the configured deadline is over; the snapshot is left as it was.
     """
     session = start_session(snapshot, config, now)
-    timings: dict[str, float] = {}
     with snapshot.statement():
-        for action in session.tools.actions:
-            session.check_deadline()
-            _timed(config.stopwatch, timings, action.name, lambda run=action.run: run(session))  # type: ignore[misc]
-        if config.explain is ExplainScope.ALL:
-            _timed(config.stopwatch, timings, "explain", lambda: explain_waiting_jobs(session))
-            if config.advise_for != "":
-                _timed(config.stopwatch, timings, "advise", lambda: advise_waiting_jobs(session))
+        timings = _run_actions(session)
     outcomes = tuple(map(session.outcomes.__getitem__, _answered(session)))
     session.counters["considered"] = len(outcomes)
     return CycleResult(
@@ -53,6 +47,34 @@ def run_cycle(snapshot: Snapshot, config: EngineConfig, now: Instant) -> CycleRe
         considered=tuple(session.considered),
         timings=timings,
     )
+
+
+def examine_job(snapshot: Snapshot, config: EngineConfig, now: Instant, job_id: str) -> JobExamination | None:
+    """Run a cycle, and evaluate for one pending job the gates behind the one that holds it up.
+
+    The snapshot is left as `run_cycle` leaves it. None if the snapshot has no outcome for the job.
+
+    Raises:
+        ConfigError, DeadlineExceededError: as for `run_cycle`.
+    """
+    session = start_session(snapshot, config, now)
+    with snapshot.statement():
+        _run_actions(session)
+        outcome = session.outcomes.get(job_id)
+        return None if outcome is None else evaluate_gates(session, outcome)
+
+
+def _run_actions(session: Session) -> dict[str, float]:
+    """Run the configured actions and explain; return the seconds that each took."""
+    config, timings = session.config, dict[str, float]()
+    for action in session.tools.actions:
+        session.check_deadline()
+        _timed(config.stopwatch, timings, action.name, lambda run=action.run: run(session))  # type: ignore[misc]
+    if config.explain is ExplainScope.ALL:
+        _timed(config.stopwatch, timings, "explain", lambda: explain_waiting_jobs(session))
+        if config.advise_for != "":
+            _timed(config.stopwatch, timings, "advise", lambda: advise_waiting_jobs(session))
+    return timings
 
 
 def recount_workload(snapshot: Snapshot, config: EngineConfig) -> TaskWorkload | None:

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from scheduling.engine.actions.advice.apply_help import apply_help
+from scheduling.engine.actions.advice.gates import (
+    JobExamination,
+    PreemptionGate,
+    PreemptionResult,
+    RoomGate,
+)
 from scheduling.engine.builtin import BUILTIN, cycle_order, resolve_config
-from scheduling.engine.cycle import never_fits, recount_workload, run_cycle
+from scheduling.engine.cycle import examine_job, never_fits, recount_workload, run_cycle
 from scheduling.engine.model import TaskWorkload, WorkloadShape
 from scheduling.engine.model.labels import has_labels, matches_expression
 from scheduling.engine.model.options import (
@@ -99,6 +105,7 @@ __all__ = [
     "FlavorTry",
     "HousekeepingOptions",
     "Ints",
+    "JobExamination",
     "JobPut",
     "JobRemoved",
     "LossPut",
@@ -110,8 +117,10 @@ __all__ = [
     "PlacementStream",
     "PluginError",
     "PluginSet",
+    "PreemptionGate",
     "PreemptionOptions",
     "PreemptionOracle",
+    "PreemptionResult",
     "Preemptor",
     "PreparedRequest",
     "Question",
@@ -120,6 +129,7 @@ __all__ = [
     "Refusal",
     "ReplacedRole",
     "RoleAssignment",
+    "RoomGate",
     "RowAndCards",
     "Rows",
     "Score",
@@ -148,6 +158,7 @@ __all__ = [
     "cycle_order",
     "decode",
     "encode",
+    "examine_job",
     "find_over_quota_jobs",
     "has_labels",
     "matches_expression",

@@ -254,7 +254,7 @@ WORK: Final = (
         page(f"{_JOBS}/{{job}}", _READ, query=f"?tab={tab}")
         for tab in ("timeline", "logs", "metrics", "tasks", "spec")
     ),
-    *(page(f"{_JOBS}/{{job}}/{tail}", _READ) for tail in ("log", "pod-events")),
+    *(page(f"{_JOBS}/{{job}}/{tail}", _READ) for tail in ("check", "log", "pod-events")),
     page(f"{_JOBS}/{{job}}/charts/{{measure}}", _READ, values={"measure": "utilisation"}),
     *(
         form(

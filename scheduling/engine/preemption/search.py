@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from enum import Enum, auto
 from itertools import islice
 
@@ -58,6 +59,16 @@ class CandidateChoice(Enum):
     IN_ORDER = auto()
     BY_COST_PER_GAIN = auto()
     PAST_OVERUSE = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateSurvey:
+    """The whole jobs that may be evicted for a preemptor, and how many only their guaranteed run time
+    protects.
+    """
+
+    candidates: tuple[VictimCandidate, ...] = ()
+    protected_jobs: int = 0
 
 
 class VictimSearch:
@@ -136,7 +147,29 @@ class VictimSearch:
 
     def could_find_victims(self, preemptor: Preemptor) -> bool:
         """Return whether rules and quota allow any victims at all, without looking at single jobs."""
-        context = PreemptionContext(
+        return self._find_queues(self._new_context(preemptor)) is not None
+
+    def list_candidates(self, preemptor: Preemptor) -> CandidateSurvey:
+        """Return the jobs that rules and shares allow to evict for a preemptor, whether or not they suffice.
+
+        Those in their guaranteed run time are only counted.
+        """
+        context = self._new_context(preemptor)
+        rules = preemptor.queue.preemption
+        if not allows_any_victim(rules.within_queue) and not allows_any_victim(rules.reclaim):
+            return CandidateSurvey()
+        policies = find_preemptible_queues(context, self.fair, self._freeable_quota).policies
+        found = tuple(
+            candidate
+            for queue in sorted(policies)
+            for segment in self.index.queue_segments(queue)
+            for candidate in segment
+            if candidate.whole and context.is_eligible(candidate, policies[queue])
+        )
+        return CandidateSurvey(found, len(context.protected))
+
+    def _new_context(self, preemptor: Preemptor) -> PreemptionContext:
+        return PreemptionContext(
             index=self.index,
             preemptor=preemptor,
             trial=RemovalTrial(self.snapshot, None),
@@ -144,7 +177,6 @@ class VictimSearch:
             max_loss_s=self._max_loss_s,
             protection_deadline=self._protection_deadline(preemptor),
         )
-        return self._find_queues(context) is not None
 
     def _find_queues(self, context: PreemptionContext) -> PreemptibleQueues | None:
         """Return the queues that may contain victims; None if there are none, or too few."""

@@ -350,6 +350,11 @@ class Snapshot:
             self._future.replay_steps(self._present.log, logged=True)
         self._future_depth = self._depth
 
+    @property
+    def has_future(self) -> bool:
+        """True if the future view is open."""
+        return bool(self._future_depth)
+
     def release_in_future(self, allocation_ids: Iterable[str]) -> None:
         """Release these allocations in the future view; those that are released there already are skipped."""
         later = self._future

@@ -88,7 +88,9 @@ def preview_submission(submission: Submission) -> JobPreview:
     reading, now = read_cell(submission.queue.cell_id), clock.now()
     config = preview_config(reading.sharing, advise_for=ASKED)
     job = _engine_job(submission, now)
-    trial = HelpTrial(reading.build_snapshot, replace(config, advise_for=""), Instant(now.timestamp()), job)
+    trial = HelpTrial(
+        reading.build_snapshot, replace(config, advise_for=""), Instant(now.timestamp()), job, copy=job
+    )
     return _preview(reading.build_snapshot(), job, config, now, trial)
 
 

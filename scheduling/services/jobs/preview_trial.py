@@ -1,4 +1,4 @@
-"""Recommendations of a preview, each tried by a cycle of its own with all jobs that wait.
+"""Recommendations of a preview or a pending job, each tried by a cycle of its own with all jobs that wait.
 
 The engine tries them as if nobody else waited: quota and nodes suffice afterwards, but capacity that is
 reserved for a job ahead, or that a job ahead takes first, is not available to this one.
@@ -16,17 +16,21 @@ from scheduling.snapshots import CellSnapshot
 
 _STARTS: Final = "starts"
 _SIZES: Final = {em.HelpCode.ASK_FEWER_CARDS: "cards", em.HelpCode.ASK_FEWER_TASKS: "tasks"}
-_AFTERWARDS: Final = (_STARTS, "also")
+_AFTERWARDS: Final = (_STARTS, "also", "tried")
 
 
 @dataclass(frozen=True, slots=True)
 class HelpTrial:
-    """Tries recommendations for `job` with cycles of `config`, each on a new snapshot of the cell."""
+    """Tries recommendations for `job` with cycles of `config`, each on a new snapshot of the cell.
+
+    Changes are made to `copy`, which is submitted beside a job that waits already; a draft is its own copy.
+    """
 
     build_snapshot: Callable[[], CellSnapshot]
     config: engine.EngineConfig
     now: em.Instant
     job: em.Job
+    copy: em.Job
 
     def try_all(self, helps: Sequence[em.Help]) -> list[em.Help]:
         """Return the recommendations with what becomes of the job in a cycle with everybody who waits.
@@ -67,15 +71,20 @@ class HelpTrial:
 
     def _reason_after(self, helps: Sequence[em.Help]) -> em.Reason | None:
         """Return what the job waits for in a cycle after these recommendations; None if it starts."""
-        taken, job = self.build_snapshot(), self.job
+        taken, job = self.build_snapshot(), self.apply_all(helps)
         for each in helps:
             if each.code is em.HelpCode.RAISE_QUOTA:
                 _raise_quota(taken.snapshot, each.numbers)
-            else:
-                job = engine.apply_help(job, each) or job
         taken.snapshot.apply_delta(engine.Delta((engine.JobPut(job),)))
         result = engine.run_cycle(taken.snapshot, self.config, self.now)
         return next(item.reason for item in result.outcomes if item.job == job.id)
+
+    def apply_all(self, helps: Sequence[em.Help]) -> em.Job:
+        """Return the copy with these changes, or the job itself where none of them changes it."""
+        changed = self.copy
+        for each in helps:
+            changed = engine.apply_help(changed, each) or changed
+        return self.job if changed is self.copy else changed
 
 
 def _raise_quota(snapshot: engine.Snapshot, numbers: Mapping[str, int | str]) -> None:
@@ -96,8 +105,8 @@ def _raise_quota(snapshot: engine.Snapshot, numbers: Mapping[str, int | str]) ->
 
 def _with_result(help_item: em.Help, reason: em.Reason | None) -> em.Help:
     numbers = _without_numbers(help_item, *_AFTERWARDS).numbers
-    after = {_STARTS: 1, "tried": 1} if reason is None else {"also": reason.value}
-    return em.Help(help_item.code, {**numbers, **after})
+    after: dict[str, int | str] = {_STARTS: 1} if reason is None else {"also": reason.value}
+    return em.Help(help_item.code, {**numbers, **after, "tried": 1})
 
 
 def _without_numbers(help_item: em.Help, *names: str) -> em.Help:

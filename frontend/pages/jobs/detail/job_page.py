@@ -170,8 +170,10 @@ def _answer(rights: Rights, place: Tenant, job: Job) -> dict[str, Any]:
     """The part that answers the page's question, which depends on where the job stands."""
     who, now = rights.user, clock.now()
     if job.is_waiting:
+        gates, later = pending_reasons.split_later(job, pending_reasons.list_checks(who, job))
         return {
-            "checks": pending_reasons.list_checks(who, job),
+            "checks": gates,
+            "later_checks": later,
             "helps": pending_reasons.list_help(rights, job),
             "held_by": describe_held_by(who, job),
             "position": job_position(job=job) if job.state == JobState.QUEUED else None,

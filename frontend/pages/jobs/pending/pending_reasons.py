@@ -25,7 +25,7 @@ from frontend.pages.jobs.pending import advice
 from frontend.shell import navigation
 from frontend.texts import formats, reasons
 from frontend.texts.quota_amounts import QuotaAmounts, describe_quota_amounts
-from frontend.texts.recommendations import Recommendation, find_recommendations
+from frontend.texts.recommendations import Recommendation, find_recommendations, numbers_of
 from quotas.selectors.tables.quota import workspace_quota
 from quotas.selectors.tables.quota_row import QuotaRow
 from scheduling.models import GpuRequestMode, Job
@@ -59,6 +59,20 @@ def list_checks(viewer: User, job: Job) -> Sequence[view_models.Check]:
     sentence = reasons.reason_sentence(job.reason, job.reason_numbers)
     passed = None if reason.row.gate is Gate.EVALUATION else False
     return [view_models.Check(title=reasons.reason_title(job.reason), text=sentence, passed=passed), *checks]
+
+
+def split_later(job: Job, checks: Sequence[view_models.Check]) -> tuple[Sequence[view_models.Check], ...]:
+    """Split the gates into those that the stored reason answers, and node resources and preemption behind
+    them, which a check of the job evaluates now.
+    """
+    reason = find_reason(job.reason)
+    held = reason.row.gate if reason else None
+    if held is Gate.FIT:
+        return checks, ()
+    later = [str(_GATES[gate][0]) for gate in (Gate.ROOM, Gate.PREEMPTION) if gate is not held]
+    return [check for check in checks if check.title not in later], [
+        check for check in checks if check.title in later
+    ]
 
 
 def _check(job: Job, gate: Gate, place: int, held: int | None, quota: str) -> view_models.Check:
@@ -155,29 +169,35 @@ def _format_amount(resource: Resource, value: int | None) -> str:
     return reasons.format_resource_amount(value, resource)
 
 
-def list_help(rights: Rights, job: Job) -> Sequence[view_models.HelpItem]:
+def list_help(
+    rights: Rights, job: Job, tried: Sequence[Mapping[str, Any]] | None = None
+) -> Sequence[view_models.HelpItem]:
     """List recommendations, best first: a change opens a changed copy of the job, more quota the request.
 
-    Both need the permission to submit jobs; without it recommendations have no button.
+    `tried` are those of a check of the job now, in place of the stored ones. Both buttons need the permission
+    to submit jobs; without it recommendations have none.
     """
-    found = find_recommendations(job.reason_help)
+    items = list(job.reason_help if tried is None else tried)
+    found = find_recommendations(items)
     if not found:
         sentence = reasons.help_sentence(job.reason, job.reason_numbers)
         return [view_models.HelpItem(title=sentence, effect="")] if sentence else []
     if not rights.submit:
         return [view_models.HelpItem(title=one.sentence, effect="") for one in found]
-    return [_help(job, one, first=one is found[0]) for one in found]
+    return [_help(job, one, items, first=one is found[0]) for one in found]
 
 
-def _help(job: Job, found: Recommendation, *, first: bool) -> view_models.HelpItem:
+def _help(
+    job: Job, found: Recommendation, items: Sequence[Mapping[str, Any]], *, first: bool
+) -> view_models.HelpItem:
     workspace = job.workspace.slug
     if found.code in advice.CHANGES:
         new = navigation.find_address("frontend:job-new", workspace=workspace)
         return view_models.HelpItem(
             title=found.sentence,
             effect=_("Opens an edited copy. This job isn't changed."),
-            url=f"{new}?from={job.pk}&{advice.change_query(found.items[0], job.reason_help)}",
-            action=_("Try this change"),
+            url=f"{new}?from={job.pk}&{advice.change_query(found.items[0], items)}",
+            action=_name_action(_("Try this change"), found),
             primary=first,
         )
     if found.code == "RAISE_QUOTA":
@@ -187,7 +207,20 @@ def _help(job: Job, found: Recommendation, *, first: bool) -> view_models.HelpIt
             title=found.sentence,
             effect=_("Opens a request with these amounts filled in."),
             url=f"{page}?{query}#ask",
-            action=_("Request quota"),
+            action=_name_action(_("Request quota"), found),
             primary=first,
         )
     return view_models.HelpItem(title=found.sentence, effect="")
+
+
+def _name_action(action: str, found: Recommendation) -> str:
+    """Name what a button does, and what becomes of the job then: a start where that was tried with all other
+    jobs.
+    """
+    numbers = numbers_of(found.items[0])
+    if numbers.get("tried") and numbers.get("starts"):
+        return _("%(action)s: starts now") % {"action": action}
+    if numbers.get("also"):
+        reason = reasons.reason_title(str(numbers["also"]))
+        return _("%(action)s: still waits (%(reason)s)") % {"action": action, "reason": reason}
+    return action

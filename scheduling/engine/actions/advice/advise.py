@@ -22,7 +22,7 @@ from scheduling.engine.state.snapshot import Snapshot
 
 _PLACES = (HelpCode.LOOSEN_PLACEMENT, HelpCode.ASK_OTHER_MODEL, HelpCode.ASK_OTHER_PROFILE)
 _SIZES = (HelpCode.ASK_FEWER_CARDS, HelpCode.ASK_FEWER_TASKS)
-_LACKS = (Reason.NO_ROOM, Reason.WAITING_FOR_QUOTA, Reason.WAITING_FOR_BORROWED)
+TEMPORARY = (Reason.NO_ROOM, Reason.WAITING_FOR_QUOTA, Reason.WAITING_FOR_BORROWED)
 
 _After = Callable[[Job], Reason | None]
 
@@ -100,7 +100,7 @@ class _Advice:
 
         goods: list[Callable[[Reason | None], bool]] = [lambda reason: reason is None]
         # A job with a temporary shortage must profit now from asking for less.
-        if self._reason not in _LACKS:
+        if self._reason not in TEMPORARY:
             goods.append(lambda reason: is_improvement(self._reason, reason))
         for good in goods:
             place = _first(len(help_items), lambda place, good=good: good(reason_after(place)))  # type: ignore[misc]
@@ -254,7 +254,7 @@ def suggest_more_models(snapshot: Snapshot, queue: Queue, job: Job, outcome: Job
     """
     role = find_role(job, str(outcome.numbers.get("role", "")))
     gpu = None if role is None else role.request.gpu
-    if role is None or gpu is None or not gpu.models or outcome.reason not in _LACKS:
+    if role is None or gpu is None or not gpu.models or outcome.reason not in TEMPORARY:
         return
     flavors = (snapshot.flavors.get(name) for group in queue.effective_groups for name in group.flavors)
     others = {f.card_model for f in flavors if f is not None and f.card_model not in gpu.models}

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from scheduling.engine.actions.advice.advise import advise_outcome, suggest_more_models
+from scheduling.engine.actions.advice.advise import TEMPORARY, advise_outcome, suggest_more_models
 from scheduling.engine.actions.advice.trial import StartTrial
 from scheduling.engine.session.equivalence import HELP_TO_TRY, AnswerKey, SharedAnswers
 from scheduling.engine.session.session import Session
@@ -79,6 +79,8 @@ def _classes_to_advise(session: Session) -> list[tuple[AnswerKey, SharedAnswers]
             and (
                 any(way.code in HELP_TO_TRY for way in answers.computed.help)
                 or _has_more_models(session, answer_key[0], job_id, answers)
+                # Of the job that is asked about, smaller sizes are tried as well.
+                or (only is not None and answers.computed.reason in TEMPORARY)
             )
         ):
             found.append((answer_key, answers))

@@ -1,0 +1,36 @@
+"""A pending job checked now with all other jobs: its last gates and what becomes of it by recommendations.
+
+It takes one cycle of the scheduler and one more for each recommendation, so the page loads it by itself.
+"""
+
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+
+from foundation.core import clock
+from frontend.pages.jobs import job_facts
+from frontend.pages.jobs.detail.job_page import find_job
+from frontend.pages.jobs.pending import pending_reasons
+from frontend.pages.jobs.pending.gates_now import list_gates
+from frontend.shell.page_shell import get_viewer, login_required
+from scheduling.services.jobs.pending_check import check_pending_job
+
+
+@login_required
+def check_job(request: HttpRequest, workspace: str, job: str) -> HttpResponse:
+    """Show the gates behind the stored reason, and the recommendations, as they are now."""
+    who = get_viewer(request)
+    place, found = find_job(request, workspace, job)
+    checked = check_pending_job(viewer=who, job=found) if found.is_waiting else None
+    rights = job_facts.rights_of(who, place)
+    _gates, later = pending_reasons.split_later(found, pending_reasons.list_checks(who, found))
+    page = {
+        "job": found,
+        "workspace": place,
+        "later_checks": later if checked is None else list_gates(found, checked),
+        "helps": pending_reasons.list_help(rights, found, checked.help if checked else None),
+        "starts": checked is not None and checked.starts,
+        "checked_at": clock.now() if checked else None,
+    }
+    return render(request, "frontend/jobs/job_check.html", page)

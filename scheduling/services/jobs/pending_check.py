@@ -1,0 +1,105 @@
+"""The gates of a pending job and its recommendations, tried now with all other jobs; nothing is written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from foundation.core import clock
+from scheduling import engine
+from scheduling.engine import model as em
+from scheduling.engine.model import Instant
+from scheduling.engine_input.allowances import AllowanceReader
+from scheduling.engine_input.config import preview_config
+from scheduling.engine_input.jobs import asked_job
+from scheduling.job_file import parse_job, to_mapping
+from scheduling.models import Job
+from scheduling.services.jobs.preview_trial import HelpTrial
+from scheduling.snapshots import CellSnapshot, read_cell
+from scheduling.snapshots.delegated import delegated_queues, delegating_clusters
+from tenants.access import permissions
+from tenants.access.permissions import Permission
+from tenants.models import User
+
+
+@dataclass(frozen=True, slots=True)
+class RoomNow:
+    """The tasks that each node would hold now if there were enough quota, by the name of the node.
+
+    Empty if not all tasks fit: then `numbers` are those of the reason NO_ROOM.
+    """
+
+    tasks: Mapping[str, int]
+    numbers: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingCheck:
+    """The outcome of a pending job in a cycle that would run now, and its gates as far as they apply.
+
+    `pool` is the pool that `preemption` is about. `help` are the recommendations with what becomes of the job
+    in a cycle with all others.
+    """
+
+    starts: bool
+    reason: str
+    room: RoomNow | None
+    preemption: engine.PreemptionGate | None
+    pool: str
+    help: Sequence[Mapping[str, Any]]
+
+
+def check_pending_job(*, viewer: User, job: Job) -> PendingCheck | None:
+    """Evaluate the gates of a job that waits, and try its recommendations.
+
+    A changed job is tried as a new submission of the viewer beside the job, more quota for the job itself.
+    None if the scheduler of a cluster decides about the job, if it does not wait any more, or if a cycle
+    takes longer than that of a preview.
+    Raises: NotFound, PermissionDenied.
+    """
+    permissions.require_permission(viewer, Permission.JOB_VIEW, job.workspace)
+    if job.queue_id in delegated_queues(delegating_clusters(job.queue.cell_id)):
+        return None
+    reading, now = read_cell(job.queue.cell_id), clock.now()
+    taken, key, at = reading.build_snapshot(), str(job.pk), Instant(now.timestamp())
+    config = preview_config(reading.sharing, advise_for=key)
+    waiting = taken.snapshot.jobs.get(key)
+    if waiting is None:
+        return None
+    try:
+        found = engine.examine_job(taken.snapshot, config, at, key)
+    except engine.DeadlineExceededError:
+        return None
+    if found is None:
+        return None
+    trial = HelpTrial(
+        reading.build_snapshot, replace(config, advise_for=""), at, waiting, copy=_copy(job, viewer, at)
+    )
+    helps = trial.try_all(found.outcome.help)
+    gate = found.preemption
+    return PendingCheck(
+        starts=found.outcome.reason is None,
+        reason=found.outcome.reason or "",
+        room=_room(found.room, taken) if found.room else None,
+        preemption=gate,
+        pool=taken.names.get(gate.key.flavor, "") if gate and gate.key else "",
+        help=[{"code": each.code.value, "numbers": taken.with_names(each.numbers)} for each in helps],
+    )
+
+
+def _copy(job: Job, user: User, at: Instant) -> em.Job:
+    """Return the job as a submission of its copy would be."""
+    now = clock.now()
+    spec = parse_job(to_mapping(job))
+    copy = asked_job(spec, job.queue, user=user.pk, priority=job.priority, now=now)
+    limits = AllowanceReader([job.workspace], now=now)
+    return limits.apply_limits(copy, workspace_id=job.workspace_id, user_id=user.pk)
+
+
+def _room(gate: engine.RoomGate, taken: CellSnapshot) -> RoomNow:
+    tasks: dict[str, int] = {}
+    for place in gate.places:
+        name = taken.names.get(place.node, "") or taken.names.get(place.flavor, "")
+        tasks[name] = tasks.get(name, 0) + 1
+    return RoomNow(dict(sorted(tasks.items())), taken.with_names(gate.numbers))

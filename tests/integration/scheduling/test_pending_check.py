@@ -1,0 +1,106 @@
+"""A pending job is checked with all other jobs: what its page promises is what cycles do."""
+
+from __future__ import annotations
+
+import html
+import re
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from foundation.core.quantities import Resource
+from quotas.models import Queue
+from quotas.models.queue import PreemptWithin
+from scheduling.engine import PreemptionResult
+from scheduling.models import Job, JobState
+from scheduling.services.cycle import cycle_run
+from scheduling.services.jobs.pending_check import check_pending_job
+from tests.builders import jobs, quotas
+from tests.builders.world import World, world
+
+pytestmark = pytest.mark.django_db
+
+
+def hold(here: World, *cards: int, own: bool = True, node: int = 0, **fields: Any) -> None:
+    """Running jobs of so many GPUs on one node, with their quota in the ledger."""
+    queue, user = (here.queue, here.editor) if own else (here.other_queue, here.outsider)
+    for each in cards:
+        job = jobs.job(queue, user, roles=[jobs.RoleOf(cards=each)], **{"preemptible": False, **fields})
+        jobs.allocate(job, here.nodes[node])
+    for resource, points in ((Resource.GPU_CARDS, 1), (Resource.GPU_CORES, 100)):
+        quotas.reserve(queue, here.flavor, resource, points * sum(cards))
+
+
+def wait(here: World, cards: int, name: str = "waits", **fields: Any) -> Job:
+    return jobs.job(here.queue, here.editor, name, roles=[jobs.RoleOf(cards=cards)], **fields)
+
+
+def told(client: Client, job: Job) -> str:
+    answer = client.get(f"/w/team-a/jobs/{job.pk}/check")
+    assert answer.status_code == 200
+    return html.unescape(re.sub(r"<[^>]+>|\s+", " ", answer.content.decode())).replace("  ", " ")
+
+
+def test_room_is_tried_for_a_job_that_waits_to_borrow(client: Client) -> None:
+    here = world()
+    hold(here, 4)
+    hold(here, 8, own=False, node=1)
+    job = wait(here, 8)
+    cycle_run(cell_id=here.cell.pk)
+    job.refresh_from_db()
+    assert job.reason == "WAITING_FOR_BORROWED"
+    found = check_pending_job(viewer=here.editor, job=job)
+    assert found is not None and found.room is not None
+    assert not found.room.tasks, "four of eight GPUs of the node are free"
+    client.force_login(here.editor)
+    text = told(client, job)
+    assert "Most free GPUs on one node: 4" in text
+    assert "Evaluated after the checks above pass" not in text
+
+
+def test_victims_that_are_not_enough_are_counted(client: Client) -> None:
+    here = world()
+    Queue.unscoped.filter(pk=here.queue.pk).update(within_queue=PreemptWithin.LOWER_PRIORITY)
+    hold(here, 2, 6, priority=jobs.priority_class("low", -5))
+    Job.unscoped.filter(roles__gpu_cards=2).update(preemptible=True)
+    hold(here, 8, own=False, node=1)
+    job = wait(here, 4)
+    cycle_run(cell_id=here.cell.pk)
+    job.refresh_from_db()
+    found = check_pending_job(viewer=here.editor, job=job)
+    assert found is not None and found.preemption is not None
+    assert (found.preemption.result, found.preemption.own_jobs, found.preemption.own_amount) == (
+        PreemptionResult.NOT_ENOUGH, 1, 2,
+    )  # fmt: skip
+    client.force_login(here.editor)
+    text = told(client, job)
+    assert "1 job of this queue (2 GPUs)" in text and "4 GPUs of a100 missing" in text
+    client.force_login(here.outsider)
+    assert client.get(f"/w/team-a/jobs/{job.pk}/check").status_code == 404
+
+
+@pytest.mark.parametrize("ahead", [False, True])
+def test_a_recommendation_is_tried_beside_the_jobs_ahead(client: Client, ahead: bool) -> None:
+    """Four GPUs of the quota are free; a job ahead that also waits takes them first."""
+    here = world()
+    hold(here, 4)
+    hold(here, 8, own=False, node=1)
+    if ahead:
+        wait(here, 4, "ahead", priority=jobs.priority_class("high", 5))
+    job = wait(here, 6)
+    found = check_pending_job(viewer=here.editor, job=job)
+    assert found is not None
+    fewer = [each["numbers"] for each in found.help if each["code"] == "ASK_FEWER_CARDS"]
+    client.force_login(here.editor)
+    text = told(client, job)
+    if ahead:
+        assert not fewer and "Try this change" not in text
+    else:
+        assert [(each["cards"], each["starts"]) for each in fewer] == [(4, 1)]
+        assert "Try this change: starts now" in text
+    assert not Job.unscoped.exclude(state__in=[JobState.QUEUED, JobState.RUNNING]).exists()
+    copy = wait(here, 4, "copy")
+    cycle_run(cell_id=here.cell.pk)
+    copy.refresh_from_db()
+    assert (copy.state == JobState.ADMITTED) is not ahead
