@@ -17,7 +17,7 @@ from frontend.pages.notebooks import page as notebooks
 from frontend.pages.operations import audit
 from frontend.pages.people import choices, invitation
 from frontend.pages.policies import job_policies
-from frontend.pages.quotas import page as quota_page
+from frontend.pages.quotas import workspace
 from frontend.pages.requests import limits, own_requests
 from frontend.pages.start import home, search
 from frontend.pages.styleguide import styleguide
@@ -31,7 +31,7 @@ _WORKSPACE = [
     path("overview", workspace_overview.show_overview, name="workspace-overview"),
     path("overview/live", workspace_overview.overview_live, name="workspace-overview-live"),
     path("overview/charts/<slug:kind>", workspace_overview.overview_chart, name="workspace-overview-chart"),
-    path("quota", quota_page.workspace_quota, name="workspace-quota"),
+    path("quota", workspace.workspace_quota, name="workspace-quota"),
     path("requests", own_requests.show_requests, name="workspace-requests"),
     path("limits", limits.show_limits, name="workspace-limits"),
     path("usage", workspace_usage.workspace_usage, name="workspace-usage"),

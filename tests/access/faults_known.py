@@ -22,7 +22,7 @@ SAMPLE: Final[dict[str, str]] = {
     "scheduling.services.jobs.acting:require_stop:require_permission:1": (
         "POST api/v1/workspaces/{ws}/jobs/{job}/cancel of another"
     ),
-    "frontend.pages.quotas.page:workspace_quota:login_required:1": "GET w/{workspace}/quota",
+    "frontend.pages.quotas.workspace:workspace_quota:login_required:1": "GET w/{workspace}/quota",
     "tenants.sign_in.one_time_passwords:PasswordChosen.has_permission:require_password_chosen:1": (
         "GET api/v1/workspaces/{ws} by a session"
     ),

@@ -30,7 +30,7 @@ from quotas.selectors.tables.quota import workspace_quota
 from quotas.selectors.tables.quota_row import QuotaRow
 from scheduling.models import Job
 from scheduling.selectors.jobs.row import QueueWork, job_by_ids, job_holding_compute, job_latest, queue_work
-from telemetry.series import UseNow, jobs_now, pools_now
+from telemetry.series import PoolUse, UseNow, jobs_now, pools_now
 from tenants.access import permissions
 from tenants.models import Tenant, User
 from tenants.selectors.tenant import workspace_get
@@ -160,7 +160,7 @@ def _used_of_allocated(use: Mapping[uuid.UUID, UseNow]) -> float | None:
     return 100 * sum(one.cores_used for one in use.values()) / allocated if allocated else None
 
 
-def _pools(rows: Sequence[QuotaRow], used: Mapping[uuid.UUID, float]) -> list[PoolLine]:
+def _pools(rows: Sequence[QuotaRow], used: Mapping[uuid.UUID, PoolUse]) -> list[PoolLine]:
     return [
         PoolLine(
             row.flavor.name,
@@ -179,10 +179,10 @@ def _pools(rows: Sequence[QuotaRow], used: Mapping[uuid.UUID, float]) -> list[Po
     ]
 
 
-def _used_of_pool(row: QuotaRow, used: Mapping[uuid.UUID, float]) -> float | None:
+def _used_of_pool(row: QuotaRow, used: Mapping[uuid.UUID, PoolUse]) -> float | None:
     """GPUs in use; None where something is allocated and nothing is measured."""
     if row.flavor.pk in used or not row.reserved:
-        return round(used.get(row.flavor.pk, 0.0) / 100, 1)
+        return round(used.get(row.flavor.pk, PoolUse()).cores_used / 100, 1)
     return None
 
 

@@ -1,8 +1,8 @@
-"""The quota of a tenant with its children, for who divides it and for who has it."""
+"""The quota of a tenant with its children, for who divides it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -15,11 +15,9 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from clusters.models import Cell, Flavor
-from foundation.core import clock
 from foundation.core.errors import NotFound
 from foundation.core.quantities import Resource
 from frontend.components import view_models
-from frontend.pages.quotas.forecast import forecast_line
 from frontend.pages.quotas.form import Typed, form_of
 from frontend.pages.quotas.history import history_entry
 from frontend.pages.quotas.rows import TITLES, Links, pool_tables
@@ -30,11 +28,10 @@ from quotas.selectors.changes.quota_history import quota_history
 from quotas.selectors.limits.pool_limits import PoolLimits, pool_limits
 from quotas.selectors.pools.flavor import list_flavors
 from quotas.selectors.tables.quota_table import NodeQuota, quota_nodes, tenant_get, tenant_quota_table
-from telemetry.usage.forecast import workspace_forecasts
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import Tenant, User
-from tenants.selectors.tenant import tenant_topmost, tenants_above, workspace_get
+from tenants.selectors.tenant import tenant_topmost, tenants_above
 
 PER_PAGE: Final = 20
 
@@ -71,24 +68,13 @@ def ops_quotas(request: HttpRequest) -> HttpResponse:
     return render_page(request, tenant_get(who, topmost.slug if topmost else slug))
 
 
-@require_GET
-@login_required
-def workspace_quota(request: HttpRequest, workspace: str) -> HttpResponse:
-    """Show the quota of a workspace, read-only."""
-    place = workspace_get(viewer=get_viewer(request), slug=workspace)
-    set_frame(request, place)
-    context = _context(request, place, None, "", ops=False)
-    forecasts = workspace_forecasts(get_viewer(request), place, now=clock.now())
-    context["forecasts"] = [forecast_line(forecast) for forecast in forecasts]
-    return render(request, "frontend/quotas/quotas.html", context)
-
-
 def render_page(
     request: HttpRequest, tenant: Tenant, opened: Open | None = None, refusal: str = "", status: int = 200
 ) -> HttpResponse:
     """The page with a form that was refused, or without one unless the address asks for it."""
     set_frame(request, label=_("Quotas"), trail=tenant.name)
-    found = _context(request, tenant, opened, refusal, ops=True)
+    nodes = read_nodes(request, tenant, [resource_of(request)])
+    found = quota_context(request, tenant, nodes, opened, refusal, ops=True)
     return render(request, "frontend/quotas/quotas.html", found, status=status)
 
 
@@ -103,13 +89,25 @@ def resource_word(resource: Resource) -> str:
     return "" if resource is Resource.GPU_CORES else resource.value
 
 
-def _context(
-    request: HttpRequest, tenant: Tenant, opened: Open | None, refusal: str, *, ops: bool
-) -> dict[str, Any]:
-    who, resource = get_viewer(request), resource_of(request)
+def read_nodes(request: HttpRequest, tenant: Tenant, resources: Collection[Resource]) -> list[NodeQuota]:
+    """The tenant and its children in the cell that `?cell=` names, in its first one without."""
+    who = get_viewer(request)
     cells = _cells(who, tenant)
     cell = next((c for c in cells if c.name == request.GET.get("cell")), cells[0] if cells else None)
-    nodes = tenant_quota_table(who, tenant, cell, [resource]) if cell else []
+    return tenant_quota_table(who, tenant, cell, resources) if cell else []
+
+
+def quota_context(
+    request: HttpRequest,
+    tenant: Tenant,
+    nodes: Sequence[NodeQuota],
+    opened: Open | None = None,
+    refusal: str = "",
+    *,
+    ops: bool,
+) -> dict[str, Any]:
+    """The tables of one resource with the form that is open, and the change history."""
+    who, resource = get_viewer(request), resource_of(request)
     form = opened or (_asked(request, nodes) if ops else None)
     # What the tenant has is decided above it, what is below it by its own admins.
     above, divides = (

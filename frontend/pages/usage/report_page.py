@@ -25,6 +25,7 @@ from frontend.charts.model import Chart
 from frontend.components.time_zones import zone_options
 from frontend.shell.page_shell import get_viewer
 from frontend.texts import formats
+from frontend.texts.gpu_hours import format_gpu_hours
 from telemetry.usage.figures import Figures, to_hours
 from telemetry.usage.grouping import GroupBy
 from telemetry.usage.report import ReportFilter, ReportRow, UsageReport, report_period, usage_report
@@ -159,23 +160,15 @@ def _figures(figures: Figures, report: UsageReport) -> dict[str, str]:
     """Write the figures for people; what is not known is a dash."""
     known = bool(figures.measured) or not figures.reserved
     return {
-        "reserved": _hours(figures.reserved),
-        "used": _hours(figures.used) if known else formats.MISSING,
-        "idle": _hours(figures.idle) if known else formats.MISSING,
-        "unmeasured": _hours(figures.unmeasured),
-        "borrowed": _hours(figures.borrowed),
-        "lost": _hours(figures.lost),
-        "billed": _hours(figures.billed),
+        "reserved": format_gpu_hours(figures.reserved),
+        "used": format_gpu_hours(figures.used) if known else formats.MISSING,
+        "idle": format_gpu_hours(figures.idle) if known else formats.MISSING,
+        "unmeasured": format_gpu_hours(figures.unmeasured),
+        "borrowed": format_gpu_hours(figures.borrowed),
+        "lost": format_gpu_hours(figures.lost),
+        "billed": format_gpu_hours(figures.billed),
         "amount": format_money(figures.amount, report.digits),
     }
-
-
-def _hours(core_ms: int) -> str:
-    """GPU-hours with one decimal, two below one; less than a hundredth says so."""
-    value = to_hours(core_ms)
-    if 0 < value < Decimal("0.005"):
-        return "< 0.01"
-    return formats.format_number(float(value), 0 if not value else 2 if value < 1 else 1)
 
 
 def format_money(amount: Decimal | None, digits: int) -> str:

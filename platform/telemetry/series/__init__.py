@@ -11,6 +11,7 @@ from telemetry.series.readings.idle import IdleAllocated, IdleSlice, idle_alloca
 from telemetry.series.readings.now import (
     CardNow,
     GpuNow,
+    PoolUse,
     UseNow,
     jobs_now,
     jobs_use_by_pool,
@@ -29,6 +30,7 @@ __all__ = [
     "IdleSlice",
     "MeasuredThing",
     "Point",
+    "PoolUse",
     "Series",
     "SeriesGap",
     "SeriesQuery",

@@ -77,9 +77,9 @@ class PageText:
                 found[match[1]] = float(match[2].replace(",", ""))
         return found
 
-    def lines(self, *headings: str) -> list[Line]:
-        """The rows of the table that has these headings. Raises: AssertionError where there is none."""
-        for table in self._soup.select("table"):
+    def lines(self, *headings: str, label: str = "") -> list[Line]:
+        """The rows of the first table with these headings, and this label. Raises: AssertionError without."""
+        for table in self._soup.select(f'[aria-label="{label}"] > table' if label else "table"):
             names = [_text(head) for head in table.select("thead th:not(.select)")]
             if set(headings) <= set(names):
                 rows = (row.select(":scope > :is(td, th):not(.select)") for row in table.select("tbody tr"))

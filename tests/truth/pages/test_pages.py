@@ -27,6 +27,7 @@ from tests.truth.pages.queues import check_queues, draw_usage, order_pending
 from tests.truth.pages.reading import Line, PageText, number_of
 from tests.truth.pages.timelines import check_timeline, draw_timelines
 from tests.truth.pages.uses import USE_CHECKS, Measured
+from tests.truth.pages.workspace_quota import check_workspace_quota
 
 pytestmark = pytest.mark.django_db
 WORLDS: Final = int(os.environ.get("ALLOTMENT_WORLDS", "6"))
@@ -288,7 +289,8 @@ def test_pages_show_what_the_rows_say(seed: int) -> None:
         assert find_faults(Console(made, Ledger(made)), CHECKS) == {}
     with time_machine.travel(_LATER, tick=False):
         found, console = measure(seed, made, _LATER), Console(made, Ledger(made))
-        assert find_faults(Measured(console, found, _LATER, seed), USE_CHECKS) == {}
+        checks = USE_CHECKS | {"quota of a workspace": check_workspace_quota}
+        assert find_faults(Measured(console, found, _LATER, seed), checks) == {}
         draw_usage(seed, console, _LATER)
         assert find_faults(console, {"queues": check_queues}) == {}
         assert find_faults(draw_timelines(seed, console, _LATER), {"timeline": check_timeline}) == {}

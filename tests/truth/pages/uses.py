@@ -37,6 +37,12 @@ class Measured:
         cores = sum(part.cores for part in parts)
         return 100 * self.found.used_percent(parts) / cores if cores else None
 
+    def gpu_seconds(self, part: DeviceSlice) -> float:
+        """How long a slice was held until the moment, times its part of a GPU."""
+        held = part.allocation
+        end = min(held.released_at or self.until, self.until)
+        return part.cores * (end - held.attempt.admitted_at).total_seconds() / 100
+
     def mean_use(self, devices: Iterable[Device]) -> float | None:
         """The mean use of the measured ones among GPUs, in percent."""
         uses = [self.found.gpus[device.pk].percent for device in devices if device.pk in self.found.gpus]

@@ -56,6 +56,24 @@ class UseNow:
     memory_allocated_mib: int
 
 
+class PoolUse(NamedTuple):
+    """The present use of the measured slices in a pool: compute in percent points of a GPU."""
+
+    cores_used: float = 0.0
+    cores_allocated: int = 0
+    memory_used_mib: int = 0
+    memory_allocated_mib: int = 0
+
+    def add_use(self, use: UseNow) -> PoolUse:
+        """Add the slices of a node."""
+        return PoolUse(
+            self.cores_used + use.cores_used,
+            self.cores_allocated + use.cores_allocated,
+            self.memory_used_mib + use.memory_used_mib,
+            self.memory_allocated_mib + use.memory_allocated_mib,
+        )
+
+
 def newest_tick_ms() -> int | None:
     """The time of the newest measurement, in milliseconds since 1970."""
     return Tick.unscoped.order_by("-at_ms").values_list("at_ms", flat=True).first()
@@ -153,29 +171,27 @@ def jobs_now(viewer: Actor, job_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, U
     return {job_id: use for job_id, use in _use_by(rows, "job_id").items() if job_id in wanted}
 
 
-def pools_now(viewer: Actor, workspace_id: uuid.UUID) -> dict[uuid.UUID, float]:
-    """Flavor id → compute that the slices of a workspace use right now, in percent points of a GPU.
+def pools_now(viewer: Actor, workspace_id: uuid.UUID) -> dict[uuid.UUID, PoolUse]:
+    """Flavor id → what the slices of a workspace use right now.
 
     A pool without a reading in the last 30 s is absent, and so is a workspace that the viewer may not see.
     """
-    use = _use_by_pool(_visible(viewer).filter(channel__workspace_id=workspace_id))
-    return {flavor_id: cores for flavor_id, (cores, _memory) in use.items()}
+    return _use_by_pool(_visible(viewer).filter(channel__workspace_id=workspace_id))
 
 
-def jobs_use_by_pool(viewer: Actor, job_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, tuple[float, int]]:
-    """Flavor id → compute in percent points of a GPU and GPU memory in MiB that some jobs use right now.
+def jobs_use_by_pool(viewer: Actor, job_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, PoolUse]:
+    """Flavor id → what some jobs use right now.
 
     A pool without a reading in the last 30 s is absent, and so are jobs that the viewer may not see.
     """
     return _use_by_pool(_visible(viewer).filter(channel__job_id__in=list(job_ids)))
 
 
-def _use_by_pool(rows: QuerySet[Reading]) -> dict[uuid.UUID, tuple[float, int]]:
+def _use_by_pool(rows: QuerySet[Reading]) -> dict[uuid.UUID, PoolUse]:
     use = _use_by(rows, "node_id")
-    found: dict[uuid.UUID, tuple[float, int]] = {}
+    found: dict[uuid.UUID, PoolUse] = {}
     for node_id, flavor_id in Node.unscoped.filter(pk__in=use).values_list("pk", "flavor_id"):
-        cores, memory = found.get(flavor_id, (0.0, 0))
-        found[flavor_id] = cores + use[node_id].cores_used, memory + use[node_id].memory_used_mib
+        found[flavor_id] = found.get(flavor_id, PoolUse()).add_use(use[node_id])
     return found
 
 

@@ -13,7 +13,8 @@ from foundation.core.numbers import LARGEST
 from foundation.core.quantities import Resource
 from frontend.pages.quotas.typed_amounts import format_typed, read_typed
 from quotas.models import Quota, QuotaRevision
-from tenants.models import Role
+from tenants.access.permissions import Permission
+from tenants.models import Member, Role
 from tests.builders import quotas, tenancy
 from tests.builders.world import World, world
 
@@ -230,3 +231,20 @@ def test_queries_do_not_grow_with_the_tree(there: World, client: Client, page: s
     with CaptureQueriesContext(connection) as many:
         client.get(page)
     assert len(many) <= len(few) + 4
+
+
+def test_a_workspace_sees_all_its_resources_and_who_used_them(there: World, client: Client) -> None:
+    client.force_login(there.viewer)
+    with CaptureQueriesContext(connection) as asked:
+        text = client.get("/w/team-a/quota").content.decode()
+    assert len(asked) <= 40
+    for resource in ("Compute", "GPU count", "GPU memory", "CPU", "Memory"):
+        assert f'<span class="pair">{resource}<span class="sub">' in text
+    assert "Averages" in text and "No GPUs allocated in the last 30 days." in text
+    assert 'href="#quota-history"' in text
+    role = tenancy.custom_role(tenancy.root(), "quota-reader", Permission.TENANT_VIEW, Permission.QUOTA_VIEW)
+    reader = tenancy.user("rita")
+    Member.unscoped.create(user=reader, tenant=there.workspace, role="", custom_role=role)
+    client.force_login(reader)
+    text = client.get("/w/team-a/quota").content.decode()
+    assert "Nominal quota" in text and "Averages" not in text

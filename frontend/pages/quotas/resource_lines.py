@@ -1,0 +1,93 @@
+"""The quota of one node in all resources: a line per pool and resource, with what is measured to be used."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from clusters.models import Flavor
+from foundation.core.quantities import Resource
+from frontend.components.capacity import Meter
+from frontend.pages.quotas.rows import TITLES, UNITS, format_amount
+from frontend.texts import formats
+from quotas.selectors.tables.quota_row import QuotaRow
+from telemetry.series import PoolUse
+
+Use = Mapping[uuid.UUID, PoolUse]
+"""What is measured now, by flavor."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceLine:
+    """The quota of a node for one resource of a pool, its amounts in words.
+
+    nominal = reserved without borrowed + lent + free. `utilization` is of what is reserved and measured.
+    """
+
+    flavor: Flavor
+    is_first: bool
+    resource: str
+    unit: str
+    meter: Meter
+    nominal: str
+    borrowing_limit: str
+    lending_limit: str
+    reserved: str
+    used: str
+    utilization: str
+    borrowed: str
+    lent: str
+    free: str
+    available: str
+
+
+def resource_lines(rows: Sequence[QuotaRow], use: Use) -> list[ResourceLine]:
+    """Return a line for each row, in their order."""
+    found, flavor = [], None
+    for row in rows:
+        found.append(_line(row, use, is_first=row.flavor.pk != flavor))
+        flavor = row.flavor.pk
+    return found
+
+
+def _line(row: QuotaRow, use: Use, *, is_first: bool) -> ResourceLine:
+    resource, (word, unit) = row.resource, UNITS[row.resource]
+    used, measured = _measured(row, use)
+    return ResourceLine(
+        flavor=row.flavor,
+        is_first=is_first,
+        resource=str(TITLES[resource]),
+        unit=str(word),
+        meter=Meter(
+            nominal=(row.nominal or 0) / unit,
+            allocated=row.reserved / unit,
+            used=None if used is None else round(used / unit, 1),
+            borrowed=row.borrowed / unit,
+            lent=row.lent / unit,
+            unit=str(word),
+        ),
+        nominal=format_amount(resource, row.nominal),
+        borrowing_limit=format_amount(resource, row.borrowing_limit),
+        lending_limit=format_amount(resource, row.lending_limit),
+        reserved=format_amount(resource, row.reserved),
+        used=formats.MISSING if used is None else formats.format_number(used / unit, 1).removesuffix(".0"),
+        utilization=formats.format_percent(100 * used / measured if used is not None and measured else None),
+        borrowed=format_amount(resource, row.borrowed) if row.borrowed else formats.MISSING,
+        lent=format_amount(resource, row.lent) if row.lent else formats.MISSING,
+        free=format_amount(resource, row.free),
+        available=format_amount(resource, row.available),
+    )
+
+
+def _measured(row: QuotaRow, use: Use) -> tuple[float | None, int]:
+    """Return what is measured to be used, and of how much; None for a resource that isn't measured, and
+    without a reading."""
+    if row.resource not in (Resource.GPU_CORES, Resource.GPU_MEMORY):
+        return None, 0
+    if row.flavor.pk not in use:
+        return (None if row.reserved else 0.0), 0
+    one = use[row.flavor.pk]
+    if row.resource is Resource.GPU_CORES:
+        return one.cores_used, one.cores_allocated
+    return float(one.memory_used_mib), one.memory_allocated_mib

@@ -1,0 +1,105 @@
+"""The quota of a workspace in all resources, with who used it, for its members."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_GET
+
+from clusters.models import Flavor
+from foundation.core import clock
+from foundation.core.quantities import Resource
+from frontend.pages.quotas.forecast import forecast_line
+from frontend.pages.quotas.page import quota_context, read_nodes
+from frontend.pages.quotas.resource_lines import ResourceLine, Use, resource_lines
+from frontend.pages.quotas.rows import TITLES
+from frontend.shell.page_shell import get_viewer, login_required, set_frame
+from frontend.texts import formats
+from frontend.texts.gpu_hours import format_gpu_hours
+from quotas.selectors.tables.quota_table import NodeQuota
+from telemetry.series import pools_now
+from telemetry.usage.forecast import workspace_forecasts
+from telemetry.usage.recent import RecentUse, recent_use
+from tenants.access import permissions
+from tenants.access.permissions import Permission
+from tenants.models import Tenant, User
+from tenants.selectors.tenant import workspace_get
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolQuota:
+    """The quota of the workspace in one pool, and the GPUs for which its pending jobs ask there."""
+
+    flavor: Flavor
+    lines: Sequence[ResourceLine]
+    pending: str
+
+
+@require_GET
+@login_required
+def workspace_quota(request: HttpRequest, workspace: str) -> HttpResponse:
+    """Show the quota of a workspace, read-only; `?resource=` chooses that of the tables by queue."""
+    who, now = get_viewer(request), clock.now()
+    place = workspace_get(viewer=who, slug=workspace)
+    set_frame(request, place)
+    nodes = read_nodes(request, place, tuple(Resource))
+    sees_jobs = permissions.has_permission(who, Permission.JOB_VIEW, place)
+    context = {
+        **quota_context(request, place, nodes, ops=False),
+        "all_resources": _pools(nodes, pools_now(who, place.pk)),
+        "sees_jobs": sees_jobs,
+        "forecasts": [forecast_line(forecast) for forecast in workspace_forecasts(who, place, now=now)],
+        **(_recent(who, place, nodes, now) if sees_jobs else {}),
+    }
+    return render(request, "frontend/quotas/workspace.html", context)
+
+
+def _pools(nodes: Sequence[NodeQuota], use: Use) -> list[PoolQuota]:
+    """One table per pool in which the workspace has, or uses, something."""
+    own = nodes[0] if nodes else None
+    flavors = {row.flavor.pk: row.flavor for row in own.assigned_rows} if own else {}
+    titles = list(TITLES)
+    found = []
+    for flavor in flavors.values():
+        rows = [row for row in own.assigned_rows if row.flavor.pk == flavor.pk] if own else []
+        rows.sort(key=lambda row: titles.index(row.resource))
+        pending = own.pending_flavors.get(flavor.pk, 0) if own else 0
+        lines = resource_lines(rows, use)
+        found.append(PoolQuota(flavor=flavor, lines=lines, pending=formats.format_number(pending)))
+    return sorted(found, key=lambda pool: (pool.flavor.name, str(pool.flavor.pk)))
+
+
+def _recent(who: User, place: Tenant, nodes: Sequence[NodeQuota], now: datetime) -> dict[str, Any]:
+    recent = recent_use(who, place, now=now)
+    names = {row.flavor.pk: row.flavor.name for node in nodes[:1] for row in node.rows}
+    return {"means": _means(recent, names), "users": _users(recent)}
+
+
+def _means(recent: RecentUse, names: Mapping[Any, str]) -> list[dict[str, Any]]:
+    found = [
+        {
+            "pool": names[flavor],
+            "allocated": [formats.format_gpus(mean.allocated) for mean in means],
+            "utilization": [formats.format_percent(mean.utilization) for mean in means],
+        }
+        for flavor, means in recent.means.items()
+        if flavor in names
+    ]
+    return sorted(found, key=lambda line: str(line["pool"]))
+
+
+def _users(recent: RecentUse) -> list[dict[str, str]]:
+    return [
+        {
+            "name": user.name,
+            "held": formats.format_gpus(user.held) if user.held else formats.MISSING,
+            "hours": format_gpu_hours(user.core_ms),
+            "share": formats.format_percent(100 * user.core_ms / recent.core_ms if recent.core_ms else None),
+        }
+        for user in recent.users
+    ]
