@@ -54,6 +54,7 @@ _WORKSPACE = [
     path("jobs/<str:job>/cancel", job_actions.post_cancel, name="job-cancel"),
     path("jobs/<str:job>/suspend", job_actions.post_suspend, name="job-suspend"),
     path("jobs/<str:job>/tags", job_actions.post_tags, name="job-tags"),
+    path("jobs/<str:job>/priority", job_actions.post_priority, name="job-priority"),
     path("jobs/<str:job>/extend", job_actions.post_extend, name="job-extend"),
     path("jobs/<str:job>/tasks/<uuid:task>/memory", job_memory.job_memory, name="job-memory"),
     path("jobs/<str:job>/resume", job_actions.post_resume, name="job-resume"),

@@ -274,6 +274,20 @@ WORK: Final = (
     ),
     *(
         form(
+            f"{_JOBS}/{{job}}/priority",
+            wanted + need(_SUBMIT),
+            "scheduling_job",
+            case,
+            arrange=arrange,
+            body={"next": "", "priority": "normal"},
+        )
+        for wanted, arrange, case in (
+            (_READ + need(_ANY), "", "of another"),
+            (_READ + _OWN, "own-job", "one's own"),
+        )
+    ),
+    *(
+        form(
             f"{_JOBS}/{{job}}/tags",
             wanted,
             "scheduling_jobtag",

@@ -1,4 +1,4 @@
-"""Cancel, suspend, resume, restart, extend, tags: a POST each, which returns to its page with the result."""
+"""Cancel, suspend, restart and other actions on a job: a POST each, which returns to its page."""
 
 from __future__ import annotations
 
@@ -64,6 +64,14 @@ def post_tags(request: HttpRequest, workspace: str, job: str) -> HttpResponse:
     """Replace the tags of the job by those that were typed."""
     tags = split_tags(request.POST.get("tags", ""))
     return _act(request, workspace, job, partial(set_job_tags, tags=tags), _("Tags of %(name)s updated"))
+
+
+@require_POST
+@login_required
+def post_priority(request: HttpRequest, workspace: str, job: str) -> HttpResponse:
+    """Give the job another priority class."""
+    change = partial(service.job_priority, priority_class=request.POST.get("priority", ""))
+    return _act(request, workspace, job, change, _("Priority of %(name)s changed"))
 
 
 def _act(

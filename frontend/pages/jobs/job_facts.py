@@ -58,6 +58,7 @@ class Actions:
     cancel: bool
     delete: bool
     tags: bool
+    priority: bool
 
 
 def actions_of(job: Job, rights: Rights) -> Actions:
@@ -72,6 +73,7 @@ def actions_of(job: Job, rights: Rights) -> Actions:
         cancel=stop and not job.is_terminal and job.state != JobState.STOPPING,
         delete=stop and job.is_terminal,
         tags=stop,
+        priority=stop and rights.submit and job.is_waiting,
     )
 
 

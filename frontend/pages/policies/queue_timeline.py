@@ -155,7 +155,7 @@ def _running_row(one: RunningTimes, now: datetime, axis: _Axis) -> TimelineRow:
         likely=likely,
         wide=wide,
         unknown="" if likely else _("Too few finished runs in this queue"),
-        runs=one.runs,
+        runs=one.basis.runs if one.basis else 0,
     )
 
 

@@ -19,7 +19,7 @@ from django.db.models import F, OuterRef, Subquery
 from foundation.core.actor import Actor
 from quotas.models import Queue
 from scheduling.models import RUNNING_STATES, Attempt, Job, JobRole, StartPrediction
-from scheduling.prediction.run_times import PastRun, RunTimeEstimate, RunTimes
+from scheduling.prediction.run_times import PastRun, RunBasis, RunTimeEstimate, RunTimes
 from scheduling.selectors.jobs.queue_jobs import queue_pending_jobs
 from scheduling.services.start_prediction.history import CUT_SHORT, LEAST_RUNS, WINDOW, traits_of
 from tenants.access import permissions
@@ -43,13 +43,13 @@ class RunningTimes:
     """A job that holds resources. `began_at` is None until its tasks run.
 
     `ends` are the five bounds of its expected end, 5 % to 95 %, as if it began now where it has not; empty
-    without an estimate. `runs` is the number of earlier runs that they rest on.
+    without an estimate. `basis` is the group of earlier runs that they mostly rest on.
     """
 
     job: Job
     began_at: datetime | None
     ends: Bounds
-    runs: int
+    basis: RunBasis | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ def queue_times(*, viewer: Actor, queue: Queue, now: datetime, limit: int = 20) 
     runs = jobs.filter(state__in=RUNNING_STATES, admitted_at__isnull=False)
     shown = list(runs.order_by(F("started_at").asc(nulls_last=True), "admitted_at", "pk")[:limit])
     waits = queue_pending_jobs(viewer=viewer, queue=queue)
-    learned = learn_run_times(queue.pk, now.timestamp() // _LEARNED_FOR_S) if shown else None
+    learned = _learned(queue.pk, now) if shown else None
     return QueueTimes(
         now=now,
         running=[_running(job, learned, now) for job in shown],
@@ -100,17 +100,30 @@ def list_pending_times(jobs: Sequence[Job]) -> list[PendingTimes]:
     return [_pending(job, predictions.get(job.pk)) for job in jobs]
 
 
+def running_times(*, viewer: Actor, job: Job, now: datetime) -> RunningTimes:
+    """Return when a job that holds resources is expected to end.
+
+    Raises: NotFound, PermissionDenied.
+    """
+    permissions.require_permission(viewer, Permission.JOB_VIEW, job.workspace)
+    return _running(job, _learned(job.queue_id, now), now)
+
+
+def _learned(queue_id: uuid.UUID, now: datetime) -> RunTimes | None:
+    return learn_run_times(queue_id, now.timestamp() // _LEARNED_FOR_S)
+
+
 def _running(job: Job, learned: RunTimes | None, now: datetime) -> RunningTimes:
     began = job.started_at or now
     if learned is None:
-        return RunningTimes(job, job.started_at, (), 0)
+        return RunningTimes(job, job.started_at, (), None)
     estimate = learned.estimate_run_time(
         traits_of(job, list(job.roles.all())),
         elapsed_s=max(0.0, (now - began).total_seconds()),
         limit_s=job.max_run_s,
     )
     ends = [began + timedelta(seconds=seconds) for seconds in find_quantiles(estimate)]
-    return RunningTimes(job, job.started_at, ends, estimate.basis.runs)
+    return RunningTimes(job, job.started_at, ends, estimate.basis)
 
 
 def find_quantiles(estimate: RunTimeEstimate) -> list[float]:

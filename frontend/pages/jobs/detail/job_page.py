@@ -27,7 +27,7 @@ from frontend.pages.jobs.job_tabs import JobTab, list_tabs, read_tab, tab_addres
 from frontend.pages.jobs.job_tags import TagLink, tagged_address
 from frontend.pages.jobs.pending import job_expected, pending_reasons
 from frontend.pages.jobs.pending.held_by import describe_held_by
-from frontend.pages.jobs.resources import job_holding, job_idle, job_memory
+from frontend.pages.jobs.resources import job_end, job_holding, job_idle, job_memory, job_stages
 from frontend.pages.jobs.resources.job_charts import describe_choice, job_range
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from frontend.texts import labels
@@ -39,6 +39,7 @@ from scheduling.selectors.events.event import job_cause, job_events
 from scheduling.selectors.jobs.job import job_deleted_at, job_get, job_position, job_promised_until
 from scheduling.selectors.jobs.job_tag import job_tags_lately
 from scheduling.selectors.jobs.task import job_tasks
+from scheduling.selectors.policies.priority import priority_class_list
 from telemetry.series import jobs_now
 from telemetry.usage.preemptions import PREEMPTION_RULES, read_job_losses
 from tenants.models import Tenant, User
@@ -106,6 +107,7 @@ def _page(request: HttpRequest, place: Tenant, job: Job) -> dict[str, Any]:
         "actions": job_facts.actions_of(job, rights),
         "tags": [TagLink(name, tagged_address(place.slug, name)) for name in job.tags],
         "known_tags": partial(job_tags_lately, viewer=who, workspace=place),
+        "priority_classes": partial(priority_class_list, viewer=who, workspace=place),
         "deleted_at": job_deleted_at(job=job),
         "idle": job_idle.describe_idle_job(job, rights, now),
         "losses": job_facts.list_losses(job, now),
@@ -119,6 +121,7 @@ def _page(request: HttpRequest, place: Tenant, job: Job) -> dict[str, Any]:
         page |= _story(who, place, job, tab)
     if tab == JobTab.OVERVIEW:
         page |= _answer(rights, place, job)
+        page["stages"] = job_stages.describe_stages(who, job, now)
     if tab == JobTab.TASKS:
         tasks = job_tasks(viewer=who, job=job, limit=_TASKS)
         offers = job_memory.list_offers(job, tasks.items, rights)
@@ -188,6 +191,7 @@ def _answer(rights: Rights, place: Tenant, job: Job) -> dict[str, Any]:
             "holds": job_holding.allocation_facts(job, tasks.items, holds, now),
             "obstacle_helps": pending_reasons.list_help(rights, job) if job.reason else (),
             "use": job_holding.measured_facts(job, use),
+            "expected_end": job_end.describe_expected_end(who, job),
             "use_percent": use.utilisation_of_grant_percent if use else None,
         }
     return {"ended": job_holding.end_facts(job, now, job_cause(viewer=who, job=job))}

@@ -102,8 +102,6 @@ def allocation_facts(job: Job, rows: Sequence[TaskRow], holds: JobHolds, now: da
         (_("Since"), formats.clock_html(job.admitted_at) if job.admitted_at else formats.MISSING),
         (_("Preemptible"), _preemption(job, now)),
     ]
-    if job.deadline_at:
-        facts.append((_("Run time limit ends"), formats.clock_html(job.deadline_at)))
     return facts
 
 

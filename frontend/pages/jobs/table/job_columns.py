@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -19,7 +19,7 @@ from frontend.pages.jobs.job_tags import TagLink
 from frontend.texts import labels
 from frontend.texts.reasons import reason_title
 from scheduling.job_file.parsing.tags import join_tags
-from scheduling.models import Job
+from scheduling.models import Job, PriorityClass
 from scheduling.selectors.jobs.job import ALL_COLUMNS, COLUMNS, DEFAULT_SORT
 from scheduling.selectors.jobs.row import JobListRow
 from telemetry.series import UseNow
@@ -29,7 +29,8 @@ from telemetry.series import UseNow
 class JobListLine:
     """One row of the list; `gpu_hours`, `cost`, `clusters`, `idle` and `stops_at` are empty unless their
     columns are shown and known. A `fixed` row is one whose workspace lets the viewer stop no job. `jobs_url`
-    is the list of the jobs of its workspace, and `new_url` the form of a new one.
+    is the list of the jobs of its workspace, and `new_url` the form of a new one; `priority_classes` asks for
+    those that the workspace may use.
     """
 
     job: Job
@@ -52,6 +53,7 @@ class JobListLine:
     idle: timedelta | None
     stops_at: datetime | None
     fixed: bool
+    priority_classes: Callable[[], Sequence[PriorityClass]]
 
     @property
     def id(self) -> uuid.UUID:

@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Final
 
 from foundation.core import clock
@@ -20,6 +21,7 @@ from scheduling.models import IdleAction, IdleStretch, Job
 from scheduling.selectors.allocations.idle import find_idle_stretches
 from scheduling.selectors.jobs.job_sight import job_clusters
 from scheduling.selectors.jobs.row import JobListRow, job_rows
+from scheduling.selectors.policies.priority import priority_class_list
 from telemetry.series import UseNow, jobs_now
 from telemetry.usage.job_costs import JobCost, job_costs
 from tenants.access.permissions import Permission
@@ -94,6 +96,7 @@ def _line(job: Job, facts: _PageFacts, rights: Rights, shown: PageList, now: dat
         idle=now - idle.since if idle else None,
         stops_at=_stop_time(job, idle),
         fixed=_STOPS.isdisjoint(rights.points),
+        priority_classes=partial(priority_class_list, viewer=rights.user, workspace=job.workspace),
     )
 
 

@@ -35,7 +35,11 @@ def test_the_dialogs_of_a_job_fit_its_state_and_its_reader(client: Client, w: Wo
         return set(re.findall(r'<dialog class="dialog" id="(\w+)-', text))
 
     client.force_login(w.editor)
-    assert (found(waits), found(ended), found(runs)) == ({"cancel", "suspend", "tags"}, {"tags"}, set())
+    assert (found(waits), found(ended), found(runs)) == (
+        {"cancel", "suspend", "tags", "priority"},
+        {"tags"},
+        set(),
+    )
     text = page(client, f"{JOBS}?q=i&sort=name&part=dialogs&row={waits.pk}")
     assert "Cancel &lt;i&gt;&amp;?" in text and "<i>" not in text
     assert "Queue position held for" in text and 'value="base"' in text
