@@ -18,7 +18,7 @@ from tenants.models import User
 
 @dataclass(frozen=True, slots=True)
 class EndWords:
-    """The panel. `likely` and `wide` are what is left of the 50 % and the 90 % range, None without an estimate.
+    """The panel. `likely` and `wide` are what is left of the two ranges, None without an estimate.
 
     `limit` is when the job is ended at the latest, if its run time is limited.
     """
