@@ -25,7 +25,7 @@ from scheduling.models import Allocation, Claim, Job, JobDeletion, JobRole, JobS
 from scheduling.selectors.jobs.deleted import NOT_DELETED
 from scheduling.selectors.jobs.job_sight import jobs_below, jobs_in_pools, jobs_in_sight
 from scheduling.selectors.jobs.job_tag import jobs_tagged
-from scheduling.selectors.jobs.name_search import jobs_named
+from scheduling.selectors.jobs.name_search import having_part
 from scheduling.selectors.pending.queue_order import read_queue_order
 from tenants.access import permissions
 from tenants.access.permissions import Permission
@@ -230,7 +230,7 @@ def _matching(filters: JobFilter, viewer: Actor, workspace: Tenant | None) -> Q:
     if filters.queue:
         match &= _named("queue__name", filters.queue, workspace)
     if filters.name:
-        match &= _with_part(filters.name.lower(), workspace)
+        match &= having_part(filters.name, workspace)
     if filters.submitted_by:
         match &= _named("submitted_by__username", filters.submitted_by, workspace)
     if filters.gpu_model:
@@ -253,13 +253,6 @@ def _meeting(condition: ColumnCondition, workspace: Tenant | None) -> Q:
     if lookup in _NAMED and condition.operator == "==":
         return _named(lookup, condition.value, workspace)
     return condition.as_query()
-
-
-def _with_part(name: str, workspace: Tenant | None) -> Q:
-    """Jobs with that part in their names, which are lower case: by their keys where they are few, so that the
-    names of the whole workspace need not be read."""
-    few = jobs_named(workspace.pk, name, most=_FEW) if workspace is not None else None
-    return Q(name__contains=name) if few is None else Q(pk__in=few)
 
 
 def _with_model(model: str, workspace: Tenant | None) -> Q:

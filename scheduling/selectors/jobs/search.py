@@ -5,13 +5,14 @@ from __future__ import annotations
 from foundation.core.actor import Actor
 from scheduling.models import Job
 from scheduling.selectors.jobs.deleted import NOT_DELETED
+from scheduling.selectors.jobs.name_search import having_part
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 
 
 def job_find(*, viewer: Actor, text: str, limit: int) -> list[Job]:
     """The newest jobs whose name holds `text`, in every workspace whose jobs the viewer may see."""
-    jobs = Job.unscoped.filter(NOT_DELETED, name__contains=text.lower())  # all names are lower case
+    jobs = Job.unscoped.filter(NOT_DELETED, having_part(text, None))
     jobs = jobs.select_related("workspace", "submitted_by")
     if not permissions.has_permission(viewer, Permission.JOB_VIEW):
         jobs = jobs.filter(workspace__in=permissions.tenants_with(viewer, Permission.JOB_VIEW))
