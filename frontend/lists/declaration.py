@@ -20,7 +20,8 @@ INTERVALS: Final = (5, 10, 30, 60, 0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListColumn:
-    """A column. `text` is its cell in a file; `sort` the name by which the list can be sorted.
+    """A column. `text` is its cell in a file, below `file_label`, which names the unit where the cell is a
+    plain number; `sort` the name by which the list can be sorted.
 
     Readers can show columns that are not `shown` otherwise. The first column is always there.
     """
@@ -31,6 +32,7 @@ class ListColumn:
     sort: str = ""
     number: bool = False
     shown: bool = True
+    file_label: Text = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -77,6 +77,10 @@ class PageList:
     def all_columns_by_key(self) -> dict[str, ListColumn]:
         return {column.key: column for column in self.declared.columns}
 
+    def needs_columns(self, *keys: str) -> bool:
+        """True if one of the columns is read: the reader chose it, or the details of a row are open."""
+        return bool(self.shown_id) or not self.columns_by_key.keys().isdisjoint(keys)
+
     @property
     def size(self) -> int:
         """Rows per page: those of the address, else the reader's own."""
@@ -394,7 +398,7 @@ def _file_text(shown: PageList, rows: Rows, describe: Describe) -> str:
     out = io.StringIO()
     writer = csv.writer(out)
     out.write("\ufeff")  # spreadsheets read other scripts by it
-    writer.writerow([text_cell(str(column.label)) for column in shown.columns])
+    writer.writerow([text_cell(str(column.file_label or column.label)) for column in shown.columns])
     for start in range(0, ROWS_MAX, _CHUNK):
         chunk = list(rows[start : start + _CHUNK])
         for line in describe(chunk):

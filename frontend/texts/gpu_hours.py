@@ -1,4 +1,4 @@
-"""Texts of GPU-hours."""
+"""GPU-hours and amounts of money as usage reports write them."""
 
 from __future__ import annotations
 
@@ -14,3 +14,8 @@ def format_gpu_hours(core_ms: int) -> str:
     if 0 < value < Decimal("0.005"):
         return "< 0.01"
     return formats.format_number(float(value), 0 if not value else 2 if value < 1 else 1)
+
+
+def format_money(amount: Decimal | None, digits: int) -> str:
+    """An amount with the decimals of the currency; none is a dash."""
+    return formats.MISSING if amount is None else f"{amount:,.{digits}f}"

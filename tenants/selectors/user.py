@@ -146,8 +146,8 @@ def _key_numbers(ids: Sequence[uuid.UUID]) -> Mapping[uuid.UUID, int]:
     return found
 
 
-def find_named_people(*, viewer: Actor, text: str, limit: int = 20) -> list[tuple[str, str]]:
-    """Find names to choose from whose name or email contains `text`: (name, email), by name.
+def people_find(*, viewer: Actor, text: str, limit: int = 20) -> list[User]:
+    """Find people whose name or email contains `text`, by name.
 
     Whoever manages members of the platform finds every open account. Others find the people of the tenants
     whose members they may see, and themselves.
@@ -160,7 +160,7 @@ def find_named_people(*, viewer: Actor, text: str, limit: int = 20) -> list[tupl
         direct = Member.unscoped.filter(tenant__in=tenants, user__isnull=False).values("user")
         by_group = GroupMember.unscoped.filter(group__memberships__tenant__in=tenants).values("user")
         rows = rows.filter(Q(pk__in=direct) | Q(pk__in=by_group) | Q(pk=viewer.pk))
-    return list(rows.order_by("username").values_list("username", "email")[:limit])
+    return list(rows.order_by("username")[:limit])
 
 
 def find_named_groups(*, viewer: Actor, text: str, limit: int = 20) -> list[str]:

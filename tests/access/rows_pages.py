@@ -115,6 +115,15 @@ ACCOUNT: Final = (
         shows=(("node-1", must(("cluster.view", "platform"))),),
     ),
     page("search", EVERYBODY, query="?q=s", case="of workspaces", lists="ws", listed=SIGHT, ok=0),
+    page(
+        "search",
+        EVERYBODY,
+        query="?q=queue",
+        case="of queues",
+        lists="queue",
+        listed=see((QUOTA, "here")),
+        ok=0,
+    ),
 )
 
 _W: Final = "w/{workspace}"

@@ -13,7 +13,7 @@ from rest_framework.test import APIClient
 from foundation.core.actor import SYSTEM
 from foundation.models import AuditRecord
 from tenants.models import AccessKey, Role, User
-from tenants.selectors.user import UserState, find_named_people, find_user_state, user_query
+from tenants.selectors.user import UserState, find_user_state, people_find, user_query
 from tenants.services.account import password_set, user_create, user_set_active
 from tenants.services.invitation import invitation_renew, user_invite
 from tests.api.conftest import As
@@ -151,9 +151,9 @@ def test_each_account_is_found_by_its_state_and_only_there(w: World) -> None:
 
 def test_a_picker_offers_whom_the_reader_may_see(w: World) -> None:
     other = tenancy.user("hidden", w.other_workspace, Role.EDITOR)
-    named = {name for name, _mail in find_named_people(viewer=w.editor, text="")}
+    named = {one.username for one in people_find(viewer=w.editor, text="")}
     assert w.viewer.username in named and other.username not in named
-    everybody = {name for name, _mail in find_named_people(viewer=w.platform_admin, text="")}
+    everybody = {one.username for one in people_find(viewer=w.platform_admin, text="")}
     assert {w.viewer.username, other.username} <= everybody
     client = APIClient()
     client.force_login(w.editor)

@@ -22,12 +22,8 @@ from frontend.lists.declaration import FilterField, ListColumn, ListDeclaration
 from frontend.lists.page_list import EmptyList, answer_list, read_list
 from frontend.pages.alerts.place import AlertSection, enter_place
 from frontend.shell.page_shell import login_required
+from frontend.texts.firing import SEVERITY_TONES
 
-_TONES: Final = {
-    AlertSeverity.CRITICAL: "failed",
-    AlertSeverity.WARNING: "waiting",
-    AlertSeverity.INFO: "info",
-}
 _STATE_TONES: Final = {
     AlertState.PENDING: "info",
     AlertState.FIRING: "failed",
@@ -134,7 +130,7 @@ def make_row(alert: Alert) -> AlertRow:
     return AlertRow(
         alert=alert,
         severity=str(AlertSeverity(alert.severity).label),
-        severity_tone=_TONES[AlertSeverity(alert.severity)],
+        severity_tone=SEVERITY_TONES[AlertSeverity(alert.severity)],
         state=str(AlertState(alert.state).label),
         state_tone=_STATE_TONES[AlertState(alert.state)],
         condition=describe_condition(alert),

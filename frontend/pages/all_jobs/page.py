@@ -12,6 +12,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import pgettext
 
+from clusters.selectors.node import cluster_list
 from frontend.components import view_models
 from frontend.lists.page_list import EmptyList, PageList, answer_list, cut_by_keys, read_list
 from frontend.pages.jobs.job_facts import Rights
@@ -35,11 +36,13 @@ from scheduling.selectors.jobs.job import JobFilter, job_by_keys, job_query
 from scheduling.selectors.jobs.job_sight import job_pools
 from scheduling.selectors.jobs.job_tag import job_tags_lately
 from tenants.access import permissions
+from tenants.access.permissions import Permission
 from tenants.models import User
 
 _ALL: Final = "all"
 _ACTIVE: Final = (*GROUPS["waiting"][1], *GROUPS["running"][1])
 """The states of the jobs that the bare address shows."""
+_CLUSTERS: Final = frozenset({Permission.CLUSTER_VIEW, Permission.CLUSTER_EDIT})
 
 
 @login_required
@@ -115,6 +118,10 @@ def _empty_list(who: User, shown: PageList, counts: JobCounts) -> EmptyList:
 
 def _no_jobs(who: User) -> EmptyList:
     """Return the next step towards a first job, for who can take it."""
+    if permissions.permissions_on(who, None) >= _CLUSTERS and not cluster_list(viewer=who).exists():
+        hint = _("Jobs run on a cluster: Kubernetes, or a simulated one to try Allotment.")
+        url = reverse("frontend:ops-cluster-new")
+        return EmptyList(_("No jobs yet"), hint, url=url, action=_("Add cluster"), icon="server")
     if not visible_queues(who).exists() and team_parents(who):
         hint = _("Create a team: a workspace with members, quota and a queue. Its members submit jobs.")
         url = reverse("frontend:ops-team-new")

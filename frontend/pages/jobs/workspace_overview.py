@@ -15,6 +15,8 @@ from typing import Any, Final
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 
+from alerts.models import Alert, AlertSeverity
+from alerts.selectors.alerts import count_firing, list_firing
 from foundation.core import clock
 from foundation.core.quantities import Resource
 from frontend.components.capacity import Meter
@@ -23,21 +25,28 @@ from frontend.pages.jobs.job_facts import format_size, rights_of, waiting_time
 from frontend.shell import navigation
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from frontend.shell.time_range import read_time_range
+from frontend.texts.firing import SEVERITY_TONES, describe_firing, tone_of_firing
+from frontend.texts.gpu_hours import format_gpu_hours, format_money
 from quotas.models import Queue
 from quotas.selectors.pools.outages import stale_clusters_of
 from quotas.selectors.queues.queue import queue_list
 from quotas.selectors.tables.quota import workspace_quota
 from quotas.selectors.tables.quota_row import QuotaRow
 from scheduling.models import Job
+from scheduling.selectors.jobs.own_work import own_work
 from scheduling.selectors.jobs.row import QueueWork, job_by_ids, job_holding_compute, job_latest, queue_work
-from telemetry.series import PoolUse, UseNow, jobs_now, pools_now
+from telemetry.series import PoolUse, UseNow, idle_allocated, jobs_now, pools_now
+from telemetry.usage.grouping import GroupBy
+from telemetry.usage.report import report_period, usage_report
 from tenants.access import permissions
 from tenants.models import Tenant, User
 from tenants.selectors.tenant import workspace_get
 
 DEFAULT_RANGE: Final = "24h"
 _LATEST = 8
+_RESOURCES: Final = (Resource.GPU_CORES, Resource.GPU_MEMORY)
 _SHOWN = 6
+_ALERTS = 5
 _NO_WORK = QueueWork(0, None, 0, 0)
 
 
@@ -90,7 +99,8 @@ def show_overview(request: HttpRequest, workspace: str) -> HttpResponse:
     own = {"workspace": place.slug}
     shown = read_time_range(request, DEFAULT_RANGE)
     drawn = charts_context("workspace", "frontend:workspace-overview-chart", own, {}, shown)
-    return render(request, "frontend/jobs/overview.html", _page(get_viewer(request), place) | drawn)
+    page = _page(get_viewer(request), place) | {"month": _month(get_viewer(request), place)}
+    return render(request, "frontend/jobs/overview.html", page | drawn)
 
 
 @login_required
@@ -127,8 +137,11 @@ def _page(who: User, place: Tenant) -> dict[str, Any]:
     latest = job_latest(viewer=who, workspace=place, limit=_LATEST)
     rights = rights_of(who, place)
     used_percent = _used_of_allocated(use)
-    rows = workspace_quota(who, place, [Resource.GPU_CORES]) if rights.view_quota else []
+    every = workspace_quota(who, place, _RESOURCES) if rights.view_quota else []
+    rows = [row for row in every if row.resource == Resource.GPU_CORES]
     own = [row for row in rows if not row.queue and row.is_assigned]
+    memory = [row for row in every if row.resource == Resource.GPU_MEMORY and not row.queue]
+    firing = count_firing(who, place)
     waiting = [item.oldest_waiting_at for item in work.values() if item.oldest_waiting_at]
     return {
         "workspace": place,
@@ -143,11 +156,51 @@ def _page(who: User, place: Tenant) -> dict[str, Any]:
         "waiting": sum(item.waiting for item in work.values()),
         "oldest_wait": _span(min(waiting, default=None), now),
         "failed": sum(item.failed for item in work.values()),
+        "mine": own_work(viewer=who, workspace=place, failed_since=now - timedelta(hours=24)),
+        "memory_allocated": sum(row.reserved for row in memory),
+        "memory_nominal": _sum_nominal(memory),
+        "idle": _count_idle(who, place) if use or not holding else None,
+        "firing": sum(firing.values()),
+        "firing_words": describe_firing(firing),
+        "firing_tone": tone_of_firing(firing),
+        "alerts": _alerts(who, place) if any(firing.values()) else [],
         "queues": _queues(rows, queue_list(who, place), work) if rights.view_quota else [],
         "uses": [_use_line(shown[pk], holding[pk] / 100, use.get(pk)) for pk in largest if pk in shown],
         "uses_more": max(0, len(holding) - _SHOWN),
         "latest": [JobLine(job, format_size(job), waiting_time(job, now)) for job in latest],
     }
+
+
+def _month(who: User, place: Tenant) -> dict[str, Any]:
+    """GPU-hours and cost of this month so far, as the usage report adds them up."""
+    now = clock.now()
+    period = report_period("", "", now=now)
+    report = usage_report(who, period, group_by=GroupBy.POOL, now=now, tenant=place)
+    return {
+        "reserved": format_gpu_hours(report.total.reserved),
+        "used": format_gpu_hours(report.total.used) if report.total.measured else "",
+        "amount": format_money(report.total.amount, report.digits),
+        "unpriced": report.total.unpriced > 0,
+        "currency": report.currency,
+        "read_at": report.read_at,
+    }
+
+
+def _alerts(who: User, place: Tenant) -> list[tuple[Alert, str]]:
+    """The gravest alerts, each with the tone of its severity."""
+    found = list_firing(who, place, limit=_ALERTS)
+    return [(alert, SEVERITY_TONES[AlertSeverity(alert.severity)]) for alert in found]
+
+
+def _sum_nominal(rows: Sequence[QuotaRow]) -> int | None:
+    """The quota of all pools; None where one is unlimited."""
+    amounts = [row.nominal for row in rows]
+    known = [amount for amount in amounts if amount is not None]
+    return sum(known) if len(known) == len(amounts) else None
+
+
+def _count_idle(who: User, place: Tenant) -> int:
+    return idle_allocated(who, workspace=place).cards
 
 
 def _span(since: datetime | None, now: datetime) -> timedelta | None:

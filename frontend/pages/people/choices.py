@@ -10,7 +10,7 @@ from django.views.decorators.http import require_GET
 from frontend.shell.page_shell import get_viewer, login_required
 from quotas.selectors.tables.node_names import list_typed_names
 from tenants.selectors.tenant import tenant_find
-from tenants.selectors.user import find_named_groups, find_named_people
+from tenants.selectors.user import find_named_groups, people_find
 
 _TENANTS_MAX: Final = 20
 
@@ -23,7 +23,7 @@ def find_people(request: HttpRequest) -> HttpResponse:
     if request.GET.get("kind") == "group":
         items = [{"value": name, "note": ""} for name in find_named_groups(viewer=who, text=text)]
     else:
-        items = [{"value": name, "note": mail} for name, mail in find_named_people(viewer=who, text=text)]
+        items = [{"value": one.username, "note": one.email} for one in people_find(viewer=who, text=text)]
     return JsonResponse({"items": items})
 
 

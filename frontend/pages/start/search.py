@@ -1,4 +1,4 @@
-"""Finding a job, a node or a workspace by its name."""
+"""Finding a job, a node, a queue, a workspace or a user by name."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from django.urls import reverse
 from clusters.selectors.node import NodeFilter, node_list
 from frontend.pages.jobs.addresses import all_jobs_address, job_address, node_address
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
+from quotas.selectors.queues.queues_in_sight import find_queues
 from scheduling.selectors.jobs.search import job_find
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import User
 from tenants.selectors.tenant import workspace_find
+from tenants.selectors.user import people_find
 
 _LIMIT = 20
 
@@ -25,10 +27,14 @@ def show_results(request: HttpRequest) -> HttpResponse:
     jobs = job_find(viewer=who, text=text, limit=_LIMIT) if text else []
     nodes = _nodes(who, text) if text else []
     workspaces = workspace_find(viewer=who, text=text, limit=_LIMIT) if text else []
+    queues = find_queues(viewer=who, text=text, limit=_LIMIT) if text else []
+    users = _users(who, text) if text else []
     addresses = [
         *(job_address(job.workspace.slug, job.pk) for job in jobs),
         *(url for _name, _cluster, url in nodes),
+        *(reverse("frontend:ops-queue", args=[one.workspace.slug, one.name]) for one in queues),
         *(reverse("frontend:workspace", args=[place.slug]) for place in workspaces),
+        *(url for _user, url in users),
     ]
     if len(addresses) == 1 and addresses[0]:
         return redirect(addresses[0])
@@ -38,10 +44,20 @@ def show_results(request: HttpRequest) -> HttpResponse:
         "jobs": jobs,
         "jobs_url": all_jobs_address(who, state="all", q=text),
         "nodes": nodes,
+        "queues": queues,
         "workspaces": workspaces,
+        "users": users,
         "limit": _LIMIT,
     }
     return render(request, "frontend/account/search.html", page)
+
+
+def _users(who: User, text: str) -> list[tuple[User, str]]:
+    """People with the page of each, for those who may open it."""
+    found = people_find(viewer=who, text=text, limit=_LIMIT)
+    if not permissions.has_permission(who, Permission.MEMBER_EDIT):
+        return [(one, "") for one in found]
+    return [(one, reverse("frontend:ops-user", args=[one.pk])) for one in found]
 
 
 def _nodes(who: User, text: str) -> list[tuple[str, str, str]]:

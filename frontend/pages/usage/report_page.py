@@ -6,7 +6,6 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
-from decimal import Decimal
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -25,7 +24,7 @@ from frontend.charts.model import Chart
 from frontend.components.time_zones import zone_options
 from frontend.shell.page_shell import get_viewer
 from frontend.texts import formats
-from frontend.texts.gpu_hours import format_gpu_hours
+from frontend.texts.gpu_hours import format_gpu_hours, format_money
 from telemetry.usage.figures import Figures, to_hours
 from telemetry.usage.grouping import GroupBy
 from telemetry.usage.report import ReportFilter, ReportRow, UsageReport, report_period, usage_report
@@ -169,11 +168,6 @@ def _figures(figures: Figures, report: UsageReport) -> dict[str, str]:
         "billed": format_gpu_hours(figures.billed),
         "amount": format_money(figures.amount, report.digits),
     }
-
-
-def format_money(amount: Decimal | None, digits: int) -> str:
-    """An amount with the decimals of the currency; none is a dash."""
-    return formats.MISSING if amount is None else f"{amount:,.{digits}f}"
 
 
 def _shares(total: Figures) -> dict[str, str]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import uuid
 from typing import Final, TypeVar
 
-from django.db.models import Count, Max, Model, Q, QuerySet
+from django.db.models import Case, Count, Max, Model, Q, QuerySet, When
 from django.utils.translation import gettext as _
 
 from alerts.metrics.catalogue import METRICS
-from alerts.models import Alert, AlertRule, AlertState, NotificationChannel, Silence
+from alerts.models import Alert, AlertRule, AlertSeverity, AlertState, NotificationChannel, Silence
 from alerts.services.access import require_alert_view, require_view
 from foundation.core.actor import Actor
 from foundation.core.errors import NotFound
@@ -51,6 +51,26 @@ def list_alerts(viewer: Actor, tenant: Tenant | None) -> QuerySet[Alert]:
     seen = permissions.permissions_on(viewer, tenant)
     hidden = [metric.name for metric in METRICS if metric.permission not in seen]
     return rows.filter(tenant__path__startswith=tenant.path).exclude(metric__in=hidden)
+
+
+def count_firing(viewer: Actor, tenant: Tenant | None) -> dict[AlertSeverity, int]:
+    """Count the alerts of `list_alerts` that fire by severity; those without any are 0.
+
+    Raises: NotFound, PermissionDenied.
+    """
+    firing = list_alerts(viewer, tenant).filter(state=AlertState.FIRING).order_by()
+    counts = dict(firing.values_list("severity").annotate(count=Count("pk")))
+    return {severity: counts.get(severity, 0) for severity in AlertSeverity}
+
+
+def list_firing(viewer: Actor, tenant: Tenant | None, *, limit: int) -> list[Alert]:
+    """The alerts of `list_alerts` that fire: the gravest first, then the newest.
+
+    Raises: NotFound, PermissionDenied.
+    """
+    grave = Case(*(When(severity=each, then=place) for place, each in enumerate(AlertSeverity)))
+    firing = list_alerts(viewer, tenant).filter(state=AlertState.FIRING)
+    return list(firing.order_by(grave, "-fired_at", "-pk")[:limit])
 
 
 def alert_marks() -> dict[str | None, object]:

@@ -6,8 +6,10 @@ card, whose annotations are in `hami`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
+VENDOR: Final = "NVIDIA"
 PREFIX: Final = "nvidia.com/"
 
 CARD_RESOURCE: Final = f"{PREFIX}gpu"
@@ -25,3 +27,21 @@ CLIQUE_LABEL: Final = f"{PREFIX}gpu.clique"
 
 GPU_TAINT: Final = CARD_RESOURCE
 """The key of the taint that keeps tasks without cards off GPU nodes."""
+
+_DRIVER_LABELS: Final = (f"{PREFIX}cuda.driver-version", f"{PREFIX}cuda.driver")
+_RUNTIME_LABELS: Final = (f"{PREFIX}cuda.runtime-version", f"{PREFIX}cuda.runtime")
+"""Of the driver and of the newest CUDA that it serves: by GPU feature discovery since 0.16, and before."""
+_PARTS: Final = (("major", "minor", "revision"), ("major", "minor", "rev"))
+
+
+def read_versions(labels: Mapping[str, str]) -> tuple[str, str]:
+    """Return the versions of driver and CUDA that a node's labels tell, each empty where they do not."""
+    return _version(labels, _DRIVER_LABELS), _version(labels, _RUNTIME_LABELS)
+
+
+def _version(labels: Mapping[str, str], names: tuple[str, str]) -> str:
+    for name, parts in zip(names, _PARTS, strict=True):
+        known = [labels[f"{name}.{part}"] for part in parts if labels.get(f"{name}.{part}")]
+        if full := labels.get(f"{name}.full") or ".".join(known):
+            return full
+    return ""

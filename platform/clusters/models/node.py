@@ -12,6 +12,7 @@ from django.db import models
 from django.db.models import F, Q
 from django.utils.translation import gettext_lazy as _
 
+from clusters.gpu.nvidia import VENDOR
 from clusters.models.cluster import Cluster, Flavor, GpuMode
 from foundation.models import BaseModel
 
@@ -112,6 +113,11 @@ class Device(BaseModel):
 
     def __str__(self) -> str:
         return self.uuid
+
+    @property
+    def vendor(self) -> str:
+        """The maker of the GPU: clusters are asked for GPUs of one vendor alone."""
+        return VENDOR
 
     @property
     def gpu_uuid(self) -> str:

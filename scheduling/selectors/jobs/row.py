@@ -143,6 +143,19 @@ def _count_by_state(jobs: QuerySet[Job]) -> Counter[str]:
     return Counter(dict(jobs.order_by().values_list("state").annotate(count=Count("*"))))
 
 
+def count_running(*, viewer: Actor, cluster_id: uuid.UUID | None) -> int:
+    """Count the jobs of all tenants that run or start, on one cluster when it is named.
+
+    Raises: PermissionDenied without `cluster.view`.
+    """
+    permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
+    jobs = Job.unscoped.filter(state__in=RUNNING_STATES)
+    if cluster_id is not None:
+        held = Allocation.unscoped.filter(node__cluster=cluster_id, released_at__isnull=True)
+        jobs = jobs.filter(pk__in=held.values("attempt__job"))
+    return jobs.count()
+
+
 def queue_work(*, viewer: Actor, workspace: Tenant, failed_since: datetime) -> dict[uuid.UUID, QueueWork]:
     """Queue id → the work in it; queues without any are absent.
 

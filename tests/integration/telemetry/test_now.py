@@ -124,6 +124,9 @@ def test_idle_is_held_and_never_used_in_the_whole_time(
     mine = idle_allocated(bench.world.viewer)
     assert (mine.cards, mine.jobs, mine.slices[0].job_id) == (1, 1, bench.sliced.pk)
     assert mine.slices[0].device_id == bench.device(0).pk
+    for place, job in ((bench.world.workspace, bench.sliced), (bench.world.other_workspace, bench.whole)):
+        here = idle_allocated(bench.world.platform_admin, workspace=place)
+        assert {part.job_id for part in here.slices} == {job.pk}
 
 
 def test_what_began_lately_or_fell_silent_is_not_called_idle(bench: Bench) -> None:

@@ -15,8 +15,8 @@ from scheduling.models import Allocation, DeviceSlice, Job
 from tenants.models import Tenant
 from tests.truth.pages.installations import Installation, is_below
 
-_PENDING = {"queued"}
-_RUNNING = {"admitted", "starting", "running"}
+PENDING = {"queued"}
+RUNNING = {"admitted", "starting", "running"}
 
 
 class Ledger:
@@ -40,21 +40,29 @@ class Ledger:
 
     def pending(self, tenant: Tenant) -> int:
         """How many jobs wait at or below a tenant."""
-        return sum(job.state in _PENDING and is_below(job.workspace, tenant) for job in self.jobs)
+        return sum(job.state in PENDING and is_below(job.workspace, tenant) for job in self.jobs)
 
     def running(self, workspace: Tenant) -> int:
         """How many jobs of a workspace run or start."""
-        return sum(job.state in _RUNNING for job in self.jobs_of(workspace))
+        return sum(job.state in RUNNING for job in self.jobs_of(workspace))
 
     def queue_jobs(self, queue: Queue) -> tuple[int, int]:
         """How many jobs of a queue wait, and how many run or start."""
         states = [job.state for job in self.jobs if job.queue_id == queue.pk]
-        return sum(state in _PENDING for state in states), sum(state in _RUNNING for state in states)
+        return sum(state in PENDING for state in states), sum(state in RUNNING for state in states)
 
     def reserved(self, tenant: Tenant, pool: Flavor) -> int:
         """What the jobs at and below a tenant hold of a pool."""
         return sum(
             row.cores
+            for row, allocation, job in self._slices
+            if allocation.flavor_id == pool.pk and is_below(self._tenants[job.workspace_id], tenant)
+        )
+
+    def memory_reserved(self, tenant: Tenant, pool: Flavor) -> int:
+        """The GPU memory that the jobs at and below a tenant hold of a pool, in MiB."""
+        return sum(
+            row.memory_mib
             for row, allocation, job in self._slices
             if allocation.flavor_id == pool.pk and is_below(self._tenants[job.workspace_id], tenant)
         )
@@ -66,6 +74,14 @@ class Ledger:
     def on_device(self, device: Device) -> int:
         """What is held of a GPU."""
         return sum(row.cores for row, _allocation, _job in self._slices if row.device_id == device.pk)
+
+    def tenants_on(self, device: Device) -> set[str]:
+        """The workspaces whose jobs hold a part of a GPU."""
+        return {
+            self._tenants[job.workspace_id].name
+            for row, _allocation, job in self._slices
+            if row.device_id == device.pk
+        }
 
     def held_by_workspace(self) -> dict[str, tuple[int, int, int]]:
         """What each workspace that holds GPUs has: hundredths, whole GPUs, slices."""

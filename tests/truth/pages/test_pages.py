@@ -16,12 +16,13 @@ import pytest
 import time_machine
 
 from clusters.models import Device, Flavor, Node
-from tenants.models import Tenant, TenantKind
+from scheduling.models import Job
+from tenants.models import Tenant, TenantKind, User
 from tests.truth.pages import queues
-from tests.truth.pages.console import Console, find_faults, same_hours
+from tests.truth.pages.console import Console, find_faults, same_hours, same_memory
 from tests.truth.pages.holders import check_held_by, check_quota_sentences
 from tests.truth.pages.installations import Installation, build_installation, has_kind
-from tests.truth.pages.ledger import Ledger
+from tests.truth.pages.ledger import PENDING, RUNNING, Ledger
 from tests.truth.pages.measurements import Use, measure
 from tests.truth.pages.queues import check_queues, draw_usage, order_pending
 from tests.truth.pages.reading import Line, PageText, number_of
@@ -62,6 +63,12 @@ def check_overview(console: Console) -> None:
     assert close_to(float(meaning.split()[0]), held) and f" of {len(devices)} GPUs" in meaning
     assert abs(float(value.split()[0]) - held / len(devices)) <= 0.051
     assert number_of(page.tiles()["Pending jobs"][0]) == ledger.pending(made.root)
+    running = sum(map(ledger.running, made.people))
+    assert number_of(page.tiles()["Running jobs"][0]) == running
+    value, meaning = page.tiles()["Ready nodes"]
+    nodes, healthy = list(Node.unscoped.all()), sum(device.healthy for device in devices)
+    assert number_of(value) == sum(node.ready for node in nodes)
+    assert meaning == f"of {len(nodes)} · {healthy} of {len(devices)} GPUs healthy"
     for line in page.lines("Pool", "Free", "Per node"):
         name = line.name.split()[0]
         free = Counter(
@@ -89,9 +96,12 @@ def check_overview(console: Console) -> None:
 
 def check_gpu_tenants(ledger: Ledger, page: PageText) -> None:
     """The table of the grid of GPUs: who holds how much, in whole GPUs and slices."""
-    shown = {line.name: line for line in page.lines("Workspace", "GPUs held")}
+    shown = {line.name: line for line in page.lines("Workspace", "GPUs held", "Whole GPUs")}
     held = ledger.held_by_workspace()
     assert shown.keys() == held.keys()
+    largest = page.lines("Workspace", "GPUs held", "Utilization of whole GPUs")[:5]
+    most = sorted((cores for cores, _whole, _slices in held.values()), reverse=True)[:5]
+    assert [held[line.name][0] for line in largest] == most
     for name, (cores, whole, slices) in held.items():
         line = shown[name]
         assert close_to(line.number("GPUs held"), cores), (name, line)
@@ -187,12 +197,18 @@ def check_nodes_and_gpus(console: Console) -> None:
         assert abs(allocated - ledger.memory_on(node) / 1024) <= 0.51
         assert abs(total - sum(device.memory_mib for device in devices) / 1024) <= 0.51
         assert line.number("Pods") == ledger.pods_on(node)
-    page = console.operate("/ops/gpus?size=100")
+    page = console.operate("/ops/gpus?pageSize=100")
     gpus = [(line.name, line.numbers("Allocated")[0]) for line in page.lines("GPU", "Allocated")]
     devices = list(Device.unscoped.select_related("node"))
     true = {f"{device.node.name} · GPU {device.index}": ledger.on_device(device) for device in devices}
     for name, percent in gpus:
         assert percent == true[name.removesuffix(" Node")], name
+    tenants = {
+        line.name.removesuffix(" Node"): line.cells["Tenants"] for line in page.lines("GPU", "Tenants")
+    }
+    for device in devices:
+        held = set(tenants[f"{device.node.name} · GPU {device.index}"].split(", ")) - {"–"}
+        assert held == ledger.tenants_on(device), device
     states = Counter(
         "Free" if not held else "Allocated" if held >= 100 else "Partly" for held in true.values()
     )
@@ -212,6 +228,11 @@ def check_workspaces(console: Console) -> None:
         assert close_to(number_of(tiles["Borrowed"]), borrowed), workspace.name
         assert number_of(tiles["Running"]) == ledger.running(workspace)
         assert number_of(tiles["Pending"]) == ledger.pending(workspace)
+        memory = sum(ledger.memory_reserved(workspace, pool) for pool in made.pools)
+        assert same_memory(tiles["GPU memory allocated"], memory), (workspace.name, memory)
+        check_own_jobs(page, people[0], ledger.jobs_of(workspace))
+        month = tiles["GPU-hours"]
+        assert same_hours(month, ledger.gpu_seconds(_SHOWN, workspace).total()), (workspace.name, month)
         queues = {line.name: line for line in page.lines("Queue", "GPUs allocated")}
         for queue in made.queues:
             if queue.workspace_id == workspace.pk:
@@ -219,6 +240,18 @@ def check_workspaces(console: Console) -> None:
                 counts = (line.number("Pending") or 0, line.number("Running") or 0)
                 assert counts == ledger.queue_jobs(queue), line
                 assert close_to(line.number("GPUs allocated"), ledger.queue_reserved(queue)), line
+
+
+def check_own_jobs(page: PageText, reader: User, jobs: list[Job]) -> None:
+    """The reader's jobs beside those of all, and the notebooks, running and all."""
+    for label, states in (("Running", RUNNING), ("Pending", PENDING)):
+        mine = sum(job.state in states and job.submitted_by_id == reader.pk for job in jobs)
+        words = page.tiles()[label][1]
+        assert words.startswith(f"{mine} mine") if mine else "mine" not in words, (words, mine)
+    notebooks = [job for job in jobs if job.kind == "notebook"]
+    value, words = page.tiles()["Running notebooks"]
+    assert number_of(value) == sum(job.state in RUNNING for job in notebooks)
+    assert number_of(words) == sum(job.finished_at is None for job in notebooks), words
 
 
 def check_job_lists(console: Console) -> None:

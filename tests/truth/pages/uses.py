@@ -94,13 +94,14 @@ def check_overview_use(world: Measured) -> None:
         assert same_percent(memory, 100 * true / sum(device.memory_mib for device in devices), 1), meaning
     else:
         assert meaning == "No data in the last 30 s"
+    check_busiest(world, page)
     lines = {line.name: line for line in page.lines("Tenant", "Utilization of allocated")}
     for tenant in world.console.made.tenants:
         share_of = world.used_share(below(tenant))
         text = lines[tenant.name].cells["Utilization of allocated"]
         assert same_percent(text, share_of), (tenant.name, text, share_of)
     if found.held:
-        for line in page.lines("Workspace", "Utilization of whole GPUs"):
+        for line in page.lines("Workspace", "Whole GPUs", "Utilization of whole GPUs"):
             whole = [
                 part.device
                 for part in found.held.values()
@@ -108,6 +109,15 @@ def check_overview_use(world: Measured) -> None:
             ]
             text = line.cells["Utilization of whole GPUs"]
             assert same_percent(text, world.mean_use(whole)), (line, world.mean_use(whole))
+
+
+def check_busiest(world: Measured, page: PageText) -> None:
+    """The five nodes that are used most, in this order."""
+    uses = {node.name: world.mean_use(Device.unscoped.filter(node=node)) for node in Node.unscoped.all()}
+    known = sorted((use for use in uses.values() if use is not None), reverse=True)[:5]
+    shown = page.lines("Node", "GPU utilization") if known else []
+    assert [uses[line.name] for line in shown] == known, shown
+    assert all(same_percent(line.cells["GPU utilization"], uses[line.name]) for line in shown), shown
 
 
 def check_nodes_use(world: Measured) -> None:

@@ -22,6 +22,7 @@ from frontend.components import view_models
 from frontend.pages.charts.responses import chart_answer, charts_context
 from frontend.pages.operations.cluster_scope import build_address, ops_frame, scope_of
 from frontend.pages.operations.nodes.gpu_events import gpu_event_rows
+from frontend.pages.operations.nodes.gpu_facts import ReportedFacts, read_gpu_facts
 from frontend.pages.operations.nodes.node_cards import CardView, card_views
 from frontend.pages.operations.overview.overview import DEFAULT_RANGE
 from frontend.pages.operations.overview.summary import job_url
@@ -118,7 +119,7 @@ def _context(request: HttpRequest, found: Device) -> dict[str, Any]:
         "live_url": build_address(reverse("frontend:ops-gpu-live", kwargs=own), chosen.query),
         "gpu": found,
         "state": card.state,
-        "facts": _facts(found, agent, facts),
+        "facts": _facts(found, read_gpu_facts(who, [found.node_id]), facts),
         "card": card,
         "at": now.at if now else None,
         "measures": _measures(now.values if now else {}, unsupported),
@@ -137,11 +138,13 @@ def _agent_facts(agent: NodeAgent | None, uuid: str) -> dict[str, Any]:
     return next((one for one in (agent.devices if agent else ()) if one.get("uuid") == uuid), {})
 
 
-def _facts(found: Device, agent: NodeAgent | None, reported: dict[str, Any]) -> list[tuple[str, object]]:
+def _facts(found: Device, known: ReportedFacts, reported: dict[str, Any]) -> list[tuple[str, object]]:
     missing = formats.MISSING
     numa = reported.get("numa_node")
+    driver, cuda = known.find_versions(found.node)
     return [
         ("UUID", found.gpu_uuid),
+        (_("Vendor"), found.vendor),
         (_("Model"), found.model),
         (_("Pool"), found.node.flavor.name if found.node.flavor else missing),
         (_("Allocation mode"), str(GPU_MODES[found.mode])),
@@ -149,8 +152,9 @@ def _facts(found: Device, agent: NodeAgent | None, reported: dict[str, Any]) -> 
         (_("Serial number"), reported.get("serial") or missing),
         (_("PCI address"), reported.get("pci_bus_id") or missing),
         (_("NUMA node"), missing if numa is None else str(numa)),
-        (_("Driver"), (agent.driver if agent else "") or missing),
-        ("CUDA", (agent.cuda if agent else "") or missing),
+        (_("Driver"), driver or missing),
+        ("CUDA", cuda or missing),
+        (_("XID errors in 24 h"), formats.format_number(known.count_on_gpu(found))),
     ]
 
 

@@ -29,9 +29,11 @@ from frontend.lists.declaration import FilterField, ListColumn, ListDeclaration
 from frontend.lists.page_list import PageList, answer_list, cut_by_keys, read_list
 from frontend.pages.operations import labels
 from frontend.pages.operations.cluster_scope import ClusterScope, ops_frame, scope_of
+from frontend.pages.operations.nodes.gpu_facts import ReportedFacts, read_gpu_facts
 from frontend.shell import navigation
 from frontend.shell.page_shell import get_viewer, operator_required
 from frontend.texts.labels import GPU_MODES, state_word
+from scheduling.selectors.allocations.holding import LiveSlice, slices_by_device
 from telemetry.series import GpuNow, measures_now
 from tenants.models import User
 
@@ -52,6 +54,18 @@ class GpuRow:
     temperature: float | None
     power: float | None
     power_limit: float | None
+    holders: Sequence[LiveSlice]
+    xids: int | None
+
+    @property
+    def tenants(self) -> list[str]:
+        """The workspaces whose jobs hold a part of the GPU."""
+        return list(dict.fromkeys(part.workspace for part in self.holders))
+
+    @property
+    def jobs(self) -> list[str]:
+        """The jobs that hold a part of the GPU."""
+        return list(dict.fromkeys(part.job for part in self.holders))
 
     @property
     def id(self) -> uuid.UUID:
@@ -75,6 +89,9 @@ GPUS: Final = ListDeclaration(
             shown=False,
             text=lambda row: row.device.node.cluster.name,
         ),
+        ListColumn(
+            key="vendor", label=gettext_lazy("Vendor"), shown=False, text=lambda row: row.device.vendor
+        ),
         ListColumn(key="model", label=gettext_lazy("Model"), sort="model", text=lambda row: row.device.model),
         ListColumn(
             key="pool",
@@ -96,10 +113,13 @@ GPUS: Final = ListDeclaration(
         ListColumn(
             key="allocated",
             label=gettext_lazy("Allocated"),
+            file_label=gettext_lazy("Allocated (%)"),
             number=True,
             sort="allocated",
             text=lambda row: row.allocated,
         ),
+        ListColumn(key="tenants", label=gettext_lazy("Tenants"), text=lambda row: ", ".join(row.tenants)),
+        ListColumn(key="jobs", label=gettext_lazy("Jobs"), shown=False, text=lambda row: ", ".join(row.jobs)),
         ListColumn(
             key="holders",
             label=gettext_lazy("Pods"),
@@ -108,21 +128,40 @@ GPUS: Final = ListDeclaration(
             text=lambda row: row.device.holders,
         ),
         ListColumn(
-            key="used", label=gettext_lazy("Utilization"), number=True, text=lambda row: row.utilisation
+            key="used",
+            label=gettext_lazy("Utilization"),
+            file_label=gettext_lazy("Utilization (%)"),
+            number=True,
+            text=lambda row: row.utilisation,
         ),
         ListColumn(
             key="memory",
             label=gettext_lazy("GPU memory"),
+            file_label=gettext_lazy("GPU memory, used (MiB)"),
             sort="memory",
             text=lambda row: row.memory_used,
         ),
         ListColumn(
             key="temperature",
             label=gettext_lazy("Temperature"),
+            file_label=gettext_lazy("Temperature (°C)"),
             number=True,
             text=lambda row: row.temperature,
         ),
-        ListColumn(key="power", label=gettext_lazy("Power"), number=True, text=lambda row: row.power),
+        ListColumn(
+            key="power",
+            label=gettext_lazy("Power"),
+            file_label=gettext_lazy("Power (W)"),
+            number=True,
+            text=lambda row: row.power,
+        ),
+        ListColumn(
+            key="xids",
+            label=gettext_lazy("XID errors in 24 h"),
+            number=True,
+            shown=False,
+            text=lambda row: row.xids,
+        ),
     ),
     filters={
         "node": FilterField(label=gettext_lazy("Node")),
@@ -158,7 +197,7 @@ def show_gpus(request: HttpRequest) -> HttpResponse:
         request,
         shown,
         gpu_table(viewer=who, query=query),
-        partial(_rows, who, scope),
+        partial(_rows, who, scope, shown),
         template="frontend/operations/gpus.html",
         body="frontend/operations/gpus_live.html",
         context=lambda: _context(who, scope, query, counts()),
@@ -202,12 +241,22 @@ def _context(who: User, scope: ClusterScope, query: GpuQuery, counts: Mapping[st
     }
 
 
-def _rows(who: User, scope: ClusterScope, devices: Sequence[Device]) -> list[GpuRow]:
-    now = measures_now(who, [device.pk for device in devices])
-    return [_row(device, scope, now) for device in devices]
+def _rows(who: User, scope: ClusterScope, shown: PageList, devices: Sequence[Device]) -> list[GpuRow]:
+    ids = [device.pk for device in devices]
+    now = measures_now(who, ids)
+    held = slices_by_device(viewer=who, devices=ids) if shown.needs_columns("tenants", "jobs") else {}
+    asked = shown.needs_columns("xids")
+    facts = read_gpu_facts(who, [device.node_id for device in devices]) if asked else ReportedFacts()
+    return [_row(device, scope, now, held.get(device.pk, ()), facts) for device in devices]
 
 
-def _row(device: Device, scope: ClusterScope, now: Mapping[uuid.UUID, GpuNow]) -> GpuRow:
+def _row(
+    device: Device,
+    scope: ClusterScope,
+    now: Mapping[uuid.UUID, GpuNow],
+    holders: Sequence[LiveSlice],
+    facts: ReportedFacts,
+) -> GpuRow:
     values = now[device.pk].values if device.pk in now else {}
     used = values.get("memory_used_mib")
     return GpuRow(
@@ -229,4 +278,6 @@ def _row(device: Device, scope: ClusterScope, now: Mapping[uuid.UUID, GpuNow]) -
         temperature=values.get("temperature_c"),
         power=values.get("power_w"),
         power_limit=values.get("power_limit_w"),
+        holders=holders,
+        xids=facts.count_on_gpu(device),
     )

@@ -32,6 +32,7 @@ from frontend.pages.operations.cluster_scope import (
     scope_of,
 )
 from frontend.pages.operations.nodes.gpu_events import gpu_event_rows
+from frontend.pages.operations.nodes.gpu_facts import XIDS_WITHIN, ReportedFacts
 from frontend.pages.operations.nodes.node_cards import card_views, foreign_rows, hold_rows
 from frontend.pages.operations.nodes.node_events import event_row, pressure_words
 from frontend.pages.operations.nodes.node_list import taint_text
@@ -42,7 +43,7 @@ from frontend.texts import formats
 from scheduling.selectors.allocations.holder import DeviceHold, device_holds, node_holds
 from scheduling.selectors.allocations.holding import NodeHoldEvent, node_events
 from telemetry.series import CardNow, utilisation_now
-from telemetry.series.readings.agents import node_agents
+from telemetry.series.readings.agents import count_xids, node_agents
 from tenants.models import User
 
 _LATEST = 20
@@ -228,13 +229,18 @@ def _gpu_facts(
     )
     use = labels.compute_percent(sum(read.utilisation_percent for _device, read in known), 100 * len(known))
     modes = sorted({labels.mode_word(device.mode) for device in devices})
+    versions = {found.pk: (agent.driver, agent.cuda)} if agent else {}
+    facts = ReportedFacts(versions, count_xids(who, node_ids=[found.pk], since=clock.now() - XIDS_WITHIN))
+    driver, cuda = facts.find_versions(found)
     return [
         (_("Allocation mode"), ", ".join(modes)),
         (_("GPU utilization"), formats.format_percent(use, 1)),
         (_("GPU memory used"), formats.format_percent(memory, 1)),
         (_("GPU slices"), str(slices)),
         *([(_("MIG instances"), str(instances))] if instances else []),
-        (_("Driver"), (agent.driver if agent else "") or formats.MISSING),
+        (_("Driver"), driver or formats.MISSING),
+        ("CUDA", cuda or formats.MISSING),
+        (_("XID errors in 24 h"), formats.format_number(facts.count_on_node(found))),
     ]
 
 

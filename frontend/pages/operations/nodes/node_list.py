@@ -35,6 +35,7 @@ from frontend.pages.nodes import node_acts
 from frontend.pages.nodes.cordon_words import cordon_note
 from frontend.pages.operations import labels
 from frontend.pages.operations.cluster_scope import ClusterScope, ops_frame, scope_of
+from frontend.pages.operations.nodes.gpu_facts import ReportedFacts, read_gpu_facts
 from frontend.shell.page_shell import get_viewer, operator_required
 from frontend.texts.labels import state_word
 from scheduling.selectors.allocations.holding import pods_by_node
@@ -60,6 +61,9 @@ class NodeRow:
     cpu: float | None
     memory_share: float | None
     pods: int
+    driver: str
+    cuda: str
+    xids: int | None
 
     @property
     def id(self) -> uuid.UUID:
@@ -106,6 +110,7 @@ NODES: Final = ListDeclaration(
         ListColumn(
             key="fraction",
             label=gettext_lazy("Largest free"),
+            file_label=gettext_lazy("Largest free (%)"),
             number=True,
             sort="fraction",
             text=lambda row: row.node.largest_left,
@@ -113,24 +118,68 @@ NODES: Final = ListDeclaration(
         ListColumn(
             key="allocated",
             label=gettext_lazy("Allocated"),
+            file_label=gettext_lazy("Allocated (%)"),
             number=True,
             sort="allocated",
             text=lambda row: row.cores_allocated,
         ),
         ListColumn(
-            key="used", label=gettext_lazy("Utilization"), number=True, text=lambda row: row.utilisation
+            key="used",
+            label=gettext_lazy("Utilization"),
+            file_label=gettext_lazy("Utilization (%)"),
+            number=True,
+            text=lambda row: row.utilisation,
         ),
         ListColumn(
             key="memory",
             label=gettext_lazy("GPU memory"),
+            file_label=gettext_lazy("Allocated GPU memory (GiB)"),
             sort="memory",
             text=lambda row: row.memory.allocated,
         ),
         ListColumn(
-            key="cpu", label=gettext_lazy("CPU, memory"), number=True, sort="cpu", text=lambda row: row.cpu
+            key="memory_total",
+            label=gettext_lazy("GPU memory, total"),
+            file_label=gettext_lazy("GPU memory, total (GiB)"),
+            number=True,
+            shown=False,
+            text=lambda row: row.memory.nominal,
+        ),
+        ListColumn(
+            key="memory_used",
+            label=gettext_lazy("GPU memory, used"),
+            file_label=gettext_lazy("GPU memory, used (GiB)"),
+            number=True,
+            shown=False,
+            text=lambda row: row.memory_used,
+        ),
+        ListColumn(
+            key="cpu",
+            label=gettext_lazy("CPU, memory"),
+            file_label=gettext_lazy("Allocated CPU (%)"),
+            number=True,
+            sort="cpu",
+            text=lambda row: row.cpu,
+        ),
+        ListColumn(
+            key="memory_share",
+            label=gettext_lazy("Allocated memory"),
+            file_label=gettext_lazy("Allocated memory (%)"),
+            number=True,
+            shown=False,
+            text=lambda row: row.memory_share,
         ),
         ListColumn(
             key="pods", label=gettext_lazy("Pods"), number=True, shown=False, text=lambda row: row.pods
+        ),
+        ListColumn(key="driver", label=gettext_lazy("Driver"), shown=False, text=lambda row: row.driver),
+        ListColumn(key="cuda", label="CUDA", shown=False, text=lambda row: row.cuda),
+        ListColumn(
+            key="xids",
+            label=gettext_lazy("XID errors in 24 h"),
+            number=True,
+            shown=False,
+            text=lambda row: row.xids,
         ),
         ListColumn(
             key="rack", label=gettext_lazy("Rack"), sort="rack", shown=False, text=lambda row: row.node.rack
@@ -184,7 +233,7 @@ def show_nodes(request: HttpRequest) -> HttpResponse:
         request,
         shown,
         node_table(viewer=who, query=query),
-        partial(_rows, who, scope),
+        partial(_rows, who, scope, shown),
         template="frontend/operations/nodes.html",
         body="frontend/operations/nodes_live.html",
         context=lambda: {
@@ -228,10 +277,12 @@ def _context(who: User, scope: ClusterScope, query: NodeQuery, counts: Mapping[s
     }
 
 
-def _rows(who: User, scope: ClusterScope, nodes: Sequence[Node]) -> list[NodeRow]:
+def _rows(who: User, scope: ClusterScope, shown: PageList, nodes: Sequence[Node]) -> list[NodeRow]:
     pods = pods_by_node(viewer=who, node_ids={node.pk for node in nodes})
     now = _now_by_node(who, nodes)
-    return [_row(node, scope, now.get(node.pk, ()), pods.get(node.pk, 0)) for node in nodes]
+    asked = shown.needs_columns("driver", "cuda", "xids")
+    facts = read_gpu_facts(who, [node.pk for node in nodes]) if asked else ReportedFacts()
+    return [_row(node, scope, now.get(node.pk, ()), pods.get(node.pk, 0), facts) for node in nodes]
 
 
 def _now_by_node(who: User, nodes: Sequence[Node]) -> dict[uuid.UUID, list[CardNow]]:
@@ -245,9 +296,10 @@ def _now_by_node(who: User, nodes: Sequence[Node]) -> dict[uuid.UUID, list[CardN
     return found
 
 
-def _row(node: Any, scope: ClusterScope, now: Sequence[CardNow], pods: int) -> NodeRow:
+def _row(node: Any, scope: ClusterScope, now: Sequence[CardNow], pods: int, facts: ReportedFacts) -> NodeRow:
     used = sum(reading.utilisation_percent for reading in now) / len(now) if now else None
     memory_used = sum(reading.memory_used_mib for reading in now) if now else None
+    driver, cuda = facts.find_versions(node)
     return NodeRow(
         node=node,
         url=scope.node_url(node.name, node.cluster.name),
@@ -268,6 +320,9 @@ def _row(node: Any, scope: ClusterScope, now: Sequence[CardNow], pods: int) -> N
         cpu=labels.compute_percent(node.cpu_granted + node.cpu_foreign, node.cpu_millicores),
         memory_share=labels.compute_percent(node.memory_granted + node.memory_foreign, node.memory_mib),
         pods=pods,
+        driver=driver,
+        cuda=cuda,
+        xids=facts.count_on_node(node),
     )
 
 

@@ -10,9 +10,11 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Final
 
+from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from alerts.selectors.alerts import count_firing
 from clusters.models import ForeignOrigin
 from clusters.selectors.capacity import FlavorCapacity, capacity_now
 from clusters.selectors.foreign import ForeignHolding, foreign_holdings
@@ -20,14 +22,17 @@ from clusters.selectors.grid import GridNode, Stranded, count_stranded, node_gri
 from foundation.core import clock
 from frontend.pages.jobs.addresses import all_jobs_address
 from frontend.pages.operations import labels
-from frontend.pages.operations.cluster_scope import ClusterScope
+from frontend.pages.operations.cluster_scope import ClusterScope, build_address
 from frontend.pages.operations.overview import gpu_tiles, tenants_table
+from frontend.pages.operations.overview.busiest import busiest_nodes
 from frontend.pages.operations.overview.gpu_tenants import describe_gpu_tenants
 from frontend.pages.operations.overview.use_histogram import use_histogram
 from frontend.shell import navigation
 from frontend.texts import formats, reasons
+from frontend.texts.firing import describe_firing, tone_of_firing
 from quotas.selectors.tenants.usage import tenant_usage
 from scheduling.selectors.allocations.holding import LiveSlice, live_slices
+from scheduling.selectors.jobs.row import count_running
 from scheduling.selectors.pending.waiting import Waiting, waiting_now
 from telemetry.series import CardNow, IdleSlice, idle_allocated, jobs_now, utilisation_now
 from tenants.models import Tenant, User
@@ -98,8 +103,12 @@ def overview_context(who: User, scope: ClusterScope, *, by_tenant: bool = False)
             *_use_tiles(nodes, now),
             _idle_tile(idle, measured=not slices or bool(cards & now.keys())),
             _waiting_tile(waiting, clock.now(), _pending_url(who, scope.cluster_name)),
+            _running_tile(who, scope),
+            _nodes_tile(nodes, scope),
+            _alerts_tile(who),
             _gang_tile(flavors),
         ],
+        "busiest": busiest_nodes(nodes, now, scope),
         "histogram": use_histogram(nodes, now),
         "flavors": flavors,
         "foreign": any(row.foreign for row in flavors),
@@ -191,6 +200,40 @@ def _waiting_tile(waiting: Waiting, now: datetime, url: str) -> Tile:
 def _age(now: datetime, since: datetime) -> timedelta:
     # A clock that runs a little behind must not turn the age into a dash.
     return max(now - since, timedelta())
+
+
+def _running_tile(who: User, scope: ClusterScope) -> Tile:
+    return Tile(
+        label=_("Running jobs"),
+        value=formats.format_number(count_running(viewer=who, cluster_id=scope.cluster_id)),
+        meaning=_("View"),
+        url=all_jobs_address(who, state="running", cluster=scope.cluster_name),
+    )
+
+
+def _nodes_tile(nodes: Sequence[GridNode], scope: ClusterScope) -> Tile:
+    cards = [card for node in nodes for card in node.cards]
+    ready, healthy = sum(node.ready for node in nodes), sum(card.healthy for card in cards)
+    values = {"nodes": formats.format_number(len(nodes)), "healthy": formats.format_number(healthy)}
+    return Tile(
+        label=_("Ready nodes"),
+        value=formats.format_number(ready),
+        meaning=_("of %(nodes)s · %(healthy)s of %(cards)s GPUs healthy")
+        % {**values, "cards": formats.format_number(len(cards))},
+        tone="" if ready == len(nodes) and healthy == len(cards) else "waiting",
+        url=build_address(reverse("frontend:ops-nodes"), {"cluster": scope.cluster_name}),
+    )
+
+
+def _alerts_tile(who: User) -> Tile:
+    firing = count_firing(who, None)
+    return Tile(
+        label=_("Firing alerts"),
+        value=formats.format_number(sum(firing.values())),
+        meaning=describe_firing(firing),
+        tone=tone_of_firing(firing),
+        url=reverse("frontend:ops-alerts"),
+    )
 
 
 def _gang_tile(flavors: Iterable[FlavorCapacity]) -> Tile:

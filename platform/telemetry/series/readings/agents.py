@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import uuid
+from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
-from django.db.models import QuerySet
+from django.db.models import Count, QuerySet
 
+from clusters.gpu.batches import EventKind
 from clusters.models import Device
 from foundation.core import clock
 from foundation.core.actor import Actor
@@ -44,6 +47,31 @@ def gpu_events(
     if device_uuid is not None:
         rows = rows.filter(device_uuid__in=[device_uuid, ""])
     return rows.order_by("-at_ms", "-id")
+
+
+def node_versions(viewer: Actor, node_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, tuple[str, str]]:
+    """Driver and CUDA of the nodes that have an agent, as it reported them last.
+
+    Raises: PermissionDenied without `cluster.view`.
+    """
+    rows = node_agents(viewer).filter(node__in=node_ids).order_by()
+    return {node: (driver, cuda) for node, driver, cuda in rows.values_list("node", "driver", "cuda")}
+
+
+def count_xids(
+    viewer: Actor, *, node_ids: Collection[uuid.UUID], since: datetime
+) -> dict[uuid.UUID, Counter[str]]:
+    """Count the XID errors of nodes by UUID of the GPU, as the driver names it; nodes without any are absent.
+
+    Raises: PermissionDenied without `cluster.view`.
+    """
+    rows = gpu_events(viewer, since_ms=to_ms(since)).filter(node_id__in=node_ids, kind=EventKind.XID)
+    found: dict[uuid.UUID, Counter[str]] = {}
+    for node, device, count in (
+        rows.order_by().values_list("node_id", "device_uuid").annotate(count=Count("pk"))
+    ):
+        found.setdefault(node, Counter())[device] = count
+    return found
 
 
 def gpu_processes(

@@ -19,6 +19,7 @@ from telemetry.series.readings.sight import job_tenants
 from telemetry.store.times import MINUTE_MS, from_ms, to_ms
 from tenants.access import permissions
 from tenants.access.permissions import Permission
+from tenants.models import Tenant
 
 # A driver's own housekeeping shows as a percent or two.
 IDLE_BELOW_PERCENT: Final = 3.0
@@ -50,15 +51,16 @@ class IdleAllocated:
         return len({part.job_id for part in self.slices})
 
 
-def idle_allocated(viewer: Actor, since_s: int = 300) -> IdleAllocated:
-    """Cards held for `since_s` seconds whose use never reached 3 % of a card, of jobs the viewer may see.
+def idle_allocated(viewer: Actor, since_s: int = 300, *, workspace: Tenant | None = None) -> IdleAllocated:
+    """Cards held for `since_s` seconds whose use never reached 3 % of a card, of jobs the viewer may see, or
+    of those in one workspace.
 
     Both ends of that time must have a reading: of a job that has just started, or of a cluster that is
     silent, nothing is said. Readings reach back two hours; a longer time finds nothing.
     """
     slices = tuple(
         IdleSlice(row.device_id, row.job_id, row.workspace_id, row.peak_percent)
-        for row in _idle_rows(viewer, since_s)
+        for row in _idle_rows(viewer, since_s, workspace)
     )
     return IdleAllocated(since_s, slices)
 
@@ -72,7 +74,7 @@ class _IdleRow(NamedTuple):
     peak_percent: float
 
 
-def _idle_rows(viewer: Actor, since_s: int) -> list[_IdleRow]:
+def _idle_rows(viewer: Actor, since_s: int, workspace: Tenant | None = None) -> list[_IdleRow]:
     now = clock.now()
     since = now - timedelta(seconds=since_s)
     slack = FRESH_FOR
@@ -80,6 +82,8 @@ def _idle_rows(viewer: Actor, since_s: int) -> list[_IdleRow]:
         released_at__isnull=True,
         task__job__workspace__in=job_tenants(viewer),
     )
+    if workspace is not None:
+        live = live.filter(task__job__workspace=workspace)
     rows = Reading.unscoped.filter(
         at_ms__gte=to_ms(since - slack),
         at_ms__lte=to_ms(now),

@@ -19,7 +19,7 @@ from foundation.core import clock
 from quotas.models import Queue
 from scheduling.models import Allocation, Attempt, Job, JobState
 from scheduling.selectors.jobs.job import job_by_keys
-from tenants.models import Role, Tenant, User
+from tenants.models import Member, Role, Tenant, User
 from tests.builders import clusters, jobs, quotas, tenancy
 from tests.builders.world import World, world
 from tests.unit.frontend.pages.forms import page
@@ -127,6 +127,17 @@ def test_a_list_of_a_platform_without_jobs_names_the_next_step(client: Client, w
     Queue.unscoped.update(closed_at=clock.now())
     text = page(client, ALL)
     assert "Create a team" in text and 'class="button primary" href="/ops/teams/new"' in text
+
+
+@pytest.mark.django_db
+def test_a_list_of_a_platform_without_a_cluster_leads_to_adding_one(client: Client) -> None:
+    client.force_login(tenancy.platform_admin())
+    assert 'class="button primary" href="/ops/clusters/new"' in page(client, ALL)
+    auditor = tenancy.user("reader")
+    role = tenancy.custom_role(None, "reads jobs", "job.view", "cluster.view", "tenant.view")
+    Member.unscoped.create(user=auditor, tenant=None, custom_role=role)
+    client.force_login(auditor)
+    assert "/ops/clusters/new" not in page(client, ALL)
 
 
 def test_a_list_without_active_jobs_leads_to_the_others(client: Client, w: World) -> None:

@@ -12,7 +12,7 @@ from clusters.models import Node
 from foundation.core.actor import SYSTEM
 from scheduling.models import JobState
 from tenants.services.account import user_create
-from tests.builders import jobs, tenancy
+from tests.builders import jobs, quotas, tenancy
 from tests.builders.world import World, world
 
 PASSWORD = "a long password 1"
@@ -140,6 +140,22 @@ def test_search_shows_nodes_to_operators_only(client: Client, w: World) -> None:
     assert client.get(f"/search?q={name}")["Location"] == f"/ops/nodes/{name}?cluster=sim"
     client.force_login(w.viewer)
     assert "No results" in client.get(f"/search?q={name}").content.decode()
+
+
+def test_search_finds_queues_and_users_in_sight(client: Client, w: World) -> None:
+    quotas.queue(w.cell, w.workspace, [w.flavor], name="vision-a")
+    quotas.queue(w.cell, w.other_workspace, [w.flavor], name="vision-b")
+    client.force_login(w.platform_admin)
+    found = client.get("/search?q=vision").content.decode()
+    for address in ("/ops/queues/team-a/vision-a", "/ops/queues/team-b/vision-b"):
+        assert f'href="{address}"' in found
+    assert client.get("/search?q=otto")["Location"] == f"/ops/users/{w.outsider.pk}"
+
+    client.force_login(w.editor)
+    assert client.get("/search?q=vision")["Location"] == "/ops/queues/team-a/vision-a"
+    found = client.get("/search?q=vera").content.decode()
+    assert ">vera<" in found and "/ops/users/" not in found, "a colleague, but no page of accounts"
+    assert "No results" in client.get("/search?q=otto").content.decode()
 
 
 @pytest.mark.parametrize("signed_in", [True, False])

@@ -1,0 +1,52 @@
+"""Versions and XID errors of nodes, as agents reported them or as labels of the nodes say."""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Final
+
+from clusters.gpu.nvidia import read_versions
+from clusters.models import Device, Node
+from foundation.core import clock
+from telemetry.series.readings.agents import count_xids, node_versions
+from tenants.models import User
+
+XIDS_WITHIN: Final = timedelta(hours=24)
+
+
+@dataclass(frozen=True, slots=True)
+class ReportedFacts:
+    """The facts of the GPUs of some nodes, as far as they are known.
+
+    `versions` has driver and CUDA of the nodes with an agent. Where there is none nobody counts XID errors.
+    """
+
+    versions: Mapping[uuid.UUID, tuple[str, str]] = field(default_factory=dict)
+    xids: Mapping[uuid.UUID, Counter[str]] = field(default_factory=dict)
+
+    def find_versions(self, node: Node) -> tuple[str, str]:
+        """Driver and CUDA of a node, each empty where neither its agent nor its labels tell it."""
+        driver, cuda = self.versions.get(node.pk, ("", ""))
+        labelled = read_versions(node.labels)
+        return driver or labelled[0], cuda or labelled[1]
+
+    def count_on_node(self, node: Node) -> int | None:
+        """The XID errors of the last 24 hours on a node; None where no agent reports them."""
+        return self.xids.get(node.pk, Counter()).total() if node.pk in self.versions else None
+
+    def count_on_gpu(self, device: Device) -> int | None:
+        """The XID errors of the last 24 hours of a GPU; None where no agent reports them."""
+        if device.node_id not in self.versions:
+            return None
+        return self.xids.get(device.node_id, Counter())[device.gpu_uuid]
+
+
+def read_gpu_facts(who: User, node_ids: Iterable[uuid.UUID]) -> ReportedFacts:
+    """Read the facts of some nodes, in two queries. Raises: PermissionDenied without `cluster.view`."""
+    ids = set(node_ids)
+    xids = count_xids(who, node_ids=ids, since=clock.now() - XIDS_WITHIN)
+    return ReportedFacts(node_versions(who, ids), xids)

@@ -1,0 +1,48 @@
+"""The numbers of a workspace's overview that one user asks for: the own jobs, and all notebooks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db.models import Count, Q
+
+from scheduling.models import PENDING_STATES, RUNNING_STATES, TERMINAL_STATES, Job, JobKind, JobState
+from scheduling.selectors.jobs.deleted import NOT_DELETED
+from tenants.access import permissions
+from tenants.access.permissions import Permission
+from tenants.models import Tenant, User
+
+
+@dataclass(frozen=True, slots=True)
+class OwnWork:
+    """The viewer's jobs that wait, run and failed lately; notebooks of the workspace that run, and all that
+    have not ended.
+    """
+
+    waiting: int
+    running: int
+    failed: int
+    notebooks_running: int
+    notebooks: int
+
+
+def own_work(*, viewer: User, workspace: Tenant, failed_since: datetime) -> OwnWork:
+    """Count the viewer's jobs of a workspace, and its notebooks.
+
+    Raises: NotFound, PermissionDenied.
+    """
+    permissions.require_permission(viewer, Permission.JOB_VIEW, workspace)
+    waiting, running = Q(state__in=PENDING_STATES), Q(state__in=RUNNING_STATES)
+    failed = Q(state=JobState.FAILED, finished_at__gte=failed_since) & NOT_DELETED
+    mine, notebook = Q(submitted_by=viewer), Q(kind=JobKind.NOTEBOOK)
+    present = ~Q(state__in=TERMINAL_STATES)
+    jobs = Job.unscoped.filter((mine & (waiting | running | Q(state=JobState.FAILED))) | (notebook & present))
+    counts = jobs.filter(workspace=workspace).aggregate(
+        waiting=Count("pk", filter=mine & waiting),
+        running=Count("pk", filter=mine & running),
+        failed=Count("pk", filter=mine & failed),
+        notebooks_running=Count("pk", filter=notebook & running),
+        notebooks=Count("pk", filter=notebook & present),
+    )
+    return OwnWork(**counts)
