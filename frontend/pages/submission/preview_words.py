@@ -13,7 +13,7 @@ from foundation.core import clock
 from frontend.texts import formats, labels, reasons
 from quotas.models import Queue
 from scheduling.models import Job
-from scheduling.selectors.jobs.job_sight import split_by_sight
+from scheduling.selectors.jobs.job_sight import JobsBySight, split_by_sight
 from scheduling.selectors.pending.start_prediction import NoForecast, queue_forecast
 from scheduling.services.jobs.job_preview import JobPreview, PreviewedPreemption
 from telemetry.usage.hourly_cost import hourly_cost
@@ -54,14 +54,12 @@ def list_preempted(viewer: User, preempted: Sequence[PreviewedPreemption]) -> li
     by_rule: defaultdict[str, dict[Any, Job]] = defaultdict(dict)
     for each in preempted:
         by_rule[each.rule.value][each.job.pk] = each.job
-    return [
-        f"{labels.RULES.get(rule, rule)}{_(': ')}{_(', ').join(_name_jobs(viewer, [*jobs.values()]))}"
-        for rule, jobs in by_rule.items()
-    ]
+    named = {rule: name_jobs(split_by_sight(viewer, [*jobs.values()])) for rule, jobs in by_rule.items()}
+    return [f"{labels.RULES.get(rule, rule)}{_(': ')}{_(', ').join(names)}" for rule, names in named.items()]
 
 
-def _name_jobs(viewer: User, jobs: Sequence[Job]) -> Iterator[str]:
-    split = split_by_sight(viewer, jobs)
+def name_jobs(split: JobsBySight) -> Iterator[str]:
+    """Yield the names of jobs in sight, and the numbers of the others."""
     yield from (job.name for job in split.seen[:_MOST])
     if len(split.seen) > _MOST:
         yield _("%(n)s more") % {"n": formats.format_number(len(split.seen) - _MOST)}

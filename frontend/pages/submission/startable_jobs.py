@@ -13,7 +13,9 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from foundation.core import clock
 from foundation.core.numbers import read_whole
+from frontend.pages.submission.free_fragments import describe_fragments
 from frontend.shell.page_shell import get_viewer, login_required
 from frontend.texts import formats, reasons
 from quotas.selectors.queues.queue import queue_get
@@ -52,12 +54,13 @@ def job_sizes(request: HttpRequest, workspace: str) -> HttpResponse:
     permissions.require_permission(who, Permission.JOB_SUBMIT, place)
     queue = queue_get(who, place, request.GET.get("queue", ""))
     address = reverse("frontend:job-new", args=(place.slug,))
-    rows = [
-        _row(pool, found, queue.name, address)
-        for pool in find_startable(viewer=who, queue=queue)
-        for found in pool.jobs
-    ]
-    return render(request, "frontend/jobs/startable.html", {"rows": rows, "queue": queue.name})
+    pools, now = find_startable(viewer=who, queue=queue), clock.now()
+    page = {
+        "rows": [_row(pool, found, queue.name, address) for pool in pools for found in pool.jobs],
+        "fragments": [found for pool in pools if (found := describe_fragments(who, pool, now))],
+        "queue": queue.name,
+    }
+    return render(request, "frontend/jobs/startable.html", page)
 
 
 def read_size(given: Mapping[str, str]) -> dict[str, Any] | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
@@ -54,12 +54,14 @@ class StartableJob:
     """The largest job of one shape; `tasks` 0: none starts.
 
     `reason` is why a job with one task more would wait or be refused. It is "" where none was refused: then
-    `tasks` is a lower bound, since `TASKS_MAX` start or the time of a preview has run out.
+    `tasks` is a lower bound, since `TASKS_MAX` start or the time of a preview has run out. `refused` is the
+    preview of the job with one task more.
     """
 
     shape: TaskSize
     tasks: int
     reason: str
+    refused: JobPreview | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +145,7 @@ def find_most(shape: TaskSize, preview: Callable[[int], JobPreview], guess: int)
 
     Of a number of tasks that starts all smaller ones are taken to start as well.
     """
-    starts, waits, reason = 0, TASKS_MAX + 1, ""
+    starts, waits, refused = 0, TASKS_MAX + 1, None
     tasks = min(max(guess, 1), TASKS_MAX)
     while waits - starts > 1:
         seen = preview(tasks)
@@ -152,13 +154,13 @@ def find_most(shape: TaskSize, preview: Callable[[int], JobPreview], guess: int)
         if seen.starts:
             starts = tasks
         else:
-            waits, reason = tasks, seen.reason
+            waits, refused = tasks, seen
         # A guess that is right costs two previews; from a wrong one it doubles, or halves.
         if waits > TASKS_MAX:
             tasks = min(max(starts + 1, 2 * starts) if starts > guess else starts + 1, TASKS_MAX)
         else:
             tasks = (starts + waits) // 2
-    return StartableJob(shape, starts, reason)
+    return StartableJob(shape, starts, refused.reason if refused else "", refused)
 
 
 def _shapes(pools: Sequence[WorkspacePool], size: PoolSize) -> Iterator[TaskSize]:

@@ -84,7 +84,7 @@ def queue_times(*, viewer: Actor, queue: Queue, now: datetime, limit: int = 20) 
     runs = jobs.filter(state__in=RUNNING_STATES, admitted_at__isnull=False)
     shown = list(runs.order_by(F("started_at").asc(nulls_last=True), "admitted_at", "pk")[:limit])
     waits = queue_pending_jobs(viewer=viewer, queue=queue)
-    learned = _learned(queue.pk, now) if shown else None
+    learned = learned_run_times(queue.pk, now) if shown else None
     return QueueTimes(
         now=now,
         running=[_running(job, learned, now) for job in shown],
@@ -106,10 +106,11 @@ def running_times(*, viewer: Actor, job: Job, now: datetime) -> RunningTimes:
     Raises: NotFound, PermissionDenied.
     """
     permissions.require_permission(viewer, Permission.JOB_VIEW, job.workspace)
-    return _running(job, _learned(job.queue_id, now), now)
+    return _running(job, learned_run_times(job.queue_id, now), now)
 
 
-def _learned(queue_id: uuid.UUID, now: datetime) -> RunTimes | None:
+def learned_run_times(queue_id: uuid.UUID, now: datetime) -> RunTimes | None:
+    """Return the run times of a queue as learned at most a minute ago; None while too few have ended."""
     return learn_run_times(queue_id, now.timestamp() // _LEARNED_FOR_S)
 
 

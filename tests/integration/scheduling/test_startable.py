@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
+from django.db.models import F
+from django.test import Client
 
 from clusters.models import Device, Node
+from foundation.core import clock
 from foundation.core.errors import Refused
+from foundation.core.quantities import Resource
+from quotas.models import Quota
 from quotas.selectors.queues.queue import queue_get
-from scheduling.models import Job, JobState
+from scheduling.models import Decision, Job, JobState
 from scheduling.services.cycle import cycle_run
 from scheduling.services.jobs.job import job_submit
 from scheduling.services.jobs.job_preview import JobPreview
@@ -20,7 +27,10 @@ from scheduling.services.jobs.startable import (
     find_most,
     find_startable,
 )
-from tests.builders import jobs
+from scheduling.services.start_prediction.free_blocks import find_ending_block, list_free_nodes
+from scheduling.services.start_prediction.queue_times import learn_run_times
+from tests.builders import jobs, quotas
+from tests.builders.run_histories import finished_runs
 from tests.builders.world import World, world
 
 ONE = TaskSize(1, 0, 1_000, 1_024)
@@ -111,3 +121,67 @@ def test_cpu_counts_and_gpus_that_cannot_be_used_do_not() -> None:
     assert per_node[8] == 0
     assert per_node[4] == 0
     assert per_node[1] == min(3 * (len(here.nodes) - 1), 8)
+
+
+def hold(here: World, *held: tuple[int, int, bool]) -> list[Job]:
+    """Jobs of the other team that have run for a minute: node, GPUs and whether each is preemptible."""
+    found = []
+    for node, cards, preemptible in held:
+        roles = [jobs.RoleOf(cards=cards)]
+        job = jobs.job(
+            here.other_queue, here.outsider, f"holds-{cards}", roles=roles, preemptible=preemptible
+        )
+        jobs.allocate(job, here.nodes[node])
+        Job.unscoped.filter(pk=job.pk).update(started_at=clock.now() - timedelta(seconds=60))
+        found.append(job)
+    for resource, each in ((Resource.GPU_CARDS, 1), (Resource.GPU_CORES, 100)):
+        quotas.reserve(here.other_queue, here.flavor, resource, each * sum(cards for _, cards, _ in held))
+    return found
+
+
+@pytest.mark.django_db
+def test_a_larger_block_is_expected_when_the_jobs_on_its_node_end(client: Client) -> None:
+    """All earlier runs took 600 s; the jobs have run for 60 s."""
+    here = world()
+    hold(here, (0, 5, False), (1, 6, False))
+    queue = queue_get(here.editor, here.workspace, here.queue.name)
+    (pool,) = find_startable(viewer=here.editor, queue=queue)
+    now = clock.now()
+    assert find_ending_block(viewer=here.editor, pools=pool.pools, gpus=4, now=now) is None, (
+        "nothing is known"
+    )
+    finished_runs(here.other_queue, here.outsider, [600] * 25, cards=5)
+    learn_run_times.cache_clear()
+
+    nodes = [(one.node, one.gpus) for one in list_free_nodes(pool.pools)]
+    block = find_ending_block(viewer=here.editor, pools=pool.pools, gpus=4, now=now)
+
+    assert nodes == [(here.nodes[0].name, 3), (here.nodes[1].name, 2)]
+    assert block is not None
+    assert block.node in {name for name, _free in nodes}
+    assert abs((block.expected_at - now).total_seconds() - 540) < 2 and block.late_at >= block.expected_at
+    assert (len(block.jobs.seen), block.jobs.rest) == (0, 1), "the job is of a tenant out of sight"
+    client.force_login(here.editor)
+    text = client.get(f"/w/team-a/jobs/new/sizes?queue={queue.name}").content.decode()
+    assert "4 GPUs on one node: not free; 5 GPUs are free, at most 3 GPUs on one node." in text
+    assert f"Expected free on {block.node} about" in text and "jobs of other tenants (1)" in text
+    assert "holds-5" not in text and here.other_workspace.name not in text
+    assert "3 GPUs free on each of 1 node: 3 GPUs" in text
+
+
+@pytest.mark.django_db
+def test_moves_that_would_join_fragments_are_those_of_the_next_cycle() -> None:
+    """A job of two GPUs is moved from one node to the other."""
+    here = world()
+    Quota.unscoped.filter(resource__startswith="gpu").update(own_nominal=F("own_nominal") * 2)
+    *_fixed, job = hold(here, (0, 5, False), (1, 4, False), (1, 2, True))
+    queue = queue_get(here.editor, here.workspace, here.queue.name)
+
+    (pool,) = find_startable(viewer=here.editor, queue=queue)
+    (found,) = (found for found in pool.jobs if found.shape.gpus == 4)
+
+    assert found.tasks == 0 and found.refused is not None
+    moved = [(each.job.pk, each.rule.value) for each in found.refused.preempted]
+    assert moved == [(job.pk, "CONSOLIDATION")]
+    run(here, found.shape, 1)
+    assert list(Decision.unscoped.filter(job=job).values_list("code")) == [("CONSOLIDATION",)]

@@ -25,7 +25,8 @@ _RULES: Final[dict[PreemptionResult, str | Promise]] = {
         "The job would borrow; the preemption settings of queue %(queue)s allow no preemption for that."
     ),
     PreemptionResult.NO_JOBS: gettext_lazy(
-        "The preemption settings of queue %(queue)s allow none of the running jobs to be preempted."
+        "Settings of queue %(queue)s, priorities and quota shares allow none of the running jobs to be "
+        "preempted."
     ),
     PreemptionResult.EXCLUDED: gettext_lazy(
         "Not evaluated: a limit, a budget or earlier preemptions exclude the job from its pools."

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from django.utils.html import escape
+from django.utils.html import escape, format_html_join
 from django.utils.safestring import mark_safe
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
@@ -139,7 +139,7 @@ def _quota_lines(viewer: User, job: Job) -> str:
         return row.queue == job.queue.name and suits
 
     rows = [row for row in workspace_quota(viewer, job.workspace, [resource]) if has_room(row)]
-    return mark_safe("; ").join(_quota_line(row, resource, job) for row in rows[:2])
+    return format_html_join("; ", "{}", ((_quota_line(row, resource, job),) for row in rows[:2]))
 
 
 def _quota_line(row: QuotaRow, resource: Resource, job: Job) -> str:

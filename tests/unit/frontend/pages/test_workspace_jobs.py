@@ -13,6 +13,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import translation
+from django.utils.html import conditional_escape
 
 from clusters.models import GpuMode
 from foundation.core import clock
@@ -301,7 +302,7 @@ def test_the_quota_beside_a_reason_says_when_it_was_so(w: World) -> None:
         "borrowable": 2, "available": 5,
     }  # fmt: skip
     job.reason_at = datetime(2026, 3, 2, 8, 30, 5, tzinfo=UTC)
-    texts = [check.text for check in list_checks(w.editor, job)]
+    texts = [conditional_escape(check.text) for check in list_checks(w.editor, job)]
     assert any("= 5 GPUs (at <time" in text and "08:30:05</time>)" in text for text in texts)
 
 
