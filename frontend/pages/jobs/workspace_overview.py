@@ -99,8 +99,7 @@ def show_overview(request: HttpRequest, workspace: str) -> HttpResponse:
     own = {"workspace": place.slug}
     shown = read_time_range(request, DEFAULT_RANGE)
     drawn = charts_context("workspace", "frontend:workspace-overview-chart", own, {}, shown)
-    page = _page(get_viewer(request), place) | {"month": _month(get_viewer(request), place)}
-    return render(request, "frontend/jobs/overview.html", page | drawn)
+    return render(request, "frontend/jobs/overview.html", _page(get_viewer(request), place) | drawn)
 
 
 @login_required
@@ -156,6 +155,7 @@ def _page(who: User, place: Tenant) -> dict[str, Any]:
         "waiting": sum(item.waiting for item in work.values()),
         "oldest_wait": _span(min(waiting, default=None), now),
         "failed": sum(item.failed for item in work.values()),
+        "month": _month(who, place),
         "mine": own_work(viewer=who, workspace=place, failed_since=now - timedelta(hours=24)),
         "memory_allocated": sum(row.reserved for row in memory),
         "memory_nominal": _sum_nominal(memory),
@@ -182,7 +182,6 @@ def _month(who: User, place: Tenant) -> dict[str, Any]:
         "amount": format_money(report.total.amount, report.digits),
         "unpriced": report.total.unpriced > 0,
         "currency": report.currency,
-        "read_at": report.read_at,
     }
 
 

@@ -231,7 +231,7 @@ def check_workspaces(console: Console) -> None:
         memory = sum(ledger.memory_reserved(workspace, pool) for pool in made.pools)
         assert same_memory(tiles["GPU memory allocated"], memory), (workspace.name, memory)
         check_own_jobs(page, people[0], ledger.jobs_of(workspace))
-        month = tiles["GPU-hours"]
+        month = tiles["GPU-hours this month"]
         assert same_hours(month, ledger.gpu_seconds(_SHOWN, workspace).total()), (workspace.name, month)
         queues = {line.name: line for line in page.lines("Queue", "GPUs allocated")}
         for queue in made.queues:

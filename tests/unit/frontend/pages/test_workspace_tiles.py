@@ -80,7 +80,7 @@ def test_the_month_has_its_hours_and_its_cost(client: Client) -> None:
 
     client.force_login(w.viewer)
     tiles = PageText(page(client, "/w/team-a/overview")).tiles()
-    shown = float(tiles["GPU-hours"][0].removesuffix(" h").replace(",", ""))
+    shown = float(tiles["GPU-hours this month"][0].removesuffix(" h").replace(",", ""))
     assert shown == pytest.approx(4 * hours, abs=0.1)
-    (cost,) = [value for label, (value, _words) in tiles.items() if label.startswith("Cost (")]
+    (cost,) = [value for label, (value, _words) in tiles.items() if label.startswith("Cost this month (")]
     assert float(cost.replace(",", "")) == pytest.approx(14 * hours, abs=0.2)
