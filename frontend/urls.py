@@ -13,6 +13,7 @@ from frontend.pages.jobs.detail import job_check, job_cluster, job_page
 from frontend.pages.jobs.resources import job_memory
 from frontend.pages.jobs.table import job_batch, job_list
 from frontend.pages.live import change_stream, outages
+from frontend.pages.messages import page as message_page
 from frontend.pages.notebooks import page as notebooks
 from frontend.pages.operations import audit
 from frontend.pages.people import choices, invitation
@@ -52,6 +53,8 @@ _WORKSPACE = [
     path("jobs/<str:job>/pod-events", job_cluster.job_pod_events, name="job-pod-events"),
     path("jobs/<str:job>/charts/<slug:measure>", job_page.job_chart, name="job-chart"),
     path("jobs/<str:job>/cancel", job_actions.post_cancel, name="job-cancel"),
+    path("jobs/<str:job>/watch", job_actions.post_watch, name="job-watch"),
+    path("jobs/<str:job>/unwatch", job_actions.post_unwatch, name="job-unwatch"),
     path("jobs/<str:job>/suspend", job_actions.post_suspend, name="job-suspend"),
     path("jobs/<str:job>/tags", job_actions.post_tags, name="job-tags"),
     path("jobs/<str:job>/priority", job_actions.post_priority, name="job-priority"),
@@ -79,6 +82,9 @@ urlpatterns = [
     path("account/keys", access_keys.own_keys, name="account-keys"),
     path("search", search.show_results, name="search"),
     path("live", change_stream.stream_changes, name="live"),
+    path("messages", message_page.show_messages, name="messages"),
+    path("messages/bell", message_page.show_bell, name="bell"),
+    path("messages/<uuid:message>", message_page.open_message, name="message"),
     path("outages", outages.show_outages, name="outages"),
     path("lists/<slug:key>", choice.keep_choice, name="list-choice"),
     path("people", choices.find_people, name="people"),

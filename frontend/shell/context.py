@@ -15,6 +15,7 @@ from django.http import HttpRequest
 from django.utils.translation import get_language, get_language_info
 
 from frontend.shell import navigation
+from frontend.shell.bell import UnreadBell
 from frontend.shell.outages import Outages
 from frontend.texts import formats
 from tenants.access.permissions import Permission
@@ -39,6 +40,7 @@ class PageContext:
     `more_choices`: there are more workspaces than `choices`, which are found by name.
     `operations_url`: the first page of the operators' side, empty for who has no page there;
     `operations_allowed`: may look at clusters; `jobs_above_allowed`: sees jobs by a role above workspaces;
+    `bell`: the visitor's unread messages;
     `outages`: the clusters that do not answer, among those that the page is about;
     `allowed`: the permissions on the workspace, or on the platform on a page of the operators' side;
     `allowed_anywhere`: those on any tenant or on the platform.
@@ -54,6 +56,7 @@ class PageContext:
     operations_allowed: bool = False
     jobs_above_allowed: bool = False
     outages: Outages | None = None
+    bell: UnreadBell | None = None
     allowed: frozenset[Permission] = frozenset()
     allowed_anywhere: frozenset[Permission] = frozenset()
 

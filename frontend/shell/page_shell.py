@@ -16,11 +16,13 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
 from django.utils.translation import gettext as _
 
+from alerts.selectors.messages import count_unread
 from clusters.models import Cluster
 from foundation.core.errors import AllotmentError, NotFound, PermissionDenied
 from foundation.sql import row_scope
 from frontend.components import view_models
 from frontend.shell import context, navigation
+from frontend.shell.bell import UNREAD_MAX, UnreadBell
 from frontend.shell.outages import outages_of
 from quotas.services.requests.quota_request import requests_to_decide
 from scheduling.models import HOLDING_STATES, PENDING_STATES
@@ -99,7 +101,7 @@ def set_frame(
             choices=choices,
             counts={"requests": number} if (number := requests_to_decide(who)) else {},
             outages=outages_of(who, None, cluster) if label else None,
-            **_find_page_access(request, who, last),
+            **_find_own_parts(request, who, last),
         )
     else:
         _remember(request, workspace)
@@ -112,7 +114,7 @@ def set_frame(
             more_choices=more,
             counts=_counts(who, workspace),
             outages=outages_of(who, workspace, None),
-            **_find_page_access(request, who, workspace),
+            **_find_own_parts(request, who, workspace),
         )
     context.set_place(request, place)
 
@@ -192,11 +194,12 @@ def _remember(request: HttpRequest, workspace: Tenant) -> None:
         request.session[REMEMBERED] = workspace.slug
 
 
-def _find_page_access(request: HttpRequest, who: User, workspace: Tenant | None) -> dict[str, Any]:
-    """Return what decides which pages the frame leads to, on this page's side."""
+def _find_own_parts(request: HttpRequest, who: User, workspace: Tenant | None) -> dict[str, Any]:
+    """Return what the frame shows of its visitor: the bell, and the pages it leads to on this page's side."""
     match = request.resolver_match
     operations = navigation.product_of((match.view_name if match else "") or "") == navigation.OPERATIONS
     return {
+        "bell": UnreadBell(count_unread(who, limit=UNREAD_MAX)),
         "operations_url": find_operations_url(who),
         "operations_allowed": permissions.has_permission(who, Permission.CLUSTER_VIEW),
         "jobs_above_allowed": permissions.has_above_workspaces(who, Permission.JOB_VIEW),

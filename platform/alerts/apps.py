@@ -6,3 +6,8 @@ class AlertsConfig(AppConfig):
 
     name = "alerts"
     verbose_name = "Alerts"
+
+    def ready(self) -> None:
+        from alerts import wiring  # noqa: PLC0415 (models are loaded only from here on)
+
+        wiring.declare_own()

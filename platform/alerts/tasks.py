@@ -6,8 +6,10 @@ from celery import shared_task
 
 from alerts.delivery.deliver import deliver_notifications
 from alerts.delivery.idle_mail import mail_idle_owners
+from alerts.delivery.message_mail import mail_messages
 from alerts.evaluation.evaluate import evaluate_rules
 from alerts.evaluation.notifications import create_notifications
+from alerts.evaluation.user_events import create_user_messages
 from alerts.services.prune import prune_alerts
 from foundation.core import clock
 
@@ -21,8 +23,10 @@ def evaluate_alert_rules() -> None:
 
 @shared_task(name="alerts.tasks.deliver_messages")
 def deliver_messages() -> None:
-    """Send one message to each channel that has something to send, and email to owners of idle jobs."""
+    """Send what channels have to send, create messages about jobs and requests, and email users."""
     deliver_notifications(clock.now())
+    create_user_messages(clock.now())
+    mail_messages(clock.now())
     mail_idle_owners(clock.now())
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 from tests.access.actors import VIEW
-from tests.access.rows_pages import form, listing
+from tests.access.rows_pages import form, listing, page
 from tests.access.rows_tenancy import api
-from tests.access.table import SIGHT, Ask, Need, inside, must, need
+from tests.access.table import EVERYBODY, NOBODY, SIGHT, Ask, Need, inside, must, need, see
 
 _JOB: Final = "job.view"
 _EDIT: Final = "tenant.edit"
@@ -55,7 +55,17 @@ def _rows(
     )
 
 
+_MESSAGE: Final = see((VIEW, "here"), (_JOB, "here"))
+_MESSAGES: Final = (
+    api("me/messages", "GET", EVERYBODY, lists="message", listed=NOBODY),
+    api("me/messages/read", "POST", EVERYBODY, body={}),
+    *(
+        api("workspaces/{ws}/jobs/{job}/watch", method, _READ, _JOB, ok=ok, writes=writes)
+        for method, ok, writes in (("GET", 200, ""), ("POST", 200, "alerts_jobwatch"), ("DELETE", 204, ""))
+    ),
+)
 API: Final = (
+    *_MESSAGES,
     api("workspaces/{ws}/alerts", "GET", _READ, _JOB),
     api("admin/alerts", "GET", _LOOK, "cluster.view"),
     *_rows(
@@ -105,6 +115,16 @@ def _pages(base: str, read: Need, change: Need, rule: str, channel: str, silence
 
 
 CONSOLE: Final = (
+    *listing("messages", EVERYBODY, lists="message", listed=NOBODY),
+    page("messages/bell", EVERYBODY),
+    page("messages/{message}", _MESSAGE, ok=302, arrange="own-message", writes="alerts_usermessage"),
+    page("messages/{message}", NOBODY, case="of another"),
+    form("messages", EVERYBODY, "", "mark all as read", body={}),
+    form("messages", EVERYBODY, "", "of another", ok=0, body={"one": "read {message}"}),
+    *(
+        form(f"w/{{workspace}}/jobs/{{job}}/{verb}", _READ, writes, verb, quiet=False, body={"next": ""})
+        for verb, writes in (("watch", "alerts_jobwatch"), ("unwatch", ""))
+    ),
     *listing("w/{workspace}/alerts", _READ),
     *listing("ops/alerts", _LOOK),
     form("ops/alerts/rules", _OPERATE, "alerts_alertrule", body={"do": "recommend"}),

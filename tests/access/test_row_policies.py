@@ -64,6 +64,8 @@ TO_TENANT: Final = {
     **{f"alerts.{name}": "tenant" for name in ("Alert", "AlertRule", "NotificationChannel", "Silence")},
     "alerts.Notification": "channel__tenant",
     "alerts.RuleChannel": "rule__tenant",
+    "alerts.UserMessage": "tenant",
+    "alerts.JobWatch": "job__workspace",
 }
 # Accounts of people belong to the platform, and a kept answer to who got it.
 OF_NOBODY: Final = {"tenants.User", "foundation.IdempotencyKey"}

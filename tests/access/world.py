@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
 from django.contrib.sessions.backends.db import SessionStore
 
-from alerts.models import AlertRule, NotificationChannel, Silence
+from alerts.models import AlertRule, NotificationChannel, Silence, UserMessage
 from clusters.models import Cell, Cluster, Flavor, Node
 from foundation.audit import audit_log
 from foundation.core import clock
@@ -333,7 +333,18 @@ def _alert_things(tenant: Tenant | None, word: str, author: User) -> dict[str, A
     )
     prefix = "platform" if tenant is None else "alert"
     held = "platform_silence" if tenant is None else "silence"
-    return {f"{prefix}_rule": rule, f"{prefix}_channel": channel, held: silence}
+    found = {f"{prefix}_rule": rule, f"{prefix}_channel": channel, held: silence}
+    if tenant is not None:
+        found["message"] = UserMessage.unscoped.create(
+            user=author,
+            tenant=tenant,
+            kind="request",
+            event="approved",
+            facts={"tenant": f"message-{word}"},
+            path="/ops/overview",
+            source="test",
+        )
+    return found
 
 
 def _secrets(side: Side) -> dict[str, tuple[Right, ...]]:
@@ -517,6 +528,10 @@ def _own_key(w: AccessWorld, names: dict[str, str], user: User) -> None:
     names |= {"own_key": made.prefix, "own_key_id": str(made.pk)}
 
 
+def _own_message(w: AccessWorld, names: dict[str, str], user: User) -> None:
+    UserMessage.unscoped.filter(pk=names["message"]).update(user=user)
+
+
 def _waits_in_spare(w: AccessWorld, names: dict[str, str], user: User) -> None:
     spare = Queue.unscoped.get(name=names["spare_queue"])
     Job.unscoped.filter(pk=names["job"]).update(queue=spare)
@@ -562,6 +577,7 @@ ARRANGED: Final[dict[str, Callable[[AccessWorld, dict[str, str], User], None]]] 
     "own-ended": _own_ended,
     "waits-in-spare": _waits_in_spare,
     "own-key": _own_key,
+    "own-message": _own_message,
     "expired": _expired,
     "own-request": _own(QuotaRequest, "quota_request", "asker_id"),
     "offered": _offered,

@@ -11,7 +11,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from rest_framework.test import APIClient
 
-from alerts.models import Alert, AlertRule, NotificationChannel, Silence
+from alerts.models import Alert, AlertRule, NotificationChannel, Silence, UserMessage
 from foundation.audit import audit_log
 from foundation.core import clock
 from foundation.core.actor import SYSTEM
@@ -152,6 +152,11 @@ class Filled:
             Silence.unscoped.create(
                 tenant=tenant, rule=rule, starts_at=now, ends_at=now + timedelta(hours=1), created_by=w.admin
             )
+        UserMessage.unscoped.bulk_create(
+            UserMessage(user=user, tenant=w.workspace, kind="job", event="failed", facts=job, source=str(n))
+            for user in (w.admin, w.platform_admin)
+            for job in ({"job": f"job-{n}"},)
+        )
         AgentKey.unscoped.create(node=w.nodes[0], prefix=f"key-{n}", secret_hash="x", expires_at=now)
 
 

@@ -103,7 +103,7 @@ class ChannelForm(forms.Form):
     address = forms.CharField(
         label=gettext_lazy("URL or recipients"),
         max_length=ADDRESS_MAX,
-        help_text=gettext_lazy("For email: addresses, comma-separated"),
+        help_text=gettext_lazy("For email and in-site messages: addresses or usernames, comma-separated"),
     )
     secret = forms.CharField(
         label=gettext_lazy("Signing secret"),
@@ -129,7 +129,7 @@ def show_channels(request: HttpRequest, place: AlertSection) -> HttpResponse:
         refused = _create(request, place)
         if refused is None:
             return redirect(listing.address)
-    hint = _("A channel sends alert notifications by webhook, email or chat robot.")
+    hint = _("A channel sends alert notifications by webhook, email, in-site message or chat robot.")
     return answer_section(
         request,
         place,

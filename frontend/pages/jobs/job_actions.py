@@ -12,6 +12,7 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
 
+from alerts.services.job_watch import unwatch_job, watch_job
 from foundation.core.errors import Conflict, Invalid, Refused
 from frontend.pages.jobs.addresses import job_address
 from frontend.shell.page_shell import get_viewer, login_required, problem_of
@@ -72,6 +73,20 @@ def post_priority(request: HttpRequest, workspace: str, job: str) -> HttpRespons
     """Give the job another priority class."""
     change = partial(service.job_priority, priority_class=request.POST.get("priority", ""))
     return _act(request, workspace, job, change, _("Priority of %(name)s changed"))
+
+
+@require_POST
+@login_required
+def post_watch(request: HttpRequest, workspace: str, job: str) -> HttpResponse:
+    """Send the reader a message when the job starts and when it ends."""
+    return _act(request, workspace, job, watch_job, _("You'll get a message when %(name)s starts and ends"))
+
+
+@require_POST
+@login_required
+def post_unwatch(request: HttpRequest, workspace: str, job: str) -> HttpResponse:
+    """Send the reader no further messages about the job."""
+    return _act(request, workspace, job, unwatch_job, _("Notifications about %(name)s turned off"))
 
 
 def _act(

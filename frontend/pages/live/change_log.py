@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from alerts.selectors.alerts import alert_marks
+from alerts.selectors.messages import list_new_messages
 from clusters.selectors.cell import cell_marks
 from foundation.audit.audit_log import list_recorded
 from foundation.sql import row_scope
@@ -39,6 +40,7 @@ _ON_PLATFORM: Final = {
     "alerts": frozenset({Permission.CLUSTER_VIEW}),
     "cells": frozenset({Permission.CLUSTER_VIEW}),
     "metrics": frozenset({Permission.CLUSTER_VIEW}),
+    "messages": frozenset(),
 }
 
 
@@ -46,7 +48,7 @@ _ON_PLATFORM: Final = {
 class Change:
     """Something of a kind changed: at the tenant with that path, or on the platform (None).
 
-    `actor_id` is the user who changed it, where one did.
+    `actor_id` is the user who changed it, where one did, or whose message it is.
     """
 
     kind: str
@@ -99,6 +101,7 @@ class ChangeLog:
     _log: deque[tuple[int, float, frozenset[Change]]] = field(default_factory=deque)
     _events: NewRows = field(default_factory=NewRows)
     _records: NewRows = field(default_factory=NewRows)
+    _messages: NewRows = field(default_factory=NewRows)
     _marks: Mapping[tuple[str, str | None], object] | None = None
 
     def read_since(self, number: int | None) -> tuple[int, set[Change]]:
@@ -136,6 +139,8 @@ class ChangeLog:
         paths = tenant_paths({tenant for *_key, tenant, _actor in records if tenant is not None})
         for *_key, tenant, actor in records:
             yield Change("changes", paths.get(tenant), actor)
+        for _at, _pk, user in self._messages.find_new(list_new_messages, now):
+            yield Change("messages", actor_id=user)
         marks = _read_marks()
         before, self._marks = self._marks, marks
         if before is not None:

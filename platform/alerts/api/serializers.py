@@ -138,7 +138,7 @@ class ChannelChangeSerializer(StrictSerializer):
         required=False,
         max_length=ADDRESS_MAX,
         write_only=True,
-        help_text="URL; for email the recipients, separated by commas.",
+        help_text="URL; email addresses or usernames, separated by commas.",
     )
     secret = serializers.CharField(
         required=False,
@@ -155,7 +155,7 @@ class ChannelCreateSerializer(ChannelChangeSerializer):
     name = serializers.CharField(max_length=100)
     kind = serializers.ChoiceField(choices=ChannelKind.choices)
     address = serializers.CharField(
-        max_length=ADDRESS_MAX, help_text="URL; for email the recipients, separated by commas."
+        max_length=ADDRESS_MAX, help_text="URL; email addresses or usernames, separated by commas."
     )
 
 

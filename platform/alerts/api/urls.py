@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from django.urls import path
 
-from alerts.api import channel_views, rule_views
+from alerts.api import channel_views, message_views, rule_views
 
 _WS = "workspaces/<slug:ws>"
 
 urlpatterns = [
+    path("me/messages", message_views.MessagesView.as_view(), name="my-messages"),
+    path("me/messages/read", message_views.MessagesReadView.as_view(), name="my-messages-read"),
+    path(f"{_WS}/jobs/<str:job>/watch", message_views.JobWatchView.as_view(), name="job-watch"),
     path(f"{_WS}/alerts", rule_views.AlertsView.as_view(), name="alerts"),
     path(f"{_WS}/alert-rules", rule_views.RulesView.as_view(), name="alert-rules"),
     path(f"{_WS}/alert-rules/<uuid:rule>", rule_views.RuleView.as_view(), name="alert-rule"),

@@ -13,6 +13,7 @@ from django.core.mail import EmailMessage, get_connection
 from django.utils import translation
 
 from alerts.delivery import robots, webhook
+from alerts.delivery.console_messages import send_console_messages
 from alerts.delivery.messages import ChannelMessage
 from alerts.models import ChannelKind, NotificationChannel
 from foundation.core.sealed_text import CannotOpen, open_text
@@ -44,6 +45,7 @@ class Limits:
 LIMITS: Final[Mapping[str, Limits]] = {
     ChannelKind.WEBHOOK: Limits(256 * 1024, timedelta(seconds=2)),
     ChannelKind.EMAIL: Limits(256 * 1024, timedelta(seconds=30)),
+    ChannelKind.MESSAGE: Limits(256 * 1024, timedelta(0)),
     ChannelKind.WECOM: Limits(4096, timedelta(seconds=5)),
     ChannelKind.DINGTALK: Limits(20_000, timedelta(seconds=5)),
     ChannelKind.LARK: Limits(20 * 1024, timedelta(seconds=5)),
@@ -122,6 +124,13 @@ def _send_email(
     )
 
 
+def _send_to_console(
+    channel: NotificationChannel, message: ChannelMessage, address: str, _secret: str, _now: datetime
+) -> None:
+    if not send_console_messages(channel, message, address):
+        raise DeliveryError("no active account among the recipients", refused=True)
+
+
 def send_email(recipients: Sequence[str], subject: str, body: str, *, message_id: str) -> None:
     """Send plain text by the installation's mail server. Raises: DeliveryError."""
     if not is_email_configured():
@@ -148,6 +157,7 @@ _Sender = Callable[[NotificationChannel, ChannelMessage, str, str, datetime], No
 _SENDERS: Final[Mapping[str, _Sender]] = {
     ChannelKind.WEBHOOK: _send_webhook,
     ChannelKind.EMAIL: _send_email,
+    ChannelKind.MESSAGE: _send_to_console,
     ChannelKind.WECOM: _send_wecom,
     ChannelKind.DINGTALK: _send_dingtalk,
     ChannelKind.LARK: _send_lark,

@@ -1,5 +1,6 @@
 from alerts.models.alert import Alert, AlertState, Silence
 from alerts.models.channel import ChannelKind, NotificationChannel
+from alerts.models.message import JobWatch, MessageKind, UserMessage
 from alerts.models.notification import Notification, NotificationEvent, NotificationState
 from alerts.models.rule import AlertRule, AlertSeverity, Comparison, RuleChannel, RuleError
 
@@ -10,6 +11,8 @@ __all__ = [
     "AlertState",
     "ChannelKind",
     "Comparison",
+    "JobWatch",
+    "MessageKind",
     "Notification",
     "NotificationChannel",
     "NotificationEvent",
@@ -17,4 +20,5 @@ __all__ = [
     "RuleChannel",
     "RuleError",
     "Silence",
+    "UserMessage",
 ]

@@ -15,6 +15,7 @@ from tenants.models import Tenant
 class ChannelKind(models.TextChoices):
     WEBHOOK = "webhook", _("Webhook")
     EMAIL = "email", _("Email (SMTP)")
+    MESSAGE = "message", _("In-site message")
     WECOM = "wecom", _("WeCom")
     DINGTALK = "dingtalk", _("DingTalk")
     LARK = "lark", _("Lark")
@@ -23,8 +24,8 @@ class ChannelKind(models.TextChoices):
 class NotificationChannel(Versioned, BaseModel):
     """A receiver of notifications, of one tenant or (without a tenant) of the platform.
 
-    `address` is the URL of a webhook or robot, or the recipients of an email separated by commas. It is
-    stored sealed, as is the signing secret: robots' URLs contain a key.
+    `address` is the URL of a webhook or robot, or the recipients of an email or of an in-site message
+    separated by commas. It is stored sealed, as is the signing secret: robots' URLs contain a key.
     `sending_until` is set while one process sends; `retry_at` after a failure, of which `failures` in a row
     happened since `failing_since`.
     """

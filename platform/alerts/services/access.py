@@ -26,6 +26,12 @@ def require_alert_view(actor: Actor, tenant: Tenant | None) -> None:
     permissions.require_permission(actor, point, tenant)
 
 
+def may_view_alerts(actor: Actor, tenant: Tenant | None) -> bool:
+    """Tell whether `require_alert_view` would pass."""
+    point = Permission.CLUSTER_VIEW if tenant is None else Permission.JOB_VIEW
+    return permissions.has_permission(actor, point, tenant)
+
+
 def require_edit(actor: Actor, tenant: Tenant | None) -> None:
     """Check that rules, channels and silences of a tenant or of the platform may be changed.
 

@@ -11,18 +11,20 @@ from django.db import transaction
 from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
+from alerts.delivery.console_messages import split_names
 from alerts.delivery.messages import write_message
 from alerts.delivery.transports import DeliveryError, is_email_configured, send_message
 from alerts.models import ChannelKind, NotificationChannel
-from alerts.services.access import require_edit
+from alerts.services.access import may_view_alerts, require_edit
 from foundation.audit import audit_log
 from foundation.core import clock
 from foundation.core.actor import Actor
 from foundation.core.errors import Conflict, FieldError, Invalid
 from foundation.core.sealed_text import seal_text
+from foundation.sql import row_scope
 from foundation.sql.versions import advance_version
 from foundation.web.outgoing import AddressNotAllowed, check_url
-from tenants.models import Tenant
+from tenants.models import Tenant, User
 
 CHANNELS_MAX: Final = 50
 ADDRESS_MAX: Final = 2000
@@ -136,10 +138,40 @@ def _check_name(channel: NotificationChannel) -> None:
 
 
 def _set_address(channel: NotificationChannel, address: str) -> None:
-    problem = _email_problem(address) if channel.kind == ChannelKind.EMAIL else _url_problem(address)
+    problem = _problem_of(channel, address)
     if problem:
         raise Invalid(problem, errors=[FieldError("address", "INVALID", problem)])
     channel.sealed_address = seal_text(address.strip())
+
+
+def _problem_of(channel: NotificationChannel, address: str) -> str:
+    if channel.kind == ChannelKind.EMAIL:
+        return _email_problem(address)
+    if channel.kind == ChannelKind.MESSAGE:
+        return _names_problem(address, channel.tenant)
+    return _url_problem(address)
+
+
+def _names_problem(address: str, tenant: Tenant | None) -> str:
+    """Return why usernames can't be recipients: each must be able to view the alerts of the owner.
+
+    Accounts that don't exist and those that may not are not told apart.
+    """
+    names = split_names(address)
+    if not names:
+        return _("Enter at least one username.")
+    if len(names) > _RECIPIENTS_MAX:
+        return _("Maximum: %(count)d recipients.") % {"count": _RECIPIENTS_MAX}
+    with row_scope.whole():
+        known = {
+            user.username
+            for user in User.objects.filter(username__in=names, is_active=True)
+            if may_view_alerts(user, tenant)
+        }
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        return _("%(name)s isn't a user who can view these alerts.") % {"name": unknown[0][:150]}
+    return ""
 
 
 def _url_problem(address: str) -> str:

@@ -5,18 +5,23 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Final
 
-from alerts.models import Alert, AlertState, Silence
+from alerts.models import Alert, AlertState, Silence, UserMessage
 
 RETENTION: Final = timedelta(days=90)
 _BATCH: Final = 1_000
 
 
 def prune_alerts(now: datetime) -> int:
-    """Delete alerts that were resolved 90 days ago, and silences that ended then; returns how many rows.
+    """Delete alerts that were resolved 90 days ago, silences that ended then and messages of that age.
+
+    Returns how many rows.
 
     An alert with a notification that was not sent yet is kept.
     """
     old = Alert.unscoped.filter(state=AlertState.RESOLVED, resolved_at__lt=now - RETENTION)
     ids = old.exclude(notifications__state="pending").order_by("pk").values_list("pk", flat=True)[:_BATCH]
     deleted = Alert.unscoped.filter(pk__in=list(ids)).delete()[0]
+    messages = UserMessage.unscoped.filter(created_at__lt=now - RETENTION).order_by("created_at")
+    keys = list(messages.values_list("pk", flat=True)[:_BATCH])
+    deleted += UserMessage.unscoped.filter(pk__in=keys).delete()[0]
     return deleted + Silence.unscoped.filter(ends_at__lt=now - RETENTION).delete()[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import uuid
+from datetime import datetime
 from typing import Final
 
 import uuid6
@@ -15,6 +16,11 @@ _NOT_ALLOWED: Final = re.compile(r"[^a-z0-9]+")
 def new_id() -> uuid.UUID:
     """Return a fresh UUIDv7."""
     return uuid.UUID(int=uuid6.uuid7().int)
+
+
+def first_id_at(at: datetime) -> uuid.UUID:
+    """Return the lowest key that a row created at that time can have; keys of earlier rows are below it."""
+    return uuid.UUID(int=int(at.timestamp() * 1000) << 80)
 
 
 def is_dns_label(text: str) -> bool:

@@ -11,6 +11,7 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
+from alerts.selectors.messages import is_watching
 from foundation.core import clock
 from frontend.components import view_models
 from frontend.pages.charts.gpu_choice import read_gpu_choice
@@ -105,6 +106,7 @@ def _page(request: HttpRequest, place: Tenant, job: Job) -> dict[str, Any]:
         "roles": " + ".join(f"{role.replicas} {role.name}" for role in job.roles.all()),
         "size": job_facts.format_size(job),
         "actions": job_facts.actions_of(job, rights),
+        "watching": not job.is_terminal and is_watching(who, job),
         "tags": [TagLink(name, tagged_address(place.slug, name)) for name in job.tags],
         "known_tags": partial(job_tags_lately, viewer=who, workspace=place),
         "priority_classes": partial(priority_class_list, viewer=who, workspace=place),

@@ -10,6 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
 
+from alerts.services.job_watch import watch_job
 from foundation.core import clock
 from frontend.lists.batch import BatchAct, BatchItem, answer_batch
 from frontend.lists.common_acts import build_delete_act
@@ -74,7 +75,7 @@ def batch_acts(who: User, place: Tenant | None, rights: Rights) -> list[BatchAct
             note=_("The YAML and the timeline are kept. You can clone the jobs."),
         ),
     ]
-    acts += [*_tag_acts(who, place), _delete_act(who)]
+    acts += [_watch_act(who), *_tag_acts(who, place), _delete_act(who)]
     if rights.submit:
         classes = priority_class_list(viewer=who, workspace=place)
         priority = BatchAct(
@@ -88,6 +89,16 @@ def batch_acts(who: User, place: Tenant | None, rights: Rights) -> list[BatchAct
         )
         acts.insert(3, priority)
     return acts
+
+
+def _watch_act(who: User) -> BatchAct:
+    return BatchAct(
+        key="watch",
+        label=_("Notify me"),
+        title=_("Get messages about jobs"),
+        act=lambda job, _choice: watch_job(acting_user=who, job=job),
+        icon="bell",
+    )
 
 
 def _tag_acts(who: User, place: Tenant | None) -> list[BatchAct]:

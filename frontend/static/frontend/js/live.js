@@ -88,8 +88,11 @@
 
   const isPolled = (region) => "livePolled" in region.element.dataset;
 
-  // Something changed: the region is fetched now, or when it has rested since its last look.
-  function notice(region) {
+  // Something changed: the region is fetched now, or when it has rested since its last look. A region with a
+  // kind is about that kind of change alone.
+  function notice(region, kinds) {
+    const own = region.element.dataset.liveKind;
+    if (own && !kinds.includes(own)) return;
     if (region.stopped || region.soon || "liveCalm" in region.element.dataset || isPolled(region)) return;
     const rest = Math.max(SOONEST_MS, Math.min(SHARE * region.took, 10000));
     region.soon = setTimeout(() => tick(region), Math.max(0, region.fresh.getTime() + rest - Date.now()));
@@ -147,9 +150,10 @@
       if (stream.open === source || !stream.open) lose();
     });
     source.addEventListener("beat", () => { stream.heard = Date.now(); });
-    source.addEventListener("changed", () => {
+    source.addEventListener("changed", ({ data }) => {
       stream.heard = Date.now();
-      for (const region of regions.values()) notice(region);
+      const { kinds } = JSON.parse(data);
+      for (const region of regions.values()) notice(region, kinds);
     });
     source.addEventListener("end", () => {
       source.close();

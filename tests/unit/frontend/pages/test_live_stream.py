@@ -12,7 +12,7 @@ from django.db import connection
 from django.test import Client, RequestFactory
 from django.test.utils import CaptureQueriesContext
 
-from alerts.models import Alert
+from alerts.models import Alert, UserMessage
 from clusters.models import Cell
 from foundation.audit.audit_log import record_action
 from foundation.core import clock
@@ -152,7 +152,7 @@ def test_a_reader_costs_no_query_and_one_when_told(opened: Opener, w: World, mon
     monkeypatch.setattr(change_log, "SHARED_FOR_S", 0.0)
     with CaptureQueriesContext(connection) as captured:
         change_stream.log.read_since(None)
-    assert len(captured) == 5, "a look reads each kind once"
+    assert len(captured) == 6, "a look reads each kind once"
     monkeypatch.setattr(change_log, "SHARED_FOR_S", 60.0)
     with CaptureQueriesContext(connection) as captured:
         told = [stream.poll_text()[0] for stream in readers]
@@ -215,3 +215,15 @@ def test_it_ends_with_the_session(opened: Opener, w: World, monkeypatch: pytest.
 
 def test_a_stranger_is_sent_to_sign_in(client: Client, db: None) -> None:
     assert client.get("/live")["Location"].startswith("/login")
+
+
+def test_a_message_is_told_to_its_user_alone(opened: Opener, w: World) -> None:
+    streams = {user: opened(user) for user in (w.viewer, w.admin, w.platform_admin)}
+    message = {"kind": "job", "event": "started", "facts": {"job": "a"}, "source": "a", "tenant": w.workspace}
+    UserMessage.unscoped.create(user=w.viewer, **message)
+    told = {user: stream.poll_text()[0] for user, stream in streams.items()}
+    assert told == {
+        w.viewer: 'event: changed\ndata: {"kinds": ["messages"]}\n\n',
+        w.admin: "",
+        w.platform_admin: "",
+    }

@@ -23,6 +23,8 @@ ELSEWHERE = {
     "paused": "added by lists.js while refreshing is off",
     "chart-problem": "added by charts.js when a chart cannot be fetched",
     "side-count": "only while something waits in the side bar",
+    "bell-count": "only while messages are unread",
+    "unread": "in the list of messages",
     "front": "the page of signing in",
     "front-tools": "the page of signing in",
 }

@@ -1,0 +1,59 @@
+"""Delivers notifications of alerts as messages within the console."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from alerts.delivery.message_store import create_messages, may_view_alert
+from alerts.delivery.messages import ChannelMessage, Item
+from alerts.models import Alert, MessageKind, NotificationChannel, UserMessage
+from foundation.sql import row_scope
+from tenants.models import User
+
+
+def split_names(address: str) -> list[str]:
+    """Return the usernames of an address, in order."""
+    return list(dict.fromkeys(name.strip() for name in address.split(",") if name.strip()))
+
+
+@row_scope.whole()
+def send_console_messages(channel: NotificationChannel, message: ChannelMessage, address: str) -> int:
+    """Create a message for each recipient and alert that they may see; returns how many recipients exist.
+
+    Who lost the permission to view an alert gets none about it.
+    """
+    users = list(User.objects.filter(username__in=split_names(address), is_active=True).order_by("pk"))
+    create_messages(_write_messages(channel, message, users))
+    return len(users)
+
+
+def _write_messages(
+    channel: NotificationChannel, message: ChannelMessage, users: Sequence[User]
+) -> Iterator[UserMessage]:
+    for user in users:
+        if not message.items:
+            yield UserMessage(
+                user=user,
+                tenant=channel.tenant,
+                kind=MessageKind.ALERT,
+                event="test",
+                source=f"test/{message.message_id}",
+            )
+        for item in message.items:
+            if may_view_alert(user, item.notification.alert):
+                yield _write(user, item)
+
+
+def _write(user: User, item: Item) -> UserMessage:
+    notification = item.notification
+    alert: Alert = notification.alert
+    return UserMessage(
+        user=user,
+        tenant_id=alert.tenant_id,
+        kind=MessageKind.ALERT,
+        event=notification.event,
+        facts={"rule": alert.rule_name, "subject": alert.label, "severity": alert.severity},
+        path=alert.path,
+        # Two channels that reach the same user tell of an event once.
+        source=f"alert/{alert.pk}/{notification.event}/{notification.number}",
+    )

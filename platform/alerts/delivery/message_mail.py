@@ -1,0 +1,56 @@
+"""Email about the jobs that users watch, beside the message in the console."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Final
+
+import structlog
+from django.conf import settings
+
+from alerts.delivery.message_text import write_title
+from alerts.delivery.messages import plain_text
+from alerts.delivery.transports import DeliveryError, is_email_configured, send_email
+from alerts.models import UserMessage
+
+log = structlog.get_logger(__name__)
+_IN_ONE_RUN: Final = 20
+_NEWS: Final = timedelta(days=1)
+"""A message that could not be sent for so long is not sent by email any more."""
+
+
+def mail_messages(now: datetime) -> int:
+    """Send one email for each message that is due; returns how many the mail server accepted.
+
+    A message stays due until it was accepted, and is tried again by the next run. After a failure a run ends.
+    """
+    due = UserMessage.unscoped.filter(mail_due=True)
+    if not is_email_configured():
+        due.update(mail_due=False)
+        return 0
+    due.filter(created_at__lt=now - _NEWS).update(mail_due=False)
+    sent = 0
+    for message in due.select_related("user", "tenant").order_by("pk")[:_IN_ONE_RUN]:
+        # Only the process that notes it sends it.
+        if not UserMessage.unscoped.filter(pk=message.pk, mail_due=True).update(mail_due=False):
+            continue
+        if not (message.user.is_active and message.user.email):
+            continue
+        try:
+            _send(message)
+        except DeliveryError as error:
+            UserMessage.unscoped.filter(pk=message.pk).update(mail_due=True)
+            log.warning("message not sent by email", message_id=str(message.pk), why=str(error))
+            break
+        sent += 1
+    return sent
+
+
+def _send(message: UserMessage) -> None:
+    title = plain_text(write_title(message))
+    lines = [title]
+    if message.tenant is not None:
+        lines.append(plain_text(message.tenant.name))
+    if settings.ALLOTMENT_URL and message.path:
+        lines.append(f"{settings.ALLOTMENT_URL.rstrip('/')}{message.path}")
+    send_email([message.user.email], title, "\n\n".join(lines), message_id=f"message-{message.pk}")

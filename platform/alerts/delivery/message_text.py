@@ -1,0 +1,39 @@
+"""The texts of messages to users, in the active language."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from django.utils.functional import Promise
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from alerts.models import AlertSeverity, MessageKind, UserMessage
+
+_TITLES: Final[Mapping[tuple[str, str], str | Promise]] = {
+    (MessageKind.JOB, "started"): gettext_lazy("%(job)s started"),
+    (MessageKind.JOB, "succeeded"): gettext_lazy("%(job)s succeeded"),
+    (MessageKind.JOB, "failed"): gettext_lazy("%(job)s failed"),
+    (MessageKind.JOB, "cancelled"): gettext_lazy("%(job)s was canceled"),
+    (MessageKind.PREEMPTION, "preempted"): gettext_lazy("%(job)s was preempted"),
+    (MessageKind.PREEMPTION, "shrunk"): gettext_lazy("%(job)s was scaled down by preemption"),
+    (MessageKind.REQUEST, "approved"): gettext_lazy("Your quota request for %(tenant)s was approved"),
+    (MessageKind.REQUEST, "rejected"): gettext_lazy("Your quota request for %(tenant)s was rejected"),
+    (MessageKind.REQUEST, "countered"): gettext_lazy("Changes proposed to your quota request for %(tenant)s"),
+    (MessageKind.REQUEST, "expired"): gettext_lazy("Your quota request for %(tenant)s expired"),
+    (MessageKind.ALERT, "firing"): gettext_lazy("%(severity)s: %(rule)s, %(subject)s"),
+    (MessageKind.ALERT, "reminder"): gettext_lazy("%(severity)s: %(rule)s, %(subject)s"),
+    (MessageKind.ALERT, "resolved"): gettext_lazy("Resolved: %(rule)s, %(subject)s"),
+    (MessageKind.ALERT, "test"): gettext_lazy("Test message from Allotment"),
+}
+"""The title by kind and event; `%(name)s` is a fact of the message."""
+
+
+def write_title(message: UserMessage) -> str:
+    """Return what happened, in one line."""
+    facts = dict(message.facts)
+    if "severity" in facts:
+        facts["severity"] = str(AlertSeverity(facts["severity"]).label)
+    title = _TITLES.get((message.kind, message.event))
+    return str(title) % facts if title is not None else _("Message")

@@ -1,0 +1,139 @@
+"""Finds the events that users are sent messages about: watched jobs, preemptions, answers to quota requests.
+
+Each run creates what is missing, so a run that fails delays messages and loses none of the last hour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+from django.db import transaction
+from django.db.models import F
+
+from alerts.delivery.message_store import create_messages
+from alerts.models import JobWatch, MessageKind, UserMessage
+from foundation.core.identifiers import first_id_at
+from quotas.models import QuotaRequest, RequestState
+from scheduling.engine_input.job_history import PREEMPTED
+from scheduling.models import Decision, DecisionKind, Job, JobState
+from tenants.access import permissions
+from tenants.access.permissions import Permission
+
+_BACK: Final = timedelta(hours=1)
+"""Events that nobody could tell of for so long are no longer news."""
+_STARTED, _SHRUNK, _PREEMPTED = "started", "shrunk", "preempted"
+_PREEMPTING: Final = {
+    DecisionKind.EVICT: _PREEMPTED,
+    DecisionKind.MIGRATE: _PREEMPTED,
+    DecisionKind.SHRINK: _SHRUNK,
+}
+_ENDS: Final = (JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED)
+_ANSWERS: Final = (
+    RequestState.APPROVED,
+    RequestState.REJECTED,
+    RequestState.COUNTERED,
+    RequestState.EXPIRED,
+)
+
+
+def create_user_messages(now: datetime) -> int:
+    """Create the messages about events of the last hour that their users lack; returns how many."""
+    created = _notify_watchers()
+    found = [*_list_preemptions(now), *_list_answers(now)]
+    known = set(
+        UserMessage.unscoped.filter(source__in=[each.source for each in found])
+        .order_by()
+        .values_list("user_id", "source")
+    )
+    return created + create_messages(each for each in found if (each.user_id, each.source) not in known)
+
+
+def _notify_watchers() -> int:
+    """Tell the watchers of jobs that run or have ended; a watch ends with its job, account or permission."""
+    due = JobWatch.unscoped.filter(job__state__in=_ENDS) | JobWatch.unscoped.filter(
+        job__state=JobState.RUNNING, start_notified=False
+    )
+    created = 0
+    for watch in due.select_related("user", "job__workspace").order_by("pk"):
+        if watch.user.is_active and permissions.has_permission(
+            watch.user, Permission.JOB_VIEW, watch.job.workspace
+        ):
+            created += _notify(watch)
+        else:
+            watch.delete()
+    return created
+
+
+@transaction.atomic
+def _notify(watch: JobWatch) -> int:
+    ended = watch.job.state in _ENDS
+    event = str(watch.job.state) if ended else _STARTED
+    message = _about(watch.job, MessageKind.JOB, event, f"watch/{watch.pk}/{event}")
+    message.user, message.mail_due = watch.user, bool(watch.user.email)
+    create_messages([message])
+    if ended:
+        watch.delete()
+    else:
+        JobWatch.unscoped.filter(pk=watch.pk).update(start_notified=True)
+    return 1
+
+
+def _about(job: Job, kind: MessageKind, event: str, source: str) -> UserMessage:
+    return UserMessage(
+        user_id=job.submitted_by_id,
+        tenant=job.workspace,
+        kind=kind,
+        event=event,
+        facts={"job": job.name},
+        path=f"/w/{job.workspace.slug}/jobs/{job.pk}",
+        source=source,
+    )
+
+
+def _list_preemptions(now: datetime) -> Iterator[UserMessage]:
+    """Yield a message to the owner of each job that lost its place or tasks to another one lately.
+
+    For whom it happened is not named: the page of the job names it as far as its reader may see it.
+    """
+    lately: Sequence[Decision] = list(
+        Decision.unscoped.filter(
+            pk__gte=first_id_at(now - _BACK),
+            kind__in=_PREEMPTING,
+            code__in=[rule.value for rule in PREEMPTED],
+            job__submitted_by__is_active=True,
+        )
+        .select_related("job__workspace")
+        .order_by("pk")
+    )
+    for one in lately:
+        event = _PREEMPTING[DecisionKind(one.kind)]
+        message = _about(one.job, MessageKind.PREEMPTION, event, f"preemption/{one.pk}")
+        message.path += "?tab=timeline"
+        yield message
+
+
+def _list_answers(now: datetime) -> Iterator[UserMessage]:
+    """Yield a message to who asked for each quota request that others decided lately, or that expired."""
+    lately = QuotaRequest.unscoped.filter(state__in=_ANSWERS, asker__is_active=True).exclude(
+        decided_by=F("asker")
+    )
+    decided = lately.filter(decided_at__gt=now - _BACK) | lately.filter(
+        state=RequestState.EXPIRED, closed_at__gt=now - _BACK
+    )
+    for request in decided.select_related("node__tenant").order_by("pk"):
+        if request.state == RequestState.APPROVED and request.counter:
+            continue  # who asked has accepted the proposal
+        tenant = request.node.tenant
+        yield UserMessage(
+            user_id=request.asker_id,
+            tenant=tenant,
+            kind=MessageKind.REQUEST,
+            event=request.state,
+            facts={"tenant": tenant.name},
+            path=f"/w/{tenant.slug}/requests"
+            if tenant.kind == "workspace"
+            else f"/ops/tenants/{tenant.pk}/requests",
+            source=f"request/{request.pk}/{request.state}",
+        )
