@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 
 from foundation.core import clock
@@ -16,8 +17,9 @@ from scheduling.engine_input.jobs import asked_job
 from scheduling.job_file import parse_job, to_mapping
 from scheduling.models import Job
 from scheduling.services.jobs.preview_trial import HelpTrial
+from scheduling.services.start_prediction.changed_job import Bounds, ChangedStarts
 from scheduling.snapshots import CellSnapshot, read_cell
-from scheduling.snapshots.delegated import delegated_queues, delegating_clusters
+from scheduling.snapshots.delegated import delegated_queues, delegating_clusters, read_delegated
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import User
@@ -50,10 +52,12 @@ class PendingCheck:
     help: Sequence[Mapping[str, Any]]
 
 
-def check_pending_job(*, viewer: User, job: Job) -> PendingCheck | None:
+def check_pending_job(*, viewer: User, job: Job, estimate: bool = False) -> PendingCheck | None:
     """Evaluate the gates of a job that waits, and try its recommendations.
 
     A changed job is tried as a new submission of the viewer beside the job, more quota for the job itself.
+    With `estimate` those after which the job still waits have its expected start then, as far as known:
+    `expected` is the median, `likely_from` and `likely_to` the 50 % range, in epoch seconds.
     None if the scheduler of a cluster decides about the job, if it does not wait any more, or if a cycle
     takes longer than that of a preview.
     Raises: NotFound, PermissionDenied.
@@ -61,7 +65,8 @@ def check_pending_job(*, viewer: User, job: Job) -> PendingCheck | None:
     permissions.require_permission(viewer, Permission.JOB_VIEW, job.workspace)
     if job.queue_id in delegated_queues(delegating_clusters(job.queue.cell_id)):
         return None
-    reading, now = read_cell(job.queue.cell_id), clock.now()
+    cell_id, now = job.queue.cell_id, clock.now()
+    reading = read_cell(cell_id, but=read_delegated(cell_id))
     taken, key, at = reading.build_snapshot(), str(job.pk), Instant(now.timestamp())
     config = preview_config(reading.sharing, advise_for=key)
     waiting = taken.snapshot.jobs.get(key)
@@ -74,9 +79,11 @@ def check_pending_job(*, viewer: User, job: Job) -> PendingCheck | None:
     if found is None:
         return None
     trial = HelpTrial(
-        reading.build_snapshot, replace(config, advise_for=""), at, waiting, copy=_copy(job, viewer, at)
+        reading.build_snapshot, replace(config, advise_for=""), at, waiting, copy=_copy(job, viewer, now)
     )
     helps = trial.try_all(found.outcome.help)
+    if estimate:
+        helps = _add_expected(helps, trial, ChangedStarts(job, cell_id, now))
     gate = found.preemption
     return PendingCheck(
         starts=found.outcome.reason is None,
@@ -88,9 +95,32 @@ def check_pending_job(*, viewer: User, job: Job) -> PendingCheck | None:
     )
 
 
-def _copy(job: Job, user: User, at: Instant) -> em.Job:
+def _add_expected(helps: Sequence[em.Help], trial: HelpTrial, starts: ChangedStarts) -> list[em.Help]:
+    """Return the recommendations with the expected start of those after which the job still waits."""
+    known: dict[tuple[str, ...], Mapping[str, int]] = {}
+    found = []
+    for each in helps:
+        if "also" not in each.numbers:
+            found.append(each)
+            continue
+        together = trial.select_together(each, helps)
+        key = tuple(sorted(f"{one.code} {sorted(one.numbers.items())}" for one in together))
+        if key not in known:
+            known[key] = _expect(starts.predict_start(*trial.apply_helps(together)))
+        found.append(em.Help(each.code, {**each.numbers, **known[key]}))
+    return found
+
+
+def _expect(found: tuple[datetime, Bounds] | None) -> Mapping[str, int]:
+    if found is None:
+        return {}
+    expected, (first, last) = found
+    moments = {"expected": expected, "likely_from": first, "likely_to": last}
+    return {name: int(moment.timestamp()) for name, moment in moments.items() if moment is not None}
+
+
+def _copy(job: Job, user: User, now: datetime) -> em.Job:
     """Return the job as a submission of its copy would be."""
-    now = clock.now()
     spec = parse_job(to_mapping(job))
     copy = asked_job(spec, job.queue, user=user.pk, priority=job.priority, now=now)
     limits = AllowanceReader([job.workspace], now=now)

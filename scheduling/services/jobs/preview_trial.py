@@ -50,8 +50,7 @@ class HelpTrial:
     def _try(self, help_item: em.Help, helps: Sequence[em.Help]) -> em.Help:
         if help_item.code in _SIZES:
             return self._largest_that_starts(help_item, _SIZES[help_item.code])
-        codes = {help_item.code, *str(help_item.numbers.get("with", "")).split(",")}
-        return _with_result(help_item, self._reason_after([each for each in helps if each.code in codes]))
+        return _with_result(help_item, self._reason_after(self.select_together(help_item, helps)))
 
     def _largest_that_starts(self, help_item: em.Help, name: str) -> em.Help:
         """Return the largest size with which the job starts; the proposed one if it starts with none."""
@@ -71,13 +70,24 @@ class HelpTrial:
 
     def _reason_after(self, helps: Sequence[em.Help]) -> em.Reason | None:
         """Return what the job waits for in a cycle after these recommendations; None if it starts."""
+        taken, job = self.apply_helps(helps)
+        result = engine.run_cycle(taken.snapshot, self.config, self.now)
+        return next(item.reason for item in result.outcomes if item.job == job.id)
+
+    def apply_helps(self, helps: Sequence[em.Help]) -> tuple[CellSnapshot, em.Job]:
+        """Return a new snapshot of the cell after these recommendations, and the job in it."""
         taken, job = self.build_snapshot(), self.apply_all(helps)
         for each in helps:
             if each.code is em.HelpCode.RAISE_QUOTA:
                 _raise_quota(taken.snapshot, each.numbers)
         taken.snapshot.apply_delta(engine.Delta((engine.JobPut(job),)))
-        result = engine.run_cycle(taken.snapshot, self.config, self.now)
-        return next(item.reason for item in result.outcomes if item.job == job.id)
+        return taken, job
+
+    @staticmethod
+    def select_together(help_item: em.Help, helps: Sequence[em.Help]) -> list[em.Help]:
+        """Return a recommendation with those that it is of use with only."""
+        codes = {help_item.code, *str(help_item.numbers.get("with", "")).split(",")}
+        return [each for each in helps if each.code in codes]
 
     def apply_all(self, helps: Sequence[em.Help]) -> em.Job:
         """Return the copy with these changes, or the job itself where none of them changes it."""

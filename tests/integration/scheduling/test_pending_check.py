@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import html
 import re
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.test import Client
 
+from foundation.core import clock
 from foundation.core.quantities import Resource
 from quotas.models import Queue
 from quotas.models.queue import PreemptWithin
 from scheduling.engine import PreemptionResult
-from scheduling.models import Job, JobState
+from scheduling.models import Attempt, Job, JobState
 from scheduling.services.cycle import cycle_run
 from scheduling.services.jobs.pending_check import check_pending_job
 from tests.builders import jobs, quotas
+from tests.builders.run_histories import finished_runs
 from tests.builders.world import World, world
 
 pytestmark = pytest.mark.django_db
@@ -36,8 +39,8 @@ def wait(here: World, cards: int, name: str = "waits", **fields: Any) -> Job:
     return jobs.job(here.queue, here.editor, name, roles=[jobs.RoleOf(cards=cards)], **fields)
 
 
-def told(client: Client, job: Job) -> str:
-    answer = client.get(f"/w/team-a/jobs/{job.pk}/check")
+def told(client: Client, job: Job, query: str = "") -> str:
+    answer = client.get(f"/w/team-a/jobs/{job.pk}/check{query}")
     assert answer.status_code == 200
     return html.unescape(re.sub(r"<[^>]+>|\s+", " ", answer.content.decode())).replace("  ", " ")
 
@@ -104,3 +107,26 @@ def test_a_recommendation_is_tried_beside_the_jobs_ahead(client: Client, ahead: 
     cycle_run(cell_id=here.cell.pk)
     copy.refresh_from_db()
     assert (copy.state == JobState.ADMITTED) is not ahead
+
+
+def test_the_start_after_more_quota_is_estimated_from_what_runs(client: Client) -> None:
+    """With more quota the job waits for room, until a job ends; all earlier runs took ten minutes."""
+    here = world()
+    finished_runs(here.queue, here.editor, [600] * 30, ago=timedelta(days=20), cards=8)
+    hold(here, 8)
+    hold(here, 8, own=False, node=1)
+    Job.unscoped.filter(state=JobState.RUNNING).update(started_at=clock.now() - timedelta(seconds=300))
+    Attempt.unscoped.filter(ended_at=None).update(started_at=clock.now() - timedelta(seconds=300))
+    job = wait(here, 8, preemptible=False)
+    cycle_run(cell_id=here.cell.pk)
+    client.force_login(here.editor)
+    assert "Estimate starts" in told(client, job)
+    text = told(client, job, "?estimate=1")
+    found = check_pending_job(viewer=here.editor, job=job, estimate=True)
+    assert found is not None
+    (raised,) = (each["numbers"] for each in found.help if each["numbers"].get("resource") == "gpu.cards"
+                 and each["code"] == "RAISE_QUOTA")  # fmt: skip
+    assert raised["also"] == "NO_ROOM"
+    starts = [raised[name] for name in ("likely_from", "expected", "likely_to")]
+    assert starts == sorted(starts) and 250 < starts[1] - clock.now().timestamp() < 310
+    assert "Request quota: starts about" in text and "50 % range of the start" in text

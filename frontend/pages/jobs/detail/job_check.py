@@ -14,15 +14,21 @@ from frontend.pages.jobs.detail.job_page import find_job
 from frontend.pages.jobs.pending import pending_reasons
 from frontend.pages.jobs.pending.gates_now import list_gates
 from frontend.shell.page_shell import get_viewer, login_required
+from frontend.texts.recommendations import numbers_of
 from scheduling.services.jobs.pending_check import check_pending_job
 
 
 @login_required
 def check_job(request: HttpRequest, workspace: str, job: str) -> HttpResponse:
-    """Show the gates behind the stored reason, and the recommendations, as they are now."""
+    """Show the gates behind the stored reason, and the recommendations, as they are now; `?estimate=1` adds
+    expected starts.
+    """
     who = get_viewer(request)
     place, found = find_job(request, workspace, job)
-    checked = check_pending_job(viewer=who, job=found) if found.is_waiting else None
+    estimate = bool(request.GET.get("estimate"))
+    checked = check_pending_job(viewer=who, job=found, estimate=estimate) if found.is_waiting else None
+    numbers = [numbers_of(each) for each in checked.help] if checked else []
+    waits = any("also" in each for each in numbers)
     rights = job_facts.rights_of(who, place)
     _gates, later = pending_reasons.split_later(found, pending_reasons.list_checks(who, found))
     page = {
@@ -32,5 +38,7 @@ def check_job(request: HttpRequest, workspace: str, job: str) -> HttpResponse:
         "helps": pending_reasons.list_help(rights, found, checked.help if checked else None),
         "starts": checked is not None and checked.starts,
         "checked_at": clock.now() if checked else None,
+        "may_estimate": waits and not estimate,
+        "without_estimate": waits and estimate and not any("expected" in each for each in numbers),
     }
     return render(request, "frontend/jobs/job_check.html", page)

@@ -8,6 +8,7 @@ shows its numbers, because that is what people come to see.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -195,7 +196,7 @@ def _help(
         new = navigation.find_address("frontend:job-new", workspace=workspace)
         return view_models.HelpItem(
             title=found.sentence,
-            effect=_("Opens an edited copy. This job isn't changed."),
+            effect=_describe_effect(_("Opens an edited copy. This job isn't changed."), found),
             url=f"{new}?from={job.pk}&{advice.change_query(found.items[0], items)}",
             action=_name_action(_("Try this change"), found),
             primary=first,
@@ -205,7 +206,7 @@ def _help(
         query = urlencode({"job": job.pk, "pool": found.flavor})
         return view_models.HelpItem(
             title=found.sentence,
-            effect=_("Opens a request with these amounts filled in."),
+            effect=_describe_effect(_("Opens a request with these amounts filled in."), found),
             url=f"{page}?{query}#ask",
             action=_name_action(_("Request quota"), found),
             primary=first,
@@ -215,12 +216,31 @@ def _help(
 
 def _name_action(action: str, found: Recommendation) -> str:
     """Name what a button does, and what becomes of the job then: a start where that was tried with all other
-    jobs.
+    jobs, or its expected start where that was estimated.
     """
     numbers = numbers_of(found.items[0])
     if numbers.get("tried") and numbers.get("starts"):
         return _("%(action)s: starts now") % {"action": action}
+    expected = numbers.get("expected")
+    if isinstance(expected, int):
+        at = formats.clock_html(datetime.fromtimestamp(expected, UTC))
+        sentence = escape(_("%(action)s: starts about %(at)s"))
+        return mark_safe(sentence % {"action": escape(action), "at": at})  # noqa: S308 (both are escaped)
     if numbers.get("also"):
         reason = reasons.reason_title(str(numbers["also"]))
         return _("%(action)s: still waits (%(reason)s)") % {"action": action, "reason": reason}
     return action
+
+
+def _describe_effect(effect: str, found: Recommendation) -> str:
+    """Describe what a button does, with the 50 % range of an expected start."""
+    numbers = numbers_of(found.items[0])
+    first, last = numbers.get("likely_from"), numbers.get("likely_to")
+    if not isinstance(first, int):
+        return effect
+    shown = {"first": formats.clock_html(datetime.fromtimestamp(first, UTC))}
+    sentence = escape(_("50 %% range of the start: %(first)s or later. An estimate, not a guarantee."))
+    if isinstance(last, int):
+        shown["last"] = formats.clock_html(datetime.fromtimestamp(last, UTC))
+        sentence = escape(_("50 %% range of the start: %(first)s – %(last)s. An estimate, not a guarantee."))
+    return mark_safe(f"{escape(effect)} {sentence % shown}")  # noqa: S308 (all parts are escaped)

@@ -1,0 +1,73 @@
+"""The expected start of one job in a cell that somebody would change; nothing is stored."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from functools import cached_property
+from typing import Final
+
+from scheduling.engine import model as em
+from scheduling.models import Job
+from scheduling.prediction.calibration import Scores, widen_range
+from scheduling.prediction.forecast import ForecastOptions, History, forecast_starts
+from scheduling.services.start_prediction.history import read_history
+from scheduling.services.start_prediction.outcomes import read_scores
+from scheduling.services.start_prediction.predict import forecast_config
+from scheduling.snapshots import CellSnapshot
+
+Bounds = tuple[datetime, datetime | None]
+OPTIONS: Final = ForecastOptions(futures=12, budget_s=4.0)
+"""One who waits for the answer gets fewer futures than the stored predictions rest on."""
+
+
+class ChangedStarts:
+    """Expected starts of one job after changes of it or of its cell, by the history of the cell."""
+
+    def __init__(self, job: Job, cell_id: uuid.UUID, now: datetime) -> None:
+        self._job, self._cell_id, self._now = job, cell_id, now
+        self._history: History | None = None
+
+    @cached_property
+    def _scores(self) -> Sequence[Scores]:
+        return read_scores([self._job.queue_id], now=self._now)[self._job.queue_id]
+
+    def predict_start(self, taken: CellSnapshot, changed: em.Job) -> tuple[datetime, Bounds] | None:
+        """Return the median and the 50 % range of the start of a job of the snapshot, which is left as it is.
+
+        The end of the range is None beyond the horizon. The answer is None if the median lies beyond it, or
+        if too little is known or the time is over.
+        """
+        if self._history is None:
+            self._history = read_history(self._cell_id, taken.jobs, now=self._now)
+        history, known = self._history, str(self._job.pk)
+        if history is None or known not in history.traits:
+            return None
+        before = _count_gpus(taken.snapshot.jobs[known])
+        size = history.traits[known].size * _count_gpus(changed) // before if before else 0
+        traits = replace(history.traits[known], size=size)
+        forecast = forecast_starts(
+            taken.snapshot,
+            forecast_config(taken.sharing),
+            replace(history, traits={**history.traits, changed.id: traits}),
+            now=self._now.timestamp(),
+            seed=int(self._now.timestamp()),
+            jobs=[changed.id],
+            options=OPTIONS,
+            stopwatch=time.monotonic,
+        )
+        found = forecast.ranges.get(changed.id)
+        if found is None:
+            return None
+        _low, first, middle, last, _high = widen_range(found, self._scores).seconds
+        if first is None or middle is None:
+            return None
+        end = None if last is None else self._now + timedelta(seconds=last)
+        return self._now + timedelta(seconds=middle), (self._now + timedelta(seconds=first), end)
+
+
+def _count_gpus(job: em.Job) -> int:
+    return sum(role.replicas * role.request.gpu.cards for role in job.roles if role.request.gpu)
