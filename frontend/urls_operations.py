@@ -74,6 +74,7 @@ urlpatterns = [
     path("groups/<uuid:group>", groups.show_group, name="ops-group"),
     path("policies", policy_list.show_policies, name="ops-policies"),
     path("policies/<uuid:tenant>", job_policies.show_policy, name="ops-policy"),
+    path("policies/<uuid:tenant>/check", job_policies.check_policy, name="ops-policy-check"),
     path("priorities", priorities.show_priorities, name="ops-priorities"),
     path("priorities/grants", priority_grants.show_grants, name="ops-priority-grants"),
     path("queues", queues.show_queues, name="ops-queues"),

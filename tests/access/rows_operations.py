@@ -285,6 +285,14 @@ RULES: Final = (
         body={"version": "{policy.version}", "any_image": "1"},
     ),
     form(
+        "ops/policies/{tenant}/check",
+        inside(_POLICY),
+        "",
+        "check",
+        ok=200,
+        body={"any_image": "1", "version": "0"},
+    ),
+    form(
         "ops/policies/{tenant}",
         inside(_POLICY),
         "scheduling_workspacepolicy",

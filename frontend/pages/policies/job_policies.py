@@ -16,8 +16,9 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, gettext_noop
+from django.views.decorators.http import require_POST
 
-from foundation.core.errors import AllotmentError
+from foundation.core.errors import AllotmentError, Invalid
 from foundation.core.numbers import read_whole
 from frontend.components import view_models
 from frontend.pages.policies.policy_list import policy_address
@@ -38,6 +39,7 @@ from scheduling.policy.stating import (
 )
 from scheduling.selectors.policies.workspace_policy import policy_effective, policy_own
 from scheduling.services.jobs.workspace_policy import policy_delete, policy_set
+from scheduling.services.tenant_policy_effect import TenantPolicyPreview, preview_tenant_policy
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import Tenant, User
@@ -203,12 +205,14 @@ def show_policy(request: HttpRequest, tenant: uuid.UUID) -> HttpResponse:
         return redirect(policy_address(place))
     form = PolicyForm(request.POST)
     if form.is_valid():
+        statement = form.build_statement()
         try:
+            if "confirmed" not in request.POST:
+                preview = preview_tenant_policy(acting_user=who, tenant=place, statement=statement)
+                if preview.has_jobs:
+                    return _show(request, who, place, form, own, ask=preview)
             policy_set(
-                acting_user=who,
-                tenant=place,
-                statement=form.build_statement(),
-                expected=form.cleaned_data["version"],
+                acting_user=who, tenant=place, statement=statement, expected=form.cleaned_data["version"]
             )
         except AllotmentError as error:
             show_refusal(form, error)
@@ -216,6 +220,24 @@ def show_policy(request: HttpRequest, tenant: uuid.UUID) -> HttpResponse:
             messages.success(request, _("Policy saved. It applies to new jobs."))
             return redirect(policy_address(place))
     return _show(request, who, place, form, own, status=400)
+
+
+@require_POST
+@login_required
+def check_policy(request: HttpRequest, tenant: uuid.UUID) -> HttpResponse:
+    """Preview the policy of the form; writes nothing."""
+    who = get_viewer(request)
+    place = tenant_get(viewer=who, tenant_id=tenant)
+    permissions.require_permission(who, Permission.POLICY_EDIT, place)
+    form = PolicyForm(request.POST)
+    effect: dict[str, Any] = {"refusal": _("Correct the marked fields.")}
+    if form.is_valid():
+        try:
+            statement = form.build_statement()
+            effect = {"preview": preview_tenant_policy(acting_user=who, tenant=place, statement=statement)}
+        except Invalid as error:
+            effect = {"refusal": " ".join(wrong.message for wrong in error.errors)}
+    return render(request, "frontend/policies/policy_effect.html", effect)
 
 
 @login_required
@@ -247,6 +269,7 @@ def _show(
     form: PolicyForm,
     own: WorkspacePolicy,
     status: int = 200,
+    ask: TenantPolicyPreview | None = None,
 ) -> HttpResponse:
     effective = policy_effective(viewer=who, tenant=place)
     rows = [
@@ -267,6 +290,7 @@ def _show(
         "rows": rows,
         "effective": effective,
         "defaults": _text(effective),
+        "ask": ask,
         "stored": own.version > 0,
         "version": own.version,
         "may_edit": permissions.has_permission(who, Permission.POLICY_EDIT, place) and not place.is_archived,

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
-import pytest
-from django.test import Client
+import re
+from datetime import timedelta
+from random import Random
+from typing import Final
 
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from foundation.core import clock
 from quotas.models import Queue
 from quotas.services.queues.queue_settings import SETTINGS
+from scheduling.models import IdleStretch, Job, JobState, WorkspacePolicy
+from scheduling.policy.stating import PolicyStatement
+from scheduling.services.tenant_policy_effect import preview_tenant_policy
+from tenants.models import Tenant
 from tests.builders import jobs
 from tests.builders.world import World, world
 
@@ -56,3 +68,93 @@ def test_the_page_of_domains_previews_another_sharing(client: Client, w: World) 
     )
     w.cell.refresh_from_db()
     assert w.cell.sharing == "fair"
+
+
+LIMIT: Final = {"version": "0", "any_image": "on", "idle_action": "suspend"}
+
+
+def names(client: Client, tenant: Tenant, **values: str) -> dict[str, list[str]]:
+    """The jobs that the preview of a policy names, by head; other tenants' jobs as their number."""
+    page = client.post(f"/ops/policies/{tenant.pk}/check", LIMIT | values).content.decode()
+    parts = re.findall(r"<b>([^<]+)</b>(<ul.*?</ul>|<p class=\"faint\">None\.</p>)", page, re.S)
+    assert len(parts) == 3, page
+    return {head: re.findall(r"<li>(\S+(?: jobs? of)?)", listed) for head, listed in parts}
+
+
+def test_a_policy_names_the_jobs_that_it_would_not_allow(client: Client, w: World) -> None:
+    """Of jobs of random sizes below a folder, those above the new limit, and not above the present one."""
+    random, folder = Random(5), w.workspace.parent
+    assert folder is not None
+    sizes: dict[str, int] = {}
+    states = dict.fromkeys(("waits", "rests", "runs", "ended"), JobState.QUEUED) | {
+        "rests": JobState.SUSPENDED,
+        "runs": JobState.RUNNING,
+        "ended": JobState.SUCCEEDED,
+    }
+    for number in range(40):
+        kind, cards = random.choice(list(states)), random.randint(0, 8)
+        name = f"{kind}-{number}"
+        sizes[name] = cards
+        jobs.job(w.queue, w.editor, name, state=states[kind], roles=[jobs.RoleOf(cards=cards)])
+    client.force_login(w.platform_admin)
+
+    def above(low: int, high: int, *kinds: str) -> set[str]:
+        return {name for name, n in sizes.items() if low < n <= high and name.partition("-")[0] in kinds}
+
+    shown = names(client, folder, **{"maximum.total.gpu.cards": "4"})
+    assert set(shown["Pending jobs outside the new limits"]) <= above(4, 8, "waits", "rests")
+    preview = preview_tenant_policy(
+        acting_user=w.platform_admin, tenant=folder, statement=PolicyStatement(maximum={"total.gpu.cards": 4})
+    )
+    assert {job.name for job in preview.pending.jobs} == above(4, 8, "waits", "rests")
+    assert {job.name for job in preview.running.jobs} == above(4, 8, "runs")
+    assert {(job.name, job.cards) for job in preview.pending.jobs} <= set(sizes.items())
+    assert (preview.left_out, preview.idle.jobs) == (0, [])
+
+    # What the present policy does not allow either is no effect of the new one.
+    WorkspacePolicy.unscoped.create(tenant=w.workspace, maximum={"total.gpu.cards": 6}, version=1)
+    with CaptureQueriesContext(connection) as asked:
+        preview = preview_tenant_policy(
+            acting_user=w.platform_admin,
+            tenant=w.workspace,
+            statement=PolicyStatement(maximum={"total.gpu.cards": 2}),
+        )
+    assert {job.name for job in preview.running.jobs} == above(2, 6, "runs")
+    assert len(asked) <= 12
+    same = PolicyStatement(maximum={"total.gpu.cards": 6})
+    assert not preview_tenant_policy(acting_user=w.admin, tenant=w.workspace, statement=same).changes
+
+
+def test_a_policy_names_running_jobs_that_are_idle_too_long(client: Client, w: World) -> None:
+    now = clock.now()
+    for name, minutes in (("long", 90), ("short", 5)):
+        job = jobs.job(w.queue, w.editor, name)
+        jobs.allocate(job, w.nodes[0])
+        job.refresh_from_db()
+        since = now - timedelta(minutes=minutes)
+        IdleStretch.unscoped.create(job=job, attempt_number=job.attempt_number, since=since, seen_at=now)
+        Job.unscoped.filter(pk=job.pk).update(state=JobState.RUNNING)
+    client.force_login(w.admin)
+    head = "Running jobs idle for longer than the new timeout"
+    assert names(client, w.workspace, idle_timeout_s="3600")[head] == ["long"]
+    assert names(client, w.workspace, idle_timeout_s="7200")[head] == []
+
+
+def test_a_policy_that_touches_jobs_is_saved_after_confirmation(client: Client, w: World) -> None:
+    jobs.job(w.queue, w.editor, "wide", roles=[jobs.RoleOf(cards=8)])
+    client.force_login(w.admin)
+    address, typed = f"/ops/policies/{w.workspace.pk}", LIMIT | {"maximum.total.gpu.cards": "4"}
+    asked = client.post(address, typed).content.decode()
+    assert "saved yet" in asked and "wide" in asked and 'name="confirmed"' in asked
+    assert 'value="4"' in asked and not WorkspacePolicy.unscoped.exists()
+    assert client.post(address, typed | {"confirmed": "1"}).status_code == 302
+    assert WorkspacePolicy.unscoped.get().maximum == {"total.gpu.cards": 4}
+    looser = LIMIT | {"version": "1", "maximum.total.gpu.cards": "8"}
+    assert client.post(address, looser).status_code == 302, "nothing is touched, so nothing is asked"
+
+    wrong = client.post(
+        f"{address}/check", LIMIT | {"minimum.total.gpu.cards": "9", "maximum.total.gpu.cards": "4"}
+    )
+    assert "Conflicting limits" in wrong.content.decode()
+    client.force_login(w.editor)
+    assert client.post(f"{address}/check", LIMIT).status_code == 403
