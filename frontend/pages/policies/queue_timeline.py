@@ -162,7 +162,8 @@ def _running_row(one: RunningTimes, now: datetime, axis: _Axis) -> TimelineRow:
 def describe_start(one: PendingTimes, now: datetime) -> StartRanges:
     """Return what is left of the ranges of an expected start."""
     likely, wide = _ranges(one.starts)
-    late = wide is not None and clip_to_now(*wide, now) is None
+    passed = bool(one.starts) and one.horizon_at is not None and one.horizon_at <= now
+    late = (wide is not None and clip_to_now(*wide, now) is None) or (wide is None and passed)
     likely, wide = (each and clip_to_now(*each, now) for each in (likely, wide))
     beyond = bool(one.starts) and wide is None
     unknown = "" if wide else _("No estimate yet")

@@ -37,13 +37,16 @@ _WHY: Final[dict[NoForecast, str | Promise]] = {
 }
 
 
+_LATER: Final = gettext_lazy("Later than estimated. Estimates are updated every 5 minutes.")
+
 Range = tuple[datetime, datetime | None]
 """A range of moments whose end may lie beyond the horizon (None)."""
 
 
 @dataclass(frozen=True, slots=True)
 class StartWords:
-    """The panel. `wide` and `likely` are what is left of the 90 % and the 50 % range.
+    """The panel. `wide` and `likely` are what is left of the 90 % and the 50 % range, `horizon` how far it
+    still looks ahead.
 
     Without a range `unknown` says why; `beyond` is set if even the earliest bound lies beyond the horizon.
     `late` is the 90 % range that the job has outlasted.
@@ -70,11 +73,14 @@ def describe_expected_start(viewer: User, job: Job) -> StartWords:
         return StartWords(unknown=_WHY[found.why or NoForecast.NOT_YET], record=record)
     low, likely_low, _median, likely_high, high = found.bounds
     wide = clip_to_now(low, high, now)
+    left = max(0.0, (found.horizon_at - now).total_seconds()) if found.horizon_at else 0.0
+    if low is None and not left:
+        return StartWords(unknown=_LATER, record=record, made_at=prediction.made_at)
     return StartWords(
         wide=wide,
         likely=clip_to_now(likely_low, likely_high, now),
         late=(low, high) if low and wide is None else None,
-        horizon=formats.format_duration(prediction.horizon_s),
+        horizon=formats.format_duration(left),
         beyond=low is None,
         basis=format_basis(prediction.futures, prediction.runs, prediction.run_group),
         record=record,
@@ -92,25 +98,18 @@ def clip_to_now(first: datetime | None, last: datetime | None, now: datetime) ->
 def format_basis(futures: int, runs: int, run_group: str) -> str:
     """Write what a prediction rests on."""
     names = {"runs": formats.format_number(runs), "futures": formats.format_number(futures)}
-    sentences = {
-        RunGroup.SAME_JOB: _(
-            "Based on %(futures)s simulations and %(runs)s earlier runs of this user with the same image, "
-            "type and size."
-        ),
-        RunGroup.USER_SIZE: _(
-            "Based on %(futures)s simulations and %(runs)s earlier runs of this user with the same size."
-        ),
-        RunGroup.WORKSPACE_SIZE: _(
-            "Based on %(futures)s simulations and %(runs)s earlier runs in this workspace with the same size."
-        ),
-        RunGroup.WORKSPACE: _(
-            "Based on %(futures)s simulations and %(runs)s earlier runs in this workspace."
-        ),
-        RunGroup.ALL: _(
-            "Based on %(futures)s simulations and %(runs)s earlier runs in this scheduling domain."
-        ),
+    groups = {
+        RunGroup.SAME_JOB: _("%(runs)s runs of this user with the same image, type and size"),
+        RunGroup.USER_SIZE: _("%(runs)s runs of this user with the same size"),
+        RunGroup.WORKSPACE_SIZE: _("%(runs)s runs in this workspace with the same size"),
+        RunGroup.WORKSPACE: _("%(runs)s runs in this workspace"),
+        RunGroup.ALL: _("%(runs)s runs in this scheduling domain"),
     }
-    return sentences[RunGroup(run_group)] % names
+    sentence = _(
+        "Based on %(futures)s simulations of the scheduling domain with its usual jobs. Run times are learned "
+        "from earlier runs, that of this job from %(group)s."
+    )
+    return sentence % {**names, "group": groups[RunGroup(run_group)] % names}
 
 
 def format_too_few(ranges: HeldRanges) -> str:

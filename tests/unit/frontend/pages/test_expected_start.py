@@ -88,7 +88,8 @@ def test_a_range_with_its_basis_and_its_record(client: Client, w: World) -> None
     shown = job_text(client, w, job)
 
     assert "90 % range. 50 % range:" in shown
-    assert "Based on 24 simulations and 1,240 earlier runs of this user" in shown
+    assert "Based on 24 simulations of the scheduling domain with its usual jobs." in shown
+    assert "that of this job from 1,240 runs of this user" in shown
     assert "An estimate, not a guarantee." in shown
     assert "In the last 28 days, the 90 % range held for 67 % of 12 jobs in this queue." in shown
 
@@ -123,6 +124,26 @@ def test_what_lies_beyond_the_horizon_is_said_so(
     prediction(job, clock.now(), **fields)
 
     assert expected in job_text(client, w, job)
+
+
+@pytest.mark.parametrize(
+    ("age", "shown", "row"),
+    [
+        (timedelta(hours=1), "Not within 2 d 23 h", "Not within 2 d 23 h"),
+        (timedelta(days=4), "Later than estimated.", "Later than estimated"),
+    ],
+)
+def test_the_horizon_counts_from_now(client: Client, w: World, age: timedelta, shown: str, row: str) -> None:
+    """A prediction of an hour ago looks an hour less far ahead than it did."""
+    bounds = dict.fromkeys(("low_s", "likely_low_s", "median_s", "likely_high_s", "high_s"))
+    now = datetime(2026, 5, 4, 12, tzinfo=UTC)
+    with time_machine.travel(now, tick=False):
+        job = jobs.job(w.queue, w.editor)
+        prediction(job, now - age, **bounds)
+        text = job_text(client, w, job)
+        (found,) = describe_timeline(w.admin, w.queue).pending  # type: ignore[union-attr]
+    assert shown in text
+    assert found.unknown == row
 
 
 @pytest.mark.parametrize(
