@@ -106,8 +106,8 @@ def format_basis(futures: int, runs: int, run_group: str) -> str:
         RunGroup.ALL: _("%(runs)s runs in this scheduling domain"),
     }
     sentence = _(
-        "Based on %(futures)s simulations of the scheduling domain with its usual jobs. Run times are learned "
-        "from earlier runs, that of this job from %(group)s."
+        "Based on %(futures)s simulations of the scheduling domain with its usual jobs. Run times are "
+        "learned from earlier runs, that of this job from %(group)s."
     )
     return sentence % {**names, "group": groups[RunGroup(run_group)] % names}
 
