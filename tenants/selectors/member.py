@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Collection
 from typing import Final
 
 from django.db.models import Q, QuerySet
@@ -13,7 +14,7 @@ from foundation.core.errors import NotFound
 from foundation.web.listing import Column
 from tenants.access import permissions
 from tenants.access.permissions import Permission
-from tenants.models import Member, Tenant, User
+from tenants.models import Member, Role, Tenant, User
 
 MEMBER_COLUMNS: Final = {"role": Column("role_name"), "name": Column("subject_name")}
 """What a list of members can be filtered by."""
@@ -36,6 +37,17 @@ def member_list(*, viewer: Actor, tenant: Tenant | None, inherited: bool = False
     if tenant is not None:
         rows = rows.filter(tenant_id__in=tenant.ancestor_ids() if inherited else [tenant.pk])
     return sorted(rows, key=lambda m: (len(m.tenant.path) if m.tenant else 0, m.subject_name, str(m.pk)))
+
+
+def list_admins(*, viewer: Actor, tenants: Collection[uuid.UUID]) -> dict[uuid.UUID, list[str]]:
+    """Return the names of users and groups who are admins of some tenants themselves, of those in sight."""
+    seen = permissions.tenants_with(viewer, Permission.TENANT_VIEW).filter(pk__in=tenants)
+    rows = Member.unscoped.filter(tenant__in=seen.values("pk"), role=Role.ADMIN)
+    found: dict[uuid.UUID, list[str]] = {}
+    for tenant, user, group in rows.order_by().values_list("tenant_id", "user__username", "group__name"):
+        if tenant is not None:
+            found.setdefault(tenant, []).append(user or group or "")
+    return {tenant: sorted(names) for tenant, names in found.items()}
 
 
 def member_get(*, viewer: Actor, tenant: Tenant | None, member_id: uuid.UUID) -> Member:

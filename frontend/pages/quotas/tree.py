@@ -18,6 +18,7 @@ from foundation.core.numbers import read_whole
 from foundation.core.quantities import Resource
 from frontend.components import view_models
 from frontend.pages.quotas.rows import TITLES
+from frontend.pages.quotas.tree_columns import TREE, TreeFacts, read_columns
 from frontend.pages.quotas.tree_lines import TreeLayout, layout_of, node_of, tree_lines
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from quotas.selectors.tables.quota_tree import QuotaTreeView, tree_flavors
@@ -47,11 +48,15 @@ def show_tree(request: HttpRequest) -> HttpResponse:
         rows, left_out = view.search_nodes(text)
     else:
         rows = view.read_first(node_of(request.GET.get("open", "")))
+    facts = TreeFacts(who, view, read_columns(request), rows, layout.main_column.resource)
     page = {
         "q": text,
         "left_out": left_out,
         "may_view_pool": permissions.has_permission(who, Permission.CLUSTER_VIEW),
-        "lines": tree_lines(layout, rows, query),
+        "lines": tree_lines(layout, rows, query, facts),
+        "columns": facts.columns,
+        "offered": [column for column in TREE.columns if column.key not in ("name", "nominal")],
+        "list_key": TREE.key,
         "query": urlencode({**query, "pool": pool_word(flavors, flavor)}),
         **frame_of(flavors, layout, request.GET.get("pool", "")),
         "resources": resource_chips(_("All resources"), (r for r in TITLES if r is not Resource.GPU_CORES)),
@@ -67,8 +72,14 @@ def tree_rows(request: HttpRequest, node: uuid.UUID) -> HttpResponse:
     flavor = find_pool(tree_flavors(who), request.GET.get("pool", ""))
     layout = layout_of(flavor, request.GET.get("resource", ""))
     offset = read_whole(request.GET.get("offset", "0"), most=10**6) or 0
-    rows = QuotaTreeView(who, flavor, layout.resources).read_children(node, offset)
-    page = {"lines": tree_lines(layout, rows, keep_query(request)), "layout": layout}
+    view = QuotaTreeView(who, flavor, layout.resources)
+    rows = view.read_children(node, offset)
+    facts = TreeFacts(who, view, read_columns(request), rows, layout.main_column.resource)
+    page = {
+        "lines": tree_lines(layout, rows, keep_query(request), facts),
+        "layout": layout,
+        "columns": facts.columns,
+    }
     return render(request, "frontend/quotas/tree_rows.html", page)
 
 

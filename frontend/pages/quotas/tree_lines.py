@@ -17,6 +17,7 @@ from clusters.models import Flavor, GpuMode
 from foundation.core.quantities import WHOLE_CARD, Resource
 from frontend.components.capacity import Meter
 from frontend.pages.quotas.rows import TITLES, UNITS
+from frontend.pages.quotas.tree_columns import TreeFacts
 from frontend.texts import formats
 from quotas.selectors.pools.pool_size import PoolSize, pool_sizes
 from quotas.selectors.tables.quota_tree import MoreRows, QuotaTreeRow, ResourceQuota, TreeRows
@@ -108,8 +109,8 @@ class TreeCell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreeLine:
-    """One row. `own` is by key what the node may still distribute, as JSON for the page's sums; `follows` are
-    the keys in which its only queue follows it."""
+    """One row. `rate` is the part of the nominal that is allocated. `own` is by key what the node may still
+    distribute, as JSON for the page's sums; `follows` are the keys in which its only queue follows it."""
 
     row: QuotaTreeRow
     indent: int
@@ -119,8 +120,12 @@ class TreeLine:
     meter: Meter
     cell: TreeCell
     others: Sequence[TreeCell]
+    owner: str
     unassigned: str
     reserved: str
+    rate: str
+    used: str
+    pending: str
     borrowed: str
     lent: str
     free: str
@@ -167,14 +172,17 @@ def _column(resource: Resource) -> TreeColumn:
     )
 
 
-def tree_lines(layout: TreeLayout, rows: TreeRows, query: dict[str, str]) -> list[TreeLine | MoreRows]:
+def tree_lines(
+    layout: TreeLayout, rows: TreeRows, query: dict[str, str], facts: TreeFacts
+) -> list[TreeLine | MoreRows]:
     """The rows as lines; `query` is what addresses keep."""
-    return [row if isinstance(row, MoreRows) else _line(layout, row, query) for row in rows]
+    return [row if isinstance(row, MoreRows) else _line(layout, row, query, facts) for row in rows]
 
 
-def _line(layout: TreeLayout, row: QuotaTreeRow, query: dict[str, str]) -> TreeLine:
+def _line(layout: TreeLayout, row: QuotaTreeRow, query: dict[str, str], facts: TreeFacts) -> TreeLine:
     column = layout.main_column
     amounts = row.amounts[column.resource]
+    used, pending = facts.find_used(row), facts.find_pending(row)
     return TreeLine(
         row=row,
         indent=min(row.depth, DEEPEST),
@@ -185,7 +193,11 @@ def _line(layout: TreeLayout, row: QuotaTreeRow, query: dict[str, str]) -> TreeL
         cell=_cell(column, row),
         others=[_cell(other, row) for other in layout.columns[1:]],
         unassigned=column.format_amount(amounts.own_nominal) if row.children else formats.MISSING,
+        owner=facts.describe_owner(row),
         reserved=column.format_amount(amounts.reserved),
+        rate=formats.format_percent(100 * amounts.reserved / amounts.nominal if amounts.nominal else None),
+        used=formats.MISSING if used is None else column.format_amount(round(used)),
+        pending=formats.format_number(pending) if pending else formats.MISSING,
         borrowed=column.format_amount(amounts.borrowed) if amounts.borrowed else formats.MISSING,
         lent=column.format_amount(amounts.lent) if amounts.lent else formats.MISSING,
         free=column.format_amount(amounts.free),

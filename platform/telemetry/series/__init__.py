@@ -19,6 +19,7 @@ from telemetry.series.readings.now import (
     pools_now,
     slices_now,
     utilisation_now,
+    workspaces_use_in_pool,
 )
 from telemetry.series.readings.sight import MeasuredThing
 from telemetry.series.windows.types import Point, Series, SeriesGap, SeriesSet
@@ -52,4 +53,5 @@ __all__ = [
     "slices_now",
     "utilisation_now",
     "workspace_series",
+    "workspaces_use_in_pool",
 ]

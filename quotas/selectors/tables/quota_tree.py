@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections import defaultdict
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -17,6 +17,7 @@ from foundation.core.actor import Actor
 from foundation.core.errors import NotFound
 from foundation.core.quantities import Resource
 from foundation.sql import row_scope
+from quotas.hooks.job_effects import get_provider
 from quotas.models import Queue, QuotaNode
 from quotas.selectors.pools.flavor import list_flavors
 from quotas.selectors.sight import quota_tenants
@@ -125,7 +126,7 @@ class _Everything:
         return True
 
 
-def _tenants_of(viewer: Actor, point: Permission) -> Container[uuid.UUID]:
+def tenants_with_point(viewer: Actor, point: Permission) -> Container[uuid.UUID]:
     """The tenants on which a viewer has a point; none is read for who has it on all."""
     if permissions.has_permission(viewer, point):
         return _Everything()
@@ -148,7 +149,7 @@ class QuotaTreeView:
         self._cell_id = flavor.cluster.cell_id
         self.sums = QuotaSums(self._cell_id, flavors=[flavor.pk], resources=resources)
         self.by_resource = {resource: self.sums.get_sums((flavor.pk, resource)) for resource in resources}
-        self.seen = _tenants_of(viewer, Permission.QUOTA_VIEW)
+        self.seen = tenants_with_point(viewer, Permission.QUOTA_VIEW)
         self._places = {place.pk: place for place in self.sums.places if place.tenant_id in self.seen}
         self.children: defaultdict[uuid.UUID | None, list[uuid.UUID]] = defaultdict(list)
         closed = _closed_nodes(self._cell_id)
@@ -193,6 +194,28 @@ class QuotaTreeView:
                 if node in self._places:
                     opened.add(node)
         return self._read(opened, shown), len(found) > FOUND_MAX
+
+    @cached_property
+    @row_scope.whole()
+    def pending(self) -> list[int]:
+        """The GPUs of pending jobs at and below each node that may start in this pool, by position.
+
+        Jobs that several pools suit count in each of them.
+        """
+        queues = [place.pk for place in self.sums.places if place.is_queue]
+        demand = get_provider().count_pending(queues)
+        return self.sum_below({pk: of.flavor_cards.get(self.flavor.pk, 0) for pk, of in demand.items()})
+
+    def pending_at(self, node_id: uuid.UUID) -> int:
+        """Return the GPUs for which jobs at and below a node are pending."""
+        return self.pending[self.sums.order.positions[node_id]]
+
+    def sum_below(self, amounts: Mapping[uuid.UUID, int]) -> list[int]:
+        """Sum amounts of nodes over each node and all below it, by position."""
+        counts = [0] * len(self.sums.order)
+        for node, amount in amounts.items():
+            counts[self.sums.order.positions[node]] += amount
+        return self.sums.order.sum_counts(counts)
 
     def parent_of(self, node_id: uuid.UUID) -> uuid.UUID | None:
         """Return the parent of a node, None where the viewer may not see it."""
@@ -322,4 +345,4 @@ class QuotaTreeView:
 
     @cached_property
     def _dividable(self) -> Container[uuid.UUID]:
-        return _tenants_of(self._viewer, Permission.QUOTA_EDIT)
+        return tenants_with_point(self._viewer, Permission.QUOTA_EDIT)

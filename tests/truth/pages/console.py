@@ -17,7 +17,8 @@ from tests.truth.pages.reading import PageText, number_of
 Subject = TypeVar("Subject")
 MISSING: Final = "–"
 NODE_COLUMNS: Final = "name.free.fraction.allocated.used.memory.pods"
-"""The columns of nodes that are compared, as a reader may choose them."""
+TREE_COLUMNS: Final = "owner.unassigned.allocated.rate.used.borrowed.lent.free.pending"
+"""The columns of lists that are compared, as a reader may choose them."""
 _MIB: Final = {"MiB": 1.0, "GiB": 1024.0}
 
 
@@ -33,6 +34,7 @@ class Console:
         client = Client()
         client.force_login(user)
         client.cookies["list-nodes"] = NODE_COLUMNS
+        client.cookies["list-quota-tree"] = TREE_COLUMNS
         answer = client.get(path)
         assert answer.status_code == 200, path
         return PageText(answer.content.decode())

@@ -42,6 +42,16 @@ class Ledger:
         """How many jobs wait at or below a tenant."""
         return sum(job.state in PENDING and is_below(job.workspace, tenant) for job in self.jobs)
 
+    def asked_gpus(self, tenant: Tenant, pool: Flavor) -> int:
+        """The GPUs of pending jobs at and below a tenant that a pool suits."""
+        return sum(
+            role.replicas * role.gpu_cards
+            for job in self.jobs
+            if job.state in PENDING and is_below(job.workspace, tenant)
+            for role in job.roles.all()
+            if role.gpu_mode in ("whole", pool.gpu_mode)
+        )
+
     def running(self, workspace: Tenant) -> int:
         """How many jobs of a workspace run or start."""
         return sum(job.state in RUNNING for job in self.jobs_of(workspace))

@@ -19,7 +19,7 @@ from clusters.models import Device, Flavor, Node
 from scheduling.models import Job
 from tenants.models import Tenant, TenantKind, User
 from tests.truth.pages import queues
-from tests.truth.pages.console import Console, find_faults, same_hours, same_memory
+from tests.truth.pages.console import Console, find_faults, same_hours, same_memory, same_percent
 from tests.truth.pages.holders import check_held_by, check_quota_sentences
 from tests.truth.pages.installations import Installation, build_installation, has_kind
 from tests.truth.pages.ledger import PENDING, RUNNING, Ledger
@@ -128,6 +128,10 @@ def check_quota_tree(console: Console) -> None:
                 assert same_amount(line.cells["Unassigned"], unassigned), (tenant.name, line)
             assert close_to(line.number("Allocated"), ledger.reserved(tenant, pool)), (tenant.name, line)
             assert close_to(line.number("Borrowed"), ledger.borrowed(tenant, pool)), (tenant.name, line)
+            rate = 100 * ledger.reserved(tenant, pool) / nominal if nominal else None
+            assert same_percent(line.cells["Allocation rate"], rate), (tenant.name, line)
+            asked = ledger.asked_gpus(tenant, pool)
+            assert (line.number("Pending GPUs") or 0) == asked, (tenant.name, line, asked)
             if nominal is not None:
                 free, lent = amount(line.cells["Free"]), line.number("Lent") or 0.0
                 assert free is not None and abs(free + lent - (ledger.spare(tenant, pool) or 0) / 100) <= 0.11

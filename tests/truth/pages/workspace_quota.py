@@ -57,13 +57,7 @@ def _check_pool(world: Measured, page: PageText, workspace: Tenant, pool: Flavor
             rest = (max(0, nominal - charged)) / unit
             assert abs((line.number("Lent") or 0) + (line.number("Free") or 0) - rest) <= 0.11, line
         _check_use(world, line, workspace, pool, resource)
-    asked = sum(
-        role.replicas * role.gpu_cards
-        for job in world.console.ledger.jobs_of(workspace)
-        if job.state == "queued"
-        for role in job.roles.all()
-        if role.gpu_mode in ("whole", pool.gpu_mode)
-    )
+    asked = world.console.ledger.asked_gpus(workspace, pool)
     assert not lines or f"{pool.card_model} · Pending GPUs: {asked} " in page.text(), (workspace.slug, asked)
 
 

@@ -179,6 +179,15 @@ def pools_now(viewer: Actor, workspace_id: uuid.UUID) -> dict[uuid.UUID, PoolUse
     return _use_by_pool(_visible(viewer).filter(channel__workspace_id=workspace_id))
 
 
+def workspaces_use_in_pool(viewer: Actor, flavor_id: uuid.UUID) -> dict[uuid.UUID, UseNow]:
+    """Workspace id → what its slices in a pool use right now.
+
+    A workspace without a reading in the last 30 s is absent, and so is one whose jobs the viewer may not see.
+    """
+    nodes = list(Node.unscoped.filter(flavor=flavor_id).order_by().values_list("pk", flat=True))
+    return _use_by(_visible(viewer).filter(channel__node_id__in=nodes), "workspace_id")
+
+
 def jobs_use_by_pool(viewer: Actor, job_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, PoolUse]:
     """Flavor id → what some jobs use right now.
 

@@ -306,3 +306,22 @@ def test_queries_do_not_grow_with_the_tree(there: Departments, client: Client) -
             tenant = tenancy.workspace(f"more-{number}-{team}", there.research)
             quotas.queue(there.cell, tenant, [there.flavor], cards=1)
     assert counts[0] == counts[1] <= 24
+
+
+def test_columns_are_chosen_and_owners_are_admins_of_the_tenant_itself(
+    there: Departments, client: Client
+) -> None:
+    for name in ("zoe", "anna", "bea"):
+        tenancy.user(name, there.research, Role.ADMIN)
+    tenancy.user("kim", there.research, Role.EDITOR)
+    client.force_login(there.made.platform_admin)
+    text = text_of(client)
+    assert "Allocation rate" in text and "anna" not in text and ">Free</th>" not in text
+    chosen = {"columns": ["nominal", "owner", "free"], "next": TREE}
+    assert client.post("/lists/quota-tree", chosen).status_code == 302
+    text = text_of(client)
+    assert ">anna, bea…</td>" in text and "kim" not in text and ">Free</th>" in text
+    assert ">Allocation rate</th>" not in text and 'data-cell="gpus"' in text
+    assert 'data-cell="cpu"' not in text
+    rows = text_of(client, f"{TREE}/rows/{there.node(there.research).pk}")
+    assert 'data-label="Owner"' in rows and 'data-label="Allocation rate"' not in rows

@@ -1,0 +1,89 @@
+"""The columns of the quota tree that readers choose from, and what those need that stand beside the quota."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from django.http import HttpRequest
+from django.utils.translation import gettext_lazy
+
+from foundation.core.quantities import Resource
+from frontend.lists.choice import read_choice
+from frontend.lists.declaration import ListColumn, ListDeclaration
+from frontend.pages.quotas.tree_use import TenantUse
+from frontend.texts import formats
+from quotas.selectors.tables.quota_tree import (
+    MoreRows,
+    QuotaTreeRow,
+    QuotaTreeView,
+    TreeRows,
+)
+from tenants.models import User
+from tenants.selectors.member import list_admins
+
+_OWNERS_MAX: Final = 2
+_LABELS: Final = (
+    ("name", gettext_lazy("Tenant"), True),
+    ("owner", gettext_lazy("Owner"), False),
+    ("quota", gettext_lazy("Quota"), True),
+    ("nominal", gettext_lazy("Nominal quota"), True),
+    ("unassigned", gettext_lazy("Unassigned"), True),
+    ("allocated", gettext_lazy("Allocated"), True),
+    ("rate", gettext_lazy("Allocation rate"), True),
+    ("used", gettext_lazy("Used"), True),
+    ("borrowed", gettext_lazy("Borrowed"), True),
+    ("lent", gettext_lazy("Lent"), True),
+    ("free", gettext_lazy("Free"), False),
+    ("pending", gettext_lazy("Pending GPUs"), True),
+    ("others", gettext_lazy("CPU and memory"), True),
+)
+TREE: Final = ListDeclaration(
+    key="quota-tree",
+    title=gettext_lazy("Quota tree"),
+    columns=[ListColumn(key=key, label=label, shown=shown, text=str) for key, label, shown in _LABELS],
+)
+_ALWAYS: Final = {"name", "nominal"}
+"""The columns without which the tree is nothing."""
+
+
+def read_columns(request: HttpRequest) -> frozenset[str]:
+    """Return the columns that the reader chose."""
+    return frozenset({*read_choice(request, TREE).columns, *_ALWAYS})
+
+
+class TreeFacts:
+    """What the columns show that is not quota: owners, measured use and pending jobs. Only that of shown
+    columns is read."""
+
+    def __init__(
+        self,
+        viewer: User,
+        view: QuotaTreeView,
+        columns: frozenset[str],
+        rows: TreeRows,
+        resource: Resource,
+    ) -> None:
+        self.columns = columns
+        self._viewer, self._view, self._resource = viewer, view, resource
+        tenants = {row.tenant_id for row in rows if not isinstance(row, MoreRows) and not row.queue}
+        self._owners = list_admins(viewer=viewer, tenants=tenants) if "owner" in columns else {}
+        self._use = TenantUse(viewer, view, resource) if "used" in columns else None
+
+    def describe_owner(self, row: QuotaTreeRow) -> str:
+        """The admins of a tenant itself; those above it decide about its quota."""
+        names = [] if row.queue else self._owners.get(row.tenant_id, [])
+        more = "…" if len(names) > _OWNERS_MAX else ""
+        return ", ".join(names[:_OWNERS_MAX]) + more or formats.MISSING
+
+    def find_used(self, row: QuotaTreeRow) -> float | None:
+        """What is measured to be used at and below a tenant, in the resource's unit.
+
+        None for a queue, since readings are by workspace.
+        """
+        if self._use is None or row.queue:
+            return None
+        return self._use.find_used(row.node_id, row.tenant_id, row.amounts[self._resource].reserved)
+
+    def find_pending(self, row: QuotaTreeRow) -> int:
+        """The GPUs for which jobs are pending at and below a node."""
+        return self._view.pending_at(row.node_id) if "pending" in self.columns else 0
