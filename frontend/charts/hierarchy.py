@@ -18,6 +18,13 @@ _INKS: Final = {"lent": "card", "borrowed": "bar"}
 _LEVELS_MAX: Final = 4
 _SECTORS_MAX: Final = 150
 """So many sectors have room for their names; a level with which there are more is shown on a click."""
+_SCALE: Final = {
+    "colorscale": [[0, css_variable("card")], [1, css_variable("allocated")]],
+    "cmin": 0,
+    "cmax": 1,
+    "showscale": False,
+}
+"""Text is readable on each of its colors; a legend of the page shows it."""
 Table = tuple[Sequence[str], Sequence[Sequence[str]]]
 """The head and the rows of the text alternative."""
 
@@ -26,7 +33,8 @@ Table = tuple[Sequence[str], Sequence[Sequence[str]]]
 class Sector:
     """A part of its parent, empty for the whole. The values of parts add up to that of their parent.
 
-    `color` is a token.
+    `color` is a token; `shade` from 0 to 1 is a place on the scale of colors instead. `note` is shown below
+    the value of a sector that is pointed at.
     """
 
     key: str
@@ -34,6 +42,8 @@ class Sector:
     label: str
     value: float
     color: str
+    shade: float | None = None
+    note: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,13 +121,19 @@ def _partition(kind: str, sectors: Sequence[Sector], unit: str) -> dict[str, Any
         "maxdepth": _count_levels(sectors),
         "sort": False,
         "marker": {
-            "colors": [css_variable(sector.color) for sector in sectors],
+            "colors": [
+                css_variable(sector.color) if sector.shade is None else sector.shade for sector in sectors
+            ],
+            **(_SCALE if any(sector.shade is not None for sector in sectors) else {}),
             "line": {"color": css_variable("card"), "width": 1},
         },
         "textinfo": "label+value",
         "textfont": {"color": [css_variable(_INKS.get(sector.color, "ink")) for sector in sectors]},
         "texttemplate": "%{label}<br>%{value:,.4~r}",
-        "hovertemplate": f"%{{label}}: %{{value:,.4~r}} {unit} · %{{percentRoot:.0%}}<extra></extra>",
+        "hovertemplate": (
+            f"%{{label}}: %{{value:,.4~r}} {unit} · %{{percentRoot:.0%}}%{{customdata}}<extra></extra>"
+        ),
+        "customdata": [f"<br>{sector.note}" if sector.note else "" for sector in sectors],
     }
 
 

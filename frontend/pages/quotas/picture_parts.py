@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -17,10 +17,17 @@ from quotas.selectors.tables.quota_flows import FlowSide, QuotaFlow, QuotaSlice
 
 NOMINAL: Final = "nominal"
 ALLOCATED: Final = "allocated"
+USED: Final = "used"
+MEASURES: Final = (NOMINAL, ALLOCATED, USED)
+_UNMEASURED: Final = "no-data"
+Used = Mapping[uuid.UUID, float | None]
+"""What tenants use, by node in the resource's unit; None is not measured."""
 TENANTS_MAX: Final = 200
 """So many tenants can be told apart in a picture; the smallest are drawn as one per folder."""
 ENDS_MAX: Final = 60
 _WHOLE: Final = "all"
+_UNDIVIDED: Final = "undivided"
+"""The part of a tenant whose parts are not drawn."""
 _COLORS: Final = {
     "allocated": "allocated",
     "borrowed": "borrowed",
@@ -41,8 +48,11 @@ class _Drawn:
     total: int = 0
 
 
-def picture_sectors(slices: Sequence[QuotaSlice], measure: str, column: TreeColumn) -> list[Sector]:
-    """The tenants with the parts of their quota: of the nominal, or of what is allocated."""
+def picture_sectors(
+    slices: Sequence[QuotaSlice], measure: str, column: TreeColumn, used: Used
+) -> list[Sector]:
+    """The tenants with the parts of their quota: of the nominal, or of what is allocated; for `USED` the
+    tenants with their nominal, colored by what of it is used."""
     drawn = {one.node_id: _draw(one, measure) for one in slices}
     small = _smallest(drawn)
     for pk in small:
@@ -67,9 +77,19 @@ def picture_sectors(slices: Sequence[QuotaSlice], measure: str, column: TreeColu
         )
     for pk, found in shown.items():
         above = str(found.one.parent_id) if found.one.parent_id else whole
-        color = "brand-soft" if found.one.is_folder else "info-soft"
+        color, shade = "brand-soft" if found.one.is_folder else "info-soft", None
+        if measure == USED:
+            color, shade = _UNMEASURED, _shade(found.one, used[pk])
         sectors.append(
-            Sector(key=str(pk), parent=above, label=found.one.name, value=found.total / unit, color=color)
+            Sector(
+                key=str(pk),
+                parent=above,
+                label=found.one.name,
+                value=found.total / unit,
+                color=color,
+                shade=shade,
+                note=_describe(found.one, used[pk], column),
+            )
         )
         sectors += _parts(str(pk), found.parts, words, unit)
         for name, label, parts in (
@@ -84,6 +104,29 @@ def picture_sectors(slices: Sequence[QuotaSlice], measure: str, column: TreeColu
     return sectors
 
 
+def _shade(one: QuotaSlice, used: float | None) -> float | None:
+    """Return what of the nominal is used, at most all of it; None where that is not known."""
+    return None if used is None or not one.nominal else min(1.0, used / one.nominal)
+
+
+def _describe(one: QuotaSlice, used: float | None, column: TreeColumn) -> str:
+    """All amounts of a tenant in words."""
+    words = part_words()
+    amounts = {
+        _("Nominal quota"): column.format_amount(one.nominal),
+        words["allocated"]: column.format_amount(one.allocated + one.borrowed),
+        _("Used"): _format_used(used, column),
+        words["borrowed"]: column.format_amount(one.borrowed),
+        words["lent"]: column.format_amount(one.lent),
+        words["free"]: column.format_amount(None if one.nominal is None else one.free),
+    }
+    return "<br>".join(f"{word}{_(': ')}{amount}" for word, amount in amounts.items())
+
+
+def _format_used(used: float | None, column: TreeColumn) -> str:
+    return formats.MISSING if used is None else column.format_amount(round(used))
+
+
 def part_words() -> dict[str, str]:
     """Return the words of the parts."""
     return {
@@ -96,7 +139,10 @@ def part_words() -> dict[str, str]:
 
 def _draw(one: QuotaSlice, measure: str) -> _Drawn:
     found = _Drawn(one)
-    if measure == ALLOCATED:
+    if measure == USED:
+        part = found.own if one.is_folder else found.parts
+        part[_UNDIVIDED] = (one.own_nominal if one.is_folder else one.nominal) or 0
+    elif measure == ALLOCATED:
         if not one.is_folder:
             found.parts = Counter(allocated=one.allocated, borrowed=one.borrowed)
     elif not one.is_folder:
@@ -116,7 +162,7 @@ def _smallest(drawn: dict[uuid.UUID, _Drawn]) -> set[uuid.UUID]:
 
 def _parts(above: str, parts: Counter[str], words: dict[str, str], unit: int) -> Iterator[Sector]:
     for name, amount in parts.items():
-        if amount:
+        if amount and name != _UNDIVIDED:
             yield Sector(
                 key=f"{above}.{name}",
                 parent=above,
@@ -126,7 +172,7 @@ def _parts(above: str, parts: Counter[str], words: dict[str, str], unit: int) ->
             )
 
 
-def table_rows(slices: Sequence[QuotaSlice], column: TreeColumn) -> list[list[str]]:
+def table_rows(slices: Sequence[QuotaSlice], column: TreeColumn, used: Used) -> list[list[str]]:
     """The rows of the text alternative of all slices, indented by level."""
     depths: dict[uuid.UUID, int] = {}
     rows = []
@@ -134,7 +180,9 @@ def table_rows(slices: Sequence[QuotaSlice], column: TreeColumn) -> list[list[st
         depth = depths[one.node_id] = depths[one.parent_id] + 1 if one.parent_id in depths else 0
         free = None if one.nominal is None else one.free
         amounts = [one.nominal, one.allocated + one.borrowed, one.borrowed, one.lent, free]
-        rows.append(["\u2003" * depth + one.name, *(column.format_amount(amount) for amount in amounts)])
+        texts = [column.format_amount(amount) for amount in amounts]
+        texts.insert(2, _format_used(used[one.node_id], column))
+        rows.append(["\u2003" * depth + one.name, *texts])
     return rows
 
 
@@ -204,13 +252,17 @@ def _end_color(flow: QuotaFlow, end: End, names: dict[uuid.UUID, QuotaSlice]) ->
     return "lent" if end == flow.source else "borrowed"
 
 
-def summary_of(slices: Sequence[QuotaSlice], column: TreeColumn, title: str) -> str:
+def summary_of(slices: Sequence[QuotaSlice], column: TreeColumn, title: str, used: Used) -> str:
     """The picture in one sentence: sums of the topmost tenants."""
     tops = [one for one in slices if one.parent_id is None]
     facts = [
         f"{one.name}{_(': ')}"
-        + _("%(nominal)s %(unit)s nominal, %(allocated)s allocated, %(borrowed)s borrowed, %(lent)s lent")
+        + _(
+            "%(nominal)s %(unit)s nominal, %(allocated)s allocated, %(used)s used, %(borrowed)s borrowed, "
+            "%(lent)s lent"
+        )
         % {
+            "used": _format_used(used[one.node_id], column),
             "nominal": column.format_amount(one.nominal),
             "unit": column.unit_word,
             "allocated": column.format_amount(one.allocated + one.borrowed),

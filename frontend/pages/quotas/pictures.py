@@ -14,7 +14,10 @@ from frontend.charts import flow_chart, sunburst_chart, treemap_chart
 from frontend.components import view_models
 from frontend.pages.quotas.picture_parts import (
     ALLOCATED,
+    MEASURES,
     NOMINAL,
+    USED,
+    Used,
     flow_rows,
     part_words,
     picture_flows,
@@ -25,6 +28,7 @@ from frontend.pages.quotas.picture_parts import (
 from frontend.pages.quotas.rows import TITLES
 from frontend.pages.quotas.tree import find_pool, frame_of, resource_chips
 from frontend.pages.quotas.tree_lines import TreeLayout, layout_of
+from frontend.pages.quotas.tree_use import TreeUse
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from quotas.selectors.tables.quota_flows import QuotaPicture
 from quotas.selectors.tables.quota_tree import QuotaTreeView, tree_flavors
@@ -41,17 +45,23 @@ def show_pictures(request: HttpRequest) -> HttpResponse:
         return render(request, "frontend/quotas/pictures.html", {"pools": []})
     flavor = find_pool(flavors, request.GET.get("pool", ""))
     layout = layout_of(flavor, request.GET.get("resource", ""))
-    measure = ALLOCATED if request.GET.get("measure") == ALLOCATED else NOMINAL
-    picture = QuotaPicture(
-        QuotaTreeView(who, flavor, [layout.main_column.resource]), layout.main_column.resource
-    )
+    measure = request.GET.get("measure", "")
+    measure = measure if measure in MEASURES else NOMINAL
+    resource = layout.main_column.resource
+    view = QuotaTreeView(who, flavor, [resource])
+    picture, use = QuotaPicture(view, resource), TreeUse(who, view, resource)
+    used = {
+        one.node_id: use.find_used(one.node_id, one.tenant_id, one.allocated + one.borrowed)
+        for one in picture.slices
+    }
     page = {
         **frame_of(flavors, layout, request.GET.get("pool", "")),
         "resources": _resource_chips(flavor),
-        **_charts(picture, layout, measure),
+        **_charts(picture, layout, measure, used),
         "measures": [
             view_models.Chip(label=_("Nominal quota")),
             view_models.Chip(label=_("Allocated"), value=ALLOCATED),
+            view_models.Chip(label=_("Used of nominal"), value=USED),
         ],
         "unlimited": [one.name for one in picture.slices if one.nominal is None],
         "measure": measure,
@@ -65,13 +75,13 @@ def _resource_chips(flavor: Flavor) -> list[view_models.Chip]:
     return resource_chips(str(TITLES[found[0]]), found[1:])
 
 
-def _charts(picture: QuotaPicture, layout: TreeLayout, measure: str) -> dict[str, Any]:
+def _charts(picture: QuotaPicture, layout: TreeLayout, measure: str, used: Used) -> dict[str, Any]:
     column, words = layout.main_column, part_words()
-    sectors = picture_sectors(picture.slices, measure, column)
+    sectors = picture_sectors(picture.slices, measure, column, used)
     title = _("Quota of %(pool)s") % {"pool": layout.flavor.name}
-    summary = summary_of(picture.slices, column, title)
-    head = [_("Tenant"), _("Nominal quota"), *(words[name] for name in ("allocated", "borrowed", "lent"))]
-    table = ([*head, words["free"]], table_rows(picture.slices, column))
+    summary = summary_of(picture.slices, column, title, used)
+    parts = [words["allocated"], _("Used"), words["borrowed"], words["lent"], words["free"]]
+    table = ([_("Tenant"), _("Nominal quota"), *parts], table_rows(picture.slices, column, used))
     found: dict[str, Any] = {}
     if sectors:
         unit = column.unit_word

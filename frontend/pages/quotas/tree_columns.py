@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy
 from foundation.core.quantities import Resource
 from frontend.lists.choice import read_choice
 from frontend.lists.declaration import ListColumn, ListDeclaration
-from frontend.pages.quotas.tree_use import TenantUse
+from frontend.pages.quotas.tree_use import TreeUse
 from frontend.texts import formats
 from quotas.selectors.tables.quota_tree import (
     MoreRows,
@@ -52,8 +52,7 @@ def read_columns(request: HttpRequest) -> frozenset[str]:
 
 
 class TreeFacts:
-    """What the columns show that is not quota: owners, measured use and pending jobs. Only that of shown
-    columns is read."""
+    """Owners, measured use and pending jobs of the rows. Only what shown columns need is read."""
 
     def __init__(
         self,
@@ -67,7 +66,7 @@ class TreeFacts:
         self._viewer, self._view, self._resource = viewer, view, resource
         tenants = {row.tenant_id for row in rows if not isinstance(row, MoreRows) and not row.queue}
         self._owners = list_admins(viewer=viewer, tenants=tenants) if "owner" in columns else {}
-        self._use = TenantUse(viewer, view, resource) if "used" in columns else None
+        self._use = TreeUse(viewer, view, resource) if "used" in columns else None
 
     def describe_owner(self, row: QuotaTreeRow) -> str:
         """The admins of a tenant itself; those above it decide about its quota."""
@@ -76,7 +75,7 @@ class TreeFacts:
         return ", ".join(names[:_OWNERS_MAX]) + more or formats.MISSING
 
     def find_used(self, row: QuotaTreeRow) -> float | None:
-        """What is measured to be used at and below a tenant, in the resource's unit.
+        """Return what is measured to be used at and below a tenant, in the resource's unit.
 
         None for a queue, since readings are by workspace.
         """

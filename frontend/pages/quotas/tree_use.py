@@ -1,4 +1,4 @@
-"""What tenants of a quota tree use of a pool, as far as it is measured."""
+"""The measured use of a pool by the tenants of a quota tree."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tenants.access.permissions import Permission
 from tenants.models import User
 
 
-class TenantUse:
+class TreeUse:
     """The measured use at and below the tenants of a tree, for one resource in its own unit."""
 
     def __init__(self, viewer: User, view: QuotaTreeView, resource: Resource) -> None:

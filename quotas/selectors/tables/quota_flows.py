@@ -23,6 +23,7 @@ class QuotaSlice:
 
     node_id: uuid.UUID
     parent_id: uuid.UUID | None
+    tenant_id: uuid.UUID
     name: str
     is_folder: bool
     nominal: int | None
@@ -96,6 +97,7 @@ class QuotaPicture:
         return QuotaSlice(
             node_id=node,
             parent_id=self._view.parent_of(node),
+            tenant_id=self._tenants[node],
             name=name,
             is_folder=kind == TenantKind.FOLDER,
             nominal=nominal,

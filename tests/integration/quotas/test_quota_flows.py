@@ -80,13 +80,33 @@ def test_what_flows_into_a_folder_flows_out_of_it(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(500, 510))
-@pytest.mark.parametrize("measure", [picture_parts.NOMINAL, picture_parts.ALLOCATED])
+@pytest.mark.parametrize("measure", picture_parts.MEASURES)
 def test_sectors_add_up_to_their_parents(seed: int, measure: str) -> None:
     made = RandomWorld(seed)
     column = layout_of(made.flavors[0], "").main_column
     for person in (tenancy.platform_admin(), two_teams(made)):
         picture = picture_of(person, made)
-        check_sums(picture_parts.picture_sectors(picture.slices, measure, column))
+        used = draw_used(made, picture)
+        sectors = picture_parts.picture_sectors(picture.slices, measure, column, used)
+        check_sums(sectors)
+        if measure == picture_parts.USED:
+            check_shades(sectors, picture, used)
+
+
+def draw_used(made: RandomWorld, picture: QuotaPicture) -> dict[uuid.UUID, float | None]:
+    return {one.node_id: made.draw.choice((None, 0.0, 50.0, 2000.0)) for one in picture.slices}
+
+
+def check_shades(sectors: list[Sector], picture: QuotaPicture, used: dict[uuid.UUID, float | None]) -> None:
+    """Tenants are shaded by what of their nominal is used; what is not measured has no shade."""
+    shown = {sector.key: sector for sector in sectors}
+    for one in picture.slices:
+        sector, amount = shown.get(str(one.node_id)), used[one.node_id]
+        if sector is None or not one.nominal:
+            continue
+        assert sector.shade == (None if amount is None else min(1, amount / one.nominal))
+        said = "–" if amount is None else f"{amount / 100:g}"
+        assert f"Used: {said}<br>" in sector.note and sector.note.startswith("Nominal quota: ")
 
 
 def two_teams(made: RandomWorld) -> User:
@@ -112,7 +132,9 @@ def test_a_large_tree_is_drawn_with_the_smallest_teams_together() -> None:
     made = LargeCell(12, 30)
     column = layout_of(made.flavors[0], "").main_column
     view = QuotaTreeView(tenancy.platform_admin(), made.flavors[0], [CORES])
-    sectors = picture_parts.picture_sectors(QuotaPicture(view, CORES).slices, picture_parts.NOMINAL, column)
+    slices = QuotaPicture(view, CORES).slices
+    used = dict.fromkeys((one.node_id for one in slices), None)
+    sectors = picture_parts.picture_sectors(slices, picture_parts.NOMINAL, column, used)
     check_sums(sectors)
     assert len(sectors) < 3 * picture_parts.TENANTS_MAX
     assert sectors[0].value == pytest.approx(12 * 30 * 8 / 100)
@@ -135,6 +157,8 @@ def test_the_page_has_charts_with_tables(client: Client) -> None:
     assert '"Team A' in text
     assert "/ops/quotas/charts" in client.get("/ops/quotas/tree").content.decode()
     assert "Borrowed" in client.get("/ops/quotas/charts?measure=allocated").content.decode()
+    shaded = client.get("/ops/quotas/charts?measure=used").content.decode()
+    assert "Not measured" in shaded and '"colorscale"' in shaded
     assert client.get("/ops/quotas/charts?pool=none").status_code == 404
 
 
