@@ -15,7 +15,7 @@ from frontend.pages.jobs.table import job_batch, job_list
 from frontend.pages.live import change_stream, outages
 from frontend.pages.messages import page as message_page
 from frontend.pages.notebooks import page as notebooks
-from frontend.pages.operations import audit
+from frontend.pages.operations import audit, branding
 from frontend.pages.people import choices, invitation
 from frontend.pages.policies import job_policies
 from frontend.pages.quotas import workspace
@@ -76,6 +76,7 @@ _WORKSPACE = [
 
 urlpatterns = [
     path("", home.redirect_home, name="home"),
+    path("logo/<slug:mark>", branding.show_logo, name="logo"),
     path("login", sign_in.SignIn.as_view(), name="login"),
     path("logout", LogoutView.as_view(), name="logout"),
     path("account", profile.show_account, name="account"),

@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, Phase, settings
 from benchmarks.support.deadlines import DEADLINE_FACTOR
 from foundation.core.frame_room import call_with_room
 from foundation.core.garbage_collection import gc_freeze_loaded
+from foundation.models import branding
 from foundation.models.installation import installation_id
 
 pytest_plugins = [
@@ -112,6 +113,14 @@ def _installation() -> Iterator[None]:
     """Each test has a database of its own, and so an installation."""
     yield
     installation_id.cache_clear()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _branding() -> None:
+    """A name and a logo are read once, so that tests that count statements don't meet the one that reads them
+    anew; the test that sets them forgets them itself.
+    """
+    branding.CACHED_S = float("inf")  # type: ignore[misc]
 
 
 @pytest.fixture(scope="session")

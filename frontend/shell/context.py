@@ -14,6 +14,7 @@ from django.conf import settings
 from django.http import HttpRequest
 from django.utils.translation import get_language, get_language_info
 
+from foundation.models.branding import read_branding
 from frontend.shell import navigation
 from frontend.shell.bell import UnreadBell
 from frontend.shell.outages import Outages
@@ -82,13 +83,14 @@ def set_place(request: HttpRequest, value: PageContext) -> None:
 
 
 def console_context(request: HttpRequest) -> dict[str, Any]:
-    """The context processor: adds `console`."""
+    """The context processor: adds `console`, and `branding` for pages that show it."""
     match = getattr(request, "resolver_match", None)
     view_name = (match.view_name if match else "") or ""
     where: PageContext = getattr(request, _ATTRIBUTE, None) or PageContext()
     slug = where.workspace or str((match.kwargs if match else {}).get("workspace", ""))
     workspace_url = navigation.find_address("frontend:workspace", workspace=slug) if slug else ""
     return {
+        "branding": read_branding,
         "console": Console(
             product=navigation.product_of(view_name),
             place=where,
@@ -107,5 +109,5 @@ def console_context(request: HttpRequest) -> dict[str, Any]:
             language=get_language() or settings.LANGUAGE_CODE,
             languages=[(code, get_language_info(code)["name_local"]) for code, _name in settings.LANGUAGES],
             unit_words=formats.unit_words(),
-        )
+        ),
     }

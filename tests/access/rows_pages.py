@@ -93,6 +93,7 @@ ACCOUNT: Final = (
         body={"do": "revoke", "item": "{own_key_id}", "confirmed": "1"},
     ),
     form("account/keys", NOBODY, "", "of another", body={"do": "revoke", "item": "{key_id}"}),
+    page("logo/{mark}", EVERYBODY, open=True, ok=404, values={"mark": "none"}),
     page("people", EVERYBODY, query="?q=e"),
     page("tenant-names", EVERYBODY, query="?q=s", lists="ws", listed=SIGHT),
     page("quota-names", EVERYBODY, query="?q=queue", lists="queue", listed=see((QUOTA, "here"))),

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
@@ -17,9 +17,12 @@ from django.views.decorators.http import require_GET
 from clusters.selectors.cell import cell_list
 from foundation.monitoring.health import CheckResult
 from foundation.monitoring.system_report import SystemReport, describe_system
+from frontend.pages.operations.branding import change_branding, make_form
 from frontend.pages.setup.clusters import HEALTH
 from frontend.shell.page_shell import get_viewer, operator_required, set_frame
 from frontend.texts import formats
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 from tenants.models import User
 
 _BYTES_PER_MIB: Final = 1 << 20
@@ -47,9 +50,17 @@ class PartLine:
 
 @operator_required
 def show_system(request: HttpRequest) -> HttpResponse:
-    """Render the page."""
+    """Render the page; POST sets the name and logo of the installation."""
+    who, refused = get_viewer(request), None
+    if request.method == "POST":
+        permissions.require_permission(who, Permission.CLUSTER_EDIT)
+        refused = change_branding(request)
+        if refused is None:
+            return redirect("frontend:ops-system")
     set_frame(request, label=_("System"), trail=_("Operations"))
-    return render(request, "frontend/operations/system.html", _facts(get_viewer(request)))
+    may_edit = permissions.has_permission(who, Permission.CLUSTER_EDIT)
+    page = {**_facts(who), "branding_form": (refused or make_form()) if may_edit else None}
+    return render(request, "frontend/operations/system.html", page, status=400 if refused else 200)
 
 
 @require_GET

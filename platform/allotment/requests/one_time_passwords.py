@@ -20,6 +20,7 @@ OPEN: Final = frozenset(
         "frontend:login",
         "frontend:invitation",
         "frontend:logout",
+        "frontend:logo",
         "set_language",
         "livez",
         "readyz",

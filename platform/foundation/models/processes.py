@@ -59,13 +59,18 @@ class Hint(models.Model):
 class Installation(models.Model):
     """The installation of the platform that this database belongs to; the only row has the key 1.
 
-    The id never changes. A copy of the database has the same one.
+    The id never changes. A copy of the database has the same one. `name` and `logo` are shown in place of
+    those of the product; `logo_type` is its media type, and `logo_mark` differs for every logo.
     """
 
     number = models.PositiveSmallIntegerField(primary_key=True, default=1)
     uuid = models.UUIDField(default=uuid.uuid4, unique=True)
     # When a platform admin put away the checklist of the first steps.
     setup_dismissed_at = models.DateTimeField(null=True, blank=True)
+    name = models.CharField(max_length=40, blank=True, default="", db_default="")
+    logo = models.BinaryField(null=True, blank=True)
+    logo_type = models.CharField(max_length=20, blank=True, default="", db_default="")
+    logo_mark = models.CharField(max_length=16, blank=True, default="", db_default="")
 
     unscoped: ClassVar[models.Manager[Self]] = models.Manager()
 

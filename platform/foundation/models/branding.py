@@ -1,0 +1,52 @@
+"""The name and logo that an installation shows in place of those of the product."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from django.db import DatabaseError
+
+from foundation.models import Installation
+
+CACHED_S: Final = 30.0
+"""Seconds after which another process shows what was changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Branding:
+    """The name, empty for that of the product, and the mark of the logo, empty without one."""
+
+    name: str = ""
+    logo_mark: str = ""
+
+
+class _Cached:
+    """The branding that this process read last, since every page shows it."""
+
+    branding: ClassVar[Branding | None] = None
+    until: ClassVar[float] = 0.0
+
+
+def read_branding() -> Branding:
+    """Return the name and logo of the installation; everybody may know them."""
+    now = time.monotonic()
+    if _Cached.branding is None or now >= _Cached.until:
+        try:
+            row = Installation.unscoped.values_list("name", "logo_mark").first()
+        except DatabaseError:
+            return _Cached.branding or Branding()  # pages that say so are shown nevertheless
+        _Cached.branding, _Cached.until = Branding(*row) if row else Branding(), now + CACHED_S
+    return _Cached.branding
+
+
+def forget_branding() -> None:
+    """Let this process read it again."""
+    _Cached.branding = None
+
+
+def read_logo() -> tuple[bytes, str] | None:
+    """Return the logo and its media type; None without one."""
+    row = Installation.unscoped.exclude(logo_mark="").values_list("logo", "logo_type").first()
+    return None if row is None or row[0] is None else (bytes(row[0]), row[1])
