@@ -11,6 +11,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from foundation.core import clock
+from frontend.components.time_axis import TEXT_WIDTH, AxisTick, TimeAxis, TimeBar
 from frontend.pages.jobs.addresses import job_address
 from frontend.pages.jobs.job_facts import format_size
 from frontend.pages.jobs.pending.job_expected import Range, clip_to_now
@@ -30,19 +31,7 @@ from tenants.models import User
 
 _LONGEST: Final = timedelta(hours=24)
 _SHORTEST: Final = timedelta(minutes=5)
-_EDGE: Final = 8.0
-_APART: Final = 16.0
-"""Percent of the axis that a text needs on a phone, to one side and in all."""
 _TICKS: Final = (60, 300, 900, 1800, 3600, 3 * 3600, 6 * 3600, 12 * 3600)
-
-
-@dataclass(frozen=True, slots=True)
-class TimeBar:
-    """One stretch of a row, in percent of the axis; `kind` is ran, rest, likely or wide."""
-
-    kind: str
-    start: float
-    width: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,19 +61,6 @@ class StartRanges:
 
 
 @dataclass(frozen=True, slots=True)
-class AxisTick:
-    """A moment below the rows, at a place in percent."""
-
-    at: float
-    text: str
-
-    @property
-    def edge(self) -> str:
-        """The end of the axis at which the text would leave it: first, last, or none."""
-        return "first" if self.at < _EDGE else "last" if self.at > 100 - _EDGE else ""
-
-
-@dataclass(frozen=True, slots=True)
 class QueueTimeline:
     """The rows with their axis. `more` says how many jobs are not shown."""
 
@@ -93,21 +69,6 @@ class QueueTimeline:
     ticks: Sequence[AxisTick]
     now: float
     more: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Axis:
-    begin: datetime
-    end: datetime
-
-    def find_place(self, moment: datetime) -> float:
-        """The place of a moment in percent; what lies outside is at the edge."""
-        share = (moment - self.begin) / (self.end - self.begin)
-        return round(100 * min(1.0, max(0.0, share)), 3)
-
-    def build_bar(self, kind: str, start: datetime, end: datetime | None) -> TimeBar:
-        left, right = self.find_place(start), 100.0 if end is None else self.find_place(end)
-        return TimeBar(kind, left, round(max(0.0, right - left), 3))
 
 
 def describe_timeline(viewer: User, queue: Queue) -> QueueTimeline | None:
@@ -128,7 +89,7 @@ def describe_timeline(viewer: User, queue: Queue) -> QueueTimeline | None:
     )
 
 
-def _axis_of(found: QueueTimes) -> _Axis:
+def _axis_of(found: QueueTimes) -> TimeAxis:
     """Span the oldest start to the latest likely moment, each at most a day away from now."""
     began = [one.began_at for one in found.running if one.began_at is not None]
     ahead = [moment for one in found.running for moment in one.ends[3:4]]
@@ -138,10 +99,10 @@ def _axis_of(found: QueueTimes) -> _Axis:
     past, future = (min(max(span, _SHORTEST), _LONGEST) for span in (past, future))
     # Neither side is pressed against the edge by the other.
     past, future = max(past, future / 6), max(future, past / 6)
-    return _Axis(found.now - past, found.now + future)
+    return TimeAxis(found.now - past, found.now + future)
 
 
-def _running_row(one: RunningTimes, now: datetime, axis: _Axis) -> TimelineRow:
+def _running_row(one: RunningTimes, now: datetime, axis: TimeAxis) -> TimelineRow:
     likely, wide = _ranges(one.ends)
     bars = [axis.build_bar("rest", now, wide[0]), axis.build_bar("wide", *wide)] if wide else []
     bars += [axis.build_bar("likely", *likely)] if likely else []
@@ -174,7 +135,7 @@ def describe_start(one: PendingTimes, now: datetime) -> StartRanges:
     return StartRanges(likely, wide, unknown)
 
 
-def _pending_row(one: PendingTimes, now: datetime, axis: _Axis) -> TimelineRow:
+def _pending_row(one: PendingTimes, now: datetime, axis: TimeAxis) -> TimelineRow:
     found = describe_start(one, now)
     bars = [axis.build_bar("wide", *found.wide)] if found.wide else []
     bars += [axis.build_bar("likely", *found.likely)] if found.likely else []
@@ -199,7 +160,7 @@ def _ranges(bounds: Bounds) -> tuple[Range | None, Range | None]:
     return ((likely_low, likely_high) if likely_low is not None else None), (low, high)
 
 
-def _ticks(axis: _Axis, now: datetime) -> list[AxisTick]:
+def _ticks(axis: TimeAxis, now: datetime) -> list[AxisTick]:
     """List about six moments as spans from now: `-30 min`, `Now`, `+1 h`."""
     length = (axis.end - axis.begin).total_seconds()
     step = next((size for size in _TICKS if length / size <= 6), _TICKS[-1])
@@ -208,7 +169,7 @@ def _ticks(axis: _Axis, now: datetime) -> list[AxisTick]:
         for number in range(1, 8):
             moment = now + timedelta(seconds=sign * number * step)
             place = axis.find_place(moment)
-            if axis.begin <= moment <= axis.end and abs(place - found[0].at) >= _APART:
+            if axis.begin <= moment <= axis.end and abs(place - found[0].at) >= TEXT_WIDTH:
                 mark = "−" if sign < 0 else "+"
                 found.append(AxisTick(place, mark + formats.format_duration(number * step)))
     return found

@@ -17,11 +17,13 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from clusters.models import Flavor
+from foundation.core import clock
 from foundation.core.errors import AllotmentError, NotFound
 from foundation.core.quantities import Resource
 from frontend.components.name_fields import QuotaNodeInput
 from frontend.pages.quotas.typed_amounts import AmountField
 from frontend.pages.requests import labels
+from frontend.pages.requests.loan_calendar import describe_calendar
 from frontend.shell.form_actions import run_change, version_of
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from quotas.models import Override, OverrideState, QuotaNode
@@ -167,6 +169,7 @@ def show_loans(request: HttpRequest) -> HttpResponse:
         "refusal": refusal,
         "page": page,
         "rows": [_row(loan) for loan in read_overrides(page)],
+        "calendar": describe_calendar(who, clock.now()),
         "may_lend": bool(pools),
     }
     return render(

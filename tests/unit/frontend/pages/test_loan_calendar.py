@@ -1,0 +1,56 @@
+"""The calendar of temporary quota: who sees which transfer, and where its bar is."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+import time_machine
+from django.test import Client
+
+from foundation.core.quantities import Resource
+from frontend.pages.requests.loan_calendar import describe_calendar
+from quotas.models import Override, OverrideState
+from tests.builders import tenancy
+from tests.builders.world import World, world
+
+NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)
+
+
+def lend(w: World, days: tuple[int, int], state: OverrideState, gpus: int) -> None:
+    """Quota of team B that team A has between two days from now."""
+    loan = Override.unscoped.create(
+        cell=w.cell,
+        lender=w.other_queue.node,
+        borrower=w.queue.node,
+        starts_at=NOW + timedelta(days=days[0]),
+        ends_at=NOW + timedelta(days=days[1]),
+        state=state,
+        actor_name="ann",
+    )
+    loan.amounts.create(flavor=w.flavor, resource=Resource.GPU_CARDS, amount=gpus)
+
+
+@pytest.mark.django_db
+def test_transfers_lie_between_their_days_and_show_to_their_two_sides(client: Client) -> None:
+    w = world()
+    with time_machine.travel(NOW, tick=False):
+        assert describe_calendar(w.admin, NOW) is None
+        lend(w, (2, 8), OverrideState.PLANNED, 3)
+        lend(w, (-2, 3), OverrideState.ACTIVE, 2)
+        lend(w, (-20, -10), OverrideState.ENDED, 1)
+        found = describe_calendar(w.admin, NOW)
+        client.force_login(w.outsider)
+        text = client.get("/ops/loans").content.decode()
+        stranger = tenancy.user("zoe", tenancy.workspace("team-z"))
+
+        assert describe_calendar(stranger, NOW) is None
+
+    assert found is not None
+    # Ten days from two days ago on.
+    bars = [(row.bar.kind.split(" ")[0], row.bar.start, row.bar.width) for row in found.rows]
+    assert bars == [("fill-used", 0.0, 50.0), ("time-start", 40.0, 60.0)]
+    assert (found.now, found.left_out) == (20.0, 0)
+    assert [tick.text for tick in found.ticks] == ["05-04", "05-06", "05-08", "05-10", "05-12"]
+    assert "2026-05-02 12:00" in found.rows[0].words and "2026-05-07 12:00" in found.rows[0].words
+    assert "Calendar" in text and "2 GPUs" in found.rows[0].amounts
