@@ -15,11 +15,13 @@ from django.utils.translation import gettext_lazy, pgettext_lazy
 from alerts.delivery.messages import describe_condition, format_value
 from alerts.models import Alert, AlertSeverity, AlertState
 from alerts.selectors.alerts import COLUMNS, list_alerts
+from alerts.selectors.notify_status import NotifyStatus, read_notify_status
 from foundation.core import clock
 from foundation.web.listing import filter_rows, sort_rows
 from frontend.components.view_models import Chip
 from frontend.lists.declaration import FilterField, ListColumn, ListDeclaration
 from frontend.lists.page_list import EmptyList, answer_list, read_list
+from frontend.pages.alerts.metric_words import name_subject_kind
 from frontend.pages.alerts.place import AlertSection, enter_place
 from frontend.shell.page_shell import login_required
 from frontend.texts.firing import SEVERITY_TONES
@@ -28,6 +30,12 @@ _STATE_TONES: Final = {
     AlertState.PENDING: "info",
     AlertState.FIRING: "failed",
     AlertState.RESOLVED: "done",
+}
+_NOTIFY_TONES: Final = {
+    NotifyStatus.SENT: "running",
+    NotifyStatus.PARTIAL: "waiting",
+    NotifyStatus.FAILED: "failed",
+    NotifyStatus.PENDING: "info",
 }
 
 
@@ -40,10 +48,12 @@ class AlertRow:
     severity_tone: str
     state: str
     state_tone: str
+    kind: str
     condition: str
     value: str
     lasted: timedelta
-    suppressed: str
+    notified: str
+    notified_tone: str
 
     @property
     def id(self) -> uuid.UUID:
@@ -63,7 +73,10 @@ ALERTS: Final = ListDeclaration(
     title=gettext_lazy("Alerts"),
     columns=(
         ListColumn(
-            key="subject", label=gettext_lazy("Alert"), sort="subject_name", text=lambda row: row.alert.label
+            key="subject",
+            label=gettext_lazy("Resource"),
+            sort="subject_name",
+            text=lambda row: row.alert.label,
         ),
         ListColumn(
             key="rule",
@@ -72,6 +85,7 @@ ALERTS: Final = ListDeclaration(
             shown=False,
             text=lambda row: row.alert.rule_name,
         ),
+        ListColumn(key="kind", label=gettext_lazy("Resource type"), shown=False, text=lambda row: row.kind),
         ListColumn(
             key="condition",
             label=gettext_lazy("Condition"),
@@ -96,11 +110,19 @@ ALERTS: Final = ListDeclaration(
             text=lambda row: row.alert.started_at,
         ),
         ListColumn(
+            key="fired",
+            label=gettext_lazy("Fired at"),
+            sort="fired_at",
+            shown=False,
+            text=lambda row: row.alert.fired_at,
+        ),
+        ListColumn(
             key="lasted",
             label=gettext_lazy("Duration"),
             number=True,
             text=lambda row: round(row.lasted.total_seconds()),
         ),
+        ListColumn(key="notified", label=gettext_lazy("Notifications"), text=lambda row: row.notified),
         ListColumn(
             key="resolved",
             label=pgettext_lazy("column", "Resolved"),
@@ -126,17 +148,19 @@ ALERTS: Final = ListDeclaration(
 
 def make_row(alert: Alert) -> AlertRow:
     """Return what tables show of an alert."""
-    suppressed = {"silenced": _("Silenced"), "inhibited": _("Inhibited")}
+    notified = read_notify_status(alert)
     return AlertRow(
         alert=alert,
         severity=str(AlertSeverity(alert.severity).label),
         severity_tone=SEVERITY_TONES[AlertSeverity(alert.severity)],
         state=str(AlertState(alert.state).label),
         state_tone=_STATE_TONES[AlertState(alert.state)],
+        kind=name_subject_kind(alert.metric),
         condition=describe_condition(alert),
         value=format_value(alert.metric, alert.value),
         lasted=(alert.resolved_at or clock.now()) - alert.started_at,
-        suppressed=suppressed.get(alert.suppressed, "") if alert.state == AlertState.FIRING else "",
+        notified=str(notified.label) if notified else "",
+        notified_tone=_NOTIFY_TONES.get(notified, "done") if notified else "",
     )
 
 

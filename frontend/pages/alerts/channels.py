@@ -16,8 +16,10 @@ from django.shortcuts import redirect
 from django.utils.translation import get_language, gettext_lazy
 from django.utils.translation import gettext as _
 
+from alerts.delivery.messages import Item, write_sample
+from alerts.delivery.templates import BODY_MAX, TITLE_MAX, VARIABLES, MessageTemplates, find_problem
 from alerts.models import ChannelKind, NotificationChannel
-from alerts.selectors.alerts import CHANNEL_COLUMNS, list_channels
+from alerts.selectors.alerts import CHANNEL_COLUMNS, get_row, list_channels
 from alerts.services.channel import (
     ADDRESS_MAX,
     change_channel,
@@ -31,9 +33,10 @@ from frontend.lists.batch import BatchAct, BatchItem, answer_batch, is_batch
 from frontend.lists.common_acts import build_delete_act, build_switch_acts
 from frontend.lists.declaration import FilterField, ListColumn, ListDeclaration
 from frontend.lists.page_list import EmptyList, read_list
-from frontend.lists.row_form import RowForm
+from frontend.lists.row_form import NEW, RowForm
 from frontend.pages.alerts.place import AlertSection, answer_section, enter_place
-from frontend.shell.form_actions import show_refusal
+from frontend.pages.tenancy.members import id_of
+from frontend.shell.form_actions import show_refusal, version_of
 from frontend.shell.page_shell import login_required
 
 
@@ -95,8 +98,11 @@ CHANNELS: Final = ListDeclaration(
 )
 
 
+_CHANGEABLE: Final = ("name", "language", "title_template", "body_template")
+
+
 class ChannelForm(forms.Form):
-    """A new channel. Address and secret are never shown again."""
+    """A new channel, or what can be changed of one. Address and secret are never shown again."""
 
     name = forms.CharField(label=gettext_lazy("Name"), max_length=100)
     kind = forms.ChoiceField(label=gettext_lazy("Type"), choices=ChannelKind.choices)
@@ -113,9 +119,41 @@ class ChannelForm(forms.Form):
         help_text=gettext_lazy("For webhooks, DingTalk and Lark"),
     )
     language = forms.ChoiceField(label=gettext_lazy("Language"), choices=settings.LANGUAGES)
+    title_template = forms.CharField(
+        label=gettext_lazy("Title template"), required=False, max_length=TITLE_MAX
+    )
+    body_template = forms.CharField(
+        label=gettext_lazy("Text template"),
+        required=False,
+        max_length=BODY_MAX,
+        widget=forms.Textarea(attrs={"rows": 4}),
+    )
 
-    def __init__(self, data: object = None) -> None:
-        super().__init__(data, initial={"language": get_language()})  # type: ignore[arg-type]
+    def __init__(self, data: object = None, *, channel: NotificationChannel | None = None) -> None:
+        initial = {name: getattr(channel, name) for name in _CHANGEABLE} if channel else {}
+        super().__init__(data, initial={"language": get_language()} | initial)  # type: ignore[arg-type]
+        names = ", ".join(f"{{{name}}}" for name in VARIABLES)
+        self.fields["body_template"].help_text = _("Variables: %(names)s") % {"names": names}
+        self.fields["title_template"].help_text = _("Leave empty for the usual text")
+        if channel is not None:
+            del self.fields["kind"]
+            self.fields["address"].required = False
+            self.fields["address"].help_text = _("Leave empty to keep the current one")
+            self.fields["secret"].help_text = _("Leave empty to keep the current one")
+
+    def clean(self) -> dict[str, Any]:
+        """Check the templates, so that a preview shows what is wrong as well."""
+        values = super().clean() or {}
+        for name in ("title_template", "body_template"):
+            problem = find_problem(values.get(name, ""))
+            if problem:
+                self.add_error(name, problem)
+        return values
+
+    def get_changes(self) -> dict[str, Any]:
+        """Return what the form changes of a channel: an address or secret that was not typed stays."""
+        unchanged = [name for name in ("address", "secret") if not self.cleaned_data.get(name)]
+        return {name: value for name, value in self.cleaned_data.items() if name not in unchanged}
 
 
 def show_channels(request: HttpRequest, place: AlertSection) -> HttpResponse:
@@ -126,7 +164,7 @@ def show_channels(request: HttpRequest, place: AlertSection) -> HttpResponse:
     listing = read_list(request, CHANNELS)
     refused: RowForm | None = None
     if request.method == "POST":
-        refused = _create(request, place)
+        refused = _save(request, place)
         if refused is None:
             return redirect(listing.address)
     hint = _("A channel sends alert notifications by webhook, email, in-site message or chat robot.")
@@ -138,7 +176,8 @@ def show_channels(request: HttpRequest, place: AlertSection) -> HttpResponse:
         lambda found: [_make_row(channel) for channel in found],
         acts=acts,
         refused=refused,
-        open_form=lambda: _form(ChannelForm()),
+        open_form=lambda: _open_form(place, listing.form_of),
+        edits=place.may_edit,
         row="frontend/alerts/channel_row.html",
         add_label=_("Create channel"),
         empty_list=EmptyList(_("No channels"), hint, icon="bell"),
@@ -153,25 +192,54 @@ def _make_row(channel: NotificationChannel) -> ChannelRow:
     return ChannelRow(channel, _("OK"), "running")
 
 
-def _form(form: ChannelForm) -> RowForm:
-    fields = "frontend/alerts/channel_fields.html"
-    word = _("Create channel")
-    return RowForm(title=word, do="create", button=word, form=form, fields=fields)
+def _channel(place: AlertSection, text: str) -> NotificationChannel:
+    return get_row(list_channels(place.who, place.tenant), id_of(text))
 
 
-def _create(request: HttpRequest, place: AlertSection) -> RowForm | None:
-    """Create a channel; the form again where it is refused."""
-    form = ChannelForm(request.POST)
+def _open_form(place: AlertSection, asked: str) -> RowForm:
+    channel = None if asked == NEW else _channel(place, asked)
+    return _form(ChannelForm(channel=channel), channel, channel.version if channel else None)
+
+
+def _form(
+    form: ChannelForm, channel: NotificationChannel | None, version: int | None, found: Item | None = None
+) -> RowForm:
+    return RowForm(
+        title=_("Edit channel") if channel else _("Create channel"),
+        do="change" if channel else "create",
+        button=_("Save") if channel else _("Create channel"),
+        form=form,
+        fields="frontend/alerts/channel_fields.html",
+        row=str(channel.pk) if channel else "",
+        version=version,
+        more=[("preview", _("Preview"))],
+        found=found,
+    )
+
+
+def _save(request: HttpRequest, place: AlertSection) -> RowForm | None:
+    """Create or change a channel; the form again where it is refused, or previewed."""
+    row = request.POST.get("row", "")
+    channel = _channel(place, row) if row else None
+    form, version = ChannelForm(request.POST, channel=channel), version_of(request) if channel else None
     if not form.is_valid():
-        return _form(form)
-    values: dict[str, Any] = dict(form.cleaned_data)
-    kind = ChannelKind(values.pop("kind"))
+        return _form(form, channel, version)
+    values: dict[str, Any] = form.get_changes()
+    if request.POST.get("do") == "preview":
+        templates = MessageTemplates(values["title_template"], values["body_template"])
+        return _form(form, channel, version, write_sample(templates, language=values["language"]))
     try:
-        create_channel(acting_user=place.who, tenant=place.tenant, kind=kind, **values)
+        if channel is None:
+            kind = ChannelKind(values.pop("kind"))
+            create_channel(acting_user=place.who, tenant=place.tenant, kind=kind, **values)
+        else:
+            change_channel(acting_user=place.who, channel=channel, values=values, version=version)
     except AllotmentError as error:
         show_refusal(form, error)
-        return _form(form)
-    messages.success(request, _("Channel created. Send a test message to check it."))
+        return _form(form, channel, version)
+    messages.success(
+        request, _("Channel updated") if channel else _("Channel created. Send a test message to check it.")
+    )
     return None
 
 

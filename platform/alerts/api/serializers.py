@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from django.conf import settings
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from alerts.delivery.templates import BODY_MAX, TITLE_MAX, VARIABLES
 from alerts.metrics.catalogue import METRICS
 from alerts.models import AlertSeverity, AlertState, ChannelKind, Comparison, RuleError
 from alerts.models.rule import DURATION_MAX_S
 from alerts.selectors.alerts import CHANNEL_COLUMNS, COLUMNS, RULE_COLUMNS, SILENCE_COLUMNS
+from alerts.selectors.notify_status import NotifyStatus, read_notify_status
 from alerts.services.channel import ADDRESS_MAX
 from alerts.services.rule import REPEAT_MIN_S
 from tenants.api.requests.bodies import StrictSerializer
@@ -40,9 +43,17 @@ class AlertSerializer(serializers.Serializer[Any]):
     suppressed = serializers.ChoiceField(
         choices=["", "silenced", "inhibited"], help_text="Why a firing alert sends no notifications."
     )
+    notify_status = serializers.SerializerMethodField(
+        help_text="Outcome of the notifications over all channels of the rule. null: not fired yet."
+    )
     started_at = serializers.DateTimeField(help_text="The condition holds since then.")
     fired_at = serializers.DateTimeField(allow_null=True)
     resolved_at = serializers.DateTimeField(allow_null=True)
+
+    @extend_schema_field(serializers.ChoiceField(choices=NotifyStatus.choices, allow_null=True))
+    def get_notify_status(self, alert: Any) -> str | None:
+        """Return the status of the alert's notifications."""
+        return read_notify_status(alert)
 
 
 class RuleSerializer(serializers.Serializer[Any]):
@@ -123,6 +134,8 @@ class ChannelSerializer(serializers.Serializer[Any]):
     name = serializers.CharField()
     kind = serializers.ChoiceField(choices=ChannelKind.choices)
     language = serializers.ChoiceField(choices=settings.LANGUAGES)
+    title_template = serializers.CharField()
+    body_template = serializers.CharField()
     enabled = serializers.BooleanField()
     sent_at = serializers.DateTimeField(allow_null=True, help_text="Last message that was accepted.")
     failing_since = serializers.DateTimeField(allow_null=True)
@@ -148,6 +161,18 @@ class ChannelChangeSerializer(StrictSerializer):
         help_text="Signing secret of a webhook, DingTalk or Lark robot.",
     )
     language = serializers.ChoiceField(required=False, choices=settings.LANGUAGES)
+    title_template = serializers.CharField(
+        required=False,
+        allow_blank=True,
+        max_length=TITLE_MAX,
+        help_text=f"Variables in braces: {', '.join(VARIABLES)}. Empty: the usual title.",
+    )
+    body_template = serializers.CharField(
+        required=False,
+        allow_blank=True,
+        max_length=BODY_MAX,
+        help_text="Variables as in the title. Empty: the usual text.",
+    )
     enabled = serializers.BooleanField(required=False)
 
 

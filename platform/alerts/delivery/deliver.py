@@ -13,6 +13,7 @@ from django.db import transaction
 from django.db.models import F, Q
 
 from alerts.delivery.messages import ChannelMessage, write_message
+from alerts.delivery.templates import MessageTemplates
 from alerts.delivery.transports import LIMITS, DeliveryError, measure_message, send_message
 from alerts.models import Notification, NotificationChannel, NotificationState
 
@@ -85,7 +86,9 @@ def _choose(channel: NotificationChannel) -> list[Notification]:
 
     Those that already have an id were sent before by a process that did not note it: they stay together.
     """
-    waiting = channel.notifications.filter(state=NotificationState.PENDING).select_related("alert__rule")
+    waiting = channel.notifications.filter(state=NotificationState.PENDING).select_related(
+        "alert__rule", "alert__tenant"
+    )
     waiting = waiting.order_by("created_at", "pk")
     first = waiting.first()
     if first is None:
@@ -106,7 +109,7 @@ def _fit(channel: NotificationChannel, waiting: Sequence[Notification]) -> list[
     limit = LIMITS[channel.kind].body_bytes
     while low < high:
         middle = (low + high + 1) // 2
-        message = write_message(waiting[:middle], message_id="0" * 32, language=channel.language)
+        message = _write_as(channel, waiting[:middle], "0" * 32)
         if measure_message(channel, message) <= limit:
             low = middle
         else:
@@ -115,7 +118,18 @@ def _fit(channel: NotificationChannel, waiting: Sequence[Notification]) -> list[
 
 
 def _write(channel: NotificationChannel, chosen: Sequence[Notification]) -> ChannelMessage:
-    return write_message(chosen, message_id=chosen[0].message_id, language=channel.language)
+    return _write_as(channel, chosen, chosen[0].message_id)
+
+
+def _write_as(
+    channel: NotificationChannel, chosen: Sequence[Notification], message_id: str
+) -> ChannelMessage:
+    return write_message(
+        chosen,
+        message_id=message_id,
+        language=channel.language,
+        templates=MessageTemplates.of_channel(channel),
+    )
 
 
 @transaction.atomic

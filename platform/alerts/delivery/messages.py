@@ -11,10 +11,14 @@ from django.conf import settings
 from django.utils import translation
 from django.utils.translation import gettext as _
 
+from alerts.delivery.templates import MessageTemplates, fill_template
 from alerts.metrics.base import Unit
 from alerts.metrics.catalogue import BY_NAME
 from alerts.models import Alert, AlertSeverity, Comparison, Notification, NotificationEvent
+from clusters.models import Cluster
+from foundation.core import clock
 
+_USUAL: Final = MessageTemplates()
 # Names come from users. In a robot's message they must be neither markup nor mention anybody.
 _PLAIN: Final = str.maketrans(
     {
@@ -38,12 +42,16 @@ _PLAIN: Final = str.maketrans(
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One alert of a message: `title` and `lines` are plain text without markup."""
+    """One alert of a message: `title` and `lines` are text in which names are no markup.
+
+    `is_custom`: the texts are those of the templates of the channel.
+    """
 
     notification: Notification
     title: str
     lines: tuple[str, ...]
     url: str
+    is_custom: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,11 +107,16 @@ def describe_condition(alert: Alert) -> str:
 
 
 def write_message(
-    notifications: Sequence[Notification], *, message_id: str, language: str, test: bool = False
+    notifications: Sequence[Notification],
+    *,
+    message_id: str,
+    language: str,
+    templates: MessageTemplates = _USUAL,
+    test: bool = False,
 ) -> ChannelMessage:
-    """Return the message of notifications in a language."""
+    """Return the message of notifications in a language, by the templates of a channel."""
     with translation.override(language):
-        items = tuple(_write_item(each) for each in notifications)
+        items = tuple(_write_item(each, templates) for each in notifications)
         if test:
             title = _("Test message from Allotment")
         elif len(items) == 1:
@@ -113,7 +126,62 @@ def write_message(
         return ChannelMessage(message_id, title, items, language)
 
 
-def _write_item(notification: Notification) -> Item:
+def write_sample(templates: MessageTemplates, *, language: str) -> Item:
+    """Return what templates make of a sample alert. Raises: ValueError for what is no template."""
+    now = clock.now()
+    alert = Alert(
+        rule_name="Long wait",
+        metric="job.pending_s",
+        comparison=Comparison.ABOVE,
+        threshold=3600,
+        severity=AlertSeverity.WARNING,
+        subject="sample",
+        label="team-a/train-resnet",
+        path="/w/team-a/jobs/train-resnet",
+        started_at=now,
+        fired_at=now,
+    )
+    sample = Notification(alert=alert, event=NotificationEvent.FIRING, value=4500)
+    with translation.override(language):
+        return _write_item(sample, templates)
+
+
+def _write_item(notification: Notification, templates: MessageTemplates) -> Item:
+    usual = _write_usual_item(notification)
+    if templates == _USUAL:
+        return usual
+    values = _list_values(notification, usual.url)
+    title = " ".join(fill_template(templates.title, values).split()) if templates.title else usual.title
+    lines = tuple(fill_template(templates.body, values).splitlines()) if templates.body else usual.lines
+    return Item(notification, title, lines, usual.url, is_custom=True)
+
+
+def _list_values(notification: Notification, url: str) -> dict[str, str]:
+    """Return the values of `templates.VARIABLES`; names in them act neither as markup nor as mentions."""
+    alert = notification.alert
+    return {
+        "severity": str(AlertSeverity(alert.severity).label),
+        "state": str(NotificationEvent(notification.event).label),
+        "rule": plain_text(alert.rule_name),
+        "subject": plain_text(alert.label),
+        "tenant": plain_text(alert.tenant.name) if alert.tenant else "",
+        "cluster": _name_cluster(alert),
+        "condition": plain_text(describe_condition(alert)),
+        "value": format_value(alert.metric, notification.value),
+        "fired_at": _time(alert.fired_at),
+        "resolved_at": _time(alert.resolved_at),
+        "url": url,
+    }
+
+
+def _name_cluster(alert: Alert) -> str:
+    if alert.cluster_id is None:
+        return ""
+    names = Cluster.unscoped.filter(pk=alert.cluster_id).values_list("name", flat=True)
+    return next(iter(names), "")
+
+
+def _write_usual_item(notification: Notification) -> Item:
     alert = notification.alert
     words: dict[str, Any] = {
         "severity": AlertSeverity(alert.severity).label,

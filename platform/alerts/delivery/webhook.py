@@ -60,7 +60,7 @@ def _alert(item: Item) -> dict[str, Any]:
         "labels": labels,
         "annotations": {
             "summary": item.title,
-            "description": describe_condition(alert),
+            "description": "\n".join(item.lines) if item.is_custom else describe_condition(alert),
             "value": format_value(alert.metric, notification.value),
         },
         "startsAt": _time(alert.fired_at),

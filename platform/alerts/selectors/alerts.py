@@ -10,6 +10,7 @@ from django.utils.translation import gettext as _
 
 from alerts.metrics.catalogue import METRICS
 from alerts.models import Alert, AlertRule, AlertSeverity, AlertState, NotificationChannel, Silence
+from alerts.selectors.notify_status import with_notify_facts
 from alerts.services.access import require_alert_view, require_view
 from foundation.core.actor import Actor
 from foundation.core.errors import NotFound
@@ -27,6 +28,7 @@ COLUMNS: Final = {
     "rule_name": Column("rule_name"),
     "subject_name": Column("label"),
     "started_at": Column("started_at", ColumnKind.TIME),
+    "fired_at": Column("fired_at", ColumnKind.TIME),
 }
 """What a list of alerts can be filtered by."""
 RULE_COLUMNS: Final = {
@@ -42,10 +44,16 @@ SILENCE_COLUMNS: Final = {"ends_at": Column("ends_at", ColumnKind.TIME), "subjec
 def list_alerts(viewer: Actor, tenant: Tenant | None) -> QuerySet[Alert]:
     """Alerts of a tenant's subjects, or without a tenant all alerts; newest first. Pending ones included.
 
-    Those about quota are left out for who may not see quota. Raises: NotFound, PermissionDenied.
+    They have what `read_notify_status` needs. Those about quota are left out for who may not see quota.
+    Raises: NotFound, PermissionDenied.
     """
+    rows = with_notify_facts(_visible_alerts(viewer, tenant), tenant)
+    return rows.order_by("-started_at", "-pk")
+
+
+def _visible_alerts(viewer: Actor, tenant: Tenant | None) -> QuerySet[Alert]:
     require_alert_view(viewer, tenant)
-    rows = Alert.unscoped.select_related("rule", "tenant").order_by("-started_at", "-pk")
+    rows = Alert.unscoped.select_related("rule", "tenant")
     if tenant is None:
         return rows
     seen = permissions.permissions_on(viewer, tenant)
@@ -58,7 +66,7 @@ def count_firing(viewer: Actor, tenant: Tenant | None) -> dict[AlertSeverity, in
 
     Raises: NotFound, PermissionDenied.
     """
-    firing = list_alerts(viewer, tenant).filter(state=AlertState.FIRING).order_by()
+    firing = _visible_alerts(viewer, tenant).filter(state=AlertState.FIRING).order_by()
     counts = dict(firing.values_list("severity").annotate(count=Count("pk")))
     return {severity: counts.get(severity, 0) for severity in AlertSeverity}
 
@@ -69,7 +77,7 @@ def list_firing(viewer: Actor, tenant: Tenant | None, *, limit: int) -> list[Ale
     Raises: NotFound, PermissionDenied.
     """
     grave = Case(*(When(severity=each, then=place) for place, each in enumerate(AlertSeverity)))
-    firing = list_alerts(viewer, tenant).filter(state=AlertState.FIRING)
+    firing = _visible_alerts(viewer, tenant).filter(state=AlertState.FIRING)
     return list(firing.order_by(grave, "-fired_at", "-pk")[:limit])
 
 

@@ -13,6 +13,7 @@ from django.utils.translation import gettext as _
 
 from alerts.delivery.console_messages import split_names
 from alerts.delivery.messages import write_message
+from alerts.delivery.templates import BODY_MAX, TITLE_MAX, find_problem
 from alerts.delivery.transports import DeliveryError, is_email_configured, send_message
 from alerts.models import ChannelKind, NotificationChannel
 from alerts.services.access import may_view_alerts, require_edit
@@ -29,6 +30,7 @@ from tenants.models import Tenant, User
 CHANNELS_MAX: Final = 50
 ADDRESS_MAX: Final = 2000
 _RECIPIENTS_MAX: Final = 20
+_PLAIN: Final = ("name", "language", "title_template", "body_template", "enabled")
 
 
 @transaction.atomic
@@ -41,6 +43,8 @@ def create_channel(
     address: str,
     secret: str = "",
     language: str = "",
+    title_template: str = "",
+    body_template: str = "",
     enabled: bool = True,
 ) -> NotificationChannel:
     """Create a channel of a tenant, or without one of the platform. Nothing is sent yet.
@@ -54,8 +58,11 @@ def create_channel(
         kind=kind,
         enabled=enabled,
         language=language or get_language() or "en",
+        title_template=title_template.strip(),
+        body_template=body_template.strip(),
     )
     _check_name(channel)
+    _check_templates(channel)
     _set_address(channel, address)
     channel.sealed_secret = seal_text(secret)
     if NotificationChannel.unscoped.filter(tenant=tenant).count() >= CHANNELS_MAX:
@@ -74,23 +81,24 @@ def change_channel(
     values: dict[str, Any],
     version: int | None = None,
 ) -> NotificationChannel:
-    """Change `name`, `address`, `secret`, `language` or `enabled`. A failing channel is tried at once.
+    """Change `name`, `address`, `secret`, `language`, templates or `enabled`. A failing one is tried at once.
 
     Raises: NotFound, PermissionDenied; Invalid; Conflict; PreconditionFailed for another version.
     """
     require_edit(acting_user, channel.tenant)
     advance_version(channel, expected=version)
     before = _facts(channel)
-    for field in ("name", "language", "enabled"):
+    for field in _PLAIN:
         if field in values:
             setattr(channel, field, values[field])
     _check_name(channel)
+    _check_templates(channel)
     if "address" in values:
         _set_address(channel, values["address"])
     if "secret" in values:
         channel.sealed_secret = seal_text(values["secret"])
     channel.retry_at = None
-    channel.save(update_fields=["name", "language", "enabled", "sealed_address", "sealed_secret", "retry_at"])
+    channel.save(update_fields=[*_PLAIN, "sealed_address", "sealed_secret", "retry_at"])
     after = _facts(channel) | {"replaced": sorted({"address", "secret"} & set(values))}
     _record(acting_user, "notification-channel.change", channel, before=before, after=after)
     return channel
@@ -135,6 +143,16 @@ def _check_name(channel: NotificationChannel) -> None:
     if same.exclude(pk=channel.pk).exists():
         message = _("A channel with this name already exists.")
         raise Conflict(message, code="NAME_TAKEN", errors=[FieldError("name", "EXISTS", message)])
+
+
+def _check_templates(channel: NotificationChannel) -> None:
+    for field, most in (("title_template", TITLE_MAX), ("body_template", BODY_MAX)):
+        text = getattr(channel, field)
+        problem = find_problem(text)
+        if len(text) > most:
+            problem = _("Maximum: %(count)d characters.") % {"count": most}
+        if problem:
+            raise Invalid(problem, errors=[FieldError(field, "INVALID", problem)])
 
 
 def _set_address(channel: NotificationChannel, address: str) -> None:
@@ -201,6 +219,8 @@ def _facts(channel: NotificationChannel) -> dict[str, Any]:
         "name": channel.name,
         "kind": str(channel.kind),
         "language": channel.language,
+        "title_template": channel.title_template,
+        "body_template": channel.body_template,
         "enabled": channel.enabled,
     }
 

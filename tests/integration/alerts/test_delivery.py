@@ -16,8 +16,12 @@ from alerts.delivery import deliver
 from alerts.delivery.deliver import deliver_notifications
 from alerts.delivery.transports import LIMITS
 from alerts.models import ChannelKind, Notification, NotificationChannel
+from alerts.selectors.alerts import list_alerts
+from alerts.selectors.notify_status import read_notify_status
 from alerts.services.channel import change_channel, check_channel
+from alerts.services.silence import create_silence
 from foundation.core import clock
+from foundation.core.errors import Invalid
 from tests.fixtures.mail_server import run_mail_server
 from tests.integration.alerts.conftest import Bench
 
@@ -257,3 +261,70 @@ def test_addresses_and_secrets_are_not_stored_in_the_clear(bench: Bench) -> None
     row = NotificationChannel.unscoped.values().get()
     assert "s3cret" not in str(row)
     assert "/hook" not in str(row)
+
+
+def test_the_notify_status_says_what_became_of_an_alerts_notifications(bench: Bench) -> None:
+    viewer = bench.world.platform_admin
+
+    def read() -> list[str | None]:
+        return [read_notify_status(alert) for alert in list_alerts(viewer, None).order_by("subject")]
+
+    lonely = bench.rule(name="lonely")
+    bench.observe("a", 20.0)
+    bench.step(deliver=False)
+    assert read() == ["not-configured"]
+    hook = bench.channel()
+    lonely.channels.add(hook)
+    bench.step(deliver=False)
+    assert read() == ["pending"]
+    bench.receiver.status = 503
+    bench.step()
+    assert read() == ["failed"]
+    second = bench.channel(name="second", address=f"{bench.receiver.url}/second")
+    lonely.channels.add(second)
+    bench.receiver.status = 200
+    NotificationChannel.unscoped.filter(pk=hook.pk).update(retry_at=clock.now() + timedelta(days=1))
+    bench.step()
+    assert read() == ["partial"]
+    NotificationChannel.unscoped.filter(pk=hook.pk).update(retry_at=None)
+    bench.step(60)
+    assert read() == ["sent"]
+    create_silence(acting_user=viewer, tenant=None, ends_at=clock.now() + timedelta(hours=1), comment="")
+    bench.step()
+    assert read() == ["silenced"]
+    bench.values.clear()
+    bench.step()
+    assert read() == ["sent"]
+    above = list_alerts(bench.world.viewer, bench.world.workspace).get()
+    assert read_notify_status(above) is None, "channels of the platform are not shown to a workspace"
+    bench.rule(name="patient", hold_s=600)
+    bench.observe("b", 20.0)
+    bench.step()
+    assert read().count(None) == 1
+
+
+@pytest.mark.parametrize("kind", [ChannelKind.WEBHOOK, ChannelKind.WECOM])
+def test_a_channel_with_templates_sends_its_own_text(bench: Bench, kind: ChannelKind) -> None:
+    bench.receiver.body = ROBOTS.get(kind, b"{}")
+    texts = {
+        "title_template": "[GPU] {rule}: {subject}",
+        "body_template": "{condition}\nnow {value} ({tenant})",
+    }
+    with pytest.raises(Invalid, match="Unknown variable owner"):
+        bench.channel(kind, title_template="{owner}")
+    channel = bench.channel(kind, tenant=bench.world.workspace, **texts)
+    bench.rule(bench.world.workspace, channels=[channel])
+    bench.observe("a", 20.0, label="**job** @all {value}")
+    bench.step()
+    (body,) = _bodies(bench)
+    title, text = "[GPU] load: ∗∗job∗∗ ＠all {value}", "Load above 10%\nnow 20% (Team A)"
+    if kind == ChannelKind.WEBHOOK:
+        notes = body["alerts"][0]["annotations"]
+        assert (notes["summary"], notes["description"]) == (title, text)
+    else:
+        assert f"**{title}**" in body["markdown"]["content"]
+        assert "now 20% (Team A)" in body["markdown"]["content"]
+    change_channel(acting_user=bench.world.admin, channel=channel, values=dict.fromkeys(texts, ""))
+    bench.values.clear()
+    bench.step()
+    assert "Resolved: load" in json.dumps(_bodies(bench)[1])

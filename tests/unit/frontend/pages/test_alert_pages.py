@@ -107,6 +107,23 @@ def test_channels_have_a_result_each(admin: Client, w: World) -> None:
     assert not hook.enabled and "Disabled" in admin.get(CHANNELS).content.decode()
 
 
+def test_a_channel_is_changed_in_a_dialog_and_its_templates_previewed(admin: Client, w: World) -> None:
+    typed = {"name": "hook", "language": "en", "title_template": "GPU {rule}", "body_template": "{value}"}
+    post(admin, CHANNELS, **typed, kind="webhook", address="https://hooks.example.org/x", do="create")
+    hook = NotificationChannel.unscoped.get()
+    sealed = hook.sealed_address
+    form = admin.get(f"{CHANNELS}?edit={hook.pk}").content.decode()
+    assert 'value="GPU {rule}"' in form and "hooks.example.org" not in form
+    change = {**typed, "row": str(hook.pk), "version": str(hook.version)}
+    shown = admin.post(CHANNELS, change | {"do": "preview"}).content.decode()
+    assert "<b>GPU Long wait</b><span>1 h 15 min</span>" in shown
+    wrong = admin.post(CHANNELS, change | {"do": "preview", "body_template": "{rule.tenant}"})
+    assert wrong.status_code == 400 and "Unknown variable rule.tenant" in wrong.content.decode()
+    assert "Channel updated" in post(admin, CHANNELS, **change | {"body_template": ""}, do="change")
+    hook.refresh_from_db()
+    assert (hook.body_template, hook.sealed_address) == ("", sealed)
+
+
 def test_silences_end_and_stay_in_the_list(admin: Client, w: World) -> None:
     (rule,) = make_rules(w, "slow")
     form = admin.get(f"{SILENCES}?edit=new&rule={rule.pk}&subject=train").content.decode()
