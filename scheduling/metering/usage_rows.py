@@ -71,7 +71,7 @@ def usage_rows(
     `only` may name some of `queue_id`, `user_id`, `job_id` and `flavor_id`. The caller has decided who may
     know.
     """
-    here = None if workspaces is None else _inline_few_ids(workspaces)
+    here = None if workspaces is None else inline_few_ids(workspaces)
     live = Allocation.unscoped.filter(attempt__metered_at__isnull=True)
     if here is not None:
         live = live.filter(attempt__job__workspace__in=here)
@@ -102,7 +102,7 @@ def _key_of(row: UsageRow) -> tuple[int, ...]:
     return row.begin_ms, row.job_id.int, row.flavor_id.int, row.sliced
 
 
-def _inline_few_ids(workspaces: QuerySet[Any]) -> Any:
+def inline_few_ids(workspaces: QuerySet[Any]) -> Any:
     """Return their ids where they are few, since a database knows how many jobs a workspace has and cannot
     tell it of a subquery; else the subquery."""
     keys = workspaces.order_by().values_list("pk", flat=True)

@@ -14,7 +14,7 @@ from foundation.core.actor import Actor
 from foundation.core.months import from_ms, to_ms
 from scheduling.engine_input.job_history import PREEMPTED
 from scheduling.metering.intervals import lost_since_ms
-from scheduling.metering.usage_rows import rows_of_attempts
+from scheduling.metering.usage_rows import inline_few_ids, rows_of_attempts
 from scheduling.models import Attempt, Decision, DecisionKind
 from telemetry.usage.periods import Period
 from telemetry.usage.report import report_tenants
@@ -167,7 +167,7 @@ def _read_runs(viewer: Actor, period: Period, tenant: Tenant | None) -> Sequence
         ended_at__lt=from_ms(period.end_ms),
     )
     if tenants is not None:
-        ended = ended.filter(job__workspace__in=tenants.values("pk"))
+        ended = ended.filter(job__workspace__in=inline_few_ids(tenants))
     columns = ("pk", "job_id", "job__workspace_id", "end_reason", "admitted_at", "ended_at")
     rows = ended.order_by("ended_at", "pk").values_list(*columns, "job__submitted_by__username")
     return [_Run(*row) for row in rows]

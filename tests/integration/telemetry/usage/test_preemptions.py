@@ -7,7 +7,9 @@ from re import findall, sub
 
 import pytest
 import time_machine
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
 from clusters.models import Device
 from foundation.core.months import CORE_MS_PER_GPU_HOUR
@@ -169,3 +171,11 @@ def test_losses_are_summed_by_user(made: World, client: Client) -> None:
     assert sum(row["lost_gpu_hours"] for row in found["users"]) == found["lost_gpu_hours"]
     lines = PageText(html).lines("User", "GPU-hours lost")
     assert [tuple(line.cells.values()) for line in lines] == [("ed", "4", "14.0"), ("adam", "1", "2.0")]
+
+
+def test_the_runs_of_a_few_workspaces_are_asked_for_by_their_ids(made: World) -> None:
+    """A database knows how many jobs a workspace has, and cannot tell it of a subquery."""
+    with CaptureQueriesContext(connection) as asked:
+        preemption_report(made.viewer, report_period("", "", now=NOW), tenant=made.workspace)
+    (runs,) = [one["sql"] for one in asked if "end_reason" in one["sql"] and "username" in one["sql"]]
+    assert "tenants_tenant" not in runs
