@@ -4,6 +4,7 @@ changed."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 
 from scheduling.engine.actions.admission.excluded_flavors import (
@@ -15,7 +16,16 @@ from scheduling.engine.actions.admission.nominator import EvaluationRequest, Nom
 from scheduling.engine.actions.admission.readmission_headroom import find_headroom_refusal
 from scheduling.engine.actions.lasting_refusals import find_beyond_limits, has_single_flavor_tasks
 from scheduling.engine.gang import RefusalCache
-from scheduling.engine.model import FlavorResource, Job, JobState, Queue, Reason, StopPolicy
+from scheduling.engine.model import (
+    FlavorResource,
+    Job,
+    JobState,
+    Preference,
+    Queue,
+    Reason,
+    StopPolicy,
+    WhenCan,
+)
 from scheduling.engine.placement.feasibility import InfeasibleFlavors, find_infeasible_flavors
 from scheduling.engine.placement.placer import PlacementRule
 from scheduling.engine.quota.assignment import Refusal
@@ -114,4 +124,19 @@ class StartTrial(FeasibilityTrial):
         with session.snapshot.statement() as statement:
             entry = self._nominator.evaluate_job(statement, queue, job, ask)
             refusal = find_headroom_refusal(session, entry, charged=True) if entry.fits else entry.refusal
-            return None if refusal is None else refusal.resolve_numbers()
+            if refusal is not None:
+                return refusal.resolve_numbers()
+        if not _may_prefer_preemption(queue):
+            return None
+        # A cycle may wait for victims in one flavor although the job fits in another.
+        with session.snapshot.statement() as statement:
+            request = replace(ask, refusals=RefusalCache(), may_preempt=True)
+            entry = Nominator(session, may_preempt=True).evaluate_job(statement, queue, job, request)
+            return None if entry.refusal is None else entry.refusal.resolve_numbers()
+
+
+def _may_prefer_preemption(queue: Queue) -> bool:
+    """Return whether the rules of a queue may choose a flavor with victims before one in which a job fits."""
+    rules = queue.fungibility
+    default = rules.preference is Preference.BORROWING_OVER_PREEMPTION
+    return not default or rules.when_can_preempt is WhenCan.MAY_STOP_SEARCH

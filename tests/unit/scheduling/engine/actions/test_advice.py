@@ -7,17 +7,22 @@ import pytest
 from scheduling.engine import EngineConfig, never_fits
 from scheduling.engine.actions.advice import cycle as advice
 from scheduling.engine.actions.advice.trial import StartTrial
+from scheduling.engine.cycle import start_session
 from scheduling.engine.model import (
+    Fungibility,
     GpuMode,
     Help,
     HelpCode,
+    Instant,
     Job,
     PlacementRules,
+    Preference,
     Queue,
     Reason,
     StopPolicy,
+    WhenCan,
 )
-from tests.unit.scheduling.engine.actions.stage import ADMIT, Stage
+from tests.unit.scheduling.engine.actions.stage import ADMIT, TAKE_BACK, Stage
 from tests.unit.scheduling.engine.builders import (
     cycle,
     flavor,
@@ -98,6 +103,42 @@ class TestForNow:
         busy = node("n1", device={"holders": 1})
         found = outcome(cycle(world([busy], [job("j", "a", role(2, 2))])), "j")
         assert (found.reason, found.help) == (Reason.NO_ROOM, ())
+
+
+class TestPreference:
+    @pytest.mark.parametrize("cards", [1, 2, 4])
+    @pytest.mark.parametrize("preference", list(Preference))
+    def test_a_start_is_promised_where_the_cycle_would_not_wait_for_victims(
+        self, preference: Preference, cards: int
+    ) -> None:
+        """Two GPUs of the own quota would be released by preemption, but one on each node; a job fits by
+        borrowing in the other flavor.
+        """
+        rules = Fungibility(when_can_borrow=WhenCan.TRY_NEXT_FLAVOR, preference=preference)
+        mine = queue("a", flavors=("lent", "own"), preemption=TAKE_BACK, fungibility=rules)
+        nodes = [node("l", 4, labels={"pool": "lent"})]
+        nodes += [node(name, 2, labels={"pool": "own"}) for name in ("o1", "o2")]
+        on = {name: PlacementRules(node_name=name) for name in ("o1", "o2")}
+        running = [job(f"low-{name}", "a", role(), rules=rule) for name, rule in on.items()]
+        running += [
+            job(f"fixed-{name}", "b", role(), rules=rule, preemptible=False) for name, rule in on.items()
+        ]
+        teams = {
+            "a": (*quotas(0, flavors=("lent",)), *quotas(2, flavors=("own",))),
+            "b": (*quotas(4, flavors=("lent",)), *quotas(2, flavors=("own",), lend=0)),
+        }
+        flavors = [flavor(name, node_labels={"pool": name}) for name in ("lent", "own")]
+        queues = [mine, queue("b", flavors=("own", "lent"))]
+        snapshot = world(nodes, running, teams=teams, queues=queues, flavors=flavors)
+        stage = Stage(snapshot, ADMIT)
+        stage.cycle()
+        asked = job("more", "a", role(1, cards), at=5, priority=5)
+        session = start_session(stage.snapshot, stage.config, Instant(stage.now))
+        with stage.snapshot.statement():
+            promised = StartTrial(session).reason_to_wait(stage.snapshot.queues["a"], asked) is None
+        begins = stage.starts_with(asked) or stage.outcome("more").reason is Reason.WAITING_FOR_PREEMPTED
+        assert promised is begins
+        assert promised is (cards != 2 or preference is Preference.BORROWING_OVER_PREEMPTION)
 
 
 class TestQuota:
