@@ -57,6 +57,7 @@ _WORKSPACE = [
     path("jobs/<str:job>/unwatch", job_actions.post_unwatch, name="job-unwatch"),
     path("jobs/<str:job>/suspend", job_actions.post_suspend, name="job-suspend"),
     path("jobs/<str:job>/tags", job_actions.post_tags, name="job-tags"),
+    path("jobs/<str:job>/exchange", job_actions.post_exchange, name="job-exchange"),
     path("jobs/<str:job>/priority", job_actions.post_priority, name="job-priority"),
     path("jobs/<str:job>/extend", job_actions.post_extend, name="job-extend"),
     path("jobs/<str:job>/tasks/<uuid:task>/memory", job_memory.job_memory, name="job-memory"),

@@ -23,7 +23,7 @@ from foundation.core.quantities import Resource
 from quotas.services.queues.queue import queue_create
 from quotas.services.quota import QuotaAmount, quota_set
 from scheduling.models import PriorityClass
-from scheduling.services.jobs.priority_grant import priority_grant
+from scheduling.services.policies.priority_grant import priority_grant
 from tenants.models import Role, Tenant, TenantKind, User
 from tenants.services.access_key import access_key_create
 from tenants.services.account import user_create

@@ -22,8 +22,8 @@ from quotas.models import PreemptOthers, PreemptWithin
 from quotas.services.queues.queue import queue_create
 from quotas.services.queues.queue_settings import queue_update
 from quotas.services.quota import QuotaAmount, quota_set
-from scheduling.services.jobs.priority_class import priority_class_create
-from scheduling.services.jobs.priority_grant import priority_grant
+from scheduling.services.policies.priority_class import priority_class_create
+from scheduling.services.policies.priority_grant import priority_grant
 from tenants.models import Role, Tenant, TenantKind, User
 from tenants.services.access_key import access_key_create
 from tenants.services.account import user_create

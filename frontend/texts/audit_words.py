@@ -103,6 +103,7 @@ ACTIONS: Final[dict[str, str | Promise]] = {
     "flavor.set": gettext_lazy("Change the settings of a pool"),
     "job.idle-preemptible": gettext_lazy("Make an idle job preemptible"),
     "job.priority": gettext_lazy("Change the priority of a job"),
+    "job.exchange": gettext_lazy("Exchange the places of two jobs"),
     "job.tags": gettext_lazy("Change the tags of a job"),
     "loan.miss": gettext_lazy("Temporary quota not started"),
     "loan.move-end": gettext_lazy("Change the end of temporary quota"),

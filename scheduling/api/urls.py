@@ -26,6 +26,7 @@ urlpatterns = [
     path(f"{_JOB}/suspend", actions.JobSuspendView.as_view(), name="job-suspend"),
     path(f"{_JOB}/resume", actions.JobResumeView.as_view(), name="job-resume"),
     path(f"{_JOB}/restart", actions.JobRestartView.as_view(), name="job-restart"),
+    path(f"{_JOB}/exchange", actions.JobExchangeView.as_view(), name="job-exchange"),
     path(f"{_JOB}/priority", actions.JobPriorityView.as_view(), name="job-priority"),
     path(f"{_JOB}/tags", actions.JobTagsView.as_view(), name="job-tags"),
     path(f"{_JOB}/resize", resize.JobResizeView.as_view(), name="job-resize"),

@@ -118,7 +118,7 @@ def engine_job(
         id=name,
         queue=str(job.queue_id),
         roles=tuple(_stored_role(role, past.ended.get(role.id, 0)) for role in roles),
-        submitted_at=em.Instant(job.submitted_at.timestamp()),
+        submitted_at=em.Instant(job.ordered_at.timestamp()),
         user=str(job.submitted_by_id),
         priority=job.priority,
         **of_file,

@@ -94,6 +94,9 @@ class Job(BaseModel, Versioned):
     simulate = models.JSONField(default=dict, blank=True)
 
     submitted_at = models.DateTimeField(db_index=True)
+    order_at = models.DateTimeField(
+        null=True, blank=True, help_text="its time in the queue's order, if it is another than its submission"
+    )
     queued_at = models.DateTimeField(null=True, blank=True, help_text="last entry into the queue")
     admitted_at = models.DateTimeField(null=True, blank=True)
     started_at = models.DateTimeField(null=True, blank=True)
@@ -163,6 +166,11 @@ class Job(BaseModel, Versioned):
     @property
     def is_waiting(self) -> bool:
         return self.state in WAITING_STATES
+
+    @property
+    def ordered_at(self) -> datetime:
+        """The time by which the queue orders it: of its submission, or of the job it changed places with."""
+        return self.order_at or self.submitted_at
 
     @property
     def queued_since(self) -> datetime:

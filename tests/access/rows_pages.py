@@ -282,6 +282,22 @@ WORK: Final = (
             (_READ + _OWN, f"own-{state or 'job'}", "one's own"),
         )
     ),
+    # The job of the table cannot exchange its place with itself: whoever may is told so.
+    *(
+        form(
+            f"{_JOBS}/{{job}}/exchange",
+            wanted,
+            "",
+            case,
+            quiet=False,
+            arrange=arrange,
+            body={"other": "{job}"},
+        )
+        for wanted, arrange, case in (
+            (_READ + need(_ANY), "", "of another"),
+            (_READ + _OWN, "own-job", "one's own"),
+        )
+    ),
     *(
         form(
             f"{_JOBS}/{{job}}/priority",

@@ -186,6 +186,26 @@ ACTIONS: Final = (
         writes="scheduling_job",
         case="one's own",
     ),
+    # The job of the table cannot exchange its place with itself: whoever may is told so.
+    api(
+        f"{_JOB}/exchange",
+        "POST",
+        _READ + need(_ANY),
+        f"{_OWN} {_ANY}",
+        ok=409,
+        body={"other": "{job}"},
+        case="of another",
+    ),
+    api(
+        f"{_JOB}/exchange",
+        "POST",
+        _READ + _STOP_OWN,
+        _OWN,
+        ok=409,
+        body={"other": "{job}"},
+        arrange="own-job",
+        case="one's own",
+    ),
     # The job of the table waits: whoever may is told that there is nothing to resize.
     api(
         f"{_JOB}/resize",

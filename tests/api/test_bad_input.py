@@ -133,6 +133,8 @@ OTHER_ROWS: Final[list[tuple[str, Any, str]]] = [
     (f"{JOBS}/known/priority", {"priority_class": "x" * 64}, "priority_class"),
     (f"{JOBS}/known/priority", {"priority_class": "normal", "value": 9}, "value"),
     (f"{JOBS}/known/priority", {"priority_class": "nothing"}, "priority_class"),
+    (f"{JOBS}/known/exchange", {}, "other"),
+    (f"{JOBS}/known/exchange", {"other": "known", "before": True}, "before"),
     (f"{JOBS}/known/clone", {"name": "Known"}, "name"),
     (f"{JOBS}/known/clone", {"name": "known"}, "name"),
     (f"{JOBS}/known/clone", {"queue": "nowhere"}, "queue"),

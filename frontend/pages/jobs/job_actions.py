@@ -20,6 +20,7 @@ from scheduling.job_file.parsing.tags import split_tags
 from scheduling.selectors.jobs.job import job_get
 from scheduling.services.jobs import job as service
 from scheduling.services.jobs.idle_extension import extend_idle_job
+from scheduling.services.jobs.job_exchange import exchange_jobs
 from scheduling.services.jobs.job_tags import set_job_tags
 from tenants.selectors.tenant import workspace_get
 
@@ -87,6 +88,17 @@ def post_watch(request: HttpRequest, workspace: str, job: str) -> HttpResponse:
 def post_unwatch(request: HttpRequest, workspace: str, job: str) -> HttpResponse:
     """Send the reader no further messages about the job."""
     return _act(request, workspace, job, unwatch_job, _("Notifications about %(name)s turned off"))
+
+
+@require_POST
+@login_required
+def post_exchange(request: HttpRequest, workspace: str, job: str) -> HttpResponse:
+    """Let the job exchange its place in the queue with another one."""
+    who = get_viewer(request)
+    place = workspace_get(viewer=who, slug=workspace)
+    other = job_get(viewer=who, workspace=place, ref=request.POST.get("other", ""))
+    change = partial(exchange_jobs, other=other)
+    return _act(request, workspace, job, change, _("Place of %(name)s exchanged"))
 
 
 def _act(

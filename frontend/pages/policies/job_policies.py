@@ -38,8 +38,8 @@ from scheduling.policy.stating import (
     PolicyStatement,
 )
 from scheduling.selectors.policies.workspace_policy import policy_effective, policy_own
-from scheduling.services.jobs.workspace_policy import policy_delete, policy_set
-from scheduling.services.tenant_policy_effect import TenantPolicyPreview, preview_tenant_policy
+from scheduling.services.policies.tenant_policy_effect import TenantPolicyPreview, preview_tenant_policy
+from scheduling.services.policies.workspace_policy import policy_delete, policy_set
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import Tenant, User

@@ -21,7 +21,7 @@ from frontend.pages.tenancy.tenant_list import DEEPEST, KIND_CHOICES, list_place
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from scheduling.models import IdleAction, WorkspacePolicy
 from scheduling.selectors.policies.workspace_policy import policies_by_tenant, policy_own
-from scheduling.services.jobs.workspace_policy import policy_delete
+from scheduling.services.policies.workspace_policy import policy_delete
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import Tenant, User

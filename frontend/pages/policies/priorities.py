@@ -28,7 +28,7 @@ from frontend.shell.form_actions import show_refusal, version_of
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from scheduling.models import PriorityClass
 from scheduling.selectors.policies.priority_grant import CLASS_COLUMNS, priority_class_all
-from scheduling.services.jobs.priority_class import (
+from scheduling.services.policies.priority_class import (
     DEFAULT,
     VALUE_MAX,
     priority_class_create,

@@ -35,7 +35,7 @@ from scheduling.selectors.policies.priority_grant import (
     priority_grant_get,
     priority_grant_list,
 )
-from scheduling.services.jobs.priority_grant import priority_grant, priority_revoke
+from scheduling.services.policies.priority_grant import priority_grant, priority_revoke
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import Tenant, TenantKind, User

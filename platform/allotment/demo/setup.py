@@ -31,7 +31,7 @@ from quotas.services.queues.queue import queue_create
 from quotas.services.quota import QuotaAmount, quota_node_ensure, quota_set
 from scheduling.models import IdleAction, PriorityClass, PriorityGrant
 from scheduling.policy.stating import PolicyStatement
-from scheduling.services.jobs.workspace_policy import policy_set
+from scheduling.services.policies.workspace_policy import policy_set
 from telemetry.usage.prices import price_create
 from tenants.models import Role, Tenant, TenantKind, User
 from tenants.services.account import user_create

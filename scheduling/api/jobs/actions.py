@@ -21,6 +21,7 @@ from scheduling.api.jobs.serializers import (
     BatchResultSerializer,
     BatchSerializer,
     CloneSerializer,
+    ExchangeSerializer,
     JobSerializer,
     PrioritySerializer,
     SubmittedSerializer,
@@ -38,6 +39,7 @@ from scheduling.services.jobs.job import (
     job_submit,
     job_suspend,
 )
+from scheduling.services.jobs.job_exchange import exchange_jobs
 from scheduling.services.jobs.job_read import job_read
 from scheduling.services.jobs.job_tags import change_job_tags, set_job_tags
 from tenants.access.permissions import Permission
@@ -53,6 +55,7 @@ _VERBS: Final[dict[str, Change]] = {
     "resume": job_resume,
     "restart": job_restart,
     "priority": job_priority,
+    "exchange": exchange_jobs,
     "tags": set_job_tags,
     "change_tags": change_job_tags,
 }
@@ -131,6 +134,27 @@ class JobPriorityView(_Action):
         wanted = PrioritySerializer(data=request.data)
         wanted.is_valid(raise_exception=True)
         return self.act_on_job(request, "priority", **wanted.validated_data)
+
+
+class JobExchangeView(_Action):
+    @extend_schema(
+        operation_id="job_exchange",
+        summary="Exchange the places of two pending jobs of one user in their queue",
+        parameters=[IF_MATCH_OPTIONAL],
+        request=ExchangeSerializer,
+        responses={202: JobSerializer, **problem_responses(404, 409, 422)},
+        tags=["jobs"],
+    )
+    def post(self, request: Request, ws: str, job: str) -> Response:
+        """Exchange the job's place with another job of the same user, queue and priority.
+
+        The places of all other jobs stay.
+        """
+        wanted = ExchangeSerializer(data=request.data)
+        wanted.is_valid(raise_exception=True)
+        ref = wanted.validated_data["other"]
+        other = job_get(viewer=self.viewer, workspace=self.workspace, ref=ref)
+        return self.act_on_job(request, "exchange", other=other)
 
 
 class JobTagsView(_Action):

@@ -389,6 +389,10 @@ class PrioritySerializer(StrictSerializer):
     priority_class = serializers.CharField(max_length=63)
 
 
+class ExchangeSerializer(StrictSerializer):
+    other = serializers.CharField(max_length=63, help_text="Name or id of a job of the same user and queue.")
+
+
 def _tags(help_text: str) -> serializers.ListField:
     child = serializers.CharField(max_length=63)
     return serializers.ListField(child=child, max_length=20, required=False, help_text=help_text)

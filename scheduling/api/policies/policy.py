@@ -19,7 +19,7 @@ from scheduling.policy.allowed import CHOICES
 from scheduling.policy.fields import LIMITED
 from scheduling.policy.stating import PolicyStatement
 from scheduling.selectors.policies.workspace_policy import policy_effective, policy_list, policy_own
-from scheduling.services.jobs.workspace_policy import policy_delete, policy_set
+from scheduling.services.policies.workspace_policy import policy_delete, policy_set
 from tenants.access.permissions import Permission
 from tenants.api.requests.base import PlatformView, WorkspaceView
 from tenants.api.requests.bodies import StrictSerializer

@@ -20,8 +20,12 @@ from scheduling.selectors.policies.priority_grant import (
     priority_grant_get,
     priority_grant_list,
 )
-from scheduling.services.jobs.priority_class import VALUE_MAX, priority_class_create, priority_class_update
-from scheduling.services.jobs.priority_grant import priority_grant, priority_revoke
+from scheduling.services.policies.priority_class import (
+    VALUE_MAX,
+    priority_class_create,
+    priority_class_update,
+)
+from scheduling.services.policies.priority_grant import priority_grant, priority_revoke
 from tenants.access.permissions import Permission
 from tenants.api.requests.base import PlatformView
 from tenants.api.requests.bodies import StrictSerializer, answer_row, named_by, read_body

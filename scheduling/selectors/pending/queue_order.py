@@ -16,7 +16,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from django.db.models import Case, Count, F, IntegerField, Q, QuerySet, Value, When, Window
-from django.db.models.functions import RowNumber
+from django.db.models.functions import Coalesce, RowNumber
 
 from foundation.core import clock
 from quotas.models import Strategy
@@ -26,7 +26,7 @@ from scheduling.models import HOLDING_STATES, Allocation, Job, JobState, UserUsa
 _QueueUser = tuple[uuid.UUID, uuid.UUID]
 """(queue id, user id)."""
 _NO_LOAD: Final = Value(0, output_field=IntegerField())
-_KEYS: Final = ("load_rank", "claim_rank", "-priority", "submitted_at", "pk")
+_KEYS: Final = ("load_rank", "claim_rank", "-priority", "place_at", "pk")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +56,7 @@ class QueueOrder:
         return queued.annotate(
             load_rank=Case(*loads, default=Value(0), output_field=IntegerField()) if loads else _NO_LOAD,
             claim_rank=Case(claims, default=Value(1), output_field=IntegerField()),
+            place_at=Coalesce("order_at", "submitted_at"),
         )
 
     def count_before(self, job: Job) -> tuple[int, QuerySet[Job]] | None:

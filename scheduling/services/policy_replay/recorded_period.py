@@ -306,6 +306,7 @@ def _recorded(
     state, job.state, job.backoff_until = job.state, JobState.QUEUED, None
     made = replace(
         engine_job(job, roles, watched=watched),
+        submitted_at=em.Instant(job.submitted_at.timestamp()),
         admitted_at=None,
         running_since=None,
         evictions=sum(run.rule in _PREEMPTED for run in before),

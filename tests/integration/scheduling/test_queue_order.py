@@ -5,10 +5,15 @@ from __future__ import annotations
 import random
 import uuid
 from datetime import timedelta
+from typing import Any
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from foundation.core import clock
+from foundation.core.errors import Conflict, PermissionDenied
+from foundation.models import AuditRecord
 from quotas.models import Queue, Strategy
 from scheduling import snapshots
 from scheduling.engine import model as em
@@ -16,10 +21,13 @@ from scheduling.engine.actions.queue_cursor import QueueCursor
 from scheduling.engine.cycle import start_session
 from scheduling.engine_input.config import engine_config
 from scheduling.engine_input.job_history import claim_content
-from scheduling.models import Allocation, Claim, Job, JobState, UserUsage
+from scheduling.models import Allocation, Claim, Job, JobEvent, JobState, UserUsage
+from scheduling.selectors.jobs.exchangeable import exchangeable_jobs
 from scheduling.selectors.jobs.job import job_position
 from scheduling.selectors.jobs.row import job_rows
 from scheduling.selectors.pending.queue_order import read_queue_order
+from scheduling.services.jobs.job_exchange import exchange_jobs
+from tenants.models import User
 from tests.builders import jobs, tenancy
 from tests.builders.world import World, world
 
@@ -90,3 +98,76 @@ def test_a_list_of_some_jobs_shows_their_places_among_all() -> None:
         jobs.job(here.queue, here.editor, submitted_at=now - timedelta(minutes=ago)) for ago in (3, 2, 1)
     )
     assert read_queue_order([here.queue.pk]).find_places([third.pk, first.pk]) == {first.pk: 1, third.pk: 3}
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_two_jobs_of_a_user_exchange_their_places_and_nobody_else_moves(seed: int) -> None:
+    here, draw = world(), random.Random(seed)
+    _fill(here, draw)
+    for job in Job.unscoped.filter(queue=here.queue, state=JobState.QUEUED):  # no two at one moment
+        at = job.submitted_at - timedelta(seconds=draw.uniform(0, 50))
+        Job.unscoped.filter(pk=job.pk).update(submitted_at=at)
+    same = clock.now() - timedelta(minutes=9)
+    for number in range(3):  # of one request, with one time
+        roles = [jobs.RoleOf(cpu=100 + number)]
+        jobs.job(here.queue, here.editor, f"same-{number}", roles=roles, submitted_at=same)
+    Queue.unscoped.filter(pk=here.queue.pk).update(user_shares=draw.random() < 0.5)
+    for _ in range(12):
+        order = _engine_order(here.queue)
+        rows = {job.pk: job for job in Job.unscoped.filter(pk__in=order)}
+        pairs = [
+            (first, second)
+            for first in order
+            for second in order
+            if first != second and _is_equivalent(rows[first], rows[second])
+        ]
+        first, second = draw.choice(pairs)
+        others = {pk: row.order_at for pk, row in rows.items() if pk not in (first, second)}
+        exchange_jobs(acting_user=here.platform_admin, job=rows[first], other=rows[second])
+        expected = [{first: second, second: first}.get(pk, pk) for pk in order]
+        assert _engine_order(here.queue) == expected
+        assert list(read_queue_order([here.queue.pk]).jobs.values_list("pk", flat=True)) == expected
+        changed = {row.pk for row in Job.unscoped.filter(pk__in=others) if row.order_at != others[row.pk]}
+        assert all(rows[pk].submitted_at == same for pk in changed), "but those of the same moment"
+    assert {row.submitted_at for row in Job.unscoped.filter(name__startswith="same-")} == {same}
+
+
+def _is_equivalent(one: Job, other: Job) -> bool:
+    equivalent = all(getattr(one, name) == getattr(other, name) for name in ("submitted_by_id", "priority"))
+    return equivalent and not Claim.unscoped.filter(job__in=[one.pk, other.pk]).exists()
+
+
+def test_places_are_exchanged_with_own_jobs_alone_and_the_change_is_recorded() -> None:
+    here, now = world(), clock.now()
+
+    def pending(name: str, user: User, ago: int, **fields: Any) -> Job:
+        roles, at = [jobs.RoleOf(cpu=1000 + 10 * ago + len(name))], now - timedelta(minutes=ago)
+        return jobs.job(here.queue, user, name, roles=roles, submitted_at=at, **fields)
+
+    own, later = pending("own-9", here.editor, 9), pending("own-5", here.editor, 5)
+    high = pending("high", here.editor, 1, priority=jobs.priority_class("high", 100))
+    foreign = pending("foreign", here.admin, 7)
+    rests = pending("rests", here.editor, 6, state=JobState.SUSPENDED)
+    for other in (high, rests, own):
+        with pytest.raises(Conflict):
+            exchange_jobs(acting_user=here.editor, job=own, other=other)
+    with pytest.raises(PermissionDenied):
+        exchange_jobs(acting_user=here.editor, job=own, other=foreign)
+    with pytest.raises(Conflict):
+        exchange_jobs(acting_user=here.admin, job=own, other=foreign)
+    assert exchangeable_jobs(viewer=here.viewer, job=own) == [later]
+
+    with CaptureQueriesContext(connection) as asked:
+        exchange_jobs(acting_user=here.editor, job=own, other=later)
+    assert len(asked) <= 20
+    assert _engine_order(here.queue) == [high.pk, later.pk, foreign.pk, own.pk]
+    events = {event.job_id: event.numbers for event in JobEvent.unscoped.filter(code="exchanged")}
+    assert events == {own.pk: {"other": "own-5"}, later.pk: {"other": "own-9"}}
+    audited = AuditRecord.unscoped.get(action="job.exchange")
+    assert (audited.actor_name, audited.after) == (here.editor.username, {"name": "own-9", "other": "own-5"})
+
+    # Whoever submitted at the very same moment as one of them would be passed by one of the two.
+    pending("twin", here.admin, 9)
+    own.refresh_from_db()
+    with pytest.raises(Conflict, match="same moment"):
+        exchange_jobs(acting_user=here.editor, job=own, other=later)

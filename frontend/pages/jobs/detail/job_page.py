@@ -37,6 +37,7 @@ from scheduling.models import GpuRequestMode, Job, JobState
 from scheduling.selectors.allocations.job_holds import sum_job_holds
 from scheduling.selectors.events.beneficiary import job_beneficiaries
 from scheduling.selectors.events.event import job_cause, job_events
+from scheduling.selectors.jobs.exchangeable import exchangeable_jobs
 from scheduling.selectors.jobs.job import job_deleted_at, job_get, job_position, job_promised_until
 from scheduling.selectors.jobs.job_tag import job_tags_lately
 from scheduling.selectors.jobs.task import job_tasks
@@ -182,6 +183,7 @@ def _answer(rights: Rights, place: Tenant, job: Job) -> dict[str, Any]:
             "helps": pending_reasons.list_help(rights, job),
             "held_by": describe_held_by(who, job),
             "position": job_position(job=job) if job.state == JobState.QUEUED else None,
+            "exchangeable": exchangeable_jobs(viewer=who, job=job) if rights.may_stop(job) else (),
             "queue_order": describe_queue_order(job.queue),
             "promised_until": job_promised_until(job=job),
             "expected": job_expected.describe_expected_start(who, job),

@@ -242,6 +242,13 @@ def _priority(actor: str, numbers: Numbers) -> str:
     return _("%(user)s changed the priority from %(from)s to %(to)s") % names
 
 
+def _exchanged(actor: str, numbers: Numbers) -> str:
+    names = {"other": numbers.get("other", ""), "user": actor or _("Allotment")}
+    if not names["other"]:
+        return _("%(user)s changed the order of other jobs that were submitted at the same moment") % names
+    return _("%(user)s exchanged its place in the queue with %(other)s") % names
+
+
 def _tags(actor: str, numbers: Numbers) -> str:
     user = actor or _("Allotment")
     added, removed = (join_tags(numbers.get(name, ())) for name in ("added", "removed"))
@@ -362,6 +369,7 @@ _SENTENCES: Final[dict[str, Callable[[str, Numbers], str]]] = {
     "role_restarting": _role_restarting,
     "moved": _moved,
     "priority": _priority,
+    "exchanged": _exchanged,
     "tags": _tags,
     "resizing": _resizing,
     "resized": _resized,

@@ -189,3 +189,25 @@ def test_a_pending_job_gets_another_priority_on_its_page(client: Client, w: Worl
     refused = client.post(f"/w/team-a/jobs/{own.pk}/priority", {"priority": "vip"}, follow=True)
     assert "no grant for priority class vip" in refused.content.decode()
     assert client.post(f"/w/team-a/jobs/{foreign.pk}/priority", {"priority": "low"}).status_code == 403
+
+
+def test_a_pending_job_exchanges_its_place_on_its_page(client: Client, w: World) -> None:
+    now = clock.now()
+    own, other = (
+        jobs.job(w.queue, w.editor, name, submitted_at=now - timedelta(minutes=ago))
+        for name, ago in (("own", 9), ("other", 5))
+    )
+    foreign = jobs.job(w.queue, w.admin, "foreign", submitted_at=now - timedelta(minutes=7))
+    client.force_login(w.editor)
+    text = page(client, f"/w/team-a/jobs/{own.pk}")
+    assert "<b>1 of 3</b>" in text
+    dialog = text[text.index(f'id="exchange-{own.pk}"') :].partition("</dialog>")[0]
+    assert re.findall(r'<option value="([^"]+)">(\w+)', dialog) == [(str(other.pk), "other")]
+    assert 'id="exchange-' not in page(client, f"/w/team-a/jobs/{foreign.pk}")
+
+    address = f"/w/team-a/jobs/{own.pk}/exchange"
+    told = client.post(address, {"other": str(other.pk)}, follow=True).content.decode()
+    assert "Place of own exchanged" in told and "<b>3 of 3</b>" in told
+    assert "ed exchanged its place in the queue with other" in told
+    assert "<b>2 of 3</b>" in page(client, f"/w/team-a/jobs/{foreign.pk}")
+    assert client.post(address, {"other": str(foreign.pk)}).status_code == 403

@@ -17,7 +17,7 @@ from quotas.models import Queue
 from quotas.services.queues.queue_settings import SETTINGS
 from scheduling.models import IdleStretch, Job, JobState, WorkspacePolicy
 from scheduling.policy.stating import PolicyStatement
-from scheduling.services.tenant_policy_effect import preview_tenant_policy
+from scheduling.services.policies.tenant_policy_effect import preview_tenant_policy
 from tenants.models import Tenant
 from tests.builders import jobs
 from tests.builders.world import World, world

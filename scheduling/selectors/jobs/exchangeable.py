@@ -1,0 +1,36 @@
+"""The pending jobs that can exchange their places in a queue without changing those of anybody else."""
+
+from __future__ import annotations
+
+from django.db.models import QuerySet
+from django.db.models.functions import Coalesce
+
+from foundation.core.actor import Actor
+from scheduling.models import Job, JobState
+from tenants.access import permissions
+from tenants.access.permissions import Permission
+
+_SHOWN = 100
+
+
+def exchangeable_jobs(*, viewer: Actor, job: Job) -> list[Job]:
+    """The jobs with which a pending one can exchange its place, in the order of the queue, the first hundred.
+
+    Raises: NotFound, PermissionDenied.
+    """
+    permissions.require_permission(viewer, Permission.JOB_VIEW, job.workspace)
+    if job.state != JobState.QUEUED or hasattr(job, "claim"):
+        return []
+    return list(equivalent_jobs(job).exclude(pk=job.pk)[:_SHOWN])
+
+
+def equivalent_jobs(job: Job) -> QuerySet[Job]:
+    """The pending jobs of the same user, queue and priority without reserved nodes, in their order."""
+    own = Job.unscoped.filter(
+        queue=job.queue_id,
+        submitted_by=job.submitted_by_id,
+        priority=job.priority,
+        state=JobState.QUEUED,
+        claim__isnull=True,
+    )
+    return own.order_by(Coalesce("order_at", "submitted_at"), "pk")

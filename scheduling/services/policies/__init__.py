@@ -1,0 +1,1 @@
+"""Changing policies, priority classes and their grants."""
