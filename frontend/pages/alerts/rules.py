@@ -14,14 +14,12 @@ from django.shortcuts import redirect
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from alerts.delivery.messages import describe_condition, format_seconds, format_value
+from alerts.delivery.messages import describe_condition, format_seconds
 from alerts.models import Alert, AlertRule, AlertSeverity
 from alerts.selectors.alerts import RULE_COLUMNS, get_row, list_channels, list_rules
-from alerts.selectors.preview import RulePreview, preview_rule
 from alerts.services.recommended import create_recommended_rules
 from alerts.services.rule import change_rule, create_rule, delete_rule
 from clusters.selectors.node import cluster_list
-from foundation.core import clock
 from foundation.core.errors import AllotmentError
 from foundation.web.listing import Column, ColumnKind
 from frontend.lists.batch import BatchAct, BatchItem, answer_batch, is_batch
@@ -31,11 +29,10 @@ from frontend.lists.page_list import EmptyList, read_list
 from frontend.lists.row_form import NEW, RowForm
 from frontend.pages.alerts.place import AlertSection, answer_section, enter_place
 from frontend.pages.alerts.rule_form import RuleForm, usable_metrics
+from frontend.pages.alerts.rule_preview import ShownPreview, describe_preview
 from frontend.pages.tenancy.members import id_of
 from frontend.shell.form_actions import show_refusal, version_of
 from frontend.shell.page_shell import login_required
-
-_SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,15 +118,6 @@ RULES: Final = ListDeclaration(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ShownPreview:
-    """The subjects that a rule would find now, in words."""
-
-    sentence: str
-    examples: list[tuple[str, str]]
-    unreadable: bool
-
-
 def show_rules(request: HttpRequest, place: AlertSection) -> HttpResponse:
     """Render the rules; POST creates or changes one, or enables, disables or deletes some."""
     acts = _acts(place)
@@ -207,14 +195,7 @@ def _form(
 
 def _preview(place: AlertSection, form: RuleForm) -> ShownPreview:
     values, _channels = form.get_values()
-    rule = AlertRule(tenant=place.tenant, **values)
-    found: RulePreview = preview_rule(place.who, rule, now=clock.now())
-    words = {"meeting": len(found.meeting), "subjects": found.subjects, "unknown": found.unknown}
-    sentence = _("%(meeting)d of %(subjects)d subjects meet the condition now.") % words
-    if found.unknown:
-        sentence += " " + _("%(unknown)d have no current value.") % words
-    examples = [(each.label, format_value(rule.metric, each.value)) for each in found.meeting[:_SHOWN]]
-    return ShownPreview(sentence, examples, found.unreadable)
+    return describe_preview(place.who, AlertRule(tenant=place.tenant, **values))
 
 
 def _save(request: HttpRequest, place: AlertSection) -> RowForm | None:

@@ -45,6 +45,12 @@ def test_a_rule_is_created_and_changed_in_a_dialog(admin: Client, w: World) -> N
     assert form.count("data-list-dialog ") + form.count("data-list-dialog>") == 1
     previewed = admin.post(RULES, TYPED | {"do": "preview"})
     assert previewed.status_code == 200 and "subjects meet the condition now." in previewed.content.decode()
+    assert "this rule would have fired 0 times" in previewed.content.decode()
+    assert 'data-chart="rule-preview"' in previewed.content.decode()
+    unknown = admin.post(
+        RULES, TYPED | {"do": "preview", "metric": "quota.reserved_percent"}
+    ).content.decode()
+    assert "No history is stored for this metric." in unknown and "data-chart=" not in unknown
     assert not AlertRule.unscoped.exists(), "a preview creates nothing"
     wrong = admin.post(RULES, TYPED | {"do": "create", "threshold": "much"})
     assert wrong.status_code == 400 and 'value="much"' in wrong.content.decode()

@@ -1,0 +1,85 @@
+"""The preview of a rule: what it would find now, and what it would have found in the last day."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from alerts.delivery.messages import format_value
+from alerts.metrics.base import Unit
+from alerts.metrics.catalogue import BY_NAME
+from alerts.models import AlertRule, Comparison
+from alerts.selectors.preview import preview_rule
+from alerts.selectors.rule_history import RuleHistory, read_rule_history
+from foundation.core import clock
+from frontend.charts import Chart, ChartLine, time_series
+from frontend.pages.charts.drawing import describe_gaps
+from tenants.models import User
+
+_SHOWN = 5
+_MINUTE_S = 60
+
+
+@dataclass(frozen=True, slots=True)
+class ShownPreview:
+    """The subjects that a rule would find now, in words, and `past`: its last day, or why it isn't known."""
+
+    sentence: str
+    examples: list[tuple[str, str]]
+    unreadable: bool
+    past: str
+    chart: Chart | None
+
+
+def describe_preview(who: User, rule: AlertRule) -> ShownPreview:
+    """Return the preview of an unsaved rule. Raises: NotFound, PermissionDenied."""
+    now = clock.now()
+    found = preview_rule(who, rule, now=now)
+    words = {"meeting": len(found.meeting), "subjects": found.subjects, "unknown": found.unknown}
+    sentence = _("%(meeting)d of %(subjects)d subjects meet the condition now.") % words
+    if found.unknown:
+        sentence += " " + _("%(unknown)d have no current value.") % words
+    examples = [(each.label, format_value(rule.metric, each.value)) for each in found.meeting[:_SHOWN]]
+    history = read_rule_history(who, rule, now=now)
+    past = _("No history is stored for this metric.") if history is None else _describe_past(history)
+    return ShownPreview(
+        sentence, examples, found.unreadable, past, _draw(rule, history) if history is not None else None
+    )
+
+
+def _describe_past(history: RuleHistory) -> str:
+    words = {"count": history.fired}
+    if history.of_extreme:
+        return (
+            ngettext(
+                "In the last 24 hours, the value shown would have fired %(count)s time.",
+                "In the last 24 hours, the value shown would have fired %(count)s times.",
+                history.fired,
+            )
+            % words
+        )
+    return (
+        ngettext(
+            "In the last 24 hours, this rule would have fired %(count)s time.",
+            "In the last 24 hours, this rule would have fired %(count)s times.",
+            history.fired,
+        )
+        % words
+    )
+
+
+def _draw(rule: AlertRule, history: RuleHistory) -> Chart:
+    metric = BY_NAME[rule.metric]
+    per, unit = (_MINUTE_S, "min") if metric.unit is Unit.SECONDS else (1, str(metric.unit))
+    span = (history.start, history.end)
+    name = _("Highest value") if rule.comparison == Comparison.ABOVE else _("Lowest value")
+    level = rule.threshold / per
+    points = [(at, None if value is None else value / per) for at, value in history.extreme]
+    lines = [
+        ChartLine(name=name, points=points, color="used"),
+        ChartLine(name=_("Threshold"), points=[(at, level) for at in span], color="failed", dash="dash"),
+    ]
+    gaps = describe_gaps(history.measured, span) if history.measured is not None else []
+    return time_series("rule-preview", lines, unit=unit, title=str(metric.label), gaps=gaps, span=span)

@@ -1,0 +1,128 @@
+"""The past values of metrics, as far as they are stored."""
+
+from __future__ import annotations
+
+import uuid
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from django.db.models import Q
+
+from alerts.models import AlertRule, Comparison
+from clusters.gpu.measures import BY_NAME as MEASURES
+from clusters.gpu.measures import MeasureKind
+from foundation.core.actor import SYSTEM
+from scheduling.models import Attempt, Job, JobEvent
+from telemetry.series import MeasuredThing, Series, SeriesSet, measure_series
+
+Values = Sequence[tuple[datetime, float | None]]
+_JOBS_MAX: Final = 5_000
+_POINTS: Final = 288
+
+
+@dataclass(frozen=True, slots=True)
+class MetricHistory:
+    """The values of each subject, at the same times; None where nothing was measured.
+
+    `extreme` is the highest value of all subjects at each time, or the lowest for a rule on values below its
+    threshold. `subjects` is empty where there are too many of them. `measured` has the gaps of what was
+    measured.
+    """
+
+    extreme: Values
+    subjects: Sequence[Values]
+    measured: SeriesSet | None = None
+
+
+Read = Callable[[AlertRule, datetime, datetime], MetricHistory]
+
+
+def find_reader(metric: str) -> Read | None:
+    """Return what reads the past values of a metric; None if they are not stored."""
+    if metric == "job.pending_s":
+        return _read_pending_times
+    kind, _dot, measure = metric.partition(".")
+    if metric in ("node.utilization_percent", "cluster.utilization_percent"):
+        return lambda rule, start, end: _read_measure("utilization_percent", kind, rule, start, end)
+    if kind == "gpu" and measure in MEASURES and MEASURES[measure].kind is MeasureKind.GAUGE:
+        return lambda rule, start, end: _read_measure(measure, kind, rule, start, end)
+    return None
+
+
+def _read_measure(measure: str, kind: str, rule: AlertRule, start: datetime, end: datetime) -> MetricHistory:
+    """Read a measure of each GPU or node, and where there are too many of them the extreme of all alone."""
+    thing = MeasuredThing("cluster", rule.cluster_id)
+    group_by = None if kind == "cluster" else kind
+    found = measure_series(SYSTEM, thing, (measure,), start, end, group_by=group_by, points=_POINTS)
+    if not found.omitted:
+        return MetricHistory(_find_extreme(rule, found.series), [one.points for one in found.series], found)
+    statistic = "max" if rule.comparison == Comparison.ABOVE else "min"
+    found = measure_series(SYSTEM, thing, (measure,), start, end, statistic=statistic, points=_POINTS)
+    return MetricHistory(_find_extreme(rule, found.series), (), found)
+
+
+def _find_extreme(rule: AlertRule, series: Sequence[Series]) -> Values:
+    choose = max if rule.comparison == Comparison.ABOVE else min
+    found: list[tuple[datetime, float | None]] = []
+    for points in zip(*(one.points for one in series), strict=True):
+        known = [value for _at, value in points if value is not None]
+        found.append((points[0][0], choose(known) if known else None))
+    return found
+
+
+def _read_pending_times(rule: AlertRule, start: datetime, end: datetime) -> MetricHistory:
+    """Compute how long each job had waited, from its submission, runs, suspensions and resumes."""
+    step = (end - start) / _POINTS
+    times = [start + step * place for place in range(1, _POINTS + 1)]
+    subjects: list[Values] = []
+    for spans in _list_pending_spans(rule, start).values():
+        values = []
+        for at in times:
+            waited = next(
+                ((at - began).total_seconds() for began, ended in spans if began <= at < ended), None
+            )
+            values.append((at, waited))
+        if any(value is not None for _at, value in values):
+            subjects.append(values)
+    extreme = []
+    choose = max if rule.comparison == Comparison.ABOVE else min
+    for place, at in enumerate(times):
+        known = [value for values in subjects if (value := values[place][1]) is not None]
+        extreme.append((at, choose(known) if known else None))
+    return MetricHistory(extreme, subjects)
+
+
+def _list_pending_spans(
+    rule: AlertRule, start: datetime
+) -> Mapping[uuid.UUID, list[tuple[datetime, datetime]]]:
+    """Return, by job, the times from an entry into the queue to the next admission, suspension or end."""
+    lately = Job.unscoped.filter(Q(finished_at__isnull=True) | Q(finished_at__gt=start))
+    if rule.tenant is not None:
+        lately = lately.filter(workspace__path__startswith=rule.tenant.path)
+    jobs = lately.order_by("-submitted_at").values_list("pk", "submitted_at", "finished_at")[:_JOBS_MAX]
+    entries: defaultdict[uuid.UUID, list[tuple[datetime, bool]]] = defaultdict(list)
+    for pk, submitted, finished in jobs:
+        entries[pk] = [(submitted, True), *([(finished, False)] if finished else [])]
+    keys = list(entries)
+    for pk, admitted, ended in Attempt.unscoped.filter(job__in=keys).values_list(
+        "job_id", "admitted_at", "ended_at"
+    ):
+        entries[pk] += [(admitted, False), *([(ended, True)] if ended else [])]
+    moved = JobEvent.unscoped.filter(job__in=keys, code__in=("suspended", "resumed"))
+    for pk, at, code in moved.values_list("job_id", "at", "code"):
+        entries[pk].append((at, code == "resumed"))
+    return {pk: list(_join(found)) for pk, found in entries.items()}
+
+
+def _join(entries: Sequence[tuple[datetime, bool]]) -> Iterator[tuple[datetime, datetime]]:
+    """Yield each time from an entry into the queue to what ended it; the last may not have ended."""
+    began: datetime | None = None
+    for at, waits in sorted(entries):
+        if began is not None:
+            yield began, at
+        began = at if waits else None
+    if began is not None:
+        yield began, datetime.max.replace(tzinfo=UTC)

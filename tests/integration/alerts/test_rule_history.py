@@ -1,0 +1,75 @@
+"""The preview of a rule over the last day: its line, its gaps, and how often it would have fired."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from alerts.models import AlertRule
+from alerts.selectors.rule_history import RuleHistory, read_rule_history
+from foundation.core import clock
+from foundation.core.errors import NotFound
+from scheduling.lifecycle.transitions import add_event
+from scheduling.models import Attempt, Job
+from tests.builders import jobs
+from tests.integration.telemetry.conftest import Bench, make_bench
+
+
+@pytest.fixture
+def bench(db: None) -> Iterator[Bench]:
+    with make_bench() as made:
+        yield made
+
+
+def _read(bench: Bench, **values: Any) -> RuleHistory | None:
+    facts = {"name": "r", "comparison": "above", "hold_s": 0, "resolve_s": 0} | values
+    return read_rule_history(bench.world.platform_admin, AlertRule(**facts), now=clock.now())
+
+
+def test_gpus_that_were_hot_twice_would_have_fired_twice_and_a_gap_is_none(bench: Bench) -> None:
+    calm, busy = {"load": 0.0}, {"load": 20.0}
+    at = bench.ticks(30, every_s=60, **calm)
+    at = bench.ticks(30, at, every_s=60, **busy)
+    at = bench.ticks(30, at + timedelta(hours=2), every_s=60, **calm)
+    bench.ticks(30, at, every_s=60, **busy)
+    hot = {"metric": "gpu.utilization_percent", "threshold": 50}
+    found = _read(bench, **hot)
+    assert found is not None and found.measured is not None
+    values = [value for _at, value in found.extreme]
+    assert max(value for value in values if value is not None) == 90
+    known = [place for place, value in enumerate(values) if value is not None]
+    assert None in values[known[0] : known[-1]], "two hours without samples are no value"
+    assert found.fired == 3, "one GPU twice, and one that was busy all the time once"
+    steady = _read(bench, metric="gpu.utilization_percent", threshold=95)
+    assert steady is not None and steady.fired == 0
+    assert _read(bench, **hot, hold_s=24 * 3600).fired == 0  # type: ignore[union-attr]
+    assert _read(bench, metric="gpu.unhealthy", threshold=0) is None
+    assert _read(bench, **hot, tenant=bench.world.workspace) is None, "GPUs are not the tenant's to see"
+
+
+def test_the_waits_of_jobs_count_runs_and_suspensions_and_own_jobs_only(bench: Bench) -> None:
+    w, now = bench.world, clock.now()
+    Job.unscoped.all().delete()
+
+    def hours(number: float) -> timedelta:
+        return timedelta(hours=number)
+
+    slow = jobs.job(w.queue, w.editor, "slow", submitted_at=now - hours(20))
+    Attempt.unscoped.create(
+        job=slow, number=1, epoch=1, admitted_at=now - hours(18), ended_at=now - hours(10), end_reason="X"
+    )
+    add_event(slow, "suspended", now=now - hours(9))
+    add_event(slow, "resumed", now=now - hours(3))
+    jobs.job(w.other_queue, w.outsider, "theirs", submitted_at=now - hours(9))
+    rule = {"metric": "job.pending_s", "threshold": 1.5 * 3600, "tenant": w.workspace}
+    found = _read(bench, **rule)
+    assert found is not None
+    assert found.fired == 2, "after 1.5 of the first 2 hours, and after the resume; not in the hour between"
+    assert max(value for _at, value in found.extreme if value is not None) == pytest.approx(3 * 3600, abs=300)
+    everywhere = _read(bench, **rule | {"tenant": None})
+    assert everywhere is not None and everywhere.fired == 3
+    with pytest.raises(NotFound):
+        read_rule_history(w.outsider, AlertRule(name="r", comparison="above", **rule), now=now)
