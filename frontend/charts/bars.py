@@ -12,6 +12,7 @@ from django.utils.translation import gettext as _
 
 from frontend.charts.model import Chart
 from frontend.charts.theme import THEME, css_variable, value_axis
+from frontend.texts.formats import format_number
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +59,53 @@ def count_bars(
     )
     facts = [f"{name} {count:,}" for name, count in zip(names, counts, strict=True) if count]
     return Chart(key=key, figure=figure.to_plotly_json(), summary=f"{title}{_(': ')}" + _(", ").join(facts))
+
+
+def group_bars(key: str, names: Sequence[str], parts: Sequence[Bars], *, unit: str, title: str) -> Chart:
+    """Draw a group of bars per name, one bar for each part. The table has the same numbers."""
+    figure = go.Figure(
+        data=[
+            {
+                "type": "bar",
+                "name": part.name,
+                "x": list(names),
+                "y": list(part.values),
+                "marker": {"color": css_variable(part.color), "line": {"width": 0}},
+                "hovertemplate": f"%{{y:,.4~r}} {unit}",
+            }
+            for part in parts
+        ],
+        layout={
+            "template": THEME,
+            "barmode": "group",
+            "bargap": 0.3,
+            "xaxis": {"type": "category", "fixedrange": True},
+            "yaxis": value_axis(unit, None) | {"rangemode": "tozero"},
+            "showlegend": True,
+            "uirevision": key,
+            "meta": {
+                "unit": unit,
+                "gaps": [],
+                "table": {
+                    "head": [title, *(part.name for part in parts)],
+                    "rows": [
+                        [name, *map(_amount, values)]
+                        for name, *values in zip(names, *(part.values for part in parts), strict=True)
+                    ],
+                },
+            },
+        },
+    )
+    facts = [
+        f"{name} {_amount(value)} {part.name}"
+        for part in parts
+        for name, value in zip(names, part.values, strict=True)
+    ]
+    return Chart(key=key, figure=figure.to_plotly_json(), summary=f"{title}{_(': ')}" + _(", ").join(facts))
+
+
+def _amount(value: float | None) -> str:
+    return format_number(value, 1).removesuffix(".0")
 
 
 def daily_bars(

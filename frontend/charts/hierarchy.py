@@ -19,7 +19,7 @@ _LEVELS_MAX: Final = 4
 _SECTORS_MAX: Final = 150
 """So many sectors have room for their names; a level with which there are more is shown on a click."""
 _SCALE: Final = {
-    "colorscale": [[0, css_variable("card")], [1, css_variable("allocated")]],
+    "colorscale": [[0, css_variable("free")], [1, css_variable("allocated")]],
     "cmin": 0,
     "cmax": 1,
     "showscale": False,

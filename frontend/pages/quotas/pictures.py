@@ -26,6 +26,7 @@ from frontend.pages.quotas.picture_parts import (
     table_rows,
 )
 from frontend.pages.quotas.rows import TITLES
+from frontend.pages.quotas.totals import totals_context
 from frontend.pages.quotas.tree import find_pool, frame_of, resource_chips
 from frontend.pages.quotas.tree_lines import TreeLayout, layout_of
 from frontend.pages.quotas.tree_use import TreeUse
@@ -65,6 +66,7 @@ def show_pictures(request: HttpRequest) -> HttpResponse:
         ],
         "unlimited": [one.name for one in picture.slices if one.nominal is None],
         "measure": measure,
+        **totals_context(who),
     }
     return render(request, "frontend/quotas/pictures.html", page)
 

@@ -215,4 +215,4 @@ def test_queries_do_not_grow_with_the_tree(client: Client) -> None:
         for team in range(8):
             tenant = tenancy.workspace(f"more-{number}-{team}", tenancy.root())
             quotas.queue(made.cell, tenant, [made.flavor], cards=1)
-    assert counts[0] == counts[1] <= 24
+    assert counts[0] == counts[1] <= 30

@@ -68,8 +68,8 @@ def same_percent(text: str, true: float | None, digits: int = 0) -> bool:
     """Whether a share is shown as it is; what is not known is a dash."""
     if true is None:
         return text.strip() == MISSING
-    shown = re.fullmatch(r"([\d.]+) %", text.strip())
-    return shown is not None and abs(float(shown[1]) - true) <= 0.5 * 10**-digits + 1e-6
+    shown = re.fullmatch(r"([\d.,]+) %", text.strip())
+    return shown is not None and abs(float(shown[1].replace(",", "")) - true) <= 0.5 * 10**-digits + 1e-6
 
 
 def same_memory(text: str, mebibytes: float) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 from typing import Final
@@ -56,6 +57,11 @@ class PageText:
 
     def __init__(self, html: str) -> None:
         self._soup = BeautifulSoup(html, "html.parser")
+        self._charts: dict[str, list[list[str]]] = {}
+        for chart in self._soup.select("[data-chart]:has(> script)"):
+            figure = json.loads(chart.select_one("script").string or "{}")
+            table = figure["layout"].get("meta", {}).get("table", {})
+            self._charts[str(chart["data-chart"])] = table.get("rows", [])
         for part in self._soup.select(_BESIDE):
             part.decompose()
 
@@ -67,6 +73,10 @@ class PageText:
             if label is not None and value is not None:
                 found[_text(label)] = (_text(value), _text(meaning) if meaning is not None else "")
         return found
+
+    def chart_table(self, key: str) -> list[list[str]]:
+        """The rows of the text alternative of a chart."""
+        return self._charts[key]
 
     def chips(self) -> dict[str, float]:
         """The counts of the filters above a list by their words."""

@@ -25,6 +25,7 @@ from tests.truth.pages.installations import Installation, build_installation, ha
 from tests.truth.pages.ledger import PENDING, RUNNING, Ledger
 from tests.truth.pages.measurements import Use, measure
 from tests.truth.pages.queues import check_queues, draw_usage, order_pending
+from tests.truth.pages.quota_totals import check_quota_totals
 from tests.truth.pages.reading import Line, PageText, number_of
 from tests.truth.pages.timelines import check_timeline, draw_timelines
 from tests.truth.pages.uses import USE_CHECKS, Measured
@@ -297,6 +298,7 @@ CHECKS: Final[dict[str, Callable[[Console], None]]] = {
     "overview": check_overview,
     "quota tree": check_quota_tree,
     "quota tables": check_quota_tables,
+    "quota totals": check_quota_totals,
     "nodes and GPUs": check_nodes_and_gpus,
     "workspaces": check_workspaces,
     "jobs": check_job_lists,
@@ -308,9 +310,9 @@ CHECKS: Final[dict[str, Callable[[Console], None]]] = {
 
 NOTICED: Final = {
     "on_device": {"overview", "nodes and GPUs"},
-    "reserved": {"overview", "quota tree", "quota tables", "workspaces", "held by"},
-    "nominal": {"overview", "quota tree", "quota tables"},
-    "pending": {"overview", "workspaces", "jobs"},
+    "reserved": {"overview", "quota tree", "quota tables", "quota totals", "workspaces", "held by"},
+    "nominal": {"overview", "quota tree", "quota tables", "quota totals"},
+    "pending": {"overview", "quota totals", "workspaces", "jobs"},
     "running": {"workspaces", "jobs"},
     "pods_on": {"nodes and GPUs"},
     "queue_reserved": {"workspaces"},

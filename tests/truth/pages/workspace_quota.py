@@ -11,6 +11,8 @@ from typing import Final
 from clusters.models import Flavor
 from foundation.core.quantities import Resource
 from quotas.models import Quota, QuotaNode
+from quotas.models.quota_key import find_tree_key
+from quotas.selectors.limits.tree import load_tree
 from scheduling.models import Allocation, DeviceSlice
 from tenants.models import Tenant
 from tests.truth.pages.console import MISSING, same_hours, same_percent
@@ -56,6 +58,11 @@ def _check_pool(world: Measured, page: PageText, workspace: Tenant, pool: Flavor
             assert _is(line, "Borrowed", max(0, charged - nominal) / unit), line
             rest = (max(0, nominal - charged)) / unit
             assert abs((line.number("Lent") or 0) + (line.number("Free") or 0) - rest) <= 0.11, line
+        available = _available(world, workspace, pool, resource)
+        if available is None:
+            assert line.cells["Available"] == "unlimited", line
+        else:
+            assert _is(line, "Available", available / unit), (line, available)
         _check_use(world, line, workspace, pool, resource)
     asked = world.console.ledger.asked_gpus(workspace, pool)
     assert not lines or f"{pool.card_model} · Pending GPUs: {asked} " in page.text(), (workspace.slug, asked)
@@ -123,6 +130,14 @@ def _nominal(nodes: Collection[uuid.UUID], pool: Flavor, resource: Resource) -> 
     rows = Quota.unscoped.filter(node__in=nodes, flavor=pool, resource=resource.value)
     amounts = list(rows.values_list("own_nominal", flat=True))
     return None if None in amounts else sum(amount or 0 for amount in amounts)
+
+
+def _available(world: Measured, workspace: Tenant, pool: Flavor, resource: Resource) -> int | None:
+    """The most that one of the queues can reserve now, by the tree that admits jobs."""
+    tree, key = load_tree(world.console.made.cell.pk), find_tree_key(pool.pk, resource)
+    queues = [queue for queue in world.console.made.queues if queue.workspace_id == workspace.pk]
+    found = [tree.available(str(queue.node_id), key) for queue in queues]
+    return None if None in found else max(0, *(amount or 0 for amount in found))
 
 
 def _charged(workspace: Tenant, pool: Flavor, resource: Resource) -> int:
