@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -21,7 +21,9 @@ from frontend.pages.quotas.rows import TITLES
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from frontend.texts import formats
 from frontend.texts.gpu_hours import format_gpu_hours
+from quotas.models import FlavorKey
 from quotas.selectors.tables.quota_table import NodeQuota
+from quotas.tree.limits import Amount
 from telemetry.series import pools_now
 from telemetry.usage.forecast import workspace_forecasts
 from telemetry.usage.recent import RecentUse, recent_use
@@ -62,16 +64,31 @@ def workspace_quota(request: HttpRequest, workspace: str) -> HttpResponse:
 def _pools(nodes: Sequence[NodeQuota], use: Use) -> list[PoolQuota]:
     """One table per pool in which the workspace has, or uses, something."""
     own = nodes[0] if nodes else None
+    available = _find_available(nodes[1:])
     flavors = {row.flavor.pk: row.flavor for row in own.assigned_rows} if own else {}
     titles = list(TITLES)
     found = []
     for flavor in flavors.values():
-        rows = [row for row in own.assigned_rows if row.flavor.pk == flavor.pk] if own else []
+        rows = [
+            replace(row, available=available.get((flavor.pk, row.resource), 0))
+            for row in (own.assigned_rows if own else ())
+            if row.flavor.pk == flavor.pk
+        ]
         rows.sort(key=lambda row: titles.index(row.resource))
         pending = own.pending_flavors.get(flavor.pk, 0) if own else 0
         lines = resource_lines(rows, use)
         found.append(PoolQuota(flavor=flavor, lines=lines, pending=formats.format_number(pending)))
     return sorted(found, key=lambda pool: (pool.flavor.name, str(pool.flavor.pk)))
+
+
+def _find_available(queues: Sequence[NodeQuota]) -> dict[FlavorKey, Amount]:
+    """Return what one of the queues can reserve now, the one that can reserve most: a job has one queue."""
+    found: dict[FlavorKey, Amount] = {}
+    for row in (row for queue in queues for row in queue.rows):
+        key = row.flavor.pk, row.resource
+        most = found.get(key, 0)
+        found[key] = None if most is None or row.available is None else max(most, row.available)
+    return found
 
 
 def _recent(who: User, place: Tenant, nodes: Sequence[NodeQuota], now: datetime) -> dict[str, Any]:
