@@ -83,6 +83,7 @@ ASKING: Final = (
     page("ops/requests", EVERYBODY, query="?format=csv", case="file", lists="wish", listed=_SEEN),
     page(_ONE, _SEEN + _READS, shows=((_DECIDE, must((_EDITS, "above"))),)),
     form(_ONE, _SEEN + _ABOVE, "quotas_quota", body={"do": "approve"}, quiet=False),
+    form(_ONE, _SEEN + _ABOVE, "quotas_quota", body={"do": "raise-approve"}, quiet=False),
     form(_ONE, _SEEN + _ABOVE, "quotas_quotarequest", body={"do": "reject", "answer": "no"}, quiet=False),
     form(
         _ONE,

@@ -6,26 +6,31 @@ import uuid
 from typing import Any
 
 from django.contrib import messages
+from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
-from foundation.core.errors import AllotmentError, Invalid, NotFound, PermissionDenied
+from foundation.core.errors import AllotmentError, Invalid, NotFound, PermissionDenied, Refused
 from foundation.core.numbers import read_whole
 from foundation.web.listing import filter_rows, sort_rows
 from frontend.components import view_models
 from frontend.lists.page_list import EmptyList, answer_list, cut_by_keys, read_list
 from frontend.pages.quotas import form
+from frontend.pages.quotas.way_out import describe_lack
 from frontend.pages.requests import amounts, labels
 from frontend.pages.requests.request_columns import INBOX, inbox_row, request_row
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from quotas.models import QuotaRequest, RequestState
 from quotas.selectors.changes.quota_request import INBOX_COLUMNS, quota_request_get, quota_requests
+from quotas.selectors.changes.request_lack import find_offer, find_request_lack
 from quotas.selectors.limits.pool_limits import PoolLimits, pool_limits
 from quotas.selectors.pools.flavor import find_flavor_named
+from quotas.selectors.tables.quota_sources import QuotaLack
 from quotas.services.quota import NodeAmounts
 from quotas.services.quota_preview import quota_preview
+from quotas.services.quota_raise import quota_raise
 from quotas.services.requests import quota_request as service
 from quotas.services.requests.request_amounts import find_missing_amounts
 from tenants.models import User
@@ -84,8 +89,44 @@ def show_effect(request: HttpRequest, quota_request: uuid.UUID) -> HttpResponse:
         preview = quota_preview(acting_user=who, cell_id=found.node.cell_id, changes=changes)
         context = {"preview": preview, "title": _("Impact of approval")}
     except AllotmentError as error:
-        context = {"refusal": error.detail}
-    return render(request, "frontend/quotas/effect.html", context)
+        context = {"refusal": error.detail, **_way_out(who, found)}
+    return render(request, "frontend/requests/effect.html", context)
+
+
+def _way_out(who: User, found: QuotaRequest) -> dict[str, Any]:
+    """Return the quota lacking for an approval, the raises that would cover it, and what can be offered."""
+    lack = find_request_lack(who, found) if service.may_decide_request(who, found) else None
+    if lack is None:
+        return {}
+    offer = find_offer(found, lack)
+    return {
+        "ways": [describe_lack(lack)],
+        "may_raise": bool(lack.raises),
+        "offer": labels.wish_lines(offer, found.current),
+    }
+
+
+def _require_lack(who: User, found: QuotaRequest) -> QuotaLack | None:
+    """Return what is lacking. Raises: PermissionDenied for who doesn't decide, since it speaks of others."""
+    if not service.may_decide_request(who, found):
+        raise PermissionDenied
+    return find_request_lack(who, found)
+
+
+@transaction.atomic
+def _raise_and_approve(who: User, found: QuotaRequest, answer: str, version: int | None) -> None:
+    lack = _require_lack(who, found)
+    if lack is not None:
+        quota_raise(acting_user=who, lacks=[lack], reason=answer)
+    service.quota_request_approve(acting_user=who, request=found, answer=answer, version=version)
+
+
+def _offer_available(who: User, found: QuotaRequest, answer: str, version: int | None) -> None:
+    lack = _require_lack(who, found)
+    offer = find_offer(found, lack) if lack is not None else []
+    if not offer:
+        raise Refused(_("No quota is available to propose. Reload the page."))
+    service.quota_request_counter(acting_user=who, request=found, offer=offer, answer=answer, version=version)
 
 
 def _decide(request: HttpRequest, who: User, found: QuotaRequest) -> HttpResponse:
@@ -97,6 +138,12 @@ def _decide(request: HttpRequest, who: User, found: QuotaRequest) -> HttpRespons
         if what == "approve":
             service.quota_request_approve(acting_user=who, request=found, answer=answer, version=version)
             messages.success(request, _("Request approved. Quota updated."))
+        elif what == "raise-approve":
+            _raise_and_approve(who, found, answer, version)
+            messages.success(request, _("Request approved. Quota updated."))
+        elif what == "offer-available":
+            _offer_available(who, found, answer, version)
+            messages.success(request, _("Proposal sent to the requester"))
         elif what == "reject" and answer:
             service.quota_request_reject(acting_user=who, request=found, answer=answer, version=version)
             messages.success(request, _("Request rejected"))

@@ -28,11 +28,14 @@ from foundation.web.idempotency import (
 from frontend.components import view_models
 from frontend.pages.people.links import InvitationLink, console_address, links_of
 from frontend.pages.policies.queues import PRESETS
+from frontend.pages.quotas.way_out import describe_lack
 from frontend.pages.setup.uninitialized import show_uninitialized
 from frontend.pages.teams.team_form import PEOPLE_MAX, TeamForms
 from frontend.pages.tenancy.members import id_of, role_choices
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
-from quotas.selectors.tenants.team import divisible_pools, team_parent, team_parents
+from quotas.selectors.tables.quota_sources import QuotaLack
+from quotas.selectors.tenants.team import divisible_pools, find_team_lack, team_parent, team_parents
+from quotas.services.quota_raise import quota_raise
 from quotas.services.quota_warnings import NO_JOB_STARTS
 from quotas.services.team import Team, TeamPoolResult, TeamPreview, team_create, team_preview
 from quotas.texts.amounts import format_amount, resource_label
@@ -62,6 +65,8 @@ def team_new(request: HttpRequest) -> HttpResponse:
         return _show(request, _forms(who, parent, data, check=False))
     if not typed.is_valid():
         return _show(request, typed, status=400)
+    if request.POST.get("do") == "raise":
+        return _raise(request, who, typed, data)
     try:
         return _create(request, who, typed)
     except (NotFound, PermissionDenied):
@@ -90,6 +95,7 @@ def team_check(request: HttpRequest) -> HttpResponse:
             raise
         except AllotmentError as error:
             found["refusals"] = [one.message for one in error.errors] or [error.detail]
+            found |= _ways_out(who, typed)
     elif not typed.is_empty:
         found["refusals"] = _mistakes(typed)
     return render(request, "frontend/teams/team_review.html", found)
@@ -116,6 +122,39 @@ def _forms(who: User, parent: Tenant, data: Any, *, check: bool = True) -> TeamF
         pools=divisible_pools(who, parent),
         check=check,
     )
+
+
+def _find_lacks(who: User, typed: TeamForms) -> list[QuotaLack]:
+    plan = typed.build_plan()
+    found = (
+        find_team_lack(who, plan.parent, pool.flavor, pool.gpus, cpu=pool.cpu, memory=pool.memory)
+        for pool in plan.pools
+    )
+    return [lack for lack in found if lack is not None]
+
+
+def _ways_out(who: User, typed: TeamForms) -> dict[str, Any]:
+    lacks = _find_lacks(who, typed)
+    return {
+        "ways": [describe_lack(lack) for lack in lacks],
+        "may_raise": bool(lacks) and all(lack.raises for lack in lacks),
+    }
+
+
+def _raise(request: HttpRequest, who: User, typed: TeamForms, data: Any) -> HttpResponse:
+    """Raise the quota of the folder by what it lacks, and show the form as it was typed."""
+    lacks = _find_lacks(who, typed)
+    reason = _("New team %(name)s") % {"name": typed.build_plan().name}
+    try:
+        revision = quota_raise(acting_user=who, lacks=[lack for lack in lacks if lack.raises], reason=reason)
+    except (NotFound, PermissionDenied):
+        raise
+    except AllotmentError as error:
+        typed.add_errors(error)
+        return _show(request, typed, status=error.status)
+    if revision is not None:
+        messages.success(request, _("Quota of %(name)s updated") % {"name": typed.parent.name})
+    return _show(request, _forms(who, typed.parent, data, check=False))
 
 
 def _create(request: HttpRequest, who: User, typed: TeamForms) -> HttpResponse:

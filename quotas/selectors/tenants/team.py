@@ -10,9 +10,12 @@ from typing import Final
 from clusters.models import Flavor
 from foundation.core.actor import Actor
 from foundation.core.quantities import WHOLE_CARD, Resource
-from quotas.models import Quota
+from quotas.distribution.division import Keep
+from quotas.models import Quota, QuotaNode
 from quotas.selectors.pools.flavor import list_flavors
 from quotas.selectors.pools.pool_size import pool_sizes
+from quotas.selectors.tables.quota_sources import QuotaLack, find_lack
+from quotas.tree.limits import Amount
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import Tenant, TenantKind, User
@@ -76,3 +79,29 @@ def divisible_pools(viewer: Actor, parent: Tenant) -> Sequence[DivisiblePool]:
         )
         for flavor in flavors
     ]
+
+
+def find_team_lack(
+    viewer: Actor,
+    parent: Tenant,
+    flavor: Flavor,
+    gpus: int,
+    *,
+    cpu: int | Keep | None = Keep.AS_IS,
+    memory: int | Keep | None = Keep.AS_IS,
+) -> QuotaLack | None:
+    """Find what a folder lacks to give a team so many GPUs of a pool; CPU and memory follow from the pool
+    where they are not given. None where it lacks nothing.
+    """
+    node = QuotaNode.unscoped.select_related("tenant__parent").filter(
+        tenant=parent, is_queue=False, cell=flavor.cluster.cell_id
+    )
+    found = node.first()
+    if found is None:
+        return None
+    size = pool_sizes([flavor])[flavor.pk]
+    amounts: dict[Resource, Amount] = size.compute_amounts(gpus)
+    for resource, given in ((Resource.CPU, cpu), (Resource.MEMORY, memory)):
+        amounts[resource] = size.compute_share(resource, gpus) if isinstance(given, Keep) else given
+    wanted = {resource: amount for resource, amount in amounts.items() if amount}
+    return find_lack(viewer, found, flavor, wanted)

@@ -208,6 +208,40 @@ def test_too_much_is_refused_with_the_sums(there: World, anna: User) -> None:
     assert "Root has 16 GPUs" in refused.content.decode()
 
 
+def short_root(there: World) -> QuotaRequest:
+    """The root has one GPU unassigned where four more are requested, and the pool has more."""
+    made = asked(there)
+    Quota.unscoped.filter(node=quotas.quota_node(there.cell, tenancy.root())).update(own_nominal=1)
+    return made
+
+
+def test_a_request_that_exceeds_the_parent_is_offered_what_is_there(there: World, anna: User) -> None:
+    made = short_root(there)
+    one, client = f"{INBOX}/{made.pk}", signed_in(anna)
+    effect = client.get(f"{one}/effect").content.decode()
+    assert "Root lacks 3 GPUs of a100." in effect and "Team B: 8 of 8 GPUs unused" in effect
+    assert "GPU count: 8 GPUs → 9 GPUs" in effect and "raise-approve" not in effect
+    client.post(one, {"do": "offer-available", "answer": "one now", "version": str(made.version)})
+    made.refresh_from_db()
+    assert (made.state, made.counter[0]["nominal"], made.answer) == (RequestState.COUNTERED, 9, "one now")
+    assert client.post(one, {"do": "offer-available"}).status_code == 409
+
+
+def test_who_decides_above_raises_and_approves_at_once(there: World) -> None:
+    made = short_root(there)
+    Quota.unscoped.filter(node__tenant=there.other_workspace, resource="gpu.cards").update(own_nominal=0)
+    root = quotas.quota_node(there.cell, tenancy.root())
+    client, one = signed_in(there.platform_admin), f"{INBOX}/{made.pk}"
+    effect = client.get(f"{one}/effect").content.decode()
+    assert "Raise Root by 3 GPUs." in effect and 'value="raise-approve"' in effect
+    client.post(one, {"do": "raise-approve", "version": str(made.version)})
+    made.refresh_from_db()
+    assert made.state == RequestState.APPROVED
+    assert Quota.unscoped.get(node=root, resource="gpu.cards").own_nominal == 0
+    own = Quota.unscoped.filter(node__tenant=there.workspace, resource="gpu.cards")
+    assert sum(own.values_list("own_nominal", flat=True)) == 12
+
+
 def test_an_offer_is_made_and_accepted(there: World, anna: User) -> None:
     made = asked(there)
     one = f"{INBOX}/{made.pk}"

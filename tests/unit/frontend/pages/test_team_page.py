@@ -137,3 +137,40 @@ def test_the_page_is_for_those_who_divide_a_folder(w: World) -> None:
     assert "8 GPUs unassigned, 16 in the pool" in page and "Invite people" not in page and "Root" not in page
     answer = lea.post(NEW, typed(lea, w, **{"p0-username": "nora"}))
     assert "Ask a platform admin to invite" in error_of(answer.content.decode(), "p0-username")
+
+
+def test_a_folder_without_quota_is_raised_from_the_one_above(boss: Client, w: World) -> None:
+    """The review names who has GPUs left; raising takes exactly what is lacking, and the form is kept."""
+    research = tenancy.folder("research")
+    node = quotas.quota_node(w.cell, research)
+    quotas.gpu_quota(node, w.flavor, 1)
+    quotas.queue(w.cell, tenancy.workspace("speech", research), [w.flavor], cards=2)
+    fields = typed(boss, w, parent=str(research.pk))
+    review = boss.post(f"{NEW}/check", fields).content.decode()
+    assert "Research lacks 3 GPUs" in review and "Raise Research by 3 GPUs" in review
+    assert "Root: 16 GPUs unassigned" in review and "Speech: 2 of 2 GPUs unused" in review
+    answer = boss.post(NEW, {**fields, "do": "raise"})
+    assert answer.status_code == 200
+    kept = fields_of(answer.content.decode(), "team-form")
+    assert (kept["name"], kept[f"{POOL}-gpus"]) == ("Vision", "4")
+    own = {
+        tenant: Quota.unscoped.get(
+            node__tenant=tenant, node__is_queue=False, resource="gpu.cards"
+        ).own_nominal
+        for tenant in (research, tenancy.root())
+    }
+    assert own == {research: 4, tenancy.root(): 13}
+    assert boss.post(NEW, {**kept, "do": "create"}).status_code == 302
+    assert Quota.unscoped.get(node=node, resource="gpu.cards").own_nominal == 0
+
+
+def test_who_does_not_decide_about_the_folder_cannot_raise_it(w: World) -> None:
+    research = tenancy.folder("research")
+    quotas.gpu_quota(quotas.quota_node(w.cell, research), w.flavor, 1)
+    anna = signed_in(tenancy.user("anna", research, Role.ADMIN))
+    fields = typed(anna, w, parent=str(research.pk))
+    review = anna.post(f"{NEW}/check", fields).content.decode()
+    assert "Research lacks 3 GPUs" in review and "another admin decides about it" in review
+    assert "Root" not in review and 'value="raise"' not in review
+    assert anna.post(NEW, {**fields, "do": "raise"}).status_code == 200
+    assert Quota.unscoped.get(node__tenant=research, resource="gpu.cards").own_nominal == 1
