@@ -8,6 +8,7 @@ from django.utils.translation import gettext_lazy as _
 
 from alerts.metrics import agents, hardware, jobs, platform, quotas, sources
 from alerts.metrics.base import AlertMetric, Unit
+from alerts.metrics.events import JOB_EVENTS, NODE_EVENTS
 from alerts.metrics.gpu_measures import GPU_MEASURES
 from tenants.access.permissions import Permission
 
@@ -81,6 +82,7 @@ METRICS: Final = (
         suggested=0,
         for_tenants=True,
     ),
+    *JOB_EVENTS,
     AlertMetric(
         "quota.reserved_percent",
         _("Reserved GPU quota of a tenant"),
@@ -193,6 +195,7 @@ METRICS: Final = (
         suggested=95,
         of_cluster=True,
     ),
+    *NODE_EVENTS,
     AlertMetric(
         "cluster.utilization_percent",
         _("GPU utilization of a cluster"),
