@@ -9,8 +9,12 @@ from telemetry.usage.figures import to_hours
 
 
 def format_gpu_hours(core_ms: int) -> str:
-    """Write GPU-hours with one decimal, two below one; less than a hundredth says so."""
-    value = to_hours(core_ms)
+    """Write GPU-hours as `format_hours`."""
+    return format_hours(to_hours(core_ms))
+
+
+def format_hours(value: Decimal) -> str:
+    """Write hours with one decimal, two below one; less than a hundredth says so."""
     if 0 < value < Decimal("0.005"):
         return "< 0.01"
     return formats.format_number(float(value), 0 if not value else 2 if value < 1 else 1)

@@ -65,6 +65,8 @@ def test_a_report_has_a_total_days_and_rows(w: World, as_user: As, now: time_mac
         "billed_gpu_hours": 6.0,
         "unpriced_gpu_hours": 4.0,
         "amount": "2.01",
+        "cpu_core_hours": 3.0,
+        "memory_gib_hours": 3.0,
     }
     assert [row["name"] for row in body["rows"]] == ["ed"]
     assert [day["reserved_gpu_hours"] for day in body["days"] if day["reserved_gpu_hours"]] == [6.0]

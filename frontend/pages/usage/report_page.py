@@ -24,8 +24,9 @@ from frontend.charts.model import Chart
 from frontend.components.time_zones import zone_options
 from frontend.shell.page_shell import get_viewer
 from frontend.texts import formats
-from frontend.texts.gpu_hours import format_gpu_hours, format_money
-from telemetry.usage.figures import Figures, to_hours
+from frontend.texts.gpu_hours import format_gpu_hours, format_hours, format_money
+from scheduling.metering.node_time import NodeTime
+from telemetry.usage.figures import Figures, to_core_hours, to_gib_hours, to_hours
 from telemetry.usage.grouping import GroupBy
 from telemetry.usage.report import ReportFilter, ReportRow, UsageReport, report_period, usage_report
 from tenants.models import Tenant
@@ -126,7 +127,7 @@ def report_context(
         "report": report,
         "page": page,
         "rows": [_row(query, row, report) for row in page.object_list],
-        "total": _figures(report.total, report),
+        "total": _figures(report.total, report.total_node_time, report),
         "chart": chart if report.total.reserved else None,
         "head": TITLES[query.group_by],
         "groups": [(TITLES[one], query.build_address(by=one.value), one == query.group_by) for one in groups],
@@ -152,10 +153,10 @@ def _row(query: Query, row: ReportRow, report: UsageReport) -> ReportTableRow:
     else:
         chosen = {_CHOICES[report.group_by]: str(row.key)}
         url = query.build_address(by=_BELOW[report.group_by].value, **chosen)
-    return ReportTableRow(row.name, row.note, url, _figures(row.figures, report))
+    return ReportTableRow(row.name, row.note, url, _figures(row.figures, row.node_time, report))
 
 
-def _figures(figures: Figures, report: UsageReport) -> dict[str, str]:
+def _figures(figures: Figures, time: NodeTime, report: UsageReport) -> dict[str, str]:
     """Write the figures for people; what is not known is a dash."""
     known = bool(figures.measured) or not figures.reserved
     return {
@@ -167,6 +168,8 @@ def _figures(figures: Figures, report: UsageReport) -> dict[str, str]:
         "lost": format_gpu_hours(figures.lost),
         "billed": format_gpu_hours(figures.billed),
         "amount": format_money(figures.amount, report.digits),
+        "cpu": format_hours(to_core_hours(time.cpu)),
+        "memory": format_hours(to_gib_hours(time.memory)),
     }
 
 

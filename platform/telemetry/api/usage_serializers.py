@@ -81,6 +81,8 @@ class FiguresSerializer(serializers.Serializer[Any]):
     amount = serializers.CharField(
         allow_null=True, help_text="Decimal in `currency`, rounded per job and pool; null: no price."
     )
+    cpu_core_hours = serializers.FloatField(help_text="CPU allocated to tasks, with GPUs or without.")
+    memory_gib_hours = serializers.FloatField(help_text="Memory allocated to tasks, with GPUs or without.")
 
 
 class ReportRowSerializer(FiguresSerializer):

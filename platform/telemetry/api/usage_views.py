@@ -12,6 +12,7 @@ from rest_framework.response import Response
 
 from foundation.core import clock
 from foundation.core.months import from_ms
+from scheduling.metering.node_time import NodeTime
 from telemetry.api.usage_serializers import (
     ExportQuery,
     PlatformExportQuery,
@@ -19,7 +20,7 @@ from telemetry.api.usage_serializers import (
     ReportPageQuery,
     UsageReportSerializer,
 )
-from telemetry.usage.export import COLUMNS, csv_file, xlsx_file
+from telemetry.usage.export import COLUMNS, NODE_COLUMNS, csv_file, xlsx_file
 from telemetry.usage.figures import Figures
 from telemetry.usage.grouping import GroupBy
 from telemetry.usage.report import ReportFilter, UsageReport, report_period, report_tenant, usage_report
@@ -72,6 +73,11 @@ def figures_body(figures: Figures) -> dict[str, Any]:
     return body
 
 
+def row_body(figures: Figures, time: NodeTime) -> dict[str, Any]:
+    """Return the figures of a row with its CPU and memory."""
+    return figures_body(figures) | {column.name: float(column.value(time)) for column in NODE_COLUMNS}
+
+
 def report_body(report: UsageReport, *, limit: int, offset: int) -> dict[str, Any]:
     """Return a report with one page of its rows."""
     period, rows = report.period, report.rows[offset : offset + limit]
@@ -85,10 +91,10 @@ def report_body(report: UsageReport, *, limit: int, offset: int) -> dict[str, An
         "measured_until": report.measured_until,
         "currency": report.currency,
         "group_by": report.group_by,
-        "total": figures_body(report.total),
+        "total": row_body(report.total, report.total_node_time),
         "days": [{"day": day, **figures_body(figures)} for day, figures in report.days],
         "rows": [
-            {"id": row.key, "name": row.name, "belongs_to": row.note, **figures_body(row.figures)}
+            {"id": row.key, "name": row.name, "belongs_to": row.note, **row_body(row.figures, row.node_time)}
             for row in rows
         ],
         "row_count": len(report.rows),

@@ -9,9 +9,10 @@ from django.core.management.base import CommandError
 from rich.table import Table
 
 from foundation.core import clock
+from scheduling.metering.node_time import NodeTime
 from telemetry.api.usage_serializers import UsageReportSerializer
 from telemetry.api.usage_views import report_body
-from telemetry.usage.export import COLUMNS, HEADS, csv_file, xlsx_file
+from telemetry.usage.export import COLUMNS, HEADS, NODE_COLUMNS, csv_file, xlsx_file
 from telemetry.usage.figures import Figures
 from telemetry.usage.grouping import GroupBy
 from telemetry.usage.report import UsageReport, report_period, report_tenant, usage_report
@@ -51,16 +52,17 @@ def _table(report: UsageReport, limit: int) -> Table:
     title = f"{report.period.month:%Y-%m} {report.period.zone.key}, GPU-hours, {report.currency}"
     table = Table(box=None, pad_edge=False, title=title, title_justify="left")
     table.add_column(str(HEADS[report.group_by]), overflow="fold")
-    for column in COLUMNS:
+    for column in (*COLUMNS, *NODE_COLUMNS):
         table.add_column(str(column.label), justify="right")
     for row in report.rows[:limit]:
-        table.add_row(row.name, *_cells(row.figures))
-    table.add_row("", *_cells(report.total), style="bold")
+        table.add_row(row.name, *_cells(row.figures, row.node_time))
+    table.add_row("", *_cells(report.total, report.total_node_time), style="bold")
     return table
 
 
-def _cells(figures: Figures) -> list[str]:
+def _cells(figures: Figures, time: NodeTime) -> list[str]:
     values = [(column.name, column.value(figures)) for column in COLUMNS]
+    values += [(column.name, column.value(time)) for column in NODE_COLUMNS]
     return [
         "–" if value is None else f"{value:,f}" if name == "amount" else f"{value:,.2f}"
         for name, value in values

@@ -88,8 +88,10 @@ class StoredReport(models.Model):
     the whole platform where `workspace_id` is null.
 
     `rows` maps the ids of what it is grouped by to their figures, `days` has the figures of each day; both
-    as in `telemetry.usage.stored_reports`. `digits` are the decimals of its amounts. All are replaced
-    together; of several, which workers beside each other leave behind, the last one counts.
+    as in `telemetry.usage.stored_reports`. `node_times` maps the ids to CPU and memory as in
+    `scheduling.metering.node_time`; null where a process of the version before has added up. `digits` are the
+    decimals of its amounts. All are replaced together; of several, which workers beside each other leave
+    behind, the last one counts.
     """
 
     id = models.BigAutoField(primary_key=True)
@@ -102,6 +104,7 @@ class StoredReport(models.Model):
     measured_until = models.DateTimeField(null=True)
     rows = models.JSONField()
     days = models.JSONField()
+    node_times = models.JSONField(null=True)
 
     unscoped: ClassVar[models.Manager[Self]] = models.Manager()
 

@@ -14,7 +14,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from foundation.web.spreadsheet_cells import text_cell
-from telemetry.usage.figures import Figures, to_hours
+from scheduling.metering.node_time import NodeTime
+from telemetry.usage.figures import Figures, to_core_hours, to_gib_hours, to_hours
 from telemetry.usage.grouping import GroupBy
 from telemetry.usage.report import ReportRow, UsageReport
 
@@ -28,6 +29,15 @@ class FigureColumn:
     name: str
     label: str | Promise
     value: Callable[[Figures], Decimal | None]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeColumn:
+    """An amount of CPU or memory over time, named as a figure is."""
+
+    name: str
+    label: str | Promise
+    value: Callable[[NodeTime], Decimal]
 
 
 def _measured(part: str) -> Callable[[Figures], Decimal | None]:
@@ -51,6 +61,14 @@ COLUMNS: Final = (
     FigureColumn("unpriced_gpu_hours", gettext_lazy("Without price"), _plain("unpriced")),
     FigureColumn("amount", gettext_lazy("Amount"), lambda figures: figures.amount),
 )
+NODE_COLUMNS: Final = (
+    NodeColumn("cpu_core_hours", gettext_lazy("CPU (core-hours)"), lambda time: to_core_hours(time.cpu)),
+    NodeColumn(
+        "memory_gib_hours", gettext_lazy("Memory (GiB-hours)"), lambda time: to_gib_hours(time.memory)
+    ),
+)
+"""Of rows and totals: CPU and memory of all tasks, with GPUs or without."""
+_ROW_COLUMNS: Final = (*COLUMNS, *NODE_COLUMNS)
 HEADS: Final = {
     GroupBy.TENANT: gettext_lazy("Tenant"),
     GroupBy.USER: gettext_lazy("User"),
@@ -64,11 +82,19 @@ def csv_file(report: UsageReport) -> bytes:
     """Return one line per row in UTF-8. Texts that a spreadsheet would take for formulas are quoted."""
     out = io.StringIO()
     writer = csv.writer(out)
-    writer.writerow([*_context_names(), "id", "name", "belongs_to", *(column.name for column in COLUMNS)])
+    writer.writerow(
+        [
+            *_context_names(),
+            "id",
+            "name",
+            "belongs_to",
+            *(column.name for column in (*COLUMNS, *NODE_COLUMNS)),
+        ]
+    )
     context = [f"{report.period.month:%Y-%m}", report.period.zone.key, report.currency, report.group_by.value]
     for row in report.rows:
         texts = [*context, str(row.key), row.name, row.note]
-        writer.writerow([*map(text_cell, texts), *(_written(cell) for cell in _figures(row.figures))])
+        writer.writerow([*map(text_cell, texts), *map(_written, _cells(row.figures, row.node_time))])
     return out.getvalue().encode()
 
 
@@ -78,6 +104,10 @@ def _context_names() -> tuple[str, ...]:
 
 def _figures(figures: Figures) -> list[Decimal | None]:
     return [column.value(figures) for column in COLUMNS]
+
+
+def _cells(figures: Figures, time: NodeTime) -> list[Decimal | None]:
+    return [*_figures(figures), *(column.value(time) for column in NODE_COLUMNS)]
 
 
 def _written(cell: Decimal | None) -> str:
@@ -92,11 +122,11 @@ def xlsx_file(report: UsageReport) -> bytes:
     options = {"in_memory": True, "strings_to_formulas": False, "strings_to_urls": False}
     with xlsxwriter.Workbook(out, options) as workbook:
         sheet = _Sheet(workbook, _("Usage"), report)
-        heads = [str(HEADS[report.group_by]), _("Belongs to"), *(str(column.label) for column in COLUMNS)]
-        sheet.add_heads(heads)
+        labels = [str(column.label) for column in _ROW_COLUMNS]
+        sheet.add_heads([str(HEADS[report.group_by]), _("Belongs to"), *labels])
         for row in report.rows:
             sheet.add_row(_row_cells(row))
-        sheet.add_row([_("Total"), "", *_figures(report.total)], bold=True)
+        sheet.add_row([_("Total"), "", *_cells(report.total, report.total_node_time)], bold=True)
         days = _Sheet(workbook, _("Days"), report)
         names = ("reserved", "used", "idle", "unmeasured", "borrowed", "lost")
         shown = [column for column in COLUMNS if column.name.removesuffix("_gpu_hours") in names]
@@ -107,7 +137,7 @@ def xlsx_file(report: UsageReport) -> bytes:
 
 
 def _row_cells(row: ReportRow) -> list[Cell]:
-    return [row.name, row.note, *_figures(row.figures)]
+    return [row.name, row.note, *_cells(row.figures, row.node_time)]
 
 
 class _Sheet:
@@ -119,7 +149,7 @@ class _Sheet:
         self._workbook = workbook
         self._formats: dict[tuple[int, bool], Any] = {}
         self.sheet.set_column(0, 1, 24)
-        self.sheet.set_column(2, len(COLUMNS) + 2, 16)
+        self.sheet.set_column(2, len(_ROW_COLUMNS) + 2, 16)
         facts = (
             (_("Month"), f"{report.period.month:%Y-%m}"),
             (_("Time zone"), report.period.zone.key),

@@ -9,6 +9,7 @@ from typing import Final
 from foundation.core.months import CORE_MS_PER_GPU_HOUR
 
 HOUR_DIGITS: Final = 6
+_MS_PER_HOUR: Final = 3_600_000
 PRICE_DIGITS: Final = 6
 """The decimals of prices, as `telemetry.models.Price` stores them."""
 
@@ -56,10 +57,23 @@ class Figures:
 
 def to_hours(core_ms: int) -> Decimal:
     """Return GPU-hours, rounded to a millionth."""
+    return _to_rounded(core_ms, CORE_MS_PER_GPU_HOUR)
+
+
+def to_core_hours(millicore_ms: int) -> Decimal:
+    """Return CPU core-hours, rounded to a millionth."""
+    return _to_rounded(millicore_ms, 1000 * _MS_PER_HOUR)
+
+
+def to_gib_hours(mebibyte_ms: int) -> Decimal:
+    """Return GiB-hours, rounded to a millionth."""
+    return _to_rounded(mebibyte_ms, 1024 * _MS_PER_HOUR)
+
+
+def _to_rounded(amount: int, per_unit: int) -> Decimal:
     with localcontext() as context:
         context.prec = 50
-        exact = Decimal(core_ms) / CORE_MS_PER_GPU_HOUR
-        return exact.quantize(Decimal(1).scaleb(-HOUR_DIGITS), ROUND_HALF_UP)
+        return (Decimal(amount) / per_unit).quantize(Decimal(1).scaleb(-HOUR_DIGITS), ROUND_HALF_UP)
 
 
 def round_amount(core_ms_times_price: Decimal, digits: int) -> Decimal:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from clusters.models import Flavor
 from quotas.models import Queue
+from scheduling.models import Job
 from telemetry.usage.accounting import Line
 from telemetry.usage.grouping import GroupBy
 from tenants.models import Tenant, User
@@ -30,7 +31,7 @@ def row_names(group_by: GroupBy, lines: Mapping[uuid.UUID, Line]) -> Names:
 
 
 def key_names(group_by: GroupBy, keys: Collection[uuid.UUID]) -> Names:
-    """Return the names of rows that are no jobs, as `row_names`."""
+    """Return the names of rows by their ids alone, as `row_names`."""
     found = _NAMES[group_by](keys)
     return {key: found.get(key) or RowName(str(key)[:8]) for key in keys}
 
@@ -65,7 +66,14 @@ def _jobs(lines: Mapping[uuid.UUID, Line]) -> Names:
     return found
 
 
+def _jobs_by_key(keys: Collection[uuid.UUID]) -> Names:
+    rows = Job.unscoped.filter(pk__in=list(keys))
+    columns = rows.values_list("pk", "name", "workspace__name", "workspace__slug")
+    return {pk: RowName(*rest) for pk, *rest in columns}
+
+
 _NAMES = {
+    GroupBy.JOB: _jobs_by_key,
     GroupBy.TENANT: _workspaces,
     GroupBy.USER: _users,
     GroupBy.QUEUE: _queues,

@@ -15,6 +15,7 @@ from django.utils.translation import gettext as _
 from foundation.core.actor import Actor
 from foundation.core.errors import NotFound
 from foundation.sql.plain_rows import read_id, read_plain
+from scheduling.metering.node_time import NO_TIME, NodeTime, node_time_rows, sum_node_times
 from scheduling.metering.usage_rows import usage_rows
 from telemetry.models import MeasuredUse, StoredReport
 from telemetry.usage.accounting import DAY_MS, Account, MeasuredDay, account_month
@@ -24,7 +25,7 @@ from telemetry.usage.names import Names, key_names, row_names
 from telemetry.usage.periods import Period, month_period, read_month, read_zone
 from telemetry.usage.prices import read_rates
 from telemetry.usage.record_measured import measured_until
-from telemetry.usage.stored_reports import read_days, read_rows, read_stored_report
+from telemetry.usage.stored_reports import read_days, read_node_times, read_rows, read_stored_report
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import Tenant, TenantKind
@@ -66,6 +67,7 @@ class ReportRow:
     figures: Figures
     note: str = ""
     slug: str = ""
+    node_time: NodeTime = NO_TIME
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +86,12 @@ class UsageReport:
     read_at: datetime
     measured_until: datetime | None
     chosen_names: Mapping[str, str]
+
+    @property
+    def total_node_time(self) -> NodeTime:
+        """The CPU and memory of all rows."""
+        times = [row.node_time for row in self.rows]
+        return NodeTime(sum(time.cpu for time in times), sum(time.memory for time in times))
 
 
 def report_period(month: str, zone: str, *, now: datetime) -> Period:
@@ -135,13 +143,19 @@ def usage_report(
         workspace_id = choice.workspace if tenant is None else tenant.pk
         stored = read_stored_report(period, group_by, workspace_id=workspace_id, now=now)
         if stored is not None:
-            return _restore_report(stored, period, group_by, choice)
+            times = read_node_times(stored)
+            if times is None:
+                times = load_node_times(period, tenants, choice, group_by, now=now)
+            return _restore_report(stored, period, group_by, choice, times)
     found = load_account(period, tenants, choice, now=now)
     lines = found.sum_by(ROW_KEYS[group_by])
+    times = load_node_times(period, tenants, choice, group_by, now=now)
     return UsageReport(
         period=period,
         group_by=group_by,
-        rows=_rows({key: line.figures for key, line in lines.items()}, row_names(group_by, lines)),
+        rows=_rows(
+            {key: line.figures for key, line in lines.items()}, row_names(group_by, lines), group_by, times
+        ),
         total=found.sum_total(),
         days=list(zip(period.days, found.days, strict=True)),
         currency=settings.ALLOTMENT_CURRENCY,
@@ -183,6 +197,22 @@ def load_account(
     return account_month(period, rows, measured, read_rates(), digits=digits)
 
 
+def load_node_times(
+    period: Period,
+    tenants: QuerySet[Tenant] | None,
+    choice: ReportFilter,
+    group_by: GroupBy,
+    *,
+    now: datetime,
+) -> Mapping[uuid.UUID, NodeTime]:
+    """Read the CPU and memory of a month. The caller has decided who may know."""
+    only = choice.build_conditions()
+    if choice.workspace is not None:
+        only["workspace_id"] = [choice.workspace]
+    rows = node_time_rows(period.start_ms, period.end_ms, now=now, workspaces=tenants, **only)
+    return sum_node_times(rows, ROW_KEYS[group_by])
+
+
 def read_measured(
     period: Period, tenants: QuerySet[Tenant] | None, choice: ReportFilter
 ) -> Iterator[MeasuredDay]:
@@ -211,7 +241,11 @@ def _is_stored(tenants: QuerySet[Tenant] | None, tenant: Tenant | None, choice: 
 
 
 def _restore_report(
-    stored: StoredReport, period: Period, group_by: GroupBy, choice: ReportFilter
+    stored: StoredReport,
+    period: Period,
+    group_by: GroupBy,
+    choice: ReportFilter,
+    times: Mapping[uuid.UUID, NodeTime],
 ) -> UsageReport:
     """The report as stored, with the names of now."""
     figures, total = read_rows(stored), Figures()
@@ -220,7 +254,7 @@ def _restore_report(
     return UsageReport(
         period=period,
         group_by=group_by,
-        rows=_rows(figures, key_names(group_by, figures)),
+        rows=_rows(figures, key_names(group_by, figures), group_by, times),
         total=total,
         days=list(zip(period.days, read_days(stored), strict=True)),
         currency=settings.ALLOTMENT_CURRENCY,
@@ -237,6 +271,18 @@ def _name_workspace(workspace_id: uuid.UUID | None) -> dict[str, str]:
     return {"workspace": key_names(GroupBy.TENANT, [workspace_id])[workspace_id].name}
 
 
-def _rows(figures: Mapping[uuid.UUID, Figures], names: Names) -> list[ReportRow]:
-    found = [ReportRow(key, figures=of, **names[key]._asdict()) for key, of in figures.items()]
+def _rows(
+    figures: Mapping[uuid.UUID, Figures],
+    names: Names,
+    group_by: GroupBy,
+    times: Mapping[uuid.UUID, NodeTime],
+) -> list[ReportRow]:
+    """The rows, those without GPUs included: they held CPU and memory alone."""
+    alone = times.keys() - figures.keys()
+    named = names | (key_names(group_by, alone) if alone else {})
+    every = {**figures, **{key: Figures() for key in alone}}
+    found = [
+        ReportRow(key, figures=of, node_time=times.get(key, NO_TIME), **named[key]._asdict())
+        for key, of in every.items()
+    ]
     return sorted(found, key=lambda row: (-row.figures.reserved, row.name, str(row.key)))

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from django.conf import settings
 from django.db import transaction
 
+from scheduling.metering.node_time import NodeTimeRow, node_time_rows, sum_node_times
 from scheduling.metering.usage_rows import UsageRow, usage_rows
 from telemetry.models import StoredReport
 from telemetry.usage.accounting import Account, MeasuredDay, account_month
@@ -38,7 +39,12 @@ def store_reports(*, now: datetime) -> int:
 
 def _add_up(period: Period, now: datetime) -> Iterator[StoredReport]:
     until = measured_until()
+    times: defaultdict[uuid.UUID | None, list[NodeTimeRow]] = defaultdict(list)
+    for row in node_time_rows(period.start_ms, period.end_ms, now=now):
+        times[None].append(row)
+        times[row.workspace_id].append(row)
     for workspace_id, account in _accounts(period, now):
+        here = times[workspace_id]
         for group_by in STORED:
             lines = account.sum_by(ROW_KEYS[group_by])
             yield StoredReport(
@@ -51,6 +57,7 @@ def _add_up(period: Period, now: datetime) -> Iterator[StoredReport]:
                 measured_until=until,
                 rows={str(key): to_numbers(line.figures, account.digits) for key, line in lines.items()},
                 days=[to_numbers(figures, account.digits) for figures in account.days],
+                node_times={str(key): time for key, time in sum_node_times(here, ROW_KEYS[group_by]).items()},
             )
 
 

@@ -14,6 +14,7 @@ from typing import Final
 
 from django.conf import settings
 
+from scheduling.metering.node_time import NodeTime
 from telemetry.models import StoredReport
 from telemetry.usage.figures import Figures
 from telemetry.usage.grouping import GroupBy
@@ -76,3 +77,10 @@ def read_rows(stored: StoredReport) -> Mapping[uuid.UUID, Figures]:
 def read_days(stored: StoredReport) -> Sequence[Figures]:
     """Return the figures of each day of the month."""
     return [to_figures(numbers, stored.digits) for numbers in stored.days]
+
+
+def read_node_times(stored: StoredReport) -> Mapping[uuid.UUID, NodeTime] | None:
+    """Return the node time of each row; None where it was not added up."""
+    if stored.node_times is None:
+        return None
+    return {uuid.UUID(key): NodeTime(*time) for key, time in stored.node_times.items()}
