@@ -109,6 +109,19 @@ def test_a_recommendation_is_tried_beside_the_jobs_ahead(client: Client, ahead: 
     assert (copy.state == JobState.ADMITTED) is not ahead
 
 
+def test_a_recommendation_for_a_job_that_no_node_could_hold_is_tried(client: Client) -> None:
+    """Each node has eight GPUs, and all are free."""
+    here = world()
+    job = wait(here, 9)
+    cycle_run(cell_id=here.cell.pk)
+    job.refresh_from_db()
+    assert job.reason == "NEVER_FITS" and job.reason_help
+    client.force_login(here.editor)
+    page = client.get(f"/w/team-a/jobs/{job.pk}").content.decode()
+    assert f'hx-get="/w/team-a/jobs/{job.pk}/check"' in page
+    assert "Try this change: starts now" in told(client, job)
+
+
 def test_the_start_after_more_quota_is_estimated_from_what_runs(client: Client) -> None:
     """With more quota the job waits for room, until a job ends; all earlier runs took ten minutes."""
     here = world()
