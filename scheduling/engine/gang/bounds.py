@@ -20,7 +20,7 @@ from scheduling.engine.placement.board import ScoreBoard
 from scheduling.engine.placement.index.question import member_rows
 from scheduling.engine.placement.placer import Placer
 from scheduling.engine.preemption.trials.slot_counts import FreeSlotCounter, get_slot_counts, is_countable
-from scheduling.engine.state.fleet import ALL_ROWS, Bools, Fleet, Ints, Rows
+from scheduling.engine.state.fleet import ALL_ROWS, Bools, Fleet, Ints, Rows, sum_rows
 from scheduling.engine.state.snapshot import Snapshot
 from scheduling.engine.state.task_shape import resolve_shape
 
@@ -89,8 +89,7 @@ class SlotCounts:
 
     def _compute_free(self, rows: Rows) -> Ints:
         question = self.board.question
-        total: Ints = np.where(question.usable[rows], question.fleet.cores_free[rows], 0).sum(axis=1)
-        return total
+        return sum_rows(np.where(question.usable[rows], question.fleet.cores_free[rows], 0))
 
 
 class ClassNumbering(Protocol):

@@ -16,7 +16,7 @@ from scheduling.engine.placement.index.levels import levels_of, topology_labels
 from scheduling.engine.placement.index.question import Question, card_parts
 from scheduling.engine.placement.index.relations import exclusive_domains
 from scheduling.engine.placement.placer import PlacementRule, Placer, placer_for
-from scheduling.engine.state.fleet import ALL_ROWS, Fleet, Ints, Rows
+from scheduling.engine.state.fleet import ALL_ROWS, Fleet, Ints, Rows, sum_rows
 from scheduling.engine.state.task_shape import TaskShape
 
 UNBOUNDED = np.iinfo(np.int64).max // 4
@@ -38,7 +38,7 @@ def count_slots(question: Question, rows: Rows = ALL_ROWS, parts: Ints | None = 
     if task.memory:
         bounds = np.minimum(bounds, np.maximum(fleet.memory_free[rows], 0) // task.memory)
     if task.cards:
-        parts = card_parts(question, rows).sum(axis=1) if parts is None else parts
+        parts = sum_rows(card_parts(question, rows)) if parts is None else parts
         bounds = np.minimum(bounds, parts // task.cards)
     for item in task.extended:
         free = fleet.extended_free.get(item.resource)

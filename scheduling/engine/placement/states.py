@@ -27,7 +27,7 @@ from scheduling.engine.placement.index.limits import ScoreLimits, comparable_amo
 from scheduling.engine.placement.index.node_types import NOTHING, NodeType, node_types
 from scheduling.engine.placement.index.question import Question
 from scheduling.engine.placement.scores.devices import CardPicker
-from scheduling.engine.state.fleet import Bools, CardUsages, Fleet, Ints
+from scheduling.engine.state.fleet import Bools, CardUsages, Fleet, Ints, count_marked
 
 # The number of cached states; beyond it all are dropped and computed again when they recur.
 MAX_STATES = 200_000
@@ -239,7 +239,7 @@ class States:
         return fitting[:, None]
 
     def _room(self, now: _Cards, table: CardTable) -> int:
-        roomy = np.count_nonzero(table.fitting[:, 0], axis=1) >= self._asked.cards
+        roomy = count_marked(table.fitting[:, 0]) >= self._asked.cards
         return self._limits.number_card_fit(roomy & now.type.lasting)
 
     def _taken(self, cards: _CardState, shape: int, column: int) -> _Taken:

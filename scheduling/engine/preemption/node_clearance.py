@@ -24,7 +24,7 @@ from scheduling.engine.preemption.strategies.fair import FairPreemption
 from scheduling.engine.preemption.trials.collect import add_victim
 from scheduling.engine.preemption.trials.context import PreemptionContext, Victim
 from scheduling.engine.preemption.trials.slot_counts import FreeSlotCounter
-from scheduling.engine.state.fleet import Bools, Ints
+from scheduling.engine.state.fleet import Bools, Ints, sum_rows
 
 # The rows examined together for each missing slot, their minimum, and the maximum of a whole pass.
 ROWS_PER_SLOT, MIN_ROWS, MAX_ROWS = 2, 8, 256
@@ -208,7 +208,7 @@ def _max_slots(node_tasks: NodeTasks, victims: NodeVictims, slot_counter: FreeSl
         )
     elif task.cards:
         free = fleet.cores_free[rows] + victims.sum_cores_by_card()
-        parts = np.where(question.usable[rows], free // task.cores, 0).sum(axis=1)
+        parts = sum_rows(np.where(question.usable[rows], free // task.cores, 0))
         # A task with parts of several cards could complete a slot on each of them.
         more = victims.sum_by_row(node_tasks.several_cores) // task.cores + victims.sum_by_row(
             node_tasks.several_cards

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -57,6 +58,26 @@ CHANGING_ARRAYS = (
 UNLIMITED_PODS = 2**31
 # The usage of a task on each card: column, core units, MiB, and whether it excludes other tasks.
 CardUsages = tuple[tuple[int, int, int, bool], ...]
+
+
+@lru_cache
+def _ones(width: int, kind: type[np.generic]) -> NDArray[Any]:
+    return np.ones(width, kind)
+
+
+def count_marked(cards: Bools) -> Ints:
+    """Return the number of marked cards of each row.
+
+    For few columns a product takes a sixth of the time of numpy's sum, and is as exact.
+    """
+    counts: Ints = (cards @ _ones(cards.shape[1], np.float32)).astype(np.int64)
+    return counts
+
+
+def sum_rows(amounts: Ints) -> Ints:
+    """Return the sum of each row; see `count_marked`."""
+    sums: Ints = amounts @ _ones(amounts.shape[1], np.int64)
+    return sums
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from scheduling.engine.placement.index.question import Question
-from scheduling.engine.state.fleet import ALL_ROWS, Ints, Rows
+from scheduling.engine.state.fleet import ALL_ROWS, Ints, Rows, count_marked
 
 
 class EmptyCardCounter:
@@ -33,8 +33,7 @@ class EmptyCardCounter:
 
     def _count(self, rows: Rows) -> Ints:
         self._question.revise_rows(rows)
-        counts: Ints = self._question.fitting(rows).sum(axis=1)
-        return counts
+        return count_marked(self._question.fitting(rows))
 
 
 def empty_card_counter(question: Question) -> EmptyCardCounter:

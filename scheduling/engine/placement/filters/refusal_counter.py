@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from scheduling.engine.placement.index.protocols import Veto
-from scheduling.engine.placement.index.question import Question, card_parts
-from scheduling.engine.state.fleet import ALL_ROWS, Bools, Ints, Rows
+from scheduling.engine.placement.index.question import Question
+from scheduling.engine.state.fleet import ALL_ROWS, Bools, Ints, Rows, count_marked
 
 NO_VETO = -1
 
@@ -69,8 +69,8 @@ class RefusalCounter:
         question, self._totals = self._question, None
         if question.task.cards:
             usable = question.usable[rows] & question.members[rows][:, None]
-            self._usable[rows] = usable.sum(axis=1)
-            self._free[rows] = ((card_parts(question, rows) > 0) & usable).sum(axis=1)
+            self._usable[rows] = count_marked(usable)
+            self._free[rows] = count_marked(question.fitting(rows) & usable)
         left = self._lasting[rows].copy()
         refuser: Ints = np.full(left.shape, NO_VETO, np.int64)
         for number, veto in enumerate(self._vetoes):

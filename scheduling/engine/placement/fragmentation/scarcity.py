@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduling.engine.model import TaskWorkload, WorkloadShape
-from scheduling.engine.state.fleet import Bools, Fleet, Ints
+from scheduling.engine.state.fleet import Bools, Fleet, Ints, count_marked
 
 # Above this pressure a model is scarce, and the exact value does not matter.
 MOST_PRESSURE = 1.5
@@ -129,8 +129,7 @@ def group_worth(
 
 def empty_cards(present: Bools, left: Ints, whole: Ints) -> Ints:
     """Return the number of unused cards of each node. All arguments are `[nodes, cards]`."""
-    empty: Ints = (present & (left == whole)).sum(axis=1)
-    return empty
+    return count_marked(present & (left == whole))
 
 
 def _covers(other: WorkloadShape, shape: WorkloadShape) -> bool:

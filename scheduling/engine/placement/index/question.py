@@ -13,7 +13,7 @@ import numpy as np
 from scheduling.engine.model import Flavor, GpuMode, Node
 from scheduling.engine.model.labels import has_labels
 from scheduling.engine.placement.index.node_facts import marked_rows
-from scheduling.engine.state.fleet import ALL_ROWS, MODES, Bools, Fleet, Ints, Rows
+from scheduling.engine.state.fleet import ALL_ROWS, MODES, Bools, Fleet, Ints, Rows, count_marked
 from scheduling.engine.state.task_shape import TaskShape
 
 # A whole card may come from a node that also slices, as long as the card is empty. MIG instances are
@@ -95,8 +95,7 @@ class Question:
 
     def has_enough_cards(self, cards: Bools) -> Bools:
         """Return the rows with at least as many marked cards as the task asks for. `[rows]`."""
-        counted: Ints = cards.sum(axis=1)
-        enough: Bools = counted >= self.task.cards
+        enough: Bools = count_marked(cards) >= self.task.cards
         return enough
 
     def _cards(self) -> tuple[Bools, Bools, Bools, Bools]:

@@ -18,7 +18,7 @@ from scheduling.engine.placement.capacity import count_slots
 from scheduling.engine.placement.filters.empty_cards import empty_card_counter
 from scheduling.engine.placement.index.question import card_parts
 from scheduling.engine.placement.index.row import UNBOUNDED, RowState
-from scheduling.engine.state.fleet import ALL_ROWS, Bools, Fleet, Ints, Rows
+from scheduling.engine.state.fleet import ALL_ROWS, Bools, Fleet, Ints, Rows, count_marked, sum_rows
 
 # Vetoes that depend on the free amounts of a row alone.
 COUNTED_VETOES = frozenset(("pods", "cpu", "memory", "card-cores", "card-memory"))
@@ -101,7 +101,7 @@ class ShapeSlots:
             empty = np.array(empty_card_counter(question).count_by_row()[rows])
             return empty, empty
         parts = card_parts(question, rows)
-        return parts.sum(axis=1), np.count_nonzero(parts, axis=1)
+        return sum_rows(parts), count_marked(parts > 0)
 
     def _count_singly(self, rows: list[int], mask: Bools) -> None:
         counts = self._counts

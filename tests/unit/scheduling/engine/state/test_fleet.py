@@ -25,7 +25,7 @@ from scheduling.engine.model import (
 from scheduling.engine.placement.capacity import count_when_empty, empty_fleet
 from scheduling.engine.placement.placer import Placer, placer_for
 from scheduling.engine.session.config import EngineConfig
-from scheduling.engine.state.fleet import Fleet, TaskUsage
+from scheduling.engine.state.fleet import Fleet, TaskUsage, count_marked, sum_rows
 from scheduling.engine.state.node_facts import empty_node, select_lasting_facts
 from scheduling.engine.state.task_shape import resolve_shape
 from tests.unit.scheduling.engine.builders import flavor, node, role, world
@@ -219,3 +219,11 @@ def test_what_a_twin_holds_is_its_own(twin: Callable[[Fleet], Fleet]) -> None:
         assert part.cores_free[0, 1] == part.card_cores[0, 1] - 30 * held
         assert part.holders[0].tolist() == [0, held]
         assert part.used_pods[0] == held
+
+
+@pytest.mark.parametrize("width", [0, 1, 8, 300])
+def test_rows_are_summed_exactly(width: int) -> None:
+    amounts = np.random.default_rng(width).integers(0, 1 << 50, (20, width))
+    assert sum_rows(amounts).tolist() == amounts.sum(axis=1).tolist()
+    assert count_marked(amounts % 3 > 0).tolist() == (amounts % 3 > 0).sum(axis=1).tolist()
+    assert count_marked(np.ones((2, width), np.bool_)).tolist() == [width, width]
