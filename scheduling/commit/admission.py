@@ -5,7 +5,6 @@ from __future__ import annotations
 import uuid
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Any, Final
@@ -235,7 +234,7 @@ def with_loans(decision: em.Decision, tree: QuotaTree[em.FlavorResource], node: 
 
     amounts = amounts_of(decision).items()
     loans = (em.Charge(*key, amount_beyond(key, amount) - amount_beyond(key, 0)) for key, amount in amounts)
-    return replace(decision, borrowed=tuple(loan for loan in loans if loan.amount))
+    return decision._replace(borrowed=tuple(loan for loan in loans if loan.amount))
 
 
 def write_admissions(batch: CommitBatch, *, in_use: bool = False) -> None:

@@ -74,7 +74,7 @@ def admit_adopted(
     tree = load_tree(cell.pk)
     taken = CellSnapshot(engine.Snapshot(), {str(job.pk): job}, devices, {})
     batch = CommitBatch(cell, now, taken, tree, {str(job.pk): job}, AdmissionLimits((), now))
-    decision = admission.with_loans(replace(decision, allocations=tuple(parts)), tree, str(job.queue.node_id))
+    decision = admission.with_loans(decision._replace(allocations=tuple(parts)), tree, str(job.queue.node_id))
     job.attempt_number = number - 1  # whatever attempts there were in between have ended
     tasks = admission.tasks_of([decision])
     admission.record_admission(batch, decision, tasks)

@@ -77,7 +77,7 @@ def test_any_other_reason_is_found_false(runs: list[Run]) -> None:
         for reason in lasting:
             if reason is not outcome.reason:
                 checked += 1
-                faults = judge(run.cell(), replace(outcome, reason=reason))
+                faults = judge(run.cell(), outcome._replace(reason=reason))
                 assert [fault.part for fault in faults] == ["reason"], (outcome, reason)
     assert checked > 100
 
@@ -91,7 +91,7 @@ def test_a_number_that_is_one_too_much_is_found_false(runs: list[Run], name: str
     for run, outcome in ordered:
         if isinstance(outcome.numbers.get(name), int):
             numbers = {**outcome.numbers, name: int(outcome.numbers[name]) + 1}
-            assert judge(run.cell(), replace(outcome, numbers=numbers)), (outcome, name)
+            assert judge(run.cell(), outcome._replace(numbers=numbers)), (outcome, name)
             changed += 1
     assert changed
 

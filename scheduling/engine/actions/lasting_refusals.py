@@ -4,7 +4,6 @@ or not."""
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import replace
 
 from scheduling.engine.model import (
     Charge,
@@ -45,7 +44,7 @@ def find_lasting_refusal(session: Session, queue: Queue, job: Job) -> JobOutcome
         if (*own, infeasible) not in session.beyond_limits:
             session.beyond_limits[*own, infeasible] = find_beyond_limits(session, queue, job, infeasible)
         known = session.beyond_limits[*own, infeasible]
-    return known if known is None or known.job == job.id else replace(known, job=job.id)
+    return known if known is None or known.job == job.id else known._replace(job=job.id)
 
 
 def infeasible_flavors_of(session: Session, queue: Queue, job: Job) -> InfeasibleFlavors:

@@ -77,7 +77,7 @@ def resized_allocation(task: Allocation, memory: int) -> Allocation:
         else charge
         for charge in task.charges
     )
-    slices = tuple(replace(part, memory=memory) for part in task.slices)
+    slices = tuple(part._replace(memory=memory) for part in task.slices)
     return replace(task, slices=slices, charges=charges, wanted_memory=None)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
 from foundation.core.flavor_resource import ResourceName
 from scheduling.engine.model.inventory import Extended, Toleration
@@ -311,8 +312,7 @@ class Job:
         return self.rules if role.rules is None else role.rules
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceSlice:
+class DeviceSlice(NamedTuple):
     """The allocation of one card to a task: core units and MiB; `exclusive` is the whole card."""
 
     device: str

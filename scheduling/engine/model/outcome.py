@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from scheduling.engine.model.job import Allocation
 from scheduling.engine.model.kinds import (
@@ -19,6 +20,8 @@ from scheduling.engine.model.quota import Charge
 Numbers = Mapping[str, int | str]
 """Named facts behind a code: amounts are whole numbers, names of flavors, nodes or jobs are strings."""
 
+NO_NUMBERS: Numbers = {}
+
 
 @dataclass(frozen=True, slots=True)
 class Help:
@@ -28,19 +31,17 @@ class Help:
     numbers: Numbers = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobOutcome:
+class JobOutcome(NamedTuple):
     """The outcome of one job. `reason` is None exactly when it was admitted."""
 
     job: str
     status: OutcomeStatus
     reason: Reason | None = None
-    numbers: Numbers = field(default_factory=dict)
+    numbers: Numbers = NO_NUMBERS
     help: tuple[Help, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
+class Decision(NamedTuple):
     """One decision for one job.
 
     `admit`: `allocations` has one entry per task (node, cards, charges), `borrowed` the part of the charges
@@ -57,7 +58,7 @@ class Decision:
     rule: EvictRule | None = None
     beneficiary: str | None = None
     released: tuple[str, ...] = ()
-    numbers: Numbers = field(default_factory=dict)
+    numbers: Numbers = NO_NUMBERS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import NamedTuple
 
 from foundation.core.flavor_resource import FlavorResource, ResourceName
 from scheduling.engine.model.kinds import (
@@ -22,8 +23,7 @@ from scheduling.engine.model.kinds import (
 )
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Charge:
+class Charge(NamedTuple):
     """An amount of one resource of one flavor."""
 
     flavor: str

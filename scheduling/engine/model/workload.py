@@ -9,14 +9,14 @@ import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 COVERAGE = 0.95
 # The least share in a coarse workload, and the unit of shares in a rounded one, is one task in this many.
 SMALLEST_SHARE = 1024
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class WorkloadShape:
+class WorkloadShape(NamedTuple):
     """A shape of task: millicores, core units per card, cards, and accepted models (`A|B`, empty = any)."""
 
     cpu: int

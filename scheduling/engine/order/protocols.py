@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from quotas.tree import DominantResourceShare
 from scheduling.engine.model import Job
@@ -11,8 +10,7 @@ from scheduling.engine.model import Job
 NO_SHARE = DominantResourceShare()
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(NamedTuple):
     """A job to be ordered; inside a queue only the job counts.
 
     Across queues, `borrow_level` is the height in the quota tree that the job needs. Under fair sharing

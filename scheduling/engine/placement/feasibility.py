@@ -4,7 +4,7 @@ submitted."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from scheduling.engine.model import (
     Flavor,
@@ -145,7 +145,7 @@ def explain_never_fits(snapshot: Snapshot, rule: PlacementRule, queue: Queue, jo
     if best is None:
         return None
     outcome = _outcome_never_fits(snapshot, rule, job, *best)
-    return replace(outcome, numbers={**outcome.numbers, CLUSTERS: ",".join(tried)})
+    return outcome._replace(numbers={**outcome.numbers, CLUSTERS: ",".join(tried)})
 
 
 def _holds(role: Role, offers_of_role: Sequence[FlavorOffer]) -> bool:

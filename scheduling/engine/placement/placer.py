@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from scheduling.engine.model import EMPTY_WORKLOAD, DeviceSlice, Flavor, TaskWorkload, ZoneShare
 from scheduling.engine.model.registry import ConfigError
@@ -40,8 +41,7 @@ class PlacementRule:
         return tuple(name for name, scores in self.policies if _must_learn(scores))
 
 
-@dataclass(frozen=True, slots=True)
-class TaskPlacement:
+class TaskPlacement(NamedTuple):
     """The placement of one task: the node, its slice of each card, and its share of each NUMA zone if it is
     aligned."""
 

@@ -7,7 +7,7 @@ Source of the idea: the scheduling equivalence hashes of Kueue and of KAI-Schedu
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import fields, replace
+from dataclasses import fields
 
 from scheduling.engine.model import HelpCode, Job, JobOutcome, PlacementRules
 from scheduling.engine.state.charges import ANYWHERE
@@ -154,7 +154,7 @@ HELP_TO_TRY = frozenset(
 def without_untried_help(outcome: JobOutcome) -> JobOutcome:
     """Return the outcome without the recommendations that were not tried."""
     ways = tuple(way for way in outcome.help if way.code not in HELP_TO_TRY)
-    return outcome if len(ways) == len(outcome.help) else replace(outcome, help=ways)
+    return outcome if len(ways) == len(outcome.help) else outcome._replace(help=ways)
 
 
 def _content(outcome: JobOutcome) -> tuple[object, ...]:
@@ -175,10 +175,8 @@ class SharedAnswers(dict[str, JobOutcome]):
 
     def __missing__(self, job_id: str) -> JobOutcome:
         first = self.reported
-        # This runs once per job, and `replace` takes three times as long.
-        answer = self[job_id] = JobOutcome(
-            job=job_id, status=first.status, reason=first.reason, numbers=first.numbers, help=first.help
-        )
+        # This runs once per job, and `_replace` takes three times as long.
+        answer = self[job_id] = JobOutcome(job_id, first.status, first.reason, first.numbers, first.help)
         return answer
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Set
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from quotas.tree import QuotaTree
 from scheduling.engine.model import Allocation, Flavor, FlavorResource, Job, PlacementRules, Queue
@@ -21,8 +21,7 @@ class SnapshotError(ValueError):
     """Parts of a snapshot contradict each other; the message names them."""
 
 
-@dataclass(frozen=True, slots=True)
-class AllocationEntry:
+class AllocationEntry(NamedTuple):
     """The usage of fleet and quota tree by one allocation, computed once.
 
     `leaf` is the quota node that is charged. `row`, `node_usage` and `pod` are None if the node is not known.

@@ -46,6 +46,8 @@ def encode(value: Any) -> Any:
         return value
     if is_dataclass(value) and not isinstance(value, type):
         return {_key(item): encode(getattr(value, item.name)) for item in fields(value) if item.compare}
+    if hasattr(value, "_fields"):
+        return dict(zip(value._fields, map(encode, value), strict=True))
     if isinstance(value, Mapping):
         return {str(key): encode(entry) for key, entry in value.items()}
     if isinstance(value, (tuple, list)):
@@ -81,7 +83,9 @@ def _decoder(kind: Any) -> Decoder:
         entry = _decoder(arguments[1])
         return lambda value: {key: entry(item) for key, item in _checked(value, dict).items()}
     if is_dataclass(kind):
-        return _dataclass(kind)
+        return _object(kind, {_key(item): item.name for item in fields(kind) if item.init})
+    if hasattr(kind, "_fields"):
+        return _object(kind, {name: name for name in kind._fields})
     if isinstance(kind, type) and issubclass(kind, Enum):
         return kind
     return _plain(kind)
@@ -114,9 +118,9 @@ def _plain(kind: Any) -> Decoder:
     return lambda value: _checked(value, accepted)
 
 
-def _dataclass(kind: Any) -> Decoder:
+def _object(kind: Any, names: Mapping[str, str]) -> Decoder:
     hints = get_type_hints(kind)
-    decoders = {_key(item): (item.name, _decoder(hints[item.name])) for item in fields(kind) if item.init}
+    decoders = {key: (name, _decoder(hints[name])) for key, name in names.items()}
     retired = RETIRED.get(kind.__name__, frozenset())
 
     def build(value: Any) -> Any:

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,8 +80,7 @@ def sum_rows(amounts: Ints) -> Ints:
     return sums
 
 
-@dataclass(frozen=True, slots=True)
-class TaskUsage:
+class TaskUsage(NamedTuple):
     """The usage of one task on one row: millicores, MiB, and for each column core units, MiB, exclusive.
 
     `extended` and `zones` are as in an allocation.

@@ -96,10 +96,9 @@ def test_a_borrowed_slice_counts_as_its_share_of_a_gpu(resources: set[str]) -> N
     job = jobs.job(here.queue, here.editor, roles=[role])
     whole = admit(here, job, here.nodes[0], [0])
     place = whole.allocations[0]
-    flavor, part = place.flavor, replace(place.slices[0], cores=25, memory=1024, exclusive=False)
+    flavor, part = place.flavor, place.slices[0]._replace(cores=25, memory=1024, exclusive=False)
     charges = (em.Charge(flavor, Resource.GPU_CARDS, 1), em.Charge(flavor, Resource.GPU_CORES, 25))
-    decision = replace(
-        whole,
+    decision = whole._replace(
         allocations=(replace(place, slices=(part,), charges=charges),),
         borrowed=tuple(charge for charge in charges if charge.resource in resources),
     )

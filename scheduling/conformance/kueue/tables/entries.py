@@ -89,4 +89,4 @@ def _contending(entry: Mapping[str, Any], shares: Mapping[str, Mapping[str, Any]
     text = given.get("preciseWeightedShare", "0")
     ratio = Fraction(given.get("unweightedRatio", 1)) if text in _INFINITE else Fraction(text)
     share = DominantResourceShare(ratio.numerator, ratio.denominator, infinite=text in _INFINITE)
-    return replace(known, borrows=given.get("borrowingOnRequested", False), share=share)
+    return known._replace(borrows=given.get("borrowingOnRequested", False), share=share)

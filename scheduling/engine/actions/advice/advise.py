@@ -7,7 +7,6 @@ that reason (`also`), and those that work together only name each other (`with`)
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 
 import numpy as np
 
@@ -57,7 +56,7 @@ class _Advice:
         help_items += self._raised()
         help_items.sort(key=lambda help_item: "also" in help_item.numbers or "with" in help_item.numbers)
         rest = tuple(help_item for help_item in self._outcome.help if help_item.code not in HELP_TO_TRY)
-        return replace(self._outcome, help=(*help_items, *rest))
+        return self._outcome._replace(help=(*help_items, *rest))
 
     # Recommendations tried alone
 

@@ -132,7 +132,7 @@ def test_a_job_that_fits_once_leavers_are_gone_evicts_nobody() -> None:
     )
     stage = Stage(snapshot)
     stage.cycle()
-    stage.apply(replace(stage.told[0], kind=DecisionKind.EVICT, released=("old/worker/0",)))
+    stage.apply(stage.told[0]._replace(kind=DecisionKind.EVICT, released=("old/worker/0",)))
     stage.submit(job("new", "a", role(1, 2), at=9, priority=5))
     result = stage.cycle()
     assert [d.kind for d in result.decisions] == [DecisionKind.PARK]

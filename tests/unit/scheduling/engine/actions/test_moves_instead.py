@@ -129,8 +129,8 @@ def test_nobody_moves_to_what_a_job_behind_it_was_promised() -> None:
     (two,) = stage.snapshot.allocations_of("a-old")
     stage.submit(live(job("b-going", "b", role(1, 1))), job("a-later", "a", role(1, 2), at=5))
     free = [f"n2-gpu{index}" for index in range(4) if f"n2-gpu{index}" not in {p.device for p in two.slices}]
-    parts = [replace(two.slices[0], device=device) for device in free]
-    one = tuple(replace(charge, amount=charge.amount // 2) for charge in two.charges)
+    parts = [two.slices[0]._replace(device=device) for device in free]
+    one = tuple(charge._replace(amount=charge.amount // 2) for charge in two.charges)
     going = replace(two, job="b-going", queue="b", slices=(parts[0],), charges=one, leaving=True)
     promised = replace(two, job="a-later", slices=tuple(parts))
     claim = Claim(job="a-later", allocations=(promised,), leaving=(going.id,), until=Instant(2_000))
