@@ -177,9 +177,12 @@ class QuotaTree(Generic[K]):
 
     def has_own_room(self, node_id: str, amounts: Mapping[K, int]) -> bool:
         """Tell whether the amounts may be added now, each with the borrow level 0."""
+        subtree = self._find(node_id).subtree
+        if all(subtree.get(key, 0) is None for key in amounts):
+            return True
         node = self._node(node_id)
         for key, amount in amounts.items():
-            quota = node.subtree.get(key, 0)
+            quota = subtree.get(key, 0)
             if quota is None:
                 continue
             if node.parent is not None and amount > quota - node.usage.get(key, 0):
@@ -404,6 +407,9 @@ class QuotaTree(Generic[K]):
     def _node(self, node_id: str) -> TreeNode[K]:
         if self._owed:
             self.settle()
+        return self._find(node_id)
+
+    def _find(self, node_id: str) -> TreeNode[K]:
         try:
             return self._nodes[node_id]
         except KeyError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass
-from heapq import heappop, heappush, merge
+from heapq import heappop, heappush, heapreplace, merge
 from itertools import islice
 from typing import Protocol
 
@@ -81,6 +81,7 @@ class QueueCursor:
         self._hidden_jobs = hidden_jobs
         self._find_precluded = find_precluded
         self._session = session
+        self._by_load = session.users.uses_shares(queue)
         self._queue_classes = session.queue_classes(queue)
         self._groups: list[_Group] = []
         # Open groups by number; groups that are done drop out of `_open`.
@@ -260,22 +261,28 @@ class QueueCursor:
 
     def _pop_next(self) -> tuple[_Place, Job] | None:
         """Take the next job that is to be evaluated out of its group."""
-        while self._unevaluated_heap:
-            noted, number = heappop(self._unevaluated_heap)
+        heap = self._unevaluated_heap
+        while heap:
+            noted, number = heap[0]
             group = self._groups[number]
             if group.leads:
                 group.leads = False
                 self._open_next(group.class_key.user)
+                continue
             # A group is on the heap twice after its head was put back or promoted.
             if group.answers is not None or group.is_done:
+                heappop(heap)
                 continue
             place = self._place(group)
             if place > noted:
-                heappush(self._unevaluated_heap, (place, number))
+                heapreplace(heap, (place, number))
                 continue
             self._head_position = number, group.position
             group.position += 1
-            self._push(self._unevaluated_heap, number)
+            if group.is_done:
+                heappop(heap)
+            else:
+                heapreplace(heap, (self._place(group), number))
             return place, self._session.get_job(place[1][1])
         return None
 
@@ -291,7 +298,7 @@ class QueueCursor:
         return self._load(group.class_key.user), group.line.entry_at(group.position)
 
     def _load(self, user: str) -> float:
-        return self._session.users.compute_load(self.queue.id, user) or 0.0
+        return (self._session.users.compute_load(self.queue.id, user) or 0.0) if self._by_load else 0.0
 
     def _answer_passed(self, until: _Place | None) -> None:
         """Give the jobs before a place (None: all) the outcome of the refused job to which they are

@@ -126,7 +126,7 @@ def job_key(chain: Sequence[Order]) -> Callable[[Job], tuple[Any, ...]]:
 
     def key(job: Job) -> tuple[Any, ...]:
         candidate = Candidate(job)
-        return (*(order.key(candidate) for order in chain), job.id)
+        return (*[order.key(candidate) for order in chain], job.id)
 
     return key
 
@@ -135,6 +135,6 @@ def candidate_key(chain: Sequence[Order]) -> Callable[[Candidate], tuple[Any, ..
     """Return the sort key of jobs across queues that a chain of criteria makes."""
 
     def key(candidate: Candidate) -> tuple[Any, ...]:
-        return (*(order.key(candidate) for order in chain), candidate.job.id)
+        return (*[order.key(candidate) for order in chain], candidate.job.id)
 
     return key

@@ -144,9 +144,12 @@ class States:
         left, memory = tuple(fleet.cores_free[node].tolist()), tuple(fleet.card_memory_free[node].tolist())
         used, closed = _marks(fleet.holders[node]), _marks(fleet.exclusive[node])
         classes = _marks(fleet.classes[node]) if self._score.classes else None
-        now = _Cards(self._type[node], left, memory, used, closed, classes, False)
-        now = now._replace(regular=_is_regular(now))
-        return self._state(fleet.cpu_free.item(node), self._cards_of(now))
+        found = self._type[node], left, memory, used, closed, classes
+        cards = self._found.get(found)
+        if cards is None:
+            now = _Cards(*found, regular=False)
+            cards = self._found[found] = self._cards_of(now._replace(regular=_is_regular(now)))
+        return self._state(fleet.cpu_free.item(node), cards)
 
     def take_step(self, state: State, shape: int) -> Step:
         """Return the effect of placing a task of a shape that fits on a node in this state."""
@@ -185,6 +188,8 @@ class States:
 
     def _forget(self) -> None:
         self._known: dict[_Cards, _CardState] = {}
+        # The same by what is read of a node: whether it is regular takes long to find out.
+        self._found: dict[tuple[object, ...], _CardState] = {}
         self._known_room: dict[object, int] = {}
         self._asked.memo.clear()
         self._columns = self._score.node_columns(self._asked, self._fleet)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import cached_property
 
 from scheduling.engine.model import FlavorResource, Help, Numbers, Reason, ResourceName
 
@@ -158,7 +159,7 @@ class RoleAssignment:
         return tuple(dict.fromkeys([self.choices[name].flavor for name in sorted(self.choices)]))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Assignment:
     """The flavors of a whole job; `usage` is the sum of the charges of its roles.
 
@@ -168,12 +169,12 @@ class Assignment:
     roles: tuple[RoleAssignment, ...]
     usage: Mapping[FlavorResource, int] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def mode(self) -> AssignmentMode:
         """The worst mode of its roles."""
         return min((role.mode for role in self.roles), default=AssignmentMode.FIT)
 
-    @property
+    @cached_property
     def borrow_level(self) -> int:
         """The highest level of the tree from which a role borrows; 0 inside the own quota."""
         return max((c.borrow_level for role in self.roles for c in role.choices.values()), default=0)

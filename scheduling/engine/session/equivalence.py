@@ -23,7 +23,7 @@ def request_key(job: Job) -> Hashable:
     """Return a key that is equal for jobs with equal requests, whoever submitted them and whatever their
     state is."""
     return (
-        tuple(
+        *[
             (
                 role.name,
                 role.replicas,
@@ -35,7 +35,7 @@ def request_key(job: Job) -> Hashable:
                 role.sub_gang,
             )
             for role in job.roles
-        ),
+        ],
         job.min_available,
         job.preemptible,
         job.topology,

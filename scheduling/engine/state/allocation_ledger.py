@@ -147,7 +147,8 @@ class AllocationLedger:
         self._unindex(task, allocation)
         if entry.row is not None and entry.node_usage is not None:
             self.fleet.remove_usage(entry.row, entry.node_usage)
-            self.fleet.pod_index.remove_pod(task)
+            if entry.pod is not None:
+                self.fleet.pod_index.remove_pod(task)
         self.quota.defer_usage(entry.leaf, entry.quota_usage, -1)
         if logged:
             self.log.append((False, allocation))
@@ -246,8 +247,10 @@ class AllocationLedger:
         job = self._jobs.get(allocation.job)
         if job is None:
             return None
-        own = next((role.rules for role in job.roles if role.name == allocation.role), None)
-        return job.rules if own is None else own
+        for role in job.roles:
+            if role.name == allocation.role:
+                return job.rules_of(role)
+        return job.rules
 
     def _index(self, task: str, allocation: Allocation) -> None:
         if allocation.leaving:

@@ -175,12 +175,12 @@ class Fleet:
     ) -> TaskUsage:
         """Return the usage of a task by columns; a card that the node does not list is left out."""
         columns = self.columns[row]
-        cards = tuple(
-            (columns[part.device], part.cores, part.memory, part.exclusive)
-            for part in slices
-            if part.device in columns
-        )
-        return TaskUsage(cpu, memory, cards, extended, zones)
+        cards = [
+            (columns[device], cores, space, exclusive)
+            for device, cores, space, exclusive in slices
+            if device in columns
+        ]
+        return TaskUsage(cpu, memory, tuple(cards), extended, zones)
 
     def count_task_class(self, row: int, usage: TaskUsage) -> None:
         """Count a task in its class; the amounts of a task that came with its node are counted already."""

@@ -19,29 +19,35 @@ class AwaitedReleases:
     def __init__(self, snapshot: Snapshot, future_view: FutureView) -> None:
         self._snapshot, self._future_view = snapshot, future_view
         self._held = snapshot.quota.copy()
+        # What was placed and replaced since `_held` was read last.
+        self._placed: list[Allocation] = []
+        self._replaced: list[Allocation] = []
 
     def record_start(self, placed: Iterable[Allocation], replaced: Iterable[Allocation] = ()) -> None:
         """Count these allocations as held, and the ones that they replace as released."""
-        for allocation in replaced:
-            self._held.defer_usage(self._leaf(allocation), sum_charges_cached(allocation.charges), -1)
-        for allocation in placed:
-            self._held.defer_usage(self._leaf(allocation), sum_charges_cached(allocation.charges), 1)
+        self._placed.extend(placed)
+        self._replaced.extend(replaced)
 
     def find_awaited(self, nominated: NominatedJob, victims: tuple[str, ...]) -> tuple[str, ...]:
         """Return the victims, all terminating tasks on the claimed nodes, and further ones until quota
         suffices."""
+        self._count(self._replaced, -1)
+        self._count(self._placed, 1)
+        self._placed, self._replaced = [], []
         nodes = dict.fromkeys(allocation.node for allocation in nominated.placed if allocation.node)
         awaited = dict.fromkeys((*victims, *self._future_view.terminating_on(nodes)))
         released = [held for held in map(self._snapshot.find_present_allocation, awaited) if held is not None]
-        for held in released:
-            self._held.defer_usage(self._leaf(held), sum_charges_cached(held.charges), -1)
+        self._count(released, -1)
         others = self._others(nominated, awaited)
         while not self._fits(nominated) and (other := next(others, None)) is not None:
-            self._held.defer_usage(self._leaf(other), sum_charges_cached(other.charges), -1)
+            self._count((other,), -1)
             released.append(other)
-        for held in released:
-            self._held.defer_usage(self._leaf(held), sum_charges_cached(held.charges), 1)
+        self._count(released, 1)
         return tuple(held.id for held in released)
+
+    def _count(self, tasks: Iterable[Allocation], sign: int) -> None:
+        for task in tasks:
+            self._held.defer_usage(self._leaf(task), sum_charges_cached(task.charges), sign)
 
     def _others(self, nominated: NominatedJob, awaited: dict[str, None]) -> Iterator[Allocation]:
         """Yield further terminating tasks that hold some of the quota: those of the own queue first."""

@@ -71,11 +71,14 @@ class Backfill:
         waiting = self._waiting.get(nominated.queue.id)
         return waiting is not None and waiting.job.id == nominated.job.id
 
-    def drop_reservation(self, nominated: NominatedJob) -> None:
-        """Drop the reservation of a job that has started or has a claim."""
+    def record_start(self, nominated: NominatedJob) -> None:
+        """Drop the reservation of a job that has started or has a claim, and subtract its tasks from what
+        others leave."""
         if self.has_reservation(nominated):
             del self._waiting[nominated.queue.id]
             self._reservations.pop(nominated.queue.id, None)
+        if self._reservations:
+            self.record_placements(nominated.placed)
 
     def find_conflict(self, nominated: NominatedJob) -> Refusal | None:
         """Return why a job that fits, and whose tasks are placed already, must leave its capacity to a

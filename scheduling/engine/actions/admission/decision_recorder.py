@@ -157,9 +157,9 @@ def _sum_charges(placed: tuple[Allocation, ...]) -> Mapping[FlavorResource, int]
 
 def _sizes(nominated: NominatedJob, placed: tuple[Allocation, ...]) -> dict[str, int | str]:
     """Return the tasks per role as `tasks.<role>`; one allocation for a whole role cannot be counted."""
-    sizes: dict[str, int | str] = {f"tasks.{role.role}": role.count for role in nominated.assignment.roles}
+    sizes = {role.role: role.count for role in nominated.assignment.roles}
     counted: dict[str, int] = {}
     for allocation in placed:
         if allocation.node:
-            counted[f"tasks.{allocation.role}"] = counted.get(f"tasks.{allocation.role}", 0) + 1
-    return sizes | counted
+            counted[allocation.role] = counted.get(allocation.role, 0) + 1
+    return {f"tasks.{role}": count for role, count in (sizes | counted).items()}

@@ -13,14 +13,12 @@ from functools import partial
 from scheduling.engine.actions.admission.nominated_job import NominatedJob
 from scheduling.engine.actions.admission.nominator import Nominator
 from scheduling.engine.actions.head_estimate import first_choice
-from scheduling.engine.actions.lasting_refusals import find_lasting_refusal
 from scheduling.engine.gang import RoleTasks, prefer_own_queue, role_tasks
 from scheduling.engine.model import Flavor, Job, Queue
 from scheduling.engine.placement.matrix import ScoreMatrix
 from scheduling.engine.placement.placer import TaskPlacement, describe_placement
 from scheduling.engine.quota.assignment import Assignment, AssignmentMode
-from scheduling.engine.session.session import MemoTable, Session
-from scheduling.engine.state.statement import Statement
+from scheduling.engine.session.session import FlavorUsage, MemoTable, Session
 from scheduling.engine.state.task_shape import TaskShape, resolve_shape
 
 # Fewer tasks of a queue, and few shapes on many nodes, are placed faster by boards than by a score matrix.
@@ -33,8 +31,10 @@ NEW_SHAPES_PART = 8
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DirectChoice:
-    """The flavors and the shape that the jobs of one equivalence class get, the first ones of their queue."""
+    """The flavors and the shape that the jobs of one equivalence class get, the first ones of their queue;
+    `usage` is what they are charged."""
 
+    usage: FlavorUsage
     assignment: Assignment
     tasks: RoleTasks
 
@@ -47,19 +47,23 @@ class DirectStart:
         self._session, self._nominator = session, nominator
         self._snapshot = session.snapshot
         self._choices: MemoTable[DirectChoice | None] = session.direct_choices
+        self._prefers_own_nodes = session.tools.rule.prefer_own_nodes
         # The rows of tasks in score matrices.
         self._shapes: dict[DirectChoice, tuple[ScoreMatrix, int] | None] = {}
         self._matrices: dict[tuple[str, str], ScoreMatrix | None] = {}
 
-    def place_job(self, statement: Statement, queue: Queue, job: Job) -> NominatedJob | None:
-        """Place a job inside the statement as an evaluation would; None where only that decides."""
-        usage = first_choice(self._session, queue, job)
+    def place_job(self, queue: Queue, job: Job) -> NominatedJob | None:
+        """Place a job in the snapshot as an evaluation would; None where only that decides."""
+        key = queue.id, self._session.equivalence.class_of(job)
+        known = key in self._choices
+        choice = self._choices[key] if known else None
+        if known and choice is None:
+            return None
+        usage = first_choice(self._session, queue, job) if choice is None else choice.usage
         if not self._snapshot.quota.has_own_room(queue.quota_node, usage):
             return None
-        key = queue.id, self._session.equivalence.class_of(job)
-        if key not in self._choices:
-            self._choices[key] = self._choose(queue, job)
-        choice = self._choices[key]
+        if choice is None:
+            choice = self._choices[key] = self._choose(queue, job, usage)
         if choice is None:
             return None
         if choice not in self._shapes:
@@ -69,31 +73,32 @@ class DirectStart:
         if placement is None:
             return None
         allocation = choice.tasks.build_allocation(queue, job, placement, 0)
-        statement.allocate(allocation)
+        self._snapshot.add_allocation(allocation)
         if shape is not None:
             shape[0].follow_placement(shape[1])
         return NominatedJob(job=job, queue=queue, assignment=choice.assignment, placed=(allocation,))
 
-    def _choose(self, queue: Queue, job: Job) -> DirectChoice | None:
+    def _choose(self, queue: Queue, job: Job, usage: FlavorUsage) -> DirectChoice | None:
         """Return the choice for a job whose queue's own quota covers its first flavors."""
-        if not _has_one_task(job) or find_lasting_refusal(self._session, queue, job) is not None:
+        if not _has_one_task(job):
             return None
-        assignment, groups = self._nominator.assign_smallest(queue, job), queue.effective_groups
+        # Flavors that could never hold the job are found when it finds no node.
+        assignment = self._nominator.assign_smallest(queue, job, infeasible=frozenset())
+        groups = queue.effective_groups
         if assignment.mode is not AssignmentMode.FIT or assignment.borrow_level:
             return None
         (assigned,) = assignment.roles
         if any(tried.flavor != groups[tried.group].flavors[0] for tried in assigned.tries):
             return None
         tasks = role_tasks(self._snapshot, job, job.roles[0], assigned)
-        return None if tasks is None else DirectChoice(assignment, tasks)
+        return None if tasks is None else DirectChoice(usage, assignment, tasks)
 
     def _find_placement(
         self, queue: Queue, tasks: RoleTasks, shape: tuple[ScoreMatrix, int] | None
     ) -> TaskPlacement | None:
-        placer = self._session.placer
-        among = partial(prefer_own_queue, self._snapshot, queue) if placer.rule.prefer_own_nodes else None
+        among = partial(prefer_own_queue, self._snapshot, queue) if self._prefers_own_nodes else None
         if shape is None:
-            return placer.find_placement(tasks.task, tasks.flavor, None, among)
+            return self._session.placer.find_placement(tasks.task, tasks.flavor, None, among)
         matrix, number = shape
         row = matrix.find_best_node(number, among)
         if row is None:

@@ -31,7 +31,6 @@ from scheduling.engine.gang.moves import SearchBudget
 from scheduling.engine.model import Allocation, Job, JobOutcome, Queue, Reason, Verdict
 from scheduling.engine.quota.assignment import Assignment, AssignmentMode, Refusal
 from scheduling.engine.session.session import Session
-from scheduling.engine.state.statement import Statement
 
 UNASSIGNED = Assignment(roles=())
 
@@ -61,11 +60,14 @@ class JobProcessor:
         if self._future_view or self._claims:
             return None
         self._future_view.show_present()
-        with self._snapshot.statement() as statement:
-            nominated = self._direct_start.place_job(statement, queue, job)
-            if nominated is None or self._backfill.find_conflict(nominated) is not None:
-                return None
-            return self._commit_start(statement, nominated)
+        nominated = self._direct_start.place_job(queue, job)
+        if nominated is None:
+            return None
+        if self._backfill.find_conflict(nominated) is not None:
+            for allocation in nominated.placed:
+                self._snapshot.remove_allocation(allocation.id)
+            return None
+        return self._record_start(nominated)
 
     def process_job(self, queue: Queue, job: Job) -> JobOutcome:
         """Evaluate a job against the present state, and act on the result.
@@ -178,15 +180,14 @@ class JobProcessor:
                 )
                 if conflict is not None:
                     return self.recorder.refuse_job(nominated, conflict, Verdict.RESERVED)
-                return self._commit_start(statement, nominated)
+                statement.commit()
+                return self._record_start(nominated)
         return nominated
 
-    def _commit_start(self, statement: Statement, nominated: NominatedJob) -> JobOutcome:
-        """Start a job whose tasks are placed in the statement."""
-        statement.commit()
+    def _record_start(self, nominated: NominatedJob) -> JobOutcome:
+        """Start a job whose tasks are placed."""
         self._awaited_releases.record_start(nominated.placed, nominated.previous)
-        self._backfill.drop_reservation(nominated)
-        self._backfill.record_placements(nominated.placed)
+        self._backfill.record_start(nominated)
         return self.recorder.admit_job(nominated, nominated.placed)
 
     def _evaluate_future(
@@ -236,8 +237,7 @@ class JobProcessor:
                 self._session.planned_moves = nominated.queue, nominated.job, gain
                 return self.recorder.refuse_job(nominated, Refusal(Reason.NO_ROOM), Verdict.NO_ROOM)
             verdict = Verdict.PREEMPTING if nominated.targets else Verdict.DEFERRED
-            self._backfill.drop_reservation(nominated)
-            self._backfill.record_placements(nominated.placed)
+            self._backfill.record_start(nominated)
             return self.recorder.claim_placement(nominated, self._find_awaited(nominated), verdict)
         return self._refuse(nominated)
 

@@ -24,7 +24,7 @@ from scheduling.engine.quota.assignment import Assignment, AssignmentMode, Refus
 NO_TARGETS = TargetSet()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False)
 class NominatedJob:
     """The result of evaluating a job against one state of the snapshot.
 

@@ -59,7 +59,7 @@ class LookAheadColumns:
         self._parts: list[int] = self._part.tolist()
         self._bases: dict[int, Floats] = {}
         self._now = np.zeros(1, np.int64)
-        self._by_cpu: dict[int, tuple[NDArray[np.int32], NDArray[np.int32]]] = {}
+        self._by_cpu: dict[int, tuple[NDArray[np.int32], NDArray[np.int32] | None]] = {}
         self._by_units: dict[int, Ints] = {}
         self._by_empty: dict[tuple[int, int], Ints] = {}
 
@@ -72,15 +72,15 @@ class LookAheadColumns:
         if columns is None:
             self._now[0] = cpu
             left = self._now - self._cpu
-            columns = self._levels.cost_column(left), self._levels.worth_column(left)
-            self._by_cpu[cpu] = columns
+            worth_column = self._levels.worth_column(left) if self._risky else None
+            columns = self._by_cpu[cpu] = self._levels.cost_column(left), worth_column
         rows = self._by_units.get(cards.units)
         if rows is None:
             rows = self._by_units[cards.units] = self._cost_rows(cards.units)
         cost = self._levels.costs.take(rows + columns[0])
         worth = figures.gain + cost[:1]
         worth -= cost[1:]
-        if figures.worth_rows is not None:
+        if figures.worth_rows is not None and columns[1] is not None:
             held = self._levels.worth.take(figures.worth_rows + columns[1])
             worth -= held[:1] - held[1:]
         scores: Numbers = worth.astype(np.float32)

@@ -7,6 +7,7 @@ A node with many cards has many states of which few occur, so most rows are neve
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,7 +78,6 @@ class NodeCosts:
         self._extent, self._weights, self._last = extent, weights, extent.height
         demands = demands_of(workload, extent.core_step, extent.cpu_step)
         self._waste_table = expected_node_waste(demands, extent.height, CPU_STEPS, weights.node_choice)
-        self._cpu = np.arange(WIDTH) * extent.cpu_step
         self._costs = np.empty((2, extent.height + 1, WIDTH))
         self.flat = self._costs.reshape(-1)
         self._unknown = np.ones(extent.height + 1, np.bool_)
@@ -96,12 +96,19 @@ class NodeCosts:
         return steps * WIDTH
 
     def _work_out(self, steps: Ints) -> None:
-        extent, weights, cpu = self._extent, self._weights, self._cpu
-        cores = steps[:, None] * extent.core_step
-        plenty = np.maximum(cores * weights.starved_cpu * extent.average_cpu, 1.0)
-        starved = cores * np.maximum(1 - cpu / plenty, 0) ** weights.starved_power
-        left = weights.node_waste / CARD_STEPS * self._waste_table.look_up(steps)
-        wasted = left + weights.starved / extent.card * starved
-        fullness = weights.free_cards * cores / extent.most_cores + weights.free_cpu * cpu / extent.most_cpu
+        starved, fullness = _fixed_costs(tuple(steps.tolist()), self._extent, self._weights)
+        wasted = self._weights.node_waste / CARD_STEPS * self._waste_table.look_up(steps) + starved
         self._costs[:, steps] = wasted, wasted + fullness
         self._unknown[steps] = False
+
+
+@lru_cache(maxsize=2)
+def _fixed_costs(
+    steps: tuple[int, ...], extent: InventoryExtent, weights: LookAheadWeights
+) -> tuple[Floats, Floats]:
+    """Return the costs of a lack of CPU and of emptiness, on which the workload has no influence."""
+    cpu, cores = np.arange(WIDTH) * extent.cpu_step, np.array(steps)[:, None] * extent.core_step
+    plenty = np.maximum(cores * weights.starved_cpu * extent.average_cpu, 1.0)
+    starved = cores * np.maximum(1 - cpu / plenty, 0) ** weights.starved_power
+    fullness = weights.free_cards * cores / extent.most_cores + weights.free_cpu * cpu / extent.most_cpu
+    return weights.starved / extent.card * starved, fullness

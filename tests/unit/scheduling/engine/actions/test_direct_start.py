@@ -19,6 +19,7 @@ from scheduling.engine import (
     Snapshot,
     resolve_config,
 )
+from scheduling.engine.actions import lasting_refusals
 from scheduling.engine.actions.admission import direct_start
 from scheduling.engine.actions.admission.direct_start import DirectStart
 from scheduling.engine.actions.admission.nominated_job import NominatedJob
@@ -31,6 +32,7 @@ from scheduling.engine.model import (
     QuotaNode,
     Strategy,
 )
+from scheduling.engine.placement.feasibility import find_infeasible_flavors
 from scheduling.engine.placement.placer import placer_for
 from scheduling.simulation.published import published_config
 from tests.unit.scheduling.engine.builders import commit, cycle, flavor, job, node, queue, quotas, role
@@ -165,6 +167,24 @@ def test_such_jobs_need_no_evaluation() -> None:
         result = cycle(snapshot)
     assert len(result.decisions) == 6
     assert direct == [True] * 6
+
+
+def test_only_a_job_that_may_not_start_is_compared_with_the_empty_cell(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Room now is room in the empty cell."""
+    compared: list[str] = []
+
+    def find(*given: Any) -> Any:
+        compared.append(given[-1].id)
+        return find_infeasible_flavors(*given)
+
+    monkeypatch.setattr(lasting_refusals, "find_infeasible_flavors", find)
+    asked = [role(), role(1, 2), role(1, 1, cores=30), role(1, 0, cpu=1_000), role(1, 1, models=("H100",))]
+    jobs = [job(f"j{at}", "a", each, at=at) for at, each in enumerate(asked)]
+    result = cycle(cell(jobs, (12, 0), None, "default", Strategy.BEST_EFFORT_FIFO))
+    assert [decision.job for decision in result.decisions] == ["j0", "j1", "j2", "j3"]
+    assert compared == ["j4"]
 
 
 def test_a_matrix_takes_in_new_shapes_once_they_are_an_eighth_of_the_tasks() -> None:
