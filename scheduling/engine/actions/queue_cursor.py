@@ -273,16 +273,17 @@ class QueueCursor:
             if group.answers is not None or group.is_done:
                 heappop(heap)
                 continue
-            place = self._place(group)
+            load, line, position = self._load(group.class_key.user), group.line, group.position
+            place = load, line.entry_at(position)
             if place > noted:
                 heapreplace(heap, (place, number))
                 continue
-            self._head_position = number, group.position
-            group.position += 1
+            self._head_position = number, position
+            group.position = position + 1
             if group.is_done:
                 heappop(heap)
             else:
-                heapreplace(heap, (self._place(group), number))
+                heapreplace(heap, ((load, line.entry_at(position + 1)), number))
             return place, self._session.get_job(place[1][1])
         return None
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Set
 from typing import NamedTuple
 
 from quotas.tree import QuotaTree
-from scheduling.engine.model import Allocation, Flavor, FlavorResource, Job, PlacementRules, Queue
+from scheduling.engine.model import Allocation, Flavor, FlavorResource, Job, Queue
 from scheduling.engine.state.charges import sum_charges_cached
 from scheduling.engine.state.fleet import Fleet, TaskUsage
 from scheduling.engine.state.pod_index import PodInfo, find_pod_info
@@ -240,17 +240,13 @@ class AllocationLedger:
             self.fleet.pod_index.add_pod(allocation.id, row, pod)
 
     def _find_pod_info(self, allocation: Allocation) -> PodInfo | None:
-        rules = allocation.rules or self._rules_of(allocation)
+        rules, job = allocation.rules, self._jobs.get(allocation.job)
+        if rules is None and job is not None:
+            rules = job.rules
+            for role in job.roles:
+                if role.rules is not None and role.name == allocation.role:
+                    rules = role.rules
         return None if rules is None else find_pod_info(rules)
-
-    def _rules_of(self, allocation: Allocation) -> PlacementRules | None:
-        job = self._jobs.get(allocation.job)
-        if job is None:
-            return None
-        for role in job.roles:
-            if role.name == allocation.role:
-                return job.rules_of(role)
-        return job.rules
 
     def _index(self, task: str, allocation: Allocation) -> None:
         if allocation.leaving:

@@ -20,9 +20,21 @@ class RowChangeLog:
         self._log = log
         self._last: NDArray[np.int64] = np.full(rows, -1, np.int64)
         self._read = 0
+        # The last answer, and the part of the log that it is about.
+        self._span = (0, 0)
+        self._rows: NDArray[np.int64] = np.zeros(0, np.int64)
 
     def rows_since(self, seen: int) -> NDArray[np.int64]:
-        """Return the rows that were entered after the first `seen` entries, each once, ascending."""
+        """Return the rows that were entered after the first `seen` entries, each once, ascending.
+
+        The array must not be written to: the next reader from the same position gets it, too.
+        """
+        log = self._log
+        if (seen, len(log)) != self._span:
+            self._span, self._rows = (seen, len(log)), self._find_rows(seen)
+        return self._rows
+
+    def _find_rows(self, seen: int) -> NDArray[np.int64]:
         log = self._log
         if len(log) - seen <= FEW:
             return np.array(sorted(set(log[seen:])), np.int64)

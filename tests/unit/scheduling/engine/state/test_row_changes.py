@@ -21,3 +21,12 @@ def test_rows_are_told_once_and_in_order_however_many_entries_there_are(entries:
         for seen in range(0, len(log) + 1, 7):
             assert touches.rows_since(seen).tolist() == sorted(set(log[seen:]))
     assert touches.rows_since(len(log)).tolist() == []
+
+
+def test_readers_from_one_position_share_the_answer() -> None:
+    log = [3, 1]
+    touches = RowChangeLog(log, ROWS)
+    first = touches.rows_since(0)
+    assert touches.rows_since(0) is first
+    log.append(2)
+    assert touches.rows_since(0).tolist() == [1, 2, 3]
