@@ -101,7 +101,8 @@ CONSOLE: Final = (
     *(
         ListPlace(path, is_page=True)
         for path in (
-            *("/ops/overview", "/ops/overview/live", "/ops/quotas", "/ops/quotas/tree", "/ops/efficiency"),
+            *("/ops/overview", "/ops/overview/live", "/ops/quotas", "/ops/quotas/tree", "/ops/quotas/charts"),
+            "/ops/efficiency",
             *("/ops/nodes/{name}", "/ops/gpus/{uuid}", "/w/{ws}/overview", "/w/{ws}/overview/live"),
             *("/ops/queues/{ws}/queue-0", "/ops/queues/{ws}/queue-0/live"),
             "/ops/queues/{ws}/queue-0/charts/waits?range=30d",

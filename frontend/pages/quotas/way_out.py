@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from foundation.core.quantities import Resource
 from frontend.texts import formats
 from quotas.selectors.tables.quota_sources import QuotaLack, QuotaSource
-from quotas.texts.amounts import format_amount
+from quotas.texts.amounts import format_amount, resource_label
 
 _SHOWN_FIRST = (Resource.GPU_CARDS, Resource.GPU_CORES, Resource.GPU_MEMORY, Resource.CPU, Resource.MEMORY)
 
@@ -52,7 +52,15 @@ def _amounts(amounts: Mapping[Resource, int]) -> str:
     shown = [resource for resource in _SHOWN_FIRST if resource in amounts]
     if Resource.GPU_CARDS in shown and Resource.GPU_CORES in shown:
         shown.remove(Resource.GPU_CORES)
-    return _(", ").join(format_amount(resource, amounts[resource]) for resource in shown)
+    return _(", ").join(_amount(resource, amounts[resource]) for resource in shown)
+
+
+def _amount(resource: Resource, amount: int) -> str:
+    """An amount; one in GiB with the name of its resource."""
+    text = format_amount(resource, amount)
+    return (
+        f"{resource_label(resource)} {text}" if resource in (Resource.GPU_MEMORY, Resource.MEMORY) else text
+    )
 
 
 def _source(lack: QuotaLack, source: QuotaSource) -> SourceLink:

@@ -94,8 +94,10 @@ def team_check(request: HttpRequest) -> HttpResponse:
         except (NotFound, PermissionDenied):
             raise
         except AllotmentError as error:
-            found["refusals"] = [one.message for one in error.errors] or [error.detail]
             found |= _ways_out(who, typed)
+            refusals = [one.message for one in error.errors] or [error.detail]
+            # The way out names what is lacking of all resources.
+            found["refusals"] = refusals[:1] if found["ways"] else refusals
     elif not typed.is_empty:
         found["refusals"] = _mistakes(typed)
     return render(request, "frontend/teams/team_review.html", found)
