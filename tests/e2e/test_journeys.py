@@ -60,12 +60,10 @@ def test_a_recommendation_is_taken_and_the_changed_copy_starts(people: People) -
     reason, helps = page.locator("#why"), page.locator("#help")
     expect(reason).to_contain_text("Requests 6 GPUs of h100; the queue's maximum is 4 GPUs.")
     promise = helps.get_by_role("listitem").filter(has_text="Reduce GPUs per task to at most 4")
-    expect(promise).to_contain_text(
-        "The job can start afterwards, unless jobs ahead of it take the capacity."
-    )
+    expect(promise).to_contain_text("The job can start afterwards.")
     waiting = page.url
 
-    promise.get_by_role("link", name="Try this change").click()
+    promise.get_by_role("link", name="Try this change: starts now").click()
     expect(page.locator("#id_roles-0-cards")).to_have_value("4")
     copy = page.locator("#id_name").input_value()
     assert re.fullmatch("wide-[0-9a-f]{4}", copy)
@@ -83,14 +81,12 @@ def test_a_job_starts_when_a_counter_offer_is_accepted(people: People) -> None:
     owner, admin = people.open_page("vic"), people.open_page("carl")
     submit_job(owner, "speech", "broad", 6)
     short = owner.locator("#help").get_by_role("listitem").filter(has_text="Request more quota in h100")
-    expect(short).to_contain_text(
-        "4 GPUs, 160 GiB GPU memory. The job can start afterwards, unless jobs ahead of it take the capacity."
-    )
+    expect(short).to_contain_text("4 GPUs, 160 GiB GPU memory. The job can start afterwards.")
     asking = people.open_page("vic")
     asking.goto(owner.url)
     owner.evaluate("window.notReloaded = true")
 
-    asking.locator("#help").get_by_role("link", name="Request quota").click()
+    asking.locator("#help").get_by_role("link", name="Request quota: starts now").click()
     expect(asking.get_by_text("Filled in for job broad")).to_be_visible()
     expect(asking.locator('[name="gpu.cards.nominal"]')).to_have_value("6")
     asking.get_by_role("textbox", name="Reason").fill("A wider model.")
