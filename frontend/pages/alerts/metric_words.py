@@ -16,6 +16,7 @@ _SUBJECTS: Final[Mapping[str, str | Promise]] = {
     "node": gettext_lazy("Node"),
     "cluster": gettext_lazy("Cluster"),
     "source": gettext_lazy("Data source"),
+    "promql": gettext_lazy("Series"),
     "platform": gettext_lazy("Platform"),
 }
 

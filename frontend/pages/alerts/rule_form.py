@@ -11,7 +11,8 @@ from django.utils.translation import gettext_lazy
 
 from alerts.delivery.messages import format_seconds
 from alerts.metrics.base import AlertMetric
-from alerts.metrics.catalogue import METRICS
+from alerts.metrics.catalogue import METRICS, PROMQL
+from alerts.metrics.promql import QUERY_MAX, list_servers
 from alerts.models import AlertRule, AlertSeverity, Comparison, NotificationChannel
 from clusters.models import Cluster
 from tenants.models import Tenant
@@ -25,6 +26,7 @@ _KINDS: Final = {
     "node": gettext_lazy("Nodes"),
     "cluster": gettext_lazy("Clusters"),
     "source": gettext_lazy("Data sources"),
+    "promql": gettext_lazy("Prometheus"),
     "platform": gettext_lazy("Platform"),
 }
 _REPEATS: Final = (1800, 3600, 6 * 3600, 24 * 3600)
@@ -35,6 +37,13 @@ class RuleForm(forms.Form):
 
     name = forms.CharField(label=gettext_lazy("Name"), max_length=100)
     metric = forms.ChoiceField(label=gettext_lazy("Metric"))
+    query = forms.CharField(
+        label=gettext_lazy("PromQL query"),
+        required=False,
+        max_length=QUERY_MAX,
+        widget=forms.Textarea(attrs={"rows": 3, "spellcheck": "false"}),
+        help_text=gettext_lazy("Each series of the answer is compared with the threshold"),
+    )
     comparison = forms.ChoiceField(label=gettext_lazy("Condition"), choices=Comparison.choices)
     threshold = forms.FloatField(
         label=gettext_lazy("Threshold"), help_text=gettext_lazy("In the unit of the metric")
@@ -66,7 +75,12 @@ class RuleForm(forms.Form):
         super().__init__(data, initial=_initial(rule), auto_id=f"id_{prefix or 'new'}_%s")  # type: ignore[arg-type]
         self._clusters = {str(cluster.pk): cluster for cluster in clusters}
         self._channels = {str(channel.pk): channel for channel in channels}
-        self._choose("metric", _group_metrics(usable_metrics(tenant)))
+        asks = tenant is None and bool(list_servers(None))
+        self._choose(
+            "metric", _group_metrics([each for each in usable_metrics(tenant) if asks or each.name != PROMQL])
+        )
+        if not asks:
+            del self.fields["query"]
         stored = [getattr(rule, name, None) for name in ("hold_s", "resolve_s", "repeat_s")]
         for name, value in zip(("hold_s", "resolve_s"), stored, strict=False):
             self._choose(name, [(each, _label_duration(each)) for each in _with(_DURATIONS, value)])
@@ -88,6 +102,8 @@ class RuleForm(forms.Form):
         """Return what the services take, of a valid form."""
         values = dict(self.cleaned_data)
         channels = [self._channels[pk] for pk in values.pop("channels", [])]
+        if values["metric"] != PROMQL and "query" in values:
+            values["query"] = ""  # typed before another metric was chosen
         if "cluster" in self.fields:
             values["cluster"] = self._clusters.get(values["cluster"])
         return values, channels
@@ -115,7 +131,17 @@ def label_metric(metric: AlertMetric) -> str:
 def _initial(rule: AlertRule | None) -> dict[str, Any]:
     if rule is None:
         return {"hold_s": 300, "resolve_s": 120, "severity": AlertSeverity.WARNING}
-    names = ("name", "metric", "comparison", "threshold", "hold_s", "resolve_s", "repeat_s", "severity")
+    names = (
+        "name",
+        "metric",
+        "query",
+        "comparison",
+        "threshold",
+        "hold_s",
+        "resolve_s",
+        "repeat_s",
+        "severity",
+    )
     values: dict[str, Any] = {name: getattr(rule, name) for name in names}
     values["cluster"] = str(rule.cluster_id or "")
     values["channels"] = [str(channel.pk) for channel in rule.channels.all()]

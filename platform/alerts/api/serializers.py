@@ -10,6 +10,7 @@ from rest_framework import serializers
 
 from alerts.delivery.templates import BODY_MAX, TITLE_MAX, VARIABLES
 from alerts.metrics.catalogue import METRICS
+from alerts.metrics.promql import QUERY_MAX
 from alerts.models import AlertSeverity, AlertState, ChannelKind, Comparison, RuleError
 from alerts.models.rule import DURATION_MAX_S
 from alerts.selectors.alerts import CHANNEL_COLUMNS, COLUMNS, RULE_COLUMNS, SILENCE_COLUMNS
@@ -63,6 +64,7 @@ class RuleSerializer(serializers.Serializer[Any]):
     version = serializers.IntegerField(help_text="Version; equals the ETag.")
     name = serializers.CharField()
     metric = serializers.ChoiceField(choices=_METRICS)
+    query = serializers.CharField(help_text="PromQL, for the metric `promql.value`.")
     cluster = serializers.CharField(
         source="cluster.name", default=None, allow_null=True, help_text="null: all clusters."
     )
@@ -89,6 +91,12 @@ class RuleSerializer(serializers.Serializer[Any]):
 class RuleChangeSerializer(StrictSerializer):
     name = serializers.CharField(required=False, max_length=100)
     metric = serializers.ChoiceField(required=False, choices=_METRICS)
+    query = serializers.CharField(
+        required=False,
+        allow_blank=True,
+        max_length=QUERY_MAX,
+        help_text="PromQL, for the metric `promql.value`. Empty for other metrics.",
+    )
     cluster = serializers.CharField(
         required=False, allow_null=True, max_length=63, help_text="null: all clusters."
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -13,7 +14,7 @@ from django.db import transaction
 from alerts.evaluation.observation_index import ObservationIndex
 from alerts.evaluation.transitions import AlertProgress, Step, choose_step
 from alerts.metrics.base import Observation
-from alerts.metrics.catalogue import BY_NAME
+from alerts.metrics.catalogue import BY_NAME, read_metric
 from alerts.models import Alert, AlertRule, AlertState, RuleError
 
 log = structlog.get_logger(__name__)
@@ -45,10 +46,11 @@ def evaluate_rules(now: datetime) -> int:
     """
     rules = list(AlertRule.unscoped.filter(enabled=True).select_related("tenant").order_by("pk"))
     changed = 0
-    for name in dict.fromkeys(rule.metric for rule in rules):
-        of_metric = [rule for rule in rules if rule.metric == name]
+    for read in dict.fromkeys(_what_is_read(rule) for rule in rules):
+        of_metric = [rule for rule in rules if _what_is_read(rule) == read]
+        name = read[0]
         try:
-            observations = ObservationIndex(BY_NAME[name].read(now))
+            observations = ObservationIndex(read_metric(*read, now))
         except Exception:
             # What went wrong names hosts and accounts: it is for the log, and not for the owners of rules.
             log.exception("alert metric not read", metric=name)
@@ -58,6 +60,12 @@ def evaluate_rules(now: datetime) -> int:
         changed += _evaluate_metric(of_metric, observations, now)
     changed += _resolve_disabled(now)
     return changed
+
+
+def _what_is_read(rule: AlertRule) -> tuple[str, str, uuid.UUID | None]:
+    """Return the metric of a rule, and its query and cluster if the metric has queries."""
+    has_query = BY_NAME[rule.metric].read_query is not None
+    return (rule.metric, rule.query, rule.cluster_id) if has_query else (rule.metric, "", None)
 
 
 def _evaluate_metric(rules: Sequence[AlertRule], observations: ObservationIndex, now: datetime) -> int:

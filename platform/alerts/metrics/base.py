@@ -50,7 +50,7 @@ class AlertMetric:
     `name` is `<kind of subject>.<what>`. `for_tenants` says whether the subjects belong to tenants, so
     that their rules may use it. `of_cluster` says whether they belong to clusters. `suggested` is the
     threshold that a new rule begins with. Who has a rule or sees an alert about a tenant needs
-    `permission` there.
+    `permission` there. With `read_query` each rule has a query of its own, of a cluster or of all.
     """
 
     name: str
@@ -62,3 +62,4 @@ class AlertMetric:
     for_tenants: bool = False
     of_cluster: bool = False
     permission: Permission = Permission.JOB_VIEW
+    read_query: Callable[[str, uuid.UUID | None, datetime], Sequence[Observation]] | None = None

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import uuid
+from collections.abc import Sequence
+from datetime import datetime
 from typing import Final
 
 from django.utils.translation import gettext_lazy as _
 
 from alerts.metrics import agents, hardware, jobs, platform, quotas, sources
-from alerts.metrics.base import AlertMetric, Unit
+from alerts.metrics.base import AlertMetric, Observation, Unit
 from alerts.metrics.events import JOB_EVENTS, NODE_EVENTS
 from alerts.metrics.gpu_measures import GPU_MEASURES
+from alerts.metrics.promql import read_query
 from tenants.access.permissions import Permission
 
 CLUSTER_UNREACHABLE: Final = "cluster.unreachable_s"
 """While an alert of this metric fires, it inhibits the notifications of all others of its cluster."""
+
+PROMQL: Final = "promql.value"
 
 METRICS: Final = (
     AlertMetric(
@@ -242,6 +248,16 @@ METRICS: Final = (
         of_cluster=True,
     ),
     AlertMetric(
+        PROMQL,
+        _("Value of a PromQL query"),
+        _("Each series of the answer is a subject. Needs a Prometheus server among the data sources."),
+        Unit.COUNT,
+        lambda _now: (),
+        suggested=0,
+        of_cluster=True,
+        read_query=read_query,
+    ),
+    AlertMetric(
         "platform.failed_check",
         _("Failed readiness check of the platform"),
         _("1 while a check of /readyz/platform fails."),
@@ -252,3 +268,9 @@ METRICS: Final = (
 )
 
 BY_NAME: Final = {metric.name: metric for metric in METRICS}
+
+
+def read_metric(name: str, query: str, cluster_id: uuid.UUID | None, now: datetime) -> Sequence[Observation]:
+    """Read a metric by its name; `query` and `cluster_id` are for one that has queries."""
+    metric = BY_NAME[name]
+    return metric.read(now) if metric.read_query is None else metric.read_query(query, cluster_id, now)

@@ -11,12 +11,13 @@ from typing import Final
 
 from django.db.models import Q
 
+from alerts.metrics.promql import read_query_past
 from alerts.models import AlertRule, Comparison
 from clusters.gpu.measures import BY_NAME as MEASURES
 from clusters.gpu.measures import MeasureKind
 from foundation.core.actor import SYSTEM
 from scheduling.models import Attempt, Job, JobEvent
-from telemetry.series import MeasuredThing, Series, SeriesSet, measure_series
+from telemetry.series import MeasuredThing, SeriesSet, measure_series
 
 Values = Sequence[tuple[datetime, float | None]]
 _JOBS_MAX: Final = 5_000
@@ -44,6 +45,8 @@ def find_reader(metric: str) -> Read | None:
     """Return what reads the past values of a metric; None if they are not stored."""
     if metric == "job.pending_s":
         return _read_pending_times
+    if metric == "promql.value":
+        return _read_promql
     kind, _dot, measure = metric.partition(".")
     if metric in ("node.utilization_percent", "cluster.utilization_percent"):
         return lambda rule, start, end: _read_measure("utilization_percent", kind, rule, start, end)
@@ -58,16 +61,22 @@ def _read_measure(measure: str, kind: str, rule: AlertRule, start: datetime, end
     group_by = None if kind == "cluster" else kind
     found = measure_series(SYSTEM, thing, (measure,), start, end, group_by=group_by, points=_POINTS)
     if not found.omitted:
-        return MetricHistory(_find_extreme(rule, found.series), [one.points for one in found.series], found)
+        subjects = [one.points for one in found.series]
+        return MetricHistory(_find_extreme(rule, subjects), subjects, found)
     statistic = "max" if rule.comparison == Comparison.ABOVE else "min"
     found = measure_series(SYSTEM, thing, (measure,), start, end, statistic=statistic, points=_POINTS)
-    return MetricHistory(_find_extreme(rule, found.series), (), found)
+    return MetricHistory(_find_extreme(rule, [one.points for one in found.series]), (), found)
 
 
-def _find_extreme(rule: AlertRule, series: Sequence[Series]) -> Values:
+def _read_promql(rule: AlertRule, start: datetime, end: datetime) -> MetricHistory:
+    subjects = read_query_past(rule.query, rule.cluster_id, start, end, points=_POINTS)
+    return MetricHistory(_find_extreme(rule, subjects), subjects)
+
+
+def _find_extreme(rule: AlertRule, subjects: Sequence[Values]) -> Values:
     choose = max if rule.comparison == Comparison.ABOVE else min
     found: list[tuple[datetime, float | None]] = []
-    for points in zip(*(one.points for one in series), strict=True):
+    for points in zip(*subjects, strict=True):
         known = [value for _at, value in points if value is not None]
         found.append((points[0][0], choose(known) if known else None))
     return found

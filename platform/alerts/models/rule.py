@@ -36,6 +36,8 @@ class RuleError(models.TextChoices):
 class AlertRule(Versioned, BaseModel):
     """A condition on a metric of `alerts.metrics`, checked for every subject that the metric has.
 
+    `query` is that of a metric that has queries.
+
     Without a tenant the rule belongs to the platform and covers all subjects; with one it covers the subjects
     of that tenant and of those below. `hold_s`: so long the condition must hold before the alert fires;
     `resolve_s`: so long it must not hold before the alert is resolved. `repeat_s`: a firing alert is sent
@@ -50,6 +52,7 @@ class AlertRule(Versioned, BaseModel):
     )
     name = models.CharField(max_length=100)
     metric = models.CharField(max_length=60)
+    query = models.CharField(max_length=1000, blank=True, default="", db_default="")
     comparison = models.CharField(max_length=5, choices=Comparison.choices, default=Comparison.ABOVE)
     threshold = models.FloatField()
     hold_s = models.PositiveIntegerField(default=0, validators=[MaxValueValidator(DURATION_MAX_S)])

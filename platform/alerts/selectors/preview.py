@@ -10,7 +10,7 @@ import structlog
 
 from alerts.evaluation.observation_index import ObservationIndex
 from alerts.metrics.base import Observation
-from alerts.metrics.catalogue import BY_NAME
+from alerts.metrics.catalogue import read_metric
 from alerts.models import AlertRule
 from alerts.services.access import require_alert_view
 from foundation.core.actor import Actor
@@ -38,7 +38,8 @@ def preview_rule(viewer: Actor, rule: AlertRule, *, now: datetime) -> RulePrevie
     require_alert_view(viewer, rule.tenant)
     try:
         with row_scope.whole():
-            covered = ObservationIndex(BY_NAME[rule.metric].read(now)).select_covered(rule)
+            found = ObservationIndex(read_metric(rule.metric, rule.query, rule.cluster_id, now))
+            covered = found.select_covered(rule)
     except Exception:
         log.exception("alert metric not read", metric=rule.metric)
         return RulePreview(0, 0, (), unreadable=True)

@@ -10,6 +10,7 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 
 from alerts.metrics.catalogue import BY_NAME
+from alerts.metrics.promql import QUERY_MAX, list_servers
 from alerts.models import Alert, AlertRule, AlertState, NotificationChannel
 from alerts.models.rule import DURATION_MAX_S
 from alerts.services.access import require_edit
@@ -26,7 +27,7 @@ RULES_MAX: Final = 100
 """Rules of one tenant, and of the platform."""
 REPEAT_MIN_S: Final = 300
 FIELDS: Final = (
-    *("name", "metric", "comparison", "threshold", "hold_s", "resolve_s", "repeat_s"),
+    *("name", "metric", "query", "comparison", "threshold", "hold_s", "resolve_s", "repeat_s"),
     *("severity", "enabled", "cluster"),
 )
 
@@ -72,7 +73,7 @@ def change_rule(
     """
     require_edit(acting_user, rule.tenant)
     advance_version(rule, expected=version)
-    before, about = rule_facts(rule), (rule.metric, rule.cluster_id)
+    before, about = rule_facts(rule), (rule.metric, rule.query, rule.cluster_id)
     for name, value in values.items():
         setattr(rule, name, value)
     _check(rule, list(rule.channels.all()) if channels is None else channels)
@@ -80,7 +81,7 @@ def change_rule(
     rule.save(update_fields=list(values))
     if channels is not None:
         rule.channels.set(channels)
-    if about != (rule.metric, rule.cluster_id):
+    if about != (rule.metric, rule.query, rule.cluster_id):
         _close_alerts(rule)
     _record(acting_user, "alert-rule.change", rule, before=before, after=rule_facts(rule))
     return rule
@@ -112,7 +113,7 @@ def _close_alerts(rule: AlertRule) -> None:
 
 
 def _check(rule: AlertRule, channels: Sequence[NotificationChannel]) -> None:
-    errors = [*_check_values(rule), *_check_places(rule, channels)]
+    errors = [*_check_values(rule), *_check_query(rule), *_check_places(rule, channels)]
     if errors:
         raise Invalid(errors[0].message, errors=errors)
     taken = AlertRule.unscoped.filter(tenant=rule.tenant, name=rule.name).exclude(pk=rule.pk)
@@ -135,6 +136,24 @@ def _check_values(rule: AlertRule) -> list[FieldError]:
     if rule.repeat_s is not None and not REPEAT_MIN_S <= rule.repeat_s <= DURATION_MAX_S:
         errors.append(FieldError("repeat_s", "RANGE", _("Must be from 5 minutes to 7 days.")))
     return errors
+
+
+def _check_query(rule: AlertRule) -> list[FieldError]:
+    """Check that a rule has a query exactly if its metric has queries, and a server that answers it."""
+    metric = BY_NAME.get(rule.metric)
+    if metric is None or metric.read_query is None:
+        if rule.query:
+            return [FieldError("query", "NOT_OF_METRIC", _("This metric has no query."))]
+        return []
+    if not rule.query.strip():
+        return [FieldError("query", "REQUIRED", _("Enter a PromQL query."))]
+    if len(rule.query) > QUERY_MAX:
+        message = _("Maximum: %(count)d characters.") % {"count": QUERY_MAX}
+        return [FieldError("query", "RANGE", message)]
+    if not list_servers(rule.cluster_id):
+        message = _("No Prometheus server is configured as a data source of the cluster.")
+        return [FieldError("metric", "NO_SERVER", message)]
+    return []
 
 
 def _check_places(rule: AlertRule, channels: Sequence[NotificationChannel]) -> list[FieldError]:

@@ -1,0 +1,97 @@
+"""Rules on a PromQL query: asked of the configured server, per series, for platform rules alone."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from urllib.parse import parse_qs
+
+import pytest
+from django.core.cache import cache
+from django.test import Client
+
+from alerts.models import Alert, AlertRule, RuleError
+from alerts.selectors.rule_history import read_rule_history
+from alerts.services.rule import change_rule, create_rule
+from foundation.core import clock
+from foundation.core.errors import Invalid
+from telemetry.models import TelemetrySource
+from tests.integration.alerts.conftest import Bench
+
+RULE = {
+    "name": "links",
+    "metric": "promql.value",
+    "query": "sum by (link) (errors)",
+    "threshold": 5.0,
+    "hold_s": 0,
+}
+
+
+def _answer(kind: str, *series: dict[str, Any]) -> bytes:
+    return json.dumps({"status": "success", "data": {"resultType": kind, "result": list(series)}}).encode()
+
+
+def _add_server(bench: Bench) -> TelemetrySource:
+    return TelemetrySource.unscoped.create(
+        cluster=bench.world.cluster, name="prom", kind="prometheus", address=f"{bench.receiver.url}/p"
+    )
+
+
+def _refusal(bench: Bench, **values: Any) -> str:
+    tenant = values.pop("tenant", None)
+    with pytest.raises(Invalid) as refused:
+        create_rule(acting_user=bench.world.platform_admin, tenant=tenant, values=RULE | values)
+    return refused.value.errors[0].code
+
+
+def test_each_series_of_the_answer_has_an_alert_and_a_dead_server_changes_none(bench: Bench) -> None:
+    cache.clear()
+    assert _refusal(bench) == "NO_SERVER"
+    _add_server(bench)
+    assert _refusal(bench, query=" ") == "REQUIRED"
+    assert _refusal(bench, metric="job.pending_s") == "NOT_OF_METRIC"
+    assert _refusal(bench, tenant=bench.world.workspace) == "PLATFORM_ONLY"
+    rule = create_rule(acting_user=bench.world.platform_admin, tenant=None, values=RULE | {"resolve_s": 0})
+    now = clock.now().timestamp()
+    bench.receiver.body = _answer(
+        "vector",
+        {"metric": {"link": "a"}, "value": [now, "7"]},
+        {"metric": {"link": "b"}, "value": [now, "3"]},
+        {"metric": {"link": "c"}, "value": [now, "NaN"]},
+    )
+    bench.step()
+    (request,) = bench.receiver.requests
+    assert request.path == "/p/api/v1/query"
+    assert parse_qs(request.body.decode())["query"] == [RULE["query"]]
+    (alert,) = Alert.unscoped.all()
+    assert (alert.label, alert.value, alert.state) == ("sim {link=a}", 7.0, "firing")
+    bench.receiver.status, bench.receiver.body = 503, b"down"
+    bench.step()
+    bench.step()
+    rule.refresh_from_db()
+    alert.refresh_from_db()
+    assert (rule.error, alert.state) == (RuleError.UNREADABLE, "firing")
+    assert len(bench.receiver.requests) == 2, "a server that does not answer rests"
+    cache.clear()
+    change_rule(acting_user=bench.world.platform_admin, rule=rule, values={"query": "other"})
+    alert.refresh_from_db()
+    assert alert.state == "resolved", "another query has other subjects"
+
+
+def test_the_preview_charts_the_query_and_the_form_offers_it_with_a_server(
+    bench: Bench, client: Client
+) -> None:
+    cache.clear()
+    client.force_login(bench.world.platform_admin)
+    form = "/ops/alerts/rules?edit=new"
+    assert "promql.value" not in client.get(form).content.decode().split("data-list-dialog")[1]
+    _add_server(bench)
+    assert "PromQL query" in client.get(form).content.decode()
+    end = clock.now()
+    points = [[end.timestamp() - 300 * place, str(9 if place < 100 else 1)] for place in range(288)]
+    bench.receiver.body = _answer("matrix", {"metric": {"link": "a"}, "values": points})
+    found = read_rule_history(
+        bench.world.platform_admin, AlertRule(**RULE, comparison="above", resolve_s=0), now=end
+    )
+    assert found is not None
+    assert (found.fired, [value for _at, value in found.extreme][::287]) == (1, [1.0, 9.0])
