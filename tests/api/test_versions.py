@@ -32,6 +32,7 @@ UNVERSIONED: Final = {
     ("delete", "/workspaces/{ws}/silences/{silence}"): "nothing of it changes but that it ends",
     ("delete", "/admin/policy-replays/{replay}"): "a result never changes, and one that runs is stopped",
     ("delete", "/workspaces/{ws}/jobs/{job}"): "a finished job never changes",
+    ("delete", "/workspaces/{ws}/jobs/{job}/watch"): "a bare pair: it is there or not",
     ("delete", "/admin/agent-keys/{key}"): "a key that leaked is ended at once",
 }
 BODIES: Final[dict[str, Any]] = {
