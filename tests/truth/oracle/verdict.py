@@ -154,10 +154,15 @@ def rank(job: Job, ordering: str) -> tuple[float, ...] | tuple[float, float, str
 
 
 def before(cell: Cell, job: Job) -> list[Job]:
-    """The waiting jobs of the same queue that stand before a job."""
-    ordering = cell.queues[job.queue].ordering
-    mine = rank(job, ordering)
-    return [j for j in cell.waiting() if j.queue == job.queue and rank(j, ordering) < mine]
+    """The waiting jobs of the same queue that stand before a job; a best-effort queue puts those first for
+    which others leave."""
+    queue = cell.queues[job.queue]
+
+    def place(one: Job) -> tuple[object, ...]:
+        awaited = queue.strategy is not Strategy.STRICT_FIFO and one.preempting
+        return (not awaited, *rank(one, queue.ordering))
+
+    return [j for j in cell.waiting() if j.queue == job.queue and place(j) < place(job)]
 
 
 def blockers(cell: Cell, job: Job, *, resting: bool) -> list[Job]:
