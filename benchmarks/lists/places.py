@@ -84,6 +84,7 @@ CONSOLE: Final = (
     ListPlace("/search?q=team-01"),
     ListPlace("/people?q=team-01"),
     ListPlace("/account/keys"),
+    ListPlace("/messages", (_LAST, "state=all")),
     ListPlace("/w/{ws}/members", ("sort=name",)),
     ListPlace("/w/{ws}/members/permissions"),
     ListPlace("/w/{ws}/job-templates"),

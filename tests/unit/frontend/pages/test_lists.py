@@ -19,7 +19,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from alerts.models import Alert, AlertRule, NotificationChannel, Silence
+from alerts.models import Alert, AlertRule, NotificationChannel, Silence, UserMessage
 from foundation.audit import audit_log
 from foundation.core import clock
 from quotas.models import Budget, QuotaRequest
@@ -50,6 +50,7 @@ LISTS: Final = {
     "/ops/replays": "replays",
     "/ops/budgets": "budgets",
     "/account/keys": "keys",
+    "/messages": "messages",
     "/w/team-a/keys/accounts": "accounts",
     "/ops/prices": "prices",
     "/ops/roles": "roles",
@@ -322,6 +323,8 @@ def populate(w: World) -> None:
         NotificationChannel.unscoped.create(name="hook", kind="webhook", **of)
         hour = {"starts_at": clock.now(), "ends_at": clock.now() + timedelta(hours=1)}
         Silence.unscoped.create(created_by=w.admin, **hour, **of)
+    facts = {"kind": "job", "event": "failed", "facts": {"job": "train"}, "source": "test"}
+    UserMessage.unscoped.create(user=w.platform_admin, tenant=w.workspace, **facts)
 
 
 def populate_settings(w: World) -> None:
