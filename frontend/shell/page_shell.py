@@ -100,7 +100,7 @@ def set_frame(
             trail=trail,
             choices=choices,
             counts={"requests": number} if (number := requests_to_decide(who)) else {},
-            outages=outages_of(who, None, cluster) if label else None,
+            outages=outages_of(who, None, cluster) if label and not who.must_change_password else None,
             **_find_own_parts(request, who, last),
         )
     else:
@@ -113,7 +113,7 @@ def set_frame(
             choices=choices,
             more_choices=more,
             counts=_counts(who, workspace),
-            outages=outages_of(who, workspace, None),
+            outages=None if who.must_change_password else outages_of(who, workspace, None),
             **_find_own_parts(request, who, workspace),
         )
     context.set_place(request, place)
@@ -199,7 +199,9 @@ def _find_own_parts(request: HttpRequest, who: User, workspace: Tenant | None) -
     match = request.resolver_match
     operations = navigation.product_of((match.view_name if match else "") or "") == navigation.OPERATIONS
     return {
-        "bell": UnreadBell(count_unread(who, limit=UNREAD_MAX)),
+        # Nothing of the frame is fetched before a one-time password is changed: each fetch would be
+        # redirected, and the browser would load the page again while the new password is typed.
+        "bell": None if who.must_change_password else UnreadBell(count_unread(who, limit=UNREAD_MAX)),
         "operations_url": find_operations_url(who),
         "operations_allowed": permissions.has_permission(who, Permission.CLUSTER_VIEW),
         "jobs_above_allowed": permissions.has_above_workspaces(who, Permission.JOB_VIEW),
