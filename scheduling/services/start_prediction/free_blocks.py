@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from random import Random
 from statistics import median
-from typing import Final
+from typing import Final, NamedTuple
 
 from clusters.models import Device, Flavor, Node
 from foundation.sql import row_scope
@@ -35,6 +35,13 @@ class FreeOnNode:
 
     node: str
     gpus: int
+
+
+class _NodeKey(NamedTuple):
+    """A node; nodes of different clusters can have the same name."""
+
+    name: str
+    node_id: uuid.UUID
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +101,8 @@ def _read_earliest(
     jobs = {job.pk: job for job in rows}
     remaining = {pk: drawn for pk, job in jobs.items() if (drawn := _draw_remaining(job, now))}
     best: tuple[str, Sequence[float], Sequence[uuid.UUID]] = ("", (), ())
-    for node in sorted(devices):
-        known = [pk for pk in devices[node] if holders[pk] <= remaining.keys()]
+    for node, on_node in devices.items():
+        known = [pk for pk in on_node if holders[pk] <= remaining.keys()]
         if len(known) < gpus:
             continue
         ends = [
@@ -109,12 +116,12 @@ def _read_earliest(
                 known, key=lambda pk: max((median(remaining[job]) for job in holders[pk]), default=0.0)
             )
             ending = dict.fromkeys(job for pk in soonest[:gpus] for job in sorted(holders[pk]))
-            best = node, ends, tuple(ending)
+            best = node.name, ends, tuple(ending)
     return best[0], best[1], [jobs[pk] for pk in best[2]]
 
 
-def _read_devices(flavors: Collection[Flavor], gpus: int) -> Mapping[str, Sequence[uuid.UUID]]:
-    """Return the usable GPUs of the nodes with the most free ones, by the name of the node."""
+def _read_devices(flavors: Collection[Flavor], gpus: int) -> Mapping[_NodeKey, Sequence[uuid.UUID]]:
+    """Return the usable GPUs of the nodes with the most free ones, in the order of the nodes' names."""
     usable = Device.unscoped.filter(
         node__flavor__in=flavors,
         node__present=True,
@@ -123,15 +130,15 @@ def _read_devices(flavors: Collection[Flavor], gpus: int) -> Mapping[str, Sequen
         healthy=True,
         foreign_holders=0,
     )
-    found: defaultdict[str, list[uuid.UUID]] = defaultdict(list)
-    free: defaultdict[str, int] = defaultdict(int)
-    for pk, node, holders in usable.order_by("node__name", "index").values_list(
-        "pk", "node__name", "holders"
-    ):
+    found: defaultdict[_NodeKey, list[uuid.UUID]] = defaultdict(list)
+    free: defaultdict[_NodeKey, int] = defaultdict(int)
+    rows = usable.order_by("node__name", "node", "index").values_list("pk", "node__name", "node", "holders")
+    for pk, name, node_id, holders in rows:
+        node = _NodeKey(name, node_id)
         found[node].append(pk)
         free[node] += not holders
     large = sorted((node for node in found if len(found[node]) >= gpus), key=lambda node: (-free[node], node))
-    return {node: found[node] for node in large[:MOST_NODES]}
+    return {node: found[node] for node in sorted(large[:MOST_NODES])}
 
 
 def _draw_remaining(job: Job, now: datetime) -> Sequence[float]:

@@ -13,6 +13,7 @@ from foundation.core import clock
 from foundation.core.errors import Refused
 from foundation.core.quantities import Resource
 from quotas.models import Quota
+from quotas.selectors.pools.pool import WorkspacePool
 from quotas.selectors.queues.queue import queue_get
 from scheduling.models import Decision, Job, JobState
 from scheduling.services.cycle import cycle_run
@@ -27,9 +28,9 @@ from scheduling.services.jobs.startable import (
     find_most,
     find_startable,
 )
-from scheduling.services.start_prediction.free_blocks import find_ending_block, list_free_nodes
+from scheduling.services.start_prediction.free_blocks import EndingBlock, find_ending_block, list_free_nodes
 from scheduling.services.start_prediction.queue_times import learn_run_times
-from tests.builders import jobs, quotas
+from tests.builders import clusters, jobs, quotas
 from tests.builders.run_histories import finished_runs
 from tests.builders.world import World, world
 
@@ -167,6 +168,21 @@ def test_a_larger_block_is_expected_when_the_jobs_on_its_node_end(client: Client
     assert f"Expected free on {block.node} about" in text and "jobs of other tenants (1)" in text
     assert "holds-5" not in text and here.other_workspace.name not in text
     assert "3 GPUs free on each of 1 node: 3 GPUs" in text
+
+
+@pytest.mark.django_db
+def test_nodes_of_two_clusters_with_one_name_are_no_larger_block() -> None:
+    here = world()
+    far = clusters.flavor(clusters.cluster(here.cell, "far"))
+    clusters.node(far, here.nodes[0].name)
+    pools = [WorkspacePool(flavor, 8, 8, {}) for flavor in (here.flavor, far)]
+
+    def find(gpus: int) -> EndingBlock | None:
+        return find_ending_block(viewer=here.editor, pools=pools, gpus=gpus, now=clock.now())
+
+    block = find(8)
+    assert block is not None and block.node == here.nodes[0].name
+    assert find(9) is None
 
 
 @pytest.mark.django_db
