@@ -7,6 +7,7 @@ from django.db.models.functions import Coalesce
 
 from foundation.core.actor import Actor
 from scheduling.models import Job, JobState
+from scheduling.snapshots.delegated import delegated_queues, delegating_clusters
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 
@@ -19,9 +20,14 @@ def exchangeable_jobs(*, viewer: Actor, job: Job) -> list[Job]:
     Raises: NotFound, PermissionDenied.
     """
     permissions.require_permission(viewer, Permission.JOB_VIEW, job.workspace)
-    if job.state != JobState.QUEUED or hasattr(job, "claim"):
+    if job.state != JobState.QUEUED or hasattr(job, "claim") or is_delegated(job):
         return []
     return list(equivalent_jobs(job).exclude(pk=job.pk)[:_SHOWN])
+
+
+def is_delegated(job: Job) -> bool:
+    """Return whether the scheduler of a cluster orders the jobs of its queue."""
+    return job.queue_id in delegated_queues(delegating_clusters(job.queue.cell_id))
 
 
 def equivalent_jobs(job: Job) -> QuerySet[Job]:

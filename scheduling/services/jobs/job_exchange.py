@@ -21,9 +21,8 @@ from foundation.core.errors import Conflict
 from foundation.messaging import outbox
 from scheduling.lifecycle.transitions import advance_job
 from scheduling.models import WAITING_STATES, Job
-from scheduling.selectors.jobs.exchangeable import equivalent_jobs
+from scheduling.selectors.jobs.exchangeable import equivalent_jobs, is_delegated
 from scheduling.services.jobs.acting import act_on, require_stop
-from scheduling.snapshots.delegated import delegated_queues, delegating_clusters
 from tenants.models import User
 
 _STEP: Final = timedelta(microseconds=1)
@@ -41,7 +40,7 @@ def exchange_jobs(*, acting_user: User, job: Job, other: Job, expected: int | No
 
 
 def _exchange(user: User, job: Job, other_id: uuid.UUID) -> None:
-    if job.queue_id in delegated_queues(delegating_clusters(job.queue.cell_id)):
+    if is_delegated(job):
         raise Conflict(
             _("The cluster's own scheduler orders the jobs of this queue."), code="OTHER_SCHEDULER"
         )

@@ -11,6 +11,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from clusters.models import BackendKind, Cluster
 from foundation.core import clock
 from foundation.core.errors import Conflict, PermissionDenied
 from foundation.models import AuditRecord
@@ -156,6 +157,12 @@ def test_places_are_exchanged_with_own_jobs_alone_and_the_change_is_recorded() -
     with pytest.raises(Conflict):
         exchange_jobs(acting_user=here.admin, job=own, other=foreign)
     assert exchangeable_jobs(viewer=here.viewer, job=own) == [later]
+    own_engine = Cluster.unscoped.filter(pk=here.cluster.pk)
+    own_engine.update(backend=BackendKind.KUEUE)
+    assert exchangeable_jobs(viewer=here.viewer, job=own) == [], "the scheduler of the cluster orders them"
+    with pytest.raises(Conflict, match="own scheduler"):
+        exchange_jobs(acting_user=here.editor, job=own, other=later)
+    own_engine.update(backend=BackendKind.SIMULATED)
 
     with CaptureQueriesContext(connection) as asked:
         exchange_jobs(acting_user=here.editor, job=own, other=later)
