@@ -34,8 +34,10 @@ def find_increases(request: QuotaRequest) -> dict[Resource, int]:
 
 
 def find_offer(request: QuotaRequest, lack: QuotaLack) -> list[dict[str, Any]]:
-    """Return the request cut down to what is available, the same part of each amount and whole GPUs; empty
-    where that is nothing."""
+    """Return the request cut down to what is available, the same part of each amount and whole GPUs.
+
+    It is empty where that is nothing, and where all of it is available, once quota is raised.
+    """
     increases, now = find_increases(request), _nominals(request)
     limited = [
         (available, increases[resource])
@@ -46,6 +48,8 @@ def find_offer(request: QuotaRequest, lack: QuotaLack) -> list[dict[str, Any]]:
         return []
     # As a fraction: the smallest part that all amounts can have.
     part, of = min(limited, key=lambda pair: pair[0] / pair[1])
+    if part >= of:
+        return []
     gpus = increases.get(Resource.GPU_CARDS, 0)
     if gpus:
         part, of = part * gpus // of, gpus

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -22,6 +23,7 @@ from quotas.models import (
     RequestState,
     UserLimit,
 )
+from quotas.selectors.changes.request_lack import find_offer, find_request_lack
 from quotas.services.requests.quota_request import quota_request_counter, quota_request_create
 from tenants.models import Role, User
 from tests.builders import clusters, quotas, tenancy
@@ -234,6 +236,10 @@ def test_who_decides_above_raises_and_approves_at_once(there: World) -> None:
     client, one = signed_in(there.platform_admin), f"{INBOX}/{made.pk}"
     effect = client.get(f"{one}/effect").content.decode()
     assert "Raise Root by 3 GPUs." in effect and 'value="raise-approve"' in effect
+    lack = find_request_lack(there.platform_admin, made)
+    assert lack is not None and lack.available == {Resource.GPU_CARDS: 1}
+    beyond = replace(lack, available={Resource.GPU_CARDS: 40})
+    assert find_offer(made, beyond) == [], "raises cover all of it, and nobody gets more than requested"
     client.post(one, {"do": "raise-approve", "version": str(made.version)})
     made.refresh_from_db()
     assert made.state == RequestState.APPROVED
