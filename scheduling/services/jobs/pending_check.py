@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from foundation.core import clock
+from foundation.core.errors import Invalid
 from scheduling import engine
 from scheduling.engine import model as em
 from scheduling.engine.model import Instant
@@ -16,10 +17,11 @@ from scheduling.engine_input.config import preview_config
 from scheduling.engine_input.jobs import asked_job
 from scheduling.job_file import parse_job, to_mapping
 from scheduling.models import Job
+from scheduling.selectors.jobs.exchangeable import is_delegated
 from scheduling.services.jobs.preview_trial import HelpTrial
 from scheduling.services.start_prediction.changed_job import Bounds, ChangedStarts
 from scheduling.snapshots import CellSnapshot, read_cell
-from scheduling.snapshots.delegated import delegated_queues, delegating_clusters, read_delegated
+from scheduling.snapshots.delegated import read_delegated
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import User
@@ -63,7 +65,7 @@ def check_pending_job(*, viewer: User, job: Job, estimate: bool = False) -> Pend
     Raises: NotFound, PermissionDenied.
     """
     permissions.require_permission(viewer, Permission.JOB_VIEW, job.workspace)
-    if job.queue_id in delegated_queues(delegating_clusters(job.queue.cell_id)):
+    if is_delegated(job):
         return None
     cell_id, now = job.queue.cell_id, clock.now()
     reading = read_cell(cell_id, but=read_delegated(cell_id))
@@ -78,12 +80,12 @@ def check_pending_job(*, viewer: User, job: Job, estimate: bool = False) -> Pend
         return None
     if found is None:
         return None
-    trial = HelpTrial(
-        reading.build_snapshot, replace(config, advise_for=""), at, waiting, copy=_copy(job, viewer, now)
-    )
-    helps = trial.try_all(found.outcome.help)
-    if estimate:
-        helps = _add_expected(helps, trial, ChangedStarts(job, cell_id, now))
+    copy, helps = _copy(job, viewer, now), list(found.outcome.help)
+    if copy is not None:
+        trial = HelpTrial(reading.build_snapshot, replace(config, advise_for=""), at, waiting, copy=copy)
+        helps = trial.try_all(helps)
+        if estimate:
+            helps = _add_expected(helps, trial, ChangedStarts(job, cell_id, now))
     gate = found.preemption
     return PendingCheck(
         starts=found.outcome.reason is None,
@@ -119,9 +121,13 @@ def _expect(found: tuple[datetime, Bounds] | None) -> Mapping[str, int]:
     return {name: int(moment.timestamp()) for name, moment in moments.items() if moment is not None}
 
 
-def _copy(job: Job, user: User, now: datetime) -> em.Job:
-    """Return the job as a submission of its copy would be."""
-    spec = parse_job(to_mapping(job))
+def _copy(job: Job, user: User, now: datetime) -> em.Job | None:
+    """Return the job as a submission of its copy would be; None where an older version accepted the job and
+    this one refuses the copy."""
+    try:
+        spec = parse_job(to_mapping(job))
+    except Invalid:
+        return None
     copy = asked_job(spec, job.queue, user=user.pk, priority=job.priority, now=now)
     limits = AllowanceReader([job.workspace], now=now)
     return limits.apply_limits(copy, workspace_id=job.workspace_id, user_id=user.pk)

@@ -143,3 +143,19 @@ def test_the_start_after_more_quota_is_estimated_from_what_runs(client: Client) 
     starts = [raised[name] for name in ("likely_from", "expected", "likely_to")]
     assert starts == sorted(starts) and 250 < starts[1] - clock.now().timestamp() < 310
     assert "Request quota: starts about" in text and "50 % range of the start" in text
+
+
+def test_a_job_that_no_new_one_can_be_like_is_checked_without_trials(client: Client) -> None:
+    """An older version accepted two volumes with one mount path."""
+    here = world()
+    hold(here, 8)
+    hold(here, 8, own=False, node=1)
+    volumes = [{"claim": name, "mount": "/data"} for name in ("one", "two")]
+    job = wait(here, 4, volumes=volumes)
+    cycle_run(cell_id=here.cell.pk)
+    job.refresh_from_db()
+    found = check_pending_job(viewer=here.editor, job=job, estimate=True)
+    assert found is not None and found.reason == job.reason and found.help
+    assert all("tried" not in each["numbers"] for each in found.help)
+    client.force_login(here.editor)
+    assert "evaluated at" in told(client, job)
