@@ -72,7 +72,6 @@ class PreemptionGate:
     other_jobs: int = 0
     other_amount: int = 0
     protected_jobs: int = 0
-    protected_until: float | None = None
     victims: tuple[str, ...] = ()
 
 
@@ -181,7 +180,6 @@ def _describe_search(session: Session, nominated: NominatedJob) -> PreemptionGat
         other_jobs=len(others),
         other_amount=sum(each.charges.get(key, 0) for each in others) if key else 0,
         protected_jobs=survey.protected_jobs,
-        protected_until=None if until is None else float(until),
         victims=tuple(dict.fromkeys(target.job for target in nominated.targets)),
     )
 
