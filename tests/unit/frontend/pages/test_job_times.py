@@ -121,6 +121,10 @@ def test_a_suspended_job_has_no_stages_and_a_page_costs_the_same_with_many_chang
     client.force_login(w.viewer)
     resting = jobs.job(w.queue, w.editor, state=JobState.SUSPENDED)
     assert 'id="stages"' not in page(client, f"/w/team-a/jobs/{resting.pk}")
+    times = {"submitted_at": clock.now() - timedelta(hours=2), "finished_at": clock.now()}
+    ended = jobs.job(w.queue, w.editor, state=JobState.CANCELLED, **times)
+    text = page(client, f"/w/team-a/jobs/{ended.pk}")
+    assert "</b> without a start" in text and "so far" not in text
     waits = jobs.job(w.queue, w.editor, submitted_at=clock.now() - timedelta(hours=1))
     costs = []
     for _ in range(2):
