@@ -1,7 +1,7 @@
 """The existing jobs that another policy of a tenant would not allow, before it is saved. Writes nothing.
 
-A policy is asked when a job is submitted: what was submitted before it stays. Only the idle timeout counts
-for running jobs, too.
+A policy applies when a job is submitted: what was submitted before stays. The idle timeout applies to running
+jobs, too. So does the pod start timeout to jobs that start, which the preview doesn't evaluate.
 """
 
 from __future__ import annotations
