@@ -64,8 +64,10 @@ def evaluate_rules(now: datetime) -> int:
 
 def _what_is_read(rule: AlertRule) -> tuple[str, str, uuid.UUID | None]:
     """Return the metric of a rule, and its query and cluster if the metric has queries."""
-    has_query = BY_NAME[rule.metric].read_query is not None
-    return (rule.metric, rule.query, rule.cluster_id) if has_query else (rule.metric, "", None)
+    metric = BY_NAME.get(rule.metric)
+    if metric is None or metric.read_query is None:
+        return rule.metric, "", None
+    return rule.metric, rule.query, rule.cluster_id
 
 
 def _evaluate_metric(rules: Sequence[AlertRule], observations: ObservationIndex, now: datetime) -> int:

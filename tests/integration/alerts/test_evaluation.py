@@ -266,3 +266,13 @@ def test_whoever_has_a_rule_may_see_what_its_metric_measures(bench: Bench) -> No
         else:
             with pytest.raises(PermissionDenied):
                 create_rule(acting_user=user, tenant=place, values=values)
+
+
+def test_a_rule_whose_metric_is_gone_does_not_stop_the_others(bench: Bench) -> None:
+    lost, kept = bench.rule(name="lost"), bench.rule(name="kept")
+    AlertRule.unscoped.filter(pk=lost.pk).update(metric="gone.value")
+    bench.observe("a", 20.0)
+    bench.step()
+    for rule in (lost, kept):
+        rule.refresh_from_db()
+    assert (lost.error, kept.error, bench.states()) == ("unreadable", "", {"a": "firing"})
