@@ -42,10 +42,11 @@ def create_user_messages(now: datetime) -> int:
     """Create the messages about events of the last hour that their users lack; returns how many."""
     created = _notify_watchers()
     found = [*_list_preemptions(now), *_list_answers(now)]
+    if not found:
+        return created
+    # A message is no older than its event, and those of the last hour are found by their time.
     known = set(
-        UserMessage.unscoped.filter(source__in=[each.source for each in found])
-        .order_by()
-        .values_list("user_id", "source")
+        UserMessage.unscoped.filter(created_at__gt=now - _BACK).order_by().values_list("user_id", "source")
     )
     return created + create_messages(each for each in found if (each.user_id, each.source) not in known)
 
