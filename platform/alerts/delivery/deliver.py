@@ -10,12 +10,13 @@ from typing import Final
 
 import structlog
 from django.db import transaction
-from django.db.models import F, Q
+from django.db.models import F, OuterRef, Q, Subquery
 
 from alerts.delivery.messages import ChannelMessage, write_message
 from alerts.delivery.templates import MessageTemplates
 from alerts.delivery.transports import LIMITS, DeliveryError, measure_message, send_message
 from alerts.models import Notification, NotificationChannel, NotificationState
+from clusters.models import Cluster
 
 log = structlog.get_logger(__name__)
 _CLAIM: Final = timedelta(seconds=60)
@@ -89,7 +90,8 @@ def _choose(channel: NotificationChannel) -> list[Notification]:
     waiting = channel.notifications.filter(state=NotificationState.PENDING).select_related(
         "alert__rule", "alert__tenant"
     )
-    waiting = waiting.order_by("created_at", "pk")
+    clusters = Cluster.unscoped.filter(pk=OuterRef("alert__cluster_id")).values("name")
+    waiting = waiting.annotate(cluster_name=Subquery(clusters)).order_by("created_at", "pk")
     first = waiting.first()
     if first is None:
         return []

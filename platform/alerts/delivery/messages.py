@@ -15,10 +15,10 @@ from alerts.delivery.templates import MessageTemplates, fill_template
 from alerts.metrics.base import Unit
 from alerts.metrics.catalogue import BY_NAME
 from alerts.models import Alert, AlertSeverity, Comparison, Notification, NotificationEvent
-from clusters.models import Cluster
 from foundation.core import clock
 
 _USUAL: Final = MessageTemplates()
+_TITLE_MAX: Final = 400
 # Names come from users. In a robot's message they must be neither markup nor mention anybody.
 _PLAIN: Final = str.maketrans(
     {
@@ -151,7 +151,8 @@ def _write_item(notification: Notification, templates: MessageTemplates) -> Item
     if templates == _USUAL:
         return usual
     values = _list_values(notification, usual.url)
-    title = " ".join(fill_template(templates.title, values).split()) if templates.title else usual.title
+    # A title of variables that have no value here would be empty, which receivers refuse.
+    title = " ".join(fill_template(templates.title, values).split())[:_TITLE_MAX] or usual.title
     lines = tuple(fill_template(templates.body, values).splitlines()) if templates.body else usual.lines
     return Item(notification, title, lines, usual.url, is_custom=True)
 
@@ -165,20 +166,13 @@ def _list_values(notification: Notification, url: str) -> dict[str, str]:
         "rule": plain_text(alert.rule_name),
         "subject": plain_text(alert.label),
         "tenant": plain_text(alert.tenant.name) if alert.tenant else "",
-        "cluster": _name_cluster(alert),
+        "cluster": getattr(notification, "cluster_name", None) or "",
         "condition": plain_text(describe_condition(alert)),
         "value": format_value(alert.metric, notification.value),
         "fired_at": _time(alert.fired_at),
         "resolved_at": _time(alert.resolved_at),
         "url": url,
     }
-
-
-def _name_cluster(alert: Alert) -> str:
-    if alert.cluster_id is None:
-        return ""
-    names = Cluster.unscoped.filter(pk=alert.cluster_id).values_list("name", flat=True)
-    return next(iter(names), "")
 
 
 def _write_usual_item(notification: Notification) -> Item:

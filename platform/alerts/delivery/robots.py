@@ -12,18 +12,31 @@ import hashlib
 import hmac
 import json
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urlencode
 
 from alerts.delivery.messages import ChannelMessage, Item
+
+_WECOM_BYTES: Final = 4_096
+_BLOCK_BYTES: Final = 16_000
+"""Of one alert, so that DingTalk and Lark take at least one."""
 
 
 def _digest(key: str, content: str) -> str:
     return base64.b64encode(hmac.new(key.encode(), content.encode(), hashlib.sha256).digest()).decode("ascii")
 
 
+def _cut(text: str, most: int) -> str:
+    """Return as much of a text as has at most `most` bytes.
+
+    A template can make one alert longer than a message may be, which its robot would refuse for ever.
+    """
+    return text.encode()[:most].decode(errors="ignore")
+
+
 def _markdown(message: ChannelMessage) -> str:
-    return "\n\n".join([f"**{message.title}**", *(_block(item, message) for item in message.items)])
+    blocks = (_cut(_block(item, message), _BLOCK_BYTES) for item in message.items)
+    return "\n\n".join([f"**{message.title}**", *blocks])
 
 
 def _block(item: Item, message: ChannelMessage) -> str:
@@ -34,7 +47,8 @@ def _block(item: Item, message: ChannelMessage) -> str:
 
 def write_wecom(message: ChannelMessage) -> bytes:
     """Return the body of a WeCom robot's message."""
-    return _encode({"msgtype": "markdown", "markdown": {"content": _markdown(message)}})
+    content = _cut(_markdown(message), _WECOM_BYTES)
+    return _encode({"msgtype": "markdown", "markdown": {"content": content}})
 
 
 def write_dingtalk(message: ChannelMessage) -> bytes:
@@ -54,7 +68,8 @@ def sign_dingtalk(url: str, secret: str, *, now_ms: int) -> str:
 def write_lark(message: ChannelMessage, secret: str, *, now_s: int) -> bytes:
     """Return the body of a Lark robot's message: a card of plain text, in which nothing can be a mention."""
     elements: list[dict[str, Any]] = [
-        {"tag": "div", "text": {"tag": "plain_text", "content": text}} for text in _card_texts(message)
+        {"tag": "div", "text": {"tag": "plain_text", "content": _cut(text, _BLOCK_BYTES)}}
+        for text in _card_texts(message)
     ]
     card = {"header": {"title": {"tag": "plain_text", "content": message.title}}, "elements": elements}
     signed = {"timestamp": str(now_s), "sign": _digest(f"{now_s}\n{secret}", "")} if secret else {}

@@ -328,3 +328,19 @@ def test_a_channel_with_templates_sends_its_own_text(bench: Bench, kind: Channel
     bench.values.clear()
     bench.step()
     assert "Resolved: load" in json.dumps(_bodies(bench)[1])
+
+
+@pytest.mark.parametrize("kind", [ChannelKind.WECOM, ChannelKind.DINGTALK, ChannelKind.LARK])
+def test_templates_make_no_message_that_a_robot_refuses(bench: Bench, kind: ChannelKind) -> None:
+    bench.receiver.body = ROBOTS[kind]
+    texts = {"title_template": "{tenant}", "body_template": "在{cluster}: " + "{subject}" * 200}
+    bench.rule(channels=[bench.channel(kind, **texts)])
+    own = {"tenant_id": None, "tenant_path": "", "cluster_id": bench.world.cluster.pk}
+    bench.observe("a", 20.0, label="字" * 300, **own)
+    bench.step()
+    (request,) = bench.receiver.requests
+    sent = json.dumps(json.loads(request.body), ensure_ascii=False)
+    assert "Warning: load" in sent, "a title without a value is the usual one"
+    assert f"在{bench.world.cluster.name}: 字字" in sent
+    content = json.loads(request.body).get("markdown", {}).get("content", "")
+    assert len(content.encode()) <= 4096 and len(request.body) <= 20_000
