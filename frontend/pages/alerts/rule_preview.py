@@ -16,6 +16,7 @@ from alerts.selectors.rule_history import RuleHistory, read_rule_history
 from foundation.core import clock
 from frontend.charts import Chart, ChartLine, time_series
 from frontend.pages.charts.drawing import describe_gaps
+from frontend.texts.formats import format_number
 from tenants.models import User
 
 _SHOWN = 5
@@ -43,13 +44,25 @@ def describe_preview(who: User, rule: AlertRule) -> ShownPreview:
         sentence += " " + _("%(unknown)d have no current value.") % words
     examples = [(each.label, format_value(rule.metric, each.value)) for each in found.meeting[:_SHOWN]]
     history = read_rule_history(who, rule, now=now)
-    past = _("No history is stored for this metric.") if history is None else _describe_past(history)
-    return ShownPreview(
-        sentence, examples, found.unreadable, past, _draw(rule, history) if history is not None else None
-    )
+    chart = None if history is None or history.unreadable else _draw(rule, history)
+    return ShownPreview(sentence, examples, found.unreadable, _describe_past(history), chart)
 
 
-def _describe_past(history: RuleHistory) -> str:
+def _describe_past(history: RuleHistory | None) -> str:
+    """Return how often the rule would have fired, or why that isn't known."""
+    if history is None:
+        return _("No history is stored for this metric.")
+    if history.unreadable:
+        return _("The history can't be read.")
+    if not history.has_values:
+        return _("No values were measured in the last 24 hours.")
+    if history.jobs_max is None:
+        return _count_fired(history)
+    limit = _("Only the %(count)s jobs submitted last are considered.")
+    return f"{_count_fired(history)} {limit % {'count': format_number(history.jobs_max)}}"
+
+
+def _count_fired(history: RuleHistory) -> str:
     words = {"count": history.fired}
     if history.of_extreme:
         return (

@@ -20,7 +20,7 @@ from scheduling.models import Attempt, Job, JobEvent
 from telemetry.series import MeasuredThing, SeriesSet, measure_series
 
 Values = Sequence[tuple[datetime, float | None]]
-_JOBS_MAX: Final = 5_000
+_JOBS_MAX: Final = 2_000
 _POINTS: Final = 288
 
 
@@ -30,12 +30,13 @@ class MetricHistory:
 
     `extreme` is the highest value of all subjects at each time, or the lowest for a rule on values below its
     threshold. `subjects` is empty where there are too many of them. `measured` has the gaps of what was
-    measured.
+    measured. `jobs_max`: only so many jobs were read, those that were submitted last.
     """
 
     extreme: Values
     subjects: Sequence[Values]
     measured: SeriesSet | None = None
+    jobs_max: int | None = None
 
 
 Read = Callable[[AlertRule, datetime, datetime], MetricHistory]
@@ -87,7 +88,8 @@ def _read_pending_times(rule: AlertRule, start: datetime, end: datetime) -> Metr
     step = (end - start) / _POINTS
     times = [start + step * place for place in range(1, _POINTS + 1)]
     subjects: list[Values] = []
-    for spans in _list_pending_spans(rule, start).values():
+    by_job = _list_pending_spans(rule, start)
+    for spans in list(by_job.values())[:_JOBS_MAX]:
         values = []
         for at in times:
             waited = next(
@@ -101,17 +103,21 @@ def _read_pending_times(rule: AlertRule, start: datetime, end: datetime) -> Metr
     for place, at in enumerate(times):
         known = [value for values in subjects if (value := values[place][1]) is not None]
         extreme.append((at, choose(known) if known else None))
-    return MetricHistory(extreme, subjects)
+    return MetricHistory(extreme, subjects, jobs_max=_JOBS_MAX if len(by_job) > _JOBS_MAX else None)
 
 
 def _list_pending_spans(
     rule: AlertRule, start: datetime
 ) -> Mapping[uuid.UUID, list[tuple[datetime, datetime]]]:
-    """Return, by job, the times from an entry into the queue to the next admission, suspension or end."""
+    """Return, by job, the times from an entry into the queue to the next admission, suspension or end.
+
+    The jobs that were submitted last come first: `_JOBS_MAX`, and one more if there are more.
+    """
     lately = Job.unscoped.filter(Q(finished_at__isnull=True) | Q(finished_at__gt=start))
     if rule.tenant is not None:
         lately = lately.filter(workspace__path__startswith=rule.tenant.path)
-    jobs = lately.order_by("-submitted_at").values_list("pk", "submitted_at", "finished_at")[:_JOBS_MAX]
+    jobs = lately.order_by("-submitted_at").values_list("pk", "submitted_at", "finished_at")
+    jobs = jobs[: _JOBS_MAX + 1]
     entries: defaultdict[uuid.UUID, list[tuple[datetime, bool]]] = defaultdict(list)
     for pk, submitted, finished in jobs:
         entries[pk] = [(submitted, True), *([(finished, False)] if finished else [])]

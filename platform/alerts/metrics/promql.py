@@ -21,6 +21,8 @@ QUERY_MAX: Final = 1_000
 _SERIES_MAX: Final = 1_000
 _LABEL_MAX: Final = 300
 _TIMEOUT_S: Final = 5.0
+_BOUNDS: Final = {"timeout": "4s", "limit": str(_SERIES_MAX)}
+"""The server itself ends a query that takes too long, so that only one which does not answer at all rests."""
 _REST_S: Final = 30
 Past = Sequence[tuple[datetime, float | None]]
 
@@ -79,7 +81,9 @@ def _fetch(source: TelemetrySource, path: str, parameters: Mapping[str, str]) ->
         raise SourceFailed(SourceProblem(problem))
     plan = make_plan(source)
     try:
-        return query_prometheus(plan.address, path, parameters, plan.access, timeout_s=_TIMEOUT_S)
+        return query_prometheus(
+            plan.address, path, {**parameters, **_BOUNDS}, plan.access, timeout_s=_TIMEOUT_S
+        )
     except SourceFailed as failed:
         if failed.problem != SourceProblem.QUERY_FAILED:
             cache.set(resting, str(failed.problem), _REST_S)

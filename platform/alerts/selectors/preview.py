@@ -12,7 +12,7 @@ from alerts.evaluation.observation_index import ObservationIndex
 from alerts.metrics.base import Observation
 from alerts.metrics.catalogue import read_metric
 from alerts.models import AlertRule
-from alerts.services.access import require_alert_view
+from alerts.services.access import require_alert_view, require_edit
 from foundation.core.actor import Actor
 from foundation.sql import row_scope
 
@@ -29,13 +29,21 @@ class RulePreview:
     unreadable: bool = False
 
 
+def require_preview(viewer: Actor, rule: AlertRule) -> None:
+    """Check that an unsaved rule may be previewed; one with a query only by those who may create it.
+
+    A query reads whatever its server stores. Raises: NotFound, PermissionDenied.
+    """
+    (require_edit if rule.query else require_alert_view)(viewer, rule.tenant)
+
+
 def preview_rule(viewer: Actor, rule: AlertRule, *, now: datetime) -> RulePreview:
     """Return what an unsaved rule would find now; durations are left out.
 
     A tenant's rule covers that tenant's subjects only, so nothing of others is shown.
     Raises: NotFound, PermissionDenied.
     """
-    require_alert_view(viewer, rule.tenant)
+    require_preview(viewer, rule)
     try:
         with row_scope.whole():
             found = ObservationIndex(read_metric(rule.metric, rule.query, rule.cluster_id, now))

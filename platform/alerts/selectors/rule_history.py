@@ -12,7 +12,7 @@ from alerts.evaluation.transitions import AlertProgress, Step, choose_step
 from alerts.metrics.catalogue import BY_NAME
 from alerts.metrics.history import Values, find_reader
 from alerts.models import AlertRule, AlertState
-from alerts.services.access import require_alert_view
+from alerts.selectors.preview import require_preview
 from foundation.core.actor import Actor
 from foundation.sql import row_scope
 from telemetry.series import SeriesSet
@@ -26,7 +26,8 @@ class RuleHistory:
     """The extreme of the subjects' values over time, and how often the rule would have fired.
 
     `of_extreme`: there are too many subjects to look at each, and it is how often the rule would have fired
-    for the extreme value of all. `measured` has the gaps.
+    for the extreme value of all. `measured` has the gaps. `jobs_max` is set where so many jobs, those that
+    were submitted last, are considered and older ones are left out. `unreadable`: nothing could be read.
     """
 
     start: datetime
@@ -35,6 +36,13 @@ class RuleHistory:
     fired: int
     of_extreme: bool
     measured: SeriesSet | None
+    jobs_max: int | None = None
+    unreadable: bool = False
+
+    @property
+    def has_values(self) -> bool:
+        """True if a value is known, or if there was nothing to measure."""
+        return self.measured is None or any(value is not None for _at, value in self.extreme)
 
 
 def read_rule_history(viewer: Actor, rule: AlertRule, *, now: datetime) -> RuleHistory | None:
@@ -43,7 +51,7 @@ def read_rule_history(viewer: Actor, rule: AlertRule, *, now: datetime) -> RuleH
     A tenant's rule covers that tenant's subjects only, so nothing of others is shown.
     Raises: NotFound, PermissionDenied.
     """
-    require_alert_view(viewer, rule.tenant)
+    require_preview(viewer, rule)
     read = find_reader(rule.metric)
     if read is None or (rule.tenant is not None and not BY_NAME[rule.metric].for_tenants):
         return None
@@ -52,11 +60,13 @@ def read_rule_history(viewer: Actor, rule: AlertRule, *, now: datetime) -> RuleH
             found = read(rule, now - SPAN, now)
     except Exception:
         log.exception("history of an alert metric not read", metric=rule.metric)
-        return None
+        return RuleHistory(now - SPAN, now, (), 0, of_extreme=False, measured=None, unreadable=True)
     of_extreme = not found.subjects and any(value is not None for _at, value in found.extreme)
     subjects = [found.extreme] if of_extreme else found.subjects
     fired = sum(_count_firings(rule, values) for values in subjects)
-    return RuleHistory(now - SPAN, now, found.extreme, fired, of_extreme, found.measured)
+    return RuleHistory(
+        now - SPAN, now, found.extreme, fired, of_extreme, found.measured, jobs_max=found.jobs_max
+    )
 
 
 def _count_firings(rule: AlertRule, values: Values) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from html import unescape
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -16,6 +17,8 @@ from alerts.services.rule import change_rule, create_rule
 from foundation.core import clock
 from foundation.core.errors import Invalid
 from telemetry.models import TelemetrySource
+from tenants.models import Role
+from tests.builders import tenancy
 from tests.integration.alerts.conftest import Bench
 
 RULE = {
@@ -62,7 +65,8 @@ def test_each_series_of_the_answer_has_an_alert_and_a_dead_server_changes_none(b
     bench.step()
     (request,) = bench.receiver.requests
     assert request.path == "/p/api/v1/query"
-    assert parse_qs(request.body.decode())["query"] == [RULE["query"]]
+    sent = parse_qs(request.body.decode())
+    assert (sent["query"], sent["timeout"], sent["limit"]) == ([RULE["query"]], ["4s"], ["1000"])
     (alert,) = Alert.unscoped.all()
     assert (alert.label, alert.value, alert.state) == ("sim {link=a}", 7.0, "firing")
     bench.receiver.status, bench.receiver.body = 503, b"down"
@@ -95,3 +99,17 @@ def test_the_preview_charts_the_query_and_the_form_offers_it_with_a_server(
     )
     assert found is not None
     assert (found.fired, [value for _at, value in found.extreme][::287]) == (1, [1.0, 9.0])
+
+
+def test_who_may_not_create_the_rule_sends_no_query(bench: Bench, client: Client) -> None:
+    cache.clear()
+    _add_server(bench)
+    looker = tenancy.user("looker", None, Role.PLATFORM_VIEWER)
+    client.force_login(looker)
+    typed = RULE | {"comparison": "above", "resolve_s": "0", "severity": "warning", "repeat_s": ""}
+    answer = client.post("/ops/alerts/rules", typed | {"do": "preview"})
+    assert answer.status_code == 403 and not bench.receiver.requests
+    client.force_login(bench.world.platform_admin)
+    bench.receiver.status, bench.receiver.body = 503, b"down"
+    page = unescape(client.post("/ops/alerts/rules", typed | {"do": "preview"}).content.decode())
+    assert "The metric can't be read." in page and "The history can't be read." in page

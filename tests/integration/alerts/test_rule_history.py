@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
+from alerts.metrics import history
 from alerts.models import AlertRule
 from alerts.selectors.rule_history import RuleHistory, read_rule_history
 from foundation.core import clock
 from foundation.core.errors import NotFound
+from frontend.pages.alerts.rule_preview import describe_preview
 from scheduling.lifecycle.transitions import add_event
 from scheduling.models import Attempt, Job
 from tests.builders import jobs
@@ -48,6 +50,33 @@ def test_gpus_that_were_hot_twice_would_have_fired_twice_and_a_gap_is_none(bench
     assert _read(bench, **hot, hold_s=24 * 3600).fired == 0  # type: ignore[union-attr]
     assert _read(bench, metric="gpu.unhealthy", threshold=0) is None
     assert _read(bench, **hot, tenant=bench.world.workspace) is None, "GPUs are not the tenant's to see"
+
+
+def test_where_nothing_was_measured_the_preview_does_not_say_zero(bench: Bench) -> None:
+    rule = AlertRule(metric="gpu.utilization_percent", comparison="above", threshold=1, hold_s=0, resolve_s=0)
+    assert describe_preview(bench.world.platform_admin, rule).past == (
+        "No values were measured in the last 24 hours."
+    )
+
+
+def test_the_preview_names_the_jobs_that_it_leaves_out(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    w, now = bench.world, clock.now()
+    Job.unscoped.all().delete()
+    monkeypatch.setattr(history, "_JOBS_MAX", 1)
+    for name, hours in (("older", 9), ("newer", 5)):
+        jobs.job(w.queue, w.editor, name, submitted_at=now - timedelta(hours=hours))
+    rule = AlertRule(
+        tenant=w.workspace,
+        metric="job.pending_s",
+        comparison="above",
+        threshold=4 * 3600,
+        hold_s=0,
+        resolve_s=0,
+    )
+    assert describe_preview(w.platform_admin, rule).past == (
+        "In the last 24 hours, this rule would have fired 1 time. "
+        "Only the 1 jobs submitted last are considered."
+    )
 
 
 def test_the_waits_of_jobs_count_runs_and_suspensions_and_own_jobs_only(bench: Bench) -> None:
