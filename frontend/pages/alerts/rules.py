@@ -33,6 +33,7 @@ from frontend.pages.alerts.rule_preview import ShownPreview, describe_preview
 from frontend.pages.tenancy.members import id_of
 from frontend.shell.form_actions import show_refusal, version_of
 from frontend.shell.page_shell import login_required
+from frontend.texts.firing import SEVERITY_TONES
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,14 +157,13 @@ def _form_maker(place: AlertSection) -> Callable[..., RuleForm]:
 
 
 def _make_row(rule: AlertRule) -> AlertRuleRow:
-    tones = {AlertSeverity.CRITICAL: "failed", AlertSeverity.WARNING: "waiting", AlertSeverity.INFO: "info"}
     as_alert = Alert(metric=rule.metric, comparison=rule.comparison, threshold=rule.threshold)
     return AlertRuleRow(
         rule=rule,
         condition=describe_condition(as_alert),
         hold=format_seconds(rule.hold_s) if rule.hold_s else "",
         severity=str(AlertSeverity(rule.severity).label),
-        severity_tone=tones[AlertSeverity(rule.severity)],
+        severity_tone=SEVERITY_TONES[AlertSeverity(rule.severity)],
         channels=", ".join(sorted(channel.name for channel in rule.channels.all())),
     )
 
