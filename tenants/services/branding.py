@@ -35,18 +35,26 @@ def branding_update(
         values |= _check_logo(logo)
     elif remove_logo:
         values |= {"logo": None, "logo_type": "", "logo_mark": ""}
+    changes = {field: value for field, value in values.items() if field != "logo"}
+    before = Installation.unscoped.select_for_update().values(*changes).get()
     Installation.unscoped.update(**values)
     transaction.on_commit(forget_branding)
-    changes = {name: value for name, value in values.items() if name != "logo"}
     audit_log.record_action(
-        acting_user, "branding.update", entity="installation", entity_id=key, after=changes
+        acting_user,
+        "branding.update",
+        entity="installation",
+        entity_id=key,
+        before=before,
+        after=changes,
     )
 
 
 def _check_name(name: str) -> str:
     name = " ".join(name.split())
-    if len(name) > NAME_MAX or not name.isprintable():
+    if len(name) > NAME_MAX:
         raise _invalid("name", _("At most %(n)s characters.") % {"n": NAME_MAX})
+    if not name.isprintable():
+        raise _invalid("name", _("Names can't contain control characters."))
     return name
 
 

@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_GET
 
 from foundation.core.errors import AllotmentError
-from foundation.models.branding import read_branding, read_logo
+from foundation.models.branding import forget_branding, read_branding, read_logo
 from frontend.shell.form_actions import show_refusal
 from frontend.shell.page_shell import get_viewer
 from tenants.services.branding import LOGO_MAX, NAME_MAX, branding_update
@@ -39,12 +39,14 @@ class BrandingForm(forms.Form):
 
     def __init__(self, *given: object, **named: object) -> None:
         super().__init__(*given, **named)  # type: ignore[arg-type]
+        forget_branding()  # another process may have saved what is changed here
         if not read_branding().logo_mark:
             del self.fields["remove_logo"]
 
 
 def make_form() -> BrandingForm:
     """The form with what is set now."""
+    forget_branding()
     return BrandingForm(initial={"name": read_branding().name})
 
 
@@ -72,7 +74,7 @@ def change_branding(request: HttpRequest) -> BrandingForm | None:
 @require_GET
 def show_logo(request: HttpRequest, mark: str) -> HttpResponse:
     """The logo as an image, for everybody: the sign-in page shows it. Raises: Http404."""
-    found = read_logo() if mark == read_branding().logo_mark else None
+    found = read_logo(mark)
     if found is None:
         raise Http404
     answer = HttpResponse(found[0], content_type=found[1])

@@ -46,7 +46,7 @@ def forget_branding() -> None:
     _Cached.branding = None
 
 
-def read_logo() -> tuple[bytes, str] | None:
-    """Return the logo and its media type; None without one."""
-    row = Installation.unscoped.exclude(logo_mark="").values_list("logo", "logo_type").first()
+def read_logo(mark: str) -> tuple[bytes, str] | None:
+    """Return the logo with that mark and its media type; None if there is no such logo, or no more."""
+    row = Installation.unscoped.filter(logo_mark=mark).values_list("logo", "logo_type").first()
     return None if row is None or row[0] is None else (bytes(row[0]), row[1])

@@ -59,6 +59,7 @@ def test_the_name_and_the_logo_are_shown_on_every_page_and_before_signing_in(
     assert "immutable" in logo["Cache-Control"] and "sandbox" in logo["Content-Security-Policy"]
     assert Client().get("/logo/other").status_code == 404
     record = AuditRecord.unscoped.get(action="branding.update")
+    assert record.before == {"name": "", "logo_type": "", "logo_mark": ""}
     assert record.after == {"name": "Acme <GPU>", "logo_type": "image/png", "logo_mark": mark}
 
     with django_capture_on_commit_callbacks(execute=True):
@@ -90,6 +91,20 @@ def test_jpeg_and_webp_are_accepted(operator: Client) -> None:
     ):
         assert operator.post("/ops/system", {"name": "", "logo": upload(data)}).status_code == 302
         assert Installation.unscoped.get().logo_type == kind
+
+
+def test_a_process_with_an_older_branding_serves_the_new_logo_and_shows_it_in_the_form(
+    operator: Client,
+) -> None:
+    operator.get("/login")
+    Installation.unscoped.update(name="Newer", logo=PNG, logo_type="image/png", logo_mark="newer")
+    assert operator.get("/logo/newer").content == PNG
+    assert 'value="Newer"' in operator.get("/ops/system").content.decode()
+
+
+def test_a_name_that_cannot_be_seen_is_refused_for_what_it_is(operator: Client) -> None:
+    answer = operator.post("/ops/system", {"name": "Ac\u200bme"})
+    assert answer.status_code == 400 and "control characters" in answer.content.decode()
 
 
 def test_others_may_not_set_them(w: World, client: Client) -> None:
