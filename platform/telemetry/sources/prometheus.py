@@ -1,8 +1,9 @@
 """Queries to a Prometheus server and what it answers, as text and JSON. Pure: nothing is sent here.
 
-Queries for measurements are built in this module, of names that are declared and values that are quoted; those
-of alert rules are written by platform admins and sent as they are (`alerts.metrics.promql`). A window is read instead of one moment: the answer then tells when each sample was really
-scraped, and a target that is gone does not seem to live on for the five minutes of Prometheus' look-back.
+Queries for measurements are built in this module, of names that are declared and values that are quoted.
+Those of alert rules are written by platform admins and sent as they are (`alerts.metrics.promql`). A window
+is read instead of one moment: the answer then tells when each sample was really scraped, and a target that
+is gone does not seem to live on for the five minutes of Prometheus' look-back.
 """
 
 from __future__ import annotations
