@@ -12,7 +12,7 @@ from typing import Final
 from clusters.gpu.nvidia import read_versions
 from clusters.models import Device, Node
 from foundation.core import clock
-from telemetry.series.readings.agents import count_xids, node_versions
+from telemetry.series.readings.agents import AgentVersions, count_xids, node_versions
 from tenants.models import User
 
 XIDS_WITHIN: Final = timedelta(hours=24)
@@ -22,27 +22,32 @@ XIDS_WITHIN: Final = timedelta(hours=24)
 class ReportedFacts:
     """The facts of the GPUs of some nodes, as far as they are known.
 
-    `versions` has driver and CUDA of the nodes with an agent. Where there is none nobody counts XID errors.
+    `versions` are those of the nodes with an agent. XID errors are counted where the agent was seen within
+    their time.
     """
 
-    versions: Mapping[uuid.UUID, tuple[str, str]] = field(default_factory=dict)
+    versions: Mapping[uuid.UUID, AgentVersions] = field(default_factory=dict)
     xids: Mapping[uuid.UUID, Counter[str]] = field(default_factory=dict)
 
     def find_versions(self, node: Node) -> tuple[str, str]:
         """Driver and CUDA of a node, each empty where neither its agent nor its labels tell it."""
-        driver, cuda = self.versions.get(node.pk, ("", ""))
-        labelled = read_versions(node.labels)
-        return driver or labelled[0], cuda or labelled[1]
+        driver, cuda = read_versions(node.labels)
+        reported = self.versions.get(node.pk)
+        return (reported.driver or driver, reported.cuda or cuda) if reported else (driver, cuda)
 
     def count_on_node(self, node: Node) -> int | None:
         """The XID errors of the last 24 hours on a node; None where no agent reports them."""
-        return self.xids.get(node.pk, Counter()).total() if node.pk in self.versions else None
+        return self.xids.get(node.pk, Counter()).total() if self._are_counted(node.pk) else None
 
     def count_on_gpu(self, device: Device) -> int | None:
         """The XID errors of the last 24 hours of a GPU; None where no agent reports them."""
-        if device.node_id not in self.versions:
+        if not self._are_counted(device.node_id):
             return None
         return self.xids.get(device.node_id, Counter())[device.gpu_uuid]
+
+    def _are_counted(self, node_id: uuid.UUID) -> bool:
+        reported = self.versions.get(node_id)
+        return reported is not None and reported.seen_at > clock.now() - XIDS_WITHIN
 
 
 def read_gpu_facts(who: User, node_ids: Iterable[uuid.UUID]) -> ReportedFacts:

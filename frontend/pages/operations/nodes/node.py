@@ -43,7 +43,7 @@ from frontend.texts import formats
 from scheduling.selectors.allocations.holder import DeviceHold, device_holds, node_holds
 from scheduling.selectors.allocations.holding import NodeHoldEvent, node_events
 from telemetry.series import CardNow, utilisation_now
-from telemetry.series.readings.agents import count_xids, node_agents
+from telemetry.series.readings.agents import AgentVersions, count_xids, node_agents
 from tenants.models import User
 
 _LATEST = 20
@@ -229,7 +229,7 @@ def _gpu_facts(
     )
     use = labels.compute_percent(sum(read.utilisation_percent for _device, read in known), 100 * len(known))
     modes = sorted({labels.mode_word(device.mode) for device in devices})
-    versions = {found.pk: (agent.driver, agent.cuda)} if agent else {}
+    versions = {found.pk: AgentVersions(agent.driver, agent.cuda, agent.seen_at)} if agent else {}
     facts = ReportedFacts(versions, count_xids(who, node_ids=[found.pk], since=clock.now() - XIDS_WITHIN))
     driver, cuda = facts.find_versions(found)
     return [

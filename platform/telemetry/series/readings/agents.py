@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from django.db.models import Count, QuerySet
 
@@ -49,13 +50,19 @@ def gpu_events(
     return rows.order_by("-at_ms", "-id")
 
 
-def node_versions(viewer: Actor, node_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, tuple[str, str]]:
-    """Driver and CUDA of the nodes that have an agent, as it reported them last.
+class AgentVersions(NamedTuple):
+    """Driver and CUDA of a node as its agent reported them last, and when the agent was last seen."""
 
-    Raises: PermissionDenied without `cluster.view`.
-    """
+    driver: str
+    cuda: str
+    seen_at: datetime
+
+
+def node_versions(viewer: Actor, node_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, AgentVersions]:
+    """The versions of the nodes that have an agent. Raises: PermissionDenied without `cluster.view`."""
     rows = node_agents(viewer).filter(node__in=node_ids).order_by()
-    return {node: (driver, cuda) for node, driver, cuda in rows.values_list("node", "driver", "cuda")}
+    columns = rows.values_list("node", *AgentVersions._fields)
+    return {node: AgentVersions(*values) for node, *values in columns}
 
 
 def count_xids(

@@ -76,6 +76,10 @@ def test_nodes_tell_versions_and_xid_errors_as_far_as_they_are_known(there: Worl
     page = client.get("/ops/nodes/node-1").content.decode()
     assert "<dt>XID errors in 24 h</dt><dd>2</dd>" in page
     assert "<dt>XID errors in 24 h</dt><dd>–</dd>" in client.get("/ops/nodes/node-2").content.decode()
+    NodeAgent.unscoped.update(seen_at=clock.now() - timedelta(hours=25))
+    silent = client.get("/ops/nodes/node-1").content.decode()
+    assert "<dt>XID errors in 24 h</dt><dd>–</dd>" in silent, "nobody has counted them"
+    assert "<dt>Driver</dt><dd>570.1</dd>" in silent
 
 
 def test_gpus_tell_who_holds_them_and_their_errors(there: World, client: Client) -> None:
