@@ -83,7 +83,8 @@ def test_a_one_time_password_opens_nothing_but_the_way_to_another_one(newcomer: 
             if not shut:
                 opened.add(path)
     assert opened == OPEN_API
-    assert "data-live=" not in client.get("/account").content.decode()  # a redirected fetch loads the page anew
+    # A redirected fetch loads the page anew.
+    assert "data-live=" not in client.get("/account").content.decode()
     assert not AccessKey.unscoped.exists()
 
 
