@@ -43,7 +43,7 @@ TREE: Final = ListDeclaration(
     columns=[ListColumn(key=key, label=label, shown=shown, text=str) for key, label, shown in _LABELS],
 )
 _ALWAYS: Final = {"name", "nominal"}
-"""The columns without which the tree is nothing."""
+"""The tree shows these columns whatever readers choose."""
 
 
 def read_columns(request: HttpRequest) -> frozenset[str]:
