@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from frontend.components.time_axis import TEXT_WIDTH, AxisTick, TimeAxis, TimeBar
@@ -74,9 +73,9 @@ def _row(loan: Override, axis: TimeAxis) -> CalendarRow:
 
 
 def _list_ticks(axis: TimeAxis) -> list[AxisTick]:
-    """List days of the reader's time zone, or hours of a short axis."""
+    """List days of UTC, or hours of a short axis."""
     step = next((each for each in _STEPS if (axis.end - axis.begin) / each <= _TICKS), _STEPS[-1])
-    moment = timezone.localtime(axis.begin).replace(hour=0, minute=0, second=0, microsecond=0)
+    moment = axis.begin.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     found: list[AxisTick] = []
     while moment <= axis.end:
         place = axis.find_place(moment)
