@@ -12,6 +12,8 @@ from alerts.delivery.message_text import write_title
 from alerts.delivery.messages import plain_text
 from alerts.delivery.transports import DeliveryError, is_email_configured, send_email
 from alerts.models import UserMessage
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 
 log = structlog.get_logger(__name__)
 _IN_ONE_RUN: Final = 20
@@ -34,7 +36,7 @@ def mail_messages(now: datetime) -> int:
         # Only the process that notes it sends it.
         if not UserMessage.unscoped.filter(pk=message.pk, mail_due=True).update(mail_due=False):
             continue
-        if not (message.user.is_active and message.user.email):
+        if not _may_be_sent(message):
             continue
         try:
             _send(message)
@@ -44,6 +46,13 @@ def mail_messages(now: datetime) -> int:
             break
         sent += 1
     return sent
+
+
+def _may_be_sent(message: UserMessage) -> bool:
+    """Tell whether the user still has an open account with an address, and may still see the job."""
+    user = message.user
+    may_see = permissions.has_permission(user, Permission.JOB_VIEW, message.tenant)
+    return user.is_active and bool(user.email) and may_see
 
 
 def _send(message: UserMessage) -> None:

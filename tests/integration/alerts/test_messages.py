@@ -72,6 +72,23 @@ def test_a_watched_job_is_told_of_once_at_its_start_and_once_at_its_end(bench: B
         watch_job(acting_user=w.viewer, job=job)
 
 
+def test_no_email_follows_a_message_that_its_user_may_no_longer_see(bench: Bench, settings: Any) -> None:
+    w = bench.world
+    User.objects.filter(pk__in=[w.viewer.pk, w.editor.pk]).update(email="team@example.com")
+    job = jobs.job(w.queue, w.editor, "train")
+    for user in (w.viewer, w.editor):
+        user.refresh_from_db()
+        watch_job(acting_user=user, job=job)
+    _set_state(job, JobState.RUNNING)
+    _run(bench)
+    Member.unscoped.filter(user=w.viewer).delete()
+    with run_mail_server() as server:
+        settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
+        settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", server.port
+        assert mail_messages(clock.now()) == 1
+    assert not UserMessage.unscoped.filter(mail_due=True).exists()
+
+
 def test_a_watch_ends_with_the_permission_and_when_it_is_ended(bench: Bench) -> None:
     w = bench.world
     job = jobs.job(w.queue, w.editor, "train")
