@@ -9,6 +9,8 @@ from alerts.models import Alert, AlertState, Silence, UserMessage
 
 RETENTION: Final = timedelta(days=90)
 _BATCH: Final = 1_000
+_MESSAGES: Final = 20_000
+"""Messages that an hourly run deletes: each preemption and each recipient of an alert makes one."""
 
 
 def prune_alerts(now: datetime) -> int:
@@ -22,6 +24,6 @@ def prune_alerts(now: datetime) -> int:
     ids = old.exclude(notifications__state="pending").order_by("pk").values_list("pk", flat=True)[:_BATCH]
     deleted = Alert.unscoped.filter(pk__in=list(ids)).delete()[0]
     messages = UserMessage.unscoped.filter(created_at__lt=now - RETENTION).order_by("created_at")
-    keys = list(messages.values_list("pk", flat=True)[:_BATCH])
+    keys = list(messages.values_list("pk", flat=True)[:_MESSAGES])
     deleted += UserMessage.unscoped.filter(pk__in=keys).delete()[0]
     return deleted + Silence.unscoped.filter(ends_at__lt=now - RETENTION).delete()[0]
