@@ -10,7 +10,7 @@ from typing import Any, Final
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, pgettext_lazy
+from django.utils.translation import gettext_lazy, pgettext, pgettext_lazy
 
 from alerts.delivery.messages import describe_condition, format_value
 from alerts.models import Alert, AlertSeverity, AlertState
@@ -191,7 +191,10 @@ def _context(place: AlertSection, rows: QuerySet[Alert], *, history: bool) -> di
         none = EmptyList(_("No resolved alerts"), _("Resolved alerts are kept for 90 days."), icon="history")
     return place.make_context(
         firing=rows.filter(state=AlertState.FIRING).count(),
-        states=[Chip(label=_("Active")), Chip(label=_("History"), value=AlertState.RESOLVED.value)],
+        states=[
+            Chip(label=pgettext("alerts", "Active")),
+            Chip(label=_("History"), value=AlertState.RESOLVED.value),
+        ],
         severities=[
             Chip(label=_("All")),
             *(Chip(label=str(each.label), value=each.value) for each in AlertSeverity),

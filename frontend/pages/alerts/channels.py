@@ -13,7 +13,7 @@ from django.conf import settings
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
-from django.utils.translation import get_language, gettext_lazy
+from django.utils.translation import get_language, gettext_lazy, pgettext
 from django.utils.translation import gettext as _
 
 from alerts.delivery.messages import Item, write_sample
@@ -212,7 +212,7 @@ def _form(
         fields="frontend/alerts/channel_fields.html",
         row=str(channel.pk) if channel else "",
         version=version,
-        more=[("preview", _("Preview"))],
+        more=[("preview", pgettext("alerts", "Preview"))],
         found=found,
     )
 

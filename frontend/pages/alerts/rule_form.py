@@ -32,6 +32,13 @@ _KINDS: Final = {
 _REPEATS: Final = (1800, 3600, 6 * 3600, 24 * 3600)
 
 
+class _QueryInput(forms.Textarea):
+    """Required for one metric only; the browser would refuse the hidden field of any other."""
+
+    def use_required_attribute(self, initial: Any) -> bool:
+        return False
+
+
 class RuleForm(forms.Form):
     """All of a rule; names of clusters and channels are those that the owner can use."""
 
@@ -39,9 +46,8 @@ class RuleForm(forms.Form):
     metric = forms.ChoiceField(label=gettext_lazy("Metric"))
     query = forms.CharField(
         label=gettext_lazy("PromQL query"),
-        required=False,
         max_length=QUERY_MAX,
-        widget=forms.Textarea(attrs={"rows": 3, "spellcheck": "false"}),
+        widget=_QueryInput(attrs={"rows": 3, "spellcheck": "false"}),
         help_text=gettext_lazy("Each series of the answer is compared with the threshold"),
     )
     comparison = forms.ChoiceField(label=gettext_lazy("Condition"), choices=Comparison.choices)
@@ -98,12 +104,18 @@ class RuleForm(forms.Form):
         field: Any = self.fields[name]
         field.choices = choices
 
+    def clean(self) -> dict[str, Any]:
+        """Require the query of its own metric alone, and drop what was typed before another was chosen."""
+        values: dict[str, Any] = super().clean() or self.cleaned_data
+        if "query" in self.fields and values.get("metric") != PROMQL:
+            self.errors.pop("query", None)
+            values["query"] = ""
+        return values
+
     def get_values(self) -> tuple[dict[str, Any], list[NotificationChannel]]:
         """Return what the services take, of a valid form."""
         values = dict(self.cleaned_data)
         channels = [self._channels[pk] for pk in values.pop("channels", [])]
-        if values["metric"] != PROMQL and "query" in values:
-            values["query"] = ""  # typed before another metric was chosen
         if "cluster" in self.fields:
             values["cluster"] = self._clusters.get(values["cluster"])
         return values, channels

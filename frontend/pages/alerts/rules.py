@@ -12,7 +12,7 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, pgettext
 
 from alerts.delivery.messages import describe_condition, format_seconds
 from alerts.models import Alert, AlertRule, AlertSeverity
@@ -188,7 +188,7 @@ def _form(
         fields="frontend/alerts/rule_fields.html",
         row=str(rule.pk) if rule else "",
         version=version,
-        more=[("preview", _("Preview"))],
+        more=[("preview", pgettext("alerts", "Preview"))],
         found=found,
     )
 

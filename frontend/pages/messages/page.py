@@ -79,6 +79,7 @@ MESSAGES: Final = ListDeclaration(
     },
     fields=MESSAGE_COLUMNS,
     parameters=("state",),
+    unfiltered=("state", _ALL),
 )
 
 

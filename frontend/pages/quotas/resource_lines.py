@@ -23,13 +23,14 @@ class ResourceLine:
     """The quota of a node for one resource of a pool, its amounts in words.
 
     nominal = reserved without borrowed + lent + free. `utilization` is of what is reserved and measured.
+    Without a nominal quota there is no `meter`: its bar would look full.
     """
 
     flavor: Flavor
     is_first: bool
     resource: str
     unit: str
-    meter: Meter
+    meter: Meter | None
     nominal: str
     borrowing_limit: str
     lending_limit: str
@@ -59,8 +60,10 @@ def _line(row: QuotaRow, use: Use, *, is_first: bool) -> ResourceLine:
         is_first=is_first,
         resource=str(TITLES[resource]),
         unit=str(word),
-        meter=Meter(
-            nominal=(row.nominal or 0) / unit,
+        meter=None
+        if row.nominal is None
+        else Meter(
+            nominal=row.nominal / unit,
             allocated=row.reserved / unit,
             used=None if used is None else round(used / unit, 1),
             borrowed=row.borrowed / unit,

@@ -9,7 +9,7 @@ from typing import Final
 
 from django.utils.functional import Promise
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, pgettext_lazy
 
 from clusters.models import Flavor
 from foundation.core.quantities import Resource
@@ -20,8 +20,8 @@ from quotas.selectors.tables.quota_row import QuotaRow
 from quotas.selectors.tables.quota_table import NodeQuota
 
 UNITS: Final[dict[Resource, tuple[str | Promise, float]]] = {
-    Resource.GPU_CORES: (gettext_lazy("GPUs"), 100),
-    Resource.GPU_CARDS: (gettext_lazy("GPUs"), 1),
+    Resource.GPU_CORES: (pgettext_lazy("unit", "GPUs"), 100),
+    Resource.GPU_CARDS: (pgettext_lazy("unit", "GPUs"), 1),
     Resource.GPU_MEMORY: ("GiB", 1024),
     Resource.CPU: (gettext_lazy("cores"), 1000),
     Resource.MEMORY: ("GiB", 1024),

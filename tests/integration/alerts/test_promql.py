@@ -16,6 +16,7 @@ from alerts.selectors.rule_history import read_rule_history
 from alerts.services.rule import change_rule, create_rule
 from foundation.core import clock
 from foundation.core.errors import Invalid
+from frontend.pages.alerts.rule_form import RuleForm
 from telemetry.models import TelemetrySource
 from tenants.models import Role
 from tests.builders import tenancy
@@ -90,7 +91,13 @@ def test_the_preview_charts_the_query_and_the_form_offers_it_with_a_server(
     form = "/ops/alerts/rules?edit=new"
     assert "promql.value" not in client.get(form).content.decode().split("data-list-dialog")[1]
     _add_server(bench)
-    assert "PromQL query" in client.get(form).content.decode()
+    label = client.get(form).content.decode().split("PromQL query")[1].split("</label>")[0]
+    assert "optional" not in label, "its metric requires the query"
+    typed = {"name": "Full", "comparison": "above", "threshold": "1", "hold_s": "0", "resolve_s": "0"}
+    for metric, told in (("promql.value", True), ("gpu.temperature_c", False)):
+        posted = typed | {"severity": "warning", "metric": metric, "query": ""}
+        checked = RuleForm(posted, tenant=None, clusters=[], channels=[])
+        assert (list(checked.errors) == ["query"]) is told, checked.errors
     end = clock.now()
     points = [[end.timestamp() - 300 * place, str(9 if place < 100 else 1)] for place in range(288)]
     bench.receiver.body = _answer("matrix", {"metric": {"link": "a"}, "values": points})

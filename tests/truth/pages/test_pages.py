@@ -97,15 +97,15 @@ def check_overview(console: Console) -> None:
 
 def check_gpu_tenants(ledger: Ledger, page: PageText) -> None:
     """The table of the grid of GPUs: who holds how much, in whole GPUs and slices."""
-    shown = {line.name: line for line in page.lines("Workspace", "GPUs held", "Whole GPUs")}
+    shown = {line.name: line for line in page.lines("Workspace", "GPUs allocated", "Whole GPUs")}
     held = ledger.held_by_workspace()
     assert shown.keys() == held.keys()
-    largest = page.lines("Workspace", "GPUs held", "Utilization of whole GPUs")[:5]
+    largest = page.lines("Workspace", "GPUs allocated", "Utilization of whole GPUs")[:5]
     most = sorted((cores for cores, _whole, _slices in held.values()), reverse=True)[:5]
     assert [held[line.name][0] for line in largest] == most
     for name, (cores, whole, slices) in held.items():
         line = shown[name]
-        assert close_to(line.number("GPUs held"), cores), (name, line)
+        assert close_to(line.number("GPUs allocated"), cores), (name, line)
         assert (line.number("Whole GPUs"), line.number("Slices")) == (whole, slices), (name, line)
 
 

@@ -113,7 +113,7 @@ def _describe_later(job: Job, gate: Gate, title: str) -> view_models.Check:
         reason, passed = reasons.reason_title(blocked), False
     else:
         reason, passed = str(_GATES[gate][1]), True
-    sentence = escape(_("%(result)s, if there were enough quota (at %(at)s)"))
+    sentence = escape(_("With enough quota: %(result)s (evaluated at %(at)s)"))
     at = formats.clock_html(job.reason_at, seconds=True) if job.reason_at else formats.MISSING
     text = mark_safe(sentence % {"result": escape(reason), "at": at})  # noqa: S308 (all parts are escaped)
     return view_models.Check(title=title, text=text, passed=passed)

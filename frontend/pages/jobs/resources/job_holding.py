@@ -98,7 +98,7 @@ def allocation_facts(job: Job, rows: Sequence[TaskRow], holds: JobHolds, now: da
         (_("Memory"), formats.format_memory(holds.memory_mib)),
         (_("Pool"), ", ".join(pools) or formats.MISSING),
         (_("Nodes"), ", ".join(nodes[:4]) + (" …" if len(nodes) > 4 else "") or formats.MISSING),
-        *([(_("Borrowed"), _borrowed(live))] if whole else []),
+        *([(_("Borrowed at admission"), _borrowed(live))] if whole else []),
         (_("Since"), formats.clock_html(job.admitted_at) if job.admitted_at else formats.MISSING),
         (_("Preemptible"), _preemption(job, now)),
     ]
@@ -133,7 +133,7 @@ def _preemption(job: Job, now: datetime) -> object:
         return _("No")
     if left := time_until_preemptible(job, now):
         return _("Not before %(span)s") % {"span": formats.format_duration(left)}
-    return _("Yes, if the lending tenant reclaims its quota")
+    return _("Yes, by the preemption settings of queues")
 
 
 def measured_facts(job: Job, now: UseNow | None) -> Facts:

@@ -38,6 +38,8 @@ def make_message(w: World, user: User, job: str) -> UserMessage:
 
 def test_unread_messages_are_counted_opened_and_marked(viewer: Client, w: World) -> None:
     assert 'aria-label="Messages"' in viewer.get("/w/team-a/jobs").content.decode()
+    empty = viewer.get("/messages?state=all").content.decode()
+    assert "No messages" in empty and "Remove a filter" not in empty
     first, second, third = (make_message(w, w.viewer, name) for name in ("one", "two", "three"))
     theirs = make_message(w, w.admin, "theirs")
     assert "Messages, 3 unread" in viewer.get("/w/team-a/jobs").content.decode()

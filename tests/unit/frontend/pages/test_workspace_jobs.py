@@ -277,8 +277,8 @@ def test_quota_that_is_lent_is_named_so_that_the_sum_adds_up(client: Client, w: 
 @pytest.mark.parametrize(
     ("after", "room", "preemption"),
     [
-        ({"also": "NO_ROOM"}, (False, "Insufficient resources on nodes, if"), (None, "Evaluated after")),
-        ({"starts": 1}, (True, "Available, if"), (True, "Not required, if")),
+        ({"also": "NO_ROOM"}, (False, "With enough quota: Insufficient"), (None, "Evaluated after")),
+        ({"starts": 1}, (True, "With enough quota: Available"), (True, "With enough quota: Not required")),
         ({}, (None, "Evaluated after"), (None, "Evaluated after")),
     ],
 )
@@ -455,7 +455,7 @@ def test_a_job_says_how_much_of_its_slice_is_borrowed(w: World, borrowed: dict[s
     attempt.save()
     Allocation.unscoped.filter(attempt=attempt).update(charge={"gpu.cards": 1, "gpu.cores": 25})
     facts = allocated(w, job)
-    assert facts["Borrowed"] == shown
+    assert facts["Borrowed at admission"] == shown
 
 
 def allocated(w: World, job: Job) -> dict[str, object]:
@@ -473,7 +473,7 @@ def test_a_job_shows_the_cpu_and_memory_that_it_holds_and_gpus_if_it_has_any(
     facts = allocated(w, job)
     assert (facts["CPU cores"], facts["Memory"]) == ("5", "6 GiB")
     assert facts.get("GPUs") == gpus
-    assert ("GPU memory" in facts, "Borrowed" in facts) == (cards > 0, cards > 0)
+    assert ("GPU memory" in facts, "Borrowed at admission" in facts) == (cards > 0, cards > 0)
     ended = job_holding.end_facts(job, clock.now(), {})
     assert ("GPU-hours" in dict(ended)) is (cards > 0)
 
