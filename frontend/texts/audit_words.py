@@ -17,6 +17,7 @@ ENTITIES: Final[dict[str, str | Promise]] = {
     "agent-key": gettext_lazy("agent key"),
     "alert-rule": gettext_lazy("alert rule"),
     "audit": gettext_lazy("audit chain"),
+    "branding": gettext_lazy("name and logo"),
     "budget": gettext_lazy("budget"),
     "cell": gettext_lazy("scheduling domain"),
     "cluster": gettext_lazy("cluster"),

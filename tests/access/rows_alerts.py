@@ -118,7 +118,7 @@ CONSOLE: Final = (
     *listing("messages", EVERYBODY, lists="message", listed=NOBODY),
     page("messages/bell", EVERYBODY),
     page("messages/{message}", _MESSAGE, ok=302, arrange="own-message", writes="alerts_usermessage"),
-    page("messages/{message}", NOBODY, case="of another"),
+    page("messages/{message}", NOBODY, ok=302, case="of another"),
     form("messages", EVERYBODY, "", "mark all as read", body={}),
     form("messages", EVERYBODY, "", "of another", ok=0, body={"one": "read {message}"}),
     *(
