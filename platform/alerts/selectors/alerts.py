@@ -61,12 +61,17 @@ def _visible_alerts(viewer: Actor, tenant: Tenant | None) -> QuerySet[Alert]:
     return rows.filter(tenant__path__startswith=tenant.path).exclude(metric__in=hidden)
 
 
-def count_firing(viewer: Actor, tenant: Tenant | None) -> dict[AlertSeverity, int]:
+def count_firing(
+    viewer: Actor, tenant: Tenant | None, *, cluster_id: uuid.UUID | None = None
+) -> dict[AlertSeverity, int]:
     """Count the alerts of `list_alerts` that fire by severity; those without any are 0.
 
+    With a cluster those of its own subjects: the cluster, its nodes, GPUs and pools.
     Raises: NotFound, PermissionDenied.
     """
     firing = _visible_alerts(viewer, tenant).filter(state=AlertState.FIRING).order_by()
+    if cluster_id is not None:
+        firing = firing.filter(cluster_id=cluster_id)
     counts = dict(firing.values_list("severity").annotate(count=Count("pk")))
     return {severity: counts.get(severity, 0) for severity in AlertSeverity}
 

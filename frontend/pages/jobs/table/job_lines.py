@@ -9,6 +9,8 @@ from datetime import datetime
 from functools import partial
 from typing import Final
 
+from django.utils.html import escape
+
 from foundation.core import clock
 from foundation.core.months import CORE_MS_PER_GPU_HOUR
 from frontend.lists.page_list import PageList
@@ -63,7 +65,7 @@ def describe_jobs(who: User, shown: PageList, jobs: Sequence[Job]) -> list[JobLi
         clusters=job_clusters(viewer=who, jobs=jobs) if CLUSTER in columns else {},
         idle=find_idle_stretches(jobs) if IDLE & columns else {},
         addresses={
-            pk: (jobs_address(workspace.slug), new_job_address(workspace.slug))
+            pk: (escape(jobs_address(workspace.slug)), escape(new_job_address(workspace.slug)))
             for pk, workspace in workspaces.items()
         },
     )

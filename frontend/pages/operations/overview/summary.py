@@ -105,7 +105,7 @@ def overview_context(who: User, scope: ClusterScope, *, by_tenant: bool = False)
             _waiting_tile(waiting, clock.now(), _pending_url(who, scope.cluster_name)),
             _running_tile(who, scope),
             _nodes_tile(nodes, scope),
-            _alerts_tile(who),
+            _alerts_tile(who, scope),
             _gang_tile(flavors),
         ],
         "busiest": busiest_nodes(nodes, now, scope),
@@ -225,10 +225,10 @@ def _nodes_tile(nodes: Sequence[GridNode], scope: ClusterScope) -> Tile:
     )
 
 
-def _alerts_tile(who: User) -> Tile:
-    firing = count_firing(who, None)
+def _alerts_tile(who: User, scope: ClusterScope) -> Tile:
+    firing = count_firing(who, None, cluster_id=scope.cluster_id)
     return Tile(
-        label=_("Firing alerts"),
+        label=_("Firing alerts of the cluster") if scope.cluster_id else _("Firing alerts"),
         value=formats.format_number(sum(firing.values())),
         meaning=describe_firing(firing),
         tone=tone_of_firing(firing),

@@ -9,11 +9,12 @@ import pytest
 from django.test import Client
 
 from alerts.models import Alert, AlertSeverity, AlertState, Comparison
+from clusters.models import Cluster
 from foundation.core import clock
 from scheduling.models import JobKind, JobState
 from telemetry.models import Price
 from tenants.models import Tenant
-from tests.builders import jobs
+from tests.builders import clusters, jobs
 from tests.builders.world import world
 from tests.truth.pages.reading import PageText
 from tests.unit.frontend.pages.forms import page
@@ -22,10 +23,17 @@ pytestmark = pytest.mark.django_db
 _NOTEBOOK: Final = {"kind": JobKind.NOTEBOOK}
 
 
-def fire(place: Tenant, label: str, severity: AlertSeverity, state: AlertState = AlertState.FIRING) -> None:
-    """An alert about a workspace."""
+def fire(
+    place: Tenant | None,
+    label: str,
+    severity: AlertSeverity,
+    state: AlertState = AlertState.FIRING,
+    cluster: Cluster | None = None,
+) -> None:
+    """An alert about a workspace, or about a node of a cluster."""
     Alert.unscoped.create(
         tenant=place,
+        cluster_id=cluster.pk if cluster else None,
         rule_name="rule",
         metric="job.pending_s",
         comparison=Comparison.ABOVE,
@@ -67,6 +75,21 @@ def test_tiles_count_the_readers_jobs_notebooks_and_alerts(client: Client) -> No
     assert tiles["Firing alerts"] == ("2", "Critical 1 · Info 1")
     assert [line.name for line in shown.lines("Alert", "Severity")] == ["grave", "light"]
     assert tiles["Idle GPUs (allocated, > 5 min)"] == ("–", "No data in the last 30 s")
+
+
+def test_the_overview_of_a_cluster_counts_its_own_alerts(client: Client) -> None:
+    w = world()
+    for name in ("east", "west"):
+        cluster = clusters.cluster(w.cell, name)
+        clusters.node(clusters.flavor(cluster), f"{name}-1", cards=1)
+        fire(None, f"node of {cluster.name}", AlertSeverity.CRITICAL, cluster=cluster)
+    fire(w.workspace, "light", AlertSeverity.INFO)
+
+    client.force_login(w.platform_admin)
+    tiles = PageText(page(client, "/ops/overview")).tiles()
+    assert tiles["Firing alerts"] == ("3", "Critical 2 · Info 1")
+    tiles = PageText(page(client, "/ops/overview?cluster=west")).tiles()
+    assert tiles["Firing alerts of the cluster"] == ("1", "Critical 1")
 
 
 def test_the_month_has_its_hours_and_its_cost(client: Client) -> None:
