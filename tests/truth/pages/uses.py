@@ -234,7 +234,7 @@ def check_job_page(world: Measured, job: Job) -> None:
     page = world.console.operate(f"/w/{job.workspace.slug}/jobs/{job.pk}")
     attempt = next(part.allocation.attempt for part in world.found.held.values() if job_of(part).pk == job.pk)
     borrowed = sum(amount for key, amount in attempt.borrowed.items() if key.endswith("/gpu.cores"))
-    shown_borrowed = found_in(r"Borrowed (None|[\d.]+) Since", page)
+    shown_borrowed = found_in(r"Borrowed at admission (None|[\d.]+) Since", page)
     expected = "None" if not borrowed else f"{borrowed / 100:g}"
     assert shown_borrowed == expected, (job.name, shown_borrowed, borrowed)
     parts = world.found.slices_where(of_one(job))
