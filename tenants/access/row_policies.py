@@ -40,7 +40,8 @@ _READ_AND_WRITE: Final = _READ | {"INSERT", "UPDATE", "DELETE"}
 _LIMITED: Final = {
     "foundation_auditrecord": _READ | {"INSERT"},
     "foundation_auditseal": _READ,  # workers seal
-    "foundation_installation": _READ | {"UPDATE (setup_dismissed_at)"},  # the id is the platform's alone
+    # The id is the platform's alone.
+    "foundation_installation": _READ | {"UPDATE (setup_dismissed_at, name, logo, logo_type, logo_mark)"},
     "django_content_type": _READ,
     "django_migrations": _READ,
     "auth_permission": _READ,
