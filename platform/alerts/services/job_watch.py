@@ -20,7 +20,7 @@ WATCHES_MAX: Final = 1_000
 
 @transaction.atomic
 def watch_job(*, acting_user: User, job: Job) -> None:
-    """Tell a user when a job starts and ends; a job that runs is watched for its end.
+    """Notify a user when a job starts and ends; a job that runs is watched for its end.
 
     Raises: NotFound, PermissionDenied; Conflict for a job that has ended or for too many jobs.
     """
