@@ -43,7 +43,7 @@ def count_bars(
             "template": THEME,
             "bargap": 0.12,
             "hovermode": "closest",
-            "xaxis": {"type": "category", "fixedrange": True},
+            "xaxis": {"type": "category", "fixedrange": True, "automargin": True},
             "yaxis": value_axis("", None) | {"rangemode": "tozero"},
             "showlegend": False,
             "uirevision": key,

@@ -28,14 +28,19 @@ def time_series(
     span: Span | None = None,
     top: float | None = None,
     legend: bool = False,
+    stacked_s: int = 0,
 ) -> Chart:
     """Draw lines, and areas below those that have one, over one time axis from `span[0]` to `span[1]`.
 
     `unit` is written behind values, `top` fixes the value axis, `legend` names even a single line. Where a
-    line has no value, neither the line nor its area is drawn.
+    line has no value, neither the line nor its area is drawn. `stacked_s`, the seconds of a bucket, makes
+    bars of lines, on top of each other.
     """
-    traces = [_area(line, gaps) for line in lines if line.area]
-    traces += [_line(line, unit, () if line.earlier else gaps) for line in lines]
+    if stacked_s:
+        traces = [_bar(line, unit, gaps, stacked_s) for line in lines]
+    else:
+        traces = [_area(line, gaps) for line in lines if line.area]
+        traces += [_line(line, unit, () if line.earlier else gaps) for line in lines]
     if any(line.earlier for line in lines):
         traces.append(_earlier_entry())
     shapes, notes = draw_gaps(gaps)
@@ -47,6 +52,7 @@ def time_series(
             "xaxis": axis,
             "yaxis": value_axis(unit, top),
             "showlegend": legend or len(lines) > 1,
+            "barmode": "stack",
             "shapes": shapes,
             "annotations": notes,
             # A constant revision keeps the reader's zoom when fresh numbers arrive.
@@ -91,6 +97,21 @@ def _line(line: ChartLine, unit: str, gaps: Sequence[Gap]) -> dict[str, Any]:
         trace |= {"opacity": _EARLIER_OPACITY, "showlegend": False}
         trace["line"] |= {"dash": "dash", "width": 1.25}
     return trace
+
+
+def _bar(line: ChartLine, unit: str, gaps: Sequence[Gap], seconds: int) -> dict[str, Any]:
+    points = with_gaps(line.points, gaps)
+    return {
+        "type": "bar",
+        "name": line.name,
+        "x": [format_utc(point.at) for point in points],
+        "y": [point.value for point in points],
+        "width": seconds * 1000,
+        "offset": 0,
+        "opacity": line.opacity,
+        "marker": {"color": css_variable(line.color), "line": {"width": 0}},
+        "hovertemplate": _hover(unit),
+    }
 
 
 def _earlier_entry() -> dict[str, Any]:

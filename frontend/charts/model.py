@@ -28,6 +28,7 @@ class ChartLine:
     """A named series over time. `color` is a token (`used`, `allocated`, `series-3`); times are aware.
 
     `area`: what is below the line is filled. `earlier`: values of the period before, moved to this one.
+    `opacity`: of its bar, where lines are stacked.
     """
 
     name: str
@@ -36,6 +37,7 @@ class ChartLine:
     dash: str = "solid"
     area: bool = False
     earlier: bool = False
+    opacity: float = 1
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,6 +10,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
 from frontend.texts.clock_reasons import CLOCK_REASONS
+from telemetry.series import POINTS
 
 _GIB: Final = 1024
 
@@ -23,6 +24,7 @@ class LineDefinition:
     color: str
     area: bool = False
     subject: str = ""
+    opacity: float = 1
 
 
 class StateWord(NamedTuple):
@@ -39,7 +41,8 @@ class ChartDefinition:
     `each` names a line of which every subject (GPU, task) is drawn; if there are more of them than
     `each_most`, none is. `top` names the line whose peak is the top of the axis. `measures`: lines are
     measures of the catalogue, by their `statistic` if it is not the usual one. `words` names the bits of a
-    state; such a chart has a row for each that was seen.
+    state; such a chart has a row for each that was seen. `stacked`: lines are parts of a whole; they have no
+    period before. `points`: about how many each line has, if not as many as usual.
     """
 
     key: str
@@ -54,6 +57,8 @@ class ChartDefinition:
     measures: bool = False
     statistic: str = ""
     words: Mapping[int, StateWord] | None = None
+    stacked: bool = False
+    points: int = POINTS
 
     @property
     def needed(self) -> tuple[str, ...]:
@@ -68,6 +73,10 @@ def _allocated(measure: str, subject: str = "") -> LineDefinition:
 
 def _used(measure: str, subject: str = "") -> LineDefinition:
     return LineDefinition(measure=measure, name=_("used"), color="used", subject=subject)
+
+
+def _share(measure: str, name: str, opacity: float) -> LineDefinition:
+    return LineDefinition(measure=measure, name=name, color="used", opacity=opacity)
 
 
 _ALLOCATION: Final = ChartDefinition(
@@ -208,6 +217,19 @@ CLUSTER: Final = (
         ),
     ),
     _BANDWIDTH,
+    ChartDefinition(
+        key="distribution",
+        title=_("Distribution of GPU utilization over time"),
+        unit="%",
+        stacked=True,
+        points=90,
+        lines=(
+            _share("gpus_below_25", "0\u201325 %", 0.2),
+            _share("gpus_25_to_50", "25\u201350 %", 0.45),
+            _share("gpus_50_to_75", "50\u201375 %", 0.7),
+            _share("gpus_from_75", "75\u2013100 %", 1),
+        ),
+    ),
 )
 NODE: Final = (
     _ALLOCATION,

@@ -52,6 +52,7 @@ def draw_chart(
         span=span,
         top=_peak(chart, found),
         legend=any(one.estimated for one in found.series),
+        stacked_s=found.step_s if chart.stacked else 0,
     )
 
 
@@ -117,7 +118,7 @@ def _line(chart: ChartDefinition, line: LineDefinition, found: SeriesSet) -> Cha
         name = f"{name}{_(': ')}{MISSING}"  # not measured, or not supported
     if series is not None and series.estimated:
         name = _("%(line)s, estimated from power") % {"line": name}
-    return ChartLine(name=name, points=points, color=line.color, area=line.area)
+    return ChartLine(name=name, points=points, color=line.color, area=line.area, opacity=line.opacity)
 
 
 def move_earlier_line(line: ChartLine, length: timedelta) -> ChartLine:

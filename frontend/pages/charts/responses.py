@@ -49,7 +49,7 @@ def chart_answer(
     query = narrow_query(chart, series_query(chart, level, pk, shown.start, shown.end), choice)
     found = read_series(viewer, query)
     before = None
-    if shown.compare:
+    if shown.compare and not chart.stacked:
         start, end = shown.before
         # The same step, so that the two lines have their points side by side.
         before = read_series(viewer, series_query(chart, level, pk, start, end, found.step_s))
@@ -80,6 +80,7 @@ def series_query(
         start=start,
         end=max(end, start + _SHORTEST),
         step=step,
+        points=chart.points,
         measures=chart.needed if chart.measures else (),
         lines=() if chart.measures else chart.needed,
         statistic=chart.statistic or None,

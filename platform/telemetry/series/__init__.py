@@ -23,8 +23,10 @@ from telemetry.series.readings.now import (
 )
 from telemetry.series.readings.sight import MeasuredThing
 from telemetry.series.windows.types import Point, Series, SeriesGap, SeriesSet
+from telemetry.series.windows.window import POINTS
 
 __all__ = [
+    "POINTS",
     "CardNow",
     "GpuNow",
     "IdleAllocated",

@@ -14,6 +14,7 @@ from foundation.core.actor import Actor
 from foundation.core.errors import NotFound
 from scheduling.models import Job
 from telemetry.series.levels.cluster import TOTAL_LINES, cluster_series
+from telemetry.series.levels.distribution import SHARE_LINES, share_series
 from telemetry.series.levels.gpu import gpu_series
 from telemetry.series.levels.job import LINE_NAMES, job_series
 from telemetry.series.levels.node import CARD_LINES, node_series
@@ -26,15 +27,16 @@ from tenants.access import permissions
 from tenants.access.permissions import Permission
 
 _TOTALS: Final = tuple(measure for measure, _label, _unit in TOTAL_LINES)
+_SHARES: Final = tuple(measure for measure, _label in SHARE_LINES)
 _CARDS: Final = tuple(line[0] for line in CARD_LINES)
 LINES: Final = {
-    "cluster": _TOTALS,
+    "cluster": (*_TOTALS, *_SHARES),
     "node": (*_TOTALS, *_CARDS),
     "gpu": _CARDS,
     "workspace": _TOTALS,
     "job": LINE_NAMES,
 }
-"""The lines that a level has besides the measures of the catalogue."""
+"""The lines that a level has besides the measures of the catalogue; shares only where they are named."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +91,13 @@ def _read_level(viewer: Actor, query: SeriesQuery) -> SeriesSet:
     if query.level == "gpu":
         return gpu_series(viewer, _device(pk), start, end, step, points=points)
     cluster = _cluster(pk) if query.pk is not None else None
-    return cluster_series(viewer, cluster, start, end, step, points=points)
+    if query.lines and set(query.lines) <= set(_SHARES):
+        return share_series(viewer, cluster, start, end, step, points=points)
+    found = cluster_series(viewer, cluster, start, end, step, points=points)
+    if set(query.lines).isdisjoint(_SHARES):
+        return found
+    shares = share_series(viewer, cluster, start, end, found.step_s, points=points)
+    return replace(found, series=found.series + shares.series)
 
 
 def _job(pk: uuid.UUID) -> Job:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
@@ -9,13 +10,26 @@ from pytest_django import DjangoAssertNumQueries
 
 from clusters.backends.base import DeviceSample
 from foundation.core.errors import NotFound, PermissionDenied
+from frontend.pages.charts.definitions import CLUSTER
+from frontend.pages.charts.drawing import draw_chart
 from scheduling.models import Allocation, DeviceSlice
 from telemetry.models import Channel, Reading, TelemetryGap
-from telemetry.series import SeriesSet, cluster_series, job_series, node_series, workspace_series
+from telemetry.series import (
+    SeriesQuery,
+    SeriesSet,
+    cluster_series,
+    job_series,
+    node_series,
+    read_series,
+    workspace_series,
+)
+from telemetry.series.levels.distribution import SHARE_LINES
 from telemetry.services.roll_up import roll_up
 from tenants.models import Role
 from tests.builders import clusters, jobs, tenancy
 from tests.integration.telemetry.conftest import START, Bench
+
+_SHARES = tuple(name for name, _label in SHARE_LINES)
 
 
 def values(found: SeriesSet, measure: str, subject: str = "") -> list[float | None]:
@@ -38,6 +52,38 @@ def test_a_clusters_lines(bench: Bench, django_assert_num_queries: DjangoAssertN
     assert values(found, "memory_allocated") == [80_960.0, 80_960.0]
     assert values(found, "power") == [300.0, 300.0]
     assert values(found, "temperature_max") == [41.0, 41.0]
+
+
+def test_gpus_are_spread_over_four_steps_of_utilization(bench: Bench) -> None:
+    """Of three measured GPUs (30, 90 and 0 %, later 30, 90 and 60 %); what is in a gap is unknown."""
+    at = bench.ticks(2)
+    bench.clock.move_to(at)
+    bench.write(
+        bench.card(at, 0, 30.0, 100), bench.card(at, 1, 90.0, 100), bench.card(at, 0, 60.0, 4, node=1)
+    )
+    end = at + timedelta(seconds=20)
+    bench.clock.move_to(end)
+    named = ("gpus_below_25", "cards_total")
+    query = SeriesQuery(level="cluster", start=START, end=end, step=20, lines=named)
+    found = read_series(bench.world.platform_admin, query)
+    assert [line.measure for line in found.series] == ["cards_total", "gpus_below_25"]
+    shares = read_series(bench.world.platform_admin, replace(query, lines=_SHARES))
+    third = pytest.approx(100 / 3)
+    assert [values(shares, name)[0] for name in _SHARES] == [third, third, 0, third]
+    assert [values(shares, name)[1] for name in _SHARES] == [0, third, third, third]
+    TelemetryGap.unscoped.create(
+        cluster=bench.world.cluster, started_at=at, ended_at=end, cause="unreachable", message=""
+    )
+    shares = read_series(bench.world.platform_admin, replace(query, lines=_SHARES))
+    assert values(shares, "gpus_from_75") == [third, None]
+    span = (START, end)
+    drawn = draw_chart(CLUSTER[-1], shares, span)
+    bars = drawn.figure["data"]
+    assert [bar["y"][0] for bar in bars] == [third, third, 0, third]
+    assert {bar["type"] for bar in bars} == {"bar"}
+    assert "75–100 % 33.33 %" in drawn.summary
+    with pytest.raises(PermissionDenied):
+        read_series(bench.world.viewer, replace(query, lines=_SHARES))
 
 
 def test_clusters_together_are_unknown_while_one_is_in_a_gap(bench: Bench) -> None:

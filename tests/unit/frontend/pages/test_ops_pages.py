@@ -319,7 +319,7 @@ def test_an_unknown_range_is_the_usual_one(operator: Client) -> None:
     assert operator.get("/ops/overview/charts/memory?range=1000y").status_code == 200
 
 
-@pytest.mark.parametrize("kind", ["allocation", "memory", "power", "temperature"])
+@pytest.mark.parametrize("kind", ["allocation", "memory", "power", "distribution"])
 def test_charts_of_the_clusters_are_data(operator: Client, kind: str) -> None:
     answer = operator.get(f"/ops/overview/charts/{kind}?range=6h")
     assert answer.status_code == 200
