@@ -44,4 +44,5 @@
   setInterval(refresh, 5000);
   document.addEventListener("visibilitychange", refresh);
   document.addEventListener("allotment:morphed", refresh);
+  document.addEventListener("htmx:load", refresh);  // a fragment that was fetched has times of the server
 })();
