@@ -101,6 +101,7 @@ def _list_preemptions(now: datetime) -> Iterator[UserMessage]:
     lately: Sequence[Decision] = list(
         Decision.unscoped.filter(
             pk__gte=first_id_at(now - _BACK),
+            created_at__gte=now - _BACK,  # an imported history has new ids
             kind__in=_PREEMPTING,
             code__in=[rule.value for rule in PREEMPTED],
             job__submitted_by__is_active=True,

@@ -108,6 +108,8 @@ def test_the_owner_of_a_preempted_job_is_told_once_and_not_for_whom(bench: Bench
     facts = {"cell": w.cell, "job": job, "cycle": 1, "epoch": 1, "beneficiary": other}
     Decision.unscoped.create(kind=DecisionKind.EVICT, code="RECLAIM_NOMINAL", **facts)
     Decision.unscoped.create(kind=DecisionKind.EVICT, code="NODE_LOST", **facts)
+    imported = Decision.unscoped.create(kind=DecisionKind.EVICT, code="FAIR_SHARE", **facts)
+    Decision.unscoped.filter(pk=imported.pk).update(created_at=clock.now() - timedelta(days=2))
     _run(bench)
     Decision.unscoped.create(kind=DecisionKind.SHRINK, code="FAIR_SHARE", **facts)
     _run(bench)
