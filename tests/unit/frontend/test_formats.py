@@ -57,6 +57,16 @@ def test_memory_is_written_in_gib(mebibytes: int | None, text: str) -> None:
     assert formats.format_memory(mebibytes) == text
 
 
+def test_a_half_is_rounded_up_however_it_was_computed() -> None:
+    """Pages that add GPUs as floats show what pages show that divide whole points."""
+    assert formats.format_number(4 - 2.45, 1) == formats.format_gpus(155) == "1.6"
+    assert (formats.format_gpus(3145), formats.format_number(-0.25, 1), formats.format_number(0)) == (
+        "31.5",
+        "-0.3",
+        "0",
+    )
+
+
 def test_signs_and_limits() -> None:
     assert [formats.format_signed(value) for value in (8, -20, 0, None)] == ["+8", "−20", "–", "–"]
     assert [formats.format_limit(value) for value in (None, 0, 1234)] == ["unlimited", "0", "1,234"]
