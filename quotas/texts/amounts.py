@@ -2,10 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Final
+
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from foundation.core.quantities import Resource, format_cpu, format_memory
+
+_ORDER: Final = (Resource.GPU_CARDS, Resource.GPU_CORES, Resource.GPU_MEMORY, Resource.CPU, Resource.MEMORY)
+
+
+def describe_amounts(amounts: Mapping[Resource, int]) -> str:
+    """Join amounts: `2 GPUs, GPU memory 80 GiB`; the compute of whole GPUs is left out."""
+    whole = amounts.get(Resource.GPU_CORES) == 100 * amounts.get(Resource.GPU_CARDS, 0)
+    shown = [each for each in _ORDER if each in amounts and not (whole and each is Resource.GPU_CORES)]
+    return _(", ").join(_describe_amount(each, amounts[each]) for each in shown)
+
+
+def _describe_amount(resource: Resource, amount: int) -> str:
+    """Write an amount; one in GiB with the name of its resource."""
+    text = format_amount(resource, amount)
+    in_gib = resource in (Resource.GPU_MEMORY, Resource.MEMORY)
+    return f"{resource_label(resource)} {text}" if in_gib else text
 
 
 def format_amount(resource: Resource, amount: int | None) -> str:

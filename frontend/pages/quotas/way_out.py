@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
-from foundation.core.quantities import Resource
 from frontend.texts import formats
 from quotas.selectors.tables.quota_sources import QuotaLack, QuotaSource
-from quotas.texts.amounts import format_amount, resource_label
-
-_SHOWN_FIRST = (Resource.GPU_CARDS, Resource.GPU_CORES, Resource.GPU_MEMORY, Resource.CPU, Resource.MEMORY)
+from quotas.texts.amounts import describe_amounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +24,7 @@ class SourceLink:
 
 @dataclass(frozen=True, slots=True)
 class WayOut:
-    """The lack of one pool in words. `raising` names the raises; it is empty where they are not possible."""
+    """The lack of one pool in words. `raising` names the raises, or why they are not possible."""
 
     text: str
     raising: str
@@ -36,31 +33,31 @@ class WayOut:
 
 def describe_lack(lack: QuotaLack) -> WayOut:
     """Return the texts of one lack."""
-    names = {"folder": lack.node.tenant.name, "amounts": _amounts(lack.short), "pool": lack.flavor.name}
+    amounts = describe_amounts(lack.short)
+    names = {"folder": lack.node.tenant.name, "amounts": amounts, "pool": lack.flavor.name}
     return WayOut(
         text=_("%(folder)s lacks %(amounts)s of %(pool)s.") % names,
-        raising="; ".join(
-            _("%(name)s by %(amounts)s") % {"name": one.node.tenant.name, "amounts": _amounts(one.increases)}
-            for one in reversed(lack.raises)
-        ),
+        raising=_describe_raises(lack),
         sources=[_source(lack, source) for source in lack.sources],
     )
 
 
-def _amounts(amounts: Mapping[Resource, int]) -> str:
-    """The amounts; of compute that belongs to whole GPUs nothing is said."""
-    shown = [resource for resource in _SHOWN_FIRST if resource in amounts]
-    if Resource.GPU_CARDS in shown and Resource.GPU_CORES in shown:
-        shown.remove(Resource.GPU_CORES)
-    return _(", ").join(_amount(resource, amounts[resource]) for resource in shown)
-
-
-def _amount(resource: Resource, amount: int) -> str:
-    """An amount; one in GiB with the name of its resource."""
-    text = format_amount(resource, amount)
-    return (
-        f"{resource_label(resource)} {text}" if resource in (Resource.GPU_MEMORY, Resource.MEMORY) else text
-    )
+def _describe_raises(lack: QuotaLack) -> str:
+    """Describe the raises that would cover a lack, or what else can be done."""
+    if lack.raises:
+        raises = "; ".join(
+            _("%(name)s by %(amounts)s")
+            % {"name": one.node.tenant.name, "amounts": describe_amounts(one.increases)}
+            for one in reversed(lack.raises)
+        )
+        return _("Raise %(raising)s.") % {"raising": raises}
+    if lack.exceeds_pool:
+        return _(
+            "A raise would exceed the size of the pool. Reduce the quota of another tenant, or add nodes."
+        )
+    if lack.node.tenant.parent is None:
+        return _("Only a platform admin can raise the quota of %(name)s.") % {"name": lack.node.tenant.name}
+    return _("Parent tenants don't have enough unassigned quota, or another admin decides about it.")
 
 
 def _source(lack: QuotaLack, source: QuotaSource) -> SourceLink:

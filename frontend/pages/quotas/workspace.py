@@ -94,7 +94,7 @@ def _find_available(queues: Sequence[NodeQuota]) -> dict[FlavorKey, Amount]:
 def _recent(who: User, place: Tenant, nodes: Sequence[NodeQuota], now: datetime) -> dict[str, Any]:
     recent = recent_use(who, place, now=now)
     names = {row.flavor.pk: row.flavor.name for node in nodes[:1] for row in node.rows}
-    return {"means": _means(recent, names), "users": _users(recent)}
+    return {"means": _means(recent, names), "users": _users(recent), "averages_since": recent.since}
 
 
 def _means(recent: RecentUse, names: Mapping[Any, str]) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from foundation.core.quantities import Resource
 from frontend.pages.quotas.rows import TITLES
 from frontend.texts import formats, reasons
 from quotas.models import BudgetAction, OverrideState, QuotaNode, RequestState
-from quotas.texts.amounts import format_amount
+from quotas.texts.amounts import describe_amounts, format_amount
 
 Word = tuple[str | Promise, str]
 """The text and the tone of a tag."""
@@ -78,12 +78,11 @@ def _place(item: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def loan_lines(amounts: Iterable[Any]) -> list[str]:
-    """Describe the amounts of a temporary quota: `a100 · Cards and slices: 4 cards`."""
-    return [
-        f"{row.flavor.name} · {TITLES[resource]}{_(': ')}{_amount(resource, row.amount)}"
-        for row in amounts
-        for resource in (Resource(row.resource),)
-    ]
+    """Describe the amounts of a temporary quota by pool: `a100 · 4 GPUs, GPU memory 160 GiB`."""
+    by_pool: dict[str, dict[Resource, int]] = {}
+    for row in amounts:
+        by_pool.setdefault(row.flavor.name, {})[Resource(row.resource)] = row.amount
+    return [f"{pool} · {describe_amounts(found)}" for pool, found in by_pool.items()]
 
 
 def evidence_facts(evidence: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -237,7 +237,9 @@ def _check(pool: TeamPoolResult) -> view_models.Check:
     ]
     gpus = _amount_word(Resource.GPU_CORES, pool.amounts[Resource.GPU_CORES])
     title = _("%(pool)s: %(gpus)s GPUs") % {"pool": pool.flavor.name, "gpus": gpus}
-    if not pool.missing:
+    if not pool.missing and not pool.amounts[Resource.GPU_CORES]:
+        text = _("A job with 1 GPU can start by borrowing.")
+    elif not pool.missing:
         text = _("A job with 1 GPU can start.")
     else:
         missing = ", ".join(resource_label(resource) for resource in pool.missing)

@@ -81,7 +81,7 @@ METRICS: Final = (
     ),
     AlertMetric(
         "job.slices_over_allocation",
-        _("Slices of a job above their allocation"),
+        _("Slices of a job with more than their allocation"),
         _("Slices that use more GPU memory or compute than allocated, or whose memory limit was changed."),
         Unit.COUNT,
         jobs.read_over_use,

@@ -11,7 +11,7 @@ from typing import Final
 from zoneinfo import ZoneInfo
 
 from foundation.core.actor import Actor
-from foundation.core.months import to_ms
+from foundation.core.months import from_ms, to_ms
 from scheduling.metering.usage_rows import usage_rows
 from telemetry.usage.accounting import Account, account_month
 from telemetry.usage.grouping import GroupBy
@@ -48,11 +48,13 @@ class UserUse:
 
 @dataclass(frozen=True, slots=True)
 class RecentUse:
-    """`means` are by flavor one for each of `RANGES`; `users` are ordered by their GPU time."""
+    """`means` are by flavor one for each of `RANGES`, since the workspace exists; `users` are ordered by
+    their GPU time. `since` is the begin of the longest range if the workspace is younger."""
 
     means: Mapping[uuid.UUID, Sequence[RecentMean]]
     users: Sequence[UserUse]
     core_ms: int
+    since: datetime | None
 
 
 def recent_use(viewer: Actor, workspace: Tenant, *, now: datetime) -> RecentUse:
@@ -69,11 +71,14 @@ def recent_use(viewer: Actor, workspace: Tenant, *, now: datetime) -> RecentUse:
         if row.end_ms >= longest.end_ms:
             held[row.user_id] += row.cores
     names = key_names(GroupBy.USER, users)
+    # Before a workspace existed, its use was not 0.
+    begin_ms = min([to_ms(workspace.created_at), *(row.begin_ms for row in rows)])
     found = [UserUse(names[key].name, held[key], line.figures.reserved) for key, line in users.items()]
     return RecentUse(
-        means=_means(accounts),
+        means=_means(accounts, begin_ms),
         users=sorted(found, key=lambda one: (-one.core_ms, one.name)),
         core_ms=accounts[-1].sum_total().reserved,
+        since=from_ms(begin_ms) if begin_ms > longest.start_ms else None,
     )
 
 
@@ -83,13 +88,13 @@ def _period(now: datetime, length: timedelta) -> Period:
     return Period(now.astimezone(UTC).date(), _ZONE, (start_ms, end_ms))
 
 
-def _means(accounts: Sequence[Account]) -> dict[uuid.UUID, list[RecentMean]]:
+def _means(accounts: Sequence[Account], begin_ms: int) -> dict[uuid.UUID, list[RecentMean]]:
     sums = [account.sum_by("flavor_id") for account in accounts]
     found: dict[uuid.UUID, list[RecentMean]] = {}
     for flavor in sums[-1]:
         means = found[flavor] = []
         for account, lines in zip(accounts, sums, strict=True):
-            length = account.period.end_ms - account.period.start_ms
+            length = max(1, account.period.end_ms - max(account.period.start_ms, begin_ms))
             figures = lines[flavor].figures if flavor in lines else None
             share = None if figures is None or not figures.measured else figures.used / figures.measured
             means.append(

@@ -48,13 +48,15 @@ class QuotaLack:
     """The amounts of a pool that a tenant lacks to give others away.
 
     `raises` would cover it, from the tenant upwards; they are empty where those above don't have it either,
-    or the viewer may not decide about all of them. `available` is what it could give by such raises.
+    or the viewer may not decide about all of them. `exceeds_pool`: the root would have to have more than the
+    pool. `available` is what it could give by such raises.
     """
 
     node: QuotaNode
     flavor: Flavor
     short: Mapping[Resource, int]
     raises: Sequence[Raise]
+    exceeds_pool: bool
     available: Mapping[Resource, Amount]
     sources: Sequence[QuotaSource]
 
@@ -79,11 +81,13 @@ def find_lack(
     short = {resource: of[0] for resource, of in left.items() if of and of[0]}
     if not short:
         return None
+    beyond = {resource: left[resource][-1] for resource in short if left[resource][-1]}
     return QuotaLack(
         node=nodes.get(node.pk, node),
         flavor=flavor,
         short=short,
         raises=lack.list_raises({resource: left[resource] for resource in short}),
+        exceeds_pool=lack.exceeds_pool(beyond),
         available={resource: lack.compute_available(resource) for resource in wanted},
         sources=[*lack.list_above(), *lack.list_beside(node, nodes, asking)],
     )
@@ -156,6 +160,15 @@ class _Lack:
                 break  # what is above is not the viewer's to give
         return total
 
+    def exceeds_pool(self, increases: Mapping[Resource, int]) -> bool:
+        """Return whether the root would have more than the pool."""
+        size, root = pool_sizes([self._flavor])[self._flavor.pk], len(self._positions) - 1
+        for resource, amount in increases.items():
+            exists = size.nodes[resource] if resource in size.nodes else size.gpus[resource]
+            if exists is not None and (self._nominal(resource, root) or 0) + amount > exists:
+                return True
+        return False
+
     def list_above(self) -> Iterator[QuotaSource]:
         """Yield the levels above the first one that have some of the pool's GPUs unassigned."""
         sums = self._sums.get_sums((self._flavor.pk, Resource.GPU_CORES))
@@ -187,11 +200,4 @@ class _Lack:
         """Whoever decides for the platform may raise the root, up to what the pool has."""
         if node.tenant.parent is not None:
             return self._decides(node)
-        if not self._creates:
-            return False
-        size, root = pool_sizes([self._flavor])[self._flavor.pk], len(self._positions) - 1
-        for resource, amount in increases.items():
-            exists = size.nodes[resource] if resource in size.nodes else size.gpus[resource]
-            if exists is not None and (self._nominal(resource, root) or 0) + amount > exists:
-                return False
-        return True
+        return self._creates and not self.exceeds_pool(increases)

@@ -100,7 +100,7 @@ def _describe_result(found: PendingCheck, gate: PreemptionGate) -> str:
     held = gate.own_amount + gate.other_amount
     if gate.short is not None and held < gate.short:
         numbers = {"short": _format_amount(gate, gate.short), "pool": found.pool}
-        return _("Not sufficient: %(short)s of %(pool)s missing.") % numbers
+        return _("Not sufficient: the job lacks %(short)s of %(pool)s.") % numbers
     if gate.short is not None:
         return _("No selection of these jobs satisfies quota shares and placement.")
     return _("No selection of these jobs makes room for all tasks.")

@@ -327,6 +327,8 @@ def test_lending_and_ending(there: World, anna: User) -> None:
     assert "End time must be after start time." in wrong.content.decode()
     done = client.post("/ops/loans", sent, follow=True).content.decode()
     assert "Team B / default → Team A / default" in done
+    assert "a100 · 3 GPUs, GPU memory 120 GiB" in done and "Compute: 3 GPUs" not in done
+    assert "End this transfer?" in done and "Cancel this transfer?" not in done
     loan = Override.unscoped.get()
     assert {row.resource: row.amount for row in loan.amounts.all()} == {
         "gpu.cards": 3, "gpu.cores": 300, "gpu.memory": 3 * 40960,
@@ -340,6 +342,10 @@ def test_lending_and_ending(there: World, anna: User) -> None:
     post(client, "/ops/loans", do="end", request=str(loan.pk))
     loan.refresh_from_db()
     assert loan.state == OverrideState.ENDED
+    later = (clock.now() + timedelta(hours=12)).strftime("%Y-%m-%dT%H:%M")
+    planned = client.post("/ops/loans", {**sent, "starts_at": later}, follow=True).content.decode()
+    assert "Cancel this transfer?" in planned and "Keep transfer" in planned
+    assert "End this transfer?" not in planned, "no quota of it could return"
 
 
 def test_quotas_are_found_by_any_of_their_names(there: World, anna: User) -> None:

@@ -164,6 +164,15 @@ def test_a_folder_without_quota_is_raised_from_the_one_above(boss: Client, w: Wo
     assert Quota.unscoped.get(node=node, resource="gpu.cards").own_nominal == 0
 
 
+def test_a_pool_that_is_all_assigned_leads_to_the_quota_of_others(boss: Client, w: World) -> None:
+    """The root has no parent that could have quota, and a raise would promise GPUs that don't exist."""
+    review = boss.post(f"{NEW}/check", typed(boss, w, **{f"{POOL}-gpus": "17"})).content.decode()
+    assert "Root lacks 1 GPU" in review and "Raise" not in review and "Parent tenants" not in review
+    assert "A raise would exceed the size of the pool. Reduce the quota of another tenant" in review
+    review = boss.post(f"{NEW}/check", typed(boss, w, **{f"{POOL}-gpus": "0"})).content.decode()
+    assert "A job with 1 GPU can start by borrowing." in review
+
+
 def test_who_does_not_decide_about_the_folder_cannot_raise_it(w: World) -> None:
     research = tenancy.folder("research")
     quotas.gpu_quota(quotas.quota_node(w.cell, research), w.flavor, 1)
