@@ -139,14 +139,12 @@ def usage_report(
     A stored one is taken where it is fresh. Raises: NotFound, PermissionDenied.
     """
     tenants = report_tenants(viewer, tenant)
-    if _is_stored(tenants, tenant, choice):
-        workspace_id = choice.workspace if tenant is None else tenant.pk
-        stored = read_stored_report(period, group_by, workspace_id=workspace_id, now=now)
-        if stored is not None:
-            times = read_node_times(stored)
-            if times is None:
-                times = load_node_times(period, tenants, choice, group_by, now=now)
-            return _restore_report(stored, period, group_by, choice, times)
+    stored = _find_stored(period, group_by, tenants, choice, now=now)
+    if stored is not None:
+        times = read_node_times(stored)
+        if times is None:
+            times = load_node_times(period, tenants, choice, group_by, now=now)
+        return _restore_report(stored, period, group_by, choice, times)
     found = load_account(period, tenants, choice, now=now)
     lines = found.sum_by(ROW_KEYS[group_by])
     times = load_node_times(period, tenants, choice, group_by, now=now)
@@ -209,8 +207,10 @@ def load_node_times(
     only = choice.build_conditions()
     if choice.workspace is not None:
         only["workspace_id"] = [choice.workspace]
-    rows = node_time_rows(period.start_ms, period.end_ms, now=now, workspaces=tenants, **only)
-    return sum_node_times(rows, ROW_KEYS[group_by])
+    by = [ROW_KEYS[group_by]]
+    return sum_node_times(
+        node_time_rows(period.start_ms, period.end_ms, by, now=now, workspaces=tenants, **only)
+    )
 
 
 def read_measured(
@@ -231,13 +231,27 @@ def read_measured(
         yield MeasuredDay(read_id(job), read_id(flavor), day, bytes(measured), bytes(used))
 
 
-def _is_stored(tenants: QuerySet[Tenant] | None, tenant: Tenant | None, choice: ReportFilter) -> bool:
+def _find_stored(
+    period: Period,
+    group_by: GroupBy,
+    tenants: QuerySet[Tenant] | None,
+    choice: ReportFilter,
+    *,
+    now: datetime,
+) -> StoredReport | None:
     """A report of all tenants or of one workspace, narrowed by nothing else, may be stored."""
+    workspace_id = choice.workspace
     if replace(choice, workspace=None) != ReportFilter():
-        return False
-    if tenant is None:
-        return tenants is None
-    return tenant.kind == TenantKind.WORKSPACE and choice.workspace in (None, tenant.pk)
+        return None
+    if tenants is not None:
+        workspaces = tenants.filter(kind=TenantKind.WORKSPACE)
+        if workspace_id is not None:
+            workspaces = workspaces.filter(pk=workspace_id)
+        seen = list(workspaces.order_by().values_list("pk", flat=True)[:2])
+        if len(seen) != 1:
+            return None
+        workspace_id = seen[0]
+    return read_stored_report(period, group_by, workspace_id=workspace_id, now=now)
 
 
 def _restore_report(

@@ -14,6 +14,7 @@ from scheduling.metering.node_time import NodeTimeRow, node_time_rows, sum_node_
 from scheduling.metering.usage_rows import UsageRow, usage_rows
 from telemetry.models import StoredReport
 from telemetry.usage.accounting import Account, MeasuredDay, account_month
+from telemetry.usage.grouping import GroupBy
 from telemetry.usage.periods import Period, month_period, read_zone
 from telemetry.usage.prices import read_rates
 from telemetry.usage.record_measured import measured_until
@@ -40,12 +41,13 @@ def store_reports(*, now: datetime) -> int:
 def _add_up(period: Period, now: datetime) -> Iterator[StoredReport]:
     until = measured_until()
     times: defaultdict[uuid.UUID | None, list[NodeTimeRow]] = defaultdict(list)
-    for row in node_time_rows(period.start_ms, period.end_ms, now=now):
+    keys = [ROW_KEYS[group_by] for group_by in STORED]
+    for row in node_time_rows(period.start_ms, period.end_ms, keys, now=now):
         times[None].append(row)
-        times[row.workspace_id].append(row)
+        times[row.keys[STORED.index(GroupBy.TENANT)]].append(row)
     for workspace_id, account in _accounts(period, now):
         here = times[workspace_id]
-        for group_by in STORED:
+        for at, group_by in enumerate(STORED):
             lines = account.sum_by(ROW_KEYS[group_by])
             yield StoredReport(
                 workspace_id=workspace_id,
@@ -57,7 +59,7 @@ def _add_up(period: Period, now: datetime) -> Iterator[StoredReport]:
                 measured_until=until,
                 rows={str(key): to_numbers(line.figures, account.digits) for key, line in lines.items()},
                 days=[to_numbers(figures, account.digits) for figures in account.days],
-                node_times={str(key): time for key, time in sum_node_times(here, ROW_KEYS[group_by]).items()},
+                node_times={str(key): time for key, time in sum_node_times(here, at).items()},
             )
 
 
