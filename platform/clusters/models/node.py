@@ -139,7 +139,10 @@ class NodeEvent(models.Model):
     class Meta:
         default_manager_name = "unscoped"
         base_manager_name = "unscoped"
-        indexes: ClassVar = [models.Index(fields=["node", "-id"], name="node_event_newest")]
+        indexes: ClassVar = [
+            models.Index(fields=["node", "-id"], name="node_event_newest"),
+            models.Index(fields=["at"], name="node_event_time"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.at:%H:%M:%S} {self.code}"

@@ -53,3 +53,8 @@ def test_events_of_nodes_are_counted(bench: Bench) -> None:
     assert _count("node.not_ready_events") == _count("node.pressures") == {node.name: 1}
     assert _count("node.gpu_losses") == {node.name: 3}
     assert _count("node.cordons") == _count("node.removals") == {}
+
+
+def test_events_of_nodes_are_found_by_time(bench: Bench) -> None:
+    lately = NodeEvent.unscoped.filter(at__gt=clock.now() - timedelta(minutes=15), code__in=["left"])
+    assert "node_event_time" in lately.explain()
