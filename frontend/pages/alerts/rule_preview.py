@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from django.utils.translation import gettext as _
@@ -14,6 +15,7 @@ from alerts.models import AlertRule, Comparison
 from alerts.selectors.preview import preview_rule
 from alerts.selectors.rule_history import RuleHistory, read_rule_history
 from foundation.core import clock
+from foundation.core.sentences import join_sentences
 from frontend.charts import Chart, ChartLine, time_series
 from frontend.pages.charts.drawing import describe_gaps
 from frontend.texts.formats import format_number
@@ -39,13 +41,19 @@ def describe_preview(who: User, rule: AlertRule) -> ShownPreview:
     now = clock.now()
     found = preview_rule(who, rule, now=now)
     words = {"meeting": len(found.meeting), "subjects": found.subjects, "unknown": found.unknown}
-    sentence = _("%(meeting)d of %(subjects)d subjects meet the condition now.") % words
+    sentences = [_("%(meeting)d of %(subjects)d subjects meet the condition now.") % words]
     if found.unknown:
-        sentence += " " + _("%(unknown)d have no current value.") % words
+        sentences.append(_("%(unknown)d have no current value.") % words)
+    sentence = join_sentences([*sentences, describe_unread(found.unread_clusters)])
     examples = [(each.label, format_value(rule.metric, each.value)) for each in found.meeting[:_SHOWN]]
     history = read_rule_history(who, rule, now=now)
     chart = None if history is None or history.unreadable else _draw(rule, history)
     return ShownPreview(sentence, examples, found.unreadable, _describe_past(history), chart)
+
+
+def describe_unread(clusters: Sequence[str]) -> str:
+    """Return the sentence about clusters that could not be read; empty without any."""
+    return _("Couldn't read: %(clusters)s.") % {"clusters": _(", ").join(clusters)} if clusters else ""
 
 
 def _describe_past(history: RuleHistory | None) -> str:
@@ -56,10 +64,11 @@ def _describe_past(history: RuleHistory | None) -> str:
         return _("The history can't be read.")
     if not history.has_values:
         return _("No values were measured in the last 24 hours.")
-    if history.jobs_max is None:
-        return _count_fired(history)
-    limit = _("Only the %(count)s jobs submitted last are considered.")
-    return f"{_count_fired(history)} {limit % {'count': format_number(history.jobs_max)}}"
+    sentences = [_count_fired(history), describe_unread(history.unread_clusters)]
+    if history.jobs_max is not None:
+        limit = _("Only the %(count)s jobs submitted last are considered.")
+        sentences.append(limit % {"count": format_number(history.jobs_max)})
+    return join_sentences(sentences)
 
 
 def _count_fired(history: RuleHistory) -> str:

@@ -82,6 +82,10 @@ class RuleSerializer(serializers.Serializer[Any]):
     error = serializers.ChoiceField(
         choices=["", *RuleError.values], help_text="What went wrong at the last evaluation."
     )
+    unread_clusters = serializers.ListField(
+        child=serializers.CharField(),
+        help_text="Clusters that the last evaluation could not read; the alerts about them stay unchanged.",
+    )
 
     def get_channels(self, rule: Any) -> list[str]:
         """Return the names of the channels."""

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 import structlog
 from django.db import transaction
@@ -41,8 +41,9 @@ _CHANGING: Final = (
 def evaluate_rules(now: datetime) -> int:
     """Evaluate every enabled rule once and return how many alerts changed their state.
 
-    Each metric is read once for all rules that use it. A metric that cannot be read changes no alert; the
-    error is stored with its rules. Safe to run beside itself: each rule is locked while its alerts are moved.
+    Each metric is read once for all rules that use it. A metric that cannot be read changes no alert, nor
+    does a part of it that cannot; the error is stored with its rules. Safe to run beside itself: each rule is
+    locked while its alerts are moved.
     """
     rules = list(AlertRule.unscoped.filter(enabled=True).select_related("tenant").order_by("pk"))
     changed = 0
@@ -55,7 +56,7 @@ def evaluate_rules(now: datetime) -> int:
             # What went wrong names hosts and accounts: it is for the log, and not for the owners of rules.
             log.exception("alert metric not read", metric=name)
             ids = [rule.pk for rule in of_metric]
-            AlertRule.unscoped.filter(pk__in=ids).update(error=RuleError.UNREADABLE)
+            AlertRule.unscoped.filter(pk__in=ids).update(error=RuleError.UNREADABLE, unread_clusters=[])
             continue
         changed += _evaluate_metric(of_metric, observations, now)
     changed += _resolve_disabled(now)
@@ -80,8 +81,14 @@ def _evaluate_metric(rules: Sequence[AlertRule], observations: ObservationIndex,
             changed += _evaluate_rule(rule, observations, now)
         else:
             quiet.append(rule.pk)
-    AlertRule.unscoped.filter(pk__in=quiet, enabled=True).update(evaluated_at=now, error="")
+    AlertRule.unscoped.filter(pk__in=quiet, enabled=True).update(**_note_evaluation(observations, now))
     return changed
+
+
+def _note_evaluation(observations: ObservationIndex, now: datetime, error: str = "") -> dict[str, Any]:
+    unread = observations.unread_clusters
+    error = error or (RuleError.PARTLY_UNREADABLE if unread else "")
+    return {"evaluated_at": now, "error": error, "unread_clusters": unread}
 
 
 @transaction.atomic
@@ -93,11 +100,13 @@ def _evaluate_rule(rule: AlertRule, observations: ObservationIndex, now: datetim
     live = {alert.subject: alert for alert in rule.alerts.exclude(state=AlertState.RESOLVED)}
     moved = _Moved()
     for subject, alert in live.items():
+        if observations.is_unread(subject):
+            continue
         _move(rule, alert, covered.by_subject.get(subject), now, moved)
     new = [each for each in covered.find_matches(rule) if each.subject not in live]
     _begin_alerts(rule, new, now, moved, len(live))
     moved.save()
-    AlertRule.unscoped.filter(pk=rule.pk).update(evaluated_at=now, error=moved.error)
+    AlertRule.unscoped.filter(pk=rule.pk).update(**_note_evaluation(observations, now, moved.error))
     return moved.changes
 
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import uuid
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 
 from alerts.evaluation.transitions import Condition
-from alerts.metrics.base import Observation
+from alerts.metrics.base import MetricReading, Observation
 from alerts.models import AlertRule, Comparison
 
 _AFTER_ALL = chr(0x10FFFF)
@@ -37,10 +37,16 @@ class CoveredObservations:
 class ObservationIndex:
     """The observations of one metric at one time, by tenant and cluster."""
 
-    def __init__(self, observations: Iterable[Observation]) -> None:
-        self._by_path = sorted(observations, key=attrgetter("tenant_path"))
+    def __init__(self, reading: MetricReading) -> None:
+        self.unread_clusters = list(reading.unread_clusters)
+        self._unread_subjects = reading.unread_subjects
+        self._by_path = sorted(reading.observations, key=attrgetter("tenant_path"))
         self._paths = [each.tenant_path for each in self._by_path]
         self._scopes: dict[tuple[str, uuid.UUID | None], CoveredObservations] = {}
+
+    def is_unread(self, subject: str) -> bool:
+        """Tell whether a subject is of the part that could not be read."""
+        return subject.startswith(self._unread_subjects)
 
     def select_covered(self, rule: AlertRule) -> CoveredObservations:
         """Return the observations that a rule covers: those of its tenant and below, and of its cluster."""

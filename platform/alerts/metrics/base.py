@@ -44,6 +44,19 @@ class Observation:
 
 
 @dataclass(frozen=True, slots=True)
+class MetricReading:
+    """The observations of a metric, and the part of its subjects that could not be read.
+
+    `unread_clusters` names the clusters of that part; the keys of its subjects begin with one of
+    `unread_subjects`. The state of their alerts stays as it is.
+    """
+
+    observations: Sequence[Observation]
+    unread_clusters: Sequence[str] = ()
+    unread_subjects: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class AlertMetric:
     """A metric by its name; `read` returns the observations of all subjects, whoever asks.
 
@@ -62,4 +75,4 @@ class AlertMetric:
     for_tenants: bool = False
     of_cluster: bool = False
     permission: Permission = Permission.JOB_VIEW
-    read_query: Callable[[str, uuid.UUID | None, datetime], Sequence[Observation]] | None = None
+    read_query: Callable[[str, uuid.UUID | None, datetime], MetricReading] | None = None

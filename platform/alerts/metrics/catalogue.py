@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
 from django.utils.translation import gettext_lazy as _
 
 from alerts.metrics import agents, hardware, jobs, platform, quotas, sources
-from alerts.metrics.base import AlertMetric, Observation, Unit
+from alerts.metrics.base import AlertMetric, MetricReading, Unit
 from alerts.metrics.events import JOB_EVENTS, NODE_EVENTS
 from alerts.metrics.gpu_measures import GPU_MEASURES
 from alerts.metrics.promql import read_query
@@ -270,7 +269,9 @@ METRICS: Final = (
 BY_NAME: Final = {metric.name: metric for metric in METRICS}
 
 
-def read_metric(name: str, query: str, cluster_id: uuid.UUID | None, now: datetime) -> Sequence[Observation]:
+def read_metric(name: str, query: str, cluster_id: uuid.UUID | None, now: datetime) -> MetricReading:
     """Read a metric by its name; `query` and `cluster_id` are for one that has queries."""
     metric = BY_NAME[name]
-    return metric.read(now) if metric.read_query is None else metric.read_query(query, cluster_id, now)
+    if metric.read_query is None:
+        return MetricReading(metric.read(now))
+    return metric.read_query(query, cluster_id, now)

@@ -30,13 +30,15 @@ class MetricHistory:
 
     `extreme` is the highest value of all subjects at each time, or the lowest for a rule on values below its
     threshold. `subjects` is empty where there are too many of them. `measured` has the gaps of what was
-    measured. `jobs_max`: only so many jobs were read, those that were submitted last.
+    measured. `jobs_max`: only so many jobs were read, those that were submitted last. `unread_clusters` could
+    not be read.
     """
 
     extreme: Values
     subjects: Sequence[Values]
     measured: SeriesSet | None = None
     jobs_max: int | None = None
+    unread_clusters: Sequence[str] = ()
 
 
 Read = Callable[[AlertRule, datetime, datetime], MetricHistory]
@@ -70,8 +72,8 @@ def _read_measure(measure: str, kind: str, rule: AlertRule, start: datetime, end
 
 
 def _read_promql(rule: AlertRule, start: datetime, end: datetime) -> MetricHistory:
-    subjects = read_query_past(rule.query, rule.cluster_id, start, end, points=_POINTS)
-    return MetricHistory(_find_extreme(rule, subjects), subjects)
+    subjects, unread = read_query_past(rule.query, rule.cluster_id, start, end, points=_POINTS)
+    return MetricHistory(_find_extreme(rule, subjects), subjects, unread_clusters=unread)
 
 
 def _find_extreme(rule: AlertRule, subjects: Sequence[Values]) -> Values:

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
+from urllib.parse import urlsplit
 
+import structlog
 from django.core.cache import cache
 
-from alerts.metrics.base import Observation
-from clusters.models import Cluster
+from alerts.metrics.base import MetricReading, Observation
 from telemetry.models import SourceKind, TelemetrySource
 from telemetry.sources.collect import make_plan
 from telemetry.sources.fetch import SourceFailed, SourceProblem, query_prometheus
 from telemetry.sources.prometheus import RangeSeries, read_range
 
+log = structlog.get_logger(__name__)
 QUERY_MAX: Final = 1_000
 _SERIES_MAX: Final = 1_000
 _LABEL_MAX: Final = 300
@@ -38,19 +41,24 @@ def list_servers(cluster_id: uuid.UUID | None) -> list[TelemetrySource]:
     return list(found.values())
 
 
-def read_query(query: str, cluster_id: uuid.UUID | None, now: datetime) -> list[Observation]:
-    """Read the value of each series of a query now. Raises: SourceFailed."""
-    parameters = {"query": query, "time": f"{now.timestamp():.3f}"}
-    return [
-        _observe(source.cluster, series.labels, next(iter(series.points.values()), None))
-        for source, series in _ask("query", parameters, cluster_id)
+def read_query(query: str, cluster_id: uuid.UUID | None, now: datetime) -> MetricReading:
+    """Read the value of each series of a query now. Raises: SourceFailed if no server can be read."""
+    answer = _ask("query", {"query": query, "time": f"{now.timestamp():.3f}"}, cluster_id)
+    observations = [
+        _observe(server, of, series.labels, next(iter(series.points.values()), None))
+        for server, of, series in answer.series
     ]
+    beginnings = [key for server in answer.failed for key in server.list_subject_keys()]
+    return MetricReading(observations, answer.unread_clusters, tuple(beginnings))
 
 
 def read_query_past(
     query: str, cluster_id: uuid.UUID | None, start: datetime, end: datetime, *, points: int
-) -> list[Past]:
-    """Read the values of each series of a query over a time. Raises: SourceFailed."""
+) -> tuple[list[Past], Sequence[str]]:
+    """Read the values of each series over a time, and the names of clusters whose server cannot be read.
+
+    Raises: SourceFailed if no server can be read.
+    """
     step_s = max(1, round((end - start).total_seconds() / points))
     times = [start + timedelta(seconds=step_s * place) for place in range(1, points + 1)]
     parameters = {
@@ -59,18 +67,86 @@ def read_query_past(
         "end": f"{times[-1].timestamp():.3f}",
         "step": str(step_s),
     }
-    return [
+    answer = _ask("query_range", parameters, cluster_id)
+    past: list[Past] = [
         [(at, series.points.get(round(at.timestamp() * 1000))) for at in times]
-        for _source, series in _ask("query_range", parameters, cluster_id)
+        for _server, _of, series in answer.series
     ]
+    return past, answer.unread_clusters
 
 
-def _ask(
-    path: str, parameters: Mapping[str, str], cluster_id: uuid.UUID | None
-) -> Iterator[tuple[TelemetrySource, RangeSeries]]:
-    for source in list_servers(cluster_id):
-        for series in read_range(_fetch(source, path, parameters))[:_SERIES_MAX]:
-            yield source, series
+@dataclass(frozen=True, slots=True)
+class _Server:
+    """A Prometheus server and the data sources by which clusters share it."""
+
+    key: str
+    sources: list[TelemetrySource]
+
+    def choose_sources(self, labels: Mapping[str, str]) -> list[TelemetrySource]:
+        """Return the sources whose cluster a series may be of, by the labels that their series must have.
+
+        A series without these labels, such as a sum, may be of each of them.
+        """
+        possible = [
+            one
+            for one in self.sources
+            if all(labels.get(label, value) == value for label, value in one.matchers.items())
+        ]
+        named = [one for one in possible if one.matchers and one.matchers.items() <= labels.items()]
+        return named or possible
+
+    def list_subject_keys(self) -> list[str]:
+        """Return the beginnings of the keys of all subjects that this server may have."""
+        return [f"{self.key}/", *(f"{source.cluster_id}/" for source in self.sources)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """The series of all servers that answered, each with the sources that it may be of, and the others."""
+
+    series: list[tuple[_Server, list[TelemetrySource], RangeSeries]]
+    failed: list[_Server]
+
+    @property
+    def unread_clusters(self) -> list[str]:
+        return sorted(source.cluster.name for server in self.failed for source in server.sources)
+
+
+def _ask(path: str, parameters: Mapping[str, str], cluster_id: uuid.UUID | None) -> _Answer:
+    """Ask each server once. Raises: SourceFailed if none of several, or the only one, can be read."""
+    servers = _group_by_server(list_servers(cluster_id))
+    answer = _Answer([], [])
+    for server in servers:
+        try:
+            found = read_range(_fetch(server.sources[0], path, parameters))[:_SERIES_MAX]
+        except SourceFailed as failed:
+            answer.failed.append(server)
+            if len(answer.failed) == len(servers):
+                raise
+            log.warning("promql server not read", source=str(server.sources[0].pk), why=str(failed.problem))
+            continue
+        for series in found:
+            # One that is of another cluster alone, which has its own labels at a shared server, is left out.
+            if of := server.choose_sources(series.labels):
+                answer.series.append((server, of, series))
+    return answer
+
+
+def _group_by_server(sources: Sequence[TelemetrySource]) -> list[_Server]:
+    """Return each server once: sources with the same address and credential have the same series."""
+    found: dict[object, _Server] = {}
+    for source in sources:
+        address = urlsplit(source.address)
+        place = (address.scheme, address.netloc.lower(), address.path.rstrip("/"))
+        try:
+            access = make_plan(source).access
+        except SourceFailed:  # raised again, and reported, when it is asked
+            found[source.pk] = _Server(str(source.pk), [source])
+            continue
+        key = hashlib.sha256("/".join(place).encode()).hexdigest()[:32]
+        credential = (access.token, access.user, access.password)
+        found.setdefault((place, credential), _Server(key, [])).sources.append(source)
+    return list(found.values())
 
 
 def _fetch(source: TelemetrySource, path: str, parameters: Mapping[str, str]) -> Any:
@@ -90,14 +166,18 @@ def _fetch(source: TelemetrySource, path: str, parameters: Mapping[str, str]) ->
         raise
 
 
-def _observe(cluster: Cluster, labels: Mapping[str, str], value: float | None) -> Observation:
+def _observe(
+    server: _Server, sources: Sequence[TelemetrySource], labels: Mapping[str, str], value: float | None
+) -> Observation:
     """Return the observation of one series; its labels are its subject."""
     text = ", ".join(f"{name}={labels[name]}" for name in sorted(labels))
     digest = hashlib.sha256(text.encode()).hexdigest()[:32]
+    cluster_id = sources[0].cluster_id if len(sources) == 1 else None
+    names = ", ".join(sorted(source.cluster.name for source in sources))
     return Observation(
-        subject=f"{cluster.pk}/{digest}",
-        label=f"{cluster.name} {{{text}}}"[:_LABEL_MAX],
+        subject=f"{cluster_id or server.key}/{digest}",
+        label=f"{names} {{{text}}}"[:_LABEL_MAX],
         value=value,
-        cluster_id=cluster.pk,
+        cluster_id=cluster_id,
         path="/ops/sources",
     )

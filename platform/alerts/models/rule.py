@@ -30,6 +30,7 @@ class Comparison(models.TextChoices):
 
 class RuleError(models.TextChoices):
     UNREADABLE = "unreadable", _("The metric couldn't be read.")
+    PARTLY_UNREADABLE = "partly-unreadable", _("Some clusters couldn't be read.")
     TOO_MANY = "too-many", _("More than 1,000 subjects meet the condition. The others have no alert.")
 
 
@@ -41,7 +42,8 @@ class AlertRule(Versioned, BaseModel):
     Without a tenant the rule belongs to the platform and covers all subjects; with one it covers the subjects
     of that tenant and of those below. `hold_s`: so long the condition must hold before the alert fires;
     `resolve_s`: so long it must not hold before the alert is resolved. `repeat_s`: a firing alert is sent
-    again after that time (None: never). `error` is what went wrong at the last evaluation.
+    again after that time (None: never). `error` is what went wrong at the last evaluation, and
+    `unread_clusters` names the clusters that it could not read.
     """
 
     tenant = models.ForeignKey(
@@ -67,6 +69,9 @@ class AlertRule(Versioned, BaseModel):
     )
     evaluated_at = models.DateTimeField(null=True, blank=True)
     error = models.CharField(max_length=20, choices=RuleError.choices, blank=True, default="")
+    unread_clusters = models.JSONField(
+        default=list, db_default=models.Value([], models.JSONField()), blank=True
+    )
 
     class Meta(BaseModel.Meta):
         constraints: ClassVar = [

@@ -21,12 +21,16 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class RulePreview:
-    """The subjects that a rule covers now: how many, how many without a value, and those that meet it."""
+    """The subjects that a rule covers now: how many, how many without a value, and those that meet it.
+
+    `unread_clusters` could not be read.
+    """
 
     subjects: int
     unknown: int
     meeting: Sequence[Observation]
     unreadable: bool = False
+    unread_clusters: Sequence[str] = ()
 
 
 def require_preview(viewer: Actor, rule: AlertRule) -> None:
@@ -52,4 +56,9 @@ def preview_rule(viewer: Actor, rule: AlertRule, *, now: datetime) -> RulePrevie
         log.exception("alert metric not read", metric=rule.metric)
         return RulePreview(0, 0, (), unreadable=True)
     subjects = len(covered.by_subject)
-    return RulePreview(subjects, subjects - len(covered.ordered), covered.find_matches(rule))
+    return RulePreview(
+        subjects,
+        subjects - len(covered.ordered),
+        covered.find_matches(rule),
+        unread_clusters=found.unread_clusters,
+    )

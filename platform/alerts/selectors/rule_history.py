@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -28,6 +29,7 @@ class RuleHistory:
     `of_extreme`: there are too many subjects to look at each, and it is how often the rule would have fired
     for the extreme value of all. `measured` has the gaps. `jobs_max` is set where so many jobs, those that
     were submitted last, are considered and older ones are left out. `unreadable`: nothing could be read.
+    `unread_clusters` are left out, because they could not be read.
     """
 
     start: datetime
@@ -38,6 +40,7 @@ class RuleHistory:
     measured: SeriesSet | None
     jobs_max: int | None = None
     unreadable: bool = False
+    unread_clusters: Sequence[str] = ()
 
     @property
     def has_values(self) -> bool:
@@ -65,7 +68,14 @@ def read_rule_history(viewer: Actor, rule: AlertRule, *, now: datetime) -> RuleH
     subjects = [found.extreme] if of_extreme else found.subjects
     fired = sum(_count_firings(rule, values) for values in subjects)
     return RuleHistory(
-        now - SPAN, now, found.extreme, fired, of_extreme, found.measured, jobs_max=found.jobs_max
+        now - SPAN,
+        now,
+        found.extreme,
+        fired,
+        of_extreme,
+        found.measured,
+        jobs_max=found.jobs_max,
+        unread_clusters=found.unread_clusters,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from html import unescape
 from typing import Any
 from urllib.parse import parse_qs
@@ -11,6 +12,7 @@ import pytest
 from django.core.cache import cache
 from django.test import Client
 
+from alerts.metrics import promql
 from alerts.models import Alert, AlertRule, RuleError
 from alerts.selectors.rule_history import read_rule_history
 from alerts.services.rule import change_rule, create_rule
@@ -18,8 +20,10 @@ from foundation.core import clock
 from foundation.core.errors import Invalid
 from frontend.pages.alerts.rule_form import RuleForm
 from telemetry.models import TelemetrySource
+from telemetry.sources.fetch import SourceFailed, SourceProblem, query_prometheus
 from tenants.models import Role
 from tests.builders import tenancy
+from tests.builders.clusters import cluster
 from tests.integration.alerts.conftest import Bench
 
 RULE = {
@@ -120,3 +124,77 @@ def test_who_may_not_create_the_rule_sends_no_query(bench: Bench, client: Client
     bench.receiver.status, bench.receiver.body = 503, b"down"
     page = unescape(client.post("/ops/alerts/rules", typed | {"do": "preview"}).content.decode())
     assert "The metric can't be read." in page and "The history can't be read." in page
+
+
+def test_clusters_that_share_a_server_see_each_series_once(
+    bench: Bench, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache.clear()
+    monkeypatch.setattr(promql, "_REST_S", 0)
+    sim, east, west = (
+        bench.world.cluster,
+        *(cluster(bench.world.cluster.cell, name) for name in ("east", "west")),
+    )
+    for one in (sim, east):
+        labels = {"cluster": one.name}
+        address = f"{bench.receiver.url}/p{'/' if one is sim else ''}"
+        TelemetrySource.unscoped.create(
+            cluster=one, name="prom", kind="prometheus", address=address, matchers=labels
+        )
+    TelemetrySource.unscoped.create(
+        cluster=west, name="prom", kind="prometheus", address=f"{bench.receiver.url}/west"
+    )
+    admin = bench.world.platform_admin
+    rule = create_rule(acting_user=admin, tenant=None, values=RULE | {"resolve_s": 0})
+    of_east = create_rule(acting_user=admin, tenant=None, values=RULE | {"name": "east", "cluster": east})
+    now = clock.now().timestamp()
+    bench.receiver.body = _answer(
+        "vector",
+        *({"metric": {"cluster": name}, "value": [now, "7"]} for name in ("sim", "east", "unknown")),
+        {"metric": {"link": "sum"}, "value": [now, "9"]},
+    )
+    bench.step()
+    paths = [request.path for request in bench.receiver.requests]
+    assert sorted(paths) == ["/p/api/v1/query", "/p/api/v1/query", "/west/api/v1/query"]
+    found = sorted(Alert.unscoped.filter(rule=rule).values_list("label", "cluster_id"), key=str)
+    shared = [
+        ("east {cluster=east}", east.pk),
+        ("east, sim {link=sum}", None),
+        ("sim {cluster=sim}", sim.pk),
+    ]
+    others = [(f"west {{cluster={name}}}", west.pk) for name in ("east", "sim", "unknown")]
+    assert found == [*shared, *others, ("west {link=sum}", west.pk)]
+    assert sorted(of_east.alerts.values_list("label", flat=True)) == [
+        "east {cluster=east}",
+        "east {link=sum}",
+    ]
+
+    # One server fails: its alerts stay, those of the others move, and the rule names its clusters.
+    client.force_login(admin)
+    typed = RULE | {"comparison": "above", "resolve_s": "0", "severity": "warning", "repeat_s": ""}
+    of_west = [*others, ("west {link=sum}", west.pk)]
+    bench.receiver.body = _answer("vector")
+    for failing, unread, resolved in (("/west", ["west"], shared), ("/p", ["east", "sim"], of_west)):
+        Alert.unscoped.filter(rule=rule).update(state="firing", resolved_at=None)
+        with monkeypatch.context() as patched:
+            patched.setattr(promql, "query_prometheus", partial(_fail_at, failing))
+            bench.step()
+            rule.refresh_from_db()
+            assert (rule.error, rule.unread_clusters) == ("partly-unreadable", unread)
+            moved = rule.alerts.filter(state="resolved").values_list("label", "cluster_id")
+            assert set(moved) == set(resolved)
+            told = f"Couldn't read: {', '.join(unread)}."
+            assert told in unescape(client.get("/ops/alerts/rules").content.decode())
+            page = unescape(client.post("/ops/alerts/rules", typed | {"do": "preview"}).content.decode())
+            assert page.split("subjects meet the condition")[1].count(told) == 3, (
+                "now, in the last day, in the row"
+            )
+    bench.step()
+    rule.refresh_from_db()
+    assert (rule.error, rule.unread_clusters) == ("", [])
+
+
+def _fail_at(path: str, base: str, *rest: Any, **more: Any) -> Any:
+    if base.rstrip("/").endswith(path):
+        raise SourceFailed(SourceProblem.UNREACHABLE)
+    return query_prometheus(base, *rest, **more)

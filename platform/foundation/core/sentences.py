@@ -1,0 +1,16 @@
+"""Joins sentences as their language does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+_FULL_WIDTH: Final = ("。", "！", "？", "；", "：", "，")
+
+
+def join_sentences(sentences: Iterable[object]) -> str:
+    """Return sentences as one text, without the empty ones; after full-width punctuation no space follows."""
+    joined = ""
+    for text in filter(None, map(str, sentences)):
+        joined += text if not joined or joined.endswith(_FULL_WIDTH) else f" {text}"
+    return joined
