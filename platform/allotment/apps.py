@@ -22,11 +22,12 @@ class AllotmentConfig(AppConfig):
 
     def ready(self) -> None:
         """Says what readiness means for the parts that only the composition root knows."""
-        from allotment.requests import sign_ins  # noqa: PLC0415 (both read models)
+        from allotment.requests import languages, sign_ins  # noqa: PLC0415 (both read models)
         from allotment.setup import checks  # noqa: PLC0415 (both read models)
 
         checks.register_checks()
         sign_ins.connect_signals()
+        languages.connect_signals()
         password_changed.connect(_forget_first_password)
 
 

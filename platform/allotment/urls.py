@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.urls import URLPattern, URLResolver, include, path
 from drf_spectacular.views import SpectacularSwaggerSplitView
 
+from allotment.requests.languages import choose_language
 from allotment.requests.openapi import SchemaView
 from foundation.monitoring import health, metrics
 
@@ -15,7 +16,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("readyz", health.answer_readiness, name="readyz"),
     path("readyz/platform", health.platform_readyz, name="readyz-platform"),
     path("metrics", metrics.metrics_view, name="metrics"),
-    path("i18n/", include("django.conf.urls.i18n")),
+    path("i18n/setlang/", choose_language, name="set_language"),
     path(f"{API}schema", SchemaView.as_view(), name="schema"),
     path(f"{API}docs", SpectacularSwaggerSplitView.as_view(url_name="schema"), name="docs"),
     # Jobs first: they are asked for most, and the addresses before theirs are compared one by one.

@@ -24,7 +24,7 @@ class User(Versioned, AbstractUser):
     A one-time password (`must_change_password`) is good until `password_expires_at`, for nothing but to
     choose another one; an account that has no password yet is an invitation until then. Sessions carry the
     number `sessions_ended`, so that a higher one ends them all. A service account belongs to a tenant
-    (`home`), has no password, and acts by access keys only.
+    (`home`), has no password, and acts by access keys only. `language` is the last one read in the console.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -35,6 +35,7 @@ class User(Versioned, AbstractUser):
     must_change_password = models.BooleanField(default=False)
     password_expires_at = models.DateTimeField(null=True, blank=True)
     sessions_ended = models.PositiveIntegerField(default=0, db_default=0)
+    language = models.CharField(max_length=10, blank=True, default="", db_default="")
 
     REQUIRED_FIELDS: ClassVar[list[str]] = []  # nothing here is sent by e-mail
 

@@ -13,6 +13,7 @@ import structlog
 from django.conf import settings
 from django.core.mail import EmailMessage
 from django.db import transaction
+from django.utils import translation
 from django.utils.crypto import salted_hmac
 from django.utils.translation import gettext as _
 
@@ -128,11 +129,14 @@ def _token_of(user: User) -> str:
 
 def _send_link(user: User, link: str) -> None:
     """Send the link; a failure is in the log, and the person who invited has the link as well."""
-    lines = [
-        _("You are invited to Allotment as %(name)s.") % {"name": user.username},
-        _("Set your password here: %(link)s") % {"link": link},
-    ]
+    # Who never signed in is written to in the language of the person who invites.
+    with translation.override(user.language or translation.get_language()):
+        subject = _("Invitation to Allotment")
+        lines = [
+            _("You are invited to Allotment as %(name)s.") % {"name": user.username},
+            _("Set your password here: %(link)s") % {"link": link},
+        ]
     try:
-        EmailMessage(subject=_("Invitation to Allotment"), body="\n\n".join(lines), to=[user.email]).send()
+        EmailMessage(subject=subject, body="\n\n".join(lines), to=[user.email]).send()
     except (SMTPException, OSError, ValueError) as error:
         log.warning("an invitation could not be sent", user=str(user.pk), error=type(error).__name__)

@@ -31,7 +31,7 @@ NOT_ASKED: Final = {
     "api/v1/agent/samples": "agents of nodes alone, by keys of their own; it has tests of its own",
     "api/v1/agent/keys": "agents of nodes alone, by tokens of their cluster; it has tests of its own",
     "metrics": "tells nothing of tenants; it has tests of its own",
-    "i18n/setlang/": "Django's own",
+    "i18n/setlang/": "Django's own, and the language of the account that asks",
     "logout": "Django's own",
     "oidc/{provider_id}/login/": "allauth's own",
     "oidc/{provider_id}/login/callback/": "allauth's own",

@@ -13,6 +13,7 @@ from django.utils.translation import gettext_lazy
 from alerts.delivery.messages import plain_text
 from alerts.delivery.transports import DeliveryError, is_email_configured, send_email
 from scheduling.models import IdleAction, IdleStretch, JobState
+from tenants.services.language import use_language_of
 
 log = structlog.get_logger(__name__)
 _IN_ONE_RUN: Final = 20
@@ -63,10 +64,11 @@ def _send(row: IdleStretch, now: datetime) -> None:
         "job": plain_text(f"{row.job.workspace.slug}/{row.job.name}"),
         "minutes": max(0, round(left / timedelta(minutes=1))),
     }
-    lines = [
-        str(_SENTENCES[IdleAction(row.action)]) % values,
-        _("Use its GPUs, or extend the time on the page of the job."),
-    ]
+    with use_language_of(row.job.submitted_by):
+        lines = [
+            str(_SENTENCES[IdleAction(row.action)]) % values,
+            _("Use its GPUs, or extend the time on the page of the job."),
+        ]
     if settings.ALLOTMENT_URL:
         lines.append(f"{settings.ALLOTMENT_URL}/w/{row.job.workspace.slug}/jobs/{row.job_id}")
     message_id = f"idle-{row.pk}-{row.extensions}"

@@ -14,6 +14,7 @@ from alerts.delivery.transports import DeliveryError, is_email_configured, send_
 from alerts.models import UserMessage
 from tenants.access import permissions
 from tenants.access.permissions import Permission
+from tenants.services.language import use_language_of
 
 log = structlog.get_logger(__name__)
 _IN_ONE_RUN: Final = 20
@@ -56,7 +57,8 @@ def _may_be_sent(message: UserMessage) -> bool:
 
 
 def _send(message: UserMessage) -> None:
-    title = plain_text(write_title(message))
+    with use_language_of(message.user):
+        title = plain_text(write_title(message))
     lines = [title]
     if message.tenant is not None:
         lines.append(plain_text(message.tenant.name))

@@ -1,0 +1,34 @@
+"""Stores the language that users read, so that email to them is in it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.auth.signals import user_logged_in
+from django.http import HttpRequest, HttpResponseBase
+from django.utils import translation
+from django.views.i18n import set_language
+
+from tenants.models import User
+from tenants.services.language import note_language
+
+
+def connect_signals() -> None:
+    """Listen to sign-ins; called once, when the apps are loaded."""
+    user_logged_in.connect(_note_sign_in, dispatch_uid="language-of-sign-in")
+
+
+def choose_language(request: HttpRequest) -> HttpResponseBase:
+    """Change the language of the browser, and of the account that is signed in."""
+    answer = set_language(request)
+    chosen = request.POST.get("language", "")
+    if request.method == "POST" and isinstance(request.user, User) and translation.check_for_language(chosen):
+        with translation.override(chosen):
+            note_language(request.user)
+    return answer
+
+
+def _note_sign_in(sender: object, *, request: HttpRequest | None, user: User, **_: Any) -> None:
+    # A session that a program opens for somebody has no page.
+    if request is not None and request.resolver_match is not None:
+        note_language(user)
