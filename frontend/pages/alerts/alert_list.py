@@ -54,6 +54,7 @@ class AlertRow:
     lasted: timedelta
     notified: str
     notified_tone: str
+    cluster: str
 
     @property
     def id(self) -> uuid.UUID:
@@ -99,6 +100,12 @@ ALERTS: Final = ListDeclaration(
             text=lambda row: row.alert.tenant.name if row.alert.tenant else "",
         ),
         ListColumn(
+            key="cluster",
+            label=gettext_lazy("Cluster"),
+            shown=False,
+            text=lambda row: row.cluster,
+        ),
+        ListColumn(
             key="severity", label=gettext_lazy("Severity"), sort="severity", text=lambda row: row.severity
         ),
         ListColumn(key="state", label=gettext_lazy("State"), text=lambda row: row.state),
@@ -133,6 +140,7 @@ ALERTS: Final = ListDeclaration(
     filters={
         "subject_name": FilterField(label=gettext_lazy("Resource")),
         "rule_name": FilterField(label=gettext_lazy("Rule")),
+        "cluster": FilterField(label=gettext_lazy("Cluster")),
         "severity": FilterField(
             label=gettext_lazy("Severity"), choices=[(each.value, each.label) for each in AlertSeverity]
         ),
@@ -146,8 +154,8 @@ ALERTS: Final = ListDeclaration(
 )
 
 
-def make_row(alert: Alert) -> AlertRow:
-    """Return what tables show of an alert."""
+def make_row(alert: Any) -> AlertRow:
+    """Return what tables show of an alert of `list_alerts`."""
     notified = read_notify_status(alert)
     return AlertRow(
         alert=alert,
@@ -161,6 +169,7 @@ def make_row(alert: Alert) -> AlertRow:
         lasted=(alert.resolved_at or clock.now()) - alert.started_at,
         notified=str(notified.label) if notified else "",
         notified_tone=_NOTIFY_TONES.get(notified, "done") if notified else "",
+        cluster=alert.cluster_name or "",
     )
 
 

@@ -32,6 +32,9 @@ class AlertSerializer(serializers.Serializer[Any]):
     workspace = serializers.CharField(
         source="tenant.slug", default=None, allow_null=True, help_text="null: not about a tenant."
     )
+    cluster = serializers.CharField(
+        source="cluster_name", allow_null=True, help_text="null: not about a single cluster."
+    )
     metric = serializers.CharField()
     comparison = serializers.ChoiceField(choices=Comparison.choices)
     threshold = serializers.FloatField()

@@ -5,13 +5,14 @@ from __future__ import annotations
 import uuid
 from typing import Final, TypeVar
 
-from django.db.models import Case, Count, Max, Model, Q, QuerySet, When
+from django.db.models import Case, Count, Max, Model, OuterRef, Q, QuerySet, Subquery, When
 from django.utils.translation import gettext as _
 
 from alerts.metrics.catalogue import METRICS
 from alerts.models import Alert, AlertRule, AlertSeverity, AlertState, NotificationChannel, Silence
 from alerts.selectors.notify_status import with_notify_facts
 from alerts.services.access import require_alert_view, require_view
+from clusters.models import Cluster
 from foundation.core.actor import Actor
 from foundation.core.errors import NotFound
 from foundation.web.listing import Column, ColumnKind
@@ -27,6 +28,7 @@ COLUMNS: Final = {
     "metric": Column("metric"),
     "rule_name": Column("rule_name"),
     "subject_name": Column("label"),
+    "cluster": Column("cluster_name"),
     "started_at": Column("started_at", ColumnKind.TIME),
     "fired_at": Column("fired_at", ColumnKind.TIME),
 }
@@ -44,11 +46,13 @@ SILENCE_COLUMNS: Final = {"ends_at": Column("ends_at", ColumnKind.TIME), "subjec
 def list_alerts(viewer: Actor, tenant: Tenant | None) -> QuerySet[Alert]:
     """Alerts of a tenant's subjects, or without a tenant all alerts; newest first. Pending ones included.
 
-    They have what `read_notify_status` needs. Those about quota are left out for who may not see quota.
+    They have what `read_notify_status` needs, and the `cluster_name` of those about one cluster. Those about
+    quota are left out for who may not see quota.
     Raises: NotFound, PermissionDenied.
     """
+    clusters = Cluster.unscoped.filter(pk=OuterRef("cluster_id")).values("name")
     rows = with_notify_facts(_visible_alerts(viewer, tenant), tenant)
-    return rows.order_by("-started_at", "-pk")
+    return rows.annotate(cluster_name=Subquery(clusters)).order_by("-started_at", "-pk")
 
 
 def _visible_alerts(viewer: Actor, tenant: Tenant | None) -> QuerySet[Alert]:

@@ -9,17 +9,20 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Final
+from urllib.parse import urlencode
 
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from alerts.models import AlertState
 from alerts.selectors.alerts import count_firing
 from clusters.models import ForeignOrigin
 from clusters.selectors.capacity import FlavorCapacity, capacity_now
 from clusters.selectors.foreign import ForeignHolding, foreign_holdings
 from clusters.selectors.grid import GridNode, Stranded, count_stranded, node_grid
 from foundation.core import clock
+from frontend.lists.conditions import PARAMETER
 from frontend.pages.jobs.addresses import all_jobs_address
 from frontend.pages.operations import labels
 from frontend.pages.operations.cluster_scope import ClusterScope, build_address
@@ -232,8 +235,13 @@ def _alerts_tile(who: User, scope: ClusterScope) -> Tile:
         value=formats.format_number(sum(firing.values())),
         meaning=describe_firing(firing),
         tone=tone_of_firing(firing),
-        url=reverse("frontend:ops-alerts"),
+        url=_address_firing(scope.cluster_name),
     )
+
+
+def _address_firing(cluster: str) -> str:
+    conditions = [f"state=={AlertState.FIRING}", *([f"cluster=={cluster}"] if cluster else [])]
+    return f"{reverse('frontend:ops-alerts')}?{urlencode({PARAMETER: conditions}, doseq=True)}"
 
 
 def _gang_tile(flavors: Iterable[FlavorCapacity]) -> Tile:

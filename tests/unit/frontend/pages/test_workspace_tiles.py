@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
+from html import unescape
 from typing import Final
 
 import pytest
@@ -90,6 +92,18 @@ def test_the_overview_of_a_cluster_counts_its_own_alerts(client: Client) -> None
     assert tiles["Firing alerts"] == ("3", "Critical 2 · Info 1")
     tiles = PageText(page(client, "/ops/overview?cluster=west")).tiles()
     assert tiles["Firing alerts of the cluster"] == ("1", "Critical 1")
+    # Each tile leads to the alerts that it counts.
+    fire(None, "not yet", AlertSeverity.INFO, AlertState.PENDING, cluster)
+    for address, counted in (
+        ("/ops/overview", {"node of east", "node of west", "light"}),
+        ("/ops/overview?cluster=west", {"node of west"}),
+        ("/w/team-a/overview", {"light"}),
+    ):
+        link = unescape(re.findall(r'href="(/[^"]*/alerts\?[^"]+)"', page(client, address))[0])
+        rows = page(client, f"{link}&format=csv").splitlines()[1:]
+        assert {row.split(",")[0] for row in rows} == counted
+    (found,) = client.get("/api/v1/admin/alerts", {"filterBy": ["cluster==east"]}).json()["items"]
+    assert (found["cluster"], found["subject_name"]) == ("east", "node of east")
 
 
 def test_the_month_has_its_hours_and_its_cost(client: Client) -> None:
