@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from foundation.core import clock
 from foundation.core.errors import Invalid
@@ -25,6 +27,8 @@ from scheduling.snapshots.delegated import read_delegated
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import User
+
+_UNESTIMATED: Final[Mapping[str, int]] = {"unestimated": 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +63,8 @@ def check_pending_job(*, viewer: User, job: Job, estimate: bool = False) -> Pend
 
     A changed job is tried as a new submission of the viewer beside the job, more quota for the job itself.
     With `estimate` those after which the job still waits have its expected start then, as far as known:
-    `expected` is the median, `likely_from` and `likely_to` the 50 % range, in epoch seconds.
+    `expected` is the median, `likely_from` and `likely_to` the 50 % range, in epoch seconds; `unestimated`
+    is set where the time of the preview was over before.
     None if the scheduler of a cluster decides about the job, if it does not wait any more, or if a cycle
     takes longer than that of a preview.
     Raises: NotFound, PermissionDenied.
@@ -85,7 +90,7 @@ def check_pending_job(*, viewer: User, job: Job, estimate: bool = False) -> Pend
         trial = HelpTrial(reading.build_snapshot, replace(config, advise_for=""), at, waiting, copy=copy)
         helps = trial.try_all(helps)
         if estimate:
-            helps = _add_expected(helps, trial, ChangedStarts(job, cell_id, now))
+            helps = _add_expected(helps, trial, ChangedStarts(job, cell_id, now), config)
     gate = found.preemption
     return PendingCheck(
         starts=found.outcome.reason is None,
@@ -97,20 +102,44 @@ def check_pending_job(*, viewer: User, job: Job, estimate: bool = False) -> Pend
     )
 
 
-def _add_expected(helps: Sequence[em.Help], trial: HelpTrial, starts: ChangedStarts) -> list[em.Help]:
-    """Return the recommendations with the expected start of those after which the job still waits."""
+def _add_expected(
+    helps: Sequence[em.Help], trial: HelpTrial, starts: ChangedStarts, config: engine.EngineConfig
+) -> list[em.Help]:
+    """Return the recommendations with the expected start of those after which the job still waits.
+
+    All estimates together end at the deadline of the configuration: each gets an equal part of what is left.
+    """
+    changes = {_key_of(together): together for together in _list_waiting(helps, trial)}
     known: dict[tuple[str, ...], Mapping[str, int]] = {}
-    found = []
+    for place, (key, together) in enumerate(changes.items()):
+        left_s = _read_time_left(config) / (len(changes) - place)
+        known[key] = _UNESTIMATED
+        with suppress(engine.DeadlineExceededError):
+            if left_s > 0:
+                known[key] = _expect(starts.predict_start(*trial.apply_helps(together), within_s=left_s))
+    return [
+        em.Help(each.code, {**each.numbers, **known[_key_of(trial.select_together(each, helps))]})
+        if "also" in each.numbers
+        else each
+        for each in helps
+    ]
+
+
+def _list_waiting(helps: Sequence[em.Help], trial: HelpTrial) -> Iterator[list[em.Help]]:
+    """Yield each recommendation after which the job waits, with those that it is of use with only."""
     for each in helps:
-        if "also" not in each.numbers:
-            found.append(each)
-            continue
-        together = trial.select_together(each, helps)
-        key = tuple(sorted(f"{one.code} {sorted(one.numbers.items())}" for one in together))
-        if key not in known:
-            known[key] = _expect(starts.predict_start(*trial.apply_helps(together)))
-        found.append(em.Help(each.code, {**each.numbers, **known[key]}))
-    return found
+        if "also" in each.numbers:
+            yield trial.select_together(each, helps)
+
+
+def _key_of(together: Sequence[em.Help]) -> tuple[str, ...]:
+    return tuple(sorted(f"{one.code} {sorted(one.numbers.items())}" for one in together))
+
+
+def _read_time_left(config: engine.EngineConfig) -> float:
+    if config.deadline is None or config.stopwatch is None:
+        return math.inf
+    return config.deadline - config.stopwatch()
 
 
 def _expect(found: tuple[datetime, Bounds] | None) -> Mapping[str, int]:

@@ -10,17 +10,19 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Final
 
+from scheduling import engine
 from scheduling.engine import model as em
 from scheduling.models import Job
 from scheduling.prediction.calibration import Scores, widen_range
-from scheduling.prediction.forecast import ForecastOptions, History, forecast_starts
+from scheduling.prediction.forecast import FEWEST_FUTURES, ForecastOptions, History, forecast_starts
 from scheduling.services.start_prediction.history import read_history
 from scheduling.services.start_prediction.outcomes import read_scores
 from scheduling.services.start_prediction.predict import forecast_config
 from scheduling.snapshots import CellSnapshot
 
 Bounds = tuple[datetime, datetime | None]
-OPTIONS: Final = ForecastOptions(futures=12, budget_s=4.0)
+BUDGET_S: Final = 4.0
+OPTIONS: Final = ForecastOptions(futures=12)
 """One who waits for the answer gets fewer futures than the stored predictions rest on."""
 
 
@@ -35,11 +37,13 @@ class ChangedStarts:
     def _scores(self) -> Sequence[Scores]:
         return read_scores([self._job.queue_id], now=self._now)[self._job.queue_id]
 
-    def predict_start(self, taken: CellSnapshot, changed: em.Job) -> tuple[datetime, Bounds] | None:
+    def predict_start(
+        self, taken: CellSnapshot, changed: em.Job, *, within_s: float
+    ) -> tuple[datetime, Bounds] | None:
         """Return the median and the 50 % range of the start of a job of the snapshot, which is left as it is.
 
         The end of the range is None beyond the horizon. The answer is None if the median lies beyond it, or
-        if too little is known or the time is over.
+        if too little is known. Raises: DeadlineExceededError if `within_s` seconds are too few.
         """
         if self._history is None:
             self._history = read_history(self._cell_id, taken.jobs, now=self._now)
@@ -56,9 +60,11 @@ class ChangedStarts:
             now=self._now.timestamp(),
             seed=int(self._now.timestamp()),
             jobs=[changed.id],
-            options=OPTIONS,
+            options=replace(OPTIONS, budget_s=min(BUDGET_S, within_s)),
             stopwatch=time.monotonic,
         )
+        if forecast.futures < FEWEST_FUTURES:
+            raise engine.DeadlineExceededError
         found = forecast.ranges.get(changed.id)
         if found is None:
             return None

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import html
 import re
+from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from django.test import Client
@@ -14,10 +15,15 @@ from foundation.core import clock
 from foundation.core.quantities import Resource
 from quotas.models import Queue
 from quotas.models.queue import PreemptWithin
+from scheduling import engine
 from scheduling.engine import PreemptionResult
+from scheduling.engine import model as em
 from scheduling.models import Attempt, Job, JobState
 from scheduling.services.cycle import cycle_run
+from scheduling.services.jobs import pending_check
 from scheduling.services.jobs.pending_check import check_pending_job
+from scheduling.services.jobs.preview_trial import HelpTrial
+from scheduling.services.start_prediction import changed_job
 from tests.builders import jobs, quotas
 from tests.builders.run_histories import finished_runs
 from tests.builders.world import World, world
@@ -122,7 +128,9 @@ def test_a_recommendation_for_a_job_that_no_node_could_hold_is_tried(client: Cli
     assert "Try this change: starts now" in told(client, job)
 
 
-def test_the_start_after_more_quota_is_estimated_from_what_runs(client: Client) -> None:
+def test_the_start_after_more_quota_is_estimated_from_what_runs(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With more quota the job waits for room, until a job ends; all earlier runs took ten minutes."""
     here = world()
     finished_runs(here.queue, here.editor, [600] * 30, ago=timedelta(days=20), cards=8)
@@ -143,6 +151,40 @@ def test_the_start_after_more_quota_is_estimated_from_what_runs(client: Client) 
     starts = [raised[name] for name in ("likely_from", "expected", "likely_to")]
     assert starts == sorted(starts) and 250 < starts[1] - clock.now().timestamp() < 310
     assert "Request quota: starts about" in text and "50 % range of the start" in text
+    monkeypatch.setattr(changed_job, "BUDGET_S", 0.0)
+    text = told(client, job, "?estimate=1")
+    assert "starts about" not in text and "The start was not estimated: out of time." in text
+
+
+def test_all_estimates_together_end_at_the_deadline_of_the_preview() -> None:
+    """Each of four takes a second longer than it was given; two recommendations are of use together only."""
+    clock_s, given = [100.0], list[float]()
+
+    class Starts:
+        def predict_start(self, _taken: None, _job: None, *, within_s: float) -> None:
+            given.append(within_s)
+            clock_s[0] += within_s + 1
+
+    class Trial(HelpTrial):
+        def apply_helps(self, _helps: Sequence[em.Help]) -> Any:
+            return None, None
+
+    config = engine.EngineConfig(stopwatch=lambda: clock_s[0], deadline=106.0)
+    trial: Any = Trial.__new__(Trial)
+    helps = [em.Help(em.HelpCode.ASK_FEWER_CARDS, {"cards": 2, "starts": 1})]
+    helps += [
+        em.Help(em.HelpCode.RAISE_QUOTA, {"resource": name, "short": 1, "also": "NO_ROOM"})
+        for name in ("gpu.cards", "cpu")
+    ]
+    helps += [
+        em.Help(code, {"tasks": 1, "also": "NO_ROOM"})
+        for code in (em.HelpCode.ASK_FEWER_TASKS, em.HelpCode.ASK_LESS, em.HelpCode.WAIT_FOR_RELEASE)
+    ]
+    found = pending_check._add_expected(helps, trial, cast("Any", Starts()), config)
+    assert given == [1.5, pytest.approx(3.5 / 3), pytest.approx(0.6667, abs=0.01)]
+    left_out = [each.code for each in found if each.numbers.get("unestimated")]
+    assert left_out == [em.HelpCode.WAIT_FOR_RELEASE]
+    assert [each.code for each in found] == [each.code for each in helps]
 
 
 def test_a_job_that_no_new_one_can_be_like_is_checked_without_trials(client: Client) -> None:

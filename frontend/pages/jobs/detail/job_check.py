@@ -29,6 +29,7 @@ def check_job(request: HttpRequest, workspace: str, job: str) -> HttpResponse:
     checked = check_pending_job(viewer=who, job=found, estimate=estimate) if found.is_waiting else None
     numbers = [numbers_of(each) for each in checked.help] if checked else []
     waits = any("also" in each for each in numbers)
+    has_answer = any({"expected", "unestimated"} & each.keys() for each in numbers)
     rights = job_facts.rights_of(who, place)
     _gates, later = pending_reasons.split_later(found, pending_reasons.list_checks(who, found))
     page = {
@@ -39,6 +40,6 @@ def check_job(request: HttpRequest, workspace: str, job: str) -> HttpResponse:
         "starts": checked is not None and checked.starts,
         "checked_at": clock.now() if checked else None,
         "may_estimate": waits and not estimate,
-        "without_estimate": waits and estimate and not any("expected" in each for each in numbers),
+        "without_estimate": waits and estimate and not has_answer,
     }
     return render(request, "frontend/jobs/job_check.html", page)

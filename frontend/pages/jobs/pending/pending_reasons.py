@@ -20,6 +20,7 @@ from django.utils.translation import gettext_lazy
 
 from foundation.core.quantities import Resource
 from foundation.core.reasons import Gate, Reason, find_reason
+from foundation.core.sentences import join_sentences
 from frontend.components import view_models
 from frontend.pages.jobs.job_facts import Rights
 from frontend.pages.jobs.pending import advice
@@ -233,8 +234,10 @@ def _name_action(action: str, found: Recommendation) -> str:
 
 
 def _describe_effect(effect: str, found: Recommendation) -> str:
-    """Describe what a button does, with the 50 % range of an expected start."""
+    """Describe what a button does, with the 50 % range of an expected start, or that it was left out."""
     numbers = numbers_of(found.items[0])
+    if numbers.get("unestimated"):
+        return join_sentences([effect, _("The start was not estimated: out of time.")])
     first, last = numbers.get("likely_from"), numbers.get("likely_to")
     if not isinstance(first, int):
         return effect
@@ -243,4 +246,4 @@ def _describe_effect(effect: str, found: Recommendation) -> str:
     if isinstance(last, int):
         shown["last"] = formats.clock_html(datetime.fromtimestamp(last, UTC))
         sentence = escape(_("50 %% range of the start: %(first)s – %(last)s. An estimate, not a guarantee."))
-    return mark_safe(f"{escape(effect)} {sentence % shown}")  # noqa: S308 (all parts are escaped)
+    return mark_safe(join_sentences([escape(effect), sentence % shown]))  # noqa: S308 (all parts are escaped)
