@@ -24,7 +24,7 @@ from frontend.pages.requests.request_columns import INBOX, inbox_row, request_ro
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from quotas.models import QuotaRequest, RequestState
 from quotas.selectors.changes.quota_request import INBOX_COLUMNS, quota_request_get, quota_requests
-from quotas.selectors.changes.request_lack import find_offer, find_request_lack
+from quotas.selectors.changes.request_lack import find_offer, find_request_lacks
 from quotas.selectors.limits.pool_limits import PoolLimits, pool_limits
 from quotas.selectors.pools.flavor import find_flavor_named
 from quotas.selectors.tables.quota_sources import QuotaLack
@@ -95,35 +95,32 @@ def show_effect(request: HttpRequest, quota_request: uuid.UUID) -> HttpResponse:
 
 def _way_out(who: User, found: QuotaRequest) -> dict[str, Any]:
     """Return the quota lacking for an approval, the raises that would cover it, and what can be offered."""
-    lack = find_request_lack(who, found) if service.may_decide_request(who, found) else None
-    if lack is None:
+    lacks = find_request_lacks(who, found) if service.may_decide_request(who, found) else []
+    if not lacks:
         return {}
-    offer = find_offer(found, lack)
+    offer = find_offer(found, lacks)
     return {
-        "ways": [describe_lack(lack)],
-        "may_raise": bool(lack.raises),
+        "ways": [describe_lack(lack) for lack in lacks],
+        "may_raise": all(lack.raises for lack in lacks),
         "offer": labels.wish_lines(offer, found.current),
     }
 
 
-def _require_lack(who: User, found: QuotaRequest) -> QuotaLack | None:
+def _require_lacks(who: User, found: QuotaRequest) -> list[QuotaLack]:
     """Return what is lacking. Raises: PermissionDenied for who doesn't decide, since it speaks of others."""
     if not service.may_decide_request(who, found):
         raise PermissionDenied
-    return find_request_lack(who, found)
+    return find_request_lacks(who, found)
 
 
 @transaction.atomic
 def _raise_and_approve(who: User, found: QuotaRequest, answer: str, version: int | None) -> None:
-    lack = _require_lack(who, found)
-    if lack is not None:
-        quota_raise(acting_user=who, lacks=[lack], reason=answer)
+    quota_raise(acting_user=who, lacks=_require_lacks(who, found), reason=answer)
     service.quota_request_approve(acting_user=who, request=found, answer=answer, version=version)
 
 
 def _offer_available(who: User, found: QuotaRequest, answer: str, version: int | None) -> None:
-    lack = _require_lack(who, found)
-    offer = find_offer(found, lack) if lack is not None else []
+    offer = find_offer(found, _require_lacks(who, found))
     if not offer:
         raise Refused(_("No quota is available to propose. Reload the page."))
     service.quota_request_counter(acting_user=who, request=found, offer=offer, answer=answer, version=version)

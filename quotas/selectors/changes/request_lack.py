@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from clusters.models import Flavor
 from foundation.core.actor import Actor
 from foundation.core.quantities import Resource
 from quotas.models import QuotaNode, QuotaRequest
@@ -12,69 +15,85 @@ from quotas.selectors.tables.quota_sources import QuotaLack, find_lack
 from quotas.selectors.tables.quota_table import QuotaTable
 
 
-def find_request_lack(viewer: Actor, request: QuotaRequest) -> QuotaLack | None:
-    """Find what is lacking in the pool of the first item; None where nothing is, or nothing limits it."""
-    node, wanted = request.node, find_increases(request)
+@dataclass(frozen=True, slots=True)
+class _AskedPool:
+    """The requested nominals of one pool, and those that it has now; None is unlimited."""
+
+    flavor: Flavor
+    items: Sequence[Mapping[str, Any]]
+    nominals: Mapping[Resource, int | None]
+
+    def find_increases(self) -> dict[Resource, int]:
+        """Return by how much each nominal would rise; nothing for unlimited ones."""
+        found = {}
+        for item in self.items:
+            resource, before = Resource(item["resource"]), self.nominals.get(Resource(item["resource"]), 0)
+            if item["nominal"] is not None and before is not None and item["nominal"] > before:
+                found[resource] = item["nominal"] - before
+        return found
+
+
+def find_request_lacks(viewer: Actor, request: QuotaRequest) -> list[QuotaLack]:
+    """Find what is lacking in each pool of a request; none where nothing is, or nothing limits it."""
+    node = request.node
     parent = QuotaNode.unscoped.select_related("tenant__parent").filter(children=node).first()
-    pool = find_flavor_named(node.cell_id, request.asked[0]["cluster"], request.asked[0]["flavor"])
-    if parent is None or pool is None or not wanted:
-        return None
-    return find_lack(viewer, parent, pool, wanted, asking=node.pk)
-
-
-def find_increases(request: QuotaRequest) -> dict[Resource, int]:
-    """Return by how much each nominal of the first item's pool would rise; nothing for unlimited ones."""
-    now = _nominals(request)
-    found = {}
-    for item in _items(request):
-        resource, before = Resource(item["resource"]), now.get(Resource(item["resource"]), 0)
-        if item["nominal"] is not None and before is not None and item["nominal"] > before:
-            found[resource] = item["nominal"] - before
+    if parent is None:
+        return []
+    found = []
+    for pool in _list_pools(request):
+        wanted = pool.find_increases()
+        lack = find_lack(viewer, parent, pool.flavor, wanted, asking=node.pk) if wanted else None
+        if lack is not None:
+            found.append(lack)
     return found
 
 
-def find_offer(request: QuotaRequest, lack: QuotaLack) -> list[dict[str, Any]]:
-    """Return the request cut down to what is available, the same part of each amount and whole GPUs.
+def find_offer(request: QuotaRequest, lacks: Sequence[QuotaLack]) -> list[dict[str, Any]]:
+    """Return the request cut down to what is available: in each pool the same part of each amount, and whole
+    GPUs; in a pool that lacks nothing all of it.
 
-    It is empty where that is nothing, and where all of it is available, once quota is raised.
+    It is empty where nothing is available, and where all of it is, once quota is raised.
     """
-    increases, now = find_increases(request), _nominals(request)
+    of_pool = {lack.flavor.pk: lack for lack in lacks}
+    found: list[dict[str, Any]] = []
+    is_less = False
+    for pool in _list_pools(request):
+        increases = pool.find_increases()
+        lack = of_pool.get(pool.flavor.pk)
+        part, of = _find_part(increases, lack) if lack is not None else (1, 1)
+        is_less |= part < of
+        for item in pool.items:
+            resource = Resource(item["resource"])
+            if resource in increases and (more := increases[resource] * part // of):
+                place = {name: item[name] for name in ("cluster", "flavor", "resource")}
+                found.append({**place, "nominal": (pool.nominals.get(resource) or 0) + more})
+    return found if is_less else []
+
+
+def _find_part(increases: Mapping[Resource, int], lack: QuotaLack) -> tuple[int, int]:
+    """Return the part of the increases that is available, as a fraction; with GPUs a number of whole ones."""
     limited = [
         (available, increases[resource])
         for resource, available in lack.available.items()
         if available is not None and increases.get(resource)
     ]
-    if not limited:
-        return []
     # As a fraction: the smallest part that all amounts can have.
-    part, of = min(limited, key=lambda pair: pair[0] / pair[1])
+    part, of = min(limited, key=lambda pair: pair[0] / pair[1], default=(1, 1))
     if part >= of:
-        return []
+        return 1, 1
     gpus = increases.get(Resource.GPU_CARDS, 0)
-    if gpus:
-        part, of = part * gpus // of, gpus
-    found = []
-    for item in _items(request):
-        resource = Resource(item["resource"])
-        if resource in increases and (more := increases[resource] * part // of):
-            place = {name: item[name] for name in ("cluster", "flavor", "resource")}
-            found.append({**place, "nominal": (now.get(resource) or 0) + more})
-    return found
+    return (part * gpus // of, gpus) if gpus else (part, of)
 
 
-def _items(request: QuotaRequest) -> list[dict[str, Any]]:
-    first = request.asked[0]
-    return [
-        item
-        for item in request.asked
-        if (item["cluster"], item["flavor"]) == (first["cluster"], first["flavor"]) and "nominal" in item
-    ]
-
-
-def _nominals(request: QuotaRequest) -> dict[Resource, int | None]:
-    pool = find_flavor_named(request.node.cell_id, request.asked[0]["cluster"], request.asked[0]["flavor"])
-    if pool is None:
-        return {}
-    table = QuotaTable(request.node.cell_id, flavors=[pool.pk])
-    rows = table.compute_rows({request.node_id: ""})[request.node_id]
-    return {row.resource: row.nominal for row in rows}
+def _list_pools(request: QuotaRequest) -> Iterator[_AskedPool]:
+    """Yield the pools of a request that exist, in its order."""
+    items: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for item in request.asked:
+        if "nominal" in item:
+            items.setdefault((item["cluster"], item["flavor"]), []).append(item)
+    for (cluster, name), of_pool in items.items():
+        flavor = find_flavor_named(request.node.cell_id, cluster, name)
+        if flavor is not None:
+            table = QuotaTable(request.node.cell_id, flavors=[flavor.pk])
+            rows = table.compute_rows({request.node_id: ""})[request.node_id]
+            yield _AskedPool(flavor, of_pool, {row.resource: row.nominal for row in rows})

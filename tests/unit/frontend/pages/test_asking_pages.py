@@ -23,7 +23,7 @@ from quotas.models import (
     RequestState,
     UserLimit,
 )
-from quotas.selectors.changes.request_lack import find_offer, find_request_lack
+from quotas.selectors.changes.request_lack import find_offer, find_request_lacks
 from quotas.services.requests.quota_request import quota_request_counter, quota_request_create
 from tenants.models import Role, User
 from tests.builders import clusters, quotas, tenancy
@@ -236,16 +236,48 @@ def test_who_decides_above_raises_and_approves_at_once(there: World) -> None:
     client, one = signed_in(there.platform_admin), f"{INBOX}/{made.pk}"
     effect = client.get(f"{one}/effect").content.decode()
     assert "Raise Root by 3 GPUs." in effect and 'value="raise-approve"' in effect
-    lack = find_request_lack(there.platform_admin, made)
-    assert lack is not None and lack.available == {Resource.GPU_CARDS: 1}
+    (lack,) = find_request_lacks(there.platform_admin, made)
+    assert lack.available == {Resource.GPU_CARDS: 1}
     beyond = replace(lack, available={Resource.GPU_CARDS: 40})
-    assert find_offer(made, beyond) == [], "raises cover all of it, and nobody gets more than requested"
+    assert find_offer(made, [beyond]) == [], "raises cover all of it, and nobody gets more than requested"
     client.post(one, {"do": "raise-approve", "version": str(made.version)})
     made.refresh_from_db()
     assert made.state == RequestState.APPROVED
     assert Quota.unscoped.get(node=root, resource="gpu.cards").own_nominal == 0
     own = Quota.unscoped.filter(node__tenant=there.workspace, resource="gpu.cards")
     assert sum(own.values_list("own_nominal", flat=True)) == 12
+
+
+@pytest.mark.parametrize("do", ["offer-available", "raise-approve"])
+def test_all_pools_of_a_request_are_offered_and_raised(there: World, do: str) -> None:
+    """Of four more GPUs in each of three pools the root has 1, 4 and 3; its own quota can be raised."""
+    before, place = {"a100": 8, "h100": 0, "l40": 0}, quotas.quota_node(there.cell, there.workspace)
+    root = quotas.quota_node(there.cell, tenancy.root())
+    Quota.unscoped.filter(node__tenant=there.other_workspace, resource="gpu.cards").update(own_nominal=0)
+    Quota.unscoped.filter(node=root, resource="gpu.cards").update(own_nominal=1)
+    for name, has in (("h100", 4), ("l40", 3)):
+        pool = clusters.flavor(there.cluster, name)
+        clusters.node(pool, f"more-{name}", cards=16)
+        quotas.quota(root, pool, Resource.GPU_CARDS, has)
+    wanted = [
+        {"cluster": "sim", "flavor": name, "resource": "gpu.cards", "nominal": has + 4}
+        for name, has in before.items()
+    ]
+    made = quota_request_create(acting_user=there.editor, node=place, asked=wanted, reason="a paper")
+    client, one = signed_in(there.platform_admin), f"{INBOX}/{made.pk}"
+    effect = client.get(f"{one}/effect").content.decode()
+    assert "Root lacks 3 GPUs of a100." in effect and "Root lacks 1 GPU of l40." in effect
+    answer = client.post(one, {"do": do, "answer": "these", "version": str(made.version)})
+    assert answer.status_code == 302, answer.content.decode()
+    made.refresh_from_db()
+    if do == "offer-available":
+        offered = [item["nominal"] - before[item["flavor"]] for item in made.counter]
+        assert (made.state, offered) == (RequestState.COUNTERED, [1, 4, 3])
+    else:
+        assert made.state == RequestState.APPROVED
+        own = Quota.unscoped.filter(node__tenant=there.workspace, resource="gpu.cards")
+        for name, has in before.items():
+            assert sum(own.filter(flavor__name=name).values_list("own_nominal", flat=True)) == has + 4
 
 
 def test_an_offer_is_made_and_accepted(there: World, anna: User) -> None:
