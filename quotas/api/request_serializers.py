@@ -73,7 +73,7 @@ class QuotaRequestSerializer(serializers.Serializer[Any]):
     created_at = serializers.DateTimeField()
     node = serializers.UUIDField(source="node_id")
     cell = serializers.CharField(source="node.cell.name")
-    workspace = serializers.CharField(source="node.tenant.slug")
+    tenant = serializers.CharField(source="node.tenant.slug", help_text="Workspace or folder.")
     queue = serializers.SerializerMethodField(help_text="Empty for the workspace's own quota.")
     by = serializers.CharField(source="asker.username")
     reason = serializers.CharField()

@@ -155,7 +155,7 @@ def test_the_admin_of_a_folder_asks_for_it(w: World, as_user: As) -> None:
     assert unknown.json()["errors"][0]["field"] == "queue"
     key = {"Idempotency-Key": "one"}
     made, again = (asker.post(INBOX, body, format="json", headers=key) for _ in range(2))
-    assert (made.status_code, made.json()["workspace"]) == (201, "labs"), made.json()
+    assert (made.status_code, made.json()["tenant"]) == (201, "labs"), made.json()
     assert again.json()["id"] == made.json()["id"]
     one = f"{INBOX}/{made.json()['id']}"
     assert made["Location"] == one and made["ETag"] == asker.get(one)["ETag"]

@@ -7,10 +7,15 @@ from typing import Any
 
 import pytest
 from django.test import Client
+from django.urls import get_resolver
+from rest_framework import serializers
 from rest_framework.test import APIClient
 
+from alerts.selectors.alerts import COLUMNS
+from alerts.selectors.messages import MESSAGE_COLUMNS
 from foundation.core.quantities import Resource
 from foundation.models import AuditRecord, Hint, IdempotencyKey
+from quotas.selectors.changes.quota_request import INBOX_COLUMNS
 from scheduling.models import Job
 from tenants.models import AccessKey, Tenant
 from tests.api.conftest import As
@@ -356,3 +361,21 @@ def test_bodies_that_nobody_needs(editor: APIClient, path: str, body: bytes, sta
     answer = editor.generic("POST", path, body, content_type="application/json")
 
     assert (answer.status_code, answer.json()["code"]) == (status, code)
+
+
+def test_a_field_named_workspace_is_never_a_folder() -> None:
+    """What belongs to a tenant of either kind names it `tenant`."""
+    get_resolver().url_patterns  # noqa: B018 (imports the modules of all serializers)
+    wrong, seen = [], set()
+    left = list(serializers.Serializer.__subclasses__())
+    while left:
+        shape = left.pop()
+        left += shape.__subclasses__()
+        field = shape._declared_fields.get("workspace")
+        if field is not None:
+            seen.add(shape)
+            if "tenant" in str(field._kwargs.get("source", "")):
+                wrong.append(shape.__qualname__)
+    assert len(seen) > 5 and not wrong, wrong
+    columns = {"messages": MESSAGE_COLUMNS, "requests": INBOX_COLUMNS, "alerts": COLUMNS}
+    assert not [name for name, known in columns.items() if "workspace" in known]

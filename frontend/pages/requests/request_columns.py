@@ -124,7 +124,7 @@ INBOX: Final = ListDeclaration(
     key="inbox",
     title=gettext_lazy("Quota requests"),
     columns=_COLUMNS,
-    filters={"workspace": FilterField(label=gettext_lazy("Workspace")), **_FILTERS},
+    filters={"tenant": FilterField(label=gettext_lazy("Tenant")), **_FILTERS},
     fields=INBOX_COLUMNS,
     default_sort="-created_at",
 )

@@ -32,8 +32,11 @@ class MessageSerializer(serializers.Serializer[Any]):
     kind = serializers.ChoiceField(choices=MessageKind.choices)
     event = serializers.CharField(help_text="What happened, for example `started` or `approved`.")
     title = serializers.SerializerMethodField(help_text="What happened, in the language of the request.")
-    workspace = serializers.CharField(
-        source="tenant.slug", default=None, allow_null=True, help_text="null: not about a tenant."
+    tenant = serializers.CharField(
+        source="tenant.slug",
+        default=None,
+        allow_null=True,
+        help_text="Workspace or folder; null: not about a tenant.",
     )
     path = serializers.CharField(help_text="Page in the console; empty if there is none.")
     created_at = serializers.DateTimeField()

@@ -29,8 +29,11 @@ class AlertSerializer(serializers.Serializer[Any]):
     id = serializers.UUIDField()
     rule = serializers.UUIDField(source="rule_id", allow_null=True, help_text="null: the rule was deleted.")
     rule_name = serializers.CharField()
-    workspace = serializers.CharField(
-        source="tenant.slug", default=None, allow_null=True, help_text="null: not about a tenant."
+    tenant = serializers.CharField(
+        source="tenant.slug",
+        default=None,
+        allow_null=True,
+        help_text="Workspace or folder; null: not about a tenant.",
     )
     cluster = serializers.CharField(
         source="cluster_name", allow_null=True, help_text="null: not about a single cluster."

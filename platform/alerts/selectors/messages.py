@@ -18,7 +18,7 @@ from tenants.models import User
 MESSAGE_COLUMNS: Final = {
     "kind": Column("kind"),
     "event": Column("event"),
-    "workspace": Column("tenant.slug"),
+    "tenant": Column("tenant.slug"),
     "created_at": Column("created_at", ColumnKind.TIME),
     "read_at": Column("read_at", ColumnKind.TIME),
 }

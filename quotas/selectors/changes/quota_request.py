@@ -25,7 +25,7 @@ COLUMNS: Final = {
     "expires_at": Column("expires_at", ColumnKind.TIME),
 }
 """What a list of requests can be filtered by."""
-INBOX_COLUMNS: Final = {**COLUMNS, "workspace": Column("node.tenant.slug")}
+INBOX_COLUMNS: Final = {**COLUMNS, "tenant": Column("node.tenant.slug")}
 """What a list of the requests of several tenants can be filtered by."""
 
 
