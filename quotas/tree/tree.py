@@ -178,13 +178,12 @@ class QuotaTree(Generic[K]):
     def has_own_room(self, node_id: str, amounts: Mapping[K, int]) -> bool:
         """Tell whether the amounts may be added now, each with the borrow level 0."""
         subtree = self._find(node_id).subtree
-        if all(subtree.get(key, 0) is None for key in amounts):
+        limited = [(key, quota) for key in amounts if (quota := subtree.get(key, 0)) is not None]
+        if not limited:
             return True
         node = self._node(node_id)
-        for key, amount in amounts.items():
-            quota = subtree.get(key, 0)
-            if quota is None:
-                continue
+        for key, quota in limited:
+            amount = amounts[key]
             if node.parent is not None and amount > quota - node.usage.get(key, 0):
                 return False
             available = node.available_quota(key)

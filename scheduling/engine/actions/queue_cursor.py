@@ -21,20 +21,16 @@ _Place = tuple[float, PendingEntry]
 class _Group:
     """Jobs of one user and equivalence class in the queue's order; those before `position` were passed.
 
-    `answers` is the outcome of its jobs, if a job of the class was refused. `leads` says that later groups of
-    its user are not open yet.
+    `end` is the number of its jobs, which no cycle changes. `answers` is the outcome of its jobs, if a job of
+    the class was refused. `leads` says that later groups of its user are not open yet.
     """
 
     class_key: ClassKey
     line: PendingQueue
+    end: int
     position: int = 0
     answers: Mapping[str, JobOutcome] | None = None
     leads: bool = False
-
-    @property
-    def is_done(self) -> bool:
-        """True once all jobs were passed."""
-        return self.position == len(self.line)
 
 
 @dataclass(slots=True)
@@ -146,11 +142,12 @@ class QueueCursor:
             if group.answers is not None:
                 del self._open[number]
                 continue
-            while not group.is_done and any(group.line.job_at(group.position) in those for those in without):
+            job_at = group.line.job_at
+            while group.position < group.end and any(job_at(group.position) in those for those in without):
                 group.position += 1
-            if group.is_done:
+            if group.position == group.end:
                 del self._open[number]
-            elif sought.holds_now(self._session.get_job(group.line.job_at(group.position))):
+            elif sought.holds_now(self._session.get_job(job_at(group.position))):
                 place = self._place(group), number
                 best = place if best is None else min(best, place)
         if best is None:
@@ -187,7 +184,8 @@ class QueueCursor:
         number = self._number.get(class_key)
         if number is None:
             number = self._number[class_key] = len(self._groups)
-            self._groups.append(_Group(class_key, self._queue_classes.lines[class_key]))
+            line = self._queue_classes.lines[class_key]
+            self._groups.append(_Group(class_key, line, len(line)))
             self._open[number] = self._groups[number]
             self._push(self._unevaluated_heap, number)
         return number
@@ -270,7 +268,7 @@ class QueueCursor:
                 self._open_next(group.class_key.user)
                 continue
             # A group is on the heap twice after its head was put back or promoted.
-            if group.answers is not None or group.is_done:
+            if group.answers is not None or group.position == group.end:
                 heappop(heap)
                 continue
             load, line, position = self._load(group.class_key.user), group.line, group.position
@@ -280,7 +278,7 @@ class QueueCursor:
                 continue
             self._head_position = number, position
             group.position = position + 1
-            if group.is_done:
+            if group.position == group.end:
                 heappop(heap)
             else:
                 heapreplace(heap, ((load, line.entry_at(position + 1)), number))
@@ -290,7 +288,7 @@ class QueueCursor:
     def _push(self, heap: list[tuple[_Place, int]], number: int) -> None:
         """Push a group onto a heap, if it has a next job."""
         group = self._groups[number]
-        if not group.is_done:
+        if group.position < group.end:
             heappush(heap, (self._place(group), number))
 
     def _place(self, group: _Group) -> _Place:
@@ -309,7 +307,7 @@ class QueueCursor:
             group = self._groups[number]
             place = self._place(group)
             if until is None or place[0] < until[0]:
-                self._answer_group(group, len(group.line))
+                self._answer_group(group, group.end)
             elif place < until:
                 self._answer_group(group, group.line.count_before(until[1]))
             self._push(self._answered_heap, number)

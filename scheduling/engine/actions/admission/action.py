@@ -192,7 +192,7 @@ class AdmissionRound:
     def _process(self, cursor: QueueCursor, job: Job) -> None:
         """Evaluate and process a head."""
         outcome = self._processor.start_directly(cursor.queue, job)
-        if outcome is None:
+        if outcome is None and not self._processor.has_started_equal(cursor.queue, job):
             outcome = find_lasting_refusal(self._session, cursor.queue, job)
         if outcome is None:
             outcome = self._processor.process_job(cursor.queue, job)

@@ -77,8 +77,7 @@ class Backfill:
         if self.has_reservation(nominated):
             del self._waiting[nominated.queue.id]
             self._reservations.pop(nominated.queue.id, None)
-        if self._reservations:
-            self.record_placements(nominated.placed)
+        self.record_placements(nominated.placed)
 
     def find_conflict(self, nominated: NominatedJob) -> Refusal | None:
         """Return why a job that fits, and whose tasks are placed already, must leave its capacity to a
@@ -103,14 +102,14 @@ class Backfill:
 
     def record_placements(self, places: Iterable[Allocation]) -> None:
         """Subtract what was placed or claimed from what reservations leave to others."""
-        if not self._reservations:
+        certain = [found for found in self._reservations.values() if found is not None and found.certain]
+        if not certain:
             return
         held = tuple(places)
         usage = sum_charges(charge for task in held for charge in task.charges)
-        for reservation in self._reservations.values():
-            if reservation is not None and reservation.certain:
-                reservation.certain = not _overlaps(reservation.placements, held)
-                _subtract_usage(reservation, usage)
+        for reservation in certain:
+            reservation.certain = not _overlaps(reservation.placements, held)
+            _subtract_usage(reservation, usage)
 
     def _compute_reservations(self, names: list[str], nominated: NominatedJob) -> None:
         """Compute the reservations of these queues, as if the evaluated job were not placed yet."""

@@ -52,6 +52,8 @@ class JobProcessor:
         self._awaited_releases = AwaitedReleases(session.snapshot, future_view)
         self._immediate_fit = ImmediateFit(session)
         self._direct_start = DirectStart(session, nominator)
+        # The queues and equivalence classes of the jobs that started directly.
+        self._started: set[tuple[str, int]] = set()
         self._budget = SearchBudget(session.config.consolidation.placement_budget)
         self.recorder = DecisionRecorder(session, future_view)
 
@@ -67,7 +69,13 @@ class JobProcessor:
             for allocation in nominated.placed:
                 self._snapshot.remove_allocation(allocation.id)
             return None
+        self._started.add((queue.id, self._session.equivalence.class_of(job)))
         return self._record_start(nominated)
+
+    def has_started_equal(self, queue: Queue, job: Job) -> bool:
+        """Return whether an equal job of the queue started directly, so that nothing that lasts keeps this
+        one from starting."""
+        return (queue.id, self._session.equivalence.class_of(job)) in self._started
 
     def process_job(self, queue: Queue, job: Job) -> JobOutcome:
         """Evaluate a job against the present state, and act on the result.

@@ -13,6 +13,7 @@ from scheduling.engine import (
     AllocationRemoved,
     Delta,
     EngineConfig,
+    ExplainScope,
     FairSharing,
     JobPut,
     JobRemoved,
@@ -30,6 +31,7 @@ from scheduling.engine.model import (
     PreemptionPolicy,
     PreemptOthers,
     QuotaNode,
+    Reason,
     Strategy,
 )
 from scheduling.engine.placement.feasibility import find_infeasible_flavors
@@ -169,22 +171,39 @@ def test_such_jobs_need_no_evaluation() -> None:
     assert direct == [True] * 6
 
 
-def test_only_a_job_that_may_not_start_is_compared_with_the_empty_cell(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Room now is room in the empty cell."""
-    compared: list[str] = []
+@pytest.fixture
+def compared(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The jobs that were compared with the empty cell."""
+    found: list[str] = []
 
     def find(*given: Any) -> Any:
-        compared.append(given[-1].id)
+        found.append(given[-1].id)
         return find_infeasible_flavors(*given)
 
     monkeypatch.setattr(lasting_refusals, "find_infeasible_flavors", find)
+    return found
+
+
+def test_only_a_job_that_may_not_start_is_compared_with_the_empty_cell(compared: list[str]) -> None:
+    """Room now is room in the empty cell."""
     asked = [role(), role(1, 2), role(1, 1, cores=30), role(1, 0, cpu=1_000), role(1, 1, models=("H100",))]
     jobs = [job(f"j{at}", "a", each, at=at) for at, each in enumerate(asked)]
     result = cycle(cell(jobs, (12, 0), None, "default", Strategy.BEST_EFFORT_FIFO))
     assert [decision.job for decision in result.decisions] == ["j0", "j1", "j2", "j3"]
     assert compared == ["j4"]
+
+
+def test_a_job_that_finds_no_room_behind_an_equal_one_is_not_compared(compared: list[str]) -> None:
+    snapshot = Snapshot(
+        nodes=[node("n1", 4)],
+        flavors=[flavor()],
+        quota_nodes=[QuotaNode(id="team", quotas=quotas(12))],
+        queues=[queue("a", quota_node="team")],
+        jobs=[job(f"j{at}", "a", role(1, 2 + at // 3), at=at) for at in range(4)],
+    )
+    result = cycle(snapshot, replace(published_config(), explain=ExplainScope.CONSIDERED))
+    assert [outcome.reason for outcome in result.outcomes] == [None, None, Reason.NO_ROOM, Reason.NO_ROOM]
+    assert compared == ["j3"]
 
 
 def test_a_matrix_takes_in_new_shapes_once_they_are_an_eighth_of_the_tasks() -> None:
