@@ -20,10 +20,9 @@ if TYPE_CHECKING:
 
 def __getattr__(name: str) -> Any:
     """Import a public name at its first use and store it (PEP 562)."""
-    if name.startswith("_"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    public = importlib.import_module("scheduling.engine.public")
-    if name not in public.__all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = globals()[name] = getattr(public, name)
-    return found
+    if not name.startswith("_"):
+        public = importlib.import_module("scheduling.engine.public")
+        if hasattr(public, name):
+            found = globals()[name] = getattr(public, name)
+            return found
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

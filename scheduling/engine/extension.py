@@ -27,25 +27,3 @@ from scheduling.engine.model.registry import Registry
 from scheduling.engine.order.orders import Preempting
 from scheduling.engine.quota.flavors import requests_topology
 from scheduling.engine.session.session import Session
-
-__all__ = [
-    "ActiveClaims",
-    "AdmissionRound",
-    "EvaluationRequest",
-    "FairSharingIterator",
-    "FutureView",
-    "HeadEstimate",
-    "JobProcessor",
-    "NominatedJob",
-    "Nominator",
-    "Preempting",
-    "QueueCursor",
-    "RefusalCache",
-    "Registry",
-    "RequiredFlavors",
-    "Session",
-    "find_lasting_refusal",
-    "matches_any_term",
-    "requests_topology",
-    "waiting_outcome",
-]

@@ -20,26 +20,3 @@ from scheduling.engine.placement.index.grid import (
 )
 from scheduling.engine.placement.scores.packing_scores import FULL, Floats, largest_node
 from scheduling.engine.state.fleet import ALL_ROWS, Bools, Fleet, Ints, Rows
-
-__all__ = [
-    "ALL_ROWS",
-    "BY_PICKER",
-    "FULL",
-    "Bools",
-    "CardTable",
-    "Fleet",
-    "Floats",
-    "GridScore",
-    "Ints",
-    "LearningScore",
-    "NodeCards",
-    "NodeColumns",
-    "NodeTable",
-    "Numbers",
-    "Rows",
-    "ScoreGrid",
-    "ShapeTable",
-    "TaskWorkload",
-    "by_grid",
-    "largest_node",
-]

@@ -6,20 +6,3 @@ from scheduling.engine.gang.refusal_cache import RefusalCache
 from scheduling.engine.gang.task_counts import count_placed_tasks, find_surplus_tasks, smallest_gang
 from scheduling.engine.gang.tasks import RoleTasks, role_tasks
 from scheduling.engine.gang.uniform import find_uniform_minimum
-
-__all__ = [
-    "GangPart",
-    "GangPlacer",
-    "GangRules",
-    "PartsError",
-    "PlacementExtent",
-    "RefusalCache",
-    "RoleTasks",
-    "TaskCounts",
-    "count_placed_tasks",
-    "find_surplus_tasks",
-    "find_uniform_minimum",
-    "prefer_own_queue",
-    "role_tasks",
-    "smallest_gang",
-]
