@@ -20,6 +20,7 @@ from django.utils.translation import gettext as _
 from foundation.audit import audit_log
 from foundation.core.actor import Actor
 from foundation.core.errors import Conflict, NotFound
+from foundation.models.branding import read_branding
 from foundation.sql.versions import advance_version
 from tenants.access import permissions
 from tenants.access.permissions import Permission
@@ -129,11 +130,12 @@ def _token_of(user: User) -> str:
 
 def _send_link(user: User, link: str) -> None:
     """Send the link; a failure is in the log, and the person who invited has the link as well."""
+    product = read_branding().product
     # Who never signed in is written to in the language of the person who invites.
     with translation.override(user.language or translation.get_language()):
-        subject = _("Invitation to Allotment")
+        subject = _("Invitation to %(product)s") % {"product": product}
         lines = [
-            _("You are invited to Allotment as %(name)s.") % {"name": user.username},
+            _("You are invited to %(product)s as %(name)s.") % {"product": product, "name": user.username},
             _("Set your password here: %(link)s") % {"link": link},
         ]
     try:

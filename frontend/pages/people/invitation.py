@@ -16,6 +16,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from foundation.core.errors import AllotmentError, NotFound
+from foundation.models.branding import read_branding
 from frontend.shell.form_actions import show_refusal
 from tenants.services.invitation import find_invitation, invitation_accept
 
@@ -65,7 +66,8 @@ def show_invitation(request: HttpRequest, user: uuid.UUID, token: str) -> HttpRe
         else:
             logout(request)  # whoever was signed in in this browser before
             login(request, accepted, backend="django.contrib.auth.backends.ModelBackend")
-            messages.success(request, _("Welcome to Allotment, %(name)s") % {"name": accepted.username})
+            words = {"product": read_branding().product, "name": accepted.username}
+            messages.success(request, _("Welcome to %(product)s, %(name)s") % words)
             return redirect("frontend:home")
     page = {"invited": invited, "form": form}
     return render(request, "frontend/people/invitation.html", page, status=400 if form.errors else 200)

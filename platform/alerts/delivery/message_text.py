@@ -10,6 +10,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from alerts.models import AlertSeverity, MessageKind, UserMessage
+from foundation.models.branding import read_branding
 
 _TITLES: Final[Mapping[tuple[str, str], str | Promise]] = {
     (MessageKind.JOB, "started"): gettext_lazy("%(job)s started"),
@@ -25,14 +26,14 @@ _TITLES: Final[Mapping[tuple[str, str], str | Promise]] = {
     (MessageKind.ALERT, "firing"): gettext_lazy("%(severity)s: %(rule)s, %(subject)s"),
     (MessageKind.ALERT, "reminder"): gettext_lazy("%(severity)s: %(rule)s, %(subject)s"),
     (MessageKind.ALERT, "resolved"): gettext_lazy("Resolved: %(rule)s, %(subject)s"),
-    (MessageKind.ALERT, "test"): gettext_lazy("Test message from Allotment"),
+    (MessageKind.ALERT, "test"): gettext_lazy("Test message from %(product)s"),
 }
 """The title by kind and event; `%(name)s` is a fact of the message."""
 
 
 def write_title(message: UserMessage) -> str:
     """Return what happened, in one line."""
-    facts = dict(message.facts)
+    facts = {"product": read_branding().product, **message.facts}
     if "severity" in facts:
         facts["severity"] = str(AlertSeverity(facts["severity"]).label)
     title = _TITLES.get((message.kind, message.event))

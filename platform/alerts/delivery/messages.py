@@ -16,6 +16,7 @@ from alerts.metrics.base import Unit
 from alerts.metrics.catalogue import BY_NAME
 from alerts.models import Alert, AlertSeverity, Comparison, Notification, NotificationEvent
 from foundation.core import clock
+from foundation.models.branding import read_branding
 
 _USUAL: Final = MessageTemplates()
 _TITLE_MAX: Final = 400
@@ -118,11 +119,12 @@ def write_message(
     with translation.override(language):
         items = tuple(_write_item(each, templates) for each in notifications)
         if test:
-            title = _("Test message from Allotment")
+            title = _("Test message from %(product)s") % {"product": read_branding().product}
         elif len(items) == 1:
             title = items[0].title
         else:
-            title = _("Allotment: %(count)d alert notifications") % {"count": len(items)}
+            words = {"product": read_branding().product, "count": len(items)}
+            title = _("%(product)s: %(count)d alert notifications") % words
         return ChannelMessage(message_id, title, items, language)
 
 

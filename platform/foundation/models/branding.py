@@ -10,6 +10,8 @@ from django.db import DatabaseError
 
 from foundation.models import Installation
 
+PRODUCT: Final = "Allotment"
+
 CACHED_S: Final = 30.0
 """Seconds after which another process shows what was changed."""
 
@@ -20,6 +22,11 @@ class Branding:
 
     name: str = ""
     logo_mark: str = ""
+
+    @property
+    def product(self) -> str:
+        """The name that titles and emails have."""
+        return self.name or PRODUCT
 
 
 class _Cached:

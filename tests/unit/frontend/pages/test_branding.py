@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
+from django.core import mail
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from pytest_django import DjangoCaptureOnCommitCallbacks
 
+from alerts.delivery.messages import write_message
 from foundation.models import AuditRecord, Installation
 from foundation.models.branding import forget_branding
 from tests.builders.world import World, world
@@ -41,7 +44,7 @@ def upload(data: bytes, name: str = "logo.png", kind: str = "image/png") -> Simp
 
 
 def test_the_name_and_the_logo_are_shown_on_every_page_and_before_signing_in(
-    operator: Client, django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks
+    operator: Client, django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks, settings: Any
 ) -> None:
     with django_capture_on_commit_callbacks(execute=True):
         answer = operator.post("/ops/system", {"name": " Acme  <GPU> ", "logo": upload(PNG)})
@@ -50,6 +53,12 @@ def test_the_name_and_the_logo_are_shown_on_every_page_and_before_signing_in(
     for client, path in ((operator, "/ops/system"), (Client(), "/login")):
         page = client.get(path).content.decode()
         assert f'<img src="/logo/{mark}" alt="" height="24"><span>Acme &lt;GPU&gt;</span>' in page
+        assert "· Acme &lt;GPU&gt;</title>" in page
+    assert write_message([], message_id="1", language="en", test=True).title == "Test message from Acme <GPU>"
+    settings.EMAIL_HOST = "mail.example.com"
+    with django_capture_on_commit_callbacks(execute=True):
+        operator.post("/ops/users", {"do": "invite", "username": "nora", "email": "nora@example.com"})
+    assert mail.outbox[0].subject == "Invitation to Acme <GPU>"
     logo = Client().get(f"/logo/{mark}")
     assert (logo.content, logo["Content-Type"], logo["X-Content-Type-Options"]) == (
         PNG,
