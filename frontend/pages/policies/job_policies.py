@@ -23,6 +23,7 @@ from foundation.core.numbers import read_whole
 from frontend.components import view_models
 from frontend.pages.policies.policy_list import policy_address
 from frontend.shell.form_actions import run_change, show_refusal, version_of
+from frontend.shell.form_mistakes import list_mistakes
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from scheduling.job_file import FIELDS, load_text
 from scheduling.models import IdleAction, WorkspacePolicy
@@ -88,7 +89,7 @@ class PolicyForm(forms.Form):
         required=False,
         min_value=IDLE_LEAST_S,
         max_value=IDLE_MOST_S,
-        help_text=gettext_lazy("All GPUs of a job below 3%. GPUs without metrics aren't idle."),
+        help_text=gettext_lazy("At least 300. All GPUs of a job below 3%. GPUs without metrics aren't idle."),
     )
     idle_action = forms.ChoiceField(
         label=gettext_lazy("When a job is idle too long"), choices=IdleAction.choices, required=False
@@ -125,7 +126,9 @@ class PolicyForm(forms.Form):
         super().__init__(*args, **kwargs)
         for name in LIMITED:
             for side in ("minimum", "maximum"):
-                self.fields[f"{side}.{name}"] = forms.CharField(required=False, max_length=40)
+                self.fields[f"{side}.{name}"] = forms.CharField(
+                    label=limit_label(name), required=False, max_length=40
+                )
 
     def clean_allowed(self) -> Mapping[str, Any]:
         found = self._mapping("allowed")
@@ -230,8 +233,10 @@ def check_policy(request: HttpRequest, tenant: uuid.UUID) -> HttpResponse:
     place = tenant_get(viewer=who, tenant_id=tenant)
     permissions.require_permission(who, Permission.POLICY_EDIT, place)
     form = PolicyForm(request.POST)
-    effect: dict[str, Any] = {"refusal": _("Correct the marked fields.")}
-    if form.is_valid():
+    effect: dict[str, Any]
+    if not form.is_valid():
+        effect = {"refusal": " ".join(list_mistakes(form))}
+    else:
         try:
             statement = form.build_statement()
             effect = {"preview": preview_tenant_policy(acting_user=who, tenant=place, statement=statement)}

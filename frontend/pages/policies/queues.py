@@ -33,6 +33,7 @@ from frontend.pages.policies.queue_body import body_context
 from frontend.pages.policies.queue_charts import charts_context
 from frontend.pages.policies.queue_columns import QUEUE_ORDERS, QUEUES, QueuePolicyLine
 from frontend.shell.form_actions import run_change, show_refusal, version_of
+from frontend.shell.form_mistakes import list_mistakes
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from quotas.models import Queue
 from quotas.selectors.queues.queue import queue_get, queue_list
@@ -347,7 +348,7 @@ def check_queue(request: HttpRequest, workspace: str, queue: str) -> HttpRespons
             preview = preview_queue_settings(acting_user=who, queue=found, values=values, flavors=flavors)
             effect = {"preview": preview}
         else:
-            effect = {"refusal": _("Correct the marked fields.")}
+            effect = {"refusal": " ".join(list_mistakes(form))}
     except Invalid as error:
         effect = {"refusal": error.detail}
     return render(request, "frontend/policies/effect.html", effect)

@@ -96,7 +96,8 @@ class LoanForm(forms.Form):
         found = read_typed_nodes(self._viewer, typed)
         if not found:
             raise forms.ValidationError(
-                _("Tenant %(name)s not found, or you can't view it.") % {"name": typed}
+                _("Tenant %(name)s not found, or you can't view it. Select one that the search offers.")
+                % {"name": typed}
             )
         if len(found) > 1:
             cells = ", ".join(f"{node.tenant.slug} ({node.cell.name})" for node in found)

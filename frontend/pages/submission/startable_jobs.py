@@ -15,6 +15,7 @@ from django.utils.translation import ngettext
 
 from foundation.core import clock
 from foundation.core.numbers import read_whole
+from foundation.core.reasons import Reason
 from frontend.pages.submission.free_fragments import describe_fragments
 from frontend.shell.page_shell import get_viewer, login_required
 from frontend.texts import formats, reasons
@@ -109,6 +110,8 @@ def _task(shape: TaskSize) -> str:
 
 def _limit(found: StartableJob) -> str:
     """Return why one task more would not start."""
+    if found.reason == Reason.WAITING_FOR_PREEMPTED:
+        return _("More tasks would preempt jobs")
     if found.reason:
         return reasons.reason_title(found.reason)
     if found.tasks == TASKS_MAX:

@@ -32,6 +32,7 @@ from frontend.pages.quotas.way_out import describe_lack
 from frontend.pages.setup.uninitialized import show_uninitialized
 from frontend.pages.teams.team_form import PEOPLE_MAX, TeamForms
 from frontend.pages.tenancy.members import id_of, role_choices
+from frontend.shell.form_mistakes import list_mistakes
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from quotas.selectors.tables.quota_sources import QuotaLack
 from quotas.selectors.tenants.team import divisible_pools, find_team_lack, team_parent, team_parents
@@ -99,7 +100,7 @@ def team_check(request: HttpRequest) -> HttpResponse:
             # The way out names what is lacking of all resources.
             found["refusals"] = refusals[:1] if found["ways"] else refusals
     elif not typed.is_empty:
-        found["refusals"] = _mistakes(typed)
+        found["refusals"] = list_mistakes(typed.team, *typed.people, *typed.pools)
     return render(request, "frontend/teams/team_review.html", found)
 
 
@@ -210,15 +211,6 @@ def _show(
 
 def _crumbs() -> list[view_models.Crumb]:
     return [view_models.Crumb(label=_("Tenants"), url=reverse("frontend:ops-tenants"))]
-
-
-def _mistakes(typed: TeamForms) -> list[str]:
-    found: dict[str, None] = {}
-    for form in (typed.team, *typed.people, *typed.pools):
-        for name, errors in form.errors.items():
-            label = form.fields[name].label if name in form.fields else ""
-            found |= dict.fromkeys(f"{label}{_(': ')}{error}" if label else str(error) for error in errors)
-    return list(found)
 
 
 def _reviewed(preview: TeamPreview) -> dict[str, Any]:

@@ -156,5 +156,7 @@ def test_a_policy_that_touches_jobs_is_saved_after_confirmation(client: Client, 
         f"{address}/check", LIMIT | {"minimum.total.gpu.cards": "9", "maximum.total.gpu.cards": "4"}
     )
     assert "Conflicting limits" in wrong.content.decode()
+    early = client.post(f"{address}/check", LIMIT | {"idle_timeout_s": "60"}).content.decode()
+    assert "Idle timeout (seconds): Ensure this value is greater than or equal to 300." in early
     client.force_login(w.editor)
     assert client.post(f"{address}/check", LIMIT).status_code == 403
