@@ -104,7 +104,9 @@ class Installed:
     def assert_all_came_through(self, jobs: int) -> None:
         """So many jobs have succeeded at their first attempt, nothing is held, no commit broke the books."""
         whole = {"used": 0, "granted": 0, "held": 0, "attempts": [1], "states": {"succeeded": jobs}}
-        wait_until(lambda: self._books() == whole, "all jobs are done, and nothing is held", within_s=90)
+        wait_until(
+            lambda: self._books() == whole, "all jobs are done, and nothing is held", within_s=90, every_s=0.2
+        )
         if self.database is not None:
             assert_every_commit_kept_the_laws(self.database)
             assert commits_looked_at(self.database) > 0

@@ -49,7 +49,7 @@ def test_the_first_window_jobs_all_end_and_the_ledger_ends_at_zero(
         now = books(running)
         return now if now["states"] == {"succeeded": JOBS} else None
 
-    wait_until(ended, f"all {JOBS} jobs have ended", within_s=270, every_s=2)
+    wait_until(ended, f"all {JOBS} jobs have ended", within_s=270, every_s=0.5)
     wait_until(lambda: books(running)["held"] == 0, "every hold has been released", within_s=30)
     final = books(running)
     assert (final["used"], final["granted"]) == (0, 0)
