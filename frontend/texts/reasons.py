@@ -79,6 +79,9 @@ def help_sentence(code: str, numbers: Numbers | None = None) -> SafeString:
         sentences = TOLERATE_TAINTS if given["veto"] == "taint" else sentences
         given["rule"] = labels.PLACEMENT_RULES.get(str(given["veto"]))
     sentence = _sentence(sentences, given)
+    if sentence and given.get("of_role"):
+        words = {"role": format_html("<b>{}</b>", given["of_role"]), "advice": sentence}
+        sentence = mark_safe(escape(_("Task role %(role)s: %(advice)s")) % words)  # noqa: S308
     after = _afterwards(code, numbers or {}) if code in TRIED and numbers else mark_safe("")
     return format_html("{} {}", sentence, after) if sentence and after else sentence
 

@@ -7,13 +7,23 @@ that reason (`also`), and those that work together only name each other (`with`)
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 
 import numpy as np
 
 from foundation.core.quantities import Resource
 from scheduling.engine.actions.advice.apply_help import apply_help, find_role
 from scheduling.engine.actions.advice.trial import FeasibilityTrial, StartTrial, is_improvement
-from scheduling.engine.model import FlavorResource, Help, HelpCode, Job, JobOutcome, Queue, Reason
+from scheduling.engine.model import (
+    FlavorResource,
+    Help,
+    HelpCode,
+    Job,
+    JobOutcome,
+    Queue,
+    Reason,
+    Role,
+)
 from scheduling.engine.placement.explain import CHOSEN_BY_USER
 from scheduling.engine.placement.index.question import member_rows
 from scheduling.engine.session.equivalence import HELP_TO_TRY
@@ -65,9 +75,10 @@ class _Advice:
             if help_item.code not in HELP_TO_TRY or help_item.code in (HelpCode.RAISE_QUOTA, *_SIZES):
                 continue
             if help_item.code is HelpCode.ASK_LESS:
-                found = self._largest(self._job, self._amounts(help_item))
-                if found is not None:
-                    yield found
+                for amounts in self._amounts(help_item):
+                    found = self._largest(self._job, amounts)
+                    if found is not None:
+                        yield found
                 continue
             named = self._named(help_item)
             changed = apply_help(self._job, named)
@@ -78,7 +89,7 @@ class _Advice:
             changed = apply_help(self._job, help_item)
             if changed is not None and self._after(changed) is None:
                 yield self._then(help_item, None)
-        for sizes in (self._cards(), self._tasks()):
+        for sizes in self._sizes():
             found = self._largest(self._job, sizes)
             if found is not None:
                 yield found
@@ -109,38 +120,47 @@ class _Advice:
 
     # Amounts to try
 
-    def _cards(self) -> list[Help]:
-        gpu = None if self._role is None else self._role.request.gpu
-        if self._role is None or gpu is None:
-            return []
-        name = {"role": self._role.name}
-        return [Help(HelpCode.ASK_FEWER_CARDS, {**name, "cards": n}) for n in range(gpu.cards - 1, 0, -1)]
+    def _sizes(self) -> Iterator[list[Help]]:
+        """Yield the smaller sizes of the role that the outcome names, or of each role if it names none."""
+        for role in self._job.roles if self._role is None else (self._role,):
+            gpu, name = role.request.gpu, self._name(role)
+            if gpu is not None:
+                yield [
+                    Help(HelpCode.ASK_FEWER_CARDS, {**name, "cards": n}) for n in range(gpu.cards - 1, 0, -1)
+                ]
+            if not self._job.sub_gangs:
+                yield [
+                    Help(HelpCode.ASK_FEWER_TASKS, {**name, "tasks": n})
+                    for n in range(role.min_count - 1, 0, -1)
+                ]
 
-    def _tasks(self) -> list[Help]:
-        role = self._role
-        if role is None or self._job.sub_gangs:
-            return []
-        return [
-            Help(HelpCode.ASK_FEWER_TASKS, {"role": role.name, "tasks": n})
-            for n in range(role.min_count - 1, 0, -1)
-        ]
+    def _name(self, role: Role) -> dict[str, str]:
+        """Return the role as numbers; `of_role` where the job has others, for people to read."""
+        return {"role": role.name} | ({"of_role": role.name} if len(self._job.roles) > 1 else {})
 
-    def _amounts(self, help_item: Help) -> list[Help]:
-        """Return the amounts per task to try: what nodes have, from the most downwards, or the job's share of
-        a queue limit."""
+    def _amounts(self, help_item: Help) -> Iterator[list[Help]]:
+        """Yield the amounts per task to try: what nodes have, from the most downwards, or for each role what
+        the others leave of a queue limit."""
         resource, limit = str(help_item.numbers["resource"]), int(help_item.numbers["limit"])
-        if self._role is None:
-            return []
-        facts = {**help_item.numbers, "role": self._role.name}
         if self._reason is Reason.NEVER_FITS:
+            if self._role is None:
+                return
+            facts = {**help_item.numbers, **self._name(self._role)}
             amounts = self._on_nodes(str(help_item.numbers["flavor"]), resource)
-            return [
+            yield [
                 Help(help_item.code, {**facts, "limit": amount}) for amount in amounts if 0 < amount <= limit
             ]
-        each = limit // max(1, self._role.min_count)
+            return
         # A smaller number of cards is a recommendation of its own.
-        alone = len(self._job.roles) == 1 and resource in (Resource.CPU, Resource.MEMORY)
-        return [Help(help_item.code, {**facts, "each": each})] if alone and each else []
+        if resource not in (Resource.CPU, Resource.MEMORY):
+            return
+        sizes = {role.name: role.min_count * _amount(role, resource) for role in self._job.roles}
+        for role in self._job.roles:
+            left = limit - sum(sizes.values()) + sizes[role.name]
+            each = left // max(1, role.min_count)
+            if each > 0:
+                facts = {**help_item.numbers, **self._name(role), "limit": left, "each": each}
+                yield [Help(help_item.code, facts)]
 
     def _on_nodes(self, name: str, resource: str) -> list[int]:
         fleet, flavor = self._snapshot.fleet, self._snapshot.flavors.get(name)
@@ -174,7 +194,7 @@ class _Advice:
             return _together(best)
         job = self._all(help_items)
         less = (help_item for help_item in self._outcome.help if help_item.code is HelpCode.ASK_LESS)
-        for sizes in (self._cards(), self._tasks(), *map(self._amounts, less)):
+        for sizes in (*self._sizes(), *chain.from_iterable(map(self._amounts, less))):
             found = self._largest(job, sizes) if help_items else None
             changed = None if found is None else apply_help(self._job, found)
             if found is not None and changed is not None:
@@ -243,7 +263,7 @@ class _Advice:
         about = help_item.code in (HelpCode.ASK_OTHER_MODEL, HelpCode.ASK_OTHER_PROFILE)
         if not about or self._role is None:
             return help_item
-        return Help(help_item.code, {**help_item.numbers, "role": self._role.name})
+        return Help(help_item.code, {**help_item.numbers, **self._name(self._role)})
 
 
 def suggest_more_models(snapshot: Snapshot, queue: Queue, job: Job, outcome: JobOutcome) -> Iterator[Help]:
@@ -268,6 +288,10 @@ def _rules_of(job: Job) -> Iterator[Help]:
         help_item = Help(HelpCode.LOOSEN_PLACEMENT, {"veto": veto})
         if apply_help(job, help_item) != job:
             yield help_item
+
+
+def _amount(role: Role, resource: str) -> int:
+    return role.request.cpu if resource == Resource.CPU else role.request.memory
 
 
 def _together(help_items: Iterable[Help]) -> list[Help]:

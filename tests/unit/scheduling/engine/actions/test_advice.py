@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from foundation.core.quantities import Resource
+from frontend.texts.reasons import help_sentence
 from scheduling.engine import EngineConfig, never_fits
 from scheduling.engine.actions.advice import cycle as advice
 from scheduling.engine.actions.advice.trial import StartTrial
@@ -18,6 +20,7 @@ from scheduling.engine.model import (
     PlacementRules,
     Preference,
     Queue,
+    Quota,
     Reason,
     StopPolicy,
     WhenCan,
@@ -98,6 +101,39 @@ class TestForNow:
         way = ways_of(stage.outcome("gang"))[HelpCode.ASK_FEWER_CARDS]
         assert way == {"role": "worker", "cards": 1, "starts": 1}
         assert stage.starts_with(asked, Help(HelpCode.ASK_FEWER_CARDS, way))  # type: ignore[arg-type]
+
+    def test_each_of_several_roles_is_tried_at_a_smaller_size(self) -> None:
+        """Four GPUs of quota are free: the leader keeps its one beside fewer or smaller workers."""
+        asked = job("j", "a", role(1, 1, name="leader"), role(3, 2, name="worker"))
+        full = world([node("n1", 16)], [job("fill", "a", role(1, 4))], teams={"a": quotas(8)})
+        stage = Stage(full, ADMIT)
+        stage.cycle()
+        stage.submit(asked)
+        stage.cycle()
+        found = stage.outcome("j")
+        assert (found.reason, found.numbers.get("role")) == (Reason.WAITING_FOR_QUOTA, None), found
+        ways = ways_of(found)
+        named = {"role": "worker", "of_role": "worker", "starts": 1}
+        assert ways[HelpCode.ASK_FEWER_CARDS] == {**named, "cards": 1}
+        assert ways[HelpCode.ASK_FEWER_TASKS] == {**named, "tasks": 1}
+        assert stage.starts_with(asked, found.help[0])
+        assert "Task role <b>worker</b>: Reduce" in help_sentence(found.help[0].code, found.help[0].numbers)
+
+    def test_a_role_is_advised_to_leave_the_others_what_they_request(self) -> None:
+        """The queue may have 10 CPU: 8 for the worker are 2 too many beside the 4 of the leader."""
+        limits = (*quotas(8), Quota(flavor="a100", resource=Resource.CPU, own_nominal=10_000))
+        asked = job("j", "a", role(1, 1, name="leader", cpu=4_000), role(2, 1, name="worker", cpu=4_000))
+        stage = Stage(world([node("n1", 8, cpu=64_000)], [asked], teams={"a": limits}), ADMIT)
+        stage.cycle()
+        found = stage.outcome("j")
+        assert found.reason is Reason.EXCEEDS_MAX_QUOTA
+        less = [way.numbers for way in found.help if way.code is HelpCode.ASK_LESS]
+        facts = {"flavor": "a100", "resource": "cpu", "starts": 1}
+        assert less == [
+            {**facts, "role": "leader", "of_role": "leader", "limit": 2_000, "each": 2_000},
+            {**facts, "role": "worker", "of_role": "worker", "limit": 6_000, "each": 3_000},
+        ]
+        assert stage.starts_with(asked, Help(HelpCode.ASK_LESS, less[1]))
 
     def test_nothing_is_advised_that_does_not_start_now(self) -> None:
         busy = node("n1", device={"holders": 1})
