@@ -7,6 +7,7 @@ cluster is silent. Kueue's `waitForPodsReady` does the same: evict, requeue with
 from __future__ import annotations
 
 import uuid
+from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -55,11 +56,25 @@ def _unstarted(before: datetime) -> QuerySet[Allocation]:
             answers_since=F("node__cluster__health_since"),
         )
         .select_related("attempt__job__queue", "task__role")
-        .order_by("attempt__job_id", "since", "pk")[:_LIMIT]
+        .order_by("attempt__job_id", "since", "pk")
     )
 
 
-_UNSTARTED: Final[PreparedQuery[Any]] = PreparedQuery(_unstarted)
+_UNSTARTED: Final[PreparedQuery[Any]] = PreparedQuery(lambda before: _unstarted(before)[:_LIMIT])
+
+
+def find_unstarted(jobs: Collection[Job], now: datetime) -> dict[uuid.UUID, datetime]:
+    """Return since when the first pod of each job that still starts has been starting."""
+    found: dict[uuid.UUID, datetime] = {}
+    for held in _unstarted(now).filter(attempt__job__in=jobs):
+        since = _starting_since(held)
+        found[held.attempt.job_id] = min(since, found.get(held.attempt.job_id, since))
+    return found
+
+
+def _starting_since(held: Any) -> datetime:
+    since: datetime = max(filter(None, (held.since, held.answers_since)))
+    return since
 
 
 def end_slow_starts(*, now: datetime) -> int:
@@ -77,8 +92,7 @@ def end_slow_starts(*, now: datetime) -> int:
             workspace = Tenant.unscoped.get(pk=job.workspace_id)
             limits[job.workspace_id] = combine_policies(path_policies(workspace)).start_within_s
         limit_s = limits[job.workspace_id]
-        since = max(filter(None, (held.since, held.answers_since)))
-        if limit_s is None or now - since < timedelta(seconds=limit_s):
+        if limit_s is None or now - _starting_since(held) < timedelta(seconds=limit_s):
             continue
         seen.add(job.pk)
         try:

@@ -1,7 +1,7 @@
 """The existing jobs that another policy of a tenant would not allow, before it is saved. Writes nothing.
 
 A policy applies when a job is submitted: what was submitted before stays. The idle timeout applies to running
-jobs, too. So does the pod start timeout to jobs that start, which the preview doesn't evaluate.
+jobs, too, and so does the pod start timeout to jobs whose pods start.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from scheduling.policy import EffectivePolicy, combine_policies, find_violations
 from scheduling.policy.stating import PolicyStatement, check_statement
 from scheduling.selectors.allocations.idle import find_idle_stretches
 from scheduling.selectors.policies.workspace_policy import path_policies
+from scheduling.services.start_limit import find_unstarted
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import Tenant
@@ -38,19 +39,21 @@ JOBS_MAX: Final = 1000
 class TenantPolicyPreview:
     """The jobs that the policy allowed so far, and would not any more.
 
-    `idle` run, and have been idle for longer than the new timeout, but not than the present one. `left_out`
-    is how many jobs were not looked at. `changes`: the policy differs from the present one.
+    `idle` run, and have been idle for longer than the new timeout, but not than the present one. `slow` have
+    a pod that has been starting for longer than the new timeout, but not than the present one. `left_out` is
+    how many jobs were not looked at. `changes`: the policy differs from the present one.
     """
 
     changes: bool
     pending: VisibleJobs = _NONE
     running: VisibleJobs = _NONE
     idle: VisibleJobs = _NONE
+    slow: VisibleJobs = _NONE
     left_out: int = 0
 
     @property
     def has_jobs(self) -> bool:
-        return any(found.jobs or found.others for found in (self.pending, self.running, self.idle))
+        return any(found.jobs or found.others for found in (self.pending, self.running, self.idle, self.slow))
 
 
 def preview_tenant_policy(
@@ -76,6 +79,12 @@ def preview_tenant_policy(
         for job in jobs
         if (found := stretches.get(job.pk)) and _is_idle_too_long(found, *policies[job.workspace], now)
     ]
+    starting = find_unstarted([job for job in jobs if job.state in HOLDING_STATES], now)
+    slow = [
+        job
+        for job in jobs
+        if (since := starting.get(job.pk)) and _starts_too_long(now - since, *policies[job.workspace])
+    ]
     visible: set[uuid.UUID] = set(
         permissions.tenants_with(acting_user, Permission.JOB_VIEW).values_list("pk", flat=True)
     )
@@ -84,6 +93,7 @@ def preview_tenant_policy(
         pending=name_visible(_affected([job for job in refused if job.is_waiting]), visible),
         running=name_visible(_affected([job for job in refused if not job.is_waiting]), visible),
         idle=name_visible(_affected(idle), visible),
+        slow=name_visible(_affected(slow), visible),
         left_out=left_out,
     )
 
@@ -138,6 +148,13 @@ def _is_idle_too_long(
     def exceeds(policy: EffectivePolicy) -> bool:
         limit = policy.idle_timeout_s
         return limit is not None and idle > timedelta(seconds=limit.amount)
+
+    return exceeds(after) and not exceeds(before)
+
+
+def _starts_too_long(waited: timedelta, before: EffectivePolicy, after: EffectivePolicy) -> bool:
+    def exceeds(policy: EffectivePolicy) -> bool:
+        return policy.start_within_s is not None and waited >= timedelta(seconds=policy.start_within_s)
 
     return exceeds(after) and not exceeds(before)
 

@@ -15,7 +15,7 @@ from django.test.utils import CaptureQueriesContext
 from foundation.core import clock
 from quotas.models import Queue
 from quotas.services.queues.queue_settings import SETTINGS
-from scheduling.models import IdleStretch, Job, JobState, WorkspacePolicy
+from scheduling.models import Allocation, IdleStretch, Job, JobState, Task, TaskState, WorkspacePolicy
 from scheduling.policy.stating import PolicyStatement
 from scheduling.services.policies.tenant_policy_effect import preview_tenant_policy
 from tenants.models import Tenant
@@ -77,7 +77,7 @@ def names(client: Client, tenant: Tenant, **values: str) -> dict[str, list[str]]
     """The jobs that the preview of a policy names, by head; other tenants' jobs as their number."""
     page = client.post(f"/ops/policies/{tenant.pk}/check", LIMIT | values).content.decode()
     parts = re.findall(r"<b>([^<]+)</b>(<ul.*?</ul>|<p class=\"faint\">None\.</p>)", page, re.S)
-    assert len(parts) == 3, page
+    assert len(parts) == 4, page
     return {head: re.findall(r"<li>(\S+(?: jobs? of)?)", listed) for head, listed in parts}
 
 
@@ -120,7 +120,7 @@ def test_a_policy_names_the_jobs_that_it_would_not_allow(client: Client, w: Worl
             statement=PolicyStatement(maximum={"total.gpu.cards": 2}),
         )
     assert {job.name for job in preview.running.jobs} == above(2, 6, "runs")
-    assert len(asked) <= 12
+    assert len(asked) <= 13
     same = PolicyStatement(maximum={"total.gpu.cards": 6})
     assert not preview_tenant_policy(acting_user=w.admin, tenant=w.workspace, statement=same).changes
 
@@ -160,3 +160,21 @@ def test_a_policy_that_touches_jobs_is_saved_after_confirmation(client: Client, 
     assert "Idle timeout (seconds): Ensure this value is greater than or equal to 300." in early
     client.force_login(w.editor)
     assert client.post(f"{address}/check", LIMIT).status_code == 403
+
+
+def test_a_policy_names_jobs_whose_pods_start_for_too_long(client: Client, w: World) -> None:
+    """Of two jobs that start, the one beyond the new timeout; not one whose limit was the same before."""
+    now = clock.now()
+    for name, minutes in (("slow", 8), ("fresh", 2), ("late", 11)):
+        job = jobs.job(w.queue, w.editor, name)
+        attempt = jobs.allocate(job, w.nodes[0])
+        began = now - timedelta(minutes=minutes)
+        Allocation.unscoped.filter(attempt=attempt).update(ensured_at=began)
+        Task.unscoped.filter(job=job).update(state=TaskState.STARTING)
+        Job.unscoped.filter(pk=job.pk).update(state=JobState.STARTING)
+    client.force_login(w.admin)
+    head = "Starting jobs beyond the new pod start timeout"
+    assert names(client, w.workspace, start_limit_s="300")[head] == ["slow"]
+    assert names(client, w.workspace, start_limit_s="0")[head] == []
+    asks = client.post(f"/ops/policies/{w.workspace.pk}", LIMIT | {"start_limit_s": "300"}).content.decode()
+    assert head in asks and not WorkspacePolicy.unscoped.exists()
