@@ -8,9 +8,9 @@ from django.urls import path
 
 from scheduling.api.allocations import idle, node_drain, operator, resize
 from scheduling.api.jobs import actions, job_template, stream, submissions, views
-from scheduling.api.pending import explain, start_prediction, startable
+from scheduling.api.pending import check, explain, start_prediction, startable
 from scheduling.api.pods import logs, pod_events
-from scheduling.api.policies import policy, policy_replay, priority
+from scheduling.api.policies import policy, policy_check, policy_replay, priority
 
 _JOBS: Final = "workspaces/<slug:ws>/jobs"
 _JOB: Final = f"{_JOBS}/<str:job>"
@@ -32,6 +32,7 @@ urlpatterns = [
     path(f"{_JOB}/resize", resize.JobResizeView.as_view(), name="job-resize"),
     path(f"{_JOB}/extend", idle.JobExtendView.as_view(), name="job-extend"),
     path(f"{_JOB}/clone", actions.JobCloneView.as_view(), name="job-clone"),
+    path(f"{_JOB}/check", check.JobCheckView.as_view(), name="job-check"),
     path(f"{_JOB}/explain", explain.JobExplainView.as_view(), name="job-explain"),
     path(
         f"{_JOB}/expected-start", start_prediction.JobExpectedStartView.as_view(), name="job-expected-start"
@@ -57,6 +58,11 @@ urlpatterns = [
     ),
     path("admin/policies", policy.PoliciesView.as_view(), name="admin-policies"),
     path("tenants/<uuid:tenant>/policy", policy.TenantPolicyView.as_view(), name="tenant-policy"),
+    path(
+        "tenants/<uuid:tenant>/policy/check",
+        policy_check.PolicyCheckView.as_view(),
+        name="tenant-policy-check",
+    ),
     path("workspaces/<slug:ws>/policy", policy.WorkspacePolicyView.as_view(), name="workspace-policy"),
     path("admin/priority-grants", priority.PriorityGrantsView.as_view(), name="admin-priority-grants"),
     path(

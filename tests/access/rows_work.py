@@ -59,7 +59,7 @@ JOBS: Final = (
     api("workspaces/{ws}/jobs", "GET", _READ, _READS, query="?queue={queue}", case="of a queue"),
     *(
         api(f"{_JOB}/{part}", "GET", _READ, _READS)
-        for part in ("events", "tasks", "pod-events", "resize", "explain", "expected-start")
+        for part in ("events", "tasks", "pod-events", "resize", "explain", "expected-start", "check")
     ),
     api("workspaces/{ws}/jobs/{job}/logs", "GET", _READ, _READS),
     api(
@@ -67,7 +67,7 @@ JOBS: Final = (
         "GET",
         SIGHT + need(_SUBMITS) + need("quota.view"),
         _SUBMITS,
-        query="?queue={queue}",
+        query="?queue={queue}&blocks=true",
     ),
     api("workspaces/{ws}/job-templates", "GET", _READ, _READS, lists="template_name", listed=need(_READS)),
     api(
@@ -342,6 +342,13 @@ RULES: Final = (
         _POLICY,
         ok=204,
         writes="scheduling_workspacepolicy",
+    ),
+    api(
+        "tenants/{tenant}/policy/check",
+        "POST",
+        inside(_POLICY),
+        _POLICY,
+        body={"maximum": {"max_run_s": 864000}},
     ),
     api("workspaces/{ws}/policy", "GET", SIGHT, VIEW),
 )

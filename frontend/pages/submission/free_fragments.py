@@ -14,7 +14,7 @@ from django.utils.translation import ngettext
 
 from frontend.pages.submission.preview_words import list_preempted, name_jobs
 from frontend.texts import formats, reasons
-from scheduling.services.jobs.startable import StartableJob, StartablePool
+from scheduling.services.jobs.startable import StartableJob, StartablePool, list_larger_blocks
 from scheduling.services.start_prediction.free_blocks import FreeOnNode, find_ending_block, list_free_nodes
 from tenants.models import User
 
@@ -57,11 +57,7 @@ def describe_fragments(viewer: User, pool: StartablePool, now: datetime) -> Pool
         return None
     free = sum(one.gpus for one in nodes)
     title = _("Free GPUs by node: %(model)s, %(gpus)s") % {"model": pool.model, "gpus": _gpus(free)}
-    blocks = [
-        _describe_block(viewer, pool, found, nodes, now)
-        for found in pool.jobs
-        if not found.tasks and nodes[0].gpus < found.shape.gpus <= free
-    ]
+    blocks = [_describe_block(viewer, pool, found, nodes, now) for found in list_larger_blocks(pool)]
     return PoolFragments(title, list(_sizes(nodes, free)), blocks)
 
 

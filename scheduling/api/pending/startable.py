@@ -9,8 +9,19 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from foundation.core import clock
 from quotas.selectors.queues.queue import queue_get
-from scheduling.services.jobs.startable import StartableJob, StartablePool, find_startable
+from scheduling.services.jobs.startable import (
+    StartableJob,
+    StartablePool,
+    find_startable,
+    list_larger_blocks,
+)
+from scheduling.services.start_prediction.free_blocks import (
+    EndingBlock,
+    find_ending_block,
+    list_free_nodes,
+)
 from tenants.access.permissions import Permission
 from tenants.api.requests.base import WorkspaceView
 from tenants.api.requests.query import QuerySerializer, read_query
@@ -19,6 +30,30 @@ from tenants.api.responses.schema import problem_responses
 
 class StartableQuery(QuerySerializer):
     queue = serializers.CharField(max_length=63, default="default", help_text="Name of the queue.")
+    blocks = serializers.BooleanField(
+        default=False, help_text="Add the free GPUs by node, and what would join them to larger blocks."
+    )
+
+
+class JoinedBlockSerializer(serializers.Serializer[Any]):
+    """A number of GPUs that the pool has free, but no node, and what would join them on one node."""
+
+    gpus = serializers.IntegerField()
+    preempted_jobs = serializers.IntegerField(
+        help_text="Jobs that would be moved or preempted if such a job were submitted; 0 if it would wait."
+    )
+    node = serializers.CharField(allow_null=True, help_text="null: expected ends of jobs are unknown.")
+    expected_at = serializers.DateTimeField(allow_null=True, help_text="Median of the time when jobs end.")
+    late_at = serializers.DateTimeField(allow_null=True, help_text="By then in 9 of 10 cases.")
+    jobs = serializers.ListField(
+        child=serializers.CharField(), help_text="Names of the jobs that end first; those that you can view."
+    )
+    other_jobs = serializers.IntegerField(help_text="Number of the other jobs that end first.")
+
+
+class FreeNodeSerializer(serializers.Serializer[Any]):
+    node = serializers.CharField()
+    gpus = serializers.IntegerField()
 
 
 class StartableJobSerializer(serializers.Serializer[Any]):
@@ -48,6 +83,8 @@ class StartablePoolSerializer(serializers.Serializer[Any]):
     free_gpus = serializers.IntegerField(help_text="Usable GPUs that no pod uses.")
     one_node = serializers.IntegerField(help_text="The most of them on one node.")
     jobs = StartableJobSerializer(many=True)
+    nodes = FreeNodeSerializer(many=True, help_text="Nodes with free GPUs, most first. With `blocks`.")
+    blocks = JoinedBlockSerializer(many=True, help_text="With `blocks`.")
 
 
 class StartableSerializer(serializers.Serializer[Any]):
@@ -75,7 +112,30 @@ class StartableJobsView(WorkspaceView):
         query = read_query(request, StartableQuery)
         queue = queue_get(self.viewer, self.workspace, query["queue"])
         found = find_startable(viewer=self.viewer, queue=queue)
-        return Response(StartableSerializer({"items": [_pool_body(pool) for pool in found]}).data)
+        items = [_pool_body(pool) | self._blocks_body(pool, asked=query["blocks"]) for pool in found]
+        return Response(StartableSerializer({"items": items}).data)
+
+    def _blocks_body(self, pool: StartablePool, *, asked: bool) -> dict[str, Any]:
+        viewer, now = self.viewer, clock.now()
+        nodes = list_free_nodes(pool.pools) if asked else []
+        blocks = [
+            _block_body(job, find_ending_block(viewer=viewer, pools=pool.pools, gpus=job.shape.gpus, now=now))
+            for job in (list_larger_blocks(pool) if asked else ())
+        ]
+        return {"nodes": nodes, "blocks": blocks}
+
+
+def _block_body(job: StartableJob, block: EndingBlock | None) -> dict[str, Any]:
+    jobs = block.jobs if block else None
+    return {
+        "gpus": job.shape.gpus,
+        "preempted_jobs": len(job.refused.preempted) if job.refused else 0,
+        "node": block.node if block else None,
+        "expected_at": block.expected_at if block else None,
+        "late_at": block.late_at if block else None,
+        "jobs": [one.name for one in jobs.seen] if jobs else [],
+        "other_jobs": sum(jobs.by_tenant.values()) + jobs.rest if jobs else 0,
+    }
 
 
 def _pool_body(pool: StartablePool) -> dict[str, Any]:

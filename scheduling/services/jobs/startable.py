@@ -93,6 +93,13 @@ def find_startable(*, viewer: User, queue: Queue) -> list[StartablePool]:
     ]
 
 
+def list_larger_blocks(pool: StartablePool) -> list[StartableJob]:
+    """Return the jobs of one task for which the pool has enough free GPUs, but no node has."""
+    free = [gpus for one in pool.pools for gpus in one.free_by_node.values()]
+    most = max(free, default=0)
+    return [found for found in pool.jobs if not found.tasks and most < found.shape.gpus <= sum(free)]
+
+
 class _Trials:
     """Previews of one queue on one reading of its cell, which together keep to the time of one preview."""
 

@@ -65,6 +65,10 @@ def test_room_is_tried_for_a_job_that_waits_to_borrow(client: Client) -> None:
     client.force_login(here.editor)
     text = told(client, job)
     assert "Most free GPUs on one node: 4" in text
+    body = client.get(f"/api/v1/workspaces/team-a/jobs/{job.pk}/check").json()
+    assert (body["evaluated"], body["starts"], body["reason"]) == (True, False, "WAITING_FOR_BORROWED")
+    assert (body["room"]["fits"], body["room"]["tasks"]) == (False, {})
+    assert body["help"] == [dict(each) for each in found.help]
     assert "Evaluated after the checks above pass" not in text
 
 
@@ -83,6 +87,9 @@ def test_victims_that_are_not_enough_are_counted(client: Client) -> None:
         PreemptionResult.NOT_ENOUGH, 1, 2,
     )  # fmt: skip
     client.force_login(here.editor)
+    gate = client.get(f"/api/v1/workspaces/team-a/jobs/{job.pk}/check").json()["preemption"]
+    assert (gate["outcome"], gate["own_jobs"], gate["own_amount"]) == ("not_enough", 1, 2)
+    assert (gate["flavor"], gate["resource"], gate["short"]) == ("a100", "gpu.cards", found.preemption.short)
     text = told(client, job)
     assert "1 job of this queue (2 GPUs)" in text and "4 GPUs of a100 missing" in text
     client.force_login(here.outsider)

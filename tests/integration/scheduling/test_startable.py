@@ -168,6 +168,14 @@ def test_a_larger_block_is_expected_when_the_jobs_on_its_node_end(client: Client
     assert f"Expected free on {block.node} about" in text and "jobs of other tenants (1)" in text
     assert "holds-5" not in text and here.other_workspace.name not in text
     assert "3 GPUs free on each of 1 node: 3 GPUs" in text
+    address = f"/api/v1/workspaces/team-a/startable-jobs?queue={queue.name}"
+    (item,) = client.get(f"{address}&blocks=true").json()["items"]
+    assert [(one["node"], one["gpus"]) for one in item["nodes"]] == nodes
+    (joined,) = (one for one in item["blocks"] if one["gpus"] == 4)
+    assert (joined["node"], joined["jobs"], joined["other_jobs"]) == (block.node, [], 1)
+    assert joined["expected_at"] <= joined["late_at"] and joined["preempted_jobs"] == 0
+    (without,) = client.get(address).json()["items"]
+    assert (without["nodes"], without["blocks"]) == ([], [])
 
 
 @pytest.mark.django_db

@@ -176,5 +176,8 @@ def test_a_policy_names_jobs_whose_pods_start_for_too_long(client: Client, w: Wo
     head = "Starting jobs beyond the new pod start timeout"
     assert names(client, w.workspace, start_limit_s="300")[head] == ["slow"]
     assert names(client, w.workspace, start_limit_s="0")[head] == []
+    address = f"/api/v1/tenants/{w.workspace.pk}/policy/check"
+    found = client.post(address, {"start_limit_s": 300}, content_type="application/json").json()
+    assert ([one["name"] for one in found["slow"]["jobs"]], found["pending"]["jobs"]) == (["slow"], [])
     asks = client.post(f"/ops/policies/{w.workspace.pk}", LIMIT | {"start_limit_s": "300"}).content.decode()
     assert head in asks and not WorkspacePolicy.unscoped.exists()
