@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from foundation.core.actor import Actor
+from foundation.core.quantities import Resource
 from quotas.models import Queue, QuotaKey
 from quotas.tree import NodeLimits
 
@@ -59,13 +60,15 @@ class PendingDemand:
     """The cards that waiting jobs of one queue ask for.
 
     `flavor_cards` is by flavor what those of its jobs ask for that may run there: a job that several flavors
-    suit counts in each, so these are never added up.
+    suit counts in each, so these are never added up. `flavor_amounts` is the same for CPU and memory; a role
+    without GPUs suits all flavors of its queue.
     """
 
     queue_node_id: uuid.UUID
     jobs: int
     cards: int
     flavor_cards: Mapping[uuid.UUID, int]
+    flavor_amounts: Mapping[tuple[uuid.UUID, Resource], int] = field(default_factory=dict)
 
 
 PreviewChange = Callable[[uuid.UUID, Mapping[QuotaKey, NodeLimits], Sequence[OverQuota]], JobsPreview]

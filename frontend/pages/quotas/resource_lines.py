@@ -12,6 +12,7 @@ from frontend.components.capacity import Meter
 from frontend.pages.quotas.rows import TITLES, UNITS, format_amount
 from frontend.texts import formats
 from quotas.selectors.tables.quota_row import QuotaRow
+from quotas.selectors.tables.quota_table import NodeQuota
 from telemetry.series import PoolUse
 
 Use = Mapping[uuid.UUID, PoolUse]
@@ -41,18 +42,20 @@ class ResourceLine:
     lent: str
     free: str
     available: str
+    pending: str
 
 
-def resource_lines(rows: Sequence[QuotaRow], use: Use) -> list[ResourceLine]:
-    """Return a line for each row, in their order."""
+def resource_lines(rows: Sequence[QuotaRow], use: Use, node: NodeQuota | None = None) -> list[ResourceLine]:
+    """Return a line for each row of a node, in their order; `node` knows what is pending."""
     found, flavor = [], None
     for row in rows:
-        found.append(_line(row, use, is_first=row.flavor.pk != flavor))
+        pending = node.get_pending(row) if node else None
+        found.append(_line(row, use, pending, is_first=row.flavor.pk != flavor))
         flavor = row.flavor.pk
     return found
 
 
-def _line(row: QuotaRow, use: Use, *, is_first: bool) -> ResourceLine:
+def _line(row: QuotaRow, use: Use, pending: int | None, *, is_first: bool) -> ResourceLine:
     resource, (word, unit) = row.resource, UNITS[row.resource]
     used, measured = _measured(row, use)
     return ResourceLine(
@@ -80,6 +83,7 @@ def _line(row: QuotaRow, use: Use, *, is_first: bool) -> ResourceLine:
         lent=format_amount(resource, row.lent) if row.lent else formats.MISSING,
         free=format_amount(resource, row.free),
         available=format_amount(resource, row.available),
+        pending=formats.MISSING if pending is None else format_amount(resource, pending),
     )
 
 

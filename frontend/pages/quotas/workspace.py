@@ -76,7 +76,7 @@ def _pools(nodes: Sequence[NodeQuota], use: Use) -> list[PoolQuota]:
         ]
         rows.sort(key=lambda row: titles.index(row.resource))
         pending = own.pending_flavors.get(flavor.pk, 0) if own else 0
-        lines = resource_lines(rows, use)
+        lines = resource_lines(rows, use, own)
         found.append(PoolQuota(flavor=flavor, lines=lines, pending=formats.format_number(pending)))
     return sorted(found, key=lambda pool: (pool.flavor.name, str(pool.flavor.pk)))
 

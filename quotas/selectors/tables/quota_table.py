@@ -18,7 +18,7 @@ from foundation.core.quantities import Resource
 from foundation.sql import row_scope
 from quotas.distribution.room import compute_rooms
 from quotas.hooks.job_effects import PendingDemand, get_provider
-from quotas.models import Queue, QuotaNode
+from quotas.models import FlavorKey, Queue, QuotaNode
 from quotas.selectors.limits.tree import read_bounds
 from quotas.selectors.sight import quota_tenants
 from quotas.selectors.tables.node_names import node_names
@@ -37,6 +37,7 @@ class NodeQuota:
     The fields named `pending` count the jobs that wait in the queues below it. `rows` are those of which
     the node has, reserves or could reserve something. `pending_flavors` is by flavor the cards of the
     waiting jobs that may run there; one job may count in several flavors, so these are never added up.
+    `pending_amounts` is the same for CPU and memory.
     """
 
     node: QuotaNode
@@ -46,6 +47,15 @@ class NodeQuota:
     pending_jobs: int
     pending_cards: int
     pending_flavors: Mapping[uuid.UUID, int]
+    pending_amounts: Mapping[FlavorKey, int]
+
+    def get_pending(self, row: QuotaRow) -> int | None:
+        """Return what waiting jobs ask for of the resource of a row; None if that isn't counted."""
+        if row.resource is Resource.GPU_CARDS:
+            return self.pending_flavors.get(row.flavor.pk, 0)
+        if row.resource in (Resource.CPU, Resource.MEMORY):
+            return self.pending_amounts.get((row.flavor.pk, row.resource), 0)
+        return None
 
     @property
     def assigned_rows(self) -> list[QuotaRow]:
@@ -185,6 +195,7 @@ def _node_quota(node: QuotaNode, rows: Sequence[QuotaRow], below: Sequence[Pendi
         pending_jobs=sum(demand.jobs for demand in below),
         pending_cards=sum(demand.cards for demand in below),
         pending_flavors=sum((Counter(demand.flavor_cards) for demand in below), Counter()),
+        pending_amounts=sum((Counter(demand.flavor_amounts) for demand in below), Counter()),
     )
 
 

@@ -7,9 +7,10 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
-from django.db.models import Count, F, QuerySet, Sum
+from django.db.models import Count, F, Q, QuerySet, Sum
 
 from clusters.models import Flavor, GpuMode
+from foundation.core.quantities import Resource
 from quotas.hooks.job_effects import PendingDemand
 from quotas.models import QueueFlavor
 from scheduling.models import PENDING_STATES, GpuRequestMode, Job
@@ -19,7 +20,7 @@ _NARROW: Final = 200
 
 
 def pending_demand(nodes: Sequence[uuid.UUID]) -> Mapping[uuid.UUID, PendingDemand]:
-    """Waiting jobs and the cards they ask for, by the quota node of their queue; four queries.
+    """Waiting jobs and what they ask for, by the quota node of their queue; four queries.
 
     The caller has decided who may know.
     """
@@ -30,16 +31,20 @@ def pending_demand(nodes: Sequence[uuid.UUID]) -> Mapping[uuid.UUID, PendingDema
     counts = dict(jobs.values_list("queue__node").annotate(count=Count("pk")))
     cards: Counter[uuid.UUID] = Counter()
     by_flavor: defaultdict[uuid.UUID, Counter[uuid.UUID]] = defaultdict(Counter)
+    amounts: defaultdict[uuid.UUID, Counter[tuple[uuid.UUID, Resource]]] = defaultdict(Counter)
     flavors = _flavors_of(counts.keys() & wanted)
-    for node, mode, models, amount in _asked(jobs):
+    for node, mode, models, _asks, gpus, cpu, memory in _asked(jobs):
         if node not in wanted:
             continue
-        cards[node] += amount
+        cards[node] += gpus
         for flavor in flavors[node]:
-            if flavor_suits(flavor, mode, models):
-                by_flavor[node][flavor.pk] += amount
+            if gpus and not flavor_suits(flavor, mode, models):
+                continue
+            by_flavor[node][flavor.pk] += gpus
+            amounts[node][flavor.pk, Resource.CPU] += cpu
+            amounts[node][flavor.pk, Resource.MEMORY] += memory
     return {
-        node: PendingDemand(node, count, cards[node], by_flavor[node])
+        node: PendingDemand(node, count, cards[node], +by_flavor[node], amounts[node])
         for node, count in counts.items()
         if node in wanted
     }
@@ -67,11 +72,15 @@ def can_borrow_now(job: Job) -> bool:
     return job.preemptible and not {"capped", "rule"} & job.reason_numbers.keys()
 
 
-def _asked(jobs: QuerySet[Job]) -> QuerySet[Job, tuple[uuid.UUID, str, list[str], int]]:
-    """Cards by the node of the queue and the kind of GPU."""
-    asking = jobs.filter(roles__gpu_cards__gt=0)
-    groups = asking.values_list("queue__node", "roles__gpu_mode", "roles__gpu_models")
-    return groups.annotate(cards=Sum(F("roles__gpu_cards") * F("roles__replicas")))
+def _asked(jobs: QuerySet[Job]) -> QuerySet[Job, tuple[uuid.UUID, str, list[str], bool, int, int, int]]:
+    """Cards, CPU and memory by the node of the queue and the kind of GPU."""
+    asking = jobs.filter(roles__replicas__gt=0).annotate(asks=Q(roles__gpu_cards__gt=0))
+    groups = asking.values_list("queue__node", "roles__gpu_mode", "roles__gpu_models", "asks")
+    sums = {
+        name: Sum(F(f"roles__{column}") * F("roles__replicas"))
+        for name, column in (("cards", "gpu_cards"), ("cpu", "cpu_millicores"), ("memory", "memory_mib"))
+    }
+    return groups.annotate(**sums)
 
 
 def _flavors_of(nodes: Collection[uuid.UUID]) -> Mapping[uuid.UUID, list[Flavor]]:

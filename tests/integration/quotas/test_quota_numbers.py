@@ -87,6 +87,13 @@ def test_pending_gpus_count_only_in_the_pools_where_a_job_may_run() -> None:
 
     assert (found.pending_jobs, found.pending_cards) == (3, 8)
     assert dict(found.pending_flavors) == {there.flavor.pk: 4, l40s.pk: 7, parts.pk: 5}
+    # CPU and memory are those of the same jobs, and of one without GPUs in every pool.
+    jobs.job(queue, there.editor, roles=[jobs.RoleOf(cards=0, replicas=3, cpu=500, memory=100)])
+    found = node_quota(there.platform_admin, queue.node)
+    assert dict(found.pending_flavors) == {there.flavor.pk: 4, l40s.pk: 7, parts.pk: 5}
+    for flavor, count in ((there.flavor, 1), (l40s, 2), (parts, 2)):
+        assert found.pending_amounts[flavor.pk, Resource.CPU] == 1_000 * count + 1_500
+        assert found.pending_amounts[flavor.pk, Resource.MEMORY] == 1_024 * count + 300
 
 
 class Growing:
