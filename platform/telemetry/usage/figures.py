@@ -42,6 +42,16 @@ class Figures:
         """Return what was held while no reading arrived."""
         return self.reserved - self.measured
 
+    @property
+    def unit_price(self) -> Decimal | None:
+        """Return the average price of a GPU-hour that has a price, None where nothing has."""
+        priced = self.billed - self.unpriced
+        if self.amount is None or priced <= 0:
+            return None
+        with localcontext() as context:
+            context.prec = 50
+            return self.amount * CORE_MS_PER_GPU_HOUR / priced
+
     def add_figures(self, other: Figures) -> None:
         """Add the figures of another row."""
         self.reserved += other.reserved
