@@ -326,7 +326,7 @@ def _sums(
         "has": format_amount(amount.resource, excess.has),
         "flavor": amount.flavor.name,
         "total": format_amount(amount.resource, total),
-        "parts": ", ".join(f"{name} {format_amount(amount.resource, n)}" for name, n in parts),
+        "parts": _(", ").join(f"{name} {format_amount(amount.resource, n)}" for name, n in parts),
     }
     numbers: dict[str, int | str | None] = {"has": excess.has, "asked": total}
     return sentence, numbers | {"flavor": amount.flavor.name, "resource": amount.resource.value}

@@ -89,7 +89,7 @@ def _missing(tree: QuotaTree[FlavorResource], node: uuid.UUID, flavor: uuid.UUID
 
 def _no_job_starts(node: uuid.UUID, flavor: Flavor, missing: Sequence[Resource], name: str) -> QuotaWarning:
     message = _("No job can start on %(flavor)s GPUs in %(node)s: quota missing for %(missing)s.")
-    words = ", ".join(resource_label(resource) for resource in missing)
+    words = _(", ").join(resource_label(resource) for resource in missing)
     return QuotaWarning(
         NO_JOB_STARTS,
         node,

@@ -332,7 +332,7 @@ def _results(queue: Queue, plan: TeamPlan, sizes: Mapping[uuid.UUID, PoolSize]) 
 def _no_job_starts(team: Team) -> Refused:
     errors = []
     for index, pool in enumerate(team.pools):
-        lacking = ", ".join(resource_label(resource) for resource in pool.missing)
+        lacking = _(", ").join(resource_label(resource) for resource in pool.missing)
         message = _("No job with 1 GPU can start on %(pool)s: quota missing for %(missing)s.")
         sentence = message % {"pool": pool.flavor.name, "missing": lacking}
         first = pool.missing[0]

@@ -93,7 +93,7 @@ def evidence_facts(evidence: Mapping[str, Any]) -> list[tuple[str, str]]:
         used = _("No usage in the last %(days)s days") % {"days": days}
     else:
         hours = use["gpu_hours"].items()
-        by_flavor = ", ".join(f"{name} {formats.format_number(amount, 1)}" for name, amount in hours)
+        by_flavor = _(", ").join(f"{name} {formats.format_number(amount, 1)}" for name, amount in hours)
         used = _("%(hours)s GPU-hours (%(parts)s), %(mean)s GPUs on average") % {
             "hours": formats.format_number(use["total_gpu_hours"], 1),
             "parts": by_flavor,

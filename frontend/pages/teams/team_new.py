@@ -234,7 +234,7 @@ def _check(pool: TeamPoolResult) -> view_models.Check:
     elif not pool.missing:
         text = _("A job with 1 GPU can start.")
     else:
-        missing = ", ".join(resource_label(resource) for resource in pool.missing)
+        missing = _(", ").join(resource_label(resource) for resource in pool.missing)
         text = _("No job with 1 GPU can start: quota missing for %(missing)s.") % {"missing": missing}
     return view_models.Check(title=title, text=f"{text} {' · '.join(words)}", passed=not pool.missing)
 

@@ -171,6 +171,10 @@ def test_a_pool_that_is_all_assigned_leads_to_the_quota_of_others(boss: Client, 
     assert "A raise would exceed the size of the pool. Reduce the quota of another tenant" in review
     review = boss.post(f"{NEW}/check", typed(boss, w, **{f"{POOL}-gpus": "0"})).content.decode()
     assert "A job with 1 GPU can start by borrowing." in review
+    boss.cookies["allotment_language"] = "zh-hans"
+    quotas.queue(w.cell, tenancy.workspace("speech"), [w.flavor], cards=2)
+    review = boss.post(f"{NEW}/check", typed(boss, w, **{f"{POOL}-gpus": "17"})).content.decode()
+    assert "GPU，" in review and "GPU, " not in review
 
 
 def test_who_does_not_decide_about_the_folder_cannot_raise_it(w: World) -> None:
