@@ -96,7 +96,7 @@ class LoanForm(forms.Form):
         found = read_typed_nodes(self._viewer, typed)
         if not found:
             raise forms.ValidationError(
-                _("Tenant %(name)s not found, or you can't view it. Select one that the search offers.")
+                _("Tenant %(name)s not found, or you can't view it. Select one of the search results.")
                 % {"name": typed}
             )
         if len(found) > 1:
