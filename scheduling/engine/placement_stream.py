@@ -68,12 +68,10 @@ class PlacementStream:
         if self._matrix is not None:
             self._matrix.record_placements()
 
-    def prepare_requests(
-        self, requests: Iterable[Request], rules: PlacementRules = NO_RULES
-    ) -> list[PreparedRequest]:
+    def prepare_requests(self, requests: Iterable[Request]) -> list[PreparedRequest]:
         """Prepare requests together, which is much cheaper than one by one."""
         listed = list(requests)
-        tasks = {request: resolve_shape(request, rules, self._flavor) for request in dict.fromkeys(listed)}
+        tasks = {request: resolve_shape(request, NO_RULES, self._flavor) for request in dict.fromkeys(listed)}
         if self._matrix is not None:
             self._matrix.add_shapes(
                 (task, self._flavor)

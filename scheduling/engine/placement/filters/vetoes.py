@@ -31,14 +31,6 @@ def _everywhere(question: Question, rows: Rows) -> Bools:
     return np.ones(question.fleet.cpu[rows].shape, np.bool_)
 
 
-class _Always:
-    """A veto that is asked of every shape."""
-
-    def applies(self, question: Question) -> bool:
-        """Always."""
-        return True
-
-
 class _OfCards:
     """A veto for tasks that ask for cards."""
 
@@ -47,7 +39,7 @@ class _OfCards:
         return question.task.cards > 0
 
 
-class NodeReady(_Always):
+class NodeReady:
     """The node reports ready."""
 
     name, fixed = "node-ready", True
@@ -56,7 +48,7 @@ class NodeReady(_Always):
         return question.fleet.ready[rows]
 
 
-class CordonVeto(_Always):
+class CordonVeto:
     """The node is not cordoned."""
 
     name, fixed = "cordon", True
@@ -65,7 +57,7 @@ class CordonVeto(_Always):
         return question.fleet.schedulable[rows]
 
 
-class NodePressureVeto(_Always):
+class NodePressureVeto:
     """The node is not short of what new tasks would use up: disk, process ids, for best effort memory."""
 
     name, fixed = "node-pressure", True
@@ -87,7 +79,7 @@ class NodeName:
 
     def allows(self, question: Question, rows: Rows) -> Bools:
         wanted = question.task.node_name
-        return _each_node(question, rows, lambda node: wanted in (None, node.hostname))
+        return _each_node(question, rows, lambda node: node.hostname == wanted)
 
 
 class NodeSelector:
@@ -113,10 +105,10 @@ class NodeAffinity:
 
     def allows(self, question: Question, rows: Rows) -> Bools:
         terms = question.task.affinity
-        return _each_node(question, rows, lambda node: not terms or matches_any_term(node.labels, terms))
+        return _each_node(question, rows, lambda node: matches_any_term(node.labels, terms))
 
 
-class TaintToleration(_Always):
+class TaintToleration:
     """Every taint of the node that keeps tasks away, or drives them out, is tolerated."""
 
     name, fixed = "taint", True
@@ -197,8 +189,7 @@ class CpuVeto:
         return question.task.cpu > 0
 
     def allows(self, question: Question, rows: Rows) -> Bools:
-        asked = question.task.cpu
-        return question.fleet.cpu_free[rows] >= asked if asked else _everywhere(question, rows)
+        return question.fleet.cpu_free[rows] >= question.task.cpu
 
 
 class MemoryVeto:
@@ -210,8 +201,7 @@ class MemoryVeto:
         return question.task.memory > 0
 
     def allows(self, question: Question, rows: Rows) -> Bools:
-        asked = question.task.memory
-        return question.fleet.memory_free[rows] >= asked if asked else _everywhere(question, rows)
+        return question.fleet.memory_free[rows] >= question.task.memory
 
 
 class ExtendedResources:
@@ -236,8 +226,6 @@ class CardCores(_OfCards):
     name, fixed = "card-cores", False
 
     def allows(self, question: Question, rows: Rows) -> Bools:
-        if not question.task.cards:
-            return _everywhere(question, rows)
         return question.has_enough_cards(question.with_cores(rows))
 
 
@@ -253,8 +241,6 @@ class CardMemoryVeto:
         return task.cards > 0 and (task.whole or task.card_memory > 0)
 
     def allows(self, question: Question, rows: Rows) -> Bools:
-        if not self.applies(question):
-            return _everywhere(question, rows)
         return question.has_enough_cards(question.fitting(rows))
 
 
@@ -267,9 +253,7 @@ class NumaVeto:
         return numa.is_numa_relevant(question)
 
     def allows(self, question: Question, rows: Rows) -> Bools:
-        return (
-            numa.numa_allowed_rows(question, rows) if self.applies(question) else _everywhere(question, rows)
-        )
+        return numa.numa_allowed_rows(question, rows)
 
 
 class PodAffinity:
@@ -282,9 +266,7 @@ class PodAffinity:
         return related is not None and bool(related.affinity)
 
     def allows(self, question: Question, rows: Rows) -> Bools:
-        return (
-            relations.affinity_rows(question)[rows] if self.applies(question) else _everywhere(question, rows)
-        )
+        return relations.affinity_rows(question)[rows]
 
 
 class PodAntiAffinity:
@@ -296,11 +278,7 @@ class PodAntiAffinity:
         return question.task.pod_affinities is not None
 
     def allows(self, question: Question, rows: Rows) -> Bools:
-        return (
-            relations.anti_affinity_rows(question)[rows]
-            if self.applies(question)
-            else _everywhere(question, rows)
-        )
+        return relations.anti_affinity_rows(question)[rows]
 
 
 def _pressed(fleet: Fleet, kinds: frozenset[Pressure]) -> Bools:

@@ -27,7 +27,7 @@ from scheduling.engine.placement.fragmentation.look_ahead_tables import (
     LookAheadTables,
     learn_tables,
 )
-from scheduling.engine.placement.fragmentation.look_ahead_weights import WEIGHTS, LookAheadWeights
+from scheduling.engine.placement.fragmentation.look_ahead_weights import WEIGHTS
 from scheduling.engine.placement.fragmentation.scarcity import GroupRisk, group_risks
 from scheduling.engine.placement.index.grid import (
     BY_PICKER,
@@ -86,20 +86,14 @@ class LookAheadScore(GridScore):
     name = "foresight"
     dtype = np.dtype(np.float32)
 
-    def __init__(
-        self,
-        tables: LookAheadTables,
-        risks: tuple[GroupRisk, ...],
-        models: Sequence[str],
-        weights: LookAheadWeights,
-    ) -> None:
+    def __init__(self, tables: LookAheadTables, risks: tuple[GroupRisk, ...], models: Sequence[str]) -> None:
         self._tables = tables
         self._risks = risks
-        self._weights = weights
-        self._levels = LookAheadLevels(tables, risks, models, weights.broken_groups)
+        self._levels = LookAheadLevels(tables, risks, models)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, LookAheadScore) and self._facts() == other._facts()
+        facts = self._tables, self._risks
+        return isinstance(other, LookAheadScore) and facts == (other._tables, other._risks)
 
     def score_grid(self, asked: ShapeTable, nodes: NodeTable) -> ScoreGrid:
         """Return the worth of each placement in cards, and the card for it."""
@@ -126,10 +120,7 @@ class LookAheadScore(GridScore):
 
     @property
     def _pressing(self) -> float:
-        return self._weights.bound_models / self._tables.extent.card
-
-    def _facts(self) -> tuple[LookAheadTables, tuple[GroupRisk, ...], LookAheadWeights]:
-        return self._tables, self._risks, self._weights
+        return WEIGHTS.bound_models / self._tables.extent.card
 
     def _figures(self, wanted: _Wanted, cards: CardTable) -> _CardFigures:
         tables, left, sliced = self._tables, cards.left, wanted.sliced
@@ -171,10 +162,10 @@ class _PolicyCache:
             TaskWorkload, tuple[LookAheadTables, dict[tuple[GroupRisk, ...], LookAheadScore]]
         ] = {}
 
-    def get_policy(self, workload: TaskWorkload, fleet: Fleet, weights: LookAheadWeights) -> LookAheadScore:
+    def get_policy(self, workload: TaskWorkload, fleet: Fleet) -> LookAheadScore:
         """Return the policy for this workload and for the present groups of cards of the fleet."""
         # The most recently used entry is last.
-        found = self._known.pop(workload, None) or (learn_tables(workload, fleet, weights), {})
+        found = self._known.pop(workload, None) or (learn_tables(workload, fleet), {})
         self._known[workload] = tables, policies = found
         while len(self._known) > MAX_TABLES:
             del self._known[next(iter(self._known))]
@@ -182,7 +173,7 @@ class _PolicyCache:
         if risks not in policies:
             while len(policies) >= MAX_POLICIES:
                 del policies[next(iter(policies))]
-            policies[risks] = LookAheadScore(tables, risks, fleet.models, weights)
+            policies[risks] = LookAheadScore(tables, risks, fleet.models)
         return policies[risks]
 
 
@@ -192,15 +183,12 @@ class LookAheadPolicy(LearningScore):
     name = "foresight"
     dtype = np.dtype(np.float32)
 
-    def __init__(self, weights: LookAheadWeights = WEIGHTS) -> None:
-        self._weights = weights
-
     def learn_from(self, workload: TaskWorkload, fleet: Fleet) -> GridScore:
         """Return the score for this workload, and for the present groups of cards of the fleet."""
-        known = fleet.memo.get((self.name, self._weights))
+        known = fleet.memo.get(_PolicyCache)
         if not isinstance(known, _PolicyCache):
-            known = fleet.memo[self.name, self._weights] = _PolicyCache()
-        return known.get_policy(workload, fleet, self._weights)
+            known = fleet.memo[_PolicyCache] = _PolicyCache()
+        return known.get_policy(workload, fleet)
 
 
 def _wanted(asked: ShapeTable) -> _Wanted:

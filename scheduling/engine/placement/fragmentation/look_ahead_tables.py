@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from scheduling.engine.model import TaskWorkload
 from scheduling.engine.placement.fragmentation.expected_waste import expected_card_waste
-from scheduling.engine.placement.fragmentation.look_ahead_weights import LookAheadWeights
+from scheduling.engine.placement.fragmentation.look_ahead_weights import WEIGHTS
 from scheduling.engine.placement.fragmentation.node_costs import CPU_STEPS, InventoryExtent, NodeCosts
 from scheduling.engine.placement.fragmentation.scarcity import (
     GroupRisk,
@@ -39,7 +39,6 @@ class LookAheadTables:
 
     workload: TaskWorkload
     extent: InventoryExtent
-    weights: LookAheadWeights
     card_waste: Floats
     costs: NodeCosts
     pressure: Floats
@@ -48,10 +47,8 @@ class LookAheadTables:
         if self is other or not isinstance(other, LookAheadTables):
             return self is other
         # The larger tables follow from these, so they need no comparison.
-        return self._facts() == other._facts() and np.array_equal(self.pressure, other.pressure)
-
-    def _facts(self) -> tuple[TaskWorkload, InventoryExtent, LookAheadWeights]:
-        return self.workload, self.extent, self.weights
+        facts = self.workload, self.extent
+        return facts == (other.workload, other.extent) and np.array_equal(self.pressure, other.pressure)
 
 
 class LookAheadLevels:
@@ -61,13 +58,7 @@ class LookAheadLevels:
     (of whole groups) for every step that a group at risk needs.
     """
 
-    def __init__(
-        self,
-        tables: LookAheadTables,
-        risks: tuple[GroupRisk, ...],
-        models: Sequence[str],
-        broken_groups: float,
-    ) -> None:
+    def __init__(self, tables: LookAheadTables, risks: tuple[GroupRisk, ...], models: Sequence[str]) -> None:
         self._tables = tables
         # For both axes, the column of every amount up to the last one that is distinguished.
         self._cost_column = _cost_columns(tables.extent.cpu_step)
@@ -78,7 +69,7 @@ class LookAheadLevels:
         half = len(self.costs) // 2
         self.cost, self.cost_left = self.costs[:half], self.costs[half:]
         worth = group_worth(risks, models, tables.extent.most_cards, axis)
-        self.worth = broken_groups * worth.reshape(-1)
+        self.worth = WEIGHTS.broken_groups * worth.reshape(-1)
 
     def cost_column(self, cpu: Ints) -> NDArray[np.int32]:
         """Return the entries of this much CPU in rows of costs; negative amounts count as 0."""
@@ -114,22 +105,21 @@ def _by_amount(axis: Ints, columns: NDArray[np.int32]) -> NDArray[np.int32]:
     return np.repeat(columns, np.diff(axis, append=axis[-1] + 1))
 
 
-def learn_tables(workload: TaskWorkload, fleet: Fleet, weights: LookAheadWeights) -> LookAheadTables:
+def learn_tables(workload: TaskWorkload, fleet: Fleet) -> LookAheadTables:
     """Return the tables for a workload and an inventory; present allocations play no part."""
     extent = InventoryExtent.of_fleet(fleet)
     return LookAheadTables(
         workload=workload,
         extent=extent,
-        weights=weights,
-        card_waste=_card_waste(workload, extent.card, weights),
-        costs=NodeCosts(workload, extent, weights),
+        card_waste=_card_waste(workload, extent.card),
+        costs=NodeCosts(workload, extent),
         pressure=_pressures(workload, fleet),
     )
 
 
-def _card_waste(workload: TaskWorkload, card: int, weights: LookAheadWeights) -> Floats:
+def _card_waste(workload: TaskWorkload, card: int) -> Floats:
     single = [(shape.cores, count) for shape, count in workload.counts if shape.cards == 1]
-    waste = expected_card_waste(single, card, weights.card_choice)
+    waste = expected_card_waste(single, card, WEIGHTS.card_choice)
     if single:
         # Of cards with equal waste after a task, the fullest wins.
         waste -= EPSILON / card * np.arange(card + 1, dtype=np.float64) ** 2

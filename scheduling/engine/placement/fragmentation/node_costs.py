@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from scheduling.engine.model import TaskWorkload
 from scheduling.engine.placement.fragmentation.expected_waste import demands_of, expected_node_waste
-from scheduling.engine.placement.fragmentation.look_ahead_weights import LookAheadWeights
+from scheduling.engine.placement.fragmentation.look_ahead_weights import WEIGHTS
 from scheduling.engine.state.fleet import Fleet, Ints
 
 Floats = NDArray[np.float64]
@@ -74,10 +74,10 @@ class NodeCosts:
     unchanged node pays nothing.
     """
 
-    def __init__(self, workload: TaskWorkload, extent: InventoryExtent, weights: LookAheadWeights) -> None:
-        self._extent, self._weights, self._last = extent, weights, extent.height
+    def __init__(self, workload: TaskWorkload, extent: InventoryExtent) -> None:
+        self._extent, self._last = extent, extent.height
         demands = demands_of(workload, extent.core_step, extent.cpu_step)
-        self._waste_table = expected_node_waste(demands, extent.height, CPU_STEPS, weights.node_choice)
+        self._waste_table = expected_node_waste(demands, extent.height, CPU_STEPS, WEIGHTS.node_choice)
         self._costs = np.empty((2, extent.height + 1, WIDTH))
         self.flat = self._costs.reshape(-1)
         self._unknown = np.ones(extent.height + 1, np.bool_)
@@ -96,19 +96,17 @@ class NodeCosts:
         return steps * WIDTH
 
     def _work_out(self, steps: Ints) -> None:
-        starved, fullness = _fixed_costs(tuple(steps.tolist()), self._extent, self._weights)
-        wasted = self._weights.node_waste / CARD_STEPS * self._waste_table.look_up(steps) + starved
+        starved, fullness = _fixed_costs(tuple(steps.tolist()), self._extent)
+        wasted = WEIGHTS.node_waste / CARD_STEPS * self._waste_table.look_up(steps) + starved
         self._costs[:, steps] = wasted, wasted + fullness
         self._unknown[steps] = False
 
 
 @lru_cache(maxsize=2)
-def _fixed_costs(
-    steps: tuple[int, ...], extent: InventoryExtent, weights: LookAheadWeights
-) -> tuple[Floats, Floats]:
+def _fixed_costs(steps: tuple[int, ...], extent: InventoryExtent) -> tuple[Floats, Floats]:
     """Return the costs of a lack of CPU and of emptiness, on which the workload has no influence."""
     cpu, cores = np.arange(WIDTH) * extent.cpu_step, np.array(steps)[:, None] * extent.core_step
-    plenty = np.maximum(cores * weights.starved_cpu * extent.average_cpu, 1.0)
-    starved = cores * np.maximum(1 - cpu / plenty, 0) ** weights.starved_power
-    fullness = weights.free_cards * cores / extent.most_cores + weights.free_cpu * cpu / extent.most_cpu
-    return weights.starved / extent.card * starved, fullness
+    plenty = np.maximum(cores * WEIGHTS.starved_cpu * extent.average_cpu, 1.0)
+    starved = cores * np.maximum(1 - cpu / plenty, 0) ** WEIGHTS.starved_power
+    fullness = WEIGHTS.free_cards * cores / extent.most_cores + WEIGHTS.free_cpu * cpu / extent.most_cpu
+    return WEIGHTS.starved / extent.card * starved, fullness

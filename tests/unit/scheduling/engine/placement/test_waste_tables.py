@@ -101,7 +101,7 @@ def test_rows_of_costs_do_not_depend_on_what_was_asked_before(cards: int) -> Non
         card=100, most_cards=cards, most_cpu=64000, most_cores=cards * 100, average_cpu=80.0
     )
     asked = np.array([350, 0, 125, -3, cards * 100 + 7])
-    at_once, piecewise = (NodeCosts(usual, extent, WEIGHTS) for _ in range(2))
+    at_once, piecewise = (NodeCosts(usual, extent) for _ in range(2))
     rows = at_once.start_rows(asked)
     assert [int(piecewise.start_rows(asked[[at]])[0]) for at in (4, 2, 0, 1, 3)] == rows[
         [4, 2, 0, 1, 3]
