@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
+from django.utils.translation import gettext_lazy, ngettext
 
 from alerts.delivery.messages import format_value
 from alerts.metrics.base import Unit
@@ -23,6 +24,15 @@ from tenants.models import User
 
 _SHOWN = 5
 _MINUTE_S = 60
+_WITHOUT_HISTORY: Final = {
+    "quota.reserved_percent": gettext_lazy(
+        "The last 24 hours can't be previewed: of reserved quota only the current amount is stored."
+    ),
+    "budget.used_percent": gettext_lazy(
+        "The last 24 hours can't be previewed: of a used budget only the sum of each month is stored."
+    ),
+}
+"""Why the past of a metric is not known, where more can be said than that it is not stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +58,7 @@ def describe_preview(who: User, rule: AlertRule) -> ShownPreview:
     examples = [(each.label, format_value(rule.metric, each.value)) for each in found.meeting[:_SHOWN]]
     history = read_rule_history(who, rule, now=now)
     chart = None if history is None or history.unreadable else _draw(rule, history)
-    return ShownPreview(sentence, examples, found.unreadable, _describe_past(history), chart)
+    return ShownPreview(sentence, examples, found.unreadable, _describe_past(rule, history), chart)
 
 
 def describe_unread(clusters: Sequence[str]) -> str:
@@ -56,10 +66,10 @@ def describe_unread(clusters: Sequence[str]) -> str:
     return _("Couldn't read: %(clusters)s.") % {"clusters": _(", ").join(clusters)} if clusters else ""
 
 
-def _describe_past(history: RuleHistory | None) -> str:
+def _describe_past(rule: AlertRule, history: RuleHistory | None) -> str:
     """Return how often the rule would have fired, or why that isn't known."""
     if history is None:
-        return _("No history is stored for this metric.")
+        return str(_WITHOUT_HISTORY.get(rule.metric, _("No history is stored for this metric.")))
     if history.unreadable:
         return _("The history can't be read.")
     if not history.has_values:
@@ -68,6 +78,9 @@ def _describe_past(history: RuleHistory | None) -> str:
     if history.jobs_max is not None:
         limit = _("Only the %(count)s jobs submitted last are considered.")
         sentences.append(limit % {"count": format_number(history.jobs_max)})
+    if history.since is not None:
+        older = _("Events before %(at)s are not considered.")
+        sentences.append(older % {"at": f"{history.since:%Y-%m-%d %H:%M} UTC"})
     return join_sentences(sentences)
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping
+import uuid
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -17,7 +18,7 @@ from scheduling.engine_input.job_history import PREEMPTED
 from scheduling.models import OWN_END_REASONS, Job, JobEvent
 from scheduling.selectors.events.feed import event_latest
 
-_WITHIN: Final = timedelta(minutes=15)
+WITHIN: Final = timedelta(minutes=15)
 _NEWEST: Final = 200_000
 """Events have keys and no index by time: older ones are not read."""
 _PREEMPTED: Final = frozenset(rule.value for rule in PREEMPTED)
@@ -78,12 +79,47 @@ _OF_NODES: Final = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class PastEvents:
+    """The times of events by subject; a time stands as often as the event counts. `since`: older ones of the
+    span are not read, because so many are stored.
+    """
+
+    times: Mapping[Any, Sequence[datetime]]
+    since: datetime | None = None
+
+
+def read_past_events(
+    name: str, tenant_path: str, cluster_id: uuid.UUID | None, start: datetime, end: datetime
+) -> PastEvents:
+    """Read the events that a metric counts at some time of a span, of a tenant or of a cluster."""
+    span = {"at__gt": start - WITHIN, "at__lte": end}
+    found: defaultdict[Any, list[datetime]] = defaultdict(list)
+    if kind := next((each for each in _OF_NODES if each.name == name), None):
+        events = NodeEvent.unscoped.filter(**span, code__in=kind.codes)
+        if cluster_id is not None:
+            events = events.filter(node__cluster_id=cluster_id)
+        for node, at, facts in events.order_by("at").values_list("node_id", "at", "numbers"):
+            found[node] += [at] * int(facts.get("cards", 1))
+        return PastEvents(found)
+    kind = next(each for each in _OF_JOBS if each.name == name)
+    oldest = event_latest() - _NEWEST
+    of_jobs = JobEvent.unscoped.filter(pk__gt=oldest, **span, code__in=kind.codes)
+    of_jobs = of_jobs.filter(job__workspace__path__startswith=tenant_path)
+    for job, at, facts in of_jobs.order_by("at").values_list("job_id", "at", "numbers"):
+        if kind.fits(facts):
+            found[job].append(at)
+    first = JobEvent.unscoped.filter(pk__gt=oldest).order_by("pk").values_list("at", flat=True).first()
+    has_older = JobEvent.unscoped.filter(pk__lte=oldest).exists()
+    return PastEvents(found, first if has_older and first is not None and first > start - WITHIN else None)
+
+
 def _make_job_reader(kind: _Kind) -> Callable[[datetime], list[Observation]]:
     """Return a reader of the jobs with such events; the others have no observation."""
 
     def read_events(now: datetime) -> list[Observation]:
         lately = JobEvent.unscoped.filter(
-            pk__gt=event_latest() - _NEWEST, at__gt=now - _WITHIN, code__in=kind.codes
+            pk__gt=event_latest() - _NEWEST, at__gt=now - WITHIN, code__in=kind.codes
         )
         rows = lately.order_by().values_list("job_id", "numbers")
         counts = Counter(job for job, facts in rows if kind.fits(facts))
@@ -107,7 +143,7 @@ def _make_node_reader(kind: _Kind) -> Callable[[datetime], list[Observation]]:
     """Return a reader of the nodes with such events; the others have no observation."""
 
     def read_events(now: datetime) -> list[Observation]:
-        lately = NodeEvent.unscoped.filter(at__gt=now - _WITHIN, code__in=kind.codes)
+        lately = NodeEvent.unscoped.filter(at__gt=now - WITHIN, code__in=kind.codes)
         counts: Counter[Any] = Counter()
         for node, facts in lately.order_by().values_list("node_id", "numbers"):
             counts[node] += int(facts.get("cards", 1))

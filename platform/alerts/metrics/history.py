@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import Final
 
 from django.db.models import Q
 
+from alerts.metrics.events import JOB_EVENTS, NODE_EVENTS, WITHIN, read_past_events
 from alerts.metrics.promql import read_query_past
 from alerts.models import AlertRule, Comparison
 from clusters.gpu.measures import BY_NAME as MEASURES
@@ -22,6 +24,7 @@ from telemetry.series import MeasuredThing, SeriesSet, measure_series
 Values = Sequence[tuple[datetime, float | None]]
 _JOBS_MAX: Final = 2_000
 _POINTS: Final = 288
+_EVENTS: Final = frozenset(metric.name for metric in (*JOB_EVENTS, *NODE_EVENTS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +34,8 @@ class MetricHistory:
     `extreme` is the highest value of all subjects at each time, or the lowest for a rule on values below its
     threshold. `subjects` is empty where there are too many of them. `measured` has the gaps of what was
     measured. `jobs_max`: only so many jobs were read, those that were submitted last. `unread_clusters` could
-    not be read.
+    not be read. `ends`: where a subject has no value it does not exist; otherwise its value is unknown.
+    `since`: older events are not considered.
     """
 
     extreme: Values
@@ -39,6 +43,8 @@ class MetricHistory:
     measured: SeriesSet | None = None
     jobs_max: int | None = None
     unread_clusters: Sequence[str] = ()
+    ends: bool = False
+    since: datetime | None = None
 
 
 Read = Callable[[AlertRule, datetime, datetime], MetricHistory]
@@ -50,6 +56,8 @@ def find_reader(metric: str) -> Read | None:
         return _read_pending_times
     if metric == "promql.value":
         return _read_promql
+    if metric in _EVENTS:
+        return _read_events
     kind, _dot, measure = metric.partition(".")
     if metric in ("node.utilization_percent", "cluster.utilization_percent"):
         return lambda rule, start, end: _read_measure("utilization_percent", kind, rule, start, end)
@@ -74,6 +82,30 @@ def _read_measure(measure: str, kind: str, rule: AlertRule, start: datetime, end
 def _read_promql(rule: AlertRule, start: datetime, end: datetime) -> MetricHistory:
     subjects, unread = read_query_past(rule.query, rule.cluster_id, start, end, points=_POINTS)
     return MetricHistory(_find_extreme(rule, subjects), subjects, unread_clusters=unread)
+
+
+def _read_events(rule: AlertRule, start: datetime, end: datetime) -> MetricHistory:
+    """Count the events of each subject in the time before each point; without any it has no value."""
+    path = rule.tenant.path if rule.tenant is not None else ""
+    past = read_past_events(rule.metric, path, rule.cluster_id, start, end)
+    # Keys are ordered by time: those of jobs by that of their submission.
+    newest = sorted(past.times, reverse=True)
+    limited = rule.metric.startswith("job.") and len(newest) > _JOBS_MAX
+    step = (end - start) / _POINTS
+    times = [start + step * place for place in range(1, _POINTS + 1)]
+    subjects: list[Values] = []
+    for subject in newest[:_JOBS_MAX] if limited else newest:
+        at = past.times[subject]
+        counts = [bisect_right(at, time) - bisect_right(at, time - WITHIN) for time in times]
+        subjects.append(
+            [(time, float(count) if count else None) for time, count in zip(times, counts, strict=True)]
+        )
+    extreme: Values = _find_extreme(rule, subjects) if subjects else [(time, None) for time in times]
+    if rule.comparison == Comparison.ABOVE:
+        extreme = [(time, value or 0.0) for time, value in extreme]
+    return MetricHistory(
+        extreme, subjects, jobs_max=_JOBS_MAX if limited else None, ends=True, since=past.since
+    )
 
 
 def _find_extreme(rule: AlertRule, subjects: Sequence[Values]) -> Values:
@@ -105,7 +137,8 @@ def _read_pending_times(rule: AlertRule, start: datetime, end: datetime) -> Metr
     for place, at in enumerate(times):
         known = [value for values in subjects if (value := values[place][1]) is not None]
         extreme.append((at, choose(known) if known else None))
-    return MetricHistory(extreme, subjects, jobs_max=_JOBS_MAX if len(by_job) > _JOBS_MAX else None)
+    jobs_max = _JOBS_MAX if len(by_job) > _JOBS_MAX else None
+    return MetricHistory(extreme, subjects, jobs_max=jobs_max, ends=True)
 
 
 def _list_pending_spans(

@@ -29,7 +29,7 @@ class RuleHistory:
     `of_extreme`: there are too many subjects to look at each, and it is how often the rule would have fired
     for the extreme value of all. `measured` has the gaps. `jobs_max` is set where so many jobs, those that
     were submitted last, are considered and older ones are left out. `unreadable`: nothing could be read.
-    `unread_clusters` are left out, because they could not be read.
+    `unread_clusters` are left out, because they could not be read, and events before `since`.
     """
 
     start: datetime
@@ -41,6 +41,7 @@ class RuleHistory:
     jobs_max: int | None = None
     unreadable: bool = False
     unread_clusters: Sequence[str] = ()
+    since: datetime | None = None
 
     @property
     def has_values(self) -> bool:
@@ -66,7 +67,7 @@ def read_rule_history(viewer: Actor, rule: AlertRule, *, now: datetime) -> RuleH
         return RuleHistory(now - SPAN, now, (), 0, of_extreme=False, measured=None, unreadable=True)
     of_extreme = not found.subjects and any(value is not None for _at, value in found.extreme)
     subjects = [found.extreme] if of_extreme else found.subjects
-    fired = sum(_count_firings(rule, values) for values in subjects)
+    fired = sum(_count_firings(rule, values, ends=found.ends) for values in subjects)
     return RuleHistory(
         now - SPAN,
         now,
@@ -76,15 +77,16 @@ def read_rule_history(viewer: Actor, rule: AlertRule, *, now: datetime) -> RuleH
         found.measured,
         jobs_max=found.jobs_max,
         unread_clusters=found.unread_clusters,
+        since=found.since,
     )
 
 
-def _count_firings(rule: AlertRule, values: Values) -> int:
-    """Count how often the alert of one subject would have begun to fire."""
+def _count_firings(rule: AlertRule, values: Values, *, ends: bool) -> int:
+    """Count how often the alert of one subject would have begun to fire; `ends` as in `MetricHistory`."""
     progress: AlertProgress | None = None
     fired = 0
     for at, value in values:
-        is_removed = value is None and rule.metric.startswith("job.")
+        is_removed = value is None and ends
         step, clear_since = choose_step(rule, progress, present=not is_removed, value=value, now=at)
         fired += step is Step.FIRE
         if step in (Step.NOTHING, Step.DROP, Step.RESOLVE):

@@ -8,15 +8,19 @@ from typing import Any
 
 import pytest
 
-from alerts.metrics import history
+from alerts.metrics import events, history
+from alerts.metrics.catalogue import METRICS
+from alerts.metrics.events import JOB_EVENTS, NODE_EVENTS
 from alerts.models import AlertRule
 from alerts.selectors.rule_history import RuleHistory, read_rule_history
+from clusters.models import NodeEvent
 from foundation.core import clock
 from foundation.core.errors import NotFound
 from frontend.pages.alerts.rule_preview import describe_preview
 from scheduling.lifecycle.transitions import add_event
 from scheduling.models import Attempt, Job
 from tests.builders import jobs
+from tests.builders.clusters import cluster
 from tests.integration.telemetry.conftest import Bench, make_bench
 
 
@@ -102,3 +106,51 @@ def test_the_waits_of_jobs_count_runs_and_suspensions_and_own_jobs_only(bench: B
     assert everywhere is not None and everywhere.fired == 3
     with pytest.raises(NotFound):
         read_rule_history(w.outsider, AlertRule(name="r", comparison="above", **rule), now=now)
+
+
+def test_events_of_jobs_and_nodes_are_previewed_as_they_are_counted(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two evictions within 15 minutes fire, a third alone does not."""
+    w, now = bench.world, clock.now()
+    job, other = jobs.job(w.queue, w.editor), jobs.job(w.other_queue, w.outsider)
+    for hours, minutes in ((20, 0), (20, 8), (12, 0), (3, 1), (3, 0)):
+        at = now - timedelta(hours=hours, minutes=minutes)
+        add_event(job, "evicting", now=at, numbers={"rule": "RECLAIM_NOMINAL"})
+        add_event(job, "evicting", now=at, numbers={"rule": "USER"})
+        add_event(other, "evicting", now=at, numbers={"rule": "NODE_LOST"})
+    twice = {"metric": "job.evictions", "threshold": 1}
+    found = _read(bench, **twice, tenant=w.workspace)
+    assert found is not None and (found.fired, max(value for _at, value in found.extreme)) == (2, 2.0)
+    assert [value for _at, value in found.extreme].count(0.0) > 200
+    assert _read(bench, **twice).fired == 4  # type: ignore[union-attr]
+    assert _read(bench, **twice | {"metric": "job.preemptions"}).fired == 2  # type: ignore[union-attr]
+    node = bench.world.nodes[0]
+    for hours in (20, 19, 1):
+        NodeEvent.unscoped.create(
+            node=node, at=now - timedelta(hours=hours), code="cards-lost", numbers={"cards": 3}
+        )
+    lost = {"metric": "node.gpu_losses", "threshold": 2}
+    assert _read(bench, **lost, cluster=node.cluster).fired == 3  # type: ignore[union-attr]
+    assert _read(bench, **lost, cluster=cluster(w.cell, "elsewhere")).fired == 0  # type: ignore[union-attr]
+    monkeypatch.setattr(events, "_NEWEST", 4)
+    rule = AlertRule(**twice, comparison="above", hold_s=0, resolve_s=0)
+    assert "Events before 20" in describe_preview(w.platform_admin, rule).past
+
+
+def test_each_metric_has_a_preview_or_says_why_not(bench: Bench) -> None:
+    """The reasons are of metrics without a reader, and the readers of metrics that exist."""
+    readable = [metric.name for metric in METRICS if history.find_reader(metric.name)]
+    assert {metric.name for metric in (*JOB_EVENTS, *NODE_EVENTS)} <= set(readable)
+    for metric in METRICS:
+        rule = AlertRule(metric=metric.name, comparison="above", threshold=1, hold_s=0, resolve_s=0)
+        past = describe_preview(bench.world.platform_admin, rule).past
+        told = "can't be previewed" in past or "No history is stored" in past
+        assert told is (metric.name not in readable), (metric.name, past)
+    assert "only the current amount" in _past("quota.reserved_percent", bench)
+    assert "only the sum of each month" in _past("budget.used_percent", bench)
+
+
+def _past(metric: str, bench: Bench) -> str:
+    rule = AlertRule(metric=metric, comparison="above", threshold=1, hold_s=0, resolve_s=0)
+    return describe_preview(bench.world.platform_admin, rule).past
