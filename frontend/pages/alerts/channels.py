@@ -13,7 +13,7 @@ from django.conf import settings
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
-from django.utils.translation import get_language, gettext_lazy, pgettext
+from django.utils.translation import get_language, gettext_lazy
 from django.utils.translation import gettext as _
 
 from alerts.delivery.messages import Item, write_sample
@@ -34,7 +34,7 @@ from frontend.lists.common_acts import build_delete_act, build_switch_acts
 from frontend.lists.declaration import FilterField, ListColumn, ListDeclaration
 from frontend.lists.page_list import EmptyList, read_list
 from frontend.lists.row_form import NEW, RowForm
-from frontend.pages.alerts.place import AlertSection, answer_section, enter_place
+from frontend.pages.alerts.place import AlertSection, answer_section, enter_place, make_row_form
 from frontend.pages.tenancy.members import id_of
 from frontend.shell.form_actions import show_refusal, version_of
 from frontend.shell.page_shell import login_required
@@ -204,17 +204,8 @@ def _open_form(place: AlertSection, asked: str) -> RowForm:
 def _form(
     form: ChannelForm, channel: NotificationChannel | None, version: int | None, found: Item | None = None
 ) -> RowForm:
-    return RowForm(
-        title=_("Edit channel") if channel else _("Create channel"),
-        do="change" if channel else "create",
-        button=_("Save") if channel else _("Create channel"),
-        form=form,
-        fields="frontend/alerts/channel_fields.html",
-        row=str(channel.pk) if channel else "",
-        version=version,
-        more=[("preview", pgettext("alerts", "Preview"))],
-        found=found,
-    )
+    names = (_("Create channel"), _("Edit channel"))
+    return make_row_form(form, channel, version, names, "frontend/alerts/channel_fields.html", found)
 
 
 def _save(request: HttpRequest, place: AlertSection) -> RowForm | None:

@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from django.db.models import QuerySet
+from django.db.models import Model, QuerySet
+from django.forms import Form
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, pgettext
 
 from alerts.services.access import may_edit, require_alert_view, require_view
 from frontend.lists.batch import BatchAct
@@ -83,6 +84,24 @@ def answer_section(
             **values,
         ),
         status=400 if refused and not refused.found else 200,
+    )
+
+
+def make_row_form(
+    form: Form, row: Model | None, version: int | None, names: tuple[str, str], fields: str, found: Any
+) -> RowForm:
+    """Return the form of a row with a preview; `names` are its titles for a new row and a stored one."""
+    create, edit = names
+    return RowForm(
+        title=edit if row else create,
+        do="change" if row else "create",
+        button=_("Save") if row else create,
+        form=form,
+        fields=fields,
+        row=str(row.pk) if row else "",
+        version=version,
+        more=[("preview", pgettext("alerts", "Preview"))],
+        found=found,
     )
 
 

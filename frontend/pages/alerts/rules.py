@@ -12,7 +12,7 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, pgettext
+from django.utils.translation import gettext_lazy
 
 from alerts.delivery.messages import describe_condition, format_seconds
 from alerts.models import Alert, AlertRule, AlertSeverity, RuleError
@@ -28,7 +28,7 @@ from frontend.lists.common_acts import build_delete_act, build_switch_acts
 from frontend.lists.declaration import FilterField, ListColumn, ListDeclaration
 from frontend.lists.page_list import EmptyList, read_list
 from frontend.lists.row_form import NEW, RowForm
-from frontend.pages.alerts.place import AlertSection, answer_section, enter_place
+from frontend.pages.alerts.place import AlertSection, answer_section, enter_place, make_row_form
 from frontend.pages.alerts.rule_form import RuleForm, usable_metrics
 from frontend.pages.alerts.rule_preview import ShownPreview, describe_preview, describe_unread
 from frontend.pages.tenancy.members import id_of
@@ -189,17 +189,8 @@ def _open_form(place: AlertSection, asked: str) -> RowForm:
 def _form(
     form: RuleForm, rule: AlertRule | None, version: int | None, found: ShownPreview | None = None
 ) -> RowForm:
-    return RowForm(
-        title=_("Edit rule") if rule else _("Create rule"),
-        do="change" if rule else "create",
-        button=_("Save") if rule else _("Create rule"),
-        form=form,
-        fields="frontend/alerts/rule_fields.html",
-        row=str(rule.pk) if rule else "",
-        version=version,
-        more=[("preview", pgettext("alerts", "Preview"))],
-        found=found,
-    )
+    names = (_("Create rule"), _("Edit rule"))
+    return make_row_form(form, rule, version, names, "frontend/alerts/rule_fields.html", found)
 
 
 def _preview(place: AlertSection, form: RuleForm) -> ShownPreview:
