@@ -14,7 +14,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from frontend.texts.formats import format_number
+from frontend.texts.formats import add_note, format_number
 
 
 class Segment(NamedTuple):
@@ -100,7 +100,7 @@ class Meter:
         if self.foreign:
             facts.append(_("%(amount)s used outside Allotment") % {"amount": format_number(self.foreign)})
         facts.append(_("%(amount)s free") % {"amount": format_number(self.free)})
-        return _(", ").join(facts) + (f" ({self.unit})" if self.unit else "")
+        return add_note(_(", ").join(facts), self.unit) if self.unit else _(", ").join(facts)
 
 
 def lay_out(parts: Iterable[tuple[str, float, float]], length: float) -> Iterable[Segment]:

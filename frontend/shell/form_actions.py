@@ -11,6 +11,7 @@ from django.utils.translation import gettext as _
 
 from foundation.core.errors import AllotmentError, NotFound, PreconditionFailed
 from foundation.core.numbers import read_whole
+from foundation.core.sentences import join_sentences
 
 
 def version_of(request: HttpRequest) -> int:
@@ -32,7 +33,7 @@ def run_change(
     except NotFound:
         raise
     except PreconditionFailed as error:
-        messages.error(request, f"{error.detail} {now()}" if now else error.detail)
+        messages.error(request, join_sentences([error.detail, now()]) if now else error.detail)
         return False
     except AllotmentError as error:
         messages.error(request, error.detail)
@@ -52,7 +53,7 @@ def show_refusal(
     if isinstance(error, NotFound):
         raise error
     if isinstance(error, PreconditionFailed) and now is not None:
-        form.add_error(None, f"{error.detail} {now()}")
+        form.add_error(None, join_sentences([error.detail, now()]))
         return
     for wrong in error.errors:
         whole = wrong.field in form.fields

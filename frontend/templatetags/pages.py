@@ -16,6 +16,12 @@ def join_text(left: object, right: object) -> str:
 
 
 @register.filter
+def then(sentence: str, next_one: str) -> str:
+    """Two sentences as one text, joined as their language does."""
+    return formats.join_html([sentence, next_one])
+
+
+@register.filter
 def cards(value: float | None) -> str:
     """GPUs with at most one decimal, and none where they are whole: `19`, `0.5`."""
     return formats.format_number(value, 0 if value is None or round(value, 1) == round(value) else 1)

@@ -27,4 +27,4 @@ def describe_clock_reasons(bits: int) -> str:
     """Name all reasons of a bit mask; one that is not known is named by its number."""
     known = [str(word) for bit, word in CLOCK_REASONS.items() if bits & bit]
     rest = bits & ~sum(CLOCK_REASONS)
-    return ", ".join([*known, *([f"0x{rest:x}"] if rest else [])]) or _("None")
+    return _(", ").join([*known, *([f"0x{rest:x}"] if rest else [])]) or _("None")

@@ -8,16 +8,18 @@ zone by the browser, which is why they are `<time>` elements.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from functools import cache
 from typing import Final
 
 from django.utils import timezone
-from django.utils.html import format_html
-from django.utils.safestring import SafeString
+from django.utils.html import conditional_escape, format_html
+from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import get_language
 from django.utils.translation import gettext as _
+
+from foundation.core.sentences import join_sentences
 
 MISSING = "–"
 
@@ -149,3 +151,13 @@ def relative_html(moment: datetime, now: datetime) -> SafeString:
         '<time datetime="{}" title="{}" data-relative>{}</time>',
         moment.isoformat(), format_absolute(moment), format_relative(moment, now),
     )  # fmt: skip
+
+
+def add_note(text: object, note: object) -> str:
+    """Return a text with a note in brackets, such as a unit."""
+    return _("%(text)s (%(note)s)") % {"text": text, "note": note}
+
+
+def join_html(sentences: Iterable[str]) -> SafeString:
+    """Return sentences as one text for pages, joined as their language does; what is not safe is escaped."""
+    return mark_safe(join_sentences(map(conditional_escape, sentences)))  # noqa: S308 (all parts are escaped)

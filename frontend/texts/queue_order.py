@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.utils.translation import gettext as _
 
+from foundation.core.sentences import join_sentences
 from quotas.models import Queue, Strategy
 
 
@@ -20,4 +21,4 @@ def describe_queue_order(queue: Queue) -> str:
     if queue.strategy == Strategy.STRICT:
         return order
     overtaking = _("Jobs behind can start first if they fit.")
-    return f"{order} {overtaking}"
+    return join_sentences([order, overtaking])

@@ -83,7 +83,7 @@ def help_sentence(code: str, numbers: Numbers | None = None) -> SafeString:
         words = {"role": format_html("<b>{}</b>", given["of_role"]), "advice": sentence}
         sentence = mark_safe(escape(_("Task role %(role)s: %(advice)s")) % words)  # noqa: S308
     after = _afterwards(code, numbers or {}) if code in TRIED and numbers else mark_safe("")
-    return format_html("{} {}", sentence, after) if sentence and after else sentence
+    return formats.join_html([sentence, after]) if sentence else sentence
 
 
 def reason_title(code: str) -> str:
@@ -129,7 +129,7 @@ def _afterwards(code: str, numbers: Numbers) -> SafeString:
     else:
         starts = THEN_STARTS if numbers.get("tried") else THEN_SUFFICES
         then = escape(starts) if numbers.get("starts") else mark_safe("")
-    return format_html("{} {}", beside, then) if beside and then else beside or then
+    return formats.join_html([beside, then])
 
 
 def _with_causes(numbers: Numbers) -> Numbers:
@@ -140,7 +140,7 @@ def _with_causes(numbers: Numbers) -> Numbers:
         if name.startswith(_REFUSED) and isinstance(count, int)
     }
     causes = [
-        f"{labels.VETOES.get(name, name)} ({formats.format_number(count)})"
+        formats.add_note(labels.VETOES.get(name, name), formats.format_number(count))
         for name, count in sorted(found.items(), key=lambda item: -item[1])
     ]
     return {**numbers, "refused": causes or None}
@@ -180,7 +180,9 @@ def _shown(name: str, value: object, resource: str) -> str:
         case int() | float():
             return format_resource_amount(value, resource)
         case Mapping():
-            return _(", ").join(f"{key} ({_shown(name, part, resource)})" for key, part in value.items())
+            return _(", ").join(
+                formats.add_note(key, _shown(name, part, resource)) for key, part in value.items()
+            )
         case list() | tuple():
             return _(", ").join(_shown(name, item, resource) for item in value)
     if name in _LISTS:

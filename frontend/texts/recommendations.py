@@ -10,11 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
 
 from foundation.core.quantities import Resource
-from frontend.texts import reasons
+from frontend.texts import formats, reasons
 
 Item = Mapping[str, Any]
 
@@ -118,9 +117,7 @@ def _sentence(code: str, group: Sequence[Item]) -> SafeString:
     # What becomes of the job is said once, behind the last change.
     then = {key: numbers[key] for key in _AFTERWARDS if key in numbers}
     parts = [reasons.help_sentence(*change) for change in changes]
-    return format_html_join(
-        " ", "{}", ((part,) for part in [*parts, reasons.help_sentence(last[0], last[1] | then)])
-    )
+    return formats.join_html([*parts, reasons.help_sentence(last[0], last[1] | then)])
 
 
 def _numbers_of_all(group: Sequence[Item]) -> dict[str, object]:

@@ -17,6 +17,7 @@ from foundation.audit import audit_log
 from foundation.core.actor import Actor
 from foundation.core.errors import FieldError, PermissionDenied
 from foundation.core.quantities import Resource
+from foundation.core.sentences import join_sentences
 from foundation.messaging import outbox
 from foundation.sql import row_scope
 from foundation.sql.versions import advance_version, require_current
@@ -319,7 +320,8 @@ def _below_use(plan: QuotaPlan) -> BelowUse:
     choice = _("Set shrink: drain (preempt now) or let_run (reclaim on demand).")
     first = plan.over_quota[0]
     numbers = {"reserved": first.reserved, "limit": first.limit, "resource": first.key.resource.value}
-    return BelowUse(f"{errors[0].message} {choice}", numbers=numbers, errors=errors)
+    said = join_sentences([errors[0].message, choice])
+    return BelowUse(said, numbers=numbers, errors=errors)
 
 
 def _over_quota_sentence(

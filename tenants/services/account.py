@@ -17,6 +17,7 @@ from foundation.audit import audit_log
 from foundation.core import clock
 from foundation.core.actor import Actor
 from foundation.core.errors import Conflict, FieldError, Invalid, PermissionDenied
+from foundation.core.sentences import join_sentences
 from foundation.sql.versions import advance_version, require_current
 from tenants.access import permissions
 from tenants.access.permissions import Permission
@@ -200,7 +201,7 @@ def require_good_password(password: str, user: User, *, field: str = "password")
         validate_password(password, user)
     except ValidationError as error:
         found = [FieldError(field, str(e.code or "invalid"), str(e.messages[0])) for e in error.error_list]
-        raise Invalid(" ".join(e.message for e in found), errors=found) from error
+        raise Invalid(join_sentences(e.message for e in found), errors=found) from error
 
 
 def require_free_username(username: str, email: str) -> None:
@@ -216,7 +217,7 @@ def require_free_username(username: str, email: str) -> None:
             for field, errors in error.error_dict.items()
             for e in errors
         ]
-        raise Invalid(" ".join(e.message for e in found), errors=found) from error
+        raise Invalid(join_sentences(e.message for e in found), errors=found) from error
     if User.objects.filter(username__iexact=username).exists():
         message = _("User %(name)s already exists.") % {"name": username}
         raise Conflict(message, code="NAME_TAKEN", errors=[FieldError("username", "taken", message)])

@@ -7,10 +7,13 @@ import gettext
 import re
 from collections import defaultdict
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from django.utils.translation.template import templatize
+
+from foundation.core.sentences import join_sentences
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = sorted(
@@ -165,3 +168,72 @@ def test_a_colon_between_two_texts_of_the_console_is_translated() -> None:
     python = "copies.py:"  # a program that users copy
     found = [place for place in _join_with_colons(ROOT / "frontend") if not place.startswith(python)]
     assert found == [], "write _(': ')"
+
+
+def _list_joined_sentences(package: Path) -> list[str]:
+    """List the places that join translated texts by a space or a semicolon of their own."""
+    found = []
+    for path in package.rglob("*.py"):
+        if "management" in path.parts:
+            continue  # commands write English
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            match node:
+                case ast.Call(func=ast.Attribute(value=ast.Constant("; " | ". "), attr="join")):
+                    found.append(f"{path.name}:{node.lineno}")
+                case ast.BinOp(op=ast.Add(), left=ast.Constant(" "), right=right) if _has_text(right):
+                    found.append(f"{path.name}:{node.lineno}")
+                case ast.BinOp(op=ast.Add(), left=ast.BinOp(right=ast.Constant(" ")), right=right) if (
+                    _has_text(right)
+                ):
+                    found.append(f"{path.name}:{node.lineno}")
+                case ast.JoinedStr(values=parts) if any(
+                    isinstance(one, ast.Constant) and one.value in (" ", " (") for one in parts
+                ) and any(_has_text(one) for one in parts):
+                    found.append(f"{path.name}:{node.lineno}")
+                case ast.FunctionDef():
+                    found += [f"{path.name}:{line}" for line in _list_joined_names(node)]
+                case ast.Call(func=ast.Attribute(value=ast.Constant(" "), attr="join"), args=[each]) if (
+                    _has_text(each)
+                ):
+                    found.append(f"{path.name}:{node.lineno}")
+    return found
+
+
+def _list_joined_names(function: ast.FunctionDef) -> list[int]:
+    """List the lines where a space joins something to a variable with a whole text."""
+    assigned = (one for one in ast.walk(function) if isinstance(one, ast.Assign))
+    texts = {ast.unparse(one.targets[0]) for one in assigned if _is_text(one.value)}
+    return [
+        one.lineno
+        for one in ast.walk(function)
+        if isinstance(one, ast.JoinedStr)
+        for left, right in pairwise(one.values)
+        if isinstance(left, ast.Constant)
+        and left.value == " "
+        and isinstance(right, ast.FormattedValue)
+        and ast.unparse(right.value) in texts
+    ]
+
+
+def _is_text(node: ast.expr) -> bool:
+    """Tell whether an expression is a translated text, filled in or not."""
+    node = node.left if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) else node
+    return isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("_", "gettext", "ngettext")
+
+
+def _has_text(node: ast.AST) -> bool:
+    """Tell whether an expression translates something, or reads the sentence of an error."""
+    names = {"_", "gettext", "ngettext", "pgettext"}
+    return any(
+        (isinstance(one, ast.Name) and one.id in names)
+        or (isinstance(one, ast.Attribute) and one.attr in ("detail", "message"))
+        for one in ast.walk(node)
+    )
+
+
+def test_sentences_are_joined_as_their_language_does() -> None:
+    """Chinese has no space after a full stop and brackets of its own."""
+    packages = [ROOT / name for name in ("frontend", "quotas", "tenants", "platform/alerts")]
+    wrong = [f"{one.name}/{place}" for one in packages for place in _list_joined_sentences(one)]
+    assert wrong == [], "use join_sentences, add_note or _('; ')"
+    assert join_sentences(["已保存。", "", "将重试。", "Done.", "Next."]) == "已保存。将重试。Done. Next."

@@ -15,6 +15,7 @@ from alerts.metrics.catalogue import METRICS, PROMQL
 from alerts.metrics.promql import QUERY_MAX, list_servers
 from alerts.models import AlertRule, AlertSeverity, Comparison, NotificationChannel
 from clusters.models import Cluster
+from frontend.texts.formats import add_note
 from tenants.models import Tenant
 
 _DURATIONS: Final = (0, 60, 120, 300, 600, 1800, 3600, 6 * 3600, 24 * 3600)
@@ -137,7 +138,7 @@ def _group_metrics(metrics: Sequence[AlertMetric]) -> list[tuple[str, list[tuple
 
 def label_metric(metric: AlertMetric) -> str:
     """Return the name of a metric with its unit."""
-    return f"{metric.label} ({metric.unit})" if metric.unit else str(metric.label)
+    return add_note(metric.label, metric.unit) if metric.unit else str(metric.label)
 
 
 def _initial(rule: AlertRule | None) -> dict[str, Any]:

@@ -98,7 +98,7 @@ AUDIT: Final = ListDeclaration(
             key="result", label=gettext_lazy("Result"), shown=False, text=lambda line: line.record.result
         ),
         ListColumn(key="tenant", label=gettext_lazy("Tenant"), text=lambda line: line.tenant),
-        ListColumn(key="changes", label=gettext_lazy("Change"), text=lambda line: "; ".join(line.changes)),
+        ListColumn(key="changes", label=gettext_lazy("Change"), text=lambda line: _("; ").join(line.changes)),
         ListColumn(
             key="address",
             label=gettext_lazy("IP address"),

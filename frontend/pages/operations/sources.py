@@ -18,6 +18,7 @@ from django.views.decorators.http import require_GET
 
 from clusters.gpu.measures import BY_NAME
 from foundation.core.errors import AllotmentError, NotFound, PermissionDenied
+from foundation.core.sentences import join_sentences
 from frontend.components import view_models
 from frontend.pages.operations.cluster_scope import ops_frame, scope_of
 from frontend.shell.form_actions import run_change, show_refusal, version_of
@@ -228,6 +229,6 @@ def _result(result: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
     partial_ = result["samples"] > 0 and not result["ok"]
     return {
         "title": _("Test passed") if result["ok"] else _("Test incomplete") if partial_ else _("Test failed"),
-        "text": " ".join(part for part in (result["message"], good if result["samples"] else "") if part),
+        "text": join_sentences([result["message"], good if result["samples"] else ""]),
         "tone": "running" if result["ok"] else "waiting" if partial_ else "failed",
     }

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from django.urls import reverse
+from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from frontend.lists.declaration import FilterField, ListColumn, ListDeclaration
@@ -55,7 +56,7 @@ USERS: Final = ListDeclaration(
         ListColumn(
             key="roles",
             label=gettext_lazy("Roles"),
-            text=lambda line: "; ".join(text for text, _url in line.roles),
+            text=lambda line: _("; ").join(text for text, _url in line.roles),
         ),
         ListColumn(
             key="groups",

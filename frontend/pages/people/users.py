@@ -20,6 +20,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from foundation.core.errors import AllotmentError
+from foundation.core.sentences import join_sentences
 from foundation.web.listing import filter_rows
 from frontend.components import view_models
 from frontend.lists.page_list import EmptyList, answer_list, read_list
@@ -178,7 +179,7 @@ def _link_shown(user: User, link: str, *, emailed: bool) -> ShownOnce:
     title = _("Invitation link for %(name)s") % {"name": user.username}
     text = _("Copy it now. It won't be shown again and sets the first password once.")
     if emailed:
-        text += " " + _("Also sent to %(email)s.") % {"email": user.email}
+        text = join_sentences([text, _("Also sent to %(email)s.") % {"email": user.email}])
     return ShownOnce(title, link, text, _end(user))
 
 

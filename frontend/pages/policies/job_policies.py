@@ -20,11 +20,13 @@ from django.views.decorators.http import require_POST
 
 from foundation.core.errors import AllotmentError, Invalid
 from foundation.core.numbers import read_whole
+from foundation.core.sentences import join_sentences
 from frontend.components import view_models
 from frontend.pages.policies.policy_list import policy_address
 from frontend.shell.form_actions import run_change, show_refusal, version_of
 from frontend.shell.form_mistakes import list_mistakes
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
+from frontend.texts.formats import add_note
 from scheduling.job_file import FIELDS, load_text
 from scheduling.models import IdleAction, WorkspacePolicy
 from scheduling.models.workspace_policy import IDLE_WARN_S
@@ -70,7 +72,7 @@ def limit_label(name: str) -> str:
     if field is None:
         return _(TOTALS[name])
     unit = field.unit if field.unit in ("s", "%") else ""
-    return f"{_(field.label)} ({unit})" if unit else _(field.label)
+    return add_note(_(field.label), unit) if unit else _(field.label)
 
 
 class PolicyForm(forms.Form):
@@ -241,7 +243,7 @@ def check_policy(request: HttpRequest, tenant: uuid.UUID) -> HttpResponse:
             statement = form.build_statement()
             effect = {"preview": preview_tenant_policy(acting_user=who, tenant=place, statement=statement)}
         except Invalid as error:
-            effect = {"refusal": " ".join(wrong.message for wrong in error.errors)}
+            effect = {"refusal": join_sentences(wrong.message for wrong in error.errors)}
     return render(request, "frontend/policies/policy_effect.html", effect)
 
 

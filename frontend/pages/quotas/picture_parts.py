@@ -271,4 +271,4 @@ def summary_of(slices: Sequence[QuotaSlice], column: TreeColumn, title: str, use
         }
         for one in tops[:5]
     ]
-    return f"{title} · {'; '.join(facts)}" if facts else formats.MISSING
+    return f"{title} · {_('; ').join(facts)}" if facts else formats.MISSING

@@ -93,7 +93,7 @@ def _charts(picture: QuotaPicture, layout: TreeLayout, measure: str, used: Used)
         ends, flows = picture_flows(picture.slices, picture.flows, column)
         rows = flow_rows(picture.slices, picture.flows, column)
         said = _("Lent and borrowed quota: %(first)s") % {
-            "first": "; ".join(f"{name} {amount}" for name, amount in rows[:5])
+            "first": _("; ").join(f"{name} {amount}" for name, amount in rows[:5])
         }
         found["flows"] = flow_chart(
             "quota-flows",

@@ -14,6 +14,7 @@ from django.utils.translation import gettext_lazy
 from foundation.core.numbers import LARGEST
 from foundation.core.quantities import Resource
 from frontend.pages.quotas.rows import TITLES
+from frontend.texts.formats import add_note
 
 TYPED_UNITS: Final[dict[Resource, str | Promise]] = {
     Resource.GPU_CARDS: "",
@@ -65,7 +66,7 @@ class AmountField(forms.CharField):
 
     def __init__(self, resource: Resource) -> None:
         self._resource = resource
-        label = f"{TITLES[resource]} ({TYPED_UNITS[resource]})"
+        label = add_note(TITLES[resource], TYPED_UNITS[resource])
         super().__init__(label=label, required=False, max_length=40)
 
     def clean(self, value: str | None) -> int | None:

@@ -45,7 +45,7 @@ def describe_lack(lack: QuotaLack) -> WayOut:
 def _describe_raises(lack: QuotaLack) -> str:
     """Describe the raises that would cover a lack, or what else can be done."""
     if lack.raises:
-        raises = "; ".join(
+        raises = _("; ").join(
             _("%(name)s by %(amounts)s")
             % {"name": one.node.tenant.name, "amounts": describe_amounts(one.increases)}
             for one in reversed(lack.raises)

@@ -52,7 +52,7 @@ REPLAYS: Final = ListDeclaration(
             key="change",
             label=gettext_lazy("Change"),
             shown=False,
-            text=lambda line: "; ".join(line.change),
+            text=lambda line: _("; ").join(line.change),
         ),
         ListColumn(
             key="period",

@@ -67,7 +67,7 @@ def describe_change(change: Mapping[str, Any]) -> list[str]:
 
 def title_of(replay: PolicyReplay) -> str:
     """Return the name of a replay, or its change where it has none."""
-    return replay.name or "; ".join(describe_change(replay.change))
+    return replay.name or _("; ").join(describe_change(replay.change))
 
 
 def _setting(item: tuple[str, Any]) -> tuple[str, str]:

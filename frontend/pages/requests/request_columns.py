@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from django.urls import reverse
+from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from frontend.lists.declaration import FilterField, ListColumn, ListDeclaration
@@ -85,7 +86,7 @@ _COLUMNS: Final = (
     ListColumn(
         key="by", label=gettext_lazy("User"), sort="by", text=lambda line: line.request.asker.username
     ),
-    ListColumn(key="change", label=gettext_lazy("Change"), text=lambda line: "; ".join(line.lines)),
+    ListColumn(key="change", label=gettext_lazy("Change"), text=lambda line: _("; ").join(line.lines)),
     ListColumn(key="reason", label=gettext_lazy("Reason"), text=lambda line: line.request.reason),
     ListColumn(key="state", label=gettext_lazy("State"), sort="state", text=lambda line: line.state),
     ListColumn(

@@ -14,6 +14,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from foundation.core.errors import FieldError
+from foundation.core.sentences import join_sentences
 from frontend.pages.submission.job_values import (
     OF_JOB,
     OF_ROLE,
@@ -127,7 +128,7 @@ def _list_input(field: Field) -> forms.Field:
 def _help(field: Field) -> str:
     """Return the help of a field with the value that counts if it is left empty."""
     empty = _("Default: %(otherwise)s.") % {"otherwise": _(field.otherwise)} if field.otherwise else ""
-    return " ".join(text for text in (_(field.help) if field.help else "", empty) if text)
+    return join_sentences([_(field.help) if field.help else "", empty])
 
 
 class MainForm(DeclaredForm):

@@ -17,6 +17,7 @@ from foundation.audit import audit_log
 from foundation.core.errors import AllotmentError, NotFound, PermissionDenied
 from foundation.core.identifiers import new_id
 from foundation.core.quantities import Resource
+from foundation.core.sentences import join_sentences
 from foundation.web.idempotency import (
     KeyReused,
     Repeatable,
@@ -236,7 +237,9 @@ def _check(pool: TeamPoolResult) -> view_models.Check:
     else:
         missing = _(", ").join(resource_label(resource) for resource in pool.missing)
         text = _("No job with 1 GPU can start: quota missing for %(missing)s.") % {"missing": missing}
-    return view_models.Check(title=title, text=f"{text} {' · '.join(words)}", passed=not pool.missing)
+    return view_models.Check(
+        title=title, text=join_sentences([text, " · ".join(words)]), passed=not pool.missing
+    )
 
 
 def _amount_word(resource: Resource, amount: int | None) -> str:

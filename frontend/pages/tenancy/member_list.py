@@ -91,9 +91,11 @@ EFFECTIVE: Final = ListDeclaration(
             key="name", label=gettext_lazy("Name"), sort="username", text=lambda line: line.user.username
         ),
         ListColumn(
-            key="sources", label=gettext_lazy("Granted by"), text=lambda line: "; ".join(line.sources)
+            key="sources", label=gettext_lazy("Granted by"), text=lambda line: _("; ").join(line.sources)
         ),
-        ListColumn(key="points", label=gettext_lazy("Permissions"), text=lambda line: ", ".join(line.points)),
+        ListColumn(
+            key="points", label=gettext_lazy("Permissions"), text=lambda line: _(", ").join(line.points)
+        ),
     ),
     filters={"username": FilterField(label=gettext_lazy("Name"))},
     fields={"username": Column("user.username")},

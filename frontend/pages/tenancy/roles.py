@@ -81,7 +81,7 @@ ROLES: Final = ListDeclaration(
             key="points",
             label=gettext_lazy("Permissions"),
             sort="permissions",
-            text=lambda line: ", ".join(line.points),
+            text=lambda line: _(", ").join(line.points),
         ),
     ),
     filters={
@@ -221,7 +221,7 @@ def _find(who: User, place: Tenant | None, ids: Collection[uuid.UUID]) -> list[B
 
 def _now(role: CustomRole) -> str:
     """A role as somebody else has left it."""
-    points = ", ".join(str(POINTS.get(Permission(word), word)) for word in role.points)
+    points = _(", ").join(str(POINTS.get(Permission(word), word)) for word in role.points)
     return _("Current name: %(name)s. Permissions: %(points)s.") % {"name": role.name, "points": points}
 
 

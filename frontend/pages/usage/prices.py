@@ -27,6 +27,7 @@ from frontend.lists.page_list import EmptyList, answer_list, read_list
 from frontend.lists.row_form import NEW, RowForm
 from frontend.shell.form_actions import show_refusal
 from frontend.shell.page_shell import get_viewer, operator_required, set_frame
+from frontend.texts.formats import add_note
 from quotas.selectors.pools.flavor import list_flavors
 from telemetry.models import Price
 from telemetry.usage.figures import PRICE_DIGITS
@@ -142,7 +143,7 @@ class PriceForm(forms.Form):
     def __init__(self, data: object = None, *, pools: Sequence[Flavor]) -> None:
         super().__init__(data)  # type: ignore[arg-type]
         for name in ("gpu_hour", "slice_hour"):
-            self.fields[name].label = f"{self.fields[name].label} ({settings.ALLOTMENT_CURRENCY})"
+            self.fields[name].label = add_note(self.fields[name].label, settings.ALLOTMENT_CURRENCY)
         flavor = self.fields["flavor"]
         assert isinstance(flavor, forms.ChoiceField)  # noqa: S101
         flavor.choices = [(str(pool.pk), f"{pool.name} ({pool.cluster.name})") for pool in pools]

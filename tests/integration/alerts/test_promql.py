@@ -16,6 +16,7 @@ from alerts.metrics import promql
 from alerts.models import Alert, AlertRule, RuleError
 from alerts.selectors.rule_history import read_rule_history
 from alerts.services.rule import change_rule, create_rule
+from clusters.models import Cluster
 from foundation.core import clock
 from foundation.core.errors import Invalid
 from frontend.pages.alerts.rule_form import RuleForm
@@ -126,15 +127,8 @@ def test_who_may_not_create_the_rule_sends_no_query(bench: Bench, client: Client
     assert "The metric can't be read." in page and "The history can't be read." in page
 
 
-def test_clusters_that_share_a_server_see_each_series_once(
-    bench: Bench, client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cache.clear()
-    monkeypatch.setattr(promql, "_REST_S", 0)
-    sim, east, west = (
-        bench.world.cluster,
-        *(cluster(bench.world.cluster.cell, name) for name in ("east", "west")),
-    )
+def _share(bench: Bench, sim: Cluster, east: Cluster, west: Cluster) -> None:
+    """Give two clusters one server by addresses that differ in a slash, and the third its own."""
     for one in (sim, east):
         labels = {"cluster": one.name}
         address = f"{bench.receiver.url}/p{'/' if one is sim else ''}"
@@ -144,6 +138,18 @@ def test_clusters_that_share_a_server_see_each_series_once(
     TelemetrySource.unscoped.create(
         cluster=west, name="prom", kind="prometheus", address=f"{bench.receiver.url}/west"
     )
+
+
+def test_clusters_that_share_a_server_see_each_series_once(
+    bench: Bench, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache.clear()
+    monkeypatch.setattr(promql, "_REST_S", 0)
+    sim, east, west = (
+        bench.world.cluster,
+        *(cluster(bench.world.cluster.cell, name) for name in ("east", "west")),
+    )
+    _share(bench, sim, east, west)
     admin = bench.world.platform_admin
     rule = create_rule(acting_user=admin, tenant=None, values=RULE | {"resolve_s": 0})
     of_east = create_rule(acting_user=admin, tenant=None, values=RULE | {"name": "east", "cluster": east})

@@ -13,6 +13,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from foundation.core.quantities import WHOLE_CARD
+from foundation.core.sentences import join_sentences
 from frontend.components import view_models
 from frontend.pages.jobs.events.eviction import explain_rule, name_beneficiary
 from frontend.texts import formats, labels, reasons
@@ -331,7 +332,7 @@ def _resize_overdue(actor: str, numbers: Numbers) -> str:
 
 def _resize_refused(actor: str, numbers: Numbers) -> str:
     sentence = _("Change to %(to)s for %(role)s-%(index)s rejected; stays at %(from)s per GPU")
-    return " ".join(filter(None, (sentence % _sizes(numbers), _refusal(numbers))))
+    return join_sentences([sentence % _sizes(numbers), _refusal(numbers)])
 
 
 def _refusal(numbers: Numbers) -> str:

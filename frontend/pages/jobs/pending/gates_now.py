@@ -12,6 +12,7 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from foundation.core.quantities import Resource
 from foundation.core.reasons import Gate, Reason, find_reason
+from foundation.core.sentences import join_sentences
 from frontend.components import view_models
 from frontend.texts import formats, reasons
 from scheduling.engine import PreemptionGate, PreemptionResult
@@ -75,7 +76,7 @@ def _check_preemption(job: Job, found: PendingCheck, gate: PreemptionGate) -> vi
         sentences.append(
             _("In their guaranteed run time: %(jobs)s.") % {"jobs": _count_jobs(gate.protected_jobs)}
         )
-    return view_models.Check(title=_("Preemption"), text=" ".join(filter(None, sentences)), passed=passed)
+    return view_models.Check(title=_("Preemption"), text=join_sentences(sentences), passed=passed)
 
 
 def _describe_candidates(gate: PreemptionGate) -> str:

@@ -233,7 +233,7 @@ def _gpu_facts(
     facts = ReportedFacts(versions, count_xids(who, node_ids=[found.pk], since=clock.now() - XIDS_WITHIN))
     driver, cuda = facts.find_versions(found)
     return [
-        (_("Allocation mode"), ", ".join(modes)),
+        (_("Allocation mode"), _(", ").join(modes)),
         (_("GPU utilization"), formats.format_percent(use, 1)),
         (_("GPU memory used"), formats.format_percent(memory, 1)),
         (_("GPU slices"), str(slices)),

@@ -216,7 +216,7 @@ def _foreign_cards(pod: ForeignPod, indices: Mapping[str, int]) -> str:
         for card, cores, memory in pod.shares
         if card in indices
     ]
-    return "; ".join(parts)
+    return _("; ").join(parts)
 
 
 def format_ranges(indices: Sequence[int]) -> str:
