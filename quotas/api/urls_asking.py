@@ -9,6 +9,7 @@ from quotas.api import (
     budget_views,
     override_views,
     request_inbox_views,
+    request_lack_views,
     request_views,
     user_limit_views,
 )
@@ -43,6 +44,11 @@ urlpatterns = [
         f"{_ALL}/<uuid:quota_request>",
         request_inbox_views.AdminQuotaRequestView.as_view(),
         name="admin-quota-request",
+    ),
+    path(
+        f"{_ALL}/<uuid:quota_request>/lacks",
+        request_lack_views.QuotaRequestLacksView.as_view(),
+        name="admin-quota-request-lacks",
     ),
     path(
         f"{_ALL}/<uuid:quota_request>/approve",

@@ -288,6 +288,7 @@ REQUESTS: Final = (
         writes="quotas_quotarequest",
     ),
     api(f"admin/{_REQUEST}", "GET", _SEEN, VIEWS),
+    api(f"admin/{_REQUEST}/lacks", "GET", _SEEN + _ABOVE, EDITS),
     api(
         f"admin/{_REQUEST}/withdraw",
         "POST",

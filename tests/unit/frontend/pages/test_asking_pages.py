@@ -222,6 +222,10 @@ def test_a_request_that_exceeds_the_parent_is_offered_what_is_there(there: World
     one, client = f"{INBOX}/{made.pk}", signed_in(anna)
     effect = client.get(f"{one}/effect").content.decode()
     assert "Root lacks 3 GPUs of a100." in effect and "Team B: 8 of 8 GPUs unused" in effect
+    address = f"/api/v1/admin/quota-requests/{made.pk}/lacks"
+    (told,) = client.get(address).json()["items"]
+    assert (told["tenant"], told["flavor"], told["short"]["gpu.cards"]) == ("root", "a100", 3)
+    assert {"tenant": "team-b", "kind": "unused", "amount": 800, "nominal": 800} in told["sources"]
     assert "GPU count: 8 GPUs → 9 GPUs" in effect and "raise-approve" not in effect
     client.post(one, {"do": "offer-available", "answer": "one now", "version": str(made.version)})
     made.refresh_from_db()
