@@ -92,6 +92,26 @@ def test_a_list_of_the_console_is_read_in_one_transaction(w: World, told: list[b
     assert _idle()
 
 
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("/w/team-a/overview", "/w/team-a/usage", "/w/team-a/quota", "/ops/reports"),
+        *("/ops/queues/team-a/default", "/ops/queues/team-a/default/live"),
+    ],
+)
+def test_a_page_of_many_parts_is_read_in_one_transaction(w: World, told: list[bytes], address: str) -> None:
+    client = Client()
+    with row_scope.whole():
+        client.force_login(w.editor)
+    client.get(address)
+    told.clear()
+
+    assert client.get(address).status_code == 200
+
+    assert sum(statements.startswith(b"BEGIN") for statements in told) <= 6, told
+    assert _idle()
+
+
 def test_a_stream_holds_no_transaction(w: World) -> None:
     answer = _client(w).get("/api/v1/events?workspace=team-a", headers={"Accept": "text/event-stream"})
 

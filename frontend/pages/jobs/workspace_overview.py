@@ -19,6 +19,7 @@ from alerts.models import Alert, AlertSeverity
 from alerts.selectors.alerts import count_firing, list_firing
 from foundation.core import clock
 from foundation.core.quantities import Resource
+from foundation.sql import row_scope
 from frontend.components.capacity import Meter
 from frontend.pages.charts.responses import chart_answer, charts_context
 from frontend.pages.jobs.job_facts import format_size, rights_of, waiting_time
@@ -30,7 +31,7 @@ from frontend.texts.gpu_hours import format_gpu_hours, format_money
 from quotas.models import Queue
 from quotas.selectors.pools.outages import stale_clusters_of
 from quotas.selectors.queues.queue import queue_list
-from quotas.selectors.tables.quota import workspace_quota
+from quotas.selectors.tables.quota import sum_workspace_quota, workspace_quota
 from quotas.selectors.tables.quota_row import QuotaRow
 from scheduling.models import Job
 from scheduling.selectors.jobs.own_work import own_work
@@ -44,7 +45,6 @@ from tenants.selectors.tenant import workspace_get
 
 DEFAULT_RANGE: Final = "24h"
 _LATEST = 8
-_RESOURCES: Final = (Resource.GPU_CORES, Resource.GPU_MEMORY)
 _SHOWN = 6
 _ALERTS = 5
 _NO_WORK = QueueWork(0, None, 0, 0)
@@ -92,6 +92,7 @@ class JobLine:
 
 
 @login_required
+@row_scope.read_transaction()
 def show_overview(request: HttpRequest, workspace: str) -> HttpResponse:
     """The whole page."""
     place = workspace_get(viewer=get_viewer(request), slug=workspace)
@@ -103,6 +104,7 @@ def show_overview(request: HttpRequest, workspace: str) -> HttpResponse:
 
 
 @login_required
+@row_scope.read_transaction()
 def overview_live(request: HttpRequest, workspace: str) -> HttpResponse:
     """Only what changes."""
     place = workspace_get(viewer=get_viewer(request), slug=workspace)
@@ -136,10 +138,9 @@ def _page(who: User, place: Tenant) -> dict[str, Any]:
     latest = job_latest(viewer=who, workspace=place, limit=_LATEST)
     rights = rights_of(who, place)
     used_percent = _used_of_allocated(use)
-    every = workspace_quota(who, place, _RESOURCES) if rights.view_quota else []
-    rows = [row for row in every if row.resource == Resource.GPU_CORES]
+    rows = workspace_quota(who, place, [Resource.GPU_CORES]) if rights.view_quota else []
     own = [row for row in rows if not row.queue and row.is_assigned]
-    memory = [row for row in every if row.resource == Resource.GPU_MEMORY and not row.queue]
+    memory = sum_workspace_quota(place, Resource.GPU_MEMORY) if rights.view_quota else (0, 0)
     firing = count_firing(who, place)
     waiting = [item.oldest_waiting_at for item in work.values() if item.oldest_waiting_at]
     return {
@@ -157,8 +158,8 @@ def _page(who: User, place: Tenant) -> dict[str, Any]:
         "failed": sum(item.failed for item in work.values()),
         "month": _month(who, place),
         "mine": own_work(viewer=who, workspace=place, failed_since=now - timedelta(hours=24)),
-        "memory_allocated": sum(row.reserved for row in memory),
-        "memory_nominal": _sum_nominal(memory),
+        "memory_nominal": memory[0],
+        "memory_allocated": memory[1],
         "idle": _count_idle(who, place) if use or not holding else None,
         "firing": sum(firing.values()),
         "firing_words": describe_firing(firing),
@@ -189,13 +190,6 @@ def _alerts(who: User, place: Tenant) -> list[tuple[Alert, str]]:
     """The gravest alerts, each with the tone of its severity."""
     found = list_firing(who, place, limit=_ALERTS)
     return [(alert, SEVERITY_TONES[AlertSeverity(alert.severity)]) for alert in found]
-
-
-def _sum_nominal(rows: Sequence[QuotaRow]) -> int | None:
-    """The quota of all pools; None where one is unlimited."""
-    amounts = [row.nominal for row in rows]
-    known = [amount for amount in amounts if amount is not None]
-    return sum(known) if len(known) == len(amounts) else None
 
 
 def _count_idle(who: User, place: Tenant) -> int:

@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 from django.http import HttpRequest
 from django.urls import reverse
 
+from foundation.sql import row_scope
 from frontend.pages.policies.queue_jobs import ADMITTED_PAGE, PENDING_PAGE, describe_jobs
 from frontend.pages.policies.queue_quota import describe_quota
 from frontend.pages.policies.queue_timeline import describe_timeline
@@ -15,6 +16,7 @@ from quotas.models import Queue
 from tenants.models import User
 
 
+@row_scope.read_transaction()
 def body_context(request: HttpRequest, viewer: User, queue: Queue) -> dict[str, Any]:
     """Return what changes on the page of a queue; jobs only for a viewer who may see them."""
     names = (PENDING_PAGE, ADMITTED_PAGE)

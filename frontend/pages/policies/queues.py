@@ -22,6 +22,7 @@ from django.views.decorators.http import require_GET, require_POST
 from clusters.models import Flavor
 from foundation.core import clock
 from foundation.core.errors import AllotmentError, FieldError, Invalid, PermissionDenied
+from foundation.sql import row_scope
 from foundation.web.listing import filter_rows
 from frontend.components import view_models
 from frontend.components.long_select import LongSelect
@@ -410,6 +411,7 @@ def _form_of(queue: Queue, data: object = None) -> QueueForm:
     return QueueForm(data, initial=_initial(queue), pools=list_flavor_names(queue.cell))
 
 
+@row_scope.read_transaction()
 def _show(request: HttpRequest, who: User, found: Queue, form: QueueForm, status: int = 200) -> HttpResponse:
     line = _lines(who, [found])[0]
     current = preset_of(found)

@@ -17,6 +17,7 @@ from django.views.decorators.http import require_GET
 from clusters.models import Cell, Flavor
 from foundation.core.errors import NotFound
 from foundation.core.quantities import Resource
+from foundation.sql import row_scope
 from frontend.components import view_models
 from frontend.pages.quotas.form import Typed, form_of
 from frontend.pages.quotas.history import history_entry
@@ -56,6 +57,7 @@ class Open:
 
 @require_GET
 @login_required
+@row_scope.read_transaction()
 def ops_quotas(request: HttpRequest) -> HttpResponse:
     """A tenant's quota among its children; `?tenant=` names it, the topmost in sight is the first."""
     who = get_viewer(request)

@@ -10,6 +10,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from clusters.models import Flavor, GpuMode
+from foundation.sql import row_scope
 from frontend.charts import flow_chart, sunburst_chart, treemap_chart
 from frontend.components import view_models
 from frontend.pages.quotas.picture_parts import (
@@ -37,6 +38,7 @@ from quotas.selectors.tables.quota_tree import QuotaTreeView, tree_flavors
 
 @require_GET
 @login_required
+@row_scope.read_transaction()
 def show_pictures(request: HttpRequest) -> HttpResponse:
     """The quota of the pool that `?pool=` names; `?measure=allocated` draws what is allocated."""
     who = get_viewer(request)

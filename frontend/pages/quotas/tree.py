@@ -16,6 +16,7 @@ from clusters.models import Flavor
 from foundation.core.errors import NotFound
 from foundation.core.numbers import read_whole
 from foundation.core.quantities import Resource
+from foundation.sql import row_scope
 from frontend.components import view_models
 from frontend.pages.quotas.rows import TITLES
 from frontend.pages.quotas.tree_columns import TREE, TreeFacts, read_columns
@@ -31,6 +32,7 @@ _LONGEST = 100
 
 @require_GET
 @login_required
+@row_scope.read_transaction()
 def show_tree(request: HttpRequest) -> HttpResponse:
     """All levels of one pool: `?pool=` names it, `?q=` filters names, `?open=` opens a node."""
     who = get_viewer(request)
@@ -66,6 +68,7 @@ def show_tree(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 @login_required
+@row_scope.read_transaction()
 def tree_rows(request: HttpRequest, node: uuid.UUID) -> HttpResponse:
     """The children of one node as rows of the table; `?offset=` leaves out those that are shown already."""
     who = get_viewer(request)

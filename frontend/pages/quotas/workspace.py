@@ -14,6 +14,7 @@ from django.views.decorators.http import require_GET
 from clusters.models import Flavor
 from foundation.core import clock
 from foundation.core.quantities import Resource
+from foundation.sql import row_scope
 from frontend.pages.quotas.forecast import forecast_line
 from frontend.pages.quotas.page import quota_context, read_nodes
 from frontend.pages.quotas.resource_lines import ResourceLine, Use, resource_lines
@@ -44,6 +45,7 @@ class PoolQuota:
 
 @require_GET
 @login_required
+@row_scope.read_transaction()
 def workspace_quota(request: HttpRequest, workspace: str) -> HttpResponse:
     """Show the quota of a workspace, read-only; `?resource=` chooses that of the tables by queue."""
     who, now = get_viewer(request), clock.now()

@@ -10,6 +10,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
+from foundation.sql import row_scope
 from frontend.pages.usage.report_page import read_query, report_context
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from telemetry.usage.grouping import GroupBy
@@ -21,6 +22,7 @@ _GROUPS: Final = tuple(GroupBy)
 
 @require_GET
 @login_required
+@row_scope.read_transaction()
 def platform_usage(request: HttpRequest) -> HttpResponse:
     """The report of a month, of all whose jobs the viewer may see."""
     set_frame(request, label=_("Usage reports"), trail=_("Operations"))

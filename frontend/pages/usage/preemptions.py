@@ -17,6 +17,7 @@ from django.views.decorators.http import require_GET
 
 from foundation.core import clock
 from foundation.core.errors import Invalid
+from foundation.sql import row_scope
 from frontend.components import view_models
 from frontend.components.time_zones import zone_options
 from frontend.pages.jobs.events.eviction import explain_rule
@@ -60,6 +61,7 @@ class PreemptedUserLine:
 
 @require_GET
 @login_required
+@row_scope.read_transaction()
 def workspace_preemptions(request: HttpRequest, workspace: str) -> HttpResponse:
     """The preemptions of one workspace."""
     place = workspace_get(viewer=get_viewer(request), slug=workspace)
@@ -70,6 +72,7 @@ def workspace_preemptions(request: HttpRequest, workspace: str) -> HttpResponse:
 
 @require_GET
 @login_required
+@row_scope.read_transaction()
 def platform_preemptions(request: HttpRequest) -> HttpResponse:
     """The preemptions of all workspaces in sight."""
     set_frame(request, label=_("Usage reports"), trail=_("Operations"))

@@ -9,6 +9,7 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_GET
 
+from foundation.sql import row_scope
 from frontend.pages.usage.report_page import read_query, report_context
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from telemetry.usage.grouping import GroupBy
@@ -19,6 +20,7 @@ _GROUPS: Final = (GroupBy.USER, GroupBy.QUEUE, GroupBy.POOL, GroupBy.JOB)
 
 @require_GET
 @login_required
+@row_scope.read_transaction()
 def workspace_usage(request: HttpRequest, workspace: str) -> HttpResponse:
     """The report of a month."""
     place = workspace_get(viewer=get_viewer(request), slug=workspace)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import uuid
 from collections.abc import Collection
 
+from django.db.models import Sum
+
 from foundation.core.actor import Actor
 from foundation.core.quantities import Resource
-from quotas.models import Queue, QuotaNode
+from quotas.models import LedgerEntry, Queue, Quota, QuotaNode
 from quotas.selectors.queues.queue import queue_list
 from quotas.selectors.tables.quota_row import QuotaRow
 from quotas.selectors.tables.quota_table import QuotaTable
+from quotas.tree.limits import Amount, add_amounts
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import Tenant
@@ -33,6 +36,20 @@ def workspace_quota(
         for of in QuotaTable(cell_id, resources=resources).compute_rows(names).values():
             rows += of
     return rows
+
+
+def sum_workspace_quota(workspace: Tenant, resource: Resource) -> tuple[Amount, int]:
+    """Return the nominal quota of a workspace and what it reserves, of all pools together.
+
+    The caller has decided who may know.
+    """
+    of_workspace = {"node__tenant": workspace, "resource": resource.value}
+    nominals = Quota.unscoped.filter(**of_workspace).values_list("own_nominal", flat=True)
+    reserved = LedgerEntry.unscoped.filter(**of_workspace).aggregate(total=Sum("reserved"))["total"]
+    total: Amount = 0
+    for nominal in nominals:
+        total = add_amounts(total, nominal)
+    return total, reserved or 0
 
 
 def queue_quota(

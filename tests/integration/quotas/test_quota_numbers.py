@@ -11,7 +11,7 @@ import pytest
 from clusters.models import GpuMode
 from foundation.core.quantities import Resource
 from quotas.models import Quota, QuotaNode
-from quotas.selectors.tables.quota import workspace_quota
+from quotas.selectors.tables.quota import sum_workspace_quota, workspace_quota
 from quotas.selectors.tables.quota_table import node_quota
 from quotas.services.quota import NodeAmounts, QuotaAmount, quota_set
 from quotas.services.quota_files.pool_form import amounts_of_gpus
@@ -40,6 +40,7 @@ def test_nominal_and_use_of_a_workspace_include_its_queues() -> None:
 
     assert (rows[""].nominal, rows[""].reserved, rows[""].borrowed) == (11, 7, 0)
     assert (rows["default"].nominal, rows["default"].reserved) == (8, 7)
+    assert sum_workspace_quota(here.a, CARDS) == (11, 7)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -70,6 +71,7 @@ def test_totals_of_random_trees_equal_sums_by_hand(seed: int) -> None:
         # A row that is all zero is left out.
         found = (0, 0) if row is None else (row.nominal, row.reserved)
         assert found == (total, sum(used.get(pk, 0) for pk in mine))
+        assert sum_workspace_quota(team, CARDS) == found
 
 
 def test_pending_gpus_count_only_in_the_pools_where_a_job_may_run() -> None:
