@@ -98,7 +98,7 @@ class PageList:
         """The opening tags of cells by column and classes, which are the same in all rows."""
         return {}
 
-    @property
+    @cached_property
     def shown_id(self) -> str:
         """The id of the row whose details are open."""
         return self.query.get(SHOWN, "")

@@ -63,13 +63,26 @@ SORTS: Final[Mapping[str, str]] = {
     "cpu": "cpu_granted",
     "rack": "rack",
 }
-_SORTED_SUMS: Final = frozenset(
-    {"cards", "free_cards", "largest_left", "cores_granted_sum", "memory_granted_sum"}
-)
-"""Those of `SORTS` that `node_table` sums over the cards of each node."""
 _FREE: Final = Q(devices__healthy=True, devices__holders=0, devices__foreign_holders=0)
 _TAKEN: Final = F("devices__cores_granted") + F("devices__cores_foreign")
 _OPEN: Final = Q(devices__healthy=True)
+_SUMS: Final = {
+    "cards": Count("devices"),
+    "free_cards": Count("devices", filter=_FREE),
+    "unhealthy_cards": Count("devices", filter=Q(devices__healthy=False)),
+    "foreign_cards": Count("devices", filter=Q(devices__foreign_holders__gt=0)),
+    "largest_left": Coalesce(Max(Greatest(F("devices__cores_capacity") - _TAKEN, 0), filter=_OPEN), 0),
+    "fragments": Count(
+        "devices",
+        filter=_OPEN
+        & (Q(devices__holders__gt=0) | Q(devices__foreign_holders__gt=0))
+        & Q(devices__cores_granted__lt=F("devices__cores_capacity") - F("devices__cores_foreign")),
+    ),
+    "cores_granted_sum": Coalesce(Sum("devices__cores_granted"), 0),
+    "memory_capacity_sum": Coalesce(Sum("devices__memory_capacity"), 0),
+    "memory_granted_sum": Coalesce(Sum("devices__memory_granted"), 0),
+}
+"""Over the cards of each node, some of which are in `SORTS` as well."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,14 +137,16 @@ def _order_by(query: NodeQuery) -> Sequence[str]:
 
 
 def node_order(*, viewer: Actor, query: NodeQuery) -> QuerySet[Node, Node]:
-    """The nodes of `node_table` in its order, without sums where none is needed to find or sort them.
+    """The nodes of `node_table` in its order, without sums that are not needed to find or sort them.
 
     Raises: PermissionDenied.
     """
     permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
-    if _match_sums(query) or _sort_column(query) in _SORTED_SUMS:
+    if _match_sums(query):
         return node_table(viewer=viewer, query=query)
-    return _filter_nodes(query).order_by(*_order_by(query))
+    column = _sort_column(query)
+    sums = {column: _SUMS[column]} if column in _SUMS else {}
+    return _filter_nodes(query).annotate(**sums).order_by(*_order_by(query))
 
 
 def node_table(*, viewer: Actor, query: NodeQuery) -> QuerySet[Node, Node]:
@@ -145,22 +160,7 @@ def node_table(*, viewer: Actor, query: NodeQuery) -> QuerySet[Node, Node]:
     permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
     nodes: QuerySet[Any, Any] = _filter_nodes(query).select_related("cluster", "flavor")
     nodes = nodes.prefetch_related(open_cordons())
-    nodes = nodes.annotate(
-        cards=Count("devices"),
-        free_cards=Count("devices", filter=_FREE),
-        unhealthy_cards=Count("devices", filter=Q(devices__healthy=False)),
-        foreign_cards=Count("devices", filter=Q(devices__foreign_holders__gt=0)),
-        largest_left=Coalesce(Max(Greatest(F("devices__cores_capacity") - _TAKEN, 0), filter=_OPEN), 0),
-        fragments=Count(
-            "devices",
-            filter=_OPEN
-            & (Q(devices__holders__gt=0) | Q(devices__foreign_holders__gt=0))
-            & Q(devices__cores_granted__lt=F("devices__cores_capacity") - F("devices__cores_foreign")),
-        ),
-        cores_granted_sum=Coalesce(Sum("devices__cores_granted"), 0),
-        memory_capacity_sum=Coalesce(Sum("devices__memory_capacity"), 0),
-        memory_granted_sum=Coalesce(Sum("devices__memory_granted"), 0),
-    )
+    nodes = nodes.annotate(**_SUMS)
     share = F("cores_granted_sum") * 1.0 / NullIf(F("cards"), 0)
     nodes = nodes.annotate(allocated_percent=ExpressionWrapper(share, output_field=FloatField()))
     nodes = nodes.filter(_match_sums(query)).order_by(*_order_by(query))
