@@ -50,7 +50,7 @@ def test_a_rule_is_created_and_changed_in_a_dialog(admin: Client, w: World) -> N
     unknown = admin.post(
         RULES, TYPED | {"do": "preview", "metric": "quota.reserved_percent"}
     ).content.decode()
-    assert "No history is stored for this metric." in unknown and "data-chart=" not in unknown
+    assert "of reserved quota only the current amount is stored" in unknown and "data-chart=" not in unknown
     assert not AlertRule.unscoped.exists(), "a preview creates nothing"
     wrong = admin.post(RULES, TYPED | {"do": "create", "threshold": "much"})
     assert wrong.status_code == 400 and 'value="much"' in wrong.content.decode()
