@@ -61,7 +61,7 @@ class QuotaLacksSerializer(serializers.Serializer[Any]):
 
 
 class QuotaRequestLacksView(PlatformView):
-    """What is missing to approve a request, for who decides."""
+    """The quota that is missing to approve a request, for who decides."""
 
     points: ClassVar = {"GET": Permission.QUOTA_EDIT}
 
