@@ -91,7 +91,7 @@ def test_victims_that_are_not_enough_are_counted(client: Client) -> None:
     assert (gate["outcome"], gate["own_jobs"], gate["own_amount"]) == ("not_enough", 1, 2)
     assert (gate["flavor"], gate["resource"], gate["short"]) == ("a100", "gpu.cards", found.preemption.short)
     text = told(client, job)
-    assert "1 job of this queue (2 GPUs)" in text and "4 GPUs of a100 missing" in text
+    assert "1 job of this queue (2 GPUs)" in text and "the job lacks 4 GPUs of a100" in text
     client.force_login(here.outsider)
     assert client.get(f"/w/team-a/jobs/{job.pk}/check").status_code == 404
 
