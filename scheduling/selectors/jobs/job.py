@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
-from django.db.models import Count, F, Q, QuerySet, Sum, TextField
+from django.db.models import Count, Q, QuerySet, Sum, TextField
 from django.db.models.functions import Cast
 from django.utils.translation import gettext as _
 
@@ -19,6 +19,7 @@ from foundation.core.errors import NotFound
 from foundation.core.reasons import Reason
 from foundation.sql import keyset
 from foundation.sql.prepared import PreparedQuery
+from foundation.sql.products import multiply_columns
 from foundation.web.listing import Column, ColumnCondition, ColumnKind
 from quotas.models import Queue
 from scheduling.models import Allocation, Claim, Job, JobDeletion, JobRole, JobState, PriorityClass
@@ -61,7 +62,9 @@ _ROWS: Final = PreparedQuery(
     lambda keys: (
         Job.unscoped.filter(pk__any_of=keys)
         .order_by()
-        .annotate(cards=Sum(F("roles__replicas") * F("roles__gpu_cards")), asked=Sum("roles__replicas"))
+        .annotate(
+            cards=Sum(multiply_columns("roles__replicas", "roles__gpu_cards")), asked=Sum("roles__replicas")
+        )
         .values_list(
             *("pk", "name", "kind", "state", "reason", "reason_numbers", "reason_help", "reason_at"),
             *("workspace__slug", "queue__name", "priority_class__name", "tags", "preemptible"),
@@ -347,7 +350,9 @@ def job_position(*, job: Job) -> Position | None:
         return None
     waiting, before = found
     roles = JobRole.unscoped.filter(job__in=before.values("pk")).order_by()
-    sums = roles.aggregate(jobs=Count("job", distinct=True), cards=Sum(F("replicas") * F("gpu_cards")))
+    sums = roles.aggregate(
+        jobs=Count("job", distinct=True), cards=Sum(multiply_columns("replicas", "gpu_cards"))
+    )
     return Position(sums["jobs"], waiting, sums["cards"] or 0)
 
 

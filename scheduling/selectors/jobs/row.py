@@ -9,11 +9,12 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final, TypeVar
 
-from django.db.models import Count, F, Min, Q, QuerySet, Sum
+from django.db.models import Count, Min, Q, QuerySet, Sum
 from django.db.models.functions import Coalesce
 
 from foundation.core.actor import Actor
 from foundation.sql.prepared import PreparedQuery
+from foundation.sql.products import multiply_columns
 from quotas.models import Queue
 from scheduling.models import (
     HOLDING_STATES,
@@ -210,7 +211,7 @@ def job_holding_compute(*, viewer: Actor, workspace: Tenant) -> dict[uuid.UUID, 
     """
     filters = JobFilter(states=HOLDING_STATES)
     jobs = job_query(viewer=viewer, workspace=workspace, filters=filters).order_by()
-    asked = Sum(F("roles__replicas") * F("roles__gpu_cards") * F("roles__gpu_cores"))
+    asked = Sum(multiply_columns("roles__replicas", "roles__gpu_cards", "roles__gpu_cores"))
     rows = jobs.values_list("pk").annotate(asked=Coalesce(asked, 0))
     return dict(sorted(rows, key=lambda row: (-row[1], str(row[0]))))
 

@@ -7,10 +7,11 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
-from django.db.models import Count, F, Q, QuerySet, Sum
+from django.db.models import Count, Q, QuerySet, Sum
 
 from clusters.models import Flavor, GpuMode
 from foundation.core.quantities import Resource
+from foundation.sql.products import multiply_columns
 from quotas.hooks.job_effects import PendingDemand
 from quotas.models import QueueFlavor
 from scheduling.models import PENDING_STATES, GpuRequestMode, Job
@@ -77,7 +78,7 @@ def _asked(jobs: QuerySet[Job]) -> QuerySet[Job, tuple[uuid.UUID, str, list[str]
     asking = jobs.filter(roles__replicas__gt=0).annotate(asks=Q(roles__gpu_cards__gt=0))
     groups = asking.values_list("queue__node", "roles__gpu_mode", "roles__gpu_models", "asks")
     sums = {
-        name: Sum(F(f"roles__{column}") * F("roles__replicas"))
+        name: Sum(multiply_columns(f"roles__{column}", "roles__replicas"))
         for name, column in (("cards", "gpu_cards"), ("cpu", "cpu_millicores"), ("memory", "memory_mib"))
     }
     return groups.annotate(**sums)

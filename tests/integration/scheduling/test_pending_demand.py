@@ -1,9 +1,12 @@
-"""What waits in queues is counted the same whether the queues are named in the query or not."""
+"""What waits in queues is counted the same however many queues are asked for, and whatever its size."""
 
 from __future__ import annotations
 
 import pytest
 
+from foundation.core.quantities import Resource
+from scheduling.models import Job, JobState
+from scheduling.selectors.jobs.row import job_holding_compute
 from scheduling.selectors.pending import pending
 from tests.builders import jobs
 from tests.builders.jobs import RoleOf
@@ -25,3 +28,19 @@ def test_many_queues_are_counted_as_few_are(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(pending, "_NARROW", -1)
     assert [pending.pending_demand(nodes) for nodes in (both, both[:1], both[1:], [])] == named
+
+
+def test_a_job_of_more_memory_than_32_bits_hold_is_counted() -> None:
+    w = world()
+    big = RoleOf(replicas=4096, memory=512 * 1024, cpu=1_000_000, cards=8)
+    made = jobs.job(w.queue, w.editor, "big", roles=[big, RoleOf(name="rest")])
+    found = pending.pending_demand([w.queue.node_id])[w.queue.node_id]
+    assert found.cards == 4096 * 8 + 1
+    assert found.flavor_amounts[w.flavor.pk, Resource.MEMORY] == 4096 * 512 * 1024 + 1024
+    assert found.flavor_amounts[w.flavor.pk, Resource.CPU] == 4096 * 1_000_000 + 1000
+
+    assert job_holding_compute(viewer=w.platform_admin, workspace=w.queue.workspace) == {}
+    made.roles.filter(name="main").update(gpu_cards=32_000)
+    Job.unscoped.update(state=JobState.RUNNING)
+    held = job_holding_compute(viewer=w.platform_admin, workspace=w.queue.workspace)
+    assert held == {made.pk: 4096 * 32_000 * 100 + 100}

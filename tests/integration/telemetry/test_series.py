@@ -13,7 +13,7 @@ from foundation.core.errors import NotFound, PermissionDenied
 from frontend.pages.charts.definitions import CLUSTER
 from frontend.pages.charts.drawing import draw_chart
 from scheduling.models import Allocation, DeviceSlice
-from telemetry.models import Channel, Reading, TelemetryGap
+from telemetry.models import Channel, Reading, TelemetryGap, Tick
 from telemetry.series import (
     SeriesQuery,
     SeriesSet,
@@ -52,6 +52,13 @@ def test_a_clusters_lines(bench: Bench, django_assert_num_queries: DjangoAssertN
     assert values(found, "memory_allocated") == [80_960.0, 80_960.0]
     assert values(found, "power") == [300.0, 300.0]
     assert values(found, "temperature_max") == [41.0, 41.0]
+
+
+def test_the_compute_of_a_cluster_of_many_gpus_has_a_mean(bench: Bench) -> None:
+    end = bench.ticks(2)
+    Tick.unscoped.update(cards=30_000, cores_allocated=2_400_000)  # times 10,000 ms is more than 32 bits hold
+    found = cluster_series(bench.world.platform_admin, bench.world.cluster, START, end, 20)
+    assert values(found, "cores_allocated") == [80.0]
 
 
 def test_gpus_are_spread_over_four_steps_of_utilization(bench: Bench) -> None:

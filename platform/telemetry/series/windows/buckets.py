@@ -20,6 +20,7 @@ from django.db.models import (
     QuerySet,
     Sum,
 )
+from django.db.models.functions import Cast
 
 from telemetry.models import Channel, Reading, Rolled, Tick
 from telemetry.series.windows.sources import sources_of
@@ -63,7 +64,9 @@ def _terms(measures: Sequence[ColumnMeasure], weight: str) -> dict[str, Any]:
     """Sums weighted by the time that a row stands for, and that time; the column `weight` has it."""
     terms: dict[str, Any] = {}
     for number, measure in enumerate(measures):
-        product = ExpressionWrapper(F(measure.column) * F(weight), output_field=FloatField())
+        # The compute of a large cluster times milliseconds does not fit into 32 bits.
+        time = Cast(F(weight), BigIntegerField())
+        product = ExpressionWrapper(F(measure.column) * time, output_field=FloatField())
         terms[f"value_{number}"] = Max(measure.column) if measure.peak else Sum(product)
         terms[f"weight_{number}"] = Sum(weight, filter=Q(**{f"{measure.column}__isnull": False}))
     return terms
