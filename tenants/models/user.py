@@ -24,7 +24,8 @@ class User(Versioned, AbstractUser):
     A one-time password (`must_change_password`) is good until `password_expires_at`, for nothing but to
     choose another one; an account that has no password yet is an invitation until then. Sessions carry the
     number `sessions_ended`, so that a higher one ends them all. A service account belongs to a tenant
-    (`home`), has no password, and acts by access keys only. `language` is the last one read in the console.
+    (`home`), has no password, and acts by access keys only. `language` is that of the pages at the last
+    sign-in, or chosen since.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.conf import settings
 from django.contrib.auth.signals import user_logged_in
 from django.http import HttpRequest, HttpResponseBase
 from django.utils import translation
@@ -19,13 +20,16 @@ def connect_signals() -> None:
 
 
 def choose_language(request: HttpRequest) -> HttpResponseBase:
-    """Change the language of the browser, and of the account that is signed in."""
-    answer = set_language(request)
+    """Change the language of the browser, and of the account that is signed in, to one that pages have."""
     chosen = request.POST.get("language", "")
-    if request.method == "POST" and isinstance(request.user, User) and translation.check_for_language(chosen):
+    if chosen not in dict(settings.LANGUAGES):
+        # Django takes each language that it ships, with any suffix, and keeps a catalogue of each.
+        request.POST = request.POST.copy()
+        request.POST.pop("language", None)
+    elif isinstance(request.user, User):
         with translation.override(chosen):
             note_language(request.user)
-    return answer
+    return set_language(request)
 
 
 def _note_sign_in(sender: object, *, request: HttpRequest | None, user: User, **_: Any) -> None:

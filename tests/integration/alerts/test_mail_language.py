@@ -8,6 +8,7 @@ import pytest
 from django.core import mail
 from django.test import Client
 from django.utils import translation
+from django.utils.translation import trans_real
 
 from alerts.delivery.idle_mail import mail_idle_owners
 from alerts.delivery.message_mail import mail_messages
@@ -73,3 +74,16 @@ def test_email_follows_the_language_of_its_reader(bench: Bench, client: Client, 
     Client().post("/i18n/setlang/", {"language": "en"})
     user.refresh_from_db()
     assert user.language == "zh-hans", "a browser in which nobody is signed in changes no account"
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("text", ["de", "en-aaaaaaaa", "zh-hans@aaa", "e" * 1_000, "en\0", ""])
+def test_a_language_that_pages_have_not_is_no_choice(bench: Bench, client: Client, text: str) -> None:
+    user = bench.world.editor
+    client.force_login(user)
+    before = trans_real._translations.copy()
+    answer = client.post("/i18n/setlang/", {"language": text, "next": "/login"})
+    assert (answer.status_code, answer.headers["Location"], answer.cookies) == (302, "/login", {})
+    user.refresh_from_db()
+    assert user.language == ""
+    assert trans_real._translations.keys() == before.keys(), "a catalogue was built"
