@@ -85,9 +85,15 @@ class HelpTrial:
 
     @staticmethod
     def select_together(help_item: em.Help, helps: Sequence[em.Help]) -> list[em.Help]:
-        """Return a recommendation with those that it is of use with only."""
-        codes = {help_item.code, *str(help_item.numbers.get("with", "")).split(",")}
-        return [each for each in helps if each.code in codes]
+        """Return a recommendation with those that it is of use with only.
+
+        More quota is recommended for all resources that are short at once. Anything else of the same code,
+        such as fewer tasks of another role, is a recommendation of its own.
+        """
+        codes = str(help_item.numbers.get("with", "")).split(",")
+        if help_item.code is em.HelpCode.RAISE_QUOTA:
+            codes.append(help_item.code)
+        return [each for each in helps if each is help_item or each.code in codes]
 
     def apply_all(self, helps: Sequence[em.Help]) -> em.Job:
         """Return the copy with these changes, or the job itself where none of them changes it."""

@@ -43,7 +43,8 @@ class ChangedStarts:
         """Return the median and the 50 % range of the start of a job of the snapshot, which is left as it is.
 
         The end of the range is None beyond the horizon. The answer is None if the median lies beyond it, or
-        if too little is known. Raises: DeadlineExceededError if `within_s` seconds are too few.
+        if too little is known. Raises: DeadlineExceededError if `within_s` seconds are too few
+        for so many futures, or for futures that reach the horizon.
         """
         if self._history is None:
             self._history = read_history(self._cell_id, taken.jobs, now=self._now)
@@ -66,10 +67,11 @@ class ChangedStarts:
         if forecast.futures < FEWEST_FUTURES:
             raise engine.DeadlineExceededError
         found = forecast.ranges.get(changed.id)
-        if found is None:
-            return None
-        _low, first, middle, last, _high = widen_range(found, self._scores).seconds
+        seconds = (None,) * 5 if found is None else widen_range(found, self._scores).seconds
+        _low, first, middle, last, _high = seconds
         if first is None or middle is None:
+            if forecast.horizon_s < OPTIONS.horizon_s:
+                raise engine.DeadlineExceededError
             return None
         end = None if last is None else self._now + timedelta(seconds=last)
         return self._now + timedelta(seconds=middle), (self._now + timedelta(seconds=first), end)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, cast
 
@@ -24,6 +25,7 @@ from scheduling.services.jobs import pending_check
 from scheduling.services.jobs.pending_check import check_pending_job
 from scheduling.services.jobs.preview_trial import HelpTrial
 from scheduling.services.start_prediction import changed_job
+from scheduling.snapshots import cell_snapshot
 from tests.builders import jobs, quotas
 from tests.builders.run_histories import finished_runs
 from tests.builders.world import World, world
@@ -208,3 +210,44 @@ def test_a_job_that_no_new_one_can_be_like_is_checked_without_trials(client: Cli
     assert all("tried" not in each["numbers"] for each in found.help)
     client.force_login(here.editor)
     assert "evaluated at" in told(client, job)
+
+
+def test_a_recommendation_is_tried_without_the_same_for_another_role() -> None:
+    leader, worker = (em.Help(em.HelpCode.ASK_LESS, {"role": role}) for role in ("leader", "worker"))
+    cards, cpu = (em.Help(em.HelpCode.RAISE_QUOTA, {"resource": name}) for name in ("gpu.cards", "cpu"))
+    fewer = em.Help(
+        em.HelpCode.ASK_FEWER_TASKS, {"role": "worker", "with": em.HelpCode.LOOSEN_PLACEMENT.value}
+    )
+    rule = em.Help(em.HelpCode.LOOSEN_PLACEMENT, {"with": em.HelpCode.ASK_FEWER_TASKS.value})
+    helps = [leader, cards, worker, cpu, rule, fewer]
+    for chosen, together in (
+        (leader, [leader]), (worker, [worker]), (cards, [cards, cpu]), (cpu, [cards, cpu]),
+        (fewer, [rule, fewer]), (rule, [rule, fewer]),
+    ):  # fmt: skip
+        assert HelpTrial.select_together(chosen, helps) == together
+
+
+def test_a_forecast_that_reaches_less_far_is_out_of_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A start beyond a horizon that was cut for lack of time isn't one beyond the usual horizon."""
+    here = world()
+    finished_runs(here.queue, here.editor, [600] * 30, ago=timedelta(days=20), cards=8)
+    hold(here, 8)
+    hold(here, 8, own=False, node=1)
+    job = wait(here, 8)
+    taken = cell_snapshot(here.cell.pk)
+    forecast = changed_job.forecast_starts
+
+    def reach(horizon_s: float) -> Any:
+        def run(*args: Any, **options: Any) -> Any:
+            found = forecast(*args, **options)
+            return replace(found, horizon_s=horizon_s, ranges={})
+
+        return run
+
+    starts = changed_job.ChangedStarts(job, here.cell.pk, clock.now())
+    asked = taken.snapshot.jobs[str(job.pk)]
+    monkeypatch.setattr(changed_job, "forecast_starts", reach(600.0))
+    with pytest.raises(engine.DeadlineExceededError):
+        starts.predict_start(taken, asked, within_s=60.0)
+    monkeypatch.setattr(changed_job, "forecast_starts", reach(changed_job.OPTIONS.horizon_s))
+    assert starts.predict_start(taken, asked, within_s=60.0) is None
