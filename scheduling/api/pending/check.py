@@ -63,6 +63,9 @@ class JobCheckSerializer(serializers.Serializer[Any]):
 class JobCheckView(JobView):
     """A pending job checked now, with all other jobs."""
 
+    # Cycles and estimates take seconds: no transaction stays open meanwhile.
+    reads_together = False
+
     @extend_schema(
         operation_id="job_check",
         summary="Check the gates and the recommendations of a pending job",
@@ -74,9 +77,9 @@ class JobCheckView(JobView):
     def get(self, request: Request, ws: str, job: str) -> Response:
         """Return the gates behind the stored reason, and what becomes of the job by each recommendation."""
         query = read_query(request, CheckQuery)
-        found = None
-        if self.job.is_waiting:
-            found = check_pending_job(viewer=self.viewer, job=self.job, estimate=query["estimate"])
+        checked, found = self.job, None
+        if checked.is_waiting:
+            found = check_pending_job(viewer=self.viewer, job=checked, estimate=query["estimate"])
         return Response(JobCheckSerializer(_body_of(found)).data)
 
 

@@ -40,7 +40,11 @@ class JoinedBlockSerializer(serializers.Serializer[Any]):
 
     gpus = serializers.IntegerField()
     preempted_jobs = serializers.IntegerField(
-        help_text="Jobs that would be moved or preempted if such a job were submitted; 0 if it would wait."
+        allow_null=True,
+        help_text=(
+            "Jobs that would be moved or preempted if such a job were submitted; 0 if it would wait. null: "
+            "not previewed, since the time ran out."
+        ),
     )
     node = serializers.CharField(allow_null=True, help_text="null: expected ends of jobs are unknown.")
     expected_at = serializers.DateTimeField(allow_null=True, help_text="Median of the time when jobs end.")
@@ -95,6 +99,8 @@ class StartableJobsView(WorkspaceView):
     """The largest jobs that would start now in one queue."""
 
     points: ClassVar = {"GET": Permission.JOB_SUBMIT}
+    # Previews take seconds: no transaction stays open meanwhile.
+    reads_together = False
 
     @extend_schema(
         operation_id="startable_jobs",
@@ -129,7 +135,7 @@ def _block_body(job: StartableJob, block: EndingBlock | None) -> dict[str, Any]:
     jobs = block.jobs if block else None
     return {
         "gpus": job.shape.gpus,
-        "preempted_jobs": len(job.refused.preempted) if job.refused else 0,
+        "preempted_jobs": len(job.refused.preempted) if job.refused else None,
         "node": block.node if block else None,
         "expected_at": block.expected_at if block else None,
         "late_at": block.late_at if block else None,
