@@ -43,10 +43,13 @@ class Figures:
         return self.reserved - self.measured
 
     @property
-    def unit_price(self) -> Decimal | None:
-        """Return the average price of a GPU-hour that has a price, None where nothing has."""
+    def cost_per_gpu_hour(self) -> Decimal | None:
+        """Return the cost by GPU-hour of what has a price.
+
+        None below a tenth of a GPU-hour: costs are rounded, and by so little they say nothing of the price.
+        """
         priced = self.billed - self.unpriced
-        if self.amount is None or priced <= 0:
+        if self.amount is None or priced < CORE_MS_PER_GPU_HOUR // 10:
             return None
         with localcontext() as context:
             context.prec = 50

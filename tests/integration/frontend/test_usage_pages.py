@@ -57,10 +57,10 @@ def test_a_workspace_sees_its_hours_cost_and_days(here: World) -> None:
 
     assert ">8.0 <" in page  # two GPUs for three hours and for one
     assert "12.00" in page
-    assert page.count('data-label="Price per GPU-hour">1.50<') == 3, "of each user and of all"
+    assert page.count('data-label="Cost per GPU-hour">1.50<') == 3, "of each user and of all"
     Price.unscoped.update(effective_at=NOW - timedelta(hours=1))
     half = text(client_of(here.viewer), "/w/team-a/usage?by=job")
-    assert half.count('data-label="Price per GPU-hour">1.50<') == 3, "hours without a price don't lower it"
+    assert half.count('data-label="Cost per GPU-hour">1.50<') == 3, "hours without a price don't lower it"
     assert "unmeasured" in page.lower()
     assert '"2026-03-30"' in page
     assert "/api/v1/workspaces/team-a/usage/export?month=2026-03" in page
