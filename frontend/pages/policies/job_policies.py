@@ -127,9 +127,9 @@ class PolicyForm(forms.Form):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         for name in LIMITED:
-            for side in ("minimum", "maximum"):
+            for side, word in (("minimum", _("Minimum")), ("maximum", _("Maximum"))):
                 self.fields[f"{side}.{name}"] = forms.CharField(
-                    label=limit_label(name), required=False, max_length=40
+                    label=f"{word}{_(': ')}{limit_label(name)}", required=False, max_length=40
                 )
 
     def clean_allowed(self) -> Mapping[str, Any]:
@@ -237,7 +237,7 @@ def check_policy(request: HttpRequest, tenant: uuid.UUID) -> HttpResponse:
     form = PolicyForm(request.POST)
     effect: dict[str, Any]
     if not form.is_valid():
-        effect = {"refusal": " ".join(list_mistakes(form))}
+        effect = {"refusal": join_sentences(list_mistakes(form))}
     else:
         try:
             statement = form.build_statement()

@@ -22,6 +22,7 @@ from django.views.decorators.http import require_GET, require_POST
 from clusters.models import Flavor
 from foundation.core import clock
 from foundation.core.errors import AllotmentError, FieldError, Invalid, PermissionDenied
+from foundation.core.sentences import join_sentences
 from foundation.sql import row_scope
 from foundation.web.listing import filter_rows
 from frontend.components import view_models
@@ -349,7 +350,7 @@ def check_queue(request: HttpRequest, workspace: str, queue: str) -> HttpRespons
             preview = preview_queue_settings(acting_user=who, queue=found, values=values, flavors=flavors)
             effect = {"preview": preview}
         else:
-            effect = {"refusal": " ".join(list_mistakes(form))}
+            effect = {"refusal": join_sentences(list_mistakes(form))}
     except Invalid as error:
         effect = {"refusal": error.detail}
     return render(request, "frontend/policies/effect.html", effect)

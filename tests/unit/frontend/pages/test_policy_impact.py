@@ -181,3 +181,14 @@ def test_a_policy_names_jobs_whose_pods_start_for_too_long(client: Client, w: Wo
     assert ([one["name"] for one in found["slow"]["jobs"]], found["pending"]["jobs"]) == (["slow"], [])
     asks = client.post(f"/ops/policies/{w.workspace.pk}", LIMIT | {"start_limit_s": "300"}).content.decode()
     assert head in asks and not WorkspacePolicy.unscoped.exists()
+
+
+def test_a_preview_names_the_limit_that_is_wrong(client: Client, w: World) -> None:
+    """Both limits of one field are wrong alike."""
+    client.force_login(w.platform_admin)
+    limits = {f"{side}.total.gpu.cards": "9" * 41 for side in ("minimum", "maximum")}
+    address = f"/ops/policies/{w.workspace.pk}/check"
+    for language, words in (("en", ("Minimum: ", "Maximum: ")), ("zh-hans", ("最小值：", "最大值："))):
+        shown = client.post(address, limits, HTTP_ACCEPT_LANGUAGE=language).content.decode()
+        assert [shown.count(word) for word in words] == [1, 1], shown
+        assert "。 " not in shown
