@@ -20,6 +20,7 @@ from scheduling import engine
 from scheduling.engine import PreemptionResult
 from scheduling.engine import model as em
 from scheduling.models import Attempt, Job, JobState
+from scheduling.prediction.forecast import forecast_starts
 from scheduling.services.cycle import cycle_run
 from scheduling.services.jobs import pending_check
 from scheduling.services.jobs.pending_check import check_pending_job
@@ -235,7 +236,7 @@ def test_a_forecast_that_reaches_less_far_is_out_of_time(monkeypatch: pytest.Mon
     hold(here, 8, own=False, node=1)
     job = wait(here, 8)
     taken = cell_snapshot(here.cell.pk)
-    forecast = changed_job.forecast_starts
+    forecast = forecast_starts
 
     def reach(horizon_s: float) -> Any:
         def run(*args: Any, **options: Any) -> Any:

@@ -6,7 +6,8 @@ from decimal import Decimal
 
 import pytest
 
-from telemetry.usage.figures import CORE_MS_PER_GPU_HOUR, Figures
+from foundation.core.months import CORE_MS_PER_GPU_HOUR
+from telemetry.usage.figures import Figures
 
 
 @pytest.mark.parametrize("seconds", [8, 9, 30, 359])
