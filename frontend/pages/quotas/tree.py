@@ -22,6 +22,7 @@ from frontend.pages.quotas.rows import TITLES
 from frontend.pages.quotas.tree_columns import TREE, TreeFacts, read_columns
 from frontend.pages.quotas.tree_lines import TreeLayout, layout_of, node_of, tree_lines
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
+from frontend.texts.pools import name_pool
 from quotas.selectors.tables.quota_tree import QuotaTreeView, tree_flavors
 from tenants.access import permissions
 from tenants.access.permissions import Permission
@@ -98,8 +99,7 @@ def find_pool(flavors: Sequence[Flavor], word: str) -> Flavor:
 
 def pool_word(flavors: Sequence[Flavor], flavor: Flavor) -> str:
     """A pool in an address: its name, with its cluster's where several have one of that name."""
-    alone = sum(one.name == flavor.name for one in flavors) == 1
-    return flavor.name if alone else f"{flavor.cluster.name}/{flavor.name}"
+    return name_pool((flavor.cluster.name, flavor.name), [(one.cluster.name, one.name) for one in flavors])
 
 
 def keep_query(request: HttpRequest) -> dict[str, str]:

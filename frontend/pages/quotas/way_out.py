@@ -10,6 +10,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from frontend.texts import formats
+from frontend.texts.pools import Place, name_pool
 from quotas.selectors.tables.quota_sources import QuotaLack, QuotaSource
 from quotas.texts.amounts import describe_amounts
 
@@ -31,10 +32,18 @@ class WayOut:
     sources: Sequence[SourceLink]
 
 
-def describe_lack(lack: QuotaLack) -> WayOut:
-    """Return the texts of one lack."""
-    amounts = describe_amounts(lack.short)
-    names = {"folder": lack.node.tenant.name, "amounts": amounts, "pool": lack.flavor.name}
+def describe_lacks(lacks: Sequence[QuotaLack]) -> list[WayOut]:
+    """Return the texts of the lacks of a request or a team."""
+    pools = [_place(lack) for lack in lacks]
+    return [_describe_lack(lack, name_pool(_place(lack), pools)) for lack in lacks]
+
+
+def _place(lack: QuotaLack) -> Place:
+    return lack.flavor.cluster.name, lack.flavor.name
+
+
+def _describe_lack(lack: QuotaLack, pool: str) -> WayOut:
+    names = {"folder": lack.node.tenant.name, "amounts": describe_amounts(lack.short), "pool": pool}
     return WayOut(
         text=_("%(folder)s lacks %(amounts)s of %(pool)s.") % names,
         raising=_describe_raises(lack),

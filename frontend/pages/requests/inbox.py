@@ -18,7 +18,7 @@ from foundation.web.listing import filter_rows, sort_rows
 from frontend.components import view_models
 from frontend.lists.page_list import EmptyList, answer_list, cut_by_keys, read_list
 from frontend.pages.quotas import form
-from frontend.pages.quotas.way_out import describe_lack
+from frontend.pages.quotas.way_out import describe_lacks
 from frontend.pages.requests import amounts, labels
 from frontend.pages.requests.request_columns import INBOX, inbox_row, request_row
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
@@ -100,7 +100,7 @@ def _way_out(who: User, found: QuotaRequest) -> dict[str, Any]:
         return {}
     offer = find_offer(found, lacks)
     return {
-        "ways": [describe_lack(lack) for lack in lacks],
+        "ways": describe_lacks(lacks),
         "may_raise": all(lack.raises for lack in lacks),
         "offer": labels.wish_lines(offer, found.current),
     }

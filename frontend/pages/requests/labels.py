@@ -12,6 +12,7 @@ from django.utils.translation import gettext_lazy
 from foundation.core.quantities import Resource
 from frontend.pages.quotas.rows import TITLES
 from frontend.texts import formats, reasons
+from frontend.texts.pools import Place, name_pool
 from quotas.models import BudgetAction, OverrideState, QuotaNode, RequestState
 from quotas.texts.amounts import describe_amounts, format_amount
 
@@ -55,13 +56,15 @@ def node_word(node: QuotaNode) -> str:
 def wish_lines(items: Sequence[Mapping[str, Any]], current: Sequence[Mapping[str, Any]]) -> list[str]:
     """Describe the requested change: `a100 · Compute: 8 cards → 12 cards`."""
     was = {_place(item): item for item in current}
+    pools = {(item["cluster"], item["flavor"]) for item in items}
     lines = []
     for item in items:
         resource, before = Resource(item["resource"]), was.get(_place(item), {})
         for name, word in _LIMITS.items():
             if name in item:
                 change = f"{_amount(resource, before.get(name))} → {_amount(resource, item[name])}"
-                what = f"{item['flavor']} · {TITLES[resource]}" + (f" · {word}" if word else "")
+                pool = name_pool((item["cluster"], item["flavor"]), pools)
+                what = f"{pool} · {TITLES[resource]}" + (f" · {word}" if word else "")
                 lines.append(f"{what}{_(': ')}{change}")
     return lines
 
@@ -79,10 +82,11 @@ def _place(item: Mapping[str, Any]) -> tuple[Any, ...]:
 
 def loan_lines(amounts: Iterable[Any]) -> list[str]:
     """Describe the amounts of a temporary quota by pool: `a100 · 4 GPUs, GPU memory 160 GiB`."""
-    by_pool: dict[str, dict[Resource, int]] = {}
+    by_pool: dict[Place, dict[Resource, int]] = {}
     for row in amounts:
-        by_pool.setdefault(row.flavor.name, {})[Resource(row.resource)] = row.amount
-    return [f"{pool} · {describe_amounts(found)}" for pool, found in by_pool.items()]
+        place = row.flavor.cluster.name, row.flavor.name
+        by_pool.setdefault(place, {})[Resource(row.resource)] = row.amount
+    return [f"{name_pool(place, by_pool)} · {describe_amounts(found)}" for place, found in by_pool.items()]
 
 
 def evidence_facts(evidence: Mapping[str, Any]) -> list[tuple[str, str]]:

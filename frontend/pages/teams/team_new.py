@@ -29,7 +29,7 @@ from foundation.web.idempotency import (
 from frontend.components import view_models
 from frontend.pages.people.links import InvitationLink, console_address, links_of
 from frontend.pages.policies.queues import PRESETS
-from frontend.pages.quotas.way_out import describe_lack
+from frontend.pages.quotas.way_out import describe_lacks
 from frontend.pages.setup.uninitialized import show_uninitialized
 from frontend.pages.teams.team_form import PEOPLE_MAX, TeamForms
 from frontend.pages.tenancy.members import id_of, role_choices
@@ -140,7 +140,7 @@ def _find_lacks(who: User, typed: TeamForms) -> list[QuotaLack]:
 def _ways_out(who: User, typed: TeamForms) -> dict[str, Any]:
     lacks = _find_lacks(who, typed)
     return {
-        "ways": [describe_lack(lack) for lack in lacks],
+        "ways": describe_lacks(lacks),
         "may_raise": bool(lacks) and all(lack.raises for lack in lacks),
     }
 

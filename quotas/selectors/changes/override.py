@@ -67,7 +67,8 @@ def read_overrides(loans: Iterable[uuid.UUID]) -> list[Override]:
 
 def _both_sides(loans: Sequence[uuid.UUID]) -> QuerySet[Override]:
     rows = Override.unscoped.filter(pk__in=loans)
-    amounts = OverrideAmount.unscoped.select_related("flavor__cluster").order_by("flavor__name", "resource")
+    amounts = OverrideAmount.unscoped.select_related("flavor__cluster")
+    amounts = amounts.order_by("flavor__name", "flavor__cluster__name", "resource")
     related = ("cell", "lender__tenant", "lender__queue", "borrower__tenant", "borrower__queue")
     shown = rows.select_related(*related).prefetch_related(Prefetch("amounts", queryset=amounts))
     return shown.order_by("-starts_at", "-pk")

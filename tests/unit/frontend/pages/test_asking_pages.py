@@ -14,6 +14,7 @@ from django.test.utils import CaptureQueriesContext
 
 from foundation.core import clock
 from foundation.core.quantities import Resource
+from frontend.pages.requests.labels import wish_lines
 from quotas.models import (
     Budget,
     Override,
@@ -282,6 +283,26 @@ def test_all_pools_of_a_request_are_offered_and_raised(there: World, do: str) ->
         own = Quota.unscoped.filter(node__tenant=there.workspace, resource="gpu.cards")
         for name, has in before.items():
             assert sum(own.filter(flavor__name=name).values_list("own_nominal", flat=True)) == has + 4
+
+
+def test_pools_of_one_name_in_two_clusters_are_told_apart(there: World) -> None:
+    root, place = (
+        quotas.quota_node(there.cell, tenancy.root()),
+        quotas.quota_node(there.cell, there.workspace),
+    )
+    same = clusters.flavor(clusters.cluster(there.cell, "east"), "a100")
+    quotas.quota(root, same, Resource.GPU_CARDS, 1)
+    clusters.flavor(there.cluster, "h100")
+    wanted = [
+        {"cluster": cluster, "flavor": name, "resource": "gpu.cards", "nominal": 24}
+        for cluster, name in (("sim", "a100"), ("east", "a100"), ("sim", "h100"))
+    ]
+    made = quota_request_create(acting_user=there.editor, node=place, asked=wanted, reason="a paper")
+    page = signed_in(there.platform_admin).get(f"{INBOX}/{made.pk}/effect").content.decode()
+    for text in ("6 GPUs of sim/a100.", "23 GPUs of east/a100.", "24 GPUs of h100."):
+        assert f"Root lacks {text}" in page, page
+    lines = wish_lines(made.asked, made.current)
+    assert [line.partition(" · ")[0] for line in lines] == ["sim/a100", "east/a100", "h100"]
 
 
 def test_an_offer_is_made_and_accepted(there: World, anna: User) -> None:

@@ -9,9 +9,11 @@ import time_machine
 from django.test import Client
 
 from foundation.core.quantities import Resource
+from frontend.pages.requests import labels
 from frontend.pages.requests.loan_calendar import describe_calendar
 from quotas.models import Override, OverrideState
-from tests.builders import tenancy
+from quotas.selectors.changes.override import override_get
+from tests.builders import clusters, tenancy
 from tests.builders.world import World, world
 
 NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)
@@ -54,3 +56,16 @@ def test_transfers_lie_between_their_days_and_show_to_their_two_sides(client: Cl
     assert [tick.text for tick in found.ticks] == ["05-04", "05-06", "05-08", "05-10", "05-12"]
     assert "2026-05-02 12:00" in found.rows[0].words and "2026-05-07 12:00" in found.rows[0].words
     assert "Calendar" in text and "Days begin at 00:00 UTC" in text and "2 GPUs" in found.rows[0].amounts
+
+
+@pytest.mark.django_db
+def test_pools_of_one_name_in_two_clusters_are_two_lines() -> None:
+    w = world()
+    lend(w, (2, 8), OverrideState.PLANNED, 3)
+    loan = Override.unscoped.get()
+    same = clusters.flavor(clusters.cluster(w.cell, "east"), w.flavor.name)
+    other = clusters.flavor(w.cluster, "h100")
+    for pool, gpus in ((same, 2), (other, 1)):
+        loan.amounts.create(flavor=pool, resource=Resource.GPU_CARDS, amount=gpus)
+    lines = labels.loan_lines(override_get(w.admin, loan.pk).amounts.all())
+    assert lines == ["east/a100 · 2 GPUs", "sim/a100 · 3 GPUs", "h100 · 1 GPU"]
