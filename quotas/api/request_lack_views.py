@@ -10,8 +10,9 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from quotas.models import RequestState
 from quotas.selectors.changes.quota_request import quota_request_get
-from quotas.selectors.changes.request_lack import find_request_lacks
+from quotas.selectors.changes.request_lack import find_request_lacks, read_asked_quota
 from quotas.selectors.tables.quota_sources import QuotaLack
 from quotas.services.quota import require_decider
 from quotas.services.requests.request_amounts import names_lending_limits
@@ -21,15 +22,23 @@ from tenants.api.requests.query import NoQuery, read_query
 from tenants.api.responses.schema import problem_responses
 
 
-class RaiseSerializer(serializers.Serializer[Any]):
+class _NodeSerializer(serializers.Serializer[Any]):
     tenant = serializers.CharField(source="node.tenant.slug")
+    queue = serializers.SerializerMethodField(help_text="Name of the queue; empty: the tenant itself.")
+
+    def get_queue(self, of: Any) -> str:
+        """Return the name of the queue of a node."""
+        node = of["node"] if isinstance(of, dict) else of.node
+        return str(node.queue.name) if node.is_queue else ""
+
+
+class RaiseSerializer(_NodeSerializer):
     increases = serializers.DictField(child=serializers.IntegerField(), help_text="Amounts by resource.")
 
 
-class QuotaSourceSerializer(serializers.Serializer[Any]):
-    """A tenant with quota left, in percent points of a GPU."""
+class QuotaSourceSerializer(_NodeSerializer):
+    """A tenant or queue with quota left, in percent points of a GPU."""
 
-    tenant = serializers.CharField(source="node.tenant.slug")
     kind = serializers.SerializerMethodField(help_text="`unassigned` of a parent, or `unused` of a sibling.")
     amount = serializers.IntegerField(allow_null=True, help_text="null: unlimited.")
     nominal = serializers.IntegerField(source="of", allow_null=True, help_text="Of a sibling.")
@@ -72,11 +81,18 @@ class QuotaRequestLacksView(PlatformView):
         tags=["quota-requests"],
     )
     def get(self, request: Request, quota_request: uuid.UUID) -> Response:
-        """Return one item for each pool in which the parent lacks unassigned quota; none if it suffices."""
+        """Return one item for each pool in which the parent lacks unassigned quota; none if it suffices, or
+        the request is not pending.
+        """
         read_query(request, NoQuery)
         found = quota_request_get(self.viewer, quota_request)
         require_decider(self.viewer, found.node, limits=names_lending_limits(found.asked))
-        items = [_write_names(lack) for lack in find_request_lacks(self.viewer, found)]
+        lacks = (
+            find_request_lacks(self.viewer, read_asked_quota(found))
+            if found.state == RequestState.PENDING
+            else []
+        )
+        items = [_write_names(lack) for lack in lacks]
         return Response(QuotaLacksSerializer({"items": items}).data)
 
 

@@ -24,7 +24,7 @@ from frontend.pages.requests.request_columns import INBOX, inbox_row, request_ro
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from quotas.models import QuotaRequest, RequestState
 from quotas.selectors.changes.quota_request import INBOX_COLUMNS, quota_request_get, quota_requests
-from quotas.selectors.changes.request_lack import find_offer, find_request_lacks
+from quotas.selectors.changes.request_lack import AskedQuota, find_offer, find_request_lacks, read_asked_quota
 from quotas.selectors.limits.pool_limits import PoolLimits, pool_limits
 from quotas.selectors.pools.flavor import find_flavor_named
 from quotas.selectors.tables.quota_sources import QuotaLack
@@ -95,10 +95,13 @@ def show_effect(request: HttpRequest, quota_request: uuid.UUID) -> HttpResponse:
 
 def _way_out(who: User, found: QuotaRequest) -> dict[str, Any]:
     """Return the quota lacking for an approval, the raises that would cover it, and what can be offered."""
-    lacks = find_request_lacks(who, found) if service.may_decide_request(who, found) else []
+    if not service.may_decide_request(who, found):
+        return {}
+    asked = read_asked_quota(found)
+    lacks = find_request_lacks(who, asked)
     if not lacks:
         return {}
-    offer = find_offer(found, lacks)
+    offer = find_offer(asked, lacks)
     return {
         "ways": describe_lacks(lacks),
         "may_raise": all(lack.raises for lack in lacks),
@@ -106,21 +109,25 @@ def _way_out(who: User, found: QuotaRequest) -> dict[str, Any]:
     }
 
 
-def _require_lacks(who: User, found: QuotaRequest) -> list[QuotaLack]:
-    """Return what is lacking. Raises: PermissionDenied for who doesn't decide, since it speaks of others."""
+def _require_lacks(who: User, found: QuotaRequest) -> tuple[AskedQuota, list[QuotaLack]]:
+    """Return what is asked for and what lacks of it. Raises: PermissionDenied for who doesn't decide, since
+    it speaks of others.
+    """
     if not service.may_decide_request(who, found):
         raise PermissionDenied
-    return find_request_lacks(who, found)
+    asked = read_asked_quota(found)
+    return asked, find_request_lacks(who, asked)
 
 
 @transaction.atomic
 def _raise_and_approve(who: User, found: QuotaRequest, answer: str, version: int | None) -> None:
-    quota_raise(acting_user=who, lacks=_require_lacks(who, found), reason=answer)
+    _asked, lacks = _require_lacks(who, found)
+    quota_raise(acting_user=who, lacks=lacks, reason=answer)
     service.quota_request_approve(acting_user=who, request=found, answer=answer, version=version)
 
 
 def _offer_available(who: User, found: QuotaRequest, answer: str, version: int | None) -> None:
-    offer = find_offer(found, _require_lacks(who, found))
+    offer = find_offer(*_require_lacks(who, found))
     if not offer:
         raise Refused(_("No quota is available to propose. Reload the page."))
     service.quota_request_counter(acting_user=who, request=found, offer=offer, answer=answer, version=version)

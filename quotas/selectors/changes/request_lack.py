@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,9 +10,9 @@ from clusters.models import Flavor
 from foundation.core.actor import Actor
 from foundation.core.quantities import Resource
 from quotas.models import QuotaNode, QuotaRequest
-from quotas.selectors.pools.flavor import find_flavor_named
+from quotas.selectors.pools.flavor import list_flavors
 from quotas.selectors.tables.quota_sources import QuotaLack, find_lack
-from quotas.selectors.tables.quota_table import QuotaTable
+from quotas.selectors.tables.quota_sums import QuotaSums
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,22 +33,53 @@ class _AskedPool:
         return found
 
 
-def find_request_lacks(viewer: Actor, request: QuotaRequest) -> list[QuotaLack]:
+@dataclass(frozen=True, slots=True)
+class AskedQuota:
+    """The pools of a request that exist, in its order, and the quota of its cell in these pools."""
+
+    node: QuotaNode
+    pools: Sequence[_AskedPool]
+    sums: QuotaSums
+
+
+def read_asked_quota(request: QuotaRequest) -> AskedQuota:
+    """Read the quota that a request is about."""
+    items: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for item in request.asked:
+        if "nominal" in item:
+            items.setdefault((item["cluster"], item["flavor"]), []).append(item)
+    known = {(one.cluster.name, one.name): one for one in list_flavors([request.node.cell_id])}
+    flavors = {place: known[place] for place in items if place in known}
+    sums = QuotaSums(request.node.cell_id, flavors=[flavor.pk for flavor in flavors.values()])
+    position = sums.order.positions[request.node_id]
+    pools = [
+        _AskedPool(
+            flavor,
+            items[place],
+            {one: sums.get_sums((flavor.pk, one)).nominals[position] for one in Resource},
+        )
+        for place, flavor in flavors.items()
+    ]
+    return AskedQuota(request.node, pools, sums)
+
+
+def find_request_lacks(viewer: Actor, asked: AskedQuota) -> list[QuotaLack]:
     """Find what is lacking in each pool of a request; none where nothing is, or nothing limits it."""
-    node = request.node
+    node = asked.node
     parent = QuotaNode.unscoped.select_related("tenant__parent").filter(children=node).first()
     if parent is None:
         return []
     found = []
-    for pool in _list_pools(request):
+    for pool in asked.pools:
         wanted = pool.find_increases()
-        lack = find_lack(viewer, parent, pool.flavor, wanted, asking=node.pk) if wanted else None
-        if lack is not None:
-            found.append(lack)
+        if wanted:
+            lack = find_lack(viewer, parent, pool.flavor, wanted, asking=node.pk, sums=asked.sums)
+            if lack is not None:
+                found.append(lack)
     return found
 
 
-def find_offer(request: QuotaRequest, lacks: Sequence[QuotaLack]) -> list[dict[str, Any]]:
+def find_offer(asked: AskedQuota, lacks: Sequence[QuotaLack]) -> list[dict[str, Any]]:
     """Return the request cut down to what is available: in each pool the same part of each amount, and whole
     GPUs; in a pool that lacks nothing all of it.
 
@@ -57,7 +88,7 @@ def find_offer(request: QuotaRequest, lacks: Sequence[QuotaLack]) -> list[dict[s
     of_pool = {lack.flavor.pk: lack for lack in lacks}
     found: list[dict[str, Any]] = []
     is_less = False
-    for pool in _list_pools(request):
+    for pool in asked.pools:
         increases = pool.find_increases()
         lack = of_pool.get(pool.flavor.pk)
         part, of = _find_part(increases, lack) if lack is not None else (1, 1)
@@ -83,17 +114,3 @@ def _find_part(increases: Mapping[Resource, int], lack: QuotaLack) -> tuple[int,
         return 1, 1
     gpus = increases.get(Resource.GPU_CARDS, 0)
     return (part * gpus // of, gpus) if gpus else (part, of)
-
-
-def _list_pools(request: QuotaRequest) -> Iterator[_AskedPool]:
-    """Yield the pools of a request that exist, in its order."""
-    items: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
-    for item in request.asked:
-        if "nominal" in item:
-            items.setdefault((item["cluster"], item["flavor"]), []).append(item)
-    for (cluster, name), of_pool in items.items():
-        flavor = find_flavor_named(request.node.cell_id, cluster, name)
-        if flavor is not None:
-            table = QuotaTable(request.node.cell_id, flavors=[flavor.pk])
-            rows = table.compute_rows({request.node_id: ""})[request.node_id]
-            yield _AskedPool(flavor, of_pool, {row.resource: row.nominal for row in rows})

@@ -68,12 +68,14 @@ def find_lack(
     wanted: Mapping[Resource, int],
     *,
     asking: uuid.UUID | None = None,
+    sums: QuotaSums | None = None,
 ) -> QuotaLack | None:
     """Find what a node lacks to give `wanted` to a child; None where it lacks nothing.
 
-    `asking` is the child, which is no source. Only tenants in the viewer's sight are named.
+    `asking` is the child, which is no source. `sums` are those of the cell, where the caller has read them.
+    Only tenants in the viewer's sight are named.
     """
-    sums = QuotaSums(node.cell_id, flavors=[flavor.pk])
+    sums = sums or QuotaSums(node.cell_id, flavors=[flavor.pk])
     way = list(_go_up(sums, node))
     nodes = _read_nodes(viewer, sums, way, node, asking)
     lack = _Lack(viewer, sums, flavor, [nodes.get(pk) for pk in way], way)

@@ -24,7 +24,7 @@ from quotas.models import (
     RequestState,
     UserLimit,
 )
-from quotas.selectors.changes.request_lack import find_offer, find_request_lacks
+from quotas.selectors.changes.request_lack import find_offer, find_request_lacks, read_asked_quota
 from quotas.services.requests.quota_request import quota_request_counter, quota_request_create
 from tenants.models import Role, User
 from tests.builders import clusters, quotas, tenancy
@@ -226,12 +226,26 @@ def test_a_request_that_exceeds_the_parent_is_offered_what_is_there(there: World
     address = f"/api/v1/admin/quota-requests/{made.pk}/lacks"
     (told,) = client.get(address).json()["items"]
     assert (told["tenant"], told["flavor"], told["short"]["gpu.cards"]) == ("root", "a100", 3)
-    assert {"tenant": "team-b", "kind": "unused", "amount": 800, "nominal": 800} in told["sources"]
+    beside = {"tenant": "team-b", "queue": "", "kind": "unused", "amount": 800, "nominal": 800}
+    assert beside in told["sources"]
     assert "GPU count: 8 GPUs → 9 GPUs" in effect and "raise-approve" not in effect
     client.post(one, {"do": "offer-available", "answer": "one now", "version": str(made.version)})
     made.refresh_from_db()
     assert (made.state, made.counter[0]["nominal"], made.answer) == (RequestState.COUNTERED, 9, "one now")
     assert client.post(one, {"do": "offer-available"}).status_code == 409
+    assert client.get(address).json() == {"items": []}, "a request that is not pending lacks nothing"
+
+
+def test_the_lacks_of_a_queue_name_the_queues_beside_it(there: World, anna: User) -> None:
+    quotas.queue(there.cell, there.workspace, [there.flavor], cards=8, name="night")
+    wanted = {"cluster": "sim", "flavor": "a100", "resource": "gpu.cards", "nominal": 12}
+    node = there.queue.node
+    made = quota_request_create(acting_user=there.editor, node=node, asked=[wanted], reason="a paper")
+    (told,) = signed_in(anna).get(f"/api/v1/admin/quota-requests/{made.pk}/lacks").json()["items"]
+    assert told["sources"] == [
+        {"tenant": "team-a", "queue": "night", "kind": "unused", "amount": 800, "nominal": 800}
+    ]
+    assert [(one["tenant"], one["queue"]) for one in told["raises"]] == [("team-a", "")]
 
 
 def test_who_decides_above_raises_and_approves_at_once(there: World) -> None:
@@ -241,10 +255,11 @@ def test_who_decides_above_raises_and_approves_at_once(there: World) -> None:
     client, one = signed_in(there.platform_admin), f"{INBOX}/{made.pk}"
     effect = client.get(f"{one}/effect").content.decode()
     assert "Raise Root by 3 GPUs." in effect and 'value="raise-approve"' in effect
-    (lack,) = find_request_lacks(there.platform_admin, made)
+    asked = read_asked_quota(made)
+    (lack,) = find_request_lacks(there.platform_admin, asked)
     assert lack.available == {Resource.GPU_CARDS: 1}
     beyond = replace(lack, available={Resource.GPU_CARDS: 40})
-    assert find_offer(made, [beyond]) == [], "raises cover all of it, and nobody gets more than requested"
+    assert find_offer(asked, [beyond]) == [], "raises cover all of it, and nobody gets more than requested"
     client.post(one, {"do": "raise-approve", "version": str(made.version)})
     made.refresh_from_db()
     assert made.state == RequestState.APPROVED
@@ -270,6 +285,10 @@ def test_all_pools_of_a_request_are_offered_and_raised(there: World, do: str) ->
     ]
     made = quota_request_create(acting_user=there.editor, node=place, asked=wanted, reason="a paper")
     client, one = signed_in(there.platform_admin), f"{INBOX}/{made.pk}"
+    with CaptureQueriesContext(connection) as sent:
+        asked_quota = read_asked_quota(made)
+        find_offer(asked_quota, find_request_lacks(there.platform_admin, asked_quota))
+    assert sum("ledgerentry" in query["sql"] for query in sent) == 1, "the quota of the cell is read once"
     effect = client.get(f"{one}/effect").content.decode()
     assert "Root lacks 3 GPUs of a100." in effect and "Root lacks 1 GPU of l40." in effect
     answer = client.post(one, {"do": do, "answer": "these", "version": str(made.version)})
