@@ -23,6 +23,8 @@ log = structlog.get_logger(__name__)
 QUERY_MAX: Final = 1_000
 _SERIES_MAX: Final = 1_000
 _LABEL_MAX: Final = 300
+_NAMES_MAX: Final = 2
+"""Clusters that the label of a series names: its own labels tell it from others."""
 _TIMEOUT_S: Final = 5.0
 _BOUNDS: Final = {"timeout": "4s", "limit": str(_SERIES_MAX)}
 """The server itself ends a query that takes too long, so that only one which does not answer at all rests."""
@@ -77,10 +79,14 @@ def read_query_past(
 
 @dataclass(frozen=True, slots=True)
 class _Server:
-    """A Prometheus server and the data sources by which clusters share it."""
+    """A Prometheus server, as one credential sees it, and the data sources by which clusters share it."""
 
-    key: str
     sources: list[TelemetrySource]
+
+    @property
+    def key(self) -> str:
+        """The id of the oldest source, which stays when others are added, and tells nothing of a secret."""
+        return str(min(source.pk for source in self.sources))
 
     def choose_sources(self, labels: Mapping[str, str]) -> list[TelemetrySource]:
         """Return the sources whose cluster a series may be of, by the labels that their series must have.
@@ -141,11 +147,10 @@ def _group_by_server(sources: Sequence[TelemetrySource]) -> list[_Server]:
         try:
             access = make_plan(source).access
         except SourceFailed:  # raised again, and reported, when it is asked
-            found[source.pk] = _Server(str(source.pk), [source])
+            found[source.pk] = _Server([source])
             continue
-        key = hashlib.sha256("/".join(place).encode()).hexdigest()[:32]
         credential = (access.token, access.user, access.password)
-        found.setdefault((place, credential), _Server(key, [])).sources.append(source)
+        found.setdefault((place, credential), _Server([])).sources.append(source)
     return list(found.values())
 
 
@@ -173,10 +178,12 @@ def _observe(
     text = ", ".join(f"{name}={labels[name]}" for name in sorted(labels))
     digest = hashlib.sha256(text.encode()).hexdigest()[:32]
     cluster_id = sources[0].cluster_id if len(sources) == 1 else None
-    names = ", ".join(sorted(source.cluster.name for source in sources))
+    names = sorted(source.cluster.name for source in sources)
+    # The label is stored, for readers of any language.
+    more = f" +{len(names) - _NAMES_MAX}" if len(names) > _NAMES_MAX else ""
     return Observation(
         subject=f"{cluster_id or server.key}/{digest}",
-        label=f"{names} {{{text}}}"[:_LABEL_MAX],
+        label=f"{', '.join(names[:_NAMES_MAX])}{more} {{{text}}}"[:_LABEL_MAX],
         value=value,
         cluster_id=cluster_id,
         path="/ops/sources",

@@ -19,6 +19,7 @@ from alerts.services.rule import change_rule, create_rule
 from clusters.models import Cluster
 from foundation.core import clock
 from foundation.core.errors import Invalid
+from foundation.core.sealed_text import seal_text
 from frontend.pages.alerts.rule_form import RuleForm
 from telemetry.models import TelemetrySource
 from telemetry.sources.fetch import SourceFailed, SourceProblem, query_prometheus
@@ -198,6 +199,45 @@ def test_clusters_that_share_a_server_see_each_series_once(
     bench.step()
     rule.refresh_from_db()
     assert (rule.error, rule.unread_clusters) == ("", [])
+
+
+def test_sums_of_two_credentials_at_one_server_are_two_subjects(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache.clear()
+    clusters = [
+        bench.world.cluster,
+        *(cluster(bench.world.cluster.cell, f"c-{number}") for number in range(6)),
+    ]
+    for number, one in enumerate(clusters):
+        TelemetrySource.unscoped.create(
+            cluster=one,
+            name="prom",
+            kind="prometheus",
+            address=f"{bench.receiver.url}/p",
+            user="ann" if number % 2 else "bob",
+            secret=seal_text("secret"),
+        )
+    rule = create_rule(acting_user=bench.world.platform_admin, tenant=None, values=RULE | {"resolve_s": 0})
+    bench.receiver.body = _answer(
+        "vector", {"metric": {"link": "a"}, "value": [clock.now().timestamp(), "7"]}
+    )
+    bench.step()
+    labels = dict(rule.alerts.values_list("label", "pk"))
+    assert sorted(labels) == ["c-0, c-2 +1 {link=a}", "c-1, c-3 +2 {link=a}"], (
+        "long lists of clusters are cut"
+    )
+
+    def answer_bob(base: str, path: str, parameters: Any, access: Any, **more: Any) -> Any:
+        if access.user == "ann":
+            raise SourceFailed(SourceProblem.UNREACHABLE)
+        return query_prometheus(base, path, parameters, access, **more)
+
+    bench.receiver.body = _answer("vector")
+    monkeypatch.setattr(promql, "query_prometheus", answer_bob)
+    bench.step()
+    states = dict(rule.alerts.values_list("label", "state"))
+    assert states == {"c-0, c-2 +1 {link=a}": "firing", "c-1, c-3 +2 {link=a}": "resolved"}
 
 
 def _fail_at(path: str, base: str, *rest: Any, **more: Any) -> Any:
