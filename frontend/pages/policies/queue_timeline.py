@@ -83,7 +83,8 @@ def describe_timeline(viewer: User, queue: Queue) -> QueueTimeline | None:
         pending=[_pending_row(one, found.now, axis) for one in found.pending],
         ticks=_ticks(axis, found.now),
         now=axis.find_place(found.now),
-        more=ngettext("%(n)s more job", "%(n)s more jobs", hidden) % {"n": formats.format_number(hidden)}
+        more=ngettext("%(n)s more job isn't shown.", "%(n)s more jobs aren't shown.", hidden)
+        % {"n": formats.format_number(hidden)}
         if hidden
         else "",
     )

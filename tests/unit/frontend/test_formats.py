@@ -81,6 +81,23 @@ def test_a_clock_time_names_the_day_when_it_is_not_today() -> None:
     assert f">{now:%m-%d %H:%M}</time>" in formats.clock_html(now, day=True)
 
 
+def test_sentences_beside_each_other_are_joined_as_their_language_does() -> None:
+    """A space between two sentences of a template stays in Chinese, which has none: `|then` joins them."""
+    tags = r"(?:\{% (?!translate|blocktranslate|endblocktranslate|card|icon)[^%]*%\})*"
+    ended = r"(?:\{% translate \"[^\"]*[.!?]\" %\}|[.!?]\{% endblocktranslate %\})"
+    block = r"\{% blocktranslate(?: [^%]*)?%\}(?:(?!\{% endblock)[^<])*?[.!?]\{% (?:endblocktranslate|plural)"
+    sentence = rf"(?:\{{% translate \"[^\"]*[.!?]\" %\}}|{block})"
+    spaced = re.compile(rf"{ended}{tags}\s+{tags}(?:{sentence}|\{{\{{ )|\}}\}}{tags}\s+{tags}{sentence}")
+    assert spaced.search('{% translate "One." %}{% if two %} {% translate "Two." %}{% endif %}')
+    templates = Path(frontend.__file__).parent / "templates"
+    found = [
+        (path.name, match.group()[:100])
+        for path in sorted(templates.rglob("*.html"))
+        for match in spaced.finditer(path.read_text("utf-8"))
+    ]
+    assert found == []
+
+
 def test_the_browser_is_told_how_to_write_every_clock_time() -> None:
     templates = Path(frontend.__file__).parent / "templates"
     bare = [
