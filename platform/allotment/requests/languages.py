@@ -24,8 +24,9 @@ def choose_language(request: HttpRequest) -> HttpResponseBase:
     chosen = request.POST.get("language", "")
     if chosen not in dict(settings.LANGUAGES):
         # Django takes each language that it ships, with any suffix, and keeps a catalogue of each.
-        request.POST = request.POST.copy()
-        request.POST.pop("language", None)
+        posted = request.POST.copy()
+        posted.pop("language", None)
+        request.POST = posted  # type: ignore[assignment]  # the published types want it immutable
     elif isinstance(request.user, User):
         with translation.override(chosen):
             note_language(request.user)
