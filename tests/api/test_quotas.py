@@ -66,7 +66,7 @@ def test_too_much_is_refused_with_the_sums_in_the_readers_language(
     assert (answer.status_code, answer.json()["code"]) == (422, "QUOTA_EXCEEDS_PARENT")
     assert answer.json()["detail"] == (
         "配额不足：Root 的下级将共有 a100 27 张 GPU，而 Root 只有 26 张 GPU"
-        "（Team A 19 张 GPU, Team B 8 张 GPU）。"
+        "（Team A 19 张 GPU，Team B 8 张 GPU）。"
     )
     assert answer.json()["errors"][0]["field"] == "amounts.0.nominal"
     assert not QuotaRevision.unscoped.exists()

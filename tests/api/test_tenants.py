@@ -181,7 +181,7 @@ def test_the_overview_of_a_workspace_asks_who_one_is_once(
 ) -> None:
     client.force_login(w.editor)
     client.get("/w/team-a/overview")
-    with django_assert_max_num_queries(34) as asked:
+    with django_assert_max_num_queries(37) as asked:
         assert client.get("/w/team-a/overview").status_code == 200
     members = [q for q in asked.captured_queries if '"tenants_member"' in q["sql"]]
     assert len(members) == 1

@@ -101,12 +101,11 @@ class KueueStage(Stage):
 def stage(kube: ControlPlane, kueue: Kueue, monkeypatch: pytest.MonkeyPatch) -> Iterator[KueueStage]:
     monkeypatch.setattr(watch, "_IDLE_S", 0.05)
     with time_machine.travel("2026-11-02T08:00:00Z", tick=False) as traveller:
-        made = KueueStage(kube, kueue, traveller)
         try:
-            yield made
+            yield KueueStage(kube, kueue, traveller)
         finally:
             kueue.clear()  # before its namespaces go
-            made.api.clear()
+            Cluster(kube).clear()
 
 
 def test_a_gang_waits_suspended_runs_when_admitted_and_gives_everything_back(stage: KueueStage) -> None:

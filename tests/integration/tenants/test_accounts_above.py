@@ -71,6 +71,8 @@ EXEMPT: Final = {
     "sign_in.groups_follow": "done by the identity provider's answer to the person's own sign-in",
     "sign_in.person_noted": "writes the audit record of the person's own first sign-in",
     "password_attempt.counted_attempt": "counts guesses of the password of one's own session",
+    "language.note_language": "stores the language in which the signed-in user reads",
+    "language.use_language_of": "changes nothing of the account",
     "job_rows.rows_of": "writes the rows of jobs that the user submits",
 }
 """Services that name another account and do something else, with what protects it instead."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from scheduling.engine.model import (
     AllocationMode,
@@ -278,11 +278,24 @@ def _beyond(told: Told) -> Iterator[Fault]:
     yield from _beyond_offers(told, [way for way in facts.ways if way.lack is Lack.LIMIT])
 
 
+def _left_for_a_role(told: Told, name: str, key: tuple[str, str]) -> set[int]:
+    """What one role may have of a limit while the others keep their requests."""
+    limit = told.facts.ceiling(key)
+    if limit is None:
+        return set()
+    others = replace(told.job, roles=tuple(role for role in told.job.roles if role.name != name))
+    return {limit - way.asked.get(key, 0) for way in Facts(told.cell, others).ways}
+
+
 def _beyond_offers(told: Told, ways: list[Way]) -> Iterator[Fault]:
     for offer in told.outcome.help:
         key = _key(offer.numbers)
         limit = told.facts.ceiling(key)
-        if "limit" in offer.numbers and offer.numbers["limit"] != limit:
+        if "each" in offer.numbers and len(told.job.roles) > 1:
+            left = _left_for_a_role(told, str(offer.numbers["role"]), key)
+            if offer.numbers["limit"] not in left:
+                yield told.fault(f"{offer.code.value} limit", offer.numbers["limit"], sorted(left))
+        elif "limit" in offer.numbers and offer.numbers["limit"] != limit:
             yield told.fault(f"{offer.code.value} limit", offer.numbers["limit"], limit)
         if "short" in offer.numbers and limit is not None:
             asked = {way.asked[key] for way in ways} | _up_to_a_role(ways, key, limit)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from alerts.evaluation.observation_index import ObservationIndex
 from alerts.evaluation.transitions import compare_value
-from alerts.metrics.base import Observation
+from alerts.metrics.base import MetricReading, Observation
 from alerts.models import AlertRule, Comparison
 from tenants.models import Tenant
 
@@ -44,7 +44,7 @@ RULE = st.builds(
 def test_the_index_finds_what_reading_everything_would(
     observations: list[Observation], rules: list[AlertRule]
 ) -> None:
-    index = ObservationIndex(observations)
+    index = ObservationIndex(MetricReading(observations))
     for rule in rules:
         path = rule.tenant.path if rule.tenant is not None else ""
         covered = [
@@ -72,7 +72,8 @@ class _Counted(Observation):
 
 
 def test_a_further_rule_looks_at_no_observation_that_does_not_concern_it() -> None:
-    index = ObservationIndex(_Counted(f"s{number}", "", float(number)) for number in range(1_000))
+    counted = [_Counted(f"s{number}", "", float(number)) for number in range(1_000)]
+    index = ObservationIndex(MetricReading(counted))
     rules = [AlertRule(comparison=Comparison.ABOVE, threshold=995.5 + number) for number in range(4)]
     assert [len(index.select_covered(rule).find_matches(rule)) for rule in rules[:1]] == [4]
     before = _Counted.looks
