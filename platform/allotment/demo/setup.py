@@ -46,7 +46,10 @@ _MIB_PER_CARD: Final = {"a100-40g": 40_960, "l40s": 46_068}
 
 @dataclass(frozen=True, slots=True)
 class DemoWorkspace:
-    """One team: what it owns of each pool (cards), how far it may borrow and lend, and who works there."""
+    """One team: what it owns of each pool (cards), how far it may borrow and lend, and who works there.
+
+    `arrivals` is how many jobs it submits, in proportion to those of the other teams.
+    """
 
     slug: str
     name: str
@@ -54,16 +57,19 @@ class DemoWorkspace:
     a100_cards: int
     l40s_cards: int
     borrowing_cards: int | None
+    arrivals: int
     people: tuple[str, ...]
 
 
 FOLDERS: Final = (("research", "Research"), ("products", "Products"))
 WORKSPACES: Final = (
-    DemoWorkspace("speech-lab", "Speech lab", "research", 24, 4, None, ("lin", "amara", "jonas")),
-    DemoWorkspace("vision", "Vision", "research", 32, 4, 16, ("mei", "tomas")),
-    DemoWorkspace("search-ads", "Search ads", "products", 24, 4, None, ("priya", "oleg", "sofia")),
-    DemoWorkspace("robotics", "Robotics", "products", 16, 4, 24, ("kenji", "nadia")),
+    DemoWorkspace("speech-lab", "Speech lab", "research", 24, 4, None, 3, ("lin", "amara", "jonas")),
+    DemoWorkspace("vision", "Vision", "research", 24, 4, 24, 4, ("mei", "tomas")),
+    DemoWorkspace("search-ads", "Search ads", "products", 24, 4, None, 3, ("priya", "oleg", "sofia")),
+    DemoWorkspace("robotics", "Robotics", "products", 16, 4, 24, 2, ("kenji", "nadia")),
 )
+UNASSIGNED_A100_CARDS: Final = 8
+"""What the root has of the pool for a first team of one's own; until then, others borrow it."""
 # Classes above zero are granted, not chosen freely; here one team has the right to `high`.
 MAY_USE_HIGH: Final = "search-ads"
 IDLE_TEAM: Final = "robotics"
@@ -87,6 +93,7 @@ def demo_setup(*, home: Path) -> User:
     cell, _ = Cell.unscoped.get_or_create(name="default")
     flavors = _flavors(_cluster(cell))
     root = Tenant.unscoped.filter(parent=None).first() or _tenant(None, TenantKind.FOLDER, "acme", "Acme")
+    _keep_unassigned(cell, root, flavors["a100-40g"])
     folders = {slug: _tenant(root, TenantKind.FOLDER, slug, name) for slug, name in FOLDERS}
     for plan in WORKSPACES:
         workspace = _tenant(folders[plan.folder], TenantKind.WORKSPACE, plan.slug, plan.name)
@@ -184,6 +191,15 @@ def _people(plan: DemoWorkspace, workspace: Tenant) -> None:
             acting_user=SYSTEM, username=username, password=password, must_change_password=True
         )
         member_set(acting_user=SYSTEM, user=user, tenant=workspace, role=Role.EDITOR)
+
+
+def _keep_unassigned(cell: Cell, root: Tenant, flavor: Flavor) -> None:
+    """Give the root quota of a pool before any team has some; later, what an admin has set stays."""
+    if Queue.unscoped.exists():
+        return
+    node = quota_node_ensure(acting_user=SYSTEM, cell=cell, tenant=root)
+    amounts = _amounts(flavor, UNASSIGNED_A100_CARDS, None, slices=False)
+    quota_set(acting_user=SYSTEM, node=node, amounts=amounts, on_top=True)
 
 
 def _queue(cell: Cell, plan: DemoWorkspace, workspace: Tenant, flavors: dict[str, Flavor]) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import time_machine
-from django.db.models import Q
+from django.db.models import Q, Sum
 
 from alerts.evaluation.evaluate import evaluate_rules
 from alerts.models import Alert
@@ -25,12 +25,14 @@ from allotment.setup.first_use import FirstUse, installation_init
 from clusters.backends.base import DeviceGrant, TaskRef, TaskSpec
 from clusters.backends.registry import backend_for
 from clusters.backends.simulated import faults
-from clusters.models import Cluster, ClusterHealth, Device, Node, SimulatedDevice, SimulatedNode
+from clusters.models import Cluster, ClusterHealth, Device, Flavor, Node, SimulatedDevice, SimulatedNode
 from foundation.core import clock
 from foundation.core.actor import SYSTEM
+from foundation.core.quantities import Resource
 from frontend.pages.jobs.job_facts import rights_of
 from frontend.pages.jobs.resources.job_idle import describe_idle_job
 from quotas.models import Queue, Quota
+from quotas.services.team import TeamPlan, TeamPool, team_create
 from scheduling.models import Allocation, DeviceSlice, GpuRequestMode, IdleStretch, Job, JobState
 from scheduling.services.idle import enforce_idle_rules
 from telemetry.models import GpuProcess
@@ -59,6 +61,19 @@ def test_a_second_start_changes_nothing(tmp_path: Path) -> None:
     operator = User.objects.get(username=account["user"])
     assert operator.check_password(account["password"])
     assert operator.must_change_password
+
+
+def test_the_first_team_of_the_demo_gets_gpus_of_the_unassigned_quota(tmp_path: Path) -> None:
+    admin = demo_setup(home=tmp_path)
+    root, pool = Tenant.unscoped.get(parent=None), Flavor.unscoped.get(name="a100-40g")
+
+    team = team_create(acting_user=admin, plan=TeamPlan(root, "First", pools=[TeamPool(pool, 8)]))
+
+    (given,) = team.pools
+    assert given.amounts[Resource.GPU_CARDS] == 8 and not given.missing
+    cards = Quota.unscoped.filter(flavor=pool, resource=Resource.GPU_CARDS)
+    given_away = cards.aggregate(total=Sum("own_nominal"))["total"]
+    assert given_away == Device.unscoped.filter(node__flavor=pool).count() == 96
 
 
 def test_the_one_time_password_is_for_its_owner_only(tmp_path: Path) -> None:

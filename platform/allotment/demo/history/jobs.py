@@ -105,7 +105,7 @@ def _second_of_day(chance: random.Random) -> int:
 
 def draw_job(chance: random.Random, number: int, kind: DemoKind, at_s: int) -> DemoJob:
     """Return one job of a class; its name ends with its number."""
-    plan = chance.choices(WORKSPACES, weights=[w.a100_cards for w in WORKSPACES])[0]
+    plan = chance.choices(WORKSPACES, weights=[w.arrivals for w in WORKSPACES])[0]
     gpus = chance.choices(list(kind.gpus), weights=list(kind.gpus.values()))[0]
     idle = plan.slug == IDLE_TEAM and kind is TRAINING
     outcome = chance.choices(
