@@ -40,7 +40,7 @@ def time_series(
         traces = [_bar(line, unit, gaps, stacked_s) for line in lines]
     else:
         traces = [_area(line, gaps) for line in lines if line.area]
-        traces += [_line(line, unit, () if line.earlier else gaps) for line in lines]
+        traces += [_line(line, unit, gaps if line.measured and not line.earlier else ()) for line in lines]
     if any(line.earlier for line in lines):
         traces.append(_earlier_entry())
     shapes, notes = draw_gaps(gaps)

@@ -28,7 +28,7 @@ class ChartLine:
     """A named series over time. `color` is a token (`used`, `allocated`, `series-3`); times are aware.
 
     `area`: what is below the line is filled. `earlier`: values of the period before, moved to this one.
-    `opacity`: of its bar, where lines are stacked.
+    `opacity`: of its bar, where lines are stacked. `measured`: without, gaps in the data don't break it.
     """
 
     name: str
@@ -38,6 +38,7 @@ class ChartLine:
     area: bool = False
     earlier: bool = False
     opacity: float = 1
+    measured: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -98,3 +98,7 @@ def test_a_cluster_that_is_away_is_a_gap_and_no_zero(page: Page, running: Runnin
     assert inside and set(inside) == {None}, "the line is broken there, and no zero is drawn"
     notes = page.locator("#chart-ops-allocation .chart-notes")
     expect(notes).to_contain_text("No data: Cluster demo unreachable", timeout=3 * SOON_MS)
+    days = page.evaluate(
+        "['2026-03-01T22:31', '2026-03-02T14:05'].map((e) => allotment.writeStretch('2026-03-01T14:31', e))"
+    )
+    assert days == ["2026-03-01 14:31–22:31", "2026-03-01 14:31 – 2026-03-02 14:05"]

@@ -112,9 +112,13 @@ def _draw(rule: AlertRule, history: RuleHistory) -> Chart:
     name = _("Highest value") if rule.comparison == Comparison.ABOVE else _("Lowest value")
     level = rule.threshold / per
     points = [(at, None if value is None else value / per) for at, value in history.extreme]
-    lines = [
-        ChartLine(name=name, points=points, color="used"),
-        ChartLine(name=_("Threshold"), points=[(at, level) for at in span], color="failed", dash="dash"),
-    ]
+    threshold = ChartLine(
+        name=_("Threshold"),
+        points=[(at, level) for at in span],
+        color="failed",
+        dash="dash",
+        measured=False,
+    )
+    lines = [ChartLine(name=name, points=points, color="used"), threshold]
     gaps = describe_gaps(history.measured, span) if history.measured is not None else []
     return time_series("rule-preview", lines, unit=unit, title=str(metric.label), gaps=gaps, span=span)

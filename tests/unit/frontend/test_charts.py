@@ -61,6 +61,16 @@ def test_a_line_breaks_at_a_gap_and_names_its_cause() -> None:
     assert chart.summary == "T: a 9; gaps without data: 1"
 
 
+def test_a_line_that_is_not_measured_is_drawn_across_gaps() -> None:
+    ends = [SAMPLES[0], SAMPLES[-1]]
+    lines = [
+        charts.ChartLine(name="a", points=SAMPLES),
+        charts.ChartLine(name="limit", points=ends, measured=False),
+    ]
+    chart = charts.time_series("k", lines, unit="", title="T", gaps=[GAP])
+    assert [None in trace["y"] for trace in chart.figure["data"]] == [True, False]
+
+
 def test_no_area_is_filled_across_an_eviction() -> None:
     (area,) = areas(memory_chart([40.0, 40.0, None, None, 40.0, 40.0]))
     assert area["fill"] == "toself", "plotly joins the parts of any other fill across a gap"

@@ -28,6 +28,15 @@
     return `${d.getFullYear()}-${pad(d.getMonth() + 1)}-${pad(d.getDate())} ${pad(d.getHours())}:${pad(d.getMinutes())}:${pad(d.getSeconds())}`;
   }
 
+  // The days are named unless the whole stretch is of today.
+  function writeStretch(start, end) {
+    const today = localTime(Date.now()).slice(0, 10);
+    const [from, to] = [localTime(start).slice(0, 16), localTime(end).slice(0, 16)];
+    const day = from.slice(0, 10);
+    if (to.slice(0, 10) !== day) return `${from} – ${to}`;
+    return `${day === today ? from.slice(11) : from}–${to.slice(11)}`;
+  }
+
   function value(item) {
     if (typeof item === "string") {
       if (UTC.test(item)) return localTime(item);
@@ -45,6 +54,7 @@
 
   window.allotment.resolveFigure = value;
   window.allotment.localTime = localTime;
+  window.allotment.writeStretch = writeStretch;
   window.allotment.forgetColours = () => {
     colours = new Map();
   };

@@ -48,9 +48,8 @@
 
   // Why there is no data stands below the chart, in words.
   function note(chart) {
-    const clock = (text) => window.allotment.localTime(text).slice(11, 16);
     const lines = (chart.raw.layout.meta.gaps || []).map(
-      ([start, end, cause]) => `${clock(start)}–${clock(end)} ${window.allotment.word("noData")}: ${cause}`,
+      ([start, end, cause]) => `${window.allotment.writeStretch(start, end)} ${window.allotment.word("noData")}: ${cause}`,
     );
     chart.element.querySelector(".chart-notes").textContent = lines.slice(0, 3).join("; ");
   }
