@@ -103,8 +103,8 @@ def describe_condition(alert: Alert) -> str:
         "threshold": format_value(alert.metric, alert.threshold),
     }
     if alert.comparison == Comparison.ABOVE:
-        return _("%(metric)s above %(threshold)s") % words
-    return _("%(metric)s below %(threshold)s") % words
+        return _("%(metric)s: more than %(threshold)s") % words
+    return _("%(metric)s: less than %(threshold)s") % words
 
 
 def write_message(

@@ -49,7 +49,7 @@ def test_a_webhook_gets_the_firing_and_the_resolution_signed(bench: Bench) -> No
         "alertname": "load", "severity": "critical", "metric": "test.load", "subject": "a",
         "subject_name": "job a",
     }  # fmt: skip
-    assert alert["annotations"]["description"] == "Load above 10%"
+    assert alert["annotations"]["description"] == "Load: more than 10%"
     assert resolved["alerts"][0]["endsAt"].startswith("2026-03-02T08:00:30")
     for request in bench.receiver.requests:
         signed = request.headers["x-allotment-timestamp"].encode() + b"." + request.body
@@ -317,7 +317,7 @@ def test_a_channel_with_templates_sends_its_own_text(bench: Bench, kind: Channel
     bench.observe("a", 20.0, label="**job** @all {value}")
     bench.step()
     (body,) = _bodies(bench)
-    title, text = "[GPU] load: ∗∗job∗∗ ＠all {value}", "Load above 10%\nnow 20% (Team A)"
+    title, text = "[GPU] load: ∗∗job∗∗ ＠all {value}", "Load: more than 10%\nnow 20% (Team A)"
     if kind == ChannelKind.WEBHOOK:
         notes = body["alerts"][0]["annotations"]
         assert (notes["summary"], notes["description"]) == (title, text)

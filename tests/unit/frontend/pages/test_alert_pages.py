@@ -43,6 +43,7 @@ def test_a_rule_is_created_and_changed_in_a_dialog(admin: Client, w: World) -> N
     assert "data-list-dialog" not in page and f'href="{RULES}?edit=new"' in page
     form = admin.get(f"{RULES}?edit=new").content.decode()
     assert form.count("data-list-dialog ") + form.count("data-list-dialog>") == 1
+    assert ">More than</option>" in form
     previewed = admin.post(RULES, TYPED | {"do": "preview"})
     assert previewed.status_code == 200 and "subjects meet the condition now." in previewed.content.decode()
     assert "this rule would have fired 0 times" in previewed.content.decode()
