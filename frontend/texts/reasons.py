@@ -68,7 +68,15 @@ Numbers = Mapping[str, object]
 def reason_sentence(code: str, numbers: Numbers | None = None) -> SafeString:
     """The sentence of a reason code with its numbers in bold; an unknown code is shown as it is."""
     sentences = (*EXPLAINED_ELSEWHERE, *SENTENCES.get(code, ()))
-    return _sentence(sentences, _with_causes(numbers or {})) or format_html("<code>{}</code>", code)
+    sentence = _sentence(sentences, _with_causes(numbers or {}))
+    if not sentence:
+        return format_html("<code>{}</code>", code)
+    return _of_role(sentence, numbers or {})
+
+
+def name_role(numbers: Numbers, roles: int) -> Numbers:
+    """Return the numbers of a job's reason, with the role to name if the job has several."""
+    return {"of_role": numbers.get("role", ""), **numbers} if roles > 1 else numbers
 
 
 def help_sentence(code: str, numbers: Numbers | None = None) -> SafeString:
@@ -79,9 +87,8 @@ def help_sentence(code: str, numbers: Numbers | None = None) -> SafeString:
         sentences = TOLERATE_TAINTS if given["veto"] == "taint" else sentences
         given["rule"] = labels.PLACEMENT_RULES.get(str(given["veto"]))
     sentence = _sentence(sentences, given)
-    if sentence and given.get("of_role"):
-        words = {"role": format_html("<b>{}</b>", given["of_role"]), "advice": sentence}
-        sentence = mark_safe(escape(_("Task role %(role)s: %(advice)s")) % words)  # noqa: S308
+    if sentence:
+        sentence = _of_role(sentence, given)
     after = _afterwards(code, numbers or {}) if code in TRIED and numbers else mark_safe("")
     return formats.join_html([sentence, after]) if sentence else sentence
 
@@ -119,6 +126,16 @@ def format_resource_amount(value: float, resource: str) -> str:
         case Resource.CPU:
             return _("%(n)s CPU") % {"n": format_cpu(int(value))}
     return formats.format_number(value)
+
+
+def _of_role(sentence: SafeString, numbers: Numbers) -> SafeString:
+    """Put the task role before a sentence that does not name it."""
+    role = numbers.get("of_role")
+    named = format_html("<b>{}</b>", role)
+    if not _is_readable(role) or named in sentence:
+        return sentence
+    words = {"role": named, "advice": sentence}
+    return mark_safe(escape(_("Task role %(role)s: %(advice)s")) % words)  # noqa: S308 (both are escaped)
 
 
 def _afterwards(code: str, numbers: Numbers) -> SafeString:

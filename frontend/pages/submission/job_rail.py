@@ -90,7 +90,7 @@ def preview_job(
             preempted=preview_words.list_preempted(who, seen.preempted),
             **known,
         )
-    sentence = reasons.reason_sentence(seen.reason, seen.numbers)
+    sentence = reasons.reason_sentence(seen.reason, reasons.name_role(seen.numbers, len(spec.roles)))
     helps = list_helps(seen.reason, seen.numbers, seen.help, submission)
     return SubmissionPreview("waiting", _("Will be queued"), sentence, helps, **known)
 

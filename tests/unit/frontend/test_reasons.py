@@ -117,6 +117,19 @@ def test_no_room_names_what_the_nodes_lack() -> None:
     )
 
 
+def test_the_reason_of_a_job_with_several_roles_names_the_role() -> None:
+    """Where the sentence does not do so by itself."""
+    lack = NODES | {"asked": 1, "available": 0}
+    said = "Tasks that fit: 0 of 1."
+    for roles, begin in ((1, said), (2, f"Task role main: {said}")):
+        assert strip_tags(reasons.reason_sentence("NO_ROOM", reasons.name_role(lack, roles))).startswith(
+            begin
+        )
+    named = reasons.name_role(NODES | {"asked": 3, "together": 2, "limit": 2}, 2)
+    assert reasons.reason_sentence("NEVER_FITS", named).startswith("<b>3</b> tasks of <b>main</b>")
+    assert reasons.reason_sentence("NEW_CODE", named) == "<code>NEW_CODE</code>"
+
+
 def test_every_veto_of_the_engine_has_its_words() -> None:
     assert set(labels.VETOES) == {*(veto.name for veto in VETOES), FLAVOR_TAINT}
     assert {*labels.PLACEMENT_RULES, "taint"} == set(CHOSEN_BY_USER)

@@ -42,16 +42,16 @@ def list_gates(job: Job, found: PendingCheck) -> list[view_models.Check]:
     held = stored.row.gate if stored else None
     gates = []
     if found.room is not None and held is not Gate.ROOM:
-        gates.append(_check_room(found.room))
+        gates.append(_check_room(job, found.room))
     if found.preemption is not None and held is not Gate.PREEMPTION:
         gates.append(_check_preemption(job, found, found.preemption))
     return gates
 
 
-def _check_room(room: RoomNow) -> view_models.Check:
+def _check_room(job: Job, room: RoomNow) -> view_models.Check:
     title = _("Node resources")
     if not room.tasks:
-        return view_models.Check(title=title, text=_describe_lack(room), passed=False)
+        return view_models.Check(title=title, text=_describe_lack(job, room), passed=False)
     named = [f"{node} ({formats.format_number(tasks)})" for node, tasks in room.tasks.items()][:_MOST_NODES]
     if len(room.tasks) > _MOST_NODES:
         named.append(_("%(n)s more") % {"n": formats.format_number(len(room.tasks) - _MOST_NODES)})
@@ -59,10 +59,10 @@ def _check_room(room: RoomNow) -> view_models.Check:
     return view_models.Check(title=title, text=text, passed=True)
 
 
-def _describe_lack(room: RoomNow) -> str:
+def _describe_lack(job: Job, room: RoomNow) -> str:
     if "level" in room.numbers or "cards_per_task" not in room.numbers:
         return _("The free resources of the nodes don't fit all tasks together.")
-    return reasons.reason_sentence(Reason.NO_ROOM, room.numbers)
+    return reasons.reason_sentence(Reason.NO_ROOM, reasons.name_role(room.numbers, len(job.roles.all())))
 
 
 def _check_preemption(job: Job, found: PendingCheck, gate: PreemptionGate) -> view_models.Check:

@@ -58,7 +58,7 @@ def list_checks(viewer: User, job: Job) -> Sequence[view_models.Check]:
     if reason is None or held is not None:
         return checks
     # None of these gates: the job was not evaluated yet, or its cluster decides about it.
-    sentence = reasons.reason_sentence(job.reason, job.reason_numbers)
+    sentence = _reason_sentence(job)
     passed = None if reason.row.gate is Gate.EVALUATION else False
     return [view_models.Check(title=reasons.reason_title(job.reason), text=sentence, passed=passed), *checks]
 
@@ -89,7 +89,7 @@ def _check(job: Job, gate: Gate, place: int, held: int | None, quota: str) -> vi
             title=title, text=(gate is Gate.QUOTA and quota) or _("Not evaluated"), passed=None
         )
     if place == held:
-        sentence = reasons.reason_sentence(job.reason, job.reason_numbers)
+        sentence = _reason_sentence(job)
         return view_models.Check(title=title, text=sentence, passed=False)
     if gate is Gate.QUOTA and quota:
         # Its own quota may be used up while the job waits for what it would borrow.
@@ -98,6 +98,10 @@ def _check(job: Job, gate: Gate, place: int, held: int | None, quota: str) -> vi
     if place > held:
         return _describe_later(job, gate, title)
     return view_models.Check(title=title, text=str(_GATES[gate][1]), passed=True)
+
+
+def _reason_sentence(job: Job) -> str:
+    return reasons.reason_sentence(job.reason, reasons.name_role(job.reason_numbers, len(job.roles.all())))
 
 
 def _describe_later(job: Job, gate: Gate, title: str) -> view_models.Check:
