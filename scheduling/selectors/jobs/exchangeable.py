@@ -7,6 +7,7 @@ from django.db.models.functions import Coalesce
 
 from foundation.core.actor import Actor
 from scheduling.models import Job, JobState
+from scheduling.selectors.pending.queue_order import read_queue_order
 from scheduling.snapshots.delegated import delegated_queues, delegating_clusters
 from tenants.access import permissions
 from tenants.access.permissions import Permission
@@ -22,7 +23,14 @@ def exchangeable_jobs(*, viewer: Actor, job: Job) -> list[Job]:
     permissions.require_permission(viewer, Permission.JOB_VIEW, job.workspace)
     if job.state != JobState.QUEUED or hasattr(job, "claim") or is_delegated(job):
         return []
-    return list(equivalent_jobs(job).exclude(pk=job.pk)[:_SHOWN])
+    return list(equivalent_jobs(job).exclude(pk=job.pk).prefetch_related("roles")[:_SHOWN])
+
+
+def exchangeable_places(*, viewer: Actor, job: Job) -> list[tuple[int, Job]]:
+    """`exchangeable_jobs` with their positions in the queue, from 1. Raises: NotFound, PermissionDenied."""
+    others = exchangeable_jobs(viewer=viewer, job=job)
+    places = read_queue_order([job.queue_id]).find_places([other.pk for other in others]) if others else {}
+    return [(places[other.pk], other) for other in others if other.pk in places]
 
 
 def is_delegated(job: Job) -> bool:

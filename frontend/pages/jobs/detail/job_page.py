@@ -37,7 +37,7 @@ from scheduling.models import GpuRequestMode, Job, JobState
 from scheduling.selectors.allocations.job_holds import sum_job_holds
 from scheduling.selectors.events.beneficiary import job_beneficiaries
 from scheduling.selectors.events.event import job_cause, job_events
-from scheduling.selectors.jobs.exchangeable import exchangeable_jobs
+from scheduling.selectors.jobs.exchangeable import exchangeable_places
 from scheduling.selectors.jobs.job import job_deleted_at, job_get, job_position, job_promised_until
 from scheduling.selectors.jobs.job_tag import job_tags_lately
 from scheduling.selectors.jobs.task import job_tasks
@@ -183,7 +183,7 @@ def _answer(rights: Rights, place: Tenant, job: Job) -> dict[str, Any]:
             "helps": pending_reasons.list_help(rights, job),
             "held_by": describe_held_by(who, job),
             "position": job_position(job=job) if job.state == JobState.QUEUED else None,
-            "exchangeable": exchangeable_jobs(viewer=who, job=job) if rights.may_stop(job) else (),
+            "exchangeable": _exchangeable(who, job) if rights.may_stop(job) else (),
             "queue_order": describe_queue_order(job.queue),
             "promised_until": job_promised_until(job=job),
             "expected": job_expected.describe_expected_start(who, job),
@@ -199,3 +199,9 @@ def _answer(rights: Rights, place: Tenant, job: Job) -> dict[str, Any]:
             "use_percent": use.utilisation_of_grant_percent if use else None,
         }
     return {"ended": job_holding.end_facts(job, now, job_cause(viewer=who, job=job))}
+
+
+def _exchangeable(who: User, job: Job) -> list[dict[str, Any]]:
+    """The jobs with which this one can exchange its place, with what tells their order and size."""
+    found = exchangeable_places(viewer=who, job=job)
+    return [{"job": other, "place": place, "size": job_facts.format_size(other)} for place, other in found]

@@ -198,15 +198,17 @@ def test_a_pending_job_gets_another_priority_on_its_page(client: Client, w: Worl
 def test_a_pending_job_exchanges_its_place_on_its_page(client: Client, w: World) -> None:
     now = clock.now()
     own, other = (
-        jobs.job(w.queue, w.editor, name, submitted_at=now - timedelta(minutes=ago))
-        for name, ago in (("own", 9), ("other", 5))
+        jobs.job(w.queue, w.editor, name, roles=roles, submitted_at=now - timedelta(minutes=ago))
+        for name, ago, roles in (("own", 9, [jobs.RoleOf(cards=8)]), ("other", 5, [jobs.RoleOf(cards=2)]))
     )
     foreign = jobs.job(w.queue, w.admin, "foreign", submitted_at=now - timedelta(minutes=7))
     client.force_login(w.editor)
     text = page(client, f"/w/team-a/jobs/{own.pk}")
     assert "<b>1 of 3</b>" in text
     dialog = text[text.index(f'id="exchange-{own.pk}"') :].partition("</dialog>")[0]
-    assert re.findall(r'<option value="([^"]+)">(\w+)', dialog) == [(str(other.pk), "other")]
+    offered = [(str(other.pk), "other: position 3, GPUs: 2 × GPU")]
+    assert re.findall(r'<option value="([^"]+)">([^<]+)', dialog) == offered
+    assert "own: position 1 of 3, GPUs: 8 × GPU. After the exchange, own has the position" in dialog
     assert 'id="exchange-' not in page(client, f"/w/team-a/jobs/{foreign.pk}")
 
     address = f"/w/team-a/jobs/{own.pk}/exchange"
