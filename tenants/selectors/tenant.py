@@ -44,6 +44,30 @@ def tenant_find(*, viewer: Actor, text: str, limit: int) -> list[Tenant]:
     return list(seen.order_by("name", "id")[:limit])
 
 
+def tenants_named(*, viewer: Actor, text: str) -> list[Tenant]:
+    """The tenant in sight with this slug, or else all with this name in any case."""
+    seen = permissions.visible_tenants(viewer)
+    return list(seen.filter(slug=text)) or list(seen.filter(name__iexact=text).order_by("pk"))
+
+
+def list_unique_names(*, viewer: Actor, tenants: Collection[Tenant]) -> set[str]:
+    """The names of tenants that lead `tenants_named` to one of them alone."""
+    wanted = Q(pk__in=[])
+    for tenant in tenants:
+        wanted |= Q(name__iexact=tenant.name) | Q(slug=tenant.name)
+    found = permissions.visible_tenants(viewer).filter(wanted).values_list("pk", "name", "slug")
+    return {
+        tenant.name
+        for tenant in tenants
+        if {
+            pk
+            for pk, name, slug in found
+            if tenant.name in (slug, name) or name.lower() == tenant.name.lower()
+        }
+        == {tenant.pk}
+    }
+
+
 def workspace_get(*, viewer: Actor, slug: str) -> Tenant:
     """One workspace by slug; an archived one too, whose past stays readable.
 

@@ -38,6 +38,7 @@ from scheduling.selectors.jobs.job_tag import job_tags_lately
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import User
+from tenants.selectors.tenant import list_unique_names, tenants_named
 
 _ALL: Final = "all"
 _ACTIVE: Final = (*GROUPS["waiting"][1], *GROUPS["running"][1])
@@ -92,6 +93,7 @@ def _context(who: User, shown: PageList, counts: JobCounts) -> dict[str, Any]:
         "states": [active, every, *state_chips(counts.state_counts)],
         "whose": owner_chips(""),
         "asked": shown.query,
+        "tenant": _name_tenant(who, shown.query.get("tenant", "").strip()),
         "clusters": _names(shown, "cluster", [pool.cluster.name for pool in pools]),
         "pools": _names(shown, "pool", [pool.name for pool in pools]),
         "models": _names(shown, "gpu_model", [pool.card_model for pool in pools]),
@@ -101,6 +103,15 @@ def _context(who: User, shown: PageList, counts: JobCounts) -> dict[str, Any]:
         "batch_url": reverse("frontend:ops-jobs-batch"),
         "empty_list": _empty_list(who, shown, counts),
     }
+
+
+def _name_tenant(who: User, text: str) -> str:
+    """The name of the tenant that the address names by its ID or name; the text itself if no name is its own
+    alone.
+    """
+    found = tenants_named(viewer=who, text=text) if text else []
+    names = list_unique_names(viewer=who, tenants=found) if len(found) == 1 else ()
+    return next(iter(names), text)
 
 
 def _names(shown: PageList, parameter: str, names: Sequence[str]) -> list[str]:

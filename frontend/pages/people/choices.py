@@ -9,7 +9,7 @@ from django.views.decorators.http import require_GET
 
 from frontend.shell.page_shell import get_viewer, login_required
 from quotas.selectors.tables.node_names import list_typed_names
-from tenants.selectors.tenant import tenant_find
+from tenants.selectors.tenant import list_unique_names, tenant_find
 from tenants.selectors.user import find_named_groups, people_find
 
 _TENANTS_MAX: Final = 20
@@ -39,7 +39,12 @@ def find_quotas(request: HttpRequest) -> HttpResponse:
 @require_GET
 @login_required
 def find_tenants(request: HttpRequest) -> HttpResponse:
-    """Folders and workspaces whose names or IDs contain `?q=`, as far as the viewer sees them."""
+    """Folders and workspaces whose names or IDs contain `?q=`, as far as the viewer sees them: by their
+    names, or by their IDs where a name is not of one alone.
+    """
     text = request.GET.get("q", "").replace("\x00", "").strip()[:150]
-    found = tenant_find(viewer=get_viewer(request), text=text, limit=_TENANTS_MAX)
-    return JsonResponse({"items": [{"value": tenant.slug, "note": tenant.name} for tenant in found]})
+    who = get_viewer(request)
+    found = tenant_find(viewer=who, text=text, limit=_TENANTS_MAX)
+    names = list_unique_names(viewer=who, tenants=found)
+    items = [(t.name, t.slug) if t.name in names else (t.slug, t.name) for t in found]
+    return JsonResponse({"items": [{"value": value, "note": note} for value, note in items]})

@@ -115,9 +115,9 @@ _NO_USER: Final = uuid.UUID(int=0)
 class JobFilter:
     """The filters of a list of jobs. `name` matches anywhere, `submitted_by` is a user name.
 
-    `gpu_model` is one that a role requests or that a task holds now. `tenant` is the slug of a workspace or
-    of a folder, with all below it. `cluster` and `flavor` are names: jobs that ran there last, and pending
-    jobs that may start there. `conditions` are further ones, on `COLUMNS`, across workspaces on
+    `gpu_model` is one that a role requests or that a task holds now. `tenant` is the slug or the name of a
+    workspace or of a folder, with all below it. `cluster` and `flavor` are names: jobs that ran there last,
+    and pending jobs that may start there. `conditions` are further ones, on `COLUMNS`, across workspaces on
     `ALL_COLUMNS`. With `deleted`, the jobs that were deleted, and no others; None is all, deleted or not.
     """
 

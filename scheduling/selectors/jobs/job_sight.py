@@ -18,6 +18,7 @@ from scheduling.models import PENDING_STATES, Allocation, Job
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import Tenant
+from tenants.selectors.tenant import tenants_named
 
 _FEW: Final = 2_000
 """So many allocations are read at once."""
@@ -66,12 +67,14 @@ def split_by_sight(viewer: Actor, jobs: Sequence[Job]) -> JobsBySight:
     )
 
 
-def jobs_below(viewer: Actor, slug: str) -> Q:
-    """Jobs of a workspace, or of all workspaces below a folder; none if the viewer sees no such tenant."""
-    path = permissions.visible_tenants(viewer).filter(slug=slug).values_list("path", flat=True).first()
-    if path is None:
-        return Q(pk__in=[])
-    return Q(workspace__in=Tenant.unscoped.filter(path__startswith=path).values("pk"))
+def jobs_below(viewer: Actor, text: str) -> Q:
+    """Jobs of a workspace, or of all workspaces below a folder, of this slug or else of this name; none if
+    the viewer sees no such tenant.
+    """
+    below = Q(pk__in=[])
+    for tenant in tenants_named(viewer=viewer, text=text):
+        below |= Q(path__startswith=tenant.path)
+    return Q(workspace__in=Tenant.unscoped.filter(below).values("pk"))
 
 
 def jobs_in_pools(cluster: str, flavor: str) -> Q:

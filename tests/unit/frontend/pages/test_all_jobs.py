@@ -353,10 +353,25 @@ def test_pickers_offer_the_tenants_in_sight_alone(client: Client, w: World, f: F
         return {item["value"]: item["note"] for item in answer["items"]}
 
     client.force_login(f.lead)
-    assert offered("s") == {"segment": "Segment", "vision": "Vision", "vision-deep": "Vision Deep"}
+    assert offered("s") == {"Segment": "segment", "Vision": "vision", "Vision Deep": "vision-deep"}
     assert offered("asr") == offered("root") == {} and offered("\x00") == {**offered("")}
     client.force_login(w.platform_admin)
-    assert {"asr", "speech"} <= offered("").keys()
+    assert {"asr", "speech"} <= set(offered("").values())
+
+
+def test_a_tenant_is_filtered_by_its_name_and_a_name_of_two_by_their_ids(
+    client: Client, w: World, f: Folders
+) -> None:
+    jobs.job(f.queue, w.editor, "waits")
+    client.force_login(w.platform_admin)
+    for text in ("segment", "Segment", "sEGMENT"):
+        shown = page(client, f"{ALL}?tenant={text}")
+        assert names(shown) == ["waits"] and 'name="tenant" value="Segment"' in shown
+    assert names(page(client, f"{ALL}?tenant=Asr")) == [] != names(page(client, f"{ALL}?tenant=Vision"))
+    Tenant.unscoped.filter(slug="asr").update(name="Segment")
+    assert 'name="tenant" value="segment"' in page(client, f"{ALL}?tenant=segment")
+    answer = client.get("/tenant-names", {"q": "Segment"}).json()
+    assert {item["value"] for item in answer["items"]} == {"segment", "asr"}
 
 
 def test_pages_that_count_jobs_lead_to_them(client: Client, w: World, f: Folders) -> None:
