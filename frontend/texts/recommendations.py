@@ -18,7 +18,8 @@ from frontend.texts import formats, reasons
 Item = Mapping[str, Any]
 
 _AFTERWARDS: Final = ("with", "also", "starts", "tried")
-_OF_AMOUNTS: Final = frozenset({"RAISE_QUOTA", "WAIT_FOR_RELEASE"})
+OF_AMOUNTS: Final = frozenset({"RAISE_QUOTA", "WAIT_FOR_RELEASE"})
+"""Recommendations that name missing amounts of a pool."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,16 @@ def find_recommendations(found: Iterable[Any]) -> list[Recommendation]:
         if sentence:
             made.append(Recommendation(code, group, sentence))
     return made
+
+
+def asks_for_quota(found: Recommendation, all_found: Iterable[Recommendation]) -> bool:
+    """Return whether a quota request is the way out: more quota, or, if no recommendation of the pool is
+    that, the wait for missing amounts of it, which more quota ends too.
+    """
+    if found.code == "RAISE_QUOTA":
+        return True
+    raised = {each.flavor for each in all_found if each.code == "RAISE_QUOTA"}
+    return found.code in OF_AMOUNTS and found.flavor not in raised and bool(shorts_of(found.items))
 
 
 def recommendation_sentences(
@@ -98,14 +109,14 @@ def _together(item: Item, other: Item) -> bool:
     """
     code, numbers, others = str(item.get("code")), numbers_of(item), numbers_of(other)
     names = names_in(numbers.get("with"))
-    if code in _OF_AMOUNTS:
+    if code in OF_AMOUNTS:
         same = other.get("code") == code and others.get("flavor") == numbers.get("flavor")
         return same and others.get("resource") in names
     return str(other.get("code")) in names and bool(names_in(others.get("with")))
 
 
 def _sentence(code: str, group: Sequence[Item]) -> SafeString:
-    if code in _OF_AMOUNTS or len(group) == 1:
+    if code in OF_AMOUNTS or len(group) == 1:
         return reasons.help_sentence(code, _numbers_of_all(group))
     said = {str(item.get("code")) for item in group}
     *changes, last = (

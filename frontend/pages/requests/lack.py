@@ -16,7 +16,7 @@ from foundation.core.numbers import read_whole
 from foundation.core.quantities import Resource
 from frontend.pages.quotas import form
 from frontend.pages.quotas.typed_amounts import format_typed, read_typed
-from frontend.texts.recommendations import amount_words, find_recommendations, shorts_of
+from frontend.texts.recommendations import OF_AMOUNTS, amount_words, find_recommendations, shorts_of
 from quotas.models import Queue
 from quotas.selectors.limits.blocking import find_blocking_node
 from quotas.selectors.pools.flavor import find_queue_flavor
@@ -51,8 +51,9 @@ def read_lack(viewer: User, workspace: Tenant, job: str, pool: str) -> Lack | No
         found = job_get(viewer=viewer, workspace=workspace, ref=job)
     except (NotFound, PermissionDenied):
         return None
-    raises = [each for each in find_recommendations(found.reason_help) if each.code == "RAISE_QUOTA"]
-    wanted = next((each for each in raises if each.flavor == pool), None)
+    ways = [each for each in find_recommendations(found.reason_help) if each.code in OF_AMOUNTS]
+    ways.sort(key=lambda each: each.code != "RAISE_QUOTA")
+    wanted = next((each for each in ways if each.flavor == pool), None)
     flavor = find_queue_flavor(found.queue_id, pool)
     shorts = shorts_of(wanted.items) if wanted else {}
     if not found.is_waiting or flavor is None or not shorts:

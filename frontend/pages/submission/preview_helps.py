@@ -12,7 +12,7 @@ from frontend.components import view_models
 from frontend.pages.jobs.pending import advice
 from frontend.shell import navigation
 from frontend.texts import reasons
-from frontend.texts.recommendations import Recommendation, find_recommendations, shorts_of
+from frontend.texts.recommendations import Recommendation, asks_for_quota, find_recommendations, shorts_of
 from scheduling.services.jobs.job_check import Submission
 
 CHANGE: Final = "change:"
@@ -24,14 +24,17 @@ def list_helps(
 ) -> list[view_models.HelpItem]:
     """List recommendations, best first. `submission` is needed for those that request quota."""
     items = list(found)
-    helps = [_help(one, items, submission) for one in find_recommendations(items)]
+    ways = find_recommendations(items)
+    helps = [_help(one, items, submission, requests=asks_for_quota(one, ways)) for one in ways]
     if helps:
         return helps
     usual = reasons.help_sentence(code, numbers)
     return [view_models.HelpItem(title=usual, effect="")] if usual else []
 
 
-def _help(found: Recommendation, items: list[Any], submission: Submission | None) -> view_models.HelpItem:
+def _help(
+    found: Recommendation, items: list[Any], submission: Submission | None, *, requests: bool
+) -> view_models.HelpItem:
     if found.code in advice.CHANGES:
         return view_models.HelpItem(
             title=found.sentence,
@@ -39,7 +42,7 @@ def _help(found: Recommendation, items: list[Any], submission: Submission | None
             act=CHANGE + advice.change_text(found.items[0], items),
             action=_("Apply"),
         )
-    if found.code == "RAISE_QUOTA" and submission is not None:
+    if requests and submission is not None:
         return view_models.HelpItem(
             title=found.sentence,
             effect=_("Opens a request with these amounts filled in."),

@@ -20,6 +20,7 @@ from clusters.models import Cell, Device, GpuMode, Node
 from foundation.core import clock
 from foundation.core.quantities import Resource
 from frontend.pages.jobs.pending import advice
+from frontend.texts.recommendations import OF_AMOUNTS, find_recommendations
 from quotas.models import QueueFlavor, Quota, QuotaRequest
 from quotas.services.requests.quota_request import quota_request_approve
 from scheduling.engine.model import HelpCode
@@ -35,7 +36,6 @@ JOBS = "/w/team-a/jobs"
 NO_FORM = {
     HelpCode.OPEN_QUEUE: "an admin releases the queue on its own page",
     HelpCode.RESUME: "the button Resume stands in the head of the page",
-    HelpCode.WAIT_FOR_RELEASE: "there is nothing to do but to wait",
     HelpCode.WAIT_UNTIL: "there is nothing to do but to wait",
 }
 """Recommendations that change neither the job nor a quota."""
@@ -163,7 +163,7 @@ COPIES: dict[Callable[[World], Job], HelpCode] = {
 
 def test_every_recommendation_has_a_way_or_is_said_to_have_none() -> None:
     assert set(advice.CHANGES) == {code.value for code in COPIES.values()}
-    assert {*COPIES.values(), HelpCode.RAISE_QUOTA, *NO_FORM} == set(HelpCode)
+    assert {*COPIES.values(), HelpCode.RAISE_QUOTA, HelpCode.WAIT_FOR_RELEASE, *NO_FORM} == set(HelpCode)
 
 
 def links(client: Client, job: Job) -> list[str]:
@@ -258,6 +258,21 @@ def test_a_request_that_the_link_opens_starts_the_job_once_it_is_approved(
     assert made.node == (w.queue.node if of_queue else w.queue.node.parent)
     quota_request_approve(acting_user=w.platform_admin, request=made)
     assert decide(job).state == JobState.ADMITTED, (job.reason, job.reason_numbers)
+
+
+def test_who_waits_for_borrowed_quota_can_request_it_if_they_submit_jobs(client: Client, w: World) -> None:
+    hold(w, 3)
+    theirs = jobs.job(w.other_queue, w.outsider, "theirs", roles=[jobs.RoleOf(cards=8)], preemptible=False)
+    assert decide(theirs).state == JobState.ADMITTED
+    job = decide(waits(w, jobs.RoleOf(cards=8)))
+    found = find_recommendations(job.reason_help)
+    assert [each.code for each in found if each.code in OF_AMOUNTS] == ["WAIT_FOR_RELEASE"]
+    client.force_login(w.editor)
+    page, sent = asked_of(client, job)
+    assert "Filled in for job waits" in page
+    assert sent["gpu.cards.nominal"] == "11"
+    client.force_login(w.viewer)
+    assert not links(client, job)
 
 
 def test_what_the_workspace_cannot_pay_is_said_before_the_request_is_sent(client: Client, w: World) -> None:

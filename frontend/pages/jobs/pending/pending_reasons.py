@@ -27,7 +27,7 @@ from frontend.pages.jobs.pending import advice
 from frontend.shell import navigation
 from frontend.texts import formats, reasons
 from frontend.texts.quota_amounts import QuotaAmounts, describe_quota_amounts
-from frontend.texts.recommendations import Recommendation, find_recommendations, numbers_of
+from frontend.texts.recommendations import Recommendation, asks_for_quota, find_recommendations, numbers_of
 from quotas.selectors.tables.quota import workspace_quota
 from quotas.selectors.tables.quota_row import QuotaRow
 from scheduling.models import GpuRequestMode, Job
@@ -190,12 +190,16 @@ def list_help(
         return [view_models.HelpItem(title=sentence, effect="")] if sentence else []
     if not rights.submit:
         return [view_models.HelpItem(title=one.sentence, effect="") for one in found]
-    return [_help(job, one, items, first=one is found[0]) for one in found]
+    return [_help(job, one, items, found) for one in found]
 
 
 def _help(
-    job: Job, found: Recommendation, items: Sequence[Mapping[str, Any]], *, first: bool
+    job: Job,
+    found: Recommendation,
+    items: Sequence[Mapping[str, Any]],
+    all_found: Sequence[Recommendation],
 ) -> view_models.HelpItem:
+    first = found is all_found[0]
     workspace = job.workspace.slug
     if found.code in advice.CHANGES:
         new = navigation.find_address("frontend:job-new", workspace=workspace)
@@ -206,7 +210,7 @@ def _help(
             action=_name_action(_("Try this change"), found),
             primary=first,
         )
-    if found.code == "RAISE_QUOTA":
+    if asks_for_quota(found, all_found):
         page = navigation.find_address("frontend:workspace-requests", workspace=workspace)
         query = urlencode({"job": job.pk, "pool": found.flavor})
         return view_models.HelpItem(
