@@ -48,6 +48,12 @@ def mark_errors(
     return typed.mark_errors(found)
 
 
+def select_other_pools(items: Sequence[Mapping[str, Any]], before: PoolLimits) -> list[Mapping[str, Any]]:
+    """Return what is asked for in other pools than that of the grid, which an offer leaves as it is."""
+    pool = (before.flavor.cluster.name, before.flavor.name)
+    return [item for item in items if (item["cluster"], item["flavor"]) != pool]
+
+
 def requested_form(before: PoolLimits, items: Sequence[Mapping[str, Any]]) -> form.Typed:
     """The grid with what somebody asked for typed into it."""
     typed, pool = form.form_of(before), before.flavor

@@ -155,9 +155,11 @@ def _decide(request: HttpRequest, who: User, found: QuotaRequest) -> HttpRespons
             return _show(request, who, found, refusal=_("Enter a reason. The requester sees it."), status=400)
         elif what == "counter":
             typed = form.read_form(request.POST.dict())
-            items = amounts.requested_items(typed, _limits(who, found))
+            limits = _limits(who, found)
+            items = amounts.requested_items(typed, limits)
+            offer = [*items, *amounts.select_other_pools(found.asked, limits)]
             service.quota_request_counter(
-                acting_user=who, request=found, offer=items, answer=answer, version=version
+                acting_user=who, request=found, offer=offer, answer=answer, version=version
             )
             messages.success(request, _("Proposal sent to the requester"))
         else:
@@ -201,6 +203,7 @@ def _show(
         "may_decide": pending and service.may_decide_request(who, found),
         "typed": typed or amounts.requested_form(limits, found.asked),
         "pool": limits.flavor,
+        "other_pools": labels.wish_lines(amounts.select_other_pools(found.asked, limits), found.current),
         "refusal": refusal,
         "gpu_pool": bool(limits.flavor.card_model),
         "comment": request.POST.get("answer", "")[:2000] if typed else "",
@@ -210,7 +213,7 @@ def _show(
 
 
 def _limits(who: User, found: QuotaRequest) -> PoolLimits:
-    """The limits in the pool of the first item: a page asks for one at a time."""
+    """The limits in the pool of the first item: a page asks for one at a time, REST for several."""
     item = found.asked[0]
     pool = find_flavor_named(found.node.cell_id, item["cluster"], item["flavor"])
     if pool is None:

@@ -66,7 +66,7 @@ def _row(loan: Override, axis: TimeAxis) -> CalendarRow:
     first, last = map(formats.format_absolute, (loan.starts_at, loan.ends_at))
     return CalendarRow(
         name=f"{labels.node_word(loan.lender)} → {labels.node_word(loan.borrower)}",
-        amounts=next(iter(labels.loan_lines(loan.amounts.all())), ""),
+        amounts=_("; ").join(labels.loan_lines(loan.amounts.all())),
         words=_(", ").join((str(labels.LOANS[loan.state][0]), f"{first} – {last}")),
         bar=axis.build_bar(color, loan.starts_at, loan.ends_at),
     )

@@ -324,6 +324,24 @@ def test_pools_of_one_name_in_two_clusters_are_told_apart(there: World) -> None:
     assert [line.partition(" · ")[0] for line in lines] == ["sim/a100", "east/a100", "h100"]
 
 
+def test_an_offer_for_one_pool_leaves_the_others_as_requested(there: World, anna: User) -> None:
+    place = quotas.quota_node(there.cell, there.workspace)
+    clusters.flavor(there.cluster, "h100")
+    wanted = [
+        {"cluster": "sim", "flavor": name, "resource": "gpu.cards", "nominal": amount}
+        for name, amount in (("a100", 12), ("h100", 5))
+    ]
+    made = quota_request_create(acting_user=there.editor, node=place, asked=wanted, reason="a paper")
+    one = f"{INBOX}/{made.pk}"
+    client = signed_in(there.platform_admin)
+    page = client.get(one).content.decode()
+    assert "Other pools stay as requested:" in page and "h100 · " in page.split("Other pools stay")[1]
+    client.post(one, {**_shown(page), "gpu.cards.nominal": "9", "do": "counter", "answer": "fewer"})
+    made.refresh_from_db()
+    assert made.state == RequestState.COUNTERED
+    assert [(item["flavor"], item["nominal"]) for item in made.counter] == [("a100", 9), ("h100", 5)]
+
+
 def test_an_offer_is_made_and_accepted(there: World, anna: User) -> None:
     made = asked(there)
     one = f"{INBOX}/{made.pk}"

@@ -8,6 +8,7 @@ import pytest
 import time_machine
 from django.test import Client
 
+from clusters.models import Flavor
 from foundation.core.quantities import Resource
 from frontend.pages.requests import labels
 from frontend.pages.requests.loan_calendar import describe_calendar
@@ -30,13 +31,16 @@ def lend(w: World, days: tuple[int, int], state: OverrideState, gpus: int) -> No
         state=state,
         actor_name="ann",
     )
-    loan.amounts.create(flavor=w.flavor, resource=Resource.GPU_CARDS, amount=gpus)
+    for flavor in (w.flavor, Flavor.unscoped.exclude(pk=w.flavor.pk).first()):
+        if flavor is not None:
+            loan.amounts.create(flavor=flavor, resource=Resource.GPU_CARDS, amount=gpus)
 
 
 @pytest.mark.django_db
 def test_transfers_lie_between_their_days_and_show_to_their_two_sides(client: Client) -> None:
     w = world()
     with time_machine.travel(NOW, tick=False):
+        clusters.flavor(w.cluster, "h100")
         assert describe_calendar(w.admin, NOW) is None
         lend(w, (2, 8), OverrideState.PLANNED, 3)
         lend(w, (-2, 3), OverrideState.ACTIVE, 2)
@@ -55,7 +59,8 @@ def test_transfers_lie_between_their_days_and_show_to_their_two_sides(client: Cl
     assert (found.now, found.left_out) == (20.0, 0)
     assert [tick.text for tick in found.ticks] == ["05-04", "05-06", "05-08", "05-10", "05-12"]
     assert "2026-05-02 12:00" in found.rows[0].words and "2026-05-07 12:00" in found.rows[0].words
-    assert "Calendar" in text and "Days begin at 00:00 UTC" in text and "2 GPUs" in found.rows[0].amounts
+    assert found.rows[0].amounts == "a100 · 2 GPUs; h100 · 2 GPUs"
+    assert "Calendar" in text and "Days begin at 00:00 UTC" in text
 
 
 @pytest.mark.django_db
