@@ -29,7 +29,7 @@ _LABELS: Final = (
     ("nominal", gettext_lazy("Nominal quota"), True),
     ("unassigned", gettext_lazy("Unassigned"), True),
     ("allocated", gettext_lazy("Allocated"), True),
-    ("rate", gettext_lazy("Allocation rate"), True),
+    ("rate", gettext_lazy("Allocation rate"), False),
     ("used", gettext_lazy("Used"), True),
     ("borrowed", gettext_lazy("Borrowed"), True),
     ("lent", gettext_lazy("Lent"), True),
