@@ -297,7 +297,7 @@ def _show(
         "rows": rows,
         "effective": effective,
         "defaults": _text(effective),
-        "ask": ask,
+        "unconfirmed": ask,
         "stored": own.version > 0,
         "version": own.version,
         "may_edit": permissions.has_permission(who, Permission.POLICY_EDIT, place) and not place.is_archived,

@@ -149,6 +149,7 @@ def test_a_policy_that_touches_jobs_is_saved_after_confirmation(client: Client, 
     assert 'value="4"' in asked and not WorkspacePolicy.unscoped.exists()
     assert client.post(address, typed | {"confirmed": "1"}).status_code == 302
     assert WorkspacePolicy.unscoped.get().maximum == {"total.gpu.cards": 4}
+    assert "saved yet" not in client.get(address).content.decode()
     looser = LIMIT | {"version": "1", "maximum.total.gpu.cards": "8"}
     assert client.post(address, looser).status_code == 302, "nothing is touched, so nothing is asked"
 
