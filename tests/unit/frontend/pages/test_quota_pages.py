@@ -239,7 +239,7 @@ def test_a_workspace_sees_all_its_resources_and_who_used_them(there: World, clie
         text = client.get("/w/team-a/quota").content.decode()
     assert len(asked) <= 40
     for resource in ("Compute", "GPU count", "GPU memory", "CPU", "Memory"):
-        assert f'<span class="pair">{resource}<span class="sub">' in text
+        assert f'<span class="pair nowrap">{resource}<span class="sub">' in text
     assert "Averages" in text and "No GPUs allocated in the last 30 days." in text
     assert 'href="#quota-history"' in text
     role = tenancy.custom_role(tenancy.root(), "quota-reader", Permission.TENANT_VIEW, Permission.QUOTA_VIEW)
