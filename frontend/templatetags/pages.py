@@ -16,7 +16,7 @@ def join_text(left: object, right: object) -> str:
 
 
 @register.filter
-def then(sentence: str, next_one: str) -> str:
+def join_sentence(sentence: str, next_one: str) -> str:
     """Two sentences as one text, joined as their language does."""
     return formats.join_html([sentence, next_one])
 

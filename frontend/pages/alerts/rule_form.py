@@ -19,10 +19,6 @@ from frontend.texts.formats import add_note
 from tenants.models import Tenant
 
 _DURATIONS: Final = (0, 60, 120, 300, 600, 1800, 3600, 6 * 3600, 24 * 3600)
-_COMPARISONS: Final = (
-    (Comparison.ABOVE, gettext_lazy("More than")),
-    (Comparison.BELOW, gettext_lazy("Less than")),
-)
 _KINDS: Final = {
     "job": gettext_lazy("Jobs"),
     "quota": gettext_lazy("Quota and budgets"),
@@ -55,7 +51,7 @@ class RuleForm(forms.Form):
         widget=_QueryInput(attrs={"rows": 3, "spellcheck": "false"}),
         help_text=gettext_lazy("Each series of the answer is compared with the threshold"),
     )
-    comparison = forms.ChoiceField(label=gettext_lazy("Condition"), choices=_COMPARISONS)
+    comparison = forms.ChoiceField(label=gettext_lazy("Condition"), choices=Comparison.choices)
     threshold = forms.FloatField(
         label=gettext_lazy("Threshold"), help_text=gettext_lazy("In the unit of the metric")
     )

@@ -66,7 +66,7 @@ def show_invitation(request: HttpRequest, user: uuid.UUID, token: str) -> HttpRe
         else:
             logout(request)  # whoever was signed in in this browser before
             login(request, accepted, backend="django.contrib.auth.backends.ModelBackend")
-            words = {"product": read_branding().product, "name": accepted.username}
+            words = {"product": read_branding().display_name, "name": accepted.username}
             messages.success(request, _("Welcome to %(product)s, %(name)s") % words)
             return redirect("frontend:home")
     page = {"invited": invited, "form": form}

@@ -33,7 +33,7 @@ _TITLES: Final[Mapping[tuple[str, str], str | Promise]] = {
 
 def write_title(message: UserMessage) -> str:
     """Return what happened, in one line."""
-    facts = {"product": read_branding().product, **message.facts}
+    facts = {"product": read_branding().display_name, **message.facts}
     if "severity" in facts:
         facts["severity"] = str(AlertSeverity(facts["severity"]).label)
     title = _TITLES.get((message.kind, message.event))

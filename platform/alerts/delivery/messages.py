@@ -119,11 +119,11 @@ def write_message(
     with translation.override(language):
         items = tuple(_write_item(each, templates) for each in notifications)
         if test:
-            title = _("Test message from %(product)s") % {"product": read_branding().product}
+            title = _("Test message from %(product)s") % {"product": read_branding().display_name}
         elif len(items) == 1:
             title = items[0].title
         else:
-            words = {"product": read_branding().product, "count": len(items)}
+            words = {"product": read_branding().display_name, "count": len(items)}
             title = _("%(product)s: %(count)d alert notifications") % words
         return ChannelMessage(message_id, title, items, language)
 

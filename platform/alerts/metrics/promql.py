@@ -84,7 +84,7 @@ class _Server:
     sources: list[TelemetrySource]
 
     @property
-    def key(self) -> str:
+    def subject_key(self) -> str:
         """The id of the oldest source, which stays when others are added, and tells nothing of a secret."""
         return str(min(source.pk for source in self.sources))
 
@@ -103,7 +103,7 @@ class _Server:
 
     def list_subject_keys(self) -> list[str]:
         """Return the beginnings of the keys of all subjects that this server may have."""
-        return [f"{self.key}/", *(f"{source.cluster_id}/" for source in self.sources)]
+        return [f"{self.subject_key}/", *(f"{source.cluster_id}/" for source in self.sources)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +182,7 @@ def _observe(
     # The label is stored, for readers of any language.
     more = f" +{len(names) - _NAMES_MAX}" if len(names) > _NAMES_MAX else ""
     return Observation(
-        subject=f"{cluster_id or server.key}/{digest}",
+        subject=f"{cluster_id or server.subject_key}/{digest}",
         label=f"{', '.join(names[:_NAMES_MAX])}{more} {{{text}}}"[:_LABEL_MAX],
         value=value,
         cluster_id=cluster_id,

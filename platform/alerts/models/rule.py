@@ -24,8 +24,8 @@ class AlertSeverity(models.TextChoices):
 
 
 class Comparison(models.TextChoices):
-    ABOVE = "above", _("above")
-    BELOW = "below", _("below")
+    ABOVE = "above", _("More than")
+    BELOW = "below", _("Less than")
 
 
 class RuleError(models.TextChoices):

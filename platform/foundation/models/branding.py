@@ -24,7 +24,7 @@ class Branding:
     logo_mark: str = ""
 
     @property
-    def product(self) -> str:
+    def display_name(self) -> str:
         """The name that titles and emails have."""
         return self.name or PRODUCT
 

@@ -195,17 +195,21 @@ def test_a_service_account_that_may_do_more_is_out_of_reach(here: World, helpdes
 
 
 def test_an_account_that_may_do_no_more_is_within_reach(here: World, helpdesk: User) -> None:
+    changed = set()
     for service, call in RULED.items():
         if service.startswith("service_account"):
             robot = tenancy.service_account("ci", here.workspace)
             tenancy.member(robot, here.workspace, Role.VIEWER)
             call(here.platform_admin, robot)
+            changed.add(service)
         else:
             of = with_platform_points(f"equal-{service}", "tenant.view", "member.edit")
             for by, below in ((helpdesk, of), (here.platform_admin, helpdesk)):
                 call(by, below)
                 helpdesk.is_active, helpdesk.must_change_password = True, False
                 helpdesk.save(update_fields=["is_active", "must_change_password"])
+            changed.add(service)
+    assert changed == set(RULED)
 
 
 def test_keys_of_a_service_account_that_may_do_more_are_not_listed(here: World) -> None:

@@ -82,7 +82,7 @@ def test_a_clock_time_names_the_day_when_it_is_not_today() -> None:
 
 
 def test_sentences_beside_each_other_are_joined_as_their_language_does() -> None:
-    """A space between two sentences of a template stays in Chinese, which has none: `|then` joins them."""
+    """A space between two sentences of a template stays in Chinese, which has none: `join_sentence`."""
     tags = r"(?:\{% (?!translate|blocktranslate|endblocktranslate|card|icon)[^%]*%\})*"
     ended = r"(?:\{% translate \"[^\"]*[.!?]\" %\}|[.!?]\{% endblocktranslate %\})"
     block = r"\{% blocktranslate(?: [^%]*)?%\}(?:(?!\{% endblock)[^<])*?[.!?]\{% (?:endblocktranslate|plural)"
