@@ -130,7 +130,7 @@ def _token_of(user: User) -> str:
 
 def _send_link(user: User, link: str) -> None:
     """Send the link; a failure is in the log, and the person who invited has the link as well."""
-    product = read_branding().product
+    product = read_branding().display_name
     # Who never signed in is written to in the language of the person who invites.
     with translation.override(user.language or translation.get_language()):
         subject = _("Invitation to %(product)s") % {"product": product}
