@@ -15,6 +15,7 @@ from alerts.metrics.catalogue import METRICS, PROMQL
 from alerts.metrics.promql import QUERY_MAX, list_servers
 from alerts.models import AlertRule, AlertSeverity, Comparison, NotificationChannel
 from clusters.models import Cluster
+from frontend.pages.alerts.rule_problem import describe_problem
 from frontend.texts.formats import add_note
 from tenants.models import Tenant
 
@@ -82,7 +83,9 @@ class RuleForm(forms.Form):
         super().__init__(data, initial=_initial(rule), auto_id=f"id_{prefix or 'new'}_%s")  # type: ignore[arg-type]
         self._clusters = {str(cluster.pk): cluster for cluster in clusters}
         self._channels = {str(channel.pk): channel for channel in channels}
-        asks = tenant is None and bool(list_servers(None))
+        is_asking = rule is not None and rule.metric == PROMQL
+        self.problem = describe_problem(rule) if rule is not None else ""
+        asks = tenant is None and (is_asking or bool(list_servers(None)))
         self._choose(
             "metric", _group_metrics([each for each in usable_metrics(tenant) if asks or each.name != PROMQL])
         )

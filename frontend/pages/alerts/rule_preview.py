@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,12 +11,13 @@ from django.utils.translation import gettext_lazy, ngettext
 from alerts.delivery.messages import format_value
 from alerts.metrics.base import Unit
 from alerts.metrics.catalogue import BY_NAME
-from alerts.models import AlertRule, Comparison
+from alerts.models import AlertRule, Comparison, RuleError
 from alerts.selectors.preview import preview_rule
 from alerts.selectors.rule_history import RuleHistory, read_rule_history
 from foundation.core import clock
 from foundation.core.sentences import join_sentences
 from frontend.charts import Chart, ChartLine, time_series
+from frontend.pages.alerts.rule_problem import describe_unread
 from frontend.pages.charts.drawing import describe_gaps
 from frontend.texts.formats import format_number
 from tenants.models import User
@@ -41,7 +41,7 @@ class ShownPreview:
 
     sentence: str
     examples: list[tuple[str, str]]
-    unreadable: bool
+    problem: str
     past: str
     chart: Chart | None
 
@@ -58,12 +58,8 @@ def describe_preview(who: User, rule: AlertRule) -> ShownPreview:
     examples = [(each.label, format_value(rule.metric, each.value)) for each in found.meeting[:_SHOWN]]
     history = read_rule_history(who, rule, now=now)
     chart = None if history is None or history.unreadable else _draw(rule, history)
-    return ShownPreview(sentence, examples, found.unreadable, _describe_past(rule, history), chart)
-
-
-def describe_unread(clusters: Sequence[str]) -> str:
-    """Return the sentence about clusters that could not be read; empty without any."""
-    return _("Couldn't read: %(clusters)s.") % {"clusters": _(", ").join(clusters)} if clusters else ""
+    problem = str(RuleError(found.error).label) if found.error else ""
+    return ShownPreview(sentence, examples, problem, _describe_past(rule, history), chart)
 
 
 def _describe_past(rule: AlertRule, history: RuleHistory | None) -> str:

@@ -15,13 +15,12 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from alerts.delivery.messages import describe_condition, format_seconds
-from alerts.models import Alert, AlertRule, AlertSeverity, RuleError
+from alerts.models import Alert, AlertRule, AlertSeverity
 from alerts.selectors.alerts import RULE_COLUMNS, get_row, list_channels, list_rules
 from alerts.services.recommended import create_recommended_rules
 from alerts.services.rule import change_rule, create_rule, delete_rule
 from clusters.selectors.node import cluster_list
 from foundation.core.errors import AllotmentError
-from foundation.core.sentences import join_sentences
 from foundation.web.listing import Column, ColumnKind
 from frontend.lists.batch import BatchAct, BatchItem, answer_batch, is_batch
 from frontend.lists.common_acts import build_delete_act, build_switch_acts
@@ -30,7 +29,8 @@ from frontend.lists.page_list import EmptyList, read_list
 from frontend.lists.row_form import NEW, RowForm
 from frontend.pages.alerts.place import AlertSection, answer_section, enter_place, make_row_form
 from frontend.pages.alerts.rule_form import RuleForm, usable_metrics
-from frontend.pages.alerts.rule_preview import ShownPreview, describe_preview, describe_unread
+from frontend.pages.alerts.rule_preview import ShownPreview, describe_preview
+from frontend.pages.alerts.rule_problem import describe_problem, is_unevaluated
 from frontend.pages.tenancy.members import id_of
 from frontend.shell.form_actions import show_refusal, version_of
 from frontend.shell.page_shell import login_required
@@ -47,6 +47,8 @@ class AlertRuleRow:
     severity: str
     severity_tone: str
     channels: str
+    state: str
+    state_tone: str
     problem: str
 
     @property
@@ -73,7 +75,7 @@ RULES: Final = ListDeclaration(
         ListColumn(
             key="state",
             label=gettext_lazy("State"),
-            text=lambda row: _("Enabled") if row.rule.enabled else _("Disabled"),
+            text=lambda row: row.state,
         ),
         ListColumn(key="channels", label=gettext_lazy("Channels"), text=lambda row: row.channels),
         ListColumn(
@@ -167,14 +169,16 @@ def _make_row(rule: AlertRule) -> AlertRuleRow:
         severity=str(AlertSeverity(rule.severity).label),
         severity_tone=SEVERITY_TONES[AlertSeverity(rule.severity)],
         channels=", ".join(sorted(channel.name for channel in rule.channels.all())),
-        problem=_describe_problem(rule),
+        state=_name_state(rule),
+        state_tone="failed" if is_unevaluated(rule) else "running" if rule.enabled else "done",
+        problem=describe_problem(rule),
     )
 
 
-def _describe_problem(rule: AlertRule) -> str:
-    """Return what went wrong at the last evaluation, and the clusters that could not be read."""
-    error = "" if rule.error == RuleError.PARTLY_UNREADABLE else rule.get_error_display()
-    return join_sentences([error, describe_unread(rule.unread_clusters)])
+def _name_state(rule: AlertRule) -> str:
+    if is_unevaluated(rule):
+        return _("Not evaluated")
+    return _("Enabled") if rule.enabled else _("Disabled")
 
 
 def _rule(place: AlertSection, text: str) -> AlertRule:

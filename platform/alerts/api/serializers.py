@@ -86,11 +86,15 @@ class RuleSerializer(serializers.Serializer[Any]):
     pending = serializers.IntegerField(help_text="Alerts whose condition holds, but not for long enough.")
     evaluated_at = serializers.DateTimeField(allow_null=True)
     error = serializers.ChoiceField(
-        choices=["", *RuleError.values], help_text="What went wrong at the last evaluation."
+        choices=["", *RuleError.values],
+        help_text="What went wrong at the last evaluation. `unreadable`, `no-source`, `source-disabled` and "
+        "`no-values`: the rule isn't evaluated, and its alerts stay unchanged.",
     )
+    error_since = serializers.DateTimeField(allow_null=True, help_text="null: no error.")
     unread_clusters = serializers.ListField(
         child=serializers.CharField(),
-        help_text="Clusters that the last evaluation could not read; the alerts about them stay unchanged.",
+        help_text="Clusters that the last evaluation could not read or that have no values; the alerts about "
+        "them stay unchanged.",
     )
 
     def get_channels(self, rule: Any) -> list[str]:

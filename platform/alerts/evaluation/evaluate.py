@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import uuid
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 import structlog
 from django.db import transaction
 
 from alerts.evaluation.observation_index import ObservationIndex
+from alerts.evaluation.outcomes import EvaluationOutcome, describe_outcome, note_error, note_evaluation
 from alerts.evaluation.transitions import AlertProgress, Step, choose_step
-from alerts.metrics.base import Observation
+from alerts.metrics.base import MetricUnread, Observation
 from alerts.metrics.catalogue import BY_NAME, read_metric
 from alerts.models import Alert, AlertRule, AlertState, RuleError
 
@@ -52,11 +54,13 @@ def evaluate_rules(now: datetime) -> int:
         name = read[0]
         try:
             observations = ObservationIndex(read_metric(*read, now))
+        except MetricUnread as unread:
+            note_error([rule.pk for rule in of_metric], unread.error, now)
+            continue
         except Exception:
             # What went wrong names hosts and accounts: it is for the log, and not for the owners of rules.
             log.exception("alert metric not read", metric=name)
-            ids = [rule.pk for rule in of_metric]
-            AlertRule.unscoped.filter(pk__in=ids).update(error=RuleError.UNREADABLE, unread_clusters=[])
+            note_error([rule.pk for rule in of_metric], RuleError.UNREADABLE, now)
             continue
         changed += _evaluate_metric(of_metric, observations, now)
     changed += _resolve_disabled(now)
@@ -75,20 +79,16 @@ def _evaluate_metric(rules: Sequence[AlertRule], observations: ObservationIndex,
     """Evaluate the rules of one metric; those that nothing meets and that have no alert in one statement."""
     live = Alert.unscoped.filter(rule__in=rules).exclude(state=AlertState.RESOLVED).order_by()
     alerting = set(live.values_list("rule_id", flat=True))
-    quiet, changed = [], 0
+    changed = 0
+    quiet: defaultdict[EvaluationOutcome, list[uuid.UUID]] = defaultdict(list)
     for rule in rules:
         if rule.pk in alerting or observations.select_covered(rule).find_matches(rule):
             changed += _evaluate_rule(rule, observations, now)
         else:
-            quiet.append(rule.pk)
-    AlertRule.unscoped.filter(pk__in=quiet, enabled=True).update(**_note_evaluation(observations, now))
+            quiet[describe_outcome(rule, observations)].append(rule.pk)
+    for outcome, keys in quiet.items():
+        note_evaluation(keys, outcome, now)
     return changed
-
-
-def _note_evaluation(observations: ObservationIndex, now: datetime, error: str = "") -> dict[str, Any]:
-    unread = observations.unread_clusters
-    error = error or (RuleError.PARTLY_UNREADABLE if unread else "")
-    return {"evaluated_at": now, "error": error, "unread_clusters": unread}
 
 
 @transaction.atomic
@@ -98,15 +98,16 @@ def _evaluate_rule(rule: AlertRule, observations: ObservationIndex, now: datetim
         return 0  # changed or deleted since it was read; the next run evaluates it as it is now
     covered = observations.select_covered(rule)
     live = {alert.subject: alert for alert in rule.alerts.exclude(state=AlertState.RESOLVED)}
-    moved = _Moved()
+    moved, unmoved = _Moved(), set()
     for subject, alert in live.items():
         if observations.is_unread(subject):
+            unmoved.add(alert.cluster_id)
             continue
         _move(rule, alert, covered.by_subject.get(subject), now, moved)
     new = [each for each in covered.find_matches(rule) if each.subject not in live]
     _begin_alerts(rule, new, now, moved, len(live))
     moved.save()
-    AlertRule.unscoped.filter(pk=rule.pk).update(**_note_evaluation(observations, now, moved.error))
+    note_evaluation([rule.pk], describe_outcome(rule, observations, moved.error, unmoved), now)
     return moved.changes
 
 

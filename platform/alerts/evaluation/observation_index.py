@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import uuid
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 
@@ -21,9 +21,13 @@ _AFTER_ALL = chr(0x10FFFF)
 
 @dataclass(frozen=True, slots=True)
 class CoveredObservations:
-    """The observations in the scope of a rule: by subject, and those with a value in order of it."""
+    """The observations in the scope of a rule: by subject, and those with a value in order of it.
+
+    `silent_clusters` have subjects, and a value of none of them.
+    """
 
     by_subject: dict[str, Observation]
+    silent_clusters: frozenset[uuid.UUID]
     ordered: Sequence[Observation]
     values: Sequence[float]
 
@@ -39,6 +43,7 @@ class ObservationIndex:
 
     def __init__(self, reading: MetricReading) -> None:
         self.unread_clusters = list(reading.unread_clusters)
+        self.error = reading.error
         self._unread_subjects = reading.unread_subjects
         self._by_path = sorted(reading.observations, key=attrgetter("tenant_path"))
         self._paths = [each.tenant_path for each in self._by_path]
@@ -65,4 +70,10 @@ class ObservationIndex:
         }
         known = ((each.value, each) for each in by_subject.values() if each.value is not None)
         pairs = sorted(known, key=lambda pair: pair[0])
-        return CoveredObservations(by_subject, [each for _, each in pairs], [value for value, _ in pairs])
+        ordered = [each for _, each in pairs]
+        silent = _name_clusters(by_subject.values()) - _name_clusters(ordered)
+        return CoveredObservations(by_subject, silent, ordered, [value for value, _ in pairs])
+
+
+def _name_clusters(observations: Iterable[Observation]) -> frozenset[uuid.UUID]:
+    return frozenset(each.cluster_id for each in observations if each.cluster_id is not None)

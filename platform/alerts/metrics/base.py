@@ -47,13 +47,22 @@ class Observation:
 class MetricReading:
     """The observations of a metric, and the part of its subjects that could not be read.
 
-    `unread_clusters` names the clusters of that part; the keys of its subjects begin with one of
-    `unread_subjects`. The state of their alerts stays as it is.
+    `unread_clusters` names the clusters of that part, because of `error`, a `RuleError`; the keys of its
+    subjects begin with one of `unread_subjects`. The state of their alerts stays as it is.
     """
 
     observations: Sequence[Observation]
     unread_clusters: Sequence[str] = ()
     unread_subjects: tuple[str, ...] = ()
+    error: str = ""
+
+
+class MetricUnread(Exception):
+    """A metric that cannot be read for a reason that the owners of its rules may know: a `RuleError`."""
+
+    def __init__(self, error: str) -> None:
+        super().__init__(error)
+        self.error = error
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,9 @@ from urllib.parse import urlsplit
 import structlog
 from django.core.cache import cache
 
-from alerts.metrics.base import MetricReading, Observation
+from alerts.metrics.base import MetricReading, MetricUnread, Observation
+from alerts.models import RuleError
+from clusters.models import Cluster
 from telemetry.models import SourceKind, TelemetrySource
 from telemetry.sources.collect import make_plan
 from telemetry.sources.fetch import SourceFailed, SourceProblem, query_prometheus
@@ -34,24 +36,36 @@ Past = Sequence[tuple[datetime, float | None]]
 
 def list_servers(cluster_id: uuid.UUID | None) -> list[TelemetrySource]:
     """Return the Prometheus servers of a cluster, or of all: the first by name of each cluster."""
-    rows = TelemetrySource.unscoped.filter(kind=SourceKind.PROMETHEUS, enabled=True)
+    return [source for source in _list_sources(cluster_id) if source.enabled]
+
+
+def _list_sources(cluster_id: uuid.UUID | None) -> list[TelemetrySource]:
+    """Return the first server of each cluster, a disabled one where none is enabled."""
+    rows = TelemetrySource.unscoped.filter(kind=SourceKind.PROMETHEUS)
     if cluster_id is not None:
         rows = rows.filter(cluster_id=cluster_id)
     found: dict[uuid.UUID, TelemetrySource] = {}
-    for source in rows.select_related("cluster").order_by("name"):
+    for source in rows.select_related("cluster").order_by("-enabled", "name"):
         found.setdefault(source.cluster_id, source)
     return list(found.values())
 
 
 def read_query(query: str, cluster_id: uuid.UUID | None, now: datetime) -> MetricReading:
-    """Read the value of each series of a query now. Raises: SourceFailed if no server can be read."""
+    """Read the value of each series of a query now.
+
+    What belongs to a cluster without an enabled server counts as unread: its alerts do not end by that.
+    Raises: SourceFailed if no server can be read; MetricUnread if none is enabled.
+    """
     answer = _ask("query", {"query": query, "time": f"{now.timestamp():.3f}"}, cluster_id)
     observations = [
         _observe(server, of, series.labels, next(iter(series.points.values()), None))
         for server, of, series in answer.series
     ]
     beginnings = [key for server in answer.failed for key in server.list_subject_keys()]
-    return MetricReading(observations, answer.unread_clusters, tuple(beginnings))
+    served = {source.cluster_id for source in list_servers(cluster_id)}
+    beginnings += [f"{pk}/" for pk in Cluster.unscoped.exclude(pk__in=served).values_list("pk", flat=True)]
+    error = RuleError.PARTLY_UNREADABLE if answer.has_failures else RuleError.PARTLY_WITHOUT_SOURCE
+    return MetricReading(observations, answer.unread_clusters, tuple(beginnings), error)
 
 
 def read_query_past(
@@ -79,9 +93,17 @@ def read_query_past(
 
 @dataclass(frozen=True, slots=True)
 class _Server:
-    """A Prometheus server, as one credential sees it, and the data sources by which clusters share it."""
+    """A Prometheus server, as one credential sees it, and the data sources by which clusters share it.
+
+    It keeps those that are disabled, so that the keys of subjects stay as they are.
+    """
 
     sources: list[TelemetrySource]
+
+    @property
+    def enabled(self) -> TelemetrySource | None:
+        """A data source by which it may be asked."""
+        return next((source for source in self.sources if source.enabled), None)
 
     @property
     def subject_key(self) -> str:
@@ -108,33 +130,54 @@ class _Server:
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """The series of all servers that answered, each with the sources that it may be of, and the others."""
+    """The series of all servers that answered, each with the sources that it may be of, and the others:
+    those that failed, those that are not to be asked, and the disabled sources of all.
+    """
 
     series: list[tuple[_Server, list[TelemetrySource], RangeSeries]]
     failed: list[_Server]
+    disabled: list[TelemetrySource]
+
+    @property
+    def has_failures(self) -> bool:
+        return any(server.enabled for server in self.failed)
 
     @property
     def unread_clusters(self) -> list[str]:
-        return sorted(source.cluster.name for server in self.failed for source in server.sources)
+        unread = [*self.disabled, *(source for server in self.failed for source in server.sources)]
+        return sorted({source.cluster.name for source in unread})
 
 
 def _ask(path: str, parameters: Mapping[str, str], cluster_id: uuid.UUID | None) -> _Answer:
-    """Ask each server once. Raises: SourceFailed if none of several, or the only one, can be read."""
-    servers = _group_by_server(list_servers(cluster_id))
-    answer = _Answer([], [])
+    """Ask each enabled server once.
+
+    Raises: SourceFailed if none of several, or the only one, can be read; MetricUnread if none is enabled.
+    """
+    sources = _list_sources(cluster_id)
+    servers = _group_by_server(sources)
+    if not any(server.enabled for server in servers):
+        raise MetricUnread(RuleError.SOURCE_DISABLED if servers else RuleError.NO_SOURCE)
+    answer = _Answer([], [], [source for source in sources if not source.enabled])
+    failure: SourceFailed | None = None
     for server in servers:
+        if (source := server.enabled) is None:
+            answer.failed.append(server)
+            continue
         try:
-            found = read_range(_fetch(server.sources[0], path, parameters))[:_SERIES_MAX]
+            found = read_range(_fetch(source, path, parameters))[:_SERIES_MAX]
         except SourceFailed as failed:
             answer.failed.append(server)
-            if len(answer.failed) == len(servers):
-                raise
-            log.warning("promql server not read", source=str(server.sources[0].pk), why=str(failed.problem))
+            failure = failed
+            log.warning("promql server not read", source=str(source.pk), why=str(failed.problem))
             continue
         for series in found:
-            # One that is of another cluster alone, which has its own labels at a shared server, is left out.
-            if of := server.choose_sources(series.labels):
+            # One that is of another cluster alone, which has its own labels at a shared server, is left out,
+            # and so is one of clusters whose source is disabled.
+            of = server.choose_sources(series.labels)
+            if any(each.enabled for each in of):
                 answer.series.append((server, of, series))
+    if failure is not None and len(answer.failed) == len(servers):
+        raise failure
     return answer
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from django.core.validators import MaxValueValidator
 from django.db import models
@@ -31,7 +31,19 @@ class Comparison(models.TextChoices):
 class RuleError(models.TextChoices):
     UNREADABLE = "unreadable", _("The metric couldn't be read.")
     PARTLY_UNREADABLE = "partly-unreadable", _("Some clusters couldn't be read.")
+    NO_SOURCE = "no-source", _("No Prometheus server is configured as a data source.")
+    SOURCE_DISABLED = "source-disabled", _("The Prometheus data source is disabled.")
+    PARTLY_WITHOUT_SOURCE = "partly-without-source", _("Some clusters have no enabled data source.")
+    NO_VALUES = "no-values", _("No GPU, node or cluster has a current value. Check data sources and node agents.")
+    PARTLY_WITHOUT_VALUES = "partly-without-values", _("Some clusters have no current values.")
     TOO_MANY = "too-many", _("More than 1,000 subjects meet the condition. The others have no alert.")
+
+
+UNEVALUATED: Final = (
+    *(RuleError.UNREADABLE, RuleError.NO_SOURCE),
+    *(RuleError.SOURCE_DISABLED, RuleError.NO_VALUES),
+)
+"""With these errors nothing that the rule covers is evaluated."""
 
 
 class AlertRule(Versioned, BaseModel):
@@ -42,8 +54,8 @@ class AlertRule(Versioned, BaseModel):
     Without a tenant the rule belongs to the platform and covers all subjects; with one it covers the subjects
     of that tenant and of those below. `hold_s`: so long the condition must hold before the alert fires;
     `resolve_s`: so long it must not hold before the alert is resolved. `repeat_s`: a firing alert is sent
-    again after that time (None: never). `error` is what went wrong at the last evaluation, and
-    `unread_clusters` names the clusters that it could not read.
+    again after that time (None: never). `error` is what went wrong at the last evaluation, and did since
+    `error_since`; `unread_clusters` names the clusters that it could not read or that have no values.
     """
 
     tenant = models.ForeignKey(
@@ -68,7 +80,8 @@ class AlertRule(Versioned, BaseModel):
         NotificationChannel, through="alerts.RuleChannel", blank=True, related_name="rules"
     )
     evaluated_at = models.DateTimeField(null=True, blank=True)
-    error = models.CharField(max_length=20, choices=RuleError.choices, blank=True, default="")
+    error = models.CharField(max_length=25, choices=RuleError.choices, blank=True, default="")
+    error_since = models.DateTimeField(null=True, blank=True)
     unread_clusters = models.JSONField(
         default=list, db_default=models.Value([], models.JSONField()), blank=True
     )

@@ -9,9 +9,9 @@ from datetime import datetime
 import structlog
 
 from alerts.evaluation.observation_index import ObservationIndex
-from alerts.metrics.base import Observation
+from alerts.metrics.base import MetricUnread, Observation
 from alerts.metrics.catalogue import read_metric
-from alerts.models import AlertRule
+from alerts.models import AlertRule, RuleError
 from alerts.services.access import require_alert_view, require_edit
 from foundation.core.actor import Actor
 from foundation.sql import row_scope
@@ -23,13 +23,13 @@ log = structlog.get_logger(__name__)
 class RulePreview:
     """The subjects that a rule covers now: how many, how many without a value, and those that meet it.
 
-    `unread_clusters` could not be read.
+    `error`: why nothing could be read, a `RuleError`. `unread_clusters` could not be read.
     """
 
     subjects: int
     unknown: int
     meeting: Sequence[Observation]
-    unreadable: bool = False
+    error: str = ""
     unread_clusters: Sequence[str] = ()
 
 
@@ -52,9 +52,11 @@ def preview_rule(viewer: Actor, rule: AlertRule, *, now: datetime) -> RulePrevie
         with row_scope.whole():
             found = ObservationIndex(read_metric(rule.metric, rule.query, rule.cluster_id, now))
             covered = found.select_covered(rule)
+    except MetricUnread as unread:
+        return RulePreview(0, 0, (), error=unread.error)
     except Exception:
         log.exception("alert metric not read", metric=rule.metric)
-        return RulePreview(0, 0, (), unreadable=True)
+        return RulePreview(0, 0, (), error=RuleError.UNREADABLE)
     subjects = len(covered.by_subject)
     return RulePreview(
         subjects,

@@ -10,6 +10,7 @@ from typing import Final
 import structlog
 
 from alerts.evaluation.transitions import AlertProgress, Step, choose_step
+from alerts.metrics.base import MetricUnread
 from alerts.metrics.catalogue import BY_NAME
 from alerts.metrics.history import Values, find_reader
 from alerts.models import AlertRule, AlertState
@@ -62,6 +63,8 @@ def read_rule_history(viewer: Actor, rule: AlertRule, *, now: datetime) -> RuleH
     try:
         with row_scope.whole():
             found = read(rule, now - SPAN, now)
+    except MetricUnread:
+        return RuleHistory(now - SPAN, now, (), 0, of_extreme=False, measured=None, unreadable=True)
     except Exception:
         log.exception("history of an alert metric not read", metric=rule.metric)
         return RuleHistory(now - SPAN, now, (), 0, of_extreme=False, measured=None, unreadable=True)

@@ -76,12 +76,13 @@ def change_rule(
     before, about = rule_facts(rule), (rule.metric, rule.query, rule.cluster_id)
     for name, value in values.items():
         setattr(rule, name, value)
-    _check(rule, list(rule.channels.all()) if channels is None else channels)
+    reads_other = about != (rule.metric, rule.query, rule.cluster_id)
+    _check(rule, list(rule.channels.all()) if channels is None else channels, is_new=reads_other)
     _require_metric(acting_user, rule)
     rule.save(update_fields=list(values))
     if channels is not None:
         rule.channels.set(channels)
-    if about != (rule.metric, rule.query, rule.cluster_id):
+    if reads_other:
         _close_alerts(rule)
     _record(acting_user, "alert-rule.change", rule, before=before, after=rule_facts(rule))
     return rule
@@ -112,8 +113,9 @@ def _close_alerts(rule: AlertRule) -> None:
     firing.update(state=AlertState.RESOLVED, resolved_at=clock.now())
 
 
-def _check(rule: AlertRule, channels: Sequence[NotificationChannel]) -> None:
-    errors = [*_check_values(rule), *_check_query(rule), *_check_places(rule, channels)]
+def _check(rule: AlertRule, channels: Sequence[NotificationChannel], *, is_new: bool = True) -> None:
+    """Check a rule; `is_new` is whether it reads something that it did not read before."""
+    errors = [*_check_values(rule), *_check_query(rule, is_new), *_check_places(rule, channels)]
     if errors:
         raise Invalid(errors[0].message, errors=errors)
     taken = AlertRule.unscoped.filter(tenant=rule.tenant, name=rule.name).exclude(pk=rule.pk)
@@ -138,8 +140,8 @@ def _check_values(rule: AlertRule) -> list[FieldError]:
     return errors
 
 
-def _check_query(rule: AlertRule) -> list[FieldError]:
-    """Check that a rule has a query exactly if its metric has queries, and a server that answers it."""
+def _check_query(rule: AlertRule, is_new: bool) -> list[FieldError]:
+    """Check that a rule has a query exactly if its metric has queries, and if new a server to answer it."""
     metric = BY_NAME.get(rule.metric)
     if metric is None or metric.read_query is None:
         if rule.query:
@@ -150,7 +152,7 @@ def _check_query(rule: AlertRule) -> list[FieldError]:
     if len(rule.query) > QUERY_MAX:
         message = _("Maximum: %(count)d characters.") % {"count": QUERY_MAX}
         return [FieldError("query", "RANGE", message)]
-    if not list_servers(rule.cluster_id):
+    if is_new and not list_servers(rule.cluster_id):
         message = _("No Prometheus server is configured as a data source of the cluster.")
         return [FieldError("metric", "NO_SERVER", message)]
     return []

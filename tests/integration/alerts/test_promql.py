@@ -125,7 +125,7 @@ def test_who_may_not_create_the_rule_sends_no_query(bench: Bench, client: Client
     client.force_login(bench.world.platform_admin)
     bench.receiver.status, bench.receiver.body = 503, b"down"
     page = unescape(client.post("/ops/alerts/rules", typed | {"do": "preview"}).content.decode())
-    assert "The metric can't be read." in page and "The history can't be read." in page
+    assert "The metric couldn't be read." in page and "The history can't be read." in page
 
 
 def _share(bench: Bench, sim: Cluster, east: Cluster, west: Cluster) -> None:

@@ -1,0 +1,75 @@
+"""Stores with rules how their last evaluation went."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection, Iterable, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from django.db.models import Case, F, Value, When
+
+from alerts.evaluation.observation_index import ObservationIndex
+from alerts.metrics.catalogue import BY_NAME
+from alerts.models import AlertRule, RuleError
+from clusters.models import Cluster
+
+
+class EvaluationOutcome(NamedTuple):
+    """The error of an evaluation, empty if none, and the names of the clusters that it is about."""
+
+    error: str
+    clusters: tuple[str, ...]
+
+
+def describe_outcome(
+    rule: AlertRule,
+    observations: ObservationIndex,
+    error: str = "",
+    unmoved: Iterable[uuid.UUID | None] = (),
+) -> EvaluationOutcome:
+    """Return the outcome of an evaluation of a rule that had another `error` or none.
+
+    `unmoved` are the clusters of alerts that were left unchanged because they could not be read. A metric of
+    clusters names those whose subjects have no values: what is not known never meets a condition.
+    """
+    unread = sorted({*observations.unread_clusters, *_read_names(unmoved)})
+    if unread:
+        return EvaluationOutcome(error or observations.error, tuple(unread))
+    covered = observations.select_covered(rule)
+    if error or not covered.silent_clusters or not BY_NAME[rule.metric].of_cluster:
+        return EvaluationOutcome(error, ())
+    if not covered.ordered:
+        return EvaluationOutcome(RuleError.NO_VALUES, ())
+    return EvaluationOutcome(RuleError.PARTLY_WITHOUT_VALUES, tuple(_read_names(covered.silent_clusters)))
+
+
+def _read_names(clusters: Iterable[uuid.UUID | None]) -> Sequence[str]:
+    keys = [pk for pk in clusters if pk is not None]
+    rows = Cluster.unscoped.filter(pk__in=keys).order_by("name") if keys else Cluster.unscoped.none()
+    return list(rows.values_list("name", flat=True))
+
+
+def note_evaluation(rules: Collection[uuid.UUID], outcome: EvaluationOutcome, now: datetime) -> None:
+    """Store that enabled rules were evaluated now."""
+    AlertRule.unscoped.filter(pk__in=rules, enabled=True).update(
+        evaluated_at=now,
+        error=outcome.error,
+        error_since=_date_error(outcome.error, now),
+        unread_clusters=list(outcome.clusters),
+    )
+
+
+def note_error(rules: Collection[uuid.UUID], error: str, now: datetime) -> None:
+    """Store why rules were not evaluated."""
+    AlertRule.unscoped.filter(pk__in=rules).update(
+        error=error, error_since=_date_error(error, now), unread_clusters=[]
+    )
+
+
+def _date_error(error: str, now: datetime) -> Case | None:
+    """Return since when rules have an error: it began earlier where they have it already."""
+    if not error:
+        return None
+    same = When(error=error, error_since__isnull=False, then=F("error_since"))
+    return Case(same, default=Value(now))
