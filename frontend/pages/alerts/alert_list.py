@@ -13,6 +13,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, pgettext, pgettext_lazy
 
 from alerts.delivery.messages import describe_condition, format_value
+from alerts.metrics.subject_names import name_subject
 from alerts.models import Alert, AlertSeverity, AlertState
 from alerts.selectors.alerts import COLUMNS, list_alerts
 from alerts.selectors.notify_status import NotifyStatus, read_notify_status
@@ -62,7 +63,7 @@ class AlertRow:
 
     @property
     def title(self) -> str:
-        return self.alert.label
+        return name_subject(self.alert.label)
 
     @property
     def url(self) -> str:
@@ -77,7 +78,7 @@ ALERTS: Final = ListDeclaration(
             key="subject",
             label=gettext_lazy("Resource"),
             sort="subject_name",
-            text=lambda row: row.alert.label,
+            text=lambda row: row.title,
         ),
         ListColumn(
             key="rule",

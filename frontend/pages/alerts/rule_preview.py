@@ -11,6 +11,7 @@ from django.utils.translation import gettext_lazy, ngettext
 from alerts.delivery.messages import format_value
 from alerts.metrics.base import Unit
 from alerts.metrics.catalogue import BY_NAME
+from alerts.metrics.subject_names import name_subject
 from alerts.models import AlertRule, Comparison, RuleError
 from alerts.selectors.preview import preview_rule
 from alerts.selectors.rule_history import RuleHistory, read_rule_history
@@ -55,7 +56,9 @@ def describe_preview(who: User, rule: AlertRule) -> ShownPreview:
     if found.unknown:
         sentences.append(_("%(unknown)d have no current value.") % words)
     sentence = join_sentences([*sentences, describe_unread(found.unread_clusters)])
-    examples = [(each.label, format_value(rule.metric, each.value)) for each in found.meeting[:_SHOWN]]
+    examples = [
+        (name_subject(each.label), format_value(rule.metric, each.value)) for each in found.meeting[:_SHOWN]
+    ]
     history = read_rule_history(who, rule, now=now)
     chart = None if history is None or history.unreadable else _draw(rule, history)
     problem = str(RuleError(found.error).label) if found.error else ""

@@ -17,6 +17,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from alerts.delivery.messages import format_seconds
+from alerts.metrics.subject_names import name_subject
 from alerts.models import AlertRule, AlertSeverity, Silence
 from alerts.selectors.alerts import SILENCE_COLUMNS, list_rules, list_silences
 from alerts.services.silence import create_silence, end_silence
@@ -152,7 +153,7 @@ def _make_row(silence: Silence) -> SilenceRow:
     return SilenceRow(
         silence=silence,
         title=silence.rule.name if silence.rule else _("All rules"),
-        subject=silence.subject or _("All subjects"),
+        subject=name_subject(silence.subject) or _("All subjects"),
         state=_("Ended") if ended else state,
         tone="done" if ended else tone,
         fixed=ended,

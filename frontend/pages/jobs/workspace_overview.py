@@ -15,6 +15,7 @@ from typing import Any, Final
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 
+from alerts.metrics.subject_names import name_subject
 from alerts.models import Alert, AlertSeverity
 from alerts.selectors.alerts import count_firing, list_firing
 from foundation.core import clock
@@ -186,10 +187,12 @@ def _month(who: User, place: Tenant) -> dict[str, Any]:
     }
 
 
-def _alerts(who: User, place: Tenant) -> list[tuple[Alert, str]]:
-    """The gravest alerts, each with the tone of its severity."""
-    found = list_firing(who, place, limit=_ALERTS)
-    return [(alert, SEVERITY_TONES[AlertSeverity(alert.severity)]) for alert in found]
+def _alerts(who: User, place: Tenant) -> list[tuple[Alert, str, str]]:
+    """The gravest alerts, each with the name of its subject and the tone of its severity."""
+    return [
+        (alert, name_subject(alert.label), SEVERITY_TONES[AlertSeverity(alert.severity)])
+        for alert in list_firing(who, place, limit=_ALERTS)
+    ]
 
 
 def _count_idle(who: User, place: Tenant) -> int:

@@ -9,6 +9,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from alerts.metrics.subject_names import name_subject
 from alerts.models import AlertSeverity, MessageKind, UserMessage
 from foundation.models.branding import read_branding
 
@@ -36,5 +37,7 @@ def write_title(message: UserMessage) -> str:
     facts = {"product": read_branding().display_name, **message.facts}
     if "severity" in facts:
         facts["severity"] = str(AlertSeverity(facts["severity"]).label)
+    if "subject" in facts:
+        facts["subject"] = name_subject(facts["subject"])
     title = _TITLES.get((message.kind, message.event))
     return str(title) % facts if title is not None else _("Message")

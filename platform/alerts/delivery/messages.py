@@ -14,6 +14,7 @@ from django.utils.translation import gettext as _
 from alerts.delivery.templates import MessageTemplates, fill_template
 from alerts.metrics.base import Unit
 from alerts.metrics.catalogue import BY_NAME
+from alerts.metrics.subject_names import name_subject
 from alerts.models import Alert, AlertSeverity, Comparison, Notification, NotificationEvent
 from foundation.core import clock
 from foundation.models.branding import read_branding
@@ -166,7 +167,7 @@ def _list_values(notification: Notification, url: str) -> dict[str, str]:
         "severity": str(AlertSeverity(alert.severity).label),
         "state": str(NotificationEvent(notification.event).label),
         "rule": plain_text(alert.rule_name),
-        "subject": plain_text(alert.label),
+        "subject": plain_text(name_subject(alert.label)),
         "tenant": plain_text(alert.tenant.name) if alert.tenant else "",
         "cluster": getattr(notification, "cluster_name", None) or "",
         "condition": plain_text(describe_condition(alert)),
@@ -182,7 +183,7 @@ def _write_usual_item(notification: Notification) -> Item:
     words: dict[str, Any] = {
         "severity": AlertSeverity(alert.severity).label,
         "rule": plain_text(alert.rule_name),
-        "subject": plain_text(alert.label),
+        "subject": plain_text(name_subject(alert.label)),
     }
     if notification.event == NotificationEvent.RESOLVED:
         title = _("Resolved: %(rule)s, %(subject)s") % words

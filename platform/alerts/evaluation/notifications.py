@@ -17,6 +17,7 @@ from django.db.models import Count, Exists, Max, OuterRef, Q
 
 from alerts.evaluation.transitions import SEND_AGAIN_AFTER
 from alerts.metrics.catalogue import CLUSTER_UNREACHABLE
+from alerts.metrics.subject_names import is_same_subject
 from alerts.models import (
     Alert,
     AlertSeverity,
@@ -194,5 +195,9 @@ def matches_silence(silence: Silence, alert: Alert, path: str) -> bool:
     return (
         (silence.rule_id is None or silence.rule_id == alert.rule_id)
         and (not silence.severity or silence.severity == alert.severity)
-        and (not silence.subject or silence.subject in (alert.subject, alert.label))
+        and (
+            not silence.subject
+            or silence.subject == alert.subject
+            or is_same_subject(silence.subject, alert.label)
+        )
     )

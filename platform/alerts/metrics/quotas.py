@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Final
 
 from alerts.metrics.base import Observation
+from alerts.metrics.subject_names import make_quota_label
 from clusters.models import Cell
 from foundation.core.months import CORE_MS_PER_GPU_HOUR
 from foundation.core.quantities import Resource
@@ -39,7 +40,7 @@ def _read_cell(cell: Cell) -> Iterator[Observation]:
             if row.resource in _RESOURCES and row.nominal:
                 yield Observation(
                     subject=f"{tenant.pk}/{row.flavor.pk}/{row.resource}",
-                    label=f"{tenant.name}, {row.flavor.name}, {row.resource}",
+                    label=make_quota_label(tenant.name, row.flavor.name, Resource(row.resource)),
                     value=100 * row.reserved / row.nominal,
                     cluster_id=row.flavor.cluster_id,
                     tenant_id=tenant.pk,

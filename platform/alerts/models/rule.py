@@ -34,7 +34,10 @@ class RuleError(models.TextChoices):
     NO_SOURCE = "no-source", _("No Prometheus server is configured as a data source.")
     SOURCE_DISABLED = "source-disabled", _("The Prometheus data source is disabled.")
     PARTLY_WITHOUT_SOURCE = "partly-without-source", _("Some clusters have no enabled data source.")
-    NO_VALUES = "no-values", _("No GPU, node or cluster has a current value. Check data sources and node agents.")
+    NO_VALUES = (
+        "no-values",
+        _("No GPU, node or cluster has a current value. Check data sources and node agents."),
+    )
     PARTLY_WITHOUT_VALUES = "partly-without-values", _("Some clusters have no current values.")
     TOO_MANY = "too-many", _("More than 1,000 subjects meet the condition. The others have no alert.")
 

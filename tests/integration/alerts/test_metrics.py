@@ -109,7 +109,7 @@ def test_a_job_that_was_queued_again_waits_since_then(bench: Bench) -> None:
 
 def test_quota_is_the_reserved_share_of_the_nominal(bench: Bench) -> None:
     w = bench.world
-    name = "Team A, a100, gpu.cards"
+    name = "Team A, a100, GPUs"
     before = _read("quota.reserved_percent")[name]
     quotas.reserve(w.queue, w.flavor, Resource.GPU_CARDS, 2)
     after = _read("quota.reserved_percent")[name]

@@ -1,0 +1,49 @@
+"""Names of subjects for people: a label is stored once, and read in any language."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Final
+
+from django.conf import settings
+from django.utils import translation
+
+from foundation.core.quantities import Resource
+from quotas.texts.amounts import resource_label
+
+_BETWEEN: Final = ", "
+
+
+def make_quota_label(tenant: str, pool: str, resource: Resource) -> str:
+    """Return the label of a quota, with the English name of its resource."""
+    with translation.override("en"):
+        return _BETWEEN.join((tenant, pool, resource_label(resource)))
+
+
+def name_subject(label: str) -> str:
+    """Return a stored label in the active language; labels of older alerts end with the key of a resource."""
+    before, resource = _split_resource(label)
+    return label if resource is None else f"{before}{_BETWEEN}{resource_label(resource)}"
+
+
+def is_same_subject(typed: str, label: str) -> bool:
+    """Tell whether a text is a label in any language."""
+    return typed == label or _split_resource(typed) == _split_resource(label)
+
+
+def _split_resource(label: str) -> tuple[str, Resource | None]:
+    """Return what stands before the resource that a label ends with, or the label as it is."""
+    before, _between, last = label.rpartition(_BETWEEN)
+    resource = _read_resource_names().get(last) if before else None
+    return (label, None) if resource is None else (before, resource)
+
+
+@cache
+def _read_resource_names() -> Mapping[str, Resource]:
+    """Return the resources by their keys and by their names in each language."""
+    found = {str(resource): resource for resource in Resource}
+    for language, _name in settings.LANGUAGES:
+        with translation.override(language):
+            found |= {resource_label(resource): resource for resource in Resource}
+    return found
