@@ -13,10 +13,12 @@ from django.utils import translation
 from hypothesis import HealthCheck, Phase, settings
 
 from benchmarks.support.deadlines import DEADLINE_FACTOR
+from foundation.compute import serving
 from foundation.core.frame_room import call_with_room
 from foundation.core.garbage_collection import gc_freeze_loaded
 from foundation.models import branding
 from foundation.models.installation import installation_id
+from tests.fixtures.compute import PicklingPool
 
 pytest_plugins = [
     "tests.fixtures.compose",
@@ -121,6 +123,12 @@ def _branding() -> None:
     anew; the test that sets them forgets them itself.
     """
     branding.CACHED_S = float("inf")  # type: ignore[misc]
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _previews() -> None:
+    """Every preview is pickled on its way there and back, as it is behind a web process."""
+    serving.set_pool(PicklingPool())
 
 
 @pytest.fixture(scope="session")

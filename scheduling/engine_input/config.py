@@ -6,7 +6,6 @@ queue that is emptied is the business of the admission, which then already count
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from functools import cache
 from typing import Final
@@ -16,6 +15,7 @@ from django.conf import settings
 from foundation.core.quantities import Resource
 from scheduling import engine
 from scheduling.engine.model import UserShares
+from scheduling.engine_input.preview_time import read_stopwatch, start_deadline
 
 FAIR, CLASSICAL = "fair", "classical"
 """The values of `clusters.models.Sharing`; saved cycles are replayed without Django, which models need."""
@@ -36,10 +36,6 @@ _USER_WEIGHTS: Final = (
 def user_shares() -> UserShares:
     """Return how usage of users counts."""
     return UserShares(resource_weights=_USER_WEIGHTS)
-
-
-PREVIEW_S: Final = 10.0
-"""The time that somebody who asked for a preview waits for its cycles together, in seconds."""
 
 
 @cache
@@ -81,15 +77,15 @@ def brief_config(sharing: str = FAIR) -> engine.EngineConfig:
 
 
 def preview_config(sharing: str = FAIR, *, advise_for: str = "") -> engine.EngineConfig:
-    """Return the configuration of the cycles of one preview, which from now on raise DeadlineExceededError
-    after `PREVIEW_S`.
+    """Return the configuration of the cycles of a preview, which raise DeadlineExceededError once its time is
+    over. The time begins with the first configuration of a preview.
 
     Recommendations are tried for the job `advise_for` only.
-    Raises: ConfigError, as `engine_config`.
+    Raises: ConfigError, as `engine_config`; RuntimeError outside of a `services.previewing.preview`.
     """
     return replace(
         engine_config(sharing),
         advise_for=advise_for,
-        stopwatch=time.monotonic,
-        deadline=time.monotonic() + PREVIEW_S,
+        stopwatch=read_stopwatch,
+        deadline=start_deadline(),
     )

@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from clusters.models import Cell, Flavor, Sharing
@@ -59,14 +60,9 @@ def preview_queue_settings(
     changed = copy(queue)
     for name, value in wanted.items():
         setattr(changed, name, value)
-
-    def put(snapshot: engine.Snapshot) -> Iterable[engine.Change]:
-        present = snapshot.queues.get(str(queue.pk))
-        if present is not None:  # Else another engine decides about it.
-            order = present.flavors if flavors is None else tuple(str(flavor.pk) for flavor in flavors)
-            yield engine.QueuePut(engine_queue(changed, order))
-
-    return _describe(acting_user, compare_cycles(queue.cell_id, put))
+    order = None if flavors is None else tuple(str(flavor.pk) for flavor in flavors)
+    change = partial(_put_queue, changed=changed, order=order)
+    return _describe(acting_user, compare_cycles(queue.cell_id, change))
 
 
 def preview_sharing(*, acting_user: Actor, cell: Cell, sharing: Sharing) -> PolicyPreview:
@@ -77,7 +73,19 @@ def preview_sharing(*, acting_user: Actor, cell: Cell, sharing: Sharing) -> Poli
     permissions.require_permission(acting_user, Permission.CLUSTER_EDIT)
     if sharing == cell.sharing:
         return PolicyPreview(changes=False)
-    return _describe(acting_user, compare_cycles(cell.pk, lambda _snapshot: (), sharing=sharing.value))
+    return _describe(acting_user, compare_cycles(cell.pk, _change_nothing, sharing=sharing.value))
+
+
+def _put_queue(
+    snapshot: engine.Snapshot, *, changed: Queue, order: tuple[str, ...] | None
+) -> Iterable[engine.Change]:
+    present = snapshot.queues.get(str(changed.pk))
+    if present is not None:  # Else another engine decides about it.
+        yield engine.QueuePut(engine_queue(changed, present.flavors if order is None else order))
+
+
+def _change_nothing(_snapshot: engine.Snapshot) -> Iterable[engine.Change]:
+    return ()
 
 
 def _describe(acting_user: Actor, jobs: JobsPreview) -> PolicyPreview:

@@ -11,7 +11,8 @@ import uuid
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
 from foundation.core import clock
 from foundation.sql import row_scope
@@ -22,20 +23,25 @@ from scheduling import engine
 from scheduling.engine import model as em
 from scheduling.engine_input.config import preview_config
 from scheduling.models import Job
+from scheduling.services.previewing import preview
 from scheduling.snapshots import CellSnapshot, read_cell
 
 WAITING_MAX: Final = 1000
 """So many waiting jobs are looked at: those of the highest priority, the oldest first."""
 
 
-@row_scope.whole()
 def preview_quota_change(
     cell_id: uuid.UUID, rows: Mapping[QuotaKey, NodeLimits], over_quota: Sequence[OverQuota]
 ) -> JobsPreview:
     """Compute the difference that new limits make to the next cycle; `over_quota` are drained at once."""
-    return compare_cycles(cell_id, lambda snapshot: _puts(snapshot, rows), over_quota=over_quota)
+    return compare_cycles(cell_id, partial(_puts, rows=rows), over_quota=over_quota)
 
 
+def _build_timed_out(*_args: Any, **_kwargs: Any) -> JobsPreview:
+    return JobsPreview(timed_out=True)
+
+
+@preview(when_late=_build_timed_out)
 @row_scope.whole()
 def compare_cycles(
     cell_id: uuid.UUID,
@@ -46,7 +52,7 @@ def compare_cycles(
 ) -> JobsPreview:
     """Compute the difference that changes of the snapshot, or another sharing, make to the next cycle.
 
-    Jobs of `over_quota` are drained at once.
+    `change` is pickled. Jobs of `over_quota` are drained at once.
     """
     try:
         return _compare_cycles(cell_id, change, over_quota, sharing)

@@ -20,6 +20,7 @@ from scheduling.metering.intervals import borrowed_by_flavor, gpu_percent
 from scheduling.models import Job
 from scheduling.services.jobs.job_check import Submission
 from scheduling.services.jobs.preview_trial import HelpTrial
+from scheduling.services.previewing import preview
 from scheduling.snapshots import CellSnapshot, read_cell
 
 _PREEMPTING: Final = (DecisionKind.EVICT, DecisionKind.SHRINK, DecisionKind.MIGRATE)
@@ -79,6 +80,11 @@ class JobPreview:
         return found
 
 
+def _build_timed_out(_submission: Submission) -> JobPreview:
+    return JobPreview("", {}, [], timed_out=True)
+
+
+@preview(when_late=_build_timed_out)
 def preview_submission(submission: Submission) -> JobPreview:
     """Ask the engine about a submission that `job_check` has let through.
 

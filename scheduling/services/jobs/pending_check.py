@@ -21,6 +21,7 @@ from scheduling.job_file import parse_job, to_mapping
 from scheduling.models import Job
 from scheduling.selectors.jobs.exchangeable import is_delegated
 from scheduling.services.jobs.preview_trial import HelpTrial
+from scheduling.services.previewing import preview
 from scheduling.services.start_prediction.changed_job import Bounds, ChangedStarts
 from scheduling.snapshots import CellSnapshot, read_cell
 from scheduling.snapshots.delegated import read_delegated
@@ -58,6 +59,11 @@ class PendingCheck:
     help: Sequence[Mapping[str, Any]]
 
 
+def _give_none(**_kwargs: Any) -> PendingCheck | None:
+    return None
+
+
+@preview(when_late=_give_none)
 def check_pending_job(*, viewer: User, job: Job, estimate: bool = False) -> PendingCheck | None:
     """Evaluate the gates of a job that waits, and try its recommendations.
 

@@ -25,6 +25,7 @@ from scheduling.engine_input.config import preview_config
 from scheduling.services.jobs.job_check import job_check
 from scheduling.services.jobs.job_preview import JobPreview, preview_in
 from scheduling.services.jobs.job_read import job_read
+from scheduling.services.previewing import preview
 from scheduling.snapshots import read_cell
 from tenants.models import User
 
@@ -47,6 +48,9 @@ class TaskSize:
     percent: int
     cpu: int
     memory_mib: int
+
+
+PreviewJob = Callable[[str, TaskSize, int], JobPreview]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,22 +77,30 @@ class StartablePool:
     jobs: tuple[StartableJob, ...]
 
 
+def _list_unknown(*, viewer: User, queue: Queue) -> list[StartablePool]:
+    return _list_pools(viewer, queue, lambda *_job: JobPreview("", {}, [], timed_out=True))
+
+
+@preview(when_late=_list_unknown)
 def find_startable(*, viewer: User, queue: Queue) -> list[StartablePool]:
     """Return the largest jobs that would start now, in the pools of a queue that have GPUs; MIG is left out.
 
-    All cycles together take at most `config.PREVIEW_S`; sizes after that are unknown.
+    All cycles together take at most the time of a preview; sizes after that are unknown.
     Raises: PermissionDenied without the right to submit.
     """
+    return _list_pools(viewer, queue, _Trials(viewer, queue).preview_job)
+
+
+def _list_pools(viewer: User, queue: Queue, preview_job: PreviewJob) -> list[StartablePool]:
     allowed = {place.flavor_id for place in queue.queue_flavors.all()}
     by_model: defaultdict[str, list[WorkspacePool]] = defaultdict(list)
     for pool in pool_list(viewer, queue.workspace):
         if pool.flavor.pk in allowed and pool.flavor.gpu_mode in (GpuMode.WHOLE, GpuMode.SLICE):
             by_model[pool.flavor.card_model].append(pool)
-    trials = _Trials(viewer, queue)
     sizes = pool_sizes(pool.flavor for pools in by_model.values() for pool in pools)
     rows = [row for row in workspace_quota(viewer, queue.workspace) if row.queue == queue.name]
     return [
-        StartablePool(model, tuple(pools), tuple(_find_jobs(model, pools, sizes, rows, trials)))
+        StartablePool(model, tuple(pools), tuple(_find_jobs(model, pools, sizes, rows, preview_job)))
         for model, pools in by_model.items()
     ]
 
@@ -134,7 +146,7 @@ def _find_jobs(
     pools: Sequence[WorkspacePool],
     sizes: Mapping[uuid.UUID, PoolSize],
     rows: Sequence[QuotaRow],
-    trials: _Trials,
+    preview_job: PreviewJob,
 ) -> Iterator[StartableJob]:
     ids = {pool.flavor.pk for pool in pools}
     own = [row for row in rows if row.flavor.pk in ids and row.resource == Resource.GPU_CORES]
@@ -144,7 +156,7 @@ def _find_jobs(
         guess = int(sum(count // size for count in free))
         if all(row.available is not None for row in own):
             guess = min(guess, int(sum(row.available or 0 for row in own) // (100 * size)))
-        yield find_most(shape, partial(trials.preview_job, model, shape), guess)
+        yield find_most(shape, partial(preview_job, model, shape), guess)
 
 
 def find_most(shape: TaskSize, preview: Callable[[int], JobPreview], guess: int) -> StartableJob:

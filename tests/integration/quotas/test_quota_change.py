@@ -343,7 +343,7 @@ def amounts(node: NodeQuota) -> tuple[int | None, int, int]:
 
 def test_a_preview_that_takes_too_long_says_so(here: Department, monkeypatch: pytest.MonkeyPatch) -> None:
     running(here, "important", clusters.nodes(here.flavor, 1)[0], priority=5)
-    monkeypatch.setattr("scheduling.engine_input.config.PREVIEW_S", -1.0)
+    monkeypatch.setattr("scheduling.engine_input.preview_time.PREVIEW_S", -1.0)
     found = quota_preview(
         acting_user=here.anna,
         cell_id=here.cell.pk,

@@ -18,7 +18,7 @@ from quotas.services.queues.queue_settings import preset_of
 from quotas.services.team import TeamMember, TeamPlan, TeamPool, team_create, team_preview
 from scheduling import engine
 from scheduling.engine import model as em
-from scheduling.engine_input.config import preview_config
+from scheduling.engine_input.config import engine_config
 from scheduling.snapshots import read_cell
 from tenants.models import Member, Role, Tenant, User
 from tests.builders import clusters, jobs, quotas, tenancy
@@ -231,8 +231,7 @@ def started(w: World) -> set[str]:
     """The jobs that the next cycle starts."""
     reading = read_cell(w.cell.pk)
     taken = reading.build_snapshot()
-    result = engine.run_cycle(
-        taken.snapshot, preview_config(reading.sharing), em.Instant(clock.now().timestamp())
-    )
+    now = em.Instant(clock.now().timestamp())
+    result = engine.run_cycle(taken.snapshot, engine_config(reading.sharing), now)
     kinds = {one.job for one in result.decisions if one.kind is em.DecisionKind.ADMIT}
     return {taken.jobs[pk].name for pk in kinds}

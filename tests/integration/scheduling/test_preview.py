@@ -117,7 +117,7 @@ def test_a_preview_that_takes_too_long_says_so(monkeypatch: pytest.MonkeyPatch) 
     here = world()
     submission = job_check(acting_user=here.editor, workspace=here.workspace, spec=spec(8))
     assert preview_submission(submission).starts
-    monkeypatch.setattr("scheduling.engine_input.config.PREVIEW_S", -1.0)
+    monkeypatch.setattr("scheduling.engine_input.preview_time.PREVIEW_S", -1.0)
     told = preview_submission(submission)
     assert told.timed_out and not told.starts
 

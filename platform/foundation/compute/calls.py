@@ -1,0 +1,65 @@
+"""One call for a process that computes, and its outcome."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+import structlog
+from django.db import close_old_connections
+from django.utils import translation
+
+from foundation.sql import row_scope
+
+_numbers = count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function with its arguments, and the context of the request that asks for it.
+
+    All of it is pickled: functions by their names, rows with what has been read of them.
+    """
+
+    function: Callable[..., Any]
+    args: Sequence[Any]
+    kwargs: Mapping[str, Any]
+    scope: row_scope.RowScope = field(default_factory=row_scope.current_scope)
+    language: str | None = field(default_factory=translation.get_language)
+    logged: Mapping[str, Any] = field(default_factory=structlog.contextvars.get_contextvars)
+    number: int = field(default_factory=lambda: next(_numbers))
+
+    def pickle_outcome(self) -> bytes:
+        """Run the function as the request would; returns the pickled pair of its result and its error."""
+        try:
+            with self._use_context():
+                found = self.function(*self.args, **self.kwargs), None
+        except Exception as error:
+            return _pickle_error(error)
+        return pickle.dumps(found)
+
+    @contextmanager
+    def _use_context(self) -> Iterator[None]:
+        close_old_connections()
+        try:
+            with (
+                row_scope.use_scope(self.scope),
+                translation.override(self.language),
+                structlog.contextvars.bound_contextvars(**self.logged),
+            ):
+                yield
+        finally:
+            close_old_connections()
+
+
+def _pickle_error(error: Exception) -> bytes:
+    try:
+        found = pickle.dumps((None, error))
+        pickle.loads(found)  # noqa: S301 (our own)
+    except Exception:
+        return pickle.dumps((None, RuntimeError(repr(error))))
+    return found

@@ -1,0 +1,68 @@
+"""A process that computes, from within.
+
+It loads modules, answers one call after the other, and ends when the process that started it does, or when it
+has been asked for nothing for `IDLE_S`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pickle
+import signal
+import threading
+from multiprocessing.connection import Connection
+from typing import Final
+
+IDLE_S: Final = 600.0
+NUMBER_BYTES: Final = 8
+
+
+class _Current:
+    """The number of the call in hand, 0 without one, and of the last call that nobody waits for any more."""
+
+    number = 0
+    dropped = 0
+
+
+def is_dropped() -> bool:
+    """Return whether nobody waits any more for what this process computes."""
+    return 0 < _Current.number == _Current.dropped
+
+
+def serve_parent(socket: int, lifeline: int, modules: list[str]) -> None:
+    """Answer calls until there are none. Both numbers are those of open files."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the business of who started this process
+    threading.Thread(target=_watch_lifeline, args=(lifeline,), daemon=True).start()
+    # Takes a second, in which this process may already be told to end.
+    import django  # noqa: PLC0415
+
+    from foundation.core.garbage_collection import gc_freeze_loaded  # noqa: PLC0415
+    from foundation.sql.row_scope import close_by_default  # noqa: PLC0415
+
+    close_by_default()
+    django.setup(set_prefix=False)
+    for module in modules:
+        importlib.import_module(module)
+    gc_freeze_loaded()
+    _answer_calls(Connection(socket))
+
+
+def _watch_lifeline(lifeline: int) -> None:
+    while len(number := os.read(lifeline, NUMBER_BYTES)) == NUMBER_BYTES:
+        _Current.dropped = int.from_bytes(number, "big")
+    os._exit(0)
+
+
+def _answer_calls(connection: Connection) -> None:
+    """Answer each call with nothing once it is read, and with its pickled outcome."""
+    while connection.poll(IDLE_S):
+        try:
+            call = pickle.loads(connection.recv_bytes())  # noqa: S301 (from who started this process)
+        except EOFError:
+            return
+        connection.send_bytes(b"")
+        _Current.number = call.number
+        outcome = call.pickle_outcome()
+        _Current.number = 0
+        connection.send_bytes(outcome)
