@@ -70,7 +70,7 @@ class QuotaRowSerializer(serializers.Serializer[Any]):
     reserved = serializers.IntegerField(
         help_text="Charged to the admitted jobs at and below the node, whether or not they use it."
     )
-    borrowed = serializers.IntegerField(help_text="The part of reserved above nominal.")
+    borrowed = serializers.IntegerField(help_text="The part of reserved that is quota of others.")
     lent = serializers.IntegerField(help_text="The part of nominal that others reserve now.")
     available = serializers.IntegerField(
         allow_null=True, help_text="What could be reserved now, borrowing included."

@@ -12,15 +12,9 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from quotas.distribution.node_order import NodeOrder
+from quotas.distribution.subtree_sums import sum_subtrees
 from quotas.tree import Branch, NodeLimits, QuotaTree
-from quotas.tree.limits import (
-    NOTHING,
-    Amount,
-    add_amounts,
-    compute_lent_quota,
-    compute_local_quota,
-    compute_spilled_usage,
-)
+from quotas.tree.limits import NOTHING, Amount
 
 _KEY = ""
 
@@ -69,34 +63,19 @@ def _reduce_tree(
     order: NodeOrder, limits: Sequence[NodeLimits | None], charged: Sequence[int], way: set[int]
 ) -> tuple[list[Branch[str]], Counter[str]]:
     """The nodes on the way with one leaf for the other children of each, and the usage at leaves."""
-    quotas: list[Amount] = [0 if of is None else of.own_nominal for of in limits]
-    used = list(charged)
-    lent: Counter[int] = Counter()
-    spilled: Counter[int] = Counter()
-    for position in range(len(order) - 1, -1, -1):
-        quota, usage, parent = quotas[position], used[position], order.parents[position]
-        if parent is None or (quota == 0 and not usage):
-            continue
-        lending_limit = (limits[position] or NOTHING).lending_limit
-        if quota is not None and lending_limit is None:
-            up, over = quota, usage  # as of most nodes: nothing is kept, and nothing need be asked
-        else:
-            local = compute_local_quota(quota, lending_limit)
-            up, over = compute_lent_quota(quota, local), compute_spilled_usage(usage, local)
-        quotas[parent] = add_amounts(quotas[parent], up)
-        used[parent] += over
-        if parent in way and position not in way:
-            lent[parent] += up
-            spilled[parent] += over
+    sums = sum_subtrees(order, limits, charged)
     branches, reserved = [], Counter[str]()
     for position in way:
-        parent = order.parents[position]
+        parent, children = order.parents[position], order.children[position]
         above = None if parent is None else str(parent)
         branches.append(Branch(str(position), above, {_KEY: limits[position] or NOTHING}))
-        if lent[position] or spilled[position]:
+        others = [child for child in children if child not in way]
+        lendable = sum([sums.lendable[child] for child in others])
+        spilled = sum([sums.spilled[child] for child in others])
+        if lendable or spilled:
             rest = f"{position}/others"
-            branches.append(Branch(rest, str(position), {_KEY: NodeLimits(lent[position])}))
-            reserved[rest] = spilled[position]
-        if not order.children[position]:
+            branches.append(Branch(rest, str(position), {_KEY: NodeLimits(lendable)}))
+            reserved[rest] = spilled
+        if not children:
             reserved[str(position)] = charged[position]
     return branches, reserved

@@ -103,7 +103,7 @@ class QuotaPicture:
             nominal=nominal,
             own_nominal=self._sums.own_nominals[position],
             own_in_use=self._own_in_use(position),
-            allocated=reserved if nominal is None else min(reserved, nominal),
+            allocated=reserved - self._borrowed[position],
             borrowed=self._borrowed[position],
             lent=self._lent[position],
         )

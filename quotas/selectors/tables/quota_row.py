@@ -15,8 +15,9 @@ class QuotaRow:
 
     `queue` is the name of the node's queue, empty at a tenant. `nominal` = `own_nominal` + `distributed`: the
     quota of the node, what it keeps for all below it to share, and the nominals of its children together.
-    `reserved` is charged to the admitted jobs at and below the node, whether or not they use it. `lent` is
-    the part of the nominal that others reserve now: what all nodes lend together is what they borrow.
+    `reserved` is charged to the admitted jobs at and below the node, whether or not they use it; `borrowed`
+    is the part of it that is quota of others, and `lent` the part of the nominal that others reserve: what
+    all nodes lend together is what they borrow.
     `available` could be reserved now, borrowing included, and `potential` if nobody else reserved anything;
     neither is below zero. `has_limits` says whether limits of the node itself are stored for the resource.
     """
@@ -30,6 +31,7 @@ class QuotaRow:
     borrowing_limit: Amount = None
     lending_limit: Amount = None
     reserved: int = 0
+    borrowed: int = 0
     lent: int = 0
     available: Amount = 0
     potential: Amount = 0
@@ -41,14 +43,11 @@ class QuotaRow:
         return self.has_limits or self.nominal != 0 or self.reserved > 0
 
     @property
-    def borrowed(self) -> int:
-        """The part of `reserved` above the nominal."""
-        return 0 if self.nominal is None else max(0, self.reserved - self.nominal)
-
-    @property
     def free(self) -> Amount:
         """The part of the nominal that nobody reserves; None where that is unlimited."""
-        return None if self.nominal is None else max(0, self.nominal - self.reserved - self.lent)
+        return (
+            None if self.nominal is None else max(0, self.nominal - self.reserved + self.borrowed - self.lent)
+        )
 
     @property
     def own_free(self) -> Amount:

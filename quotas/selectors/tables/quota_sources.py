@@ -187,7 +187,7 @@ class _Lack:
             node, nominal = nodes.get(self._sums.order.nodes[child]), sums.nominals[child]
             if node is None or node.pk == asking or nominal is None:
                 continue
-            free = max(0, nominal - sums.reserved[child] - sums.lent[child])
+            free = max(0, nominal - sums.reserved[child] + sums.borrowed[child] - sums.lent[child])
             if free:
                 found.append(QuotaSource(node, free, is_above=False, of=nominal))
         return sorted(found, key=lambda one: (-(one.amount or 0), one.node.tenant.name))[:SIBLINGS_MAX]

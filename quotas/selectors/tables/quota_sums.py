@@ -18,6 +18,7 @@ from foundation.sql import row_scope
 from foundation.sql.plain_rows import read_columns, read_id, read_ids
 from quotas.distribution.lending import compute_borrowed, compute_lent
 from quotas.distribution.node_order import NodeOrder
+from quotas.distribution.subtree_sums import SubtreeSums, sum_subtrees
 from quotas.models import FlavorKey, LedgerEntry, Quota, QuotaNode
 from quotas.selectors.limits.workspace_limits import share_limits
 from quotas.tree.limits import Amount, NodeLimits
@@ -57,14 +58,19 @@ class KeySums:
         return self.order.sum_counts(self.charged)
 
     @cached_property
+    def subtrees(self) -> SubtreeSums:
+        """Quota and usage of each node as they count above it."""
+        return sum_subtrees(self.order, self.limits, self.charged)
+
+    @cached_property
     def borrowed(self) -> list[int]:
-        """The amount that each node reserves beyond its nominal."""
-        return compute_borrowed(self.nominals, self.reserved)
+        """The amount that each node reserves of the quota of others."""
+        return compute_borrowed(self.subtrees)
 
     @cached_property
     def lent(self) -> list[int]:
         """The part of each node's nominal that others reserve."""
-        return compute_lent(self.order, self.limits, self.nominals, self.reserved)
+        return compute_lent(self.order, self.limits, self.subtrees)
 
 
 class QuotaSums:

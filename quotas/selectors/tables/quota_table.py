@@ -154,6 +154,7 @@ class QuotaTable:
                 borrowing_limit=own.borrowing_limit,
                 lending_limit=own.lending_limit,
                 reserved=sums.reserved[position],
+                borrowed=sums.borrowed[position],
                 lent=sums.lent[position],
                 available=_not_below_zero(room.available),
                 potential=_not_below_zero(room.potential),

@@ -53,7 +53,9 @@ class ResourceQuota:
     @property
     def free(self) -> Amount:
         """The part of the nominal that nobody reserves."""
-        return None if self.nominal is None else max(0, self.nominal - self.reserved - self.lent)
+        return (
+            None if self.nominal is None else max(0, self.nominal - self.reserved + self.borrowed - self.lent)
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

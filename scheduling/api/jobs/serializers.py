@@ -323,7 +323,7 @@ class TenantHoldSerializer(serializers.Serializer[Any]):
     )
     amount = serializers.IntegerField()
     nominal = serializers.IntegerField(help_text="Part of the amount within the nominal quota.")
-    borrowed = serializers.IntegerField(help_text="Part of the amount above the nominal quota.")
+    borrowed = serializers.IntegerField(help_text="Part of the amount that is quota of others.")
 
 
 class JobHoldSerializer(serializers.Serializer[Any]):

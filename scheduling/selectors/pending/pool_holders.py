@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
-
-from django.db.models import Sum
 
 from clusters.models import Flavor, GpuMode
 from clusters.selectors.pool_parts import read_pool_parts
 from foundation.core.actor import Actor
 from foundation.core.quantities import Resource
 from foundation.core.reasons import Gate, find_reason
-from foundation.sql import row_scope
-from quotas.models import LedgerEntry, Quota
 from quotas.selectors.sight import quota_tenants
-from quotas.tree.limits import Amount
+from quotas.selectors.tables.quota_sums import QuotaSums
 from scheduling.models import Allocation, Job
 from scheduling.selectors.pending.pending import flavor_suits
 from tenants.access import permissions
@@ -36,7 +32,7 @@ _GATES: Final = (Gate.TURN, Gate.QUOTA, Gate.COHORT, Gate.ROOM, Gate.PREEMPTION)
 class TenantHold:
     """The amount that the jobs of a workspace hold; no tenant for the sum of all that are not named.
 
-    `borrowed` is the part of `amount` above the nominal of each workspace.
+    `borrowed` is the part of `amount` that is quota of others.
     """
 
     tenant: Tenant | None
@@ -124,12 +120,14 @@ def _countable(flavor: Flavor, resource: Resource) -> Resource:
 
 def _read_holders(viewer: Actor, job: Job, flavor: Flavor, resource: Resource) -> PoolHolders:
     parts = read_pool_parts(flavor, resource)
-    reserved = _read_reserved(flavor, resource)
-    tenants = _name_tenants(viewer, job.workspace, reserved, _read_nominals(flavor, resource, reserved))
+    held = _read_held(flavor, resource)
+    tenants = _name_tenants(viewer, job.workspace, held)
     jobs = _read_jobs(job.workspace, flavor, resource)
     shown = [JobHold(pk, name, amount) for (pk, name), amount in jobs.most_common(JOBS)]
-    own = reserved.get(job.workspace.pk, 0)
-    rest = parts.total - sum(reserved.values()) - parts.unmanaged - parts.unavailable
+    own, _borrowed = held.get(job.workspace.pk, (0, 0))
+    rest = (
+        parts.total - sum(amount for amount, _borrowed in held.values()) - parts.unmanaged - parts.unavailable
+    )
     return PoolHolders(
         flavor=flavor,
         resource=resource,
@@ -142,34 +140,26 @@ def _read_holders(viewer: Actor, job: Job, flavor: Flavor, resource: Resource) -
     )
 
 
-@row_scope.whole()
-def _read_reserved(flavor: Flavor, resource: Resource) -> Mapping[uuid.UUID, int]:
-    rows = LedgerEntry.unscoped.filter(flavor=flavor, resource=resource, reserved__gt=0)
-    return dict(rows.order_by().values_list("node__tenant").annotate(Sum("reserved")))
+def _read_held(flavor: Flavor, resource: Resource) -> dict[uuid.UUID, tuple[int, int]]:
+    """Read by workspace what it reserves, and the part of it that is quota of others."""
+    sums = QuotaSums(flavor.cluster.cell_id, flavors=[flavor.pk], resources=[resource])
+    of = sums.get_sums((flavor.pk, resource))
+    workspaces = {place.parent_id for place in sums.places if place.is_queue}
+    tenants = {sums.order.positions[one.pk]: one.tenant_id for one in sums.places if one.pk in workspaces}
+    return {
+        tenant: (of.reserved[position], of.borrowed[position])
+        for position, tenant in tenants.items()
+        if of.reserved[position]
+    }
 
 
-@row_scope.whole()
-def _read_nominals(
-    flavor: Flavor, resource: Resource, tenants: Collection[uuid.UUID]
-) -> Mapping[uuid.UUID, Amount]:
-    """The nominal of workspaces, their own and that of their queues; None is unlimited."""
-    found: dict[uuid.UUID, Amount] = {}
-    rows = Quota.unscoped.filter(flavor=flavor, resource=resource, node__tenant__in=list(tenants))
-    for tenant, amount in rows.order_by().values_list("node__tenant", "own_nominal"):
-        before = found.get(tenant, 0)
-        found[tenant] = None if before is None or amount is None else before + amount
-    return found
-
-
-def _name_tenants(
-    viewer: Actor, own: Tenant, reserved: Mapping[uuid.UUID, int], nominals: Mapping[uuid.UUID, Amount]
-) -> list[TenantHold]:
-    seen = {own.pk: own} | quota_tenants(viewer).in_bulk(list(reserved))
+def _name_tenants(viewer: Actor, own: Tenant, held: Mapping[uuid.UUID, tuple[int, int]]) -> list[TenantHold]:
+    """Name the tenants in sight; `held` is what each holds and what it borrowed of that."""
+    seen = {own.pk: own} | quota_tenants(viewer).in_bulk(list(held))
     named: list[TenantHold] = []
     others = Counter[str]()
-    for pk, amount in sorted(reserved.items(), key=lambda item: (item[0] != own.pk, -item[1], str(item[0]))):
-        nominal = nominals.get(pk, 0)
-        borrowed = 0 if nominal is None else max(0, amount - nominal)
+    ranked = sorted(held.items(), key=lambda item: (item[0] != own.pk, -item[1][0], str(item[0])))
+    for pk, (amount, borrowed) in ranked:
         if pk in seen and len(named) < TENANTS:
             named.append(TenantHold(seen[pk], amount, borrowed))
         else:

@@ -83,6 +83,7 @@ class Oracle:
     def __init__(self, flavor: Flavor, resource: Resource) -> None:
         rows = Quota.unscoped.filter(flavor=flavor, resource=resource)
         self.own = {row.node_id: row.own_nominal for row in rows}
+        self.lending = {row.node_id: row.lending_limit for row in rows}
         ledger = LedgerEntry.unscoped.filter(flavor=flavor, resource=resource)
         self.entries = {entry.node_id: entry.reserved for entry in ledger}
 
@@ -99,6 +100,27 @@ class Oracle:
 
     def reserved(self, node: uuid.UUID) -> int:
         return self.entries.get(node, 0) + sum(self.reserved(child) for child in self.children(node))
+
+    def lacking(self, node: uuid.UUID) -> int | None:
+        """What a node reserves above its own quota and what its children have for others, below 0 if less;
+        None where the quota is unlimited.
+        """
+        own = self.own.get(node, 0)
+        if own is None:
+            return None
+        found = self.entries.get(node, 0) - own
+        for child in self.children(node):
+            lack, lending = self.lacking(child), self.lending.get(child)
+            if lack is not None:
+                found += lack if lending is None else max(lack, -lending)
+        return found
+
+    def borrowed(self, node: uuid.UUID) -> int:
+        return max(0, self.lacking(node) or 0)
+
+    def spare(self, node: uuid.UUID) -> int:
+        lack, lending = self.lacking(node) or 0, self.lending.get(node)
+        return max(0, -lack if lending is None else min(-lack, lending))
 
 
 def read_all(viewer: Actor, flavor: Flavor) -> dict[uuid.UUID, QuotaTreeRow]:
@@ -137,10 +159,17 @@ def test_amounts_of_random_trees_equal_those_walked_by_hand(seed: int) -> None:
                 assert (found.nominal, found.reserved) == (nominal, reserved)
                 assert found.own_nominal == oracle.own.get(pk, 0)
                 assert found.distributed == oracle.distributed(pk)
-                assert found.borrowed == (0 if nominal is None else max(0, reserved - nominal))
-                # What is lent is quota that the node has and does not reserve itself.
-                assert 0 <= found.lent <= (0 if nominal is None else max(0, nominal - reserved))
-                assert found.free == (None if nominal is None else max(0, nominal - reserved - found.lent))
+                assert found.borrowed == oracle.borrowed(pk)
+                assert 0 <= found.lent <= oracle.spare(pk)
+                own = reserved - found.borrowed
+                assert found.free == (None if nominal is None else nominal - own - found.lent)
+                children = [rows[child].amounts[resource] for child in oracle.children(pk)]
+                if children and found.own_nominal is not None:
+                    # Own quota serves whoever borrows first, then what the children lend.
+                    asked = sum(child.borrowed for child in children) - found.borrowed + found.lent
+                    left = sum(oracle.spare(child) for child in oracle.children(pk))
+                    lent = sum(child.lent for child in children)
+                    assert lent == min(left, max(0, asked - found.own_nominal))
 
 
 @pytest.mark.parametrize("seed", range(100, 110))

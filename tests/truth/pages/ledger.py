@@ -14,6 +14,7 @@ from quotas.models import Queue, Quota, QuotaNode
 from scheduling.models import Allocation, DeviceSlice, Job
 from tenants.models import Tenant
 from tests.truth.pages.installations import Installation, is_below
+from tests.truth.pages.lending import Lending
 
 PENDING = {"queued"}
 RUNNING = {"admitted", "starting", "running"}
@@ -32,6 +33,7 @@ class Ledger:
                 "allocation__attempt__job__queue", "device"
             )
         ]
+        self._lendings: dict[uuid.UUID, Lending] = {}
         self.jobs = list(Job.unscoped.select_related("queue", "workspace", "submitted_by"))
 
     def jobs_of(self, workspace: Tenant) -> list[Job]:
@@ -137,14 +139,23 @@ class Ledger:
         return self._own.get((self.node_of(tenant).pk, pool.pk), 0)
 
     def borrowed(self, tenant: Tenant, pool: Flavor) -> int:
-        """What is held above the nominal."""
-        nominal = self.nominal(self.node_of(tenant), pool)
-        return 0 if nominal is None else max(0, self.reserved(tenant, pool) - nominal)
+        """What is held of the quota of others."""
+        return self._lending(pool).borrowed(self.node_of(tenant).pk)
 
     def spare(self, tenant: Tenant, pool: Flavor) -> int | None:
-        """What is left of the nominal."""
+        """What of the nominal the tenant doesn't hold itself."""
         nominal = self.nominal(self.node_of(tenant), pool)
-        return None if nominal is None else max(0, nominal - self.reserved(tenant, pool))
+        held = self.reserved(tenant, pool) - self.borrowed(tenant, pool)
+        return None if nominal is None else max(0, nominal - held)
+
+    def lendable(self, tenant: Tenant, pool: Flavor) -> int:
+        """What of the nominal others may hold."""
+        return self._lending(pool).lendable(self.node_of(tenant).pk)
+
+    def _lending(self, pool: Flavor) -> Lending:
+        if pool.pk not in self._lendings:
+            self._lendings[pool.pk] = Lending(pool)
+        return self._lendings[pool.pk]
 
     def gpu_seconds(self, until: datetime, workspace: Tenant | None = None) -> Counter[str]:
         """The GPU-seconds from admission to release by user, up to an instant."""

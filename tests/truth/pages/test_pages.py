@@ -145,15 +145,22 @@ def _tenant_name(line: Line, made: Installation) -> str:
 
 
 def _check_lent(console: Console, pool: Flavor, lent: dict[str, float]) -> None:
-    """No tenant lends more than it leaves unused, and children lend at most what is borrowed around them."""
+    """No tenant lends more than it may; a folder lends what is its own first, then what its children have."""
     ledger, made = console.ledger, console.made
     for tenant in made.tenants:
-        spare = ledger.spare(tenant, pool)
-        assert spare is None or lent[tenant.name] <= spare / 100 + 0.051, (tenant.name, pool.name)
+        assert lent[tenant.name] <= ledger.lendable(tenant, pool) / 100 + 0.051, (tenant.name, pool.name)
         children = [one for one in made.tenants if one.parent_id == tenant.pk]
-        inside = sum(ledger.borrowed(one, pool) for one in children) / 100
-        away = lent[tenant.name]
-        assert sum(lent[one.name] for one in children) <= inside + away + 0.051 * (1 + len(children))
+        own = ledger.unassigned(tenant, pool)
+        if not children or own is None:
+            continue
+        inside = sum(ledger.borrowed(one, pool) for one in children) - ledger.borrowed(tenant, pool)
+        asked = inside / 100 + lent[tenant.name] - own / 100
+        left = sum(ledger.lendable(one, pool) for one in children) / 100
+        found = sum(lent[one.name] for one in children)
+        assert abs(found - min(left, max(0.0, asked))) <= 0.051 * (2 + len(children)), (
+            tenant.name,
+            pool.name,
+        )
     usual = console.operate("/ops/overview").lines("Tenant", "Borrowed / lent")
     for line in usual:
         tenant = next(one for one in made.tenants if one.name == line.name)

@@ -16,6 +16,7 @@ from quotas.selectors.limits.tree import load_tree
 from scheduling.models import Allocation, DeviceSlice
 from tenants.models import Tenant
 from tests.truth.pages.console import MISSING, same_hours, same_percent
+from tests.truth.pages.lending import Lending
 from tests.truth.pages.reading import Line, PageText, number_of
 from tests.truth.pages.uses import Measured, job_of
 
@@ -50,13 +51,13 @@ def _check_pool(world: Measured, page: PageText, workspace: Tenant, pool: Flavor
             continue
         line = lines[word]
         assert _is(line, "Allocated", charged / unit), (line, charged)
+        borrowed = Lending(pool, resource).borrowed(world.console.ledger.node_of(workspace).pk)
+        assert _is(line, "Borrowed", borrowed / unit), (line, borrowed)
         if nominal is None:
             assert (line.cells["Nominal quota"], line.cells["Free"]) == ("unlimited", "unlimited"), line
-            assert (line.cells["Borrowed"], line.cells["Lent"]) == (MISSING, MISSING), line
         else:
             assert _is(line, "Nominal quota", nominal / unit), (line, nominal)
-            assert _is(line, "Borrowed", max(0, charged - nominal) / unit), line
-            rest = (max(0, nominal - charged)) / unit
+            rest = (nominal - charged + borrowed) / unit
             assert abs((line.number("Lent") or 0) + (line.number("Free") or 0) - rest) <= 0.11, line
         available = _available(world, workspace, pool, resource)
         if available is None:
