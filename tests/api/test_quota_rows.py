@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Collection
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -87,9 +89,23 @@ def test_nominal_is_what_a_node_owns_and_what_it_distributed(seed: int, as_user:
         assert row["nominal"] == _sum((row["own_nominal"], row["distributed"]))
         if below:
             assert row["reserved"] == sum(each["reserved"] for each in below)
-        above = row["reserved"] - (row["reserved"] if row["nominal"] is None else row["nominal"])
-        assert row["borrowed"] == max(0, above)
-        assert row["lent"] == 0 or row["nominal"] is None or row["lent"] <= row["nominal"]
+        lacking = _lacking(rows, nodes.values(), pk, flavor)
+        assert row["borrowed"] == max(0, lacking or 0)
+        assert row["lent"] <= max(0, -(lacking or 0))
+
+
+def _lacking(rows: Any, nodes: Collection[QuotaNode], pk: UUID, flavor: str) -> int | None:
+    """What a node reserves above its own quota and what the nodes below have for others, below 0 if less."""
+    row, below = rows.get((pk, flavor)), [node.pk for node in nodes if node.parent_id == pk]
+    own = row["own_nominal"] if row else 0
+    if own is None:
+        return None
+    found = (row["reserved"] if row and not below else 0) - own
+    for child in below:
+        lending = rows[child, flavor]["lending_limit"] if (child, flavor) in rows else None
+        if (lack := _lacking(rows, nodes, child, flavor)) is not None:
+            found += lack if lending is None else max(lack, -lending)
+    return int(found)
 
 
 def _sum(amounts: Any) -> int | None:
