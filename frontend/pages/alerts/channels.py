@@ -98,7 +98,7 @@ CHANNELS: Final = ListDeclaration(
 )
 
 
-_CHANGEABLE: Final = ("name", "language", "title_template", "body_template")
+_CHANGEABLE: Final = ("name", "language", "title_template", "body_template", "sends_job_watches")
 
 
 class ChannelForm(forms.Form):
@@ -128,13 +128,22 @@ class ChannelForm(forms.Form):
         max_length=BODY_MAX,
         widget=forms.Textarea(attrs={"rows": 4}),
     )
+    sends_job_watches = forms.BooleanField(
+        label=gettext_lazy("Also send when watched jobs start and end"),
+        required=False,
+        help_text=gettext_lazy("Jobs for which a user chose Notify me. Templates don't apply."),
+    )
 
-    def __init__(self, data: object = None, *, channel: NotificationChannel | None = None) -> None:
+    def __init__(
+        self, data: object = None, *, of_workspace: bool, channel: NotificationChannel | None = None
+    ) -> None:
         initial = {name: getattr(channel, name) for name in _CHANGEABLE} if channel else {}
         super().__init__(data, initial={"language": get_language()} | initial)  # type: ignore[arg-type]
         names = ", ".join(f"{{{name}}}" for name in VARIABLES)
         self.fields["body_template"].help_text = _("Variables: %(names)s") % {"names": names}
         self.fields["title_template"].help_text = _("Leave empty for the usual text")
+        if not of_workspace:
+            del self.fields["sends_job_watches"]
         if channel is not None:
             del self.fields["kind"]
             self.fields["address"].required = False
@@ -198,7 +207,11 @@ def _channel(place: AlertSection, text: str) -> NotificationChannel:
 
 def _open_form(place: AlertSection, asked: str) -> RowForm:
     channel = None if asked == NEW else _channel(place, asked)
-    return _form(ChannelForm(channel=channel), channel, channel.version if channel else None)
+    return _form(_make_form(place, channel), channel, channel.version if channel else None)
+
+
+def _make_form(place: AlertSection, channel: NotificationChannel | None, data: object = None) -> ChannelForm:
+    return ChannelForm(data, channel=channel, of_workspace=place.tenant is not None)
 
 
 def _form(
@@ -212,7 +225,7 @@ def _save(request: HttpRequest, place: AlertSection) -> RowForm | None:
     """Create or change a channel; the form again where it is refused, or previewed."""
     row = request.POST.get("row", "")
     channel = _channel(place, row) if row else None
-    form, version = ChannelForm(request.POST, channel=channel), version_of(request) if channel else None
+    form, version = _make_form(place, channel, request.POST), version_of(request) if channel else None
     if not form.is_valid():
         return _form(form, channel, version)
     values: dict[str, Any] = form.get_changes()

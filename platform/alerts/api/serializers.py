@@ -158,6 +158,9 @@ class ChannelSerializer(serializers.Serializer[Any]):
     language = serializers.ChoiceField(choices=settings.LANGUAGES)
     title_template = serializers.CharField()
     body_template = serializers.CharField()
+    sends_job_watches = serializers.BooleanField(
+        help_text="Also sends when watched jobs of the workspace start and end."
+    )
     enabled = serializers.BooleanField()
     sent_at = serializers.DateTimeField(allow_null=True, help_text="Last message that was accepted.")
     failing_since = serializers.DateTimeField(allow_null=True)
@@ -194,6 +197,10 @@ class ChannelChangeSerializer(StrictSerializer):
         allow_blank=True,
         max_length=BODY_MAX,
         help_text="Variables as in the title. Empty: the usual text.",
+    )
+    sends_job_watches = serializers.BooleanField(
+        required=False,
+        help_text="Also send when watched jobs start and end; only of a workspace. Templates don't apply.",
     )
     enabled = serializers.BooleanField(required=False)
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from alerts.delivery.message_store import create_messages, may_view_alert
-from alerts.delivery.messages import ChannelMessage, Item
-from alerts.models import Alert, MessageKind, NotificationChannel, UserMessage
+from alerts.delivery.message_text import describe_job_event
+from alerts.delivery.messages import ChannelMessage
+from alerts.models import Alert, MessageKind, Notification, NotificationChannel, UserMessage
 from foundation.sql import row_scope
+from scheduling.models import Job
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 from tenants.models import User
 
 
@@ -18,9 +22,9 @@ def split_names(address: str) -> list[str]:
 
 @row_scope.whole()
 def send_console_messages(channel: NotificationChannel, message: ChannelMessage, address: str) -> int:
-    """Create a message for each recipient and alert that they may see; returns how many recipients exist.
+    """Create a message for each recipient about each alert or job that they may see.
 
-    Who lost the permission to view an alert gets none about it.
+    Returns how many recipients exist. Who lost the permission to view one gets none about it.
     """
     users = list(User.objects.filter(username__in=split_names(address), is_active=True).order_by("pk"))
     create_messages(_write_messages(channel, message, users))
@@ -40,13 +44,20 @@ def _write_messages(
                 source=f"test/{message.message_id}",
             )
         for item in message.items:
-            if may_view_alert(user, item.notification.alert):
-                yield _write(user, item)
+            alert, job = item.notification.alert, item.notification.job
+            if alert is not None and may_view_alert(user, alert):
+                yield _write(user, item.notification, alert)
+            if job is not None and permissions.has_permission(user, Permission.JOB_VIEW, job.workspace):
+                yield _write_job(user, item.notification, job)
 
 
-def _write(user: User, item: Item) -> UserMessage:
-    notification = item.notification
-    alert: Alert = notification.alert
+def _write_job(user: User, notification: Notification, job: Job) -> UserMessage:
+    message = describe_job_event(job, notification.event)
+    message.user, message.source = user, f"job/{job.pk}/{notification.event}"
+    return message
+
+
+def _write(user: User, notification: Notification, alert: Alert) -> UserMessage:
     return UserMessage(
         user=user,
         tenant_id=alert.tenant_id,

@@ -88,7 +88,7 @@ def _choose(channel: NotificationChannel) -> list[Notification]:
     Those that already have an id were sent before by a process that did not note it: they stay together.
     """
     waiting = channel.notifications.filter(state=NotificationState.PENDING).select_related(
-        "alert__rule", "alert__tenant"
+        "alert__rule", "alert__tenant", "job__workspace"
     )
     clusters = Cluster.unscoped.filter(pk=OuterRef("alert__cluster_id")).values("name")
     waiting = waiting.annotate(cluster_name=Subquery(clusters)).order_by("created_at", "pk")

@@ -12,6 +12,7 @@ from django.utils.translation import gettext_lazy
 from alerts.metrics.subject_names import name_subject
 from alerts.models import AlertSeverity, MessageKind, UserMessage
 from foundation.models.branding import read_branding
+from scheduling.models import Job
 
 _TITLES: Final[Mapping[tuple[str, str], str | Promise]] = {
     (MessageKind.JOB, "started"): gettext_lazy("%(job)s started"),
@@ -30,6 +31,18 @@ _TITLES: Final[Mapping[tuple[str, str], str | Promise]] = {
     (MessageKind.ALERT, "test"): gettext_lazy("Test message from %(product)s"),
 }
 """The title by kind and event; `%(name)s` is a fact of the message."""
+
+
+def describe_job_event(job: Job, event: str) -> UserMessage:
+    """Return an unsaved message to whoever submitted a job, about one of its events."""
+    return UserMessage(
+        user_id=job.submitted_by_id,
+        tenant=job.workspace,
+        kind=MessageKind.JOB,
+        event=event,
+        facts={"job": job.name},
+        path=f"/w/{job.workspace.slug}/jobs/{job.pk}",
+    )
 
 
 def write_title(message: UserMessage) -> str:

@@ -11,6 +11,7 @@ from django.conf import settings
 from django.utils import translation
 from django.utils.translation import gettext as _
 
+from alerts.delivery.message_text import describe_job_event, write_title
 from alerts.delivery.templates import MessageTemplates, fill_template
 from alerts.metrics.base import Unit
 from alerts.metrics.catalogue import BY_NAME
@@ -44,7 +45,7 @@ _PLAIN: Final = str.maketrans(
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One alert of a message: `title` and `lines` are text in which names are no markup.
+    """One alert or job of a message: `title` and `lines` are text in which names are no markup.
 
     `is_custom`: the texts are those of the templates of the channel.
     """
@@ -125,7 +126,7 @@ def write_message(
             title = items[0].title
         else:
             words = {"product": read_branding().display_name, "count": len(items)}
-            title = _("%(product)s: %(count)d alert notifications") % words
+            title = _("%(product)s: %(count)d notifications") % words
         return ChannelMessage(message_id, title, items, language)
 
 
@@ -150,19 +151,31 @@ def write_sample(templates: MessageTemplates, *, language: str) -> Item:
 
 
 def _write_item(notification: Notification, templates: MessageTemplates) -> Item:
-    usual = _write_usual_item(notification)
+    alert = notification.alert
+    if alert is None:
+        return _write_job_item(notification)
+    usual = _write_usual_item(notification, alert)
     if templates == _USUAL:
         return usual
-    values = _list_values(notification, usual.url)
+    values = _list_values(notification, alert, usual.url)
     # A title of variables that have no value here would be empty, which receivers refuse.
     title = " ".join(fill_template(templates.title, values).split())[:_TITLE_MAX] or usual.title
     lines = tuple(fill_template(templates.body, values).splitlines()) if templates.body else usual.lines
     return Item(notification, title, lines, usual.url, is_custom=True)
 
 
-def _list_values(notification: Notification, url: str) -> dict[str, str]:
+def _write_job_item(notification: Notification) -> Item:
+    """Return the usual text about a job, because templates have variables of alerts."""
+    job = notification.job
+    if job is None:
+        raise ValueError("a notification is about an alert or a job")
+    message = describe_job_event(job, notification.event)
+    lines = (plain_text(job.workspace.name),)
+    return Item(notification, plain_text(write_title(message)), lines, _url(message.path))
+
+
+def _list_values(notification: Notification, alert: Alert, url: str) -> dict[str, str]:
     """Return the values of `templates.VARIABLES`; names in them act neither as markup nor as mentions."""
-    alert = notification.alert
     return {
         "severity": str(AlertSeverity(alert.severity).label),
         "state": str(NotificationEvent(notification.event).label),
@@ -178,8 +191,7 @@ def _list_values(notification: Notification, url: str) -> dict[str, str]:
     }
 
 
-def _write_usual_item(notification: Notification) -> Item:
-    alert = notification.alert
+def _write_usual_item(notification: Notification, alert: Alert) -> Item:
     words: dict[str, Any] = {
         "severity": AlertSeverity(alert.severity).label,
         "rule": plain_text(alert.rule_name),
@@ -196,13 +208,13 @@ def _write_usual_item(notification: Notification) -> Item:
     ]
     if notification.event == NotificationEvent.RESOLVED:
         lines.append(_("Resolved: %(time)s") % {"time": _time(alert.resolved_at)})
-    return Item(notification, title, tuple(lines), _url(alert))
+    return Item(notification, title, tuple(lines), _url(alert.path))
 
 
 def _time(at: datetime | None) -> str:
     return f"{at:%Y-%m-%d %H:%M:%S} UTC" if at is not None else "–"
 
 
-def _url(alert: Alert) -> str:
+def _url(path: str) -> str:
     base: str = settings.ALLOTMENT_URL
-    return f"{base.rstrip('/')}{alert.path}" if base and alert.path else ""
+    return f"{base.rstrip('/')}{path}" if base and path else ""

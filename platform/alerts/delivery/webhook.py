@@ -11,7 +11,8 @@ from typing import Any, Final
 from django.conf import settings
 
 from alerts.delivery.messages import ChannelMessage, Item, describe_condition, format_value
-from alerts.models import NotificationEvent
+from alerts.models import Alert, NotificationEvent
+from scheduling.models import Job
 
 SIGNATURE: Final = "X-Allotment-Signature"
 TIMESTAMP: Final = "X-Allotment-Timestamp"
@@ -20,7 +21,7 @@ _NEVER: Final = "0001-01-01T00:00:00Z"
 
 def write_webhook(message: ChannelMessage, *, receiver: str) -> bytes:
     """Return the body; `status` of the whole is `firing` if any alert of it fires."""
-    alerts = [_alert(item) for item in message.items]
+    alerts = [_describe_item(item) for item in message.items]
     firing = any(alert["status"] == "firing" for alert in alerts)
     body = {
         "version": "4",
@@ -45,8 +46,38 @@ def sign_webhook(body: bytes, secret: str, *, now_s: int) -> dict[str, str]:
     return {TIMESTAMP: str(now_s), SIGNATURE: f"sha256={digest}"}
 
 
-def _alert(item: Item) -> dict[str, Any]:
-    notification, alert = item.notification, item.notification.alert
+def _describe_item(item: Item) -> dict[str, Any]:
+    alert, job = item.notification.alert, item.notification.job
+    if alert is not None:
+        return _alert(item, alert)
+    if job is not None:
+        return _job(item, job)
+    raise ValueError("a notification is about an alert or a job")
+
+
+def _job(item: Item, job: Job) -> dict[str, Any]:
+    """Return the event of a watched job: it fires from its start to its end."""
+    notification = item.notification
+    ended = notification.event != NotificationEvent.STARTED
+    return {
+        "status": "resolved" if ended else "firing",
+        "labels": {
+            "alertname": "WatchedJob",
+            "severity": "info",
+            "event": notification.event,
+            "subject": str(job.pk),
+            "subject_name": f"{job.workspace.slug}/{job.name}",
+        },
+        "annotations": {"summary": item.title, "description": "\n".join(item.lines), "value": ""},
+        "startsAt": _time(job.started_at or notification.created_at),
+        "endsAt": _time(job.finished_at or notification.created_at) if ended else _NEVER,
+        "generatorURL": item.url,
+        "fingerprint": hashlib.sha256(f"job/{job.pk}".encode()).hexdigest()[:16],
+    }
+
+
+def _alert(item: Item, alert: Alert) -> dict[str, Any]:
+    notification = item.notification
     resolved = notification.event == NotificationEvent.RESOLVED
     labels = {
         "alertname": alert.rule_name,

@@ -128,7 +128,11 @@ def _choose_resolved(now: datetime) -> list[Notification]:
         event=NotificationEvent.RESOLVED, alert=OuterRef("alert"), channel=OuterRef("channel")
     )
     lacking = notified.filter(~Exists(known)).select_related("alert").order_by("pk")
-    return [_make(row.alert, row.channel_id, NotificationEvent.RESOLVED) for row in lacking]
+    return [
+        _make(row.alert, row.channel_id, NotificationEvent.RESOLVED)
+        for row in lacking
+        if row.alert is not None
+    ]
 
 
 def _make(alert: Alert, channel_id: uuid.UUID, event: NotificationEvent, *, number: int = 0) -> Notification:

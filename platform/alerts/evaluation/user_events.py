@@ -13,7 +13,8 @@ from django.db import transaction
 from django.db.models import F
 
 from alerts.delivery.message_store import create_messages
-from alerts.models import JobWatch, MessageKind, UserMessage
+from alerts.delivery.message_text import describe_job_event
+from alerts.models import JobWatch, MessageKind, Notification, NotificationChannel, UserMessage
 from foundation.core.identifiers import first_id_at
 from quotas.models import QuotaRequest, RequestState
 from scheduling.engine_input.job_history import PREEMPTED
@@ -74,6 +75,7 @@ def _notify(watch: JobWatch) -> int:
     message = _about(watch.job, MessageKind.JOB, event, f"watch/{watch.pk}/{event}")
     message.user, message.mail_due = watch.user, bool(watch.user.email)
     create_messages([message])
+    _notify_channels(watch.job, event)
     if ended:
         watch.delete()
     else:
@@ -81,16 +83,20 @@ def _notify(watch: JobWatch) -> int:
     return 1
 
 
-def _about(job: Job, kind: MessageKind, event: str, source: str) -> UserMessage:
-    return UserMessage(
-        user_id=job.submitted_by_id,
-        tenant=job.workspace,
-        kind=kind,
-        event=event,
-        facts={"job": job.name},
-        path=f"/w/{job.workspace.slug}/jobs/{job.pk}",
-        source=source,
+def _notify_channels(job: Job, event: str) -> None:
+    """Create what the channels of a workspace are to send about a watched job, once however many watch it."""
+    channels = NotificationChannel.unscoped.filter(
+        tenant=job.workspace, enabled=True, sends_job_watches=True
+    ).order_by("pk")
+    Notification.unscoped.bulk_create(
+        [Notification(channel=channel, job=job, event=event) for channel in channels], ignore_conflicts=True
     )
+
+
+def _about(job: Job, kind: MessageKind, event: str, source: str) -> UserMessage:
+    message = describe_job_event(job, event)
+    message.kind, message.source = kind, source
+    return message
 
 
 def _list_preemptions(now: datetime) -> Iterator[UserMessage]:

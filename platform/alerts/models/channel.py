@@ -27,6 +27,7 @@ class NotificationChannel(Versioned, BaseModel):
     `address` is the URL of a webhook or robot, or the recipients of an email or of an in-site message
     separated by commas. It is stored sealed, as is the signing secret: robots' URLs contain a key.
     `title_template` and `body_template` are the texts of its notifications (`alerts.delivery.templates`).
+    `sends_job_watches`: it is also told when jobs of its workspace that users watch start and end.
     `sending_until` is set while one process sends; `retry_at` after a failure, of which `failures` in a row
     happened since `failing_since`.
     """
@@ -41,6 +42,7 @@ class NotificationChannel(Versioned, BaseModel):
     language = models.CharField(max_length=10, default="en")
     title_template = models.CharField(max_length=200, blank=True, default="", db_default="")
     body_template = models.CharField(max_length=2000, blank=True, default="", db_default="")
+    sends_job_watches = models.BooleanField(default=False, db_default=False)
     enabled = models.BooleanField(default=True)
     sending_until = models.DateTimeField(null=True, blank=True)
     sent_at = models.DateTimeField(null=True, blank=True)

@@ -10,12 +10,17 @@ from django.utils.translation import gettext_lazy as _
 from alerts.models.alert import Alert
 from alerts.models.channel import NotificationChannel
 from foundation.models import BaseModel
+from scheduling.models import Job
 
 
 class NotificationEvent(models.TextChoices):
     FIRING = "firing", _("Firing")
     REMINDER = "reminder", _("Reminder")
     RESOLVED = "resolved", _("Resolved")
+    STARTED = "started", _("Started")
+    SUCCEEDED = "succeeded", _("Succeeded")
+    FAILED = "failed", _("Failed")
+    CANCELLED = "cancelled", _("Canceled")
 
 
 class NotificationState(models.TextChoices):
@@ -24,14 +29,15 @@ class NotificationState(models.TextChoices):
 
 
 class Notification(BaseModel):
-    """One event of one alert for one channel; it stays pending until the channel has accepted it.
+    """One event of one alert or watched job for one channel, pending until the channel has accepted it.
 
     `number` counts the reminders. `message_id` names the message that carried it, and
     stays the same when that message is sent again after a crash.
     """
 
     channel = models.ForeignKey(NotificationChannel, on_delete=models.CASCADE, related_name="notifications")
-    alert = models.ForeignKey(Alert, on_delete=models.CASCADE, related_name="notifications")
+    alert = models.ForeignKey(Alert, on_delete=models.CASCADE, null=True, related_name="notifications")
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, null=True, related_name="+")
     event = models.CharField(max_length=10, choices=NotificationEvent.choices)
     number = models.PositiveIntegerField(default=0)
     value = models.FloatField(null=True)
@@ -43,7 +49,17 @@ class Notification(BaseModel):
 
     class Meta(BaseModel.Meta):
         constraints: ClassVar = [
-            models.UniqueConstraint(fields=["channel", "alert", "event", "number"], name="notification_once")
+            models.UniqueConstraint(fields=["channel", "alert", "event", "number"], name="notification_once"),
+            models.UniqueConstraint(
+                fields=["channel", "job", "event"],
+                condition=models.Q(job__isnull=False),
+                name="job_notification_once",
+            ),
+            models.CheckConstraint(
+                condition=models.Q(alert__isnull=False, job__isnull=True)
+                | models.Q(alert__isnull=True, job__isnull=False),
+                name="notification_of_alert_or_job",
+            ),
         ]
         indexes: ClassVar = [
             models.Index(
@@ -54,4 +70,4 @@ class Notification(BaseModel):
         ]
 
     def __str__(self) -> str:
-        return f"{self.event} {self.alert_id}"
+        return f"{self.event} {self.alert_id or self.job_id}"

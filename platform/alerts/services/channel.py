@@ -30,7 +30,7 @@ from tenants.models import Tenant, User
 CHANNELS_MAX: Final = 50
 ADDRESS_MAX: Final = 2000
 _RECIPIENTS_MAX: Final = 20
-_PLAIN: Final = ("name", "language", "title_template", "body_template", "enabled")
+_PLAIN: Final = ("name", "language", "title_template", "body_template", "sends_job_watches", "enabled")
 
 
 @transaction.atomic
@@ -45,6 +45,7 @@ def create_channel(
     language: str = "",
     title_template: str = "",
     body_template: str = "",
+    sends_job_watches: bool = False,
     enabled: bool = True,
 ) -> NotificationChannel:
     """Create a channel of a tenant, or without one of the platform. Nothing is sent yet.
@@ -60,8 +61,10 @@ def create_channel(
         language=language or get_language() or "en",
         title_template=title_template.strip(),
         body_template=body_template.strip(),
+        sends_job_watches=sends_job_watches,
     )
     _check_name(channel)
+    _check_job_watches(channel)
     _check_templates(channel)
     _set_address(channel, address)
     channel.sealed_secret = seal_text(secret)
@@ -81,7 +84,7 @@ def change_channel(
     values: dict[str, Any],
     version: int | None = None,
 ) -> NotificationChannel:
-    """Change `name`, `address`, `secret`, `language`, templates or `enabled`. A failing one is tried at once.
+    """Change `_PLAIN` fields, `address` or `secret`. A failing channel is tried at once.
 
     Raises: NotFound, PermissionDenied; Invalid; Conflict; PreconditionFailed for another version.
     """
@@ -92,6 +95,7 @@ def change_channel(
         if field in values:
             setattr(channel, field, values[field])
     _check_name(channel)
+    _check_job_watches(channel)
     _check_templates(channel)
     if "address" in values:
         _set_address(channel, values["address"])
@@ -143,6 +147,12 @@ def _check_name(channel: NotificationChannel) -> None:
     if same.exclude(pk=channel.pk).exists():
         message = _("A channel with this name already exists.")
         raise Conflict(message, code="NAME_TAKEN", errors=[FieldError("name", "EXISTS", message)])
+
+
+def _check_job_watches(channel: NotificationChannel) -> None:
+    if channel.sends_job_watches and (channel.tenant is None or channel.tenant.kind != "workspace"):
+        message = _("Only channels of a workspace can send events of watched jobs.")
+        raise Invalid(message, errors=[FieldError("sends_job_watches", "NOT_OF_WORKSPACE", message)])
 
 
 def _check_templates(channel: NotificationChannel) -> None:
@@ -221,6 +231,7 @@ def _facts(channel: NotificationChannel) -> dict[str, Any]:
         "language": channel.language,
         "title_template": channel.title_template,
         "body_template": channel.body_template,
+        "sends_job_watches": channel.sends_job_watches,
         "enabled": channel.enabled,
     }
 
