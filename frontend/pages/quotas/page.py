@@ -22,6 +22,7 @@ from frontend.components import view_models
 from frontend.pages.quotas.form import Typed, form_of
 from frontend.pages.quotas.history import history_entry
 from frontend.pages.quotas.rows import TITLES, Links, pool_tables
+from frontend.pages.quotas.tree_use import TableUse
 from frontend.pages.setup.uninitialized import show_uninitialized
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from quotas.models import QuotaNode
@@ -134,7 +135,7 @@ def quota_context(
             view_models.Chip(label=str(title), value=resource_word(item)) for item, title in TITLES.items()
         ],
         "resource": resource_word(resource),
-        "pools": pool_tables(nodes, resource, links, editing),
+        "pools": pool_tables(nodes, resource, links, TableUse(who, tenant, resource), editing),
         "form": form,
         "refusal": refusal,
         "page": history,

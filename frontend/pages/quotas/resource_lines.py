@@ -10,6 +10,7 @@ from clusters.models import Flavor
 from foundation.core.quantities import Resource
 from frontend.components.capacity import Meter
 from frontend.pages.quotas.rows import TITLES, UNITS, format_amount
+from frontend.pages.quotas.tree_use import MEASURED, explain_missing_use, use_of
 from frontend.texts import formats
 from quotas.selectors.tables.quota_row import QuotaRow
 from quotas.selectors.tables.quota_table import NodeQuota
@@ -24,7 +25,8 @@ class ResourceLine:
     """The quota of a node for one resource of a pool, its amounts in words.
 
     nominal = reserved without borrowed + lent + free. `utilization` is of what is reserved and measured.
-    Without a nominal quota there is no `meter`: its bar would look full.
+    `no_use` says why it is not known what is used. Without a nominal quota there is no `meter`: its bar would
+    look full.
     """
 
     flavor: Flavor
@@ -37,6 +39,7 @@ class ResourceLine:
     lending_limit: str
     reserved: str
     used: str
+    no_use: str
     utilization: str
     borrowed: str
     lent: str
@@ -78,6 +81,7 @@ def _line(row: QuotaRow, use: Use, pending: int | None, *, is_first: bool) -> Re
         lending_limit=format_amount(resource, row.lending_limit),
         reserved=format_amount(resource, row.reserved),
         used=formats.MISSING if used is None else formats.format_number(used / unit, 1).removesuffix(".0"),
+        no_use=explain_missing_use(resource) if used is None else "",
         utilization=formats.format_percent(100 * used / measured if used is not None and measured else None),
         borrowed=format_amount(resource, row.borrowed) if row.borrowed else formats.MISSING,
         lent=format_amount(resource, row.lent) if row.lent else formats.MISSING,
@@ -90,11 +94,10 @@ def _line(row: QuotaRow, use: Use, pending: int | None, *, is_first: bool) -> Re
 def _measured(row: QuotaRow, use: Use) -> tuple[float | None, int]:
     """Return what is measured to be used, and of how much; None for a resource that isn't measured, and
     without a reading."""
-    if row.resource not in (Resource.GPU_CORES, Resource.GPU_MEMORY):
+    if row.resource not in MEASURED:
         return None, 0
     if row.flavor.pk not in use:
         return (None if row.reserved else 0.0), 0
     one = use[row.flavor.pk]
-    if row.resource is Resource.GPU_CORES:
-        return one.cores_used, one.cores_allocated
-    return float(one.memory_used_mib), one.memory_allocated_mib
+    measured = one.cores_allocated if row.resource is Resource.GPU_CORES else one.memory_allocated_mib
+    return use_of(one, row.resource), measured

@@ -14,6 +14,7 @@ from django.utils.translation import gettext_lazy, pgettext_lazy
 from clusters.models import Flavor
 from foundation.core.quantities import Resource
 from frontend.components.capacity import Meter
+from frontend.pages.quotas.tree_use import TableUse
 from frontend.texts import formats
 from quotas.selectors.pools.pool_size import pool_sizes
 from quotas.selectors.tables.quota_row import QuotaRow
@@ -38,7 +39,7 @@ TITLES: Final[dict[Resource, str | Promise]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaLine:
-    """One node in one pool, its amounts in words."""
+    """One node in one pool, its amounts in words. `no_use` says why it is not known what is used."""
 
     node_id: uuid.UUID
     name: str
@@ -48,6 +49,8 @@ class QuotaLine:
     nominal: str
     own_nominal: str
     reserved: str
+    used: str
+    no_use: str
     borrowed: str
     lent: str
     borrowing_limit: str
@@ -90,6 +93,7 @@ def pool_tables(
     nodes: Sequence[NodeQuota],
     resource: Resource,
     links: Links,
+    use: TableUse,
     editing: tuple[uuid.UUID, uuid.UUID] | None = None,
 ) -> list[Pool]:
     """One table per pool in which any of the nodes has, or uses, something of the resource; two queries.
@@ -103,7 +107,7 @@ def pool_tables(
     found = []
     for flavor in flavors.values():
         lines = [
-            _line(node, row, links, own=index == 0, edited=editing == (node.node.pk, flavor.pk))
+            _line(node, row, links, use, own=index == 0, edited=editing == (node.node.pk, flavor.pk))
             for index, node in enumerate(nodes)
             for row in (_of(node, flavor, resource),)
         ]
@@ -131,8 +135,10 @@ def _of(node: NodeQuota, flavor: Flavor, resource: Resource) -> QuotaRow:
     return QuotaRow(queue=node.queue, flavor=flavor, resource=resource)
 
 
-def _line(node: NodeQuota, row: QuotaRow, links: Links, *, own: bool, edited: bool) -> QuotaLine:
-    resource, unit = row.resource, UNITS[row.resource]
+def _line(
+    node: NodeQuota, row: QuotaRow, links: Links, use: TableUse, *, own: bool, edited: bool
+) -> QuotaLine:
+    resource, unit, used = row.resource, UNITS[row.resource], use.find_used(node, row)
     pending = node.pending_flavors.get(row.flavor.pk, 0) if node.pending_jobs else 0
     return QuotaLine(
         node_id=node.node.pk,
@@ -142,6 +148,7 @@ def _line(node: NodeQuota, row: QuotaRow, links: Links, *, own: bool, edited: bo
         meter=Meter(
             nominal=(row.nominal or 0) / unit[1],
             allocated=row.reserved / unit[1],
+            used=None if used is None else round(used / unit[1], 1),
             borrowed=row.borrowed / unit[1],
             lent=row.lent / unit[1],
             unit=str(unit[0]),
@@ -149,6 +156,8 @@ def _line(node: NodeQuota, row: QuotaRow, links: Links, *, own: bool, edited: bo
         nominal=format_amount(resource, row.nominal),
         own_nominal=format_amount(resource, row.own_nominal),
         reserved=format_amount(resource, row.reserved),
+        used=formats.MISSING if used is None else format_amount(resource, round(used)),
+        no_use=use.explain_missing(node.node.tenant_id) if used is None else "",
         borrowed=format_amount(resource, row.borrowed) if row.borrowed else formats.MISSING,
         lent=format_amount(resource, row.lent) if row.lent else formats.MISSING,
         borrowing_limit=format_amount(resource, row.borrowing_limit),

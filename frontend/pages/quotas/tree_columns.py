@@ -75,13 +75,14 @@ class TreeFacts:
         return ", ".join(names[:_OWNERS_MAX]) + more or formats.MISSING
 
     def find_used(self, row: QuotaTreeRow) -> float | None:
-        """Return what is measured to be used at and below a tenant, in the resource's unit.
-
-        None for a queue, since readings are by workspace.
-        """
-        if self._use is None or row.queue:
+        """Return what is measured to be used at and below a node, in the resource's unit."""
+        if self._use is None:
             return None
         return self._use.find_used(row.node_id, row.tenant_id, row.amounts[self._resource].reserved)
+
+    def explain_missing_use(self, row: QuotaTreeRow) -> str:
+        """Say why it is not known what a node uses."""
+        return self._use.explain_missing(row.tenant_id) if self._use else ""
 
     def find_pending(self, row: QuotaTreeRow) -> int:
         """The GPUs for which jobs are pending at and below a node."""

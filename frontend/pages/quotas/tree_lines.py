@@ -110,7 +110,8 @@ class TreeCell:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreeLine:
     """One row. `rate` is the part of the nominal that is allocated. `own` is by key what the node may still
-    distribute, as JSON for the page's sums; `follows` are the keys in which its only queue follows it."""
+    distribute, as JSON for the page's sums; `follows` are the keys in which its only queue follows it.
+    `no_use` says why it is not known what is used."""
 
     row: QuotaTreeRow
     indent: int
@@ -125,6 +126,7 @@ class TreeLine:
     reserved: str
     rate: str
     used: str
+    no_use: str
     pending: str
     borrowed: str
     lent: str
@@ -197,6 +199,7 @@ def _line(layout: TreeLayout, row: QuotaTreeRow, query: dict[str, str], facts: T
         reserved=column.format_amount(amounts.reserved),
         rate=formats.format_percent(100 * amounts.reserved / amounts.nominal if amounts.nominal else None),
         used=formats.MISSING if used is None else column.format_amount(round(used)),
+        no_use=facts.explain_missing_use(row) if used is None else "",
         pending=formats.format_number(pending) if pending else formats.MISSING,
         borrowed=column.format_amount(amounts.borrowed) if amounts.borrowed else formats.MISSING,
         lent=column.format_amount(amounts.lent) if amounts.lent else formats.MISSING,

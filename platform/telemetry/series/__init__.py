@@ -17,9 +17,9 @@ from telemetry.series.readings.now import (
     jobs_use_by_pool,
     measures_now,
     pools_now,
+    queues_use_by_pool,
     slices_now,
     utilisation_now,
-    workspaces_use_in_pool,
 )
 from telemetry.series.readings.sight import MeasuredThing
 from telemetry.series.windows.types import Point, Series, SeriesGap, SeriesSet
@@ -51,9 +51,9 @@ __all__ = [
     "node_series",
     "pool_series",
     "pools_now",
+    "queues_use_by_pool",
     "read_series",
     "slices_now",
     "utilisation_now",
     "workspace_series",
-    "workspaces_use_in_pool",
 ]

@@ -37,7 +37,8 @@ class NodeQuota:
     The fields named `pending` count the jobs that wait in the queues below it. `rows` are those of which
     the node has, reserves or could reserve something. `pending_flavors` is by flavor the cards of the
     waiting jobs that may run there; one job may count in several flavors, so these are never added up.
-    `pending_amounts` is the same for CPU and memory.
+    `pending_amounts` is the same for CPU and memory. `queue_nodes` are those of the queues below it, or its
+    own; deleted ones count, since their jobs may still run.
     """
 
     node: QuotaNode
@@ -48,6 +49,7 @@ class NodeQuota:
     pending_cards: int
     pending_flavors: Mapping[uuid.UUID, int]
     pending_amounts: Mapping[FlavorKey, int]
+    queue_nodes: Sequence[uuid.UUID]
 
     def get_pending(self, row: QuotaRow) -> int | None:
         """Return what waiting jobs ask for of the resource of a row; None if that isn't counted."""
@@ -117,7 +119,7 @@ class QuotaTable:
         queues = {pk: self._queues_below(pk) for pk in rows}
         demand = self._count_pending({queue for below in queues.values() for queue in below})
         return [
-            _node_quota(nodes[pk], of, [demand[queue] for queue in queues[pk] if queue in demand])
+            _node_quota(nodes[pk], of, queues[pk], [demand[queue] for queue in queues[pk] if queue in demand])
             for pk, of in rows.items()
         ]
 
@@ -186,7 +188,9 @@ class QuotaTable:
         return get_provider().count_pending(list(queues))
 
 
-def _node_quota(node: QuotaNode, rows: Sequence[QuotaRow], below: Sequence[PendingDemand]) -> NodeQuota:
+def _node_quota(
+    node: QuotaNode, rows: Sequence[QuotaRow], queues: Sequence[uuid.UUID], below: Sequence[PendingDemand]
+) -> NodeQuota:
     queue = node.queue.name if node.is_queue else ""
     return NodeQuota(
         node=node,
@@ -197,6 +201,7 @@ def _node_quota(node: QuotaNode, rows: Sequence[QuotaRow], below: Sequence[Pendi
         pending_cards=sum(demand.cards for demand in below),
         pending_flavors=sum((Counter(demand.flavor_cards) for demand in below), Counter()),
         pending_amounts=sum((Counter(demand.flavor_amounts) for demand in below), Counter()),
+        queue_nodes=queues,
     )
 
 

@@ -26,6 +26,7 @@ from tests.truth.pages.ledger import PENDING, RUNNING, Ledger
 from tests.truth.pages.measurements import Use, measure
 from tests.truth.pages.queues import check_queues, draw_usage, order_pending
 from tests.truth.pages.quota_totals import check_quota_totals
+from tests.truth.pages.quota_use import QUOTA_USE_CHECKS
 from tests.truth.pages.reading import Line, PageText, number_of
 from tests.truth.pages.timelines import check_timeline, draw_timelines
 from tests.truth.pages.uses import USE_CHECKS, Measured
@@ -335,7 +336,7 @@ def test_pages_show_what_the_rows_say(seed: int) -> None:
         assert find_faults(Console(made, Ledger(made)), CHECKS) == {}
     with time_machine.travel(_LATER, tick=False):
         found, console = measure(seed, made, _LATER), Console(made, Ledger(made))
-        checks = USE_CHECKS | {"quota of a workspace": check_workspace_quota}
+        checks = USE_CHECKS | QUOTA_USE_CHECKS | {"quota of a workspace": check_workspace_quota}
         assert find_faults(Measured(console, found, _LATER, seed), checks) == {}
         draw_usage(seed, console, _LATER)
         assert find_faults(console, {"queues": check_queues}) == {}
@@ -358,7 +359,8 @@ def test_a_wrong_number_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
             use.update({key: Use(one.percent + 7, one.memory_mib + 2048) for key, one in use.items()})
         found.used_s.update(dict.fromkeys(found.used_s, 360_000))
         wrong = Measured(console, found, _LATER, 1)
-        assert find_faults(wrong, USE_CHECKS).keys() == USE_CHECKS.keys()
+        use_checks = USE_CHECKS | QUOTA_USE_CHECKS
+        assert find_faults(wrong, use_checks).keys() == use_checks.keys()
         with monkeypatch.context() as planted:
             planted.setattr(Ledger, "nominal", _add_twenty(Ledger.nominal))
             assert find_faults(console, {"queues": check_queues})

@@ -212,24 +212,6 @@ def _is_job_shown(page: PageText, job: Job, share: float | None) -> bool:
     return shown is None or same_percent(shown[1], share)
 
 
-def check_tree_use(world: Measured) -> None:
-    """What each tenant of the quota tree uses of a pool."""
-    for pool in world.console.made.pools:
-        page = world.console.operate(f"/ops/quotas/tree?pool={pool.pk}")
-        for line in page.lines("Tenant", "Used"):
-            tenants = [one for one in world.console.made.tenants if line.name.split(" ×")[0] == one.name]
-            if not tenants:
-                continue  # a queue
-            of = [part for part in world.found.held.values() if below(tenants[0])(part)]
-            of = [part for part in of if part.allocation.flavor_id == pool.pk]
-            known = [part for part in of if part.pk in world.found.slices]
-            if of and not known:
-                assert line.cells["Used"] == MISSING, line
-            else:
-                used = world.found.used_percent(known) / 100
-                assert abs((line.number("Used") or 0.0) - used) <= 0.0551, (line, used)
-
-
 def check_job_page(world: Measured, job: Job) -> None:
     page = world.console.operate(f"/w/{job.workspace.slug}/jobs/{job.pk}")
     attempt = next(part.allocation.attempt for part in world.found.held.values() if job_of(part).pk == job.pk)
@@ -299,6 +281,5 @@ USE_CHECKS: Final[dict[str, Callable[[Measured], None]]] = {
     "use on a node": check_node_page,
     "use of a GPU": check_gpu_page,
     "use of a workspace": check_workspace_use,
-    "use in the quota tree": check_tree_use,
     "used hours": check_use_reports,
 }

@@ -13,12 +13,14 @@ from django.db.models import QuerySet
 from clusters.models import Node
 from foundation.core import clock
 from foundation.core.actor import Actor
+from scheduling.models import Job
 from telemetry.models import Channel, Reading, Scope, Tick
 from telemetry.series.readings.sight import job_tenants
 from telemetry.store.packing import unpack_values
 from telemetry.store.times import from_ms, to_ms
 from tenants.access import permissions
 from tenants.access.permissions import Permission
+from tenants.models import Tenant
 
 # Three ticks: one may be lost and one late. What is older is not "now", and is left out.
 FRESH_FOR: Final = timedelta(seconds=30)
@@ -65,7 +67,7 @@ class PoolUse(NamedTuple):
     memory_allocated_mib: int = 0
 
     def add_use(self, use: UseNow) -> PoolUse:
-        """Add the slices of a node."""
+        """Add other slices."""
         return PoolUse(
             self.cores_used + use.cores_used,
             self.cores_allocated + use.cores_allocated,
@@ -139,17 +141,20 @@ def _use(slices: Collection[_Slice]) -> UseNow:
 
 
 def _use_by(rows: QuerySet[Reading], owner: str) -> dict[uuid.UUID, UseNow]:
-    latest: dict[tuple[uuid.UUID, int], _Slice] = {}
+    return {key[0]: use for key, use in _use_by_keys(rows, owner).items()}
+
+
+def _use_by_keys(rows: QuerySet[Reading], *owners: str) -> dict[tuple[uuid.UUID, ...], UseNow]:
+    """Sum the latest reading of each slice by columns of its channel."""
+    latest: dict[tuple[uuid.UUID, ...], dict[int, _Slice]] = {}
     columns: tuple[Any, ...] = (
         *("at_ms", "cores_used", "cores_allocated"),
         *("memory_used_mib", "memory_allocated_mib"),
     )
-    for owner_id, channel_id, *values in rows.values_list(f"channel__{owner}", "channel_id", *columns):
-        latest[owner_id, channel_id] = _Slice(*values)
-    grouped: dict[uuid.UUID, list[_Slice]] = {}
-    for (owner_id, _), part in latest.items():
-        grouped.setdefault(owner_id, []).append(part)
-    return {owner_id: _use(parts) for owner_id, parts in grouped.items()}
+    keys = [f"channel__{owner}" for owner in owners]
+    for channel_id, *row in rows.values_list("channel_id", *keys, *columns):
+        latest.setdefault(tuple(row[: len(keys)]), {})[channel_id] = _Slice(*row[len(keys) :])
+    return {key: _use(parts.values()) for key, parts in latest.items()}
 
 
 def _visible(viewer: Actor) -> QuerySet[Reading]:
@@ -179,13 +184,34 @@ def pools_now(viewer: Actor, workspace_id: uuid.UUID) -> dict[uuid.UUID, PoolUse
     return _use_by_pool(_visible(viewer).filter(channel__workspace_id=workspace_id))
 
 
-def workspaces_use_in_pool(viewer: Actor, flavor_id: uuid.UUID) -> dict[uuid.UUID, UseNow]:
-    """Workspace id → what its slices in a pool use right now.
+def queues_use_by_pool(
+    viewer: Actor,
+    *,
+    flavor_id: uuid.UUID | None = None,
+    tenant: Tenant | None = None,
+) -> dict[tuple[uuid.UUID, uuid.UUID], PoolUse]:
+    """Quota node of a queue and flavor id → what the jobs of the queue use there right now.
 
-    A workspace without a reading in the last 30 s is absent, and so is one whose jobs the viewer may not see.
+    Of all pools unless one is named, and of all tenants unless one is named with what is below it. A queue
+    without a reading in the last 30 s in a pool is absent, and so are queues whose jobs the viewer may not
+    see.
     """
-    nodes = list(Node.unscoped.filter(flavor=flavor_id).order_by().values_list("pk", flat=True))
-    return _use_by(_visible(viewer).filter(channel__node_id__in=nodes), "workspace_id")
+    rows, nodes = _visible(viewer), Node.unscoped.order_by()
+    if flavor_id is not None:
+        nodes = nodes.filter(flavor=flavor_id)
+    if tenant is not None:
+        below = Tenant.unscoped.filter(path__startswith=tenant.path)
+        rows = rows.filter(channel__workspace_id__in=below.values("pk"))
+    flavors = dict(nodes.values_list("pk", "flavor_id"))
+    use = _use_by_keys(rows.filter(channel__node_id__in=list(flavors)), "job_id", "node_id")
+    jobs = Job.unscoped.filter(pk__in={job for job, _node in use})
+    queues = dict(jobs.values_list("pk", "queue__node_id"))
+    found: dict[tuple[uuid.UUID, uuid.UUID], PoolUse] = {}
+    for (job, node), one in use.items():
+        if job in queues:
+            key = queues[job], flavors[node]
+            found[key] = found.get(key, PoolUse()).add_use(one)
+    return found
 
 
 def jobs_use_by_pool(viewer: Actor, job_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, PoolUse]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from bs4 import BeautifulSoup
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -65,6 +66,30 @@ def test_a_folder_with_its_children(there: World, admin: Client) -> None:
     assert "/ops/quotas?tenant=team-a" in text
     assert 'aria-current="true">GPU count' in text
     assert 'aria-current="true">Compute' in admin.get("/ops/quotas").content.decode()
+
+
+def cells_of_use(client: Client, address: str) -> set[tuple[str, str]]:
+    """What the cells of use say, and why they say nothing."""
+    page = BeautifulSoup(client.get(address).content.decode(), "html.parser")
+    cells = page.select('td[data-label="Used"]')
+    return {(cell.get_text(strip=True), str(cell.get("title", ""))) for cell in cells}
+
+
+def test_use_that_is_not_known_says_why(there: World, client: Client) -> None:
+    """Team A reserves two GPUs of which nothing is measured, Team B none."""
+    quotas.reserve(there.queue, there.flavor, Resource.GPU_CORES, 200)
+    client.force_login(there.platform_admin)
+    tree, tables = "/ops/quotas/tree", "/ops/quotas?tenant=root"
+    for address in (tree, tables):
+        assert cells_of_use(client, address) == {("–", "No data in the last 30 s"), ("0", "")}
+        other = cells_of_use(client, f"{address}{'&' if '?' in address else '?'}resource=cpu")
+        assert other == {("–", "Only compute and GPU memory are measured")}
+    unseeing = tenancy.user("nele")
+    role = tenancy.custom_role(None, "quota alone", "quota.view", "tenant.view")
+    Member.unscoped.create(user=unseeing, tenant=None, custom_role=role)
+    client.force_login(unseeing)
+    for address in (tree, tables):
+        assert cells_of_use(client, address) == {("–", "You can't view these jobs")}
 
 
 @pytest.mark.parametrize("who", ["viewer", "editor", "admin"])
