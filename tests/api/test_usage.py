@@ -64,6 +64,7 @@ def test_a_report_has_a_total_days_and_rows(w: World, as_user: As, now: time_mac
         "lost_gpu_hours": 0.0,
         "billed_gpu_hours": 6.0,
         "unpriced_gpu_hours": 4.0,
+        "cost_per_gpu_hour": "1.00",
         "amount": "2.01",
         "cpu_core_hours": 3.0,
         "memory_gib_hours": 3.0,

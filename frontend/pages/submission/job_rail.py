@@ -75,7 +75,7 @@ def preview_job(
         text = _("The start couldn't be predicted in 10 s. You can submit the job all the same.")
         return SubmissionPreview("waiting", _("Start unknown"), text, after=after, filled=reading.filled)
     known: dict[str, Any] = {
-        "facts": preview_words.list_facts(who, submission.queue, seen),
+        "facts": preview_words.list_facts(who, submission, seen),
         "after": after,
         "filled": reading.filled,
     }

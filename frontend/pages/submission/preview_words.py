@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from decimal import Decimal
 from typing import Any, Final
 
 from django.conf import settings
@@ -11,10 +12,12 @@ from django.utils.translation import gettext as _
 
 from foundation.core import clock
 from frontend.texts import formats, labels, reasons
+from frontend.texts.gpu_hours import format_money
 from quotas.models import Queue
 from scheduling.models import Job
 from scheduling.selectors.jobs.job_sight import JobsBySight, split_by_sight
 from scheduling.selectors.pending.start_prediction import NoForecast, queue_forecast
+from scheduling.services.jobs.job_check import Submission
 from scheduling.services.jobs.job_preview import JobPreview, PreviewedPreemption
 from telemetry.usage.hourly_cost import hourly_cost
 from tenants.models import User
@@ -69,18 +72,30 @@ def name_jobs(split: JobsBySight) -> Iterator[str]:
         yield _("jobs of other tenants (%(n)s)") % {"n": formats.format_number(split.rest)}
 
 
-def list_facts(viewer: User, queue: Queue, seen: JobPreview) -> list[tuple[str, str]]:
-    """List where the job is placed, when it is expected to start, and its cost per hour, as far as known."""
+def list_facts(viewer: User, submission: Submission, seen: JobPreview) -> list[tuple[str, str]]:
+    """List where the job is placed, when it is expected to start, and its estimated cost, as far as known."""
     facts: list[tuple[str, str]] = []
     if seen.tasks:
         facts.append((_("Placement"), _name_nodes(seen)))
     if not seen.starts:
-        facts.append((_("Expected start"), _describe_expected_start(queue, seen)))
-    cost = hourly_cost(viewer, queue.workspace, seen.tasks, now=clock.now())
+        facts.append((_("Expected start"), _describe_expected_start(submission.queue, seen)))
+    cost = hourly_cost(viewer, submission.queue.workspace, seen.tasks, now=clock.now())
     if cost is not None:
-        label = _("Cost per hour (%(currency)s)") % {"currency": settings.ALLOTMENT_CURRENCY}
-        facts.append((label, f"{cost:,.{settings.ALLOTMENT_CURRENCY_DIGITS}f}"))
+        facts.append((_("Estimated cost"), _describe_cost(cost, submission.spec.max_run_s)))
     return facts
+
+
+def _describe_cost(hourly: Decimal, max_run_s: int | None) -> str:
+    """The cost of an hour, and of the longest run where that is limited, at the prices of now."""
+
+    def format_cost(amount: Decimal) -> str:
+        return f"{format_money(amount, settings.ALLOTMENT_CURRENCY_DIGITS)} {settings.ALLOTMENT_CURRENCY}"
+
+    words = {"hourly": format_cost(hourly)}
+    if max_run_s is None:
+        return _("%(hourly)s per hour") % words
+    words |= {"total": format_cost(hourly * max_run_s / 3600), "limit": formats.format_duration(max_run_s)}
+    return _("%(hourly)s per hour, %(total)s for the maximum run time of %(limit)s") % words
 
 
 def _name_nodes(seen: JobPreview) -> str:

@@ -78,6 +78,10 @@ class FiguresSerializer(serializers.Serializer[Any]):
         help_text="As reserved; slices by the larger one of compute and GPU memory."
     )
     unpriced_gpu_hours = serializers.FloatField(help_text="Billed GPU-hours of pools without a price.")
+    cost_per_gpu_hour = serializers.CharField(
+        allow_null=True,
+        help_text="Decimal in `currency`: amount by billed GPU-hour with a price; null: under 0.1 of them.",
+    )
     amount = serializers.CharField(
         allow_null=True, help_text="Decimal in `currency`, rounded per job and pool; null: no price."
     )

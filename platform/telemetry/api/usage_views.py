@@ -20,7 +20,7 @@ from telemetry.api.usage_serializers import (
     ReportPageQuery,
     UsageReportSerializer,
 )
-from telemetry.usage.export import COLUMNS, NODE_COLUMNS, csv_file, xlsx_file
+from telemetry.usage.export import COLUMNS, MONEY, NODE_COLUMNS, csv_file, xlsx_file
 from telemetry.usage.figures import Figures
 from telemetry.usage.grouping import GroupBy
 from telemetry.usage.report import ReportFilter, UsageReport, report_period, report_tenant, usage_report
@@ -64,12 +64,12 @@ def _report(viewer: User, query: dict[str, Any], tenant: Tenant | None, default:
 
 
 def figures_body(figures: Figures) -> dict[str, Any]:
-    """Return the figures by their names: hours as numbers, the amount as a text."""
+    """Return the figures by their names: hours as numbers, money as texts."""
     body: dict[str, Any] = {}
     for column in COLUMNS:
         value = column.value(figures)
-        is_amount = column.name == "amount"
-        body[column.name] = None if value is None else f"{value:f}" if is_amount else float(value)
+        is_money = column.name in MONEY
+        body[column.name] = None if value is None else f"{value:f}" if is_money else float(value)
     return body
 
 

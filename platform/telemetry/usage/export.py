@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final
 
+from django.conf import settings
 from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
@@ -50,6 +51,11 @@ def _plain(part: str) -> Callable[[Figures], Decimal | None]:
     return lambda figures: to_hours(getattr(figures, part))
 
 
+def _cost_per_gpu_hour(figures: Figures) -> Decimal | None:
+    cost = figures.cost_per_gpu_hour
+    return None if cost is None else round(cost, settings.ALLOTMENT_CURRENCY_DIGITS)
+
+
 COLUMNS: Final = (
     FigureColumn("reserved_gpu_hours", gettext_lazy("Reserved"), _plain("reserved")),
     FigureColumn("used_gpu_hours", gettext_lazy("Used"), _measured("used")),
@@ -59,8 +65,11 @@ COLUMNS: Final = (
     FigureColumn("lost_gpu_hours", gettext_lazy("Lost to preemption"), _plain("lost")),
     FigureColumn("billed_gpu_hours", gettext_lazy("Billed"), _plain("billed")),
     FigureColumn("unpriced_gpu_hours", gettext_lazy("Without price"), _plain("unpriced")),
+    FigureColumn("cost_per_gpu_hour", gettext_lazy("Cost per GPU-hour"), _cost_per_gpu_hour),
     FigureColumn("amount", gettext_lazy("Amount"), lambda figures: figures.amount),
 )
+MONEY: Final = frozenset({"cost_per_gpu_hour", "amount"})
+"""The figures in the currency: decimals, which JSON has as texts."""
 NODE_COLUMNS: Final = (
     NodeColumn("cpu_core_hours", gettext_lazy("CPU (core-hours)"), lambda time: to_core_hours(time.cpu)),
     NodeColumn(

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
 
-from django.conf import settings
-
 from clusters.models import Flavor
 from foundation.core.actor import Actor
 from foundation.core.months import to_ms
@@ -22,7 +20,7 @@ from tenants.models import Tenant
 def hourly_cost(
     viewer: Actor, workspace: Tenant, tasks: Sequence[PreviewedTask], *, now: datetime
 ) -> Decimal | None:
-    """Return what tasks of a workspace would cost per hour; None without GPUs or a price of them.
+    """Return what tasks of a workspace would cost per hour, not rounded; None without GPUs or a price.
 
     Raises: NotFound, PermissionDenied.
     """
@@ -38,4 +36,4 @@ def hourly_cost(
         memory_mib = flavors[task.flavor_id].card_memory_mib
         billed = billed_percent(task.charge, sliced=task.sliced, card_memory_mib=memory_mib)
         total += (known[-1].slice if task.sliced else known[-1].whole) * billed / WHOLE_GPU
-    return round(total, settings.ALLOTMENT_CURRENCY_DIGITS) if flavors else None
+    return total if flavors else None

@@ -201,10 +201,13 @@ def test_a_preview_says_where_the_job_is_placed_and_what_it_costs() -> None:
 
     names = [node.name for node in here.nodes]
     assert alone["Placement"] in {f"{name} (2 GPUs)" for name in names}
-    assert alone["Cost per hour (USD)"] == "5.00"
+    assert alone["Estimated cost"] == "5.00 USD per hour"
+    limited = dict(preview_job(here.editor, here.workspace, {**job_file(2), "max_run_s": 5400}, pools).facts)
+    longest = "5.00 USD per hour, 7.50 USD for the maximum run time of 1 h 30 min"
+    assert limited["Estimated cost"] == longest
     assert "Expected start" not in alone
     assert gang["Placement"].startswith("2 nodes: ")
-    assert gang["Cost per hour (USD)"] == "30.00"
+    assert gang["Estimated cost"] == "30.00 USD per hour"
     assert "Placement" not in waits
 
 
