@@ -34,7 +34,7 @@ _LABELS: Final = (
     ("borrowed", gettext_lazy("Borrowed"), True),
     ("lent", gettext_lazy("Lent"), True),
     ("free", gettext_lazy("Free"), False),
-    ("pending", gettext_lazy("Pending GPUs"), True),
+    ("pending", gettext_lazy("Pending"), True),
     ("others", gettext_lazy("CPU and memory"), True),
 )
 TREE: Final = ListDeclaration(
@@ -84,6 +84,6 @@ class TreeFacts:
         """Say why it is not known what a node uses."""
         return self._use.explain_missing(row.tenant_id) if self._use else ""
 
-    def find_pending(self, row: QuotaTreeRow) -> int:
-        """The GPUs for which jobs are pending at and below a node."""
-        return self._view.pending_at(row.node_id) if "pending" in self.columns else 0
+    def find_pending(self, row: QuotaTreeRow, resource: Resource) -> int:
+        """The GPUs, CPU or memory for which jobs are pending at and below a node."""
+        return self._view.pending_at(row.node_id, resource) if "pending" in self.columns else 0

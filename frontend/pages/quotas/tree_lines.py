@@ -86,6 +86,23 @@ class TreeLayout:
         }
 
     @property
+    def pending_resource(self) -> Resource:
+        """The resource of the column of pending requests: GPUs, unless the main column is of the nodes."""
+        shown = self.main_column.resource
+        return shown if shown in (Resource.CPU, Resource.MEMORY) else Resource.GPU_CARDS
+
+    @property
+    def pending_title(self) -> str:
+        """The head of the column of pending requests."""
+        return _("Pending GPUs") if self.pending_resource is Resource.GPU_CARDS else _("Pending")
+
+    def format_pending(self, amount: int) -> str:
+        """A pending amount in the unit of its column; none is a dash."""
+        if not amount or self.pending_resource is Resource.GPU_CARDS:
+            return formats.format_number(amount) if amount else formats.MISSING
+        return self.main_column.format_amount(amount)
+
+    @property
     def pool_amount(self) -> Amount:
         """The amount of the main column in the pool; None where that says nothing."""
         if self.main_column.resource in self.size.nodes:
@@ -95,7 +112,8 @@ class TreeLayout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreeCell:
-    """The nominal of one resource. `raw` is in the resource's own unit, empty for unlimited."""
+    """The nominal of one resource. `raw` is in the resource's own unit, empty for unlimited. Without
+    pending jobs that request it, `pending` is empty."""
 
     key: str
     title: str
@@ -105,6 +123,7 @@ class TreeCell:
     raw: str
     unit: int
     reserved: str
+    pending: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,7 +203,7 @@ def tree_lines(
 def _line(layout: TreeLayout, row: QuotaTreeRow, query: dict[str, str], facts: TreeFacts) -> TreeLine:
     column = layout.main_column
     amounts = row.amounts[column.resource]
-    used, pending = facts.find_used(row), facts.find_pending(row)
+    used = facts.find_used(row)
     return TreeLine(
         row=row,
         indent=min(row.depth, DEEPEST),
@@ -193,14 +212,14 @@ def _line(layout: TreeLayout, row: QuotaTreeRow, query: dict[str, str], facts: T
         open_url=f"?{urlencode({**query, 'open': str(row.node_id)})}#node-{row.node_id}",
         meter=_meter(column, amounts),
         cell=_cell(column, row),
-        others=[_cell(other, row) for other in layout.columns[1:]],
+        others=[_cell(other, row, facts.find_pending(row, other.resource)) for other in layout.columns[1:]],
         unassigned=column.format_amount(amounts.own_nominal) if row.children else formats.MISSING,
         owner=facts.describe_owner(row),
         reserved=column.format_amount(amounts.reserved),
         rate=formats.format_percent(100 * amounts.reserved / amounts.nominal if amounts.nominal else None),
         used=formats.MISSING if used is None else column.format_amount(round(used)),
         no_use=facts.explain_missing_use(row) if used is None else "",
-        pending=formats.format_number(pending) if pending else formats.MISSING,
+        pending=layout.format_pending(facts.find_pending(row, layout.pending_resource)),
         borrowed=column.format_amount(amounts.borrowed) if amounts.borrowed else formats.MISSING,
         lent=column.format_amount(amounts.lent) if amounts.lent else formats.MISSING,
         free=column.format_amount(amounts.free),
@@ -232,7 +251,7 @@ def _over(nominal: Amount, exists: Amount) -> str:
     return f"×{nominal / exists:.2f}"
 
 
-def _cell(column: TreeColumn, row: QuotaTreeRow) -> TreeCell:
+def _cell(column: TreeColumn, row: QuotaTreeRow, pending: int = 0) -> TreeCell:
     amounts = row.amounts[column.resource]
     return TreeCell(
         key=column.key,
@@ -243,6 +262,7 @@ def _cell(column: TreeColumn, row: QuotaTreeRow) -> TreeCell:
         raw="" if amounts.nominal is None else str(amounts.nominal),
         unit=column.unit,
         reserved=_("%(amount)s allocated") % {"amount": column.format_amount(amounts.reserved)},
+        pending=_("%(amount)s pending") % {"amount": column.format_amount(pending)} if pending else "",
     )
 
 

@@ -199,18 +199,24 @@ class QuotaTreeView:
 
     @cached_property
     @row_scope.whole()
-    def pending(self) -> list[int]:
-        """The GPUs of pending jobs at and below each node that may start in this pool, by position.
+    def pending(self) -> dict[Resource, list[int]]:
+        """Return the requests of pending jobs at and below each node, by position.
 
-        Jobs that several pools suit count in each of them.
+        Of jobs that may start in this pool: GPUs, and CPU and memory where these are shown. Jobs that several
+        pools suit count in each.
         """
         queues = [place.pk for place in self.sums.places if place.is_queue]
-        demand = get_provider().count_pending(queues)
-        return self.sum_below({pk: of.flavor_cards.get(self.flavor.pk, 0) for pk, of in demand.items()})
+        demand, flavor = get_provider().count_pending(queues), self.flavor.pk
+        cards = {pk: of.flavor_cards.get(flavor, 0) for pk, of in demand.items()}
+        found = {Resource.GPU_CARDS: self.sum_below(cards)}
+        for resource in self.by_resource.keys() & {Resource.CPU, Resource.MEMORY}:
+            amounts = {pk: of.flavor_amounts.get((flavor, resource), 0) for pk, of in demand.items()}
+            found[resource] = self.sum_below(amounts)
+        return found
 
-    def pending_at(self, node_id: uuid.UUID) -> int:
-        """Return the GPUs for which jobs at and below a node are pending."""
-        return self.pending[self.sums.order.positions[node_id]]
+    def pending_at(self, node_id: uuid.UUID, resource: Resource) -> int:
+        """Return the GPUs, CPU or memory for which jobs at and below a node are pending."""
+        return self.pending[resource][self.sums.order.positions[node_id]]
 
     def sum_below(self, amounts: Mapping[uuid.UUID, int]) -> list[int]:
         """Sum amounts of nodes over each node and all below it, by position."""

@@ -17,7 +17,7 @@ from tests.truth.pages.reading import PageText, number_of
 Subject = TypeVar("Subject")
 MISSING: Final = "–"
 NODE_COLUMNS: Final = "name.free.fraction.allocated.used.memory.pods"
-TREE_COLUMNS: Final = "owner.unassigned.allocated.rate.used.borrowed.lent.free.pending"
+TREE_COLUMNS: Final = "owner.unassigned.allocated.rate.used.borrowed.lent.free.pending.others"
 """The columns of lists that are compared, as a reader may choose them."""
 _MIB: Final = {"MiB": 1.0, "GiB": 1024.0}
 

@@ -54,6 +54,20 @@ class Ledger:
             if role.gpu_mode in ("whole", pool.gpu_mode)
         )
 
+    def asked_of_nodes(self, tenant: Tenant, pool: Flavor) -> dict[str, float]:
+        """The cores and GiB of pending jobs at and below a tenant that a pool suits, by column."""
+        roles = [
+            role
+            for job in self.jobs
+            if job.state in PENDING and is_below(job.workspace, tenant)
+            for role in job.roles.all()
+            if not role.gpu_cards or role.gpu_mode in ("whole", pool.gpu_mode)
+        ]
+        return {
+            "CPU cores": sum(role.replicas * role.cpu_millicores for role in roles) / 1000,
+            "Memory GiB": sum(role.replicas * role.memory_mib for role in roles) / 1024,
+        }
+
     def running(self, workspace: Tenant) -> int:
         """How many jobs of a workspace run or start."""
         return sum(job.state in RUNNING for job in self.jobs_of(workspace))

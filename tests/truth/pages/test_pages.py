@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -134,6 +135,10 @@ def check_quota_tree(console: Console) -> None:
             assert same_percent(line.cells["Allocation rate"], rate), (tenant.name, line)
             asked = ledger.asked_gpus(tenant, pool)
             assert (line.number("Pending GPUs") or 0) == asked, (tenant.name, line, asked)
+            for heading, amount_asked in ledger.asked_of_nodes(tenant, pool).items():
+                shown = re.search(r"([\d.,]+) pending$", line.cells[heading])
+                pending = number_of(shown[1]) if shown else 0
+                assert pending is not None and abs(pending - amount_asked) <= 0.051, (line, heading)
             if nominal is not None:
                 free, lent = amount(line.cells["Free"]), line.number("Lent") or 0.0
                 assert free is not None and abs(free + lent - (ledger.spare(tenant, pool) or 0) / 100) <= 0.11
