@@ -259,6 +259,7 @@ WORK: Final = (
         body={"tab": "yaml", "yaml": "{name: fresh, roles: [{resources: {gpu: {cards: 1}}}]}"},
     ),
     page(f"{_JOBS}/new/sizes", inside(_SUBMIT) + need(QUOTA), query="?queue={queue}"),
+    page(f"{_JOBS}/new/claims", inside(_SUBMIT) + need(QUOTA), query="?queue={queue}"),
     *(page(f"{_JOBS}/{{job}}{tail}", _READ) for tail in ("", "/live")),
     *(
         page(f"{_JOBS}/{{job}}", _READ, query=f"?tab={tab}")

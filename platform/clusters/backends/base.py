@@ -259,6 +259,21 @@ class PodEvent:
 
 
 @dataclass(frozen=True, slots=True)
+class VolumeClaim:
+    """A persistent volume claim as the cluster has it.
+
+    `size` is a quantity such as 10Gi: of the volume once the claim is bound, else as requested. `phase`:
+    Pending, Bound or Lost. What is not said is empty.
+    """
+
+    name: str
+    size: str = ""
+    access_modes: tuple[str, ...] = ()
+    storage_class: str = ""
+    phase: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class NodeObservation:
     """A node as it is; `fact` is None when the node has left the cluster."""
 
@@ -519,6 +534,13 @@ class ClusterBackend(Protocol):
 
         Raises: BackendUnavailable, with the cluster's words where it does not permit it.
         """
+
+    def list_volume_claims(self, namespace: str, workspace: str) -> list[VolumeClaim]:
+        """Return the volume claims in the namespace of a workspace, which is given by its id, by name.
+
+        None where the namespace is missing or not the workspace's. Raises: BackendUnavailable.
+        """
+        return []
 
     def list_pod_events(self, refs: Sequence[TaskRef]) -> list[PodEvent]:
         """Return the events that the cluster has of pods of those names, in no particular order."""

@@ -1,4 +1,5 @@
-// Small behaviours of pages: copying a text, and form fields that matter only beside a certain choice.
+// Small behaviours of pages: copying a text, adding a line to a field, and form fields that matter only beside
+// a certain choice.
 (() => {
   "use strict";
 
@@ -14,6 +15,18 @@
       // Without leave to write the clipboard the text is at least selected, ready for the keyboard.
       getSelection().selectAllChildren(source);
     }
+  });
+
+  // data-add-line is a line that a text field of the form, which data-into names, gets unless it has it.
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("[data-add-line]");
+    const field = button?.closest("form")?.elements[button.dataset.into];
+    if (!field) return;
+    const lines = field.value.split("\n").filter((line) => line.trim());
+    if (!lines.includes(button.dataset.addLine)) lines.push(button.dataset.addLine);
+    field.value = lines.join("\n");
+    for (const kind of ["input", "change"]) field.dispatchEvent(new Event(kind, { bubbles: true }));
+    field.focus();
   });
 
   // data-when names a field; the element shows while its value starts with data-when-starts, or is not

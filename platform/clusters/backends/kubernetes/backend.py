@@ -26,12 +26,13 @@ from clusters.backends.base import (
     TaskRef,
     TaskSpec,
     TenantLimits,
+    VolumeClaim,
 )
 from clusters.backends.kubernetes.client.api import KubernetesApi
 from clusters.backends.kubernetes.client.breaker import CircuitBreaker
 from clusters.backends.kubernetes.client.connection import open_client
 from clusters.backends.kubernetes.lifecycle import gangs, placing, removing, watch
-from clusters.backends.kubernetes.namespaces import owning, tenants
+from clusters.backends.kubernetes.namespaces import claims, owning, tenants
 from clusters.backends.kubernetes.nodes import agents, cordoning, resizing
 from clusters.backends.kubernetes.pods import events, logs
 from clusters.models import Cluster
@@ -122,6 +123,9 @@ class KubernetesBackend(ClusterBackend):
 
     def namespace_adopt(self, name: str, workspace: str) -> None:
         tenants.adopt_namespace(self._api, name, workspace)
+
+    def list_volume_claims(self, namespace: str, workspace: str) -> list[VolumeClaim]:
+        return claims.list_volume_claims(self._api, namespace, workspace)
 
     def list_pod_events(self, refs: Sequence[TaskRef]) -> list[PodEvent]:
         return events.list_pod_events(self._api, refs)

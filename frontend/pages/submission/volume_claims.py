@@ -1,0 +1,80 @@
+"""The volume claims that a job can mount: a part of the form of a new job, read when someone asks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy
+from django.views.decorators.http import require_GET
+
+from clusters.backends.base import VolumeClaim
+from frontend.shell.page_shell import get_viewer, login_required
+from frontend.texts import formats
+from quotas.selectors.queues.queue import queue_get
+from scheduling.selectors.pods.volume_claims import volume_claims
+from tenants.access import permissions
+from tenants.access.permissions import Permission
+from tenants.selectors.tenant import workspace_get
+
+_READ_ONLY: Final = "ReadOnlyMany"
+_PHASES: Final[dict[str, tuple[str | Promise, str]]] = {
+    "Bound": (gettext_lazy("Bound"), "running"),
+    "Pending": (gettext_lazy("Not bound yet"), "waiting"),
+    "Lost": (gettext_lazy("Volume lost"), "failed"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimRow:
+    """One claim; `line` is what the input of volumes gets, empty for one that can't be mounted any more."""
+
+    name: str
+    size: str
+    access_modes: str
+    storage_class: str
+    phase: str | Promise
+    tone: str
+    line: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterRows:
+    """The claims in one cluster; None where it didn't list them."""
+
+    cluster: str
+    rows: Sequence[ClaimRow] | None
+
+
+@require_GET
+@login_required
+def job_claims(request: HttpRequest, workspace: str) -> HttpResponse:
+    """List the volume claims in the clusters of the queue `?queue=`."""
+    who = get_viewer(request)
+    place = workspace_get(viewer=who, slug=workspace)
+    permissions.require_permission(who, Permission.JOB_SUBMIT, place)
+    queue = queue_get(who, place, request.GET.get("queue", ""))
+    clusters = [
+        ClusterRows(found.cluster, None if found.claims is None else [_row(claim) for claim in found.claims])
+        for found in volume_claims(viewer=who, queue=queue)
+    ]
+    page = {"clusters": clusters, "workspace": place, "queue": queue.name}
+    return render(request, "frontend/jobs/job_claims.html", page)
+
+
+def _row(claim: VolumeClaim) -> ClaimRow:
+    phase, tone = _PHASES.get(claim.phase, (claim.phase or formats.MISSING, ""))
+    access = ":ro" if claim.access_modes == (_READ_ONLY,) else ""
+    return ClaimRow(
+        name=claim.name,
+        size=claim.size or formats.MISSING,
+        access_modes=", ".join(claim.access_modes) or formats.MISSING,
+        storage_class=claim.storage_class or formats.MISSING,
+        phase=phase,
+        tone=tone,
+        line="" if claim.phase == "Lost" else f"{claim.name}:/mnt/{claim.name}{access}",
+    )

@@ -1,0 +1,41 @@
+"""The persistent volume claims in the namespace of a workspace, which its pods may mount."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from clusters.backends.base import VolumeClaim
+from clusters.backends.kubernetes.client.api import Json, KubernetesApi, RequestRefused
+from clusters.backends.kubernetes.namespaces.namespaces import NAMESPACES, is_owned
+
+_NOT_FOUND: Final = 404
+
+
+def list_volume_claims(api: KubernetesApi, namespace: str, workspace: str) -> list[VolumeClaim]:
+    """Return the claims by name; none where the namespace is missing or not the workspace's.
+
+    Raises: BackendUnavailable.
+    """
+    try:
+        found = api.get(f"{NAMESPACES}/{namespace}")
+    except RequestRefused as error:
+        if error.status == _NOT_FOUND:
+            return []
+        raise
+    # A namespace of that name may be anybody's: its claims are not the workspace's to know.
+    if not is_owned(api, found, workspace):
+        return []
+    items, _ = api.list_objects(f"{NAMESPACES}/{namespace}/persistentvolumeclaims")
+    return sorted((_claim(item) for item in items), key=lambda claim: claim.name)
+
+
+def _claim(item: Json) -> VolumeClaim:
+    spec, status = item.get("spec") or {}, item.get("status") or {}
+    requested = (spec.get("resources") or {}).get("requests") or {}
+    return VolumeClaim(
+        name=item["metadata"]["name"],
+        size=(status.get("capacity") or {}).get("storage") or requested.get("storage") or "",
+        access_modes=tuple(status.get("accessModes") or spec.get("accessModes") or ()),
+        storage_class=spec.get("storageClassName") or "",
+        phase=status.get("phase") or "",
+    )

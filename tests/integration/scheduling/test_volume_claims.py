@@ -1,0 +1,98 @@
+"""The volume claims that the form of a new job offers, from a real API server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from bs4 import BeautifulSoup
+from django.test import Client
+
+from benchmarks.support.control_plane import ControlPlane
+from clusters.backends.base import VolumeClaim
+from clusters.backends.kubernetes.namespaces.namespaces import namespace_labels
+from clusters.models import Cluster, ClusterHealth
+from foundation.core.errors import PermissionDenied
+from foundation.models.installation import installation_id
+from frontend.pages.submission.list_inputs import read_entries
+from scheduling.selectors.pods.volume_claims import ClusterClaims, volume_claims
+from tenants.models import Role
+from tests.builders import tenancy
+from tests.builders.kube_stage import KubeStage, kube_stage
+
+pytestmark = [pytest.mark.server, pytest.mark.django_db]
+TEAM = "/api/v1/namespaces/team-a"
+CLAIMS = f"{TEAM}/persistentvolumeclaims"
+
+
+@pytest.fixture
+def stage(kube: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> Iterator[KubeStage]:
+    with kube_stage(kube, monkeypatch) as made:
+        yield made
+
+
+def claim(stage: KubeStage, name: str, **spec: object) -> None:
+    body = {"metadata": {"name": name}, "spec": {"resources": {"requests": {"storage": "10Gi"}}, **spec}}
+    stage.api.call("POST", CLAIMS, body)
+
+
+def own_namespace(stage: KubeStage) -> None:
+    stage.api.namespace("team-a", namespace_labels(str(installation_id()), str(stage.queue.workspace_id)))
+
+
+def shown_page(stage: KubeStage) -> BeautifulSoup:
+    client = Client()
+    client.force_login(stage.user)
+    answer = client.get(f"/w/team-a/jobs/new/claims?queue={stage.queue.name}")
+    assert answer.status_code == 200
+    return BeautifulSoup(answer.content.decode(), "html.parser")
+
+
+def test_claims_have_their_size_access_class_and_phase(stage: KubeStage) -> None:
+    own_namespace(stage)
+    claim(stage, "scratch", accessModes=["ReadWriteOnce"])
+    claim(stage, "data", accessModes=["ReadOnlyMany"], storageClassName="fast")
+    bound = {"phase": "Bound", "capacity": {"storage": "12Gi"}, "accessModes": ["ReadOnlyMany"]}
+    stage.api.call("PATCH", f"{CLAIMS}/data/status", {"status": bound})
+
+    data = VolumeClaim("data", "12Gi", ("ReadOnlyMany",), "fast", "Bound")
+    scratch = VolumeClaim("scratch", "10Gi", ("ReadWriteOnce",), "", "Pending")
+    assert volume_claims(viewer=stage.user, queue=stage.queue) == [ClusterClaims("east", [data, scratch])]
+
+    page = shown_page(stage)
+    rows = [[cell.get_text(" ", strip=True) for cell in row.select("td")] for row in page.select("tbody tr")]
+    assert rows == [
+        ["data", "12Gi", "ReadOnlyMany", "fast", "Bound", "Mount"],
+        ["scratch", "10Gi", "ReadWriteOnce", "–", "Not bound yet", "Mount"],
+    ]
+    lines = [button["data-add-line"] for button in page.select("[data-add-line]")]
+    assert read_entries("volumes", "\n".join(map(str, lines))) == [
+        {"claim": "data", "mount": "/mnt/data", "read_only": True},
+        {"claim": "scratch", "mount": "/mnt/scratch"},
+    ]
+
+
+def test_claims_of_a_namespace_that_is_not_the_workspaces_are_not_told(stage: KubeStage) -> None:
+    assert volume_claims(viewer=stage.user, queue=stage.queue) == [ClusterClaims("east", [])], "no namespace"
+    stage.api.namespace("team-a", {"app.kubernetes.io/managed-by": "Helm"})
+    claim(stage, "secrets", accessModes=["ReadWriteOnce"])
+    assert volume_claims(viewer=stage.user, queue=stage.queue) == [ClusterClaims("east", [])]
+    assert "Namespace team-a has no persistent volume claims in cluster east." in shown_page(stage).get_text()
+
+
+def test_a_cluster_that_does_not_answer_is_named(stage: KubeStage) -> None:
+    Cluster.unscoped.filter(pk=stage.cluster.pk).update(health=ClusterHealth.UNREACHABLE)
+    assert volume_claims(viewer=stage.user, queue=stage.queue) == [ClusterClaims("east", None)]
+    text = shown_page(stage).get_text()
+    assert (
+        "Persistent volume claims can't be listed" in text and "has no persistent volume claims" not in text
+    )
+    gone = {"kind": "token", "server": "https://127.0.0.1:1", "token_file": __file__}
+    Cluster.unscoped.filter(pk=stage.cluster.pk).update(health=ClusterHealth.HEALTHY, connection=gone)
+    assert volume_claims(viewer=stage.user, queue=stage.queue) == [ClusterClaims("east", None)]
+
+
+def test_claims_are_told_to_who_may_submit_jobs_there(stage: KubeStage) -> None:
+    reader = tenancy.user("reader", stage.queue.workspace, Role.VIEWER)
+    with pytest.raises(PermissionDenied):
+        volume_claims(viewer=reader, queue=stage.queue)
