@@ -29,9 +29,6 @@ _WITHOUT_HISTORY: Final = {
     "quota.reserved_percent": gettext_lazy(
         "The last 24 hours can't be previewed: of reserved quota only the current amount is stored."
     ),
-    "budget.used_percent": gettext_lazy(
-        "The last 24 hours can't be previewed: of a used budget only the sum of each month is stored."
-    ),
 }
 """Why the past of a metric is not known, where more can be said than that it is not stored."""
 
@@ -78,7 +75,7 @@ def _describe_past(rule: AlertRule, history: RuleHistory | None) -> str:
         limit = _("Only the %(count)s jobs submitted last are considered.")
         sentences.append(limit % {"count": format_number(history.jobs_max)})
     if history.since is not None:
-        older = _("Events before %(at)s are not considered.")
+        older = _("Times before %(at)s aren't considered.")
         sentences.append(older % {"at": f"{history.since:%Y-%m-%d %H:%M} UTC"})
     return join_sentences(sentences)
 

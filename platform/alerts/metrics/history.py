@@ -12,6 +12,7 @@ from typing import Final
 
 from django.db.models import Q
 
+from alerts.metrics.budget_history import read_budget_past
 from alerts.metrics.events import JOB_EVENTS, NODE_EVENTS, WITHIN, read_past_events
 from alerts.metrics.promql import read_query_past
 from alerts.models import AlertRule, Comparison
@@ -35,7 +36,7 @@ class MetricHistory:
     threshold. `subjects` is empty where there are too many of them. `measured` has the gaps of what was
     measured. `jobs_max`: only so many jobs were read, those that were submitted last. `unread_clusters` could
     not be read. `ends`: where a subject has no value it does not exist; otherwise its value is unknown.
-    `since`: older events are not considered.
+    `since`: what was before is not considered.
     """
 
     extreme: Values
@@ -56,6 +57,8 @@ def find_reader(metric: str) -> Read | None:
         return _read_pending_times
     if metric == "promql.value":
         return _read_promql
+    if metric == "budget.used_percent":
+        return _read_budgets
     if metric in _EVENTS:
         return _read_events
     kind, _dot, measure = metric.partition(".")
@@ -84,6 +87,19 @@ def _read_promql(rule: AlertRule, start: datetime, end: datetime) -> MetricHisto
     return MetricHistory(_find_extreme(rule, subjects), subjects, unread_clusters=unread)
 
 
+def _read_budgets(rule: AlertRule, start: datetime, end: datetime) -> MetricHistory:
+    path = rule.tenant.path if rule.tenant is not None else ""
+    times = _list_times(start, end)
+    subjects, since = read_budget_past(path, times)
+    extreme = _find_extreme(rule, subjects) if subjects else [(at, None) for at in times]
+    return MetricHistory(extreme, subjects, since=since)
+
+
+def _list_times(start: datetime, end: datetime) -> list[datetime]:
+    step = (end - start) / _POINTS
+    return [start + step * place for place in range(1, _POINTS + 1)]
+
+
 def _read_events(rule: AlertRule, start: datetime, end: datetime) -> MetricHistory:
     """Count the events of each subject in the time before each point; without any it has no value."""
     path = rule.tenant.path if rule.tenant is not None else ""
@@ -91,8 +107,7 @@ def _read_events(rule: AlertRule, start: datetime, end: datetime) -> MetricHisto
     # Keys are ordered by time: those of jobs by that of their submission.
     newest = sorted(past.times, reverse=True)
     limited = rule.metric.startswith("job.") and len(newest) > _JOBS_MAX
-    step = (end - start) / _POINTS
-    times = [start + step * place for place in range(1, _POINTS + 1)]
+    times = _list_times(start, end)
     subjects: list[Values] = []
     for subject in newest[:_JOBS_MAX] if limited else newest:
         at = past.times[subject]
@@ -119,8 +134,7 @@ def _find_extreme(rule: AlertRule, subjects: Sequence[Values]) -> Values:
 
 def _read_pending_times(rule: AlertRule, start: datetime, end: datetime) -> MetricHistory:
     """Compute how long each job had waited, from its submission, runs, suspensions and resumes."""
-    step = (end - start) / _POINTS
-    times = [start + step * place for place in range(1, _POINTS + 1)]
+    times = _list_times(start, end)
     subjects: list[Values] = []
     by_job = _list_pending_spans(rule, start)
     for spans in list(by_job.values())[:_JOBS_MAX]:

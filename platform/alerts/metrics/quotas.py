@@ -7,13 +7,13 @@ from datetime import datetime
 from typing import Final
 
 from alerts.metrics.base import Observation
+from alerts.metrics.budget_history import share_of
 from alerts.metrics.subject_names import make_quota_label
 from clusters.models import Cell
-from foundation.core.months import CORE_MS_PER_GPU_HOUR
 from foundation.core.quantities import Resource
 from quotas.models import Budget
 from quotas.selectors.tables.quota_table import QuotaTable
-from quotas.selectors.tenants.budget import BudgetUse, budget_uses
+from quotas.selectors.tenants.budget import budget_uses
 from tenants.models import Tenant
 
 _RESOURCES: Final = (Resource.GPU_CARDS, Resource.GPU_CORES, Resource.GPU_MEMORY)
@@ -49,12 +49,6 @@ def _read_cell(cell: Cell) -> Iterator[Observation]:
                 )
 
 
-def _share(use: BudgetUse) -> float:
-    """Return the used percentage of a budget; a budget of nothing is used up from the start."""
-    limit = use.budget.gpu_hours * CORE_MS_PER_GPU_HOUR
-    return 100 * use.core_ms / limit if limit else 100.0
-
-
 def read_budget_shares(now: datetime) -> list[Observation]:
     """Compute the share of each budget that was used in this calendar month (UTC), in percent."""
     budgets = Budget.unscoped.filter(tenant__archived_at__isnull=True).select_related("tenant", "flavor")
@@ -64,7 +58,7 @@ def read_budget_shares(now: datetime) -> list[Observation]:
             label=f"{use.budget.tenant.name}, {use.budget.flavor.name}"
             if use.budget.flavor
             else use.budget.tenant.name,
-            value=_share(use),
+            value=share_of(use, use.core_ms),
             tenant_id=use.budget.tenant_id,
             tenant_path=use.budget.tenant.path,
             path=f"/w/{use.budget.tenant.slug}/quota"

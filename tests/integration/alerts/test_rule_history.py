@@ -135,7 +135,7 @@ def test_events_of_jobs_and_nodes_are_previewed_as_they_are_counted(
     assert _read(bench, **lost, cluster=cluster(w.cell, "elsewhere")).fired == 0  # type: ignore[union-attr]
     monkeypatch.setattr(events, "_NEWEST", 4)
     rule = AlertRule(**twice, comparison="above", hold_s=0, resolve_s=0)
-    assert "Events before 20" in describe_preview(w.platform_admin, rule).past
+    assert "Times before 20" in describe_preview(w.platform_admin, rule).past
 
 
 def test_each_metric_has_a_preview_or_says_why_not(bench: Bench) -> None:
@@ -148,7 +148,6 @@ def test_each_metric_has_a_preview_or_says_why_not(bench: Bench) -> None:
         told = "can't be previewed" in past or "No history is stored" in past
         assert told is (metric.name not in readable), (metric.name, past)
     assert "only the current amount" in _past("quota.reserved_percent", bench)
-    assert "only the sum of each month" in _past("budget.used_percent", bench)
 
 
 def _past(metric: str, bench: Bench) -> str:
