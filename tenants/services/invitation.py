@@ -138,6 +138,10 @@ def _send_link(user: User, link: str) -> None:
             _("You are invited to %(product)s as %(name)s.") % {"product": product, "name": user.username},
             _("Set your password here: %(link)s") % {"link": link},
         ]
+        if user.password_expires_at is not None:
+            lines.append(
+                _("The link expires at %(at)s UTC.") % {"at": f"{user.password_expires_at:%Y-%m-%d %H:%M}"}
+            )
     try:
         EmailMessage(subject=subject, body="\n\n".join(lines), to=[user.email]).send()
     except (SMTPException, OSError, ValueError) as error:

@@ -24,10 +24,10 @@ _TICKS: Final = 6
 
 @dataclass(frozen=True, slots=True)
 class CalendarRow:
-    """One transfer; `words` say what the bar shows."""
+    """One transfer, its `amounts` by pool; `words` say what the bar shows."""
 
     name: str
-    amounts: str
+    amounts: Sequence[str]
     words: str
     bar: TimeBar
 
@@ -66,7 +66,7 @@ def _row(loan: Override, axis: TimeAxis) -> CalendarRow:
     first, last = map(formats.format_absolute, (loan.starts_at, loan.ends_at))
     return CalendarRow(
         name=f"{labels.node_word(loan.lender)} → {labels.node_word(loan.borrower)}",
-        amounts=_("; ").join(labels.loan_lines(loan.amounts.all())),
+        amounts=labels.loan_lines(loan.amounts.all()),
         words=_(", ").join((str(labels.LOANS[loan.state][0]), f"{first} – {last}")),
         bar=axis.build_bar(color, loan.starts_at, loan.ends_at),
     )

@@ -67,7 +67,7 @@ def _send(row: IdleStretch, now: datetime) -> None:
     with use_language_of(row.job.submitted_by):
         lines = [
             str(_SENTENCES[IdleAction(row.action)]) % values,
-            _("Use its GPUs, or extend the time on the page of the job."),
+            _("To prevent this, use the GPUs or extend the time on the page of the job."),
         ]
     if settings.ALLOTMENT_URL:
         lines.append(f"{settings.ALLOTMENT_URL}/w/{row.job.workspace.slug}/jobs/{row.job_id}")

@@ -7,6 +7,7 @@ from typing import Final
 
 import structlog
 from django.conf import settings
+from django.utils.translation import gettext as _
 
 from alerts.delivery.message_text import write_title
 from alerts.delivery.messages import plain_text
@@ -59,9 +60,10 @@ def _may_be_sent(message: UserMessage) -> bool:
 def _send(message: UserMessage) -> None:
     with use_language_of(message.user):
         title = plain_text(write_title(message))
-    lines = [title]
-    if message.tenant is not None:
-        lines.append(plain_text(message.tenant.name))
+        lines = [title]
+        if message.tenant is not None:
+            lines.append(_("Workspace: %(name)s") % {"name": plain_text(message.tenant.name)})
+        lines.append(_("You chose to be notified about this job."))
     if settings.ALLOTMENT_URL and message.path:
         lines.append(f"{settings.ALLOTMENT_URL.rstrip('/')}{message.path}")
     send_email([message.user.email], title, "\n\n".join(lines), message_id=f"message-{message.pk}")

@@ -235,10 +235,7 @@ def _name_action(action: str, found: Recommendation) -> str:
         at = formats.clock_html(datetime.fromtimestamp(expected, UTC))
         sentence = escape(_("%(action)s: starts about %(at)s"))
         return mark_safe(sentence % {"action": escape(action), "at": at})  # noqa: S308 (both are escaped)
-    if numbers.get("also"):
-        reason = reasons.reason_title(str(numbers["also"]))
-        return _("%(action)s: still waits (%(reason)s)") % {"action": action, "reason": reason}
-    return action
+    return action  # that the job still waits is in the sentence of the recommendation
 
 
 def _describe_effect(effect: str, found: Recommendation) -> str:

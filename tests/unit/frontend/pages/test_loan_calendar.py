@@ -59,7 +59,8 @@ def test_transfers_lie_between_their_days_and_show_to_their_two_sides(client: Cl
     assert (found.now, found.left_out) == (20.0, 0)
     assert [tick.text for tick in found.ticks] == ["05-04", "05-06", "05-08", "05-10", "05-12"]
     assert "2026-05-02 12:00" in found.rows[0].words and "2026-05-07 12:00" in found.rows[0].words
-    assert found.rows[0].amounts == "a100 · 2 GPUs; h100 · 2 GPUs"
+    assert found.rows[0].amounts == ["a100 · 2 GPUs", "h100 · 2 GPUs"]
+    assert "<small>a100 · 2 GPUs</small><small>h100 · 2 GPUs</small>" in text
     assert "Calendar" in text and "Days begin at 00:00 UTC" in text
 
 
