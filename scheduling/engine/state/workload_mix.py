@@ -48,8 +48,10 @@ class WorkloadMix:
             shape = _shape(role.request, self.card_cores)
             if shape is None:
                 continue
-            self._counts[shape] += sign * role.replicas
-            if not self._counts[shape]:
+            count = self._counts[shape] + sign * role.replicas
+            if count:
+                self._counts[shape] = count
+            else:
                 del self._counts[shape]
 
 
