@@ -75,6 +75,8 @@ def describe_quota_amounts(
 
 
 def _sentence(amounts: QuotaAmounts, *, reclaimable: bool) -> str:
+    if amounts.nominal is None and amounts.available is None:
+        return _("%(used)s used; nominal quota unlimited")
     if not amounts.taken:
         return _(
             "%(used)s of %(nominal)s nominal used; available: %(own_free)s nominal + "

@@ -145,7 +145,7 @@ def _quota_lines(viewer: User, job: Job) -> str:
         return row.queue == job.queue.name and suits
 
     rows = [row for row in workspace_quota(viewer, job.workspace, [resource]) if has_room(row)]
-    return format_html_join("; ", "{}", ((_quota_line(row, resource, job),) for row in rows[:2]))
+    return format_html_join(_("; "), "{}", ((_quota_line(row, resource, job),) for row in rows[:2]))
 
 
 def _quota_line(row: QuotaRow, resource: Resource, job: Job) -> str:

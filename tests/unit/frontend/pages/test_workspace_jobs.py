@@ -25,7 +25,7 @@ from frontend.pages.jobs.job_tabs import JobTab
 from frontend.pages.jobs.pending.pending_reasons import list_checks
 from frontend.pages.jobs.resources import job_holding
 from frontend.texts.reasons import reason_sentence
-from quotas.models import Queue
+from quotas.models import Queue, QueueFlavor
 from quotas.models.queue import PreemptOthers, Strategy
 from scheduling.engine.model import EvictRule
 from scheduling.models import (
@@ -240,6 +240,24 @@ def test_quota_of_pools_that_the_queue_does_not_use_is_no_part_of_the_reason(w: 
     job = jobs.job(w.queue, w.editor, reason=Reason.WAITING_FOR_BORROWED)
     texts = " ".join(check.text for check in list_checks(w.editor, job))
     assert "a100: " in texts and "h100" not in texts
+
+
+def test_unlimited_quota_beside_a_reason_has_no_sum_and_pools_are_joined_as_the_language_does(
+    w: World,
+) -> None:
+    other = clusters.flavor(w.cluster, "h100", card_model="H100")
+    for node in (quotas.quota_node(w.cell, tenancy.root()), w.queue.node.parent, w.queue.node):
+        for resource in (Resource.GPU_CARDS, Resource.GPU_CORES, Resource.GPU_MEMORY):
+            quotas.quota(node, other, resource, None)
+    QueueFlavor.unscoped.create(queue=w.queue, flavor=other, position=1)
+    job = jobs.job(w.queue, w.editor, reason=Reason.WAITING_FOR_BORROWED)
+    for language, text, between in (
+        ("en", "h100: 0 GPUs used; nominal quota unlimited (now)", "; "),
+        ("zh-hans", "h100：已用 0 张 GPU；保障配额不限（当前）", "；"),
+    ):
+        with translation.override(language):
+            texts = " ".join(check.text for check in list_checks(w.editor, job))
+        assert text in texts and f"{between}h100" in texts
 
 
 def test_the_quota_beside_a_reason_is_that_of_its_scheduling_cycle(w: World) -> None:
