@@ -14,6 +14,8 @@ import threading
 from multiprocessing.connection import Connection
 from typing import Final
 
+from foundation.core.garbage_collection import gc_freeze_loaded, gc_paused
+
 IDLE_S: Final = 600.0
 NUMBER_BYTES: Final = 8
 
@@ -37,7 +39,6 @@ def serve_parent(socket: int, lifeline: int, modules: list[str]) -> None:
     # Takes a second, in which this process may already be told to end.
     import django  # noqa: PLC0415
 
-    from foundation.core.garbage_collection import gc_freeze_loaded  # noqa: PLC0415
     from foundation.sql.row_scope import close_by_default  # noqa: PLC0415
 
     close_by_default()
@@ -63,6 +64,7 @@ def _answer_calls(connection: Connection) -> None:
             return
         connection.send_bytes(b"")
         _Current.number = call.number
-        outcome = call.pickle_outcome()
+        with gc_paused():  # a cell that is read stays until the end, and reading it is a third of a preview
+            outcome = call.pickle_outcome()
         _Current.number = 0
         connection.send_bytes(outcome)
