@@ -6,11 +6,13 @@ follow the changes when they are read; a change that is undone before costs them
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Set
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Set
+from typing import TypeVar
 
 from scheduling.engine.model import Allocation
 
+K = TypeVar("K", bound=Hashable)
 Step = tuple[bool, Allocation]
 """An allocation that was added (True) or removed (False)."""
 
@@ -24,8 +26,8 @@ class AllocationIndex:
         # Changes that the parts below lack.
         self._unread: list[Step] = []
         self._leaving: dict[str, None] = {}
-        self._jobs_by_queue: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        self._task_counts: Counter[tuple[str, str]] = Counter()
+        self._jobs_by_queue: defaultdict[str, dict[str, int]] = defaultdict(dict)
+        self._task_counts: dict[tuple[str, str], int] = {}
         for allocation in allocations:
             self.record_step((True, allocation))
 
@@ -34,8 +36,8 @@ class AllocationIndex:
         twin = AllocationIndex(())
         twin._by_job = {job: dict(held) for job, held in self._by_job.items()}
         twin._unread, twin._sorted = list(self._unread), dict(self._sorted)
-        twin._leaving, twin._task_counts = dict(self._leaving), self._task_counts.copy()
-        twin._jobs_by_queue.update((queue, jobs.copy()) for queue, jobs in self._jobs_by_queue.items())
+        twin._leaving, twin._task_counts = dict(self._leaving), dict(self._task_counts)
+        twin._jobs_by_queue.update((queue, dict(jobs)) for queue, jobs in self._jobs_by_queue.items())
         return twin
 
     # Changes
@@ -77,17 +79,20 @@ class AllocationIndex:
 
     def jobs_charged_to(self, queue_id: str) -> tuple[str, ...]:
         """Return the ids of the jobs that are charged to a queue, sorted."""
-        self._read_changes()
+        if self._unread:
+            self._read_changes()
         return tuple(sorted(self._jobs_by_queue.get(queue_id, ())))
 
     def count_tasks_on(self, node_id: str, queue_id: str) -> int:
         """Return how many tasks on a node are charged to a queue."""
-        self._read_changes()
-        return self._task_counts[node_id, queue_id]
+        if self._unread:
+            self._read_changes()
+        return self._task_counts.get((node_id, queue_id), 0)
 
     def leaving_ids(self) -> Set[str]:
         """Return the ids of the allocations that are leaving by themselves."""
-        self._read_changes()
+        if self._unread:
+            self._read_changes()
         return self._leaving.keys()
 
     def _follow_job(self, added: bool, allocation: Allocation) -> None:
@@ -105,21 +110,19 @@ class AllocationIndex:
                 del self._by_job[job_id]
 
     def _read_changes(self) -> None:
-        if not self._unread:
-            return
         unread, self._unread = self._unread, []
         for added, allocation in unread:
-            here, jobs = (allocation.node, allocation.queue), self._jobs_by_queue[allocation.queue]
-            if added:
-                self._task_counts[here] += 1
-                jobs[allocation.job] += 1
-                if allocation.leaving:
-                    self._leaving[allocation.id] = None
-                continue
-            self._task_counts[here] -= 1
-            jobs[allocation.job] -= 1
-            self._leaving.pop(allocation.id, None)
-            if not self._task_counts[here]:
-                del self._task_counts[here]
-            if not jobs[allocation.job]:
-                del jobs[allocation.job]
+            _count(self._task_counts, (allocation.node, allocation.queue), added=added)
+            _count(self._jobs_by_queue[allocation.queue], allocation.job, added=added)
+            if allocation.leaving and added:
+                self._leaving[allocation.id] = None
+            elif allocation.leaving:
+                self._leaving.pop(allocation.id, None)
+
+
+def _count(counts: dict[K, int], key: K, *, added: bool) -> None:
+    count = counts.get(key, 0) + (1 if added else -1)
+    if count:
+        counts[key] = count
+    else:
+        del counts[key]
