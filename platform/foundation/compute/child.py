@@ -18,6 +18,8 @@ from foundation.core.garbage_collection import gc_freeze_loaded, gc_paused
 
 IDLE_S: Final = 600.0
 NUMBER_BYTES: Final = 8
+NICENESS: Final = 5
+"""Where processors are short, the pages of the web process come first."""
 
 
 class _Current:
@@ -34,6 +36,7 @@ def is_dropped() -> bool:
 
 def serve_parent(socket: int, lifeline: int, modules: list[str]) -> None:
     """Answer calls until there are none. Both numbers are those of open files."""
+    os.nice(NICENESS)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the business of who started this process
     threading.Thread(target=_watch_lifeline, args=(lifeline,), daemon=True).start()
     # Takes a second, in which this process may already be told to end.
