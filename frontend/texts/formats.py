@@ -80,18 +80,21 @@ def format_relative(moment: datetime | None, now: datetime) -> str:
 
 
 def format_number(value: float | None, digits: int = 0) -> str:
-    """Write a count with thousands separators; nothing becomes a dash.
+    """Write a count with thousands separators; nothing becomes a dash."""
+    return MISSING if value is None else f"{_raise_half(value):,.{digits}f}"
 
-    A half is rounded away from 0, although 4 - 2.45 is a little less than 1.55 in binary.
-    """
-    return MISSING if value is None else f"{value + math.copysign(1e-9, value):,.{digits}f}"
+
+def _raise_half(value: float) -> float:
+    """Return the value by which a half is rounded away from 0: 4 - 2.45 is less than 1.55 in binary, and
+    Python rounds 0.5 to 0."""
+    return value + math.copysign(1e-9, value)
 
 
 def format_signed(value: float | None) -> str:
     """Write a difference with its sign and a true minus: `+8`, `−20`; zero is a dash."""
     if not value:
         return MISSING
-    return f"{value:+,.0f}".replace("-", "−")
+    return f"{_raise_half(value):+,.0f}".replace("-", "−")
 
 
 def format_gpus(points: float, digits: int = 1) -> str:
@@ -101,13 +104,13 @@ def format_gpus(points: float, digits: int = 1) -> str:
 
 def format_signed_gpus(points: float) -> str:
     """Write percent points as GPUs with their sign and a true minus; what rounds to 0 is empty."""
-    text = f"{points / 100:+,.1f}".removesuffix(".0").replace("-", "−")
+    text = f"{_raise_half(points / 100):+,.1f}".removesuffix(".0").replace("-", "−")
     return "" if text in ("+0", "−0") else text
 
 
 def format_percent(value: float | None, digits: int = 0) -> str:
     """Write a share given in percent points: `69 %`."""
-    return MISSING if value is None else f"{value:,.{digits}f} %"
+    return MISSING if value is None else f"{_raise_half(value):,.{digits}f} %"
 
 
 def format_memory(mebibytes: float | None) -> str:
@@ -115,8 +118,8 @@ def format_memory(mebibytes: float | None) -> str:
     if mebibytes is None:
         return MISSING
     if abs(mebibytes) < 1024:
-        return f"{mebibytes:,.0f} MiB"
-    gibibytes = f"{mebibytes / 1024:,.1f}".removesuffix(".0")
+        return f"{_raise_half(mebibytes):,.0f} MiB"
+    gibibytes = f"{_raise_half(mebibytes / 1024):,.1f}".removesuffix(".0")
     return f"{gibibytes} GiB"
 
 

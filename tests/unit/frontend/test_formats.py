@@ -106,3 +106,17 @@ def test_the_browser_is_told_how_to_write_every_clock_time() -> None:
         if re.search(r"data-clock(?!=\"[ms]d?\")", path.read_text("utf-8"))
     ]
     assert bare == [], "without a value it writes how long ago that was"
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_half_is_rounded_alike_wherever_an_amount_is_shown(sign: int) -> None:
+    for hundredths in range(5, 3000, 10):
+        value, tenths = sign * hundredths / 100, hundredths // 10 + 1
+        text = f"{tenths / 10:,.1f}".removesuffix(".0")
+        minus, shown_sign = ("-", "−") if sign < 0 else ("", "+")
+        assert formats.format_number(value, 1).removesuffix(".0") == minus + text
+        assert formats.format_gpus(sign * hundredths) == minus + text
+        assert formats.format_signed_gpus(sign * hundredths) == shown_sign + text
+        assert formats.format_percent(value, 1).removesuffix(" %").removesuffix(".0") == minus + text
+        gibibytes = f"{10 + tenths / 10:.1f}".removesuffix(".0")
+        assert formats.format_memory(1024 * (10 + hundredths / 100)) == f"{gibibytes} GiB"
