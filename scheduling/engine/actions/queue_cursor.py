@@ -79,7 +79,6 @@ class QueueCursor:
         self._session = session
         self._by_load = session.users.uses_shares(queue)
         self._queue_classes = session.queue_classes(queue)
-        self._holding = session.snapshot.jobs_with_allocations()
         self._groups: list[_Group] = []
         # Open groups by number; groups that are done drop out of `_open`.
         self._number: dict[ClassKey, int] = {}
@@ -241,10 +240,10 @@ class QueueCursor:
         return not blocks and self._tries_left != 0
 
     def _advance(self) -> None:
-        outcomes = self._session.outcomes
         while (following := self._pop_next()) is not None:
             place, job = following
-            if job.id in outcomes or job.id in self._holding or job.id in self._hidden_jobs():
+            outcomes, allocated, hidden = self._without_turn()
+            if job.id in outcomes or job.id in allocated or job.id in hidden:
                 continue
             answer = self._find_precluded(job)
             if answer is None:
@@ -272,16 +271,17 @@ class QueueCursor:
             if group.answers is not None or group.position == group.end:
                 heappop(heap)
                 continue
-            place = self._place(group)
+            load, line, position = self._load(group.class_key.user), group.line, group.position
+            place = load, line.entry_at(position)
             if place > noted:
                 heapreplace(heap, (place, number))
                 continue
-            self._head_position = number, group.position
-            group.position += 1
+            self._head_position = number, position
+            group.position = position + 1
             if group.position == group.end:
                 heappop(heap)
             else:
-                heapreplace(heap, ((place[0], group.line.entry_at(group.position)), number))
+                heapreplace(heap, ((load, line.entry_at(position + 1)), number))
             return place, self._session.get_job(place[1][1])
         return None
 
@@ -328,7 +328,8 @@ class QueueCursor:
     def _without_turn(self) -> tuple[Set[str], Set[str], Set[str]]:
         """Return the sets of jobs that are not evaluated: those with an outcome, and those with terminating
         tasks."""
-        return self._session.outcomes.keys(), self._holding, self._hidden_jobs()
+        session = self._session
+        return session.outcomes.keys(), session.snapshot.jobs_with_allocations(), self._hidden_jobs()
 
     def _close(self) -> None:
         self.head = None

@@ -6,19 +6,15 @@ where a copy of everything would cost milliseconds.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from copy import copy
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Set
 from typing import NamedTuple
 
 from quotas.tree import QuotaTree
-from scheduling.engine.model import Allocation, FlavorResource, Job, Queue
-from scheduling.engine.state.allocation_index import AllocationIndex, Step
+from scheduling.engine.model import Allocation, Flavor, FlavorResource, Job, Queue
 from scheduling.engine.state.charges import sum_charges_cached
 from scheduling.engine.state.fleet import Fleet, TaskUsage
 from scheduling.engine.state.pod_index import PodInfo, find_pod_info
-
-# The entries that are kept beside those of present allocations.
-MAX_CACHED = 1024
 
 
 class SnapshotError(ValueError):
@@ -26,22 +22,21 @@ class SnapshotError(ValueError):
 
 
 class AllocationEntry(NamedTuple):
-    """The usage of fleet and quota tree by one allocation of a job, computed once.
+    """The usage of fleet and quota tree by one allocation, computed once.
 
-    `leaf` is the quota node that is charged. `row` and `node_usage` are None if the node is not known.
+    `leaf` is the quota node that is charged. `row`, `node_usage` and `pod` are None if the node is not known.
     """
 
     allocation: Allocation
-    job: Job | None
     leaf: str
     quota_usage: Mapping[FlavorResource, int]
-    row: int | None
-    node_usage: TaskUsage | None
-    pod: PodInfo | None
+    row: int | None = None
+    node_usage: TaskUsage | None = None
+    pod: PodInfo | None = None
 
 
 class AllocationLedger:
-    """The mutable part of a snapshot. `jobs` and `queues` are the snapshot's own, live mappings.
+    """The mutable part of a snapshot. `jobs`, `queues` and `flavors` are the snapshot's own, live mappings.
 
     Usage of the fleet and of the quota tree includes the allocations. `log` has every added (True) and every
     removed (False) allocation since the outermost statement began; outside of a statement nothing is logged.
@@ -55,22 +50,72 @@ class AllocationLedger:
         *,
         jobs: Mapping[str, Job],
         queues: Mapping[str, Queue],
+        flavors: Mapping[str, Flavor],
     ) -> None:
         self.fleet = fleet
         self.quota = quota
         self.allocations = {allocation.id: allocation for allocation in allocations}
-        self.index = AllocationIndex(self.allocations[key] for key in sorted(self.allocations))
-        self.log: list[Step] = []
-        self._jobs, self._queues = jobs, queues
+        self.log: list[tuple[bool, Allocation]] = []
+        self.leaving: dict[str, None] = {}
+        self._jobs, self._queues, self._flavors = jobs, queues, flavors
         self._entries: dict[str, AllocationEntry] = {}
+        # Tasks whose allocation was removed. Their entries stay until the statement ends, because the same
+        # statement may add them again.
+        self._removed: list[str] = []
+        self._allocations_by_job: defaultdict[str, dict[str, Allocation]] = defaultdict(dict)
+        self._sorted: dict[str, tuple[Allocation, ...]] = {}
+        self._jobs_by_queue: defaultdict[str, dict[str, None]] = defaultdict(dict)
+        self._task_counts: dict[tuple[str, str], int] = {}
+        for key in sorted(self.allocations):
+            self._index(key, self.allocations[key])
         self._register_tasks()
 
     def copy(self) -> AllocationLedger:
         """Return an independent copy."""
-        twin = copy(self)
-        twin.fleet, twin.quota, twin.index = self.fleet.copy(), self.quota.copy(), self.index.copy()
+        twin = object.__new__(AllocationLedger)
+        twin._jobs, twin._queues, twin._flavors = self._jobs, self._queues, self._flavors
+        twin.fleet, twin.quota = self.fleet.copy(), self.quota.copy()
         twin.allocations, twin.log = dict(self.allocations), list(self.log)
+        twin._entries, twin._removed = self._entries, self._removed
+        twin.leaving, twin._sorted = dict(self.leaving), dict(self._sorted)
+        twin._allocations_by_job = defaultdict(
+            dict, {job: dict(held) for job, held in self._allocations_by_job.items()}
+        )
+        twin._jobs_by_queue = defaultdict(
+            dict, {queue: dict(jobs) for queue, jobs in self._jobs_by_queue.items()}
+        )
+        twin._task_counts = self._task_counts.copy()
         return twin
+
+    # Reading
+
+    def count_tasks(self, job_id: str) -> int:
+        """Return how many tasks of a job have an allocation."""
+        held = self._allocations_by_job.get(job_id)
+        return 0 if held is None else len(held)
+
+    def jobs_with_allocations(self) -> Set[str]:
+        """Return the ids of all jobs with an allocation."""
+        return self._allocations_by_job.keys()
+
+    def allocations_of(self, job_id: str) -> tuple[Allocation, ...]:
+        """Return the allocations of a job, sorted by id."""
+        known = self._sorted.get(job_id)
+        if known is None:
+            held = self._allocations_by_job.get(job_id)
+            if held is None:
+                return ()
+            order = map(held.__getitem__, sorted(held)) if len(held) > 1 else held.values()
+            known = self._sorted[job_id] = tuple(order)
+        return known
+
+    def jobs_charged_to(self, queue_id: str) -> tuple[str, ...]:
+        """Return the ids of the jobs that are charged to a queue, sorted."""
+        return tuple(sorted(self._jobs_by_queue.get(queue_id, ())))
+
+    def count_tasks_on(self, node_id: str, queue_id: str) -> int:
+        """Return how many tasks on a node are charged to a queue."""
+        return self._task_counts.get((node_id, queue_id), 0)
 
     # Changes of allocations
 
@@ -80,28 +125,54 @@ class AllocationLedger:
         Raises:
             SnapshotError: when the task already has an allocation, or its queue does not exist.
         """
-        if allocation.id in self.allocations:
-            raise SnapshotError(f"{allocation.id} already has an allocation")
-        self._take_step((True, allocation), logged=logged)
+        task = allocation.id
+        if task in self.allocations:
+            raise SnapshotError(f"{task} already has an allocation")
+        entry = self._entry_of(task, allocation)
+        self.allocations[task] = allocation
+        self._index(task, allocation)
+        if entry.row is not None and entry.node_usage is not None:
+            self.fleet.add_usage(entry.row, entry.node_usage)
+            if entry.pod is not None:
+                self.fleet.pod_index.add_pod(task, entry.row, entry.pod)
+        self.quota.defer_usage(entry.leaf, entry.quota_usage, 1)
+        if logged:
+            self.log.append((True, allocation))
 
     def remove_allocation(self, allocation: Allocation, *, logged: bool) -> None:
         """Release what a task is allocated."""
-        self._take_step((False, allocation), logged=logged)
+        task = allocation.id
+        entry = self._entry_of(task, allocation)
+        del self.allocations[task]
+        self._unindex(task, allocation)
+        if entry.row is not None and entry.node_usage is not None:
+            self.fleet.remove_usage(entry.row, entry.node_usage)
+            if entry.pod is not None:
+                self.fleet.pod_index.remove_pod(task)
+        self.quota.defer_usage(entry.leaf, entry.quota_usage, -1)
+        if logged:
+            self.log.append((False, allocation))
+        else:
+            self._removed.append(task)
 
     def undo_to(self, mark: int) -> None:
         """Undo every step that was logged after the first `mark` steps."""
         while len(self.log) > mark:
-            step = added, allocation = self.log.pop()
-            self._change_usage(allocation, added=not added)
-            self.index.undo_step(step)
+            added, allocation = self.log.pop()
+            if added:
+                self.remove_allocation(allocation, logged=False)
+            else:
+                self.add_allocation(allocation, logged=False)
 
     def forget_undone(self) -> None:
         """Clear the log when the outermost statement has ended, after which nothing of it can be undone."""
         self.log.clear()
-        if len(self._entries) > MAX_CACHED + 2 * len(self.allocations):
-            self._entries.clear()
+        for task in self._removed:
+            if task not in self.allocations:
+                self._entries.pop(task, None)
+        self._removed.clear()
 
-    def replay_steps(self, steps: Iterable[Step], *, logged: bool) -> None:
+    def replay_steps(self, steps: Iterable[tuple[bool, Allocation]], *, logged: bool) -> None:
         """Repeat the steps of another ledger, except those whose result is there already."""
         for added, allocation in steps:
             known = self.allocations.get(allocation.id)
@@ -109,28 +180,6 @@ class AllocationLedger:
                 self.add_allocation(allocation, logged=logged)
             elif not added and known is not None:
                 self.remove_allocation(known, logged=logged)
-
-    def _take_step(self, step: Step, *, logged: bool) -> None:
-        self._change_usage(step[1], added=step[0])
-        self.index.record_step(step)
-        if logged:
-            self.log.append(step)
-
-    def _change_usage(self, allocation: Allocation, *, added: bool) -> None:
-        """Add or remove an allocation with its usage of fleet and quota."""
-        task = allocation.id
-        _, _, leaf, quota_usage, row, node_usage, pod = self._entry_of(task, allocation)
-        sign = 1 if added else -1
-        self.quota.defer_usage(leaf, quota_usage, sign)
-        if row is not None and node_usage is not None:
-            self.fleet.add_usage(row, node_usage, sign)
-        if added:
-            self.allocations[task] = allocation
-        else:
-            del self.allocations[task]
-        if pod is not None and row is not None:
-            pods = self.fleet.pod_index
-            pods.add_pod(task, row, pod) if added else pods.remove_pod(task)
 
     # Changes of nodes, quota and jobs
 
@@ -147,7 +196,8 @@ class AllocationLedger:
 
     def update_pods_of(self, job_id: str) -> None:
         """Update the facts of a job's placed tasks that affect other tasks, after a change of the job."""
-        for allocation in self.index.allocations_of(job_id):
+        for allocation in self.allocations_of(job_id):
+            self._entries.pop(allocation.id, None)
             self.fleet.pod_index.remove_pod(allocation.id)
             self._add_pod(allocation)
 
@@ -155,19 +205,23 @@ class AllocationLedger:
         """Register the placed tasks in a new fleet, whose amounts include them already."""
         for allocation in self.allocations.values():
             row = self.fleet.row.get(allocation.node)
-            if row is not None:
+            if row is not None and allocation.slices:
                 self.fleet.count_task_class(row, self._usage_of(row, allocation))
             self._add_pod(allocation)
 
     def _entry_of(self, task: str, allocation: Allocation) -> AllocationEntry:
-        known, job = self._entries.get(task), self._jobs.get(allocation.job)
-        if known is not None and known.allocation is allocation and known.job is job:
+        known = self._entries.get(task)
+        if known is not None and known.allocation is allocation:
             return known
         leaf, usage = self._leaf_of(allocation), sum_charges_cached(allocation.charges)
-        row, pod = self.fleet.row.get(allocation.node), self._find_pod_info(allocation)
-        node_usage = None if row is None else self._usage_of(row, allocation)
-        known = self._entries[task] = AllocationEntry(allocation, job, leaf, usage, row, node_usage, pod)
-        return known
+        row = self.fleet.row.get(allocation.node)
+        if row is None:
+            entry = AllocationEntry(allocation, leaf, usage)
+        else:
+            pod = self._find_pod_info(allocation)
+            entry = AllocationEntry(allocation, leaf, usage, row, self._usage_of(row, allocation), pod)
+        self._entries[task] = entry
+        return entry
 
     def _usage_of(self, row: int, allocation: Allocation) -> TaskUsage:
         return self.fleet.usage_of(
@@ -180,7 +234,8 @@ class AllocationLedger:
         )
 
     def _add_pod(self, allocation: Allocation) -> None:
-        row, pod = self.fleet.row.get(allocation.node), self._find_pod_info(allocation)
+        row = self.fleet.row.get(allocation.node)
+        pod = None if row is None else self._find_pod_info(allocation)
         if row is not None and pod is not None:
             self.fleet.pod_index.add_pod(allocation.id, row, pod)
 
@@ -192,6 +247,31 @@ class AllocationLedger:
                 if role.rules is not None and role.name == allocation.role:
                     rules = role.rules
         return None if rules is None else find_pod_info(rules)
+
+    def _index(self, task: str, allocation: Allocation) -> None:
+        if allocation.leaving:
+            self.leaving[task] = None
+        self._sorted.pop(allocation.job, None)
+        self._allocations_by_job[allocation.job][task] = allocation
+        self._jobs_by_queue[allocation.queue][allocation.job] = None
+        here = (allocation.node, allocation.queue)
+        self._task_counts[here] = self._task_counts.get(here, 0) + 1
+
+    def _unindex(self, task: str, allocation: Allocation) -> None:
+        if allocation.leaving:
+            self.leaving.pop(task, None)
+        self._sorted.pop(allocation.job, None)
+        here = (allocation.node, allocation.queue)
+        others = self._task_counts[here] - 1
+        if others:
+            self._task_counts[here] = others
+        else:
+            del self._task_counts[here]
+        held = self._allocations_by_job[allocation.job]
+        del held[task]
+        if not held:
+            del self._allocations_by_job[allocation.job]
+            del self._jobs_by_queue[allocation.queue][allocation.job]
 
     def _leaf_of(self, allocation: Allocation) -> str:
         queue = self._queues.get(allocation.queue)

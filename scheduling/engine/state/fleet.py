@@ -152,16 +152,17 @@ class Fleet:
         """Return a card; its usage is that of the last `update_node`, not the present one."""
         return self.nodes[row].devices[column]
 
-    def add_usage(self, row: int, usage: TaskUsage, sign: int = 1) -> None:
+    def add_usage(self, row: int, usage: TaskUsage) -> None:
         """Add the usage of a task to a node; the placer, not the fleet, checks that it fits."""
-        cpu, memory, cards, extended, zones = usage
-        if extended or zones:
-            self._change_rare_usage(row, usage, sign)
-        self.change_amounts(row, cpu, memory, cards, sign)
+        if usage.extended or usage.zones:
+            self._change_rare_usage(row, usage, 1)
+        self.change_amounts(row, usage.cpu, usage.memory, usage.cards)
 
     def remove_usage(self, row: int, usage: TaskUsage) -> None:
         """Remove the usage that `add_usage` added."""
-        self.add_usage(row, usage, -1)
+        if usage.extended or usage.zones:
+            self._change_rare_usage(row, usage, -1)
+        self.change_amounts(row, usage.cpu, usage.memory, usage.cards, -1)
 
     def usage_of(
         self,

@@ -31,7 +31,6 @@ from scheduling.engine.model import (
     TaskWorkload,
     UserUsage,
 )
-from scheduling.engine.state.allocation_index import Step
 from scheduling.engine.state.allocation_ledger import AllocationLedger, SnapshotError
 from scheduling.engine.state.charges import sum_task_charges
 from scheduling.engine.state.codec import CodecError, decode, to_canonical_json
@@ -137,6 +136,7 @@ class Snapshot:
             allocations,
             jobs=self.jobs,
             queues=self.queues,
+            flavors=self.flavors,
         )
         self._future: AllocationLedger | None = None
         # The depth of statements at which changes go to both views; 0 while there is only the present one.
@@ -167,27 +167,27 @@ class Snapshot:
 
     def count_tasks(self, job_id: str) -> int:
         """Return how many tasks of a job have an allocation."""
-        return self._ledger.index.count_tasks(job_id)
+        return self._ledger.count_tasks(job_id)
 
     def jobs_with_allocations(self) -> Set[str]:
         """Return the ids of all jobs with an allocation."""
-        return self._ledger.index.jobs_with_allocations()
+        return self._ledger.jobs_with_allocations()
 
     def allocations_of(self, job_id: str) -> tuple[Allocation, ...]:
         """Return the allocations of a job, sorted by id."""
-        return self._ledger.index.allocations_of(job_id)
+        return self._ledger.allocations_of(job_id)
 
     def charges_of(self, job_id: str) -> dict[FlavorResource, int]:
         """Return the sum of the charges of a job's tasks, by flavor and resource."""
-        return sum_task_charges(self._ledger.index.allocations_of(job_id))
+        return sum_task_charges(self._ledger.allocations_of(job_id))
 
     def jobs_charged_to(self, queue_id: str) -> tuple[str, ...]:
         """Return the ids of the jobs that are charged to a queue, sorted."""
-        return self._ledger.index.jobs_charged_to(queue_id)
+        return self._ledger.jobs_charged_to(queue_id)
 
     def count_tasks_on(self, node_id: str, queue_id: str) -> int:
         """Return how many tasks on a node are charged to a queue."""
-        return self._ledger.index.count_tasks_on(node_id, queue_id)
+        return self._ledger.count_tasks_on(node_id, queue_id)
 
     def find_incomplete_jobs(self) -> list[str]:
         """Return the ids of live jobs with fewer present allocations than unfinished tasks, in no particular
@@ -196,9 +196,9 @@ class Snapshot:
         changed, wanted = self.job_changes.jobs_since(self._incomplete_at), self.live_jobs.wanted_tasks
         self._incomplete_at = self.job_changes.number
         if changed is None:
-            changed = [*self._incomplete, *self._present.index.jobs_with_allocations()]
+            changed = [*self._incomplete, *self._present.jobs_with_allocations()]
         for job_id in changed:
-            if 0 < self._present.index.count_tasks(job_id) < wanted.get(job_id, 0):
+            if 0 < self._present.count_tasks(job_id) < wanted.get(job_id, 0):
                 self._incomplete[job_id] = None
             else:
                 self._incomplete.pop(job_id, None)
@@ -206,10 +206,8 @@ class Snapshot:
 
     def leaving_allocations(self) -> tuple[str, ...]:
         """Return the ids of the allocations that are leaving, by themselves or with their job, sorted."""
-        jobs = (
-            held.id for job_id in self._leaving_jobs for held in self._ledger.index.allocations_of(job_id)
-        )
-        return tuple(sorted({*self._ledger.index.leaving_ids(), *jobs}))
+        jobs = (held.id for job_id in self._leaving_jobs for held in self._ledger.allocations_of(job_id))
+        return tuple(sorted({*self._ledger.leaving, *jobs}))
 
     def export_nodes(self) -> tuple[Node, ...]:
         """Return all nodes by id, with their present usage."""
@@ -316,8 +314,7 @@ class Snapshot:
         """
         self._ledger.add_allocation(allocation, logged=self._depth > 0)
         self.job_changes.record_job(allocation.job)
-        if self._future is not None:
-            self._replay_in_other((True, allocation))
+        self._replay_in_other(added=True, allocation=allocation)
 
     def remove_allocation(self, allocation_id: str) -> Allocation:
         """Release the allocation of a task, and return it.
@@ -330,8 +327,7 @@ class Snapshot:
             raise SnapshotError(f"there is no allocation {allocation_id}")
         self._ledger.remove_allocation(allocation, logged=self._depth > 0)
         self.job_changes.record_job(allocation.job)
-        if self._future is not None:
-            self._replay_in_other((False, allocation))
+        self._replay_in_other(added=False, allocation=allocation)
         return allocation
 
     # The future view
@@ -400,10 +396,11 @@ class Snapshot:
         assert other is not None  # noqa: S101 - read only while the future view is open
         return other
 
-    def _replay_in_other(self, step: Step) -> None:
+    def _replay_in_other(self, *, added: bool, allocation: Allocation) -> None:
         """Make a change in the view that is not selected, too, at the level whose changes go to both."""
-        if self._depth == self._future_depth:
-            self._other_ledger.replay_steps((step,), logged=self._depth > 0)
+        if self._future is None or self._depth != self._future_depth:
+            return
+        self._other_ledger.replay_steps(((added, allocation),), logged=self._depth > 0)
 
     def _close_future(self, *, committed: bool) -> None:
         """Close the future view; after an undone statement its ledger is reused by the next one."""

@@ -48,10 +48,8 @@ class WorkloadMix:
             shape = _shape(role.request, self.card_cores)
             if shape is None:
                 continue
-            count = self._counts[shape] + sign * role.replicas
-            if count:
-                self._counts[shape] = count
-            else:
+            self._counts[shape] += sign * role.replicas
+            if not self._counts[shape]:
                 del self._counts[shape]
 
 

@@ -158,10 +158,7 @@ def _sum_charges(placed: tuple[Allocation, ...]) -> Mapping[FlavorResource, int]
 def _sizes(nominated: NominatedJob, placed: tuple[Allocation, ...]) -> dict[str, int | str]:
     """Return the tasks per role as `tasks.<role>`; one allocation for a whole role cannot be counted."""
     sizes: dict[str, int | str] = {f"tasks.{role.role}": role.count for role in nominated.assignment.roles}
-    counts: dict[str, int] = {}
-    for allocation in placed:
-        if allocation.node:
-            counts[allocation.role] = counts.get(allocation.role, 0) + 1
-    for name, count in counts.items():
-        sizes[f"tasks.{name}"] = count
+    roles = [allocation.role for allocation in placed if allocation.node]
+    for role in dict.fromkeys(roles):
+        sizes[f"tasks.{role}"] = roles.count(role)
     return sizes

@@ -55,8 +55,9 @@ class DirectStart:
     def place_job(self, queue: Queue, job: Job) -> NominatedJob | None:
         """Place a job in the snapshot as an evaluation would; None where only that decides."""
         key = queue.id, self._session.equivalence.class_of(job)
-        choice = self._choices.get(key)
-        if choice is None and key in self._choices:
+        known = key in self._choices
+        choice = self._choices[key] if known else None
+        if known and choice is None:
             return None
         usage = first_choice(self._session, queue, job) if choice is None else choice.usage
         if not self._snapshot.quota.has_own_room(queue.quota_node, usage):

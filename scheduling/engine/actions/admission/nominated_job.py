@@ -78,7 +78,7 @@ class NominatedJob:
 
 def admitted_outcome(job: Job, tasks: int) -> JobOutcome:
     """Return the outcome of a job that starts."""
-    return JobOutcome(job.id, OutcomeStatus.ADMITTED, numbers={"tasks": tasks})
+    return JobOutcome(job=job.id, status=OutcomeStatus.ADMITTED, numbers={"tasks": tasks})
 
 
 def waiting_outcome(job: Job, refusal: Refusal) -> JobOutcome:
