@@ -58,7 +58,13 @@ class Meter:
 
     @property
     def length(self) -> float:
-        return max(self.nominal, self.allocated + self.lent + self.held + self.foreign, 1)
+        """The end of the bar: borrowed amounts lie beyond the nominal, even where a part of it is free."""
+        inside = max(self.nominal, self._own + self.lent + self.held + self.foreign)
+        return max(inside + self.borrowed, 1)
+
+    @property
+    def _own(self) -> float:
+        return max(0.0, self.allocated - self.borrowed)
 
     @property
     def free(self) -> float:
@@ -71,17 +77,17 @@ class Meter:
         return round(100 * self.nominal / self.length, 2) if self.nominal < self.length else None
 
     def build_segments(self) -> list[Segment]:
-        own = max(0.0, self.allocated - self.borrowed)
-        used = min(self.used or 0, own)
+        used = min(self.used or 0, self._own)
         parts = (
             ("used", used, self.used or 0),
-            ("allocated", own - used, self.allocated),
-            ("borrowed", self.borrowed, self.borrowed),
+            ("allocated", self._own - used, self.allocated),
             ("lent", self.lent, self.lent),
             ("held", self.held, self.held),
             ("foreign", self.foreign, self.foreign),
+            ("", self.free, self.free),
+            ("borrowed", self.borrowed, self.borrowed),
         )
-        return list(lay_out(parts, self.length))
+        return [one for one in lay_out(parts, self.length) if one.kind]
 
     def description(self) -> str:
         """The meter in words, for screen readers and as its tooltip."""

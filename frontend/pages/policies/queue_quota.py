@@ -28,7 +28,6 @@ def describe_quota(viewer: User, queue: Queue) -> list[ResourceLine]:
         return place, row.flavor.name, str(row.flavor.pk), titles.index(row.resource)
 
     rows.sort(key=order_of)
-    use: Use = {}
-    if permissions.has_permission(viewer, Permission.JOB_VIEW, queue.workspace):
-        use = jobs_use_by_pool(viewer, queue_admitted_ids(viewer=viewer, queue=queue))
-    return resource_lines(rows, use)
+    sees_jobs = permissions.has_permission(viewer, Permission.JOB_VIEW, queue.workspace)
+    use: Use = jobs_use_by_pool(viewer, queue_admitted_ids(viewer=viewer, queue=queue)) if sees_jobs else {}
+    return resource_lines(rows, use, sees_jobs=sees_jobs)

@@ -12,6 +12,7 @@ from django.utils.translation import gettext as _
 
 from frontend.charts import FlowBand, Sector
 from frontend.pages.quotas.tree_lines import TreeColumn
+from frontend.pages.quotas.tree_use import AllocatedUse, format_used
 from frontend.texts import formats
 from quotas.selectors.tables.quota_flows import FlowSide, QuotaFlow, QuotaSlice
 
@@ -20,7 +21,7 @@ ALLOCATED: Final = "allocated"
 USED: Final = "used"
 MEASURES: Final = (NOMINAL, ALLOCATED, USED)
 _UNMEASURED: Final = "no-data"
-Used = Mapping[uuid.UUID, float | None]
+Used = Mapping[uuid.UUID, AllocatedUse | None]
 """What tenants use, by node in the resource's unit; None is not measured."""
 TENANTS_MAX: Final = 200
 """So many tenants can be told apart in a picture; the smallest are drawn as one per folder."""
@@ -104,27 +105,23 @@ def picture_sectors(
     return sectors
 
 
-def _shade(one: QuotaSlice, used: float | None) -> float | None:
+def _shade(one: QuotaSlice, use: AllocatedUse | None) -> float | None:
     """Return what of the nominal is used, at most all of it; None where that is not known."""
-    return None if used is None or not one.nominal else min(1.0, used / one.nominal)
+    return None if use is None or not one.nominal else min(1.0, use.used / one.nominal)
 
 
-def _describe(one: QuotaSlice, used: float | None, column: TreeColumn) -> str:
+def _describe(one: QuotaSlice, use: AllocatedUse | None, column: TreeColumn) -> str:
     """All amounts of a tenant in words."""
     words = part_words()
     amounts = {
         _("Nominal quota"): column.format_amount(one.nominal),
         words["allocated"]: column.format_amount(one.allocated + one.borrowed),
-        _("Used"): _format_used(used, column),
+        _("Used"): format_used(use, column.format_amount),
         words["borrowed"]: column.format_amount(one.borrowed),
         words["lent"]: column.format_amount(one.lent),
         words["free"]: column.format_amount(None if one.nominal is None else one.free),
     }
     return "<br>".join(f"{word}{_(': ')}{amount}" for word, amount in amounts.items())
-
-
-def _format_used(used: float | None, column: TreeColumn) -> str:
-    return formats.MISSING if used is None else column.format_amount(round(used))
 
 
 def part_words() -> dict[str, str]:
@@ -181,7 +178,7 @@ def table_rows(slices: Sequence[QuotaSlice], column: TreeColumn, used: Used) -> 
         free = None if one.nominal is None else one.free
         amounts = [one.nominal, one.allocated + one.borrowed, one.borrowed, one.lent, free]
         texts = [column.format_amount(amount) for amount in amounts]
-        texts.insert(2, _format_used(used[one.node_id], column))
+        texts.insert(2, format_used(used[one.node_id], column.format_amount))
         rows.append(["\u2003" * depth + one.name, *texts])
     return rows
 
@@ -262,7 +259,7 @@ def summary_of(slices: Sequence[QuotaSlice], column: TreeColumn, title: str, use
             "%(lent)s lent"
         )
         % {
-            "used": _format_used(used[one.node_id], column),
+            "used": format_used(used[one.node_id], column.format_amount),
             "nominal": column.format_amount(one.nominal),
             "unit": column.unit_word,
             "allocated": column.format_amount(one.allocated + one.borrowed),

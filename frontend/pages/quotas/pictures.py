@@ -54,7 +54,7 @@ def show_pictures(request: HttpRequest) -> HttpResponse:
     view = QuotaTreeView(who, flavor, [resource])
     picture, use = QuotaPicture(view, resource), TreeUse(who, view, resource)
     used = {
-        one.node_id: use.find_used(one.node_id, one.tenant_id, one.allocated + one.borrowed)
+        one.node_id: use.find_use(one.node_id, one.tenant_id, one.allocated + one.borrowed)
         for one in picture.slices
     }
     page = {

@@ -5,12 +5,12 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from clusters.models import Flavor
-from foundation.core.quantities import Resource
 from frontend.components.capacity import Meter
 from frontend.pages.quotas.rows import TITLES, UNITS, format_amount
-from frontend.pages.quotas.tree_use import MEASURED, explain_missing_use, use_of
+from frontend.pages.quotas.tree_use import MEASURED, AllocatedUse, build_use, explain_use, format_used
 from frontend.texts import formats
 from quotas.selectors.tables.quota_row import QuotaRow
 from quotas.selectors.tables.quota_table import NodeQuota
@@ -25,8 +25,8 @@ class ResourceLine:
     """The quota of a node for one resource of a pool, its amounts in words.
 
     nominal = reserved without borrowed + lent + free. `utilization` is of what is reserved and measured.
-    `no_use` says why it is not known what is used. Without a nominal quota there is no `meter`: its bar would
-    look full.
+    `use_note` says why it is not known, or only in part, what is used. Without a
+    nominal quota there is no `meter`: its bar would look full.
     """
 
     flavor: Flavor
@@ -39,7 +39,7 @@ class ResourceLine:
     lending_limit: str
     reserved: str
     used: str
-    no_use: str
+    use_note: str
     utilization: str
     borrowed: str
     lent: str
@@ -48,19 +48,27 @@ class ResourceLine:
     pending: str
 
 
-def resource_lines(rows: Sequence[QuotaRow], use: Use, node: NodeQuota | None = None) -> list[ResourceLine]:
-    """Return a line for each row of a node, in their order; `node` knows what is pending."""
+def resource_lines(
+    rows: Sequence[QuotaRow], use: Use, node: NodeQuota | None = None, *, sees_jobs: bool
+) -> list[ResourceLine]:
+    """Return a line for each row of a node, in their order; `node` knows what is pending.
+
+    `sees_jobs` tells whether the reader may see the jobs, of which `use` is.
+    """
     found, flavor = [], None
     for row in rows:
         pending = node.get_pending(row) if node else None
-        found.append(_line(row, use, pending, is_first=row.flavor.pk != flavor))
+        is_first = row.flavor.pk != flavor
+        found.append(_line(row, _find_use(row, use, sees_jobs), pending, sees_jobs, is_first=is_first))
         flavor = row.flavor.pk
     return found
 
 
-def _line(row: QuotaRow, use: Use, pending: int | None, *, is_first: bool) -> ResourceLine:
+def _line(
+    row: QuotaRow, use: AllocatedUse | None, pending: int | None, sees_jobs: bool, *, is_first: bool
+) -> ResourceLine:
     resource, (word, unit) = row.resource, UNITS[row.resource]
-    used, measured = _measured(row, use)
+    format_own = partial(format_amount, resource)
     return ResourceLine(
         flavor=row.flavor,
         is_first=is_first,
@@ -71,7 +79,7 @@ def _line(row: QuotaRow, use: Use, pending: int | None, *, is_first: bool) -> Re
         else Meter(
             nominal=row.nominal / unit,
             allocated=row.reserved / unit,
-            used=None if used is None else round(used / unit, 1),
+            used=None if use is None else round(use.used / unit, 1),
             borrowed=row.borrowed / unit,
             lent=row.lent / unit,
             unit=str(word),
@@ -80,9 +88,9 @@ def _line(row: QuotaRow, use: Use, pending: int | None, *, is_first: bool) -> Re
         borrowing_limit=format_amount(resource, row.borrowing_limit),
         lending_limit=format_amount(resource, row.lending_limit),
         reserved=format_amount(resource, row.reserved),
-        used=formats.MISSING if used is None else formats.format_number(used / unit, 1).removesuffix(".0"),
-        no_use=explain_missing_use(resource) if used is None else "",
-        utilization=formats.format_percent(100 * used / measured if used is not None and measured else None),
+        used=format_used(use, format_own),
+        use_note=explain_use(use, resource, format_own, sees_jobs=sees_jobs),
+        utilization=formats.format_percent(100 * use.used / use.measured if use and use.measured else None),
         borrowed=format_amount(resource, row.borrowed) if row.borrowed else formats.MISSING,
         lent=format_amount(resource, row.lent) if row.lent else formats.MISSING,
         free=format_amount(resource, row.free),
@@ -91,13 +99,7 @@ def _line(row: QuotaRow, use: Use, pending: int | None, *, is_first: bool) -> Re
     )
 
 
-def _measured(row: QuotaRow, use: Use) -> tuple[float | None, int]:
-    """Return what is measured to be used, and of how much; None for a resource that isn't measured, and
-    without a reading."""
-    if row.resource not in MEASURED:
-        return None, 0
-    if row.flavor.pk not in use:
-        return (None if row.reserved else 0.0), 0
-    one = use[row.flavor.pk]
-    measured = one.cores_allocated if row.resource is Resource.GPU_CORES else one.memory_allocated_mib
-    return use_of(one, row.resource), measured
+def _find_use(row: QuotaRow, use: Use, sees_jobs: bool) -> AllocatedUse | None:
+    if row.resource not in MEASURED or not sees_jobs:
+        return None
+    return build_use(use.get(row.flavor.pk), row.resource, row.reserved)

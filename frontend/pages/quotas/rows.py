@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from django.utils.functional import Promise
@@ -14,7 +15,7 @@ from django.utils.translation import gettext_lazy, pgettext_lazy
 from clusters.models import Flavor
 from foundation.core.quantities import Resource
 from frontend.components.capacity import Meter
-from frontend.pages.quotas.tree_use import TableUse
+from frontend.pages.quotas.tree_use import TableUse, format_used
 from frontend.texts import formats
 from quotas.selectors.pools.pool_size import pool_sizes
 from quotas.selectors.tables.quota_row import QuotaRow
@@ -39,7 +40,10 @@ TITLES: Final[dict[Resource, str | Promise]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaLine:
-    """One node in one pool, its amounts in words. `no_use` says why it is not known what is used."""
+    """One node in one pool, its amounts in words.
+
+    `use_note` says why it is not known, or only in part, what is used.
+    """
 
     node_id: uuid.UUID
     name: str
@@ -50,7 +54,7 @@ class QuotaLine:
     own_nominal: str
     reserved: str
     used: str
-    no_use: str
+    use_note: str
     borrowed: str
     lent: str
     borrowing_limit: str
@@ -138,7 +142,8 @@ def _of(node: NodeQuota, flavor: Flavor, resource: Resource) -> QuotaRow:
 def _line(
     node: NodeQuota, row: QuotaRow, links: Links, use: TableUse, *, own: bool, edited: bool
 ) -> QuotaLine:
-    resource, unit, used = row.resource, UNITS[row.resource], use.find_used(node, row)
+    resource, unit, found = row.resource, UNITS[row.resource], use.find_use(node, row)
+    format_own = partial(format_amount, resource)
     pending = node.pending_flavors.get(row.flavor.pk, 0) if node.pending_jobs else 0
     return QuotaLine(
         node_id=node.node.pk,
@@ -148,7 +153,7 @@ def _line(
         meter=Meter(
             nominal=(row.nominal or 0) / unit[1],
             allocated=row.reserved / unit[1],
-            used=None if used is None else round(used / unit[1], 1),
+            used=None if found is None else round(found.used / unit[1], 1),
             borrowed=row.borrowed / unit[1],
             lent=row.lent / unit[1],
             unit=str(unit[0]),
@@ -156,8 +161,8 @@ def _line(
         nominal=format_amount(resource, row.nominal),
         own_nominal=format_amount(resource, row.own_nominal),
         reserved=format_amount(resource, row.reserved),
-        used=formats.MISSING if used is None else format_amount(resource, round(used)),
-        no_use=use.explain_missing(node.node.tenant_id) if used is None else "",
+        used=format_used(found, format_own),
+        use_note=use.explain(found, node.node.tenant_id, format_own),
         borrowed=format_amount(resource, row.borrowed) if row.borrowed else formats.MISSING,
         lent=format_amount(resource, row.lent) if row.lent else formats.MISSING,
         borrowing_limit=format_amount(resource, row.borrowing_limit),

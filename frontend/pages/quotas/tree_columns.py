@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from django.http import HttpRequest
@@ -10,7 +11,7 @@ from django.utils.translation import gettext_lazy
 from foundation.core.quantities import Resource
 from frontend.lists.choice import read_choice
 from frontend.lists.declaration import ListColumn, ListDeclaration
-from frontend.pages.quotas.tree_use import TreeUse
+from frontend.pages.quotas.tree_use import AllocatedUse, TreeUse
 from frontend.texts import formats
 from quotas.selectors.tables.quota_tree import (
     MoreRows,
@@ -74,15 +75,17 @@ class TreeFacts:
         more = "…" if len(names) > _OWNERS_MAX else ""
         return ", ".join(names[:_OWNERS_MAX]) + more or formats.MISSING
 
-    def find_used(self, row: QuotaTreeRow) -> float | None:
-        """Return what is measured to be used at and below a node, in the resource's unit."""
+    def find_use(self, row: QuotaTreeRow) -> AllocatedUse | None:
+        """Return what is used at and below a node, in the resource's unit."""
         if self._use is None:
             return None
-        return self._use.find_used(row.node_id, row.tenant_id, row.amounts[self._resource].reserved)
+        return self._use.find_use(row.node_id, row.tenant_id, row.amounts[self._resource].reserved)
 
-    def explain_missing_use(self, row: QuotaTreeRow) -> str:
-        """Say why it is not known what a node uses."""
-        return self._use.explain_missing(row.tenant_id) if self._use else ""
+    def explain_use(
+        self, row: QuotaTreeRow, use: AllocatedUse | None, format_amount: Callable[[int], str]
+    ) -> str:
+        """Say why it is not known, or only in part, what a node uses; else empty."""
+        return self._use.explain(use, row.tenant_id, format_amount) if self._use else ""
 
     def find_pending(self, row: QuotaTreeRow, resource: Resource) -> int:
         """The GPUs, CPU or memory for which jobs are pending at and below a node."""

@@ -18,6 +18,7 @@ from foundation.core.quantities import WHOLE_CARD, Resource
 from frontend.components.capacity import Meter
 from frontend.pages.quotas.rows import TITLES, UNITS
 from frontend.pages.quotas.tree_columns import TreeFacts
+from frontend.pages.quotas.tree_use import format_used
 from frontend.texts import formats
 from quotas.selectors.pools.pool_size import PoolSize, pool_sizes
 from quotas.selectors.tables.quota_tree import MoreRows, QuotaTreeRow, ResourceQuota, TreeRows
@@ -130,7 +131,7 @@ class TreeCell:
 class TreeLine:
     """One row. `rate` is the part of the nominal that is allocated. `own` is by key what the node may still
     distribute, as JSON for the page's sums; `follows` are the keys in which its only queue follows it.
-    `no_use` says why it is not known what is used."""
+    `use_note` says why it is not known, or only in part, what is used."""
 
     row: QuotaTreeRow
     indent: int
@@ -145,7 +146,7 @@ class TreeLine:
     reserved: str
     rate: str
     used: str
-    no_use: str
+    use_note: str
     pending: str
     borrowed: str
     lent: str
@@ -203,7 +204,7 @@ def tree_lines(
 def _line(layout: TreeLayout, row: QuotaTreeRow, query: dict[str, str], facts: TreeFacts) -> TreeLine:
     column = layout.main_column
     amounts = row.amounts[column.resource]
-    used = facts.find_used(row)
+    use = facts.find_use(row)
     return TreeLine(
         row=row,
         indent=min(row.depth, DEEPEST),
@@ -217,8 +218,8 @@ def _line(layout: TreeLayout, row: QuotaTreeRow, query: dict[str, str], facts: T
         owner=facts.describe_owner(row),
         reserved=column.format_amount(amounts.reserved),
         rate=formats.format_percent(100 * amounts.reserved / amounts.nominal if amounts.nominal else None),
-        used=formats.MISSING if used is None else column.format_amount(round(used)),
-        no_use=facts.explain_missing_use(row) if used is None else "",
+        used=format_used(use, column.format_amount),
+        use_note=facts.explain_use(row, use, column.format_amount),
         pending=layout.format_pending(facts.find_pending(row, layout.pending_resource)),
         borrowed=column.format_amount(amounts.borrowed) if amounts.borrowed else formats.MISSING,
         lent=column.format_amount(amounts.lent) if amounts.lent else formats.MISSING,

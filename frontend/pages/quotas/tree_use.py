@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 from django.utils.translation import gettext as _
 
 from foundation.core.quantities import Resource
+from frontend.texts import formats
 from quotas.selectors.tables.quota_row import QuotaRow
 from quotas.selectors.tables.quota_table import NodeQuota
 from quotas.selectors.tables.quota_tree import QuotaTreeView, tenants_with_point
@@ -19,16 +22,54 @@ MEASURED: Final = (Resource.GPU_CORES, Resource.GPU_MEMORY)
 """Readings have no other resources."""
 
 
-def use_of(use: PoolUse, resource: Resource) -> float:
-    """Return the used amount of a measured resource, in its own unit."""
-    return use.cores_used if resource is Resource.GPU_CORES else float(use.memory_used_mib)
+@dataclass(frozen=True, slots=True)
+class AllocatedUse:
+    """The use of an allocated amount: `used` is measured on the part `measured` of it."""
+
+    used: float
+    measured: int
+    allocated: int
+
+    @property
+    def is_partial(self) -> bool:
+        """Tell whether more may be used: a part sent no reading."""
+        return self.measured < self.allocated
+
+    def format_used(self, format_amount: Callable[[int], str]) -> str:
+        """Write what is used; what is measured on a part of the allocated amount is a lower bound."""
+        return f"≥ {format_amount(round(self.used))}" if self.is_partial else format_amount(round(self.used))
 
 
-def explain_missing_use(resource: Resource, *, sees_jobs: bool = True) -> str:
-    """Say why it is not known what is used."""
-    if resource not in MEASURED:
+def format_used(use: AllocatedUse | None, format_amount: Callable[[int], str]) -> str:
+    """Write what is used; a dash where that is not known."""
+    return formats.MISSING if use is None else use.format_used(format_amount)
+
+
+def build_use(found: PoolUse | None, resource: Resource, allocated: int) -> AllocatedUse | None:
+    """Return what readings say of an allocated amount in the resource's unit; None where there are none."""
+    if found is None:
+        return None if allocated else AllocatedUse(0.0, 0, 0)
+    if resource is Resource.GPU_CORES:
+        return AllocatedUse(found.cores_used, found.cores_allocated, allocated)
+    return AllocatedUse(float(found.memory_used_mib), found.memory_allocated_mib, allocated)
+
+
+def explain_use(
+    use: AllocatedUse | None,
+    resource: Resource,
+    format_amount: Callable[[int], str],
+    *,
+    sees_jobs: bool = True,
+) -> str:
+    """Say why it is not known, or only in part, what is used; empty where it is known."""
+    if use is None and resource not in MEASURED:
         return _("Only compute and GPU memory are measured")
-    return _("No data in the last 30 s") if sees_jobs else _("You can't view these jobs")
+    if use is None:
+        return _("No data in the last 30 s") if sees_jobs else _("You can't view these jobs")
+    if not use.is_partial:
+        return ""
+    words = {"measured": format_amount(use.measured), "allocated": format_amount(use.allocated)}
+    return _("Measured on %(measured)s of %(allocated)s allocated") % words
 
 
 class QuotaUse:
@@ -42,9 +83,12 @@ class QuotaUse:
         """Return whether what a tenant uses may be known."""
         return self._resource in MEASURED and tenant_id in self._sees_jobs
 
-    def explain_missing(self, tenant_id: uuid.UUID) -> str:
-        """Say why it is not known what a tenant or its queue uses."""
-        return explain_missing_use(self._resource, sees_jobs=tenant_id in self._sees_jobs)
+    def explain(
+        self, use: AllocatedUse | None, tenant_id: uuid.UUID, format_amount: Callable[[int], str]
+    ) -> str:
+        """Say why it is not known, or only in part, what a tenant or its queue uses; else empty."""
+        sees_jobs = tenant_id in self._sees_jobs
+        return explain_use(use, self._resource, format_amount, sees_jobs=sees_jobs)
 
 
 class TreeUse(QuotaUse):
@@ -55,10 +99,12 @@ class TreeUse(QuotaUse):
         self._positions = view.sums.order.positions
         found = queues_use_by_pool(viewer, flavor_id=view.flavor.pk) if resource in MEASURED else {}
         use = {node: one for (node, _flavor), one in found.items() if node in self._positions}
-        self._tenths = view.sum_below({node: round(10 * use_of(one, resource)) for node, one in use.items()})
+        parts = {node: build_use(one, resource, 0) for node, one in use.items()}
+        self._tenths = view.sum_below({node: round(10 * one.used) for node, one in parts.items() if one})
+        self._measured = view.sum_below({node: one.measured for node, one in parts.items() if one})
         self._counts = view.sum_below(dict.fromkeys(use, 1))
 
-    def find_used(self, node_id: uuid.UUID, tenant_id: uuid.UUID, reserved: int) -> float | None:
+    def find_use(self, node_id: uuid.UUID, tenant_id: uuid.UUID, reserved: int) -> AllocatedUse | None:
         """Return what is used at and below a node.
 
         None where something is allocated and nothing measured, and where it may not be known.
@@ -67,8 +113,8 @@ class TreeUse(QuotaUse):
             return None
         position = self._positions[node_id]
         if not self._counts[position]:
-            return None if reserved else 0.0
-        return self._tenths[position] / 10
+            return build_use(None, self._resource, reserved)
+        return AllocatedUse(self._tenths[position] / 10, self._measured[position], reserved)
 
 
 class TableUse(QuotaUse):
@@ -78,7 +124,7 @@ class TableUse(QuotaUse):
         super().__init__(viewer, resource)
         self._use = queues_use_by_pool(viewer, tenant=tenant) if resource in MEASURED else {}
 
-    def find_used(self, node: NodeQuota, row: QuotaRow) -> float | None:
+    def find_use(self, node: NodeQuota, row: QuotaRow) -> AllocatedUse | None:
         """Return what is used at and below a node in the pool of a row.
 
         None where something is allocated and nothing measured, and where it may not be known.
@@ -86,5 +132,6 @@ class TableUse(QuotaUse):
         if not self.knows(node.node.tenant_id):
             return None
         keys = ((queue, row.flavor.pk) for queue in node.queue_nodes)
-        use = [use_of(self._use[key], self._resource) for key in keys if key in self._use]
-        return sum(use) if use or not row.reserved else None
+        found = [self._use[key] for key in keys if key in self._use]
+        total = PoolUse(*map(sum, zip(*found, strict=True))) if found else None
+        return build_use(total, self._resource, row.reserved)

@@ -55,7 +55,7 @@ def workspace_quota(request: HttpRequest, workspace: str) -> HttpResponse:
     sees_jobs = permissions.has_permission(who, Permission.JOB_VIEW, place)
     context = {
         **quota_context(request, place, nodes, ops=False),
-        "all_resources": _pools(nodes, pools_now(who, place.pk)),
+        "all_resources": _pools(nodes, pools_now(who, place.pk), sees_jobs),
         "sees_jobs": sees_jobs,
         "forecasts": [forecast_line(forecast) for forecast in workspace_forecasts(who, place, now=now)],
         **(_recent(who, place, nodes, now) if sees_jobs else {}),
@@ -63,7 +63,7 @@ def workspace_quota(request: HttpRequest, workspace: str) -> HttpResponse:
     return render(request, "frontend/quotas/workspace.html", context)
 
 
-def _pools(nodes: Sequence[NodeQuota], use: Use) -> list[PoolQuota]:
+def _pools(nodes: Sequence[NodeQuota], use: Use, sees_jobs: bool) -> list[PoolQuota]:
     """One table per pool in which the workspace has, or uses, something."""
     own = nodes[0] if nodes else None
     available = _find_available(nodes[1:])
@@ -78,7 +78,7 @@ def _pools(nodes: Sequence[NodeQuota], use: Use) -> list[PoolQuota]:
         ]
         rows.sort(key=lambda row: titles.index(row.resource))
         pending = own.pending_flavors.get(flavor.pk, 0) if own else 0
-        lines = resource_lines(rows, use, own)
+        lines = resource_lines(rows, use, own, sees_jobs=sees_jobs)
         found.append(PoolQuota(flavor=flavor, lines=lines, pending=formats.format_number(pending)))
     return sorted(found, key=lambda pool: (pool.flavor.name, str(pool.flavor.pk)))
 

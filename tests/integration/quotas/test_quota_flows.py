@@ -15,6 +15,7 @@ from foundation.core.quantities import Resource
 from frontend.charts import Sector
 from frontend.pages.quotas import picture_parts
 from frontend.pages.quotas.tree_lines import layout_of
+from frontend.pages.quotas.tree_use import AllocatedUse
 from quotas.models import LedgerEntry, Quota, QuotaNode
 from quotas.selectors.tables.quota_flows import FlowSide, QuotaPicture
 from quotas.selectors.tables.quota_tree import QuotaTreeView
@@ -93,19 +94,23 @@ def test_sectors_add_up_to_their_parents(seed: int, measure: str) -> None:
             check_shades(sectors, picture, used)
 
 
-def draw_used(made: RandomWorld, picture: QuotaPicture) -> dict[uuid.UUID, float | None]:
-    return {one.node_id: made.draw.choice((None, 0.0, 50.0, 2000.0)) for one in picture.slices}
+def draw_used(made: RandomWorld, picture: QuotaPicture) -> dict[uuid.UUID, AllocatedUse | None]:
+    parts = (None, (0.0, 0, 0), (50.0, 100, 100), (2000.0, 2100, 2200))
+    drawn = {one.node_id: made.draw.choice(parts) for one in picture.slices}
+    return {node: None if part is None else AllocatedUse(*part) for node, part in drawn.items()}
 
 
-def check_shades(sectors: list[Sector], picture: QuotaPicture, used: dict[uuid.UUID, float | None]) -> None:
+def check_shades(
+    sectors: list[Sector], picture: QuotaPicture, used: dict[uuid.UUID, AllocatedUse | None]
+) -> None:
     """Tenants are shaded by what of their nominal is used; what is not measured has no shade."""
     shown = {sector.key: sector for sector in sectors}
     for one in picture.slices:
         sector, amount = shown.get(str(one.node_id)), used[one.node_id]
         if sector is None or not one.nominal:
             continue
-        assert sector.shade == (None if amount is None else min(1, amount / one.nominal))
-        said = "–" if amount is None else f"{amount / 100:g}"
+        assert sector.shade == (None if amount is None else min(1, amount.used / one.nominal))
+        said = "–" if amount is None else f"{'≥ ' * amount.is_partial}{amount.used / 100:g}"
         assert f"Used: {said}<br>" in sector.note and sector.note.startswith("Nominal quota: ")
 
 

@@ -97,6 +97,7 @@ def _check_used(
     uses = [world.found.slices[part.pk] for part in known]
     used = sum(use.percent if resource is Resource.GPU_CORES else use.memory_mib for use in uses)
     assert line.cells["Used"] != MISSING, line
+    assert line.cells["Used"].startswith("≥ ") == (len(known) < len(held)), (line, known, held)
     assert abs((line.number("Used") or 0.0) - used / _UNITS[resource]) <= 0.0551, (line, used)
 
 

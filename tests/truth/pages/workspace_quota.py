@@ -80,6 +80,7 @@ def _check_use(world: Measured, line: Line, workspace: Tenant, pool: Flavor, res
     used = sum(use.percent if cores else use.memory_mib for use in uses)
     of = sum(part.cores if cores else part.memory_mib for part in known)
     assert _is(line, "Used", used / _WORDS[resource][1]), (line, used)
+    assert line.cells["Used"].startswith("≥ ") == (len(known) < len(held)), (line, known, held)
     assert same_percent(line.cells["Utilization"], 100 * used / of if of else None), (line, used, of)
 
 

@@ -42,3 +42,13 @@ def test_a_free_card_has_no_bars() -> None:
     tile = GpuTile(name="GPU 0", healthy=False)
     assert (tile.bars, tile.used_height) == ([], 0)
     assert tile.description() == "GPU 0, unhealthy, 0 % allocated"
+
+
+def test_borrowing_beside_free_quota_of_another_queue_leaves_the_free_part_empty() -> None:
+    meter = Meter(nominal=6, allocated=6, borrowed=3)
+    assert meter.free == 3
+    assert meter.nominal_mark == 66.67
+    assert [(s.kind, s.start, s.width) for s in meter.build_segments()] == [
+        ("allocated", 0, 33.33),
+        ("borrowed", 66.67, 33.33),
+    ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from html import unescape
+
 import pytest
 from bs4 import BeautifulSoup
 from django.db import connection
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 
 from foundation.core.numbers import LARGEST
 from foundation.core.quantities import Resource
+from frontend.pages.quotas.tree_use import AllocatedUse, explain_use, format_used
 from frontend.pages.quotas.typed_amounts import format_typed, read_typed
 from quotas.models import Quota, QuotaRevision
 from tenants.access.permissions import Permission
@@ -90,6 +93,17 @@ def test_use_that_is_not_known_says_why(there: World, client: Client) -> None:
     client.force_login(unseeing)
     for address in (tree, tables):
         assert cells_of_use(client, address) == {("–", "You can't view these jobs")}
+    place = there.queue.workspace.slug
+    for address in (f"/w/{place}/quota", f"/ops/queues/{place}/{there.queue.name}"):
+        page = unescape(client.get(address).content.decode())
+        assert "You can't view these jobs" in page and "No data in the last 30 s" not in page
+
+
+def test_use_that_is_measured_on_a_part_is_a_lower_bound() -> None:
+    whole, part = AllocatedUse(50.0, 200, 200), AllocatedUse(50.0, 100, 200)
+    assert (format_used(None, str), format_used(whole, str), format_used(part, str)) == ("–", "50", "≥ 50")
+    assert explain_use(whole, Resource.GPU_CORES, str) == ""
+    assert explain_use(part, Resource.GPU_CORES, str) == "Measured on 100 of 200 allocated"
 
 
 @pytest.mark.parametrize("who", ["viewer", "editor", "admin"])
