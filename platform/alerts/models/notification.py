@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from django.db import models
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
 
 from alerts.models.alert import Alert
 from alerts.models.channel import NotificationChannel
@@ -17,8 +18,8 @@ class NotificationEvent(models.TextChoices):
     FIRING = "firing", _("Firing")
     REMINDER = "reminder", _("Reminder")
     RESOLVED = "resolved", _("Resolved")
-    STARTED = "started", _("Started")
-    SUCCEEDED = "succeeded", _("Succeeded")
+    STARTED = "started", pgettext_lazy("event", "Started")
+    SUCCEEDED = "succeeded", pgettext_lazy("event", "Succeeded")
     FAILED = "failed", _("Failed")
     CANCELLED = "cancelled", _("Canceled")
 
