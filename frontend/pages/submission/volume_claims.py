@@ -16,22 +16,23 @@ from clusters.backends.base import VolumeClaim
 from frontend.shell.page_shell import get_viewer, login_required
 from frontend.texts import formats
 from quotas.selectors.queues.queue import queue_get
-from scheduling.selectors.pods.volume_claims import volume_claims
+from scheduling.selectors.pods.volume_claims import ClusterClaims, volume_claims
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.selectors.tenant import workspace_get
 
 _READ_ONLY: Final = "ReadOnlyMany"
+_BOUND, _PENDING = "Bound", "Pending"
 _PHASES: Final[dict[str, tuple[str | Promise, str]]] = {
-    "Bound": (gettext_lazy("Bound"), "running"),
-    "Pending": (gettext_lazy("Not bound yet"), "waiting"),
+    _BOUND: (gettext_lazy("Bound"), "running"),
+    _PENDING: (gettext_lazy("Not bound yet"), "waiting"),
     "Lost": (gettext_lazy("Volume lost"), "failed"),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimRow:
-    """One claim; `line` is what the input of volumes gets, empty for one that can't be mounted any more."""
+    """One claim; `line` is what the input of volumes gets, empty for one with which no pod starts now."""
 
     name: str
     size: str
@@ -44,10 +45,16 @@ class ClaimRow:
 
 @dataclass(frozen=True, slots=True)
 class ClusterRows:
-    """The claims in one cluster; None where it didn't list them."""
+    """The claims in one cluster, as in `ClusterClaims`; `unbound`: a claim is not bound yet."""
 
     cluster: str
     rows: Sequence[ClaimRow] | None
+    listed: bool
+    unbound: bool
+
+    @property
+    def mountable(self) -> bool:
+        return any(row.line for row in self.rows or ())
 
 
 @require_GET
@@ -58,16 +65,26 @@ def job_claims(request: HttpRequest, workspace: str) -> HttpResponse:
     place = workspace_get(viewer=who, slug=workspace)
     permissions.require_permission(who, Permission.JOB_SUBMIT, place)
     queue = queue_get(who, place, request.GET.get("queue", ""))
-    clusters = [
-        ClusterRows(found.cluster, None if found.claims is None else [_row(claim) for claim in found.claims])
-        for found in volume_claims(viewer=who, queue=queue)
-    ]
+    clusters = [_cluster_rows(found) for found in volume_claims(viewer=who, queue=queue)]
     page = {"clusters": clusters, "workspace": place, "queue": queue.name}
     return render(request, "frontend/jobs/job_claims.html", page)
 
 
+def _cluster_rows(found: ClusterClaims) -> ClusterRows:
+    return ClusterRows(
+        cluster=found.cluster,
+        rows=None if found.claims is None else [_row(claim) for claim in found.claims],
+        listed=found.listed,
+        unbound=any(claim.phase == _PENDING and not claim.deleting for claim in found.claims or ()),
+    )
+
+
 def _row(claim: VolumeClaim) -> ClaimRow:
     phase, tone = _PHASES.get(claim.phase, (claim.phase or formats.MISSING, ""))
+    if claim.deleting:
+        phase, tone = gettext_lazy("Terminating"), "waiting"
+    # kube-scheduler has a claim of WaitForFirstConsumer bound; with Kueue, too, Allotment binds the pods.
+    mountable = claim.phase == _BOUND and not claim.deleting
     access = ":ro" if claim.access_modes == (_READ_ONLY,) else ""
     return ClaimRow(
         name=claim.name,
@@ -76,5 +93,5 @@ def _row(claim: VolumeClaim) -> ClaimRow:
         storage_class=claim.storage_class or formats.MISSING,
         phase=phase,
         tone=tone,
-        line="" if claim.phase == "Lost" else f"{claim.name}:/mnt/{claim.name}{access}",
+        line=f"{claim.name}:/mnt/{claim.name}{access}" if mountable else "",
     )

@@ -263,7 +263,8 @@ class VolumeClaim:
     """A persistent volume claim as the cluster has it.
 
     `size` is a quantity such as 10Gi: of the volume once the claim is bound, else as requested. `phase`:
-    Pending, Bound or Lost. What is not said is empty.
+    Pending, Bound or Lost. `deleting`: it is being deleted, and no new pod can mount it. What the cluster
+    doesn't state is empty.
     """
 
     name: str
@@ -271,6 +272,7 @@ class VolumeClaim:
     access_modes: tuple[str, ...] = ()
     storage_class: str = ""
     phase: str = ""
+    deleting: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -535,12 +537,13 @@ class ClusterBackend(Protocol):
         Raises: BackendUnavailable, with the cluster's words where it does not permit it.
         """
 
-    def list_volume_claims(self, namespace: str, workspace: str) -> list[VolumeClaim]:
+    def list_volume_claims(self, namespace: str, workspace: str) -> list[VolumeClaim] | None:
         """Return the volume claims in the namespace of a workspace, which is given by its id, by name.
 
-        None where the namespace is missing or not the workspace's. Raises: BackendUnavailable.
+        Returns None if the cluster has no namespaces, or if the namespace is missing or belongs to another
+        owner. Raises: BackendUnavailable.
         """
-        return []
+        return None
 
     def list_pod_events(self, refs: Sequence[TaskRef]) -> list[PodEvent]:
         """Return the events that the cluster has of pods of those names, in no particular order."""

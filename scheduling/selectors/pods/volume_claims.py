@@ -20,10 +20,14 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ClusterClaims:
-    """The volume claims of a workspace in one cluster; None where the cluster did not list them."""
+    """The volume claims of a workspace in one cluster; None if the workspace has no namespace there.
+
+    `listed` is False if the cluster is unreachable or refused; the claims are then not known.
+    """
 
     cluster: str
     claims: Sequence[VolumeClaim] | None
+    listed: bool = True
 
 
 def volume_claims(*, viewer: Actor, queue: Queue) -> list[ClusterClaims]:
@@ -36,15 +40,17 @@ def volume_claims(*, viewer: Actor, queue: Queue) -> list[ClusterClaims]:
     pools = queue.queue_flavors.select_related("flavor__cluster")
     clusters = {row.flavor.cluster_id: row.flavor.cluster for row in pools}
     ordered = sorted(clusters.values(), key=lambda cluster: cluster.name)
-    return [ClusterClaims(cluster.name, _read_claims(cluster, queue)) for cluster in ordered]
+    return [_read_claims(cluster, queue) for cluster in ordered]
 
 
-def _read_claims(cluster: Cluster, queue: Queue) -> list[VolumeClaim] | None:
+def _read_claims(cluster: Cluster, queue: Queue) -> ClusterClaims:
+    unknown = ClusterClaims(cluster.name, None, listed=False)
     if cluster.health == ClusterHealth.UNREACHABLE:
-        return None
+        return unknown
     workspace = queue.workspace
     try:
-        return backend_for(cluster).list_volume_claims(workspace.slug, str(workspace.pk))
+        claims = backend_for(cluster).list_volume_claims(workspace.slug, str(workspace.pk))
     except BackendUnavailable as error:
         log.warning("volume claims can't be listed", cluster=cluster.name, error=str(error))
-        return None
+        return unknown
+    return ClusterClaims(cluster.name, claims)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import pytest
@@ -11,7 +12,8 @@ from django.test import Client
 from benchmarks.support.control_plane import ControlPlane
 from clusters.backends.base import VolumeClaim
 from clusters.backends.kubernetes.namespaces.namespaces import namespace_labels
-from clusters.models import Cluster, ClusterHealth
+from clusters.backends.registry import capabilities_for
+from clusters.models import BackendKind, Cluster, ClusterHealth
 from foundation.core.errors import PermissionDenied
 from foundation.models.installation import installation_id
 from frontend.pages.submission.list_inputs import read_entries
@@ -29,6 +31,13 @@ CLAIMS = f"{TEAM}/persistentvolumeclaims"
 def stage(kube: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> Iterator[KubeStage]:
     with kube_stage(kube, monkeypatch) as made:
         yield made
+        for item in made.api.items(CLAIMS):
+            path = f"{CLAIMS}/{item['metadata']['name']}"
+            made.api.call("PATCH", path, {"metadata": {"finalizers": None}})
+            made.api.answer("DELETE", path)
+        status, text = made.api.answer("DELETE", TEAM, {})
+        if status == 200:
+            made.api.call("PUT", f"{TEAM}/finalize", {**json.loads(text), "spec": {"finalizers": []}})
 
 
 def claim(stage: KubeStage, name: str, **spec: object) -> None:
@@ -63,33 +72,69 @@ def test_claims_have_their_size_access_class_and_phase(stage: KubeStage) -> None
     rows = [[cell.get_text(" ", strip=True) for cell in row.select("td")] for row in page.select("tbody tr")]
     assert rows == [
         ["data", "12Gi", "ReadOnlyMany", "fast", "Bound", "Mount"],
-        ["scratch", "10Gi", "ReadWriteOnce", "–", "Not bound yet", "Mount"],
+        ["scratch", "10Gi", "ReadWriteOnce", "–", "Not bound yet", ""],
     ]
     lines = [button["data-add-line"] for button in page.select("[data-add-line]")]
     assert read_entries("volumes", "\n".join(map(str, lines))) == [
-        {"claim": "data", "mount": "/mnt/data", "read_only": True},
-        {"claim": "scratch", "mount": "/mnt/scratch"},
+        {"claim": "data", "mount": "/mnt/data", "read_only": True}
     ]
+    assert "Pods can mount a claim once it is bound." in page.get_text()
+    assert f"Clusters of queue {stage.queue.name}" in page.get_text()
+
+
+@pytest.mark.parametrize("backend", [BackendKind.KUBERNETES, BackendKind.KUEUE])
+@pytest.mark.parametrize("phase", ["Pending", "Lost", "Bound"])
+@pytest.mark.parametrize("deleted", [False, True])
+def test_a_claim_with_which_no_pod_starts_has_no_button(
+    stage: KubeStage, backend: BackendKind, phase: str, deleted: bool
+) -> None:
+    Cluster.unscoped.filter(pk=stage.cluster.pk).update(backend=backend)
+    own_namespace(stage)
+    claim(stage, "data", accessModes=["ReadWriteOnce"])
+    stage.api.call("PATCH", f"{CLAIMS}/data", {"metadata": {"finalizers": ["kubernetes.io/pvc-protection"]}})
+    stage.api.call("PATCH", f"{CLAIMS}/data/status", {"status": {"phase": phase}})
+    if deleted:
+        stage.api.call("DELETE", f"{CLAIMS}/data")
+    page = shown_page(stage)
+    assert len(page.select("[data-add-line]")) == (phase == "Bound" and not deleted)
+    assert ("Terminating" in page.get_text()) == deleted
+    assert ("once it is bound" in page.get_text()) == (phase == "Pending" and not deleted)
+
+
+def test_pods_are_not_placed_by_the_clusters_scheduler_with_kueue() -> None:
+    """The page says that pods bind no claim of WaitForFirstConsumer, which kube-scheduler alone does."""
+    assert all(capabilities_for(Cluster(backend=kind)).bind for kind in BackendKind)
 
 
 def test_claims_of_a_namespace_that_is_not_the_workspaces_are_not_told(stage: KubeStage) -> None:
-    assert volume_claims(viewer=stage.user, queue=stage.queue) == [ClusterClaims("east", [])], "no namespace"
+    no_namespace = f"Workspace {stage.queue.workspace.name} has no namespace in cluster east."
+    assert volume_claims(viewer=stage.user, queue=stage.queue) == [ClusterClaims("east", None)]
+    assert no_namespace in shown_page(stage).get_text()
     stage.api.namespace("team-a", {"app.kubernetes.io/managed-by": "Helm"})
     claim(stage, "secrets", accessModes=["ReadWriteOnce"])
+    assert volume_claims(viewer=stage.user, queue=stage.queue) == [ClusterClaims("east", None)]
+    text = shown_page(stage).get_text()
+    assert no_namespace in text and "has no persistent volume claims" not in text
+
+
+def test_an_own_namespace_without_claims_and_a_cluster_without_namespaces_differ(stage: KubeStage) -> None:
+    own_namespace(stage)
     assert volume_claims(viewer=stage.user, queue=stage.queue) == [ClusterClaims("east", [])]
     assert "Namespace team-a has no persistent volume claims in cluster east." in shown_page(stage).get_text()
+    Cluster.unscoped.filter(pk=stage.cluster.pk).update(backend=BackendKind.SIMULATED)
+    assert volume_claims(viewer=stage.user, queue=stage.queue) == [ClusterClaims("east", None)]
+    text = shown_page(stage).get_text()
+    assert "has no namespace in cluster east" in text and "has no persistent volume claims" not in text
 
 
 def test_a_cluster_that_does_not_answer_is_named(stage: KubeStage) -> None:
     Cluster.unscoped.filter(pk=stage.cluster.pk).update(health=ClusterHealth.UNREACHABLE)
-    assert volume_claims(viewer=stage.user, queue=stage.queue) == [ClusterClaims("east", None)]
+    assert volume_claims(viewer=stage.user, queue=stage.queue) == [ClusterClaims("east", None, listed=False)]
     text = shown_page(stage).get_text()
-    assert (
-        "Persistent volume claims can't be listed" in text and "has no persistent volume claims" not in text
-    )
+    assert "Persistent volume claims can't be listed" in text and "has no" not in text
     gone = {"kind": "token", "server": "https://127.0.0.1:1", "token_file": __file__}
     Cluster.unscoped.filter(pk=stage.cluster.pk).update(health=ClusterHealth.HEALTHY, connection=gone)
-    assert volume_claims(viewer=stage.user, queue=stage.queue) == [ClusterClaims("east", None)]
+    assert volume_claims(viewer=stage.user, queue=stage.queue) == [ClusterClaims("east", None, listed=False)]
 
 
 def test_claims_are_told_to_who_may_submit_jobs_there(stage: KubeStage) -> None:

@@ -29,6 +29,16 @@
     field.focus();
   });
 
+  // data-emptied-by names a field: what was read for its value is removed when it changes, and what is still
+  // being read for the old value is not shown.
+  document.addEventListener("change", (event) => {
+    if (!event.target.form || !event.target.name) return;
+    for (const element of event.target.form.querySelectorAll(`[data-emptied-by="${event.target.name}"]`)) {
+      element.replaceChildren();
+      document.querySelectorAll(`[hx-target="#${element.id}"]`).forEach((button) => window.htmx.trigger(button, "htmx:abort"));
+    }
+  });
+
   // data-when names a field; the element shows while its value starts with data-when-starts, or is not
   // data-when-not. Without scripts everything shows.
   function suit(form) {

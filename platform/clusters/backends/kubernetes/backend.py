@@ -124,7 +124,7 @@ class KubernetesBackend(ClusterBackend):
     def namespace_adopt(self, name: str, workspace: str) -> None:
         tenants.adopt_namespace(self._api, name, workspace)
 
-    def list_volume_claims(self, namespace: str, workspace: str) -> list[VolumeClaim]:
+    def list_volume_claims(self, namespace: str, workspace: str) -> list[VolumeClaim] | None:
         return claims.list_volume_claims(self._api, namespace, workspace)
 
     def list_pod_events(self, refs: Sequence[TaskRef]) -> list[PodEvent]:

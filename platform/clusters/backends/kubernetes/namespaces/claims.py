@@ -11,8 +11,8 @@ from clusters.backends.kubernetes.namespaces.namespaces import NAMESPACES, is_ow
 _NOT_FOUND: Final = 404
 
 
-def list_volume_claims(api: KubernetesApi, namespace: str, workspace: str) -> list[VolumeClaim]:
-    """Return the claims by name; none where the namespace is missing or not the workspace's.
+def list_volume_claims(api: KubernetesApi, namespace: str, workspace: str) -> list[VolumeClaim] | None:
+    """Return the claims by name; None if the namespace is missing or belongs to another owner.
 
     Raises: BackendUnavailable.
     """
@@ -20,11 +20,11 @@ def list_volume_claims(api: KubernetesApi, namespace: str, workspace: str) -> li
         found = api.get(f"{NAMESPACES}/{namespace}")
     except RequestRefused as error:
         if error.status == _NOT_FOUND:
-            return []
+            return None
         raise
     # A namespace of that name may be anybody's: its claims are not the workspace's to know.
     if not is_owned(api, found, workspace):
-        return []
+        return None
     items, _ = api.list_objects(f"{NAMESPACES}/{namespace}/persistentvolumeclaims")
     return sorted((_claim(item) for item in items), key=lambda claim: claim.name)
 
@@ -38,4 +38,5 @@ def _claim(item: Json) -> VolumeClaim:
         access_modes=tuple(status.get("accessModes") or spec.get("accessModes") or ()),
         storage_class=spec.get("storageClassName") or "",
         phase=status.get("phase") or "",
+        deleting="deletionTimestamp" in item["metadata"],
     )
