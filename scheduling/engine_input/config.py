@@ -6,6 +6,7 @@ queue that is emptied is the business of the admission, which then already count
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from functools import cache
 from typing import Final
@@ -15,7 +16,7 @@ from django.conf import settings
 from foundation.core.quantities import Resource
 from scheduling import engine
 from scheduling.engine.model import UserShares
-from scheduling.engine_input.preview_time import read_stopwatch, start_deadline
+from scheduling.engine_input.preview_time import start_deadline
 
 FAIR, CLASSICAL = "fair", "classical"
 """The values of `clusters.models.Sharing`; saved cycles are replayed without Django, which models need."""
@@ -86,6 +87,6 @@ def preview_config(sharing: str = FAIR, *, advise_for: str = "") -> engine.Engin
     return replace(
         engine_config(sharing),
         advise_for=advise_for,
-        stopwatch=read_stopwatch,
+        stopwatch=time.monotonic,
         deadline=start_deadline(),
     )

@@ -1,16 +1,13 @@
-"""The time of one preview: how long its cycles may take together, and that nobody waits for them any more."""
+"""The time of one preview: how long its cycles may take together."""
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Final
-
-from foundation.compute.child import is_dropped
 
 PREVIEW_S: Final = 10.0
 """The time that somebody who asked for a preview waits for its cycles together, in seconds."""
@@ -41,7 +38,7 @@ def is_previewing() -> bool:
 
 
 def start_deadline() -> float:
-    """Return the moment until which the preview may take, of `read_stopwatch`; it begins with the first call.
+    """Return the monotonic moment until which the preview may take; it begins with the first call.
 
     Raises: RuntimeError outside of `limit_preview`.
     """
@@ -51,8 +48,3 @@ def start_deadline() -> float:
     if found.deadline is None:
         found.deadline = time.monotonic() + found.within_s
     return found.deadline
-
-
-def read_stopwatch() -> float:
-    """Return the monotonic time in seconds; later than any deadline once nobody waits for the preview."""
-    return math.inf if is_dropped() else time.monotonic()

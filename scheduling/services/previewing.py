@@ -13,7 +13,9 @@ from typing import Any, Final, ParamSpec, TypeVar
 from foundation.compute import serving
 from foundation.compute.calls import Call
 from foundation.compute.pool import NoneFree
+from foundation.sql.postgres import release_pooled_connection
 from scheduling.engine_input import preview_time
+from tenants.access.grants import KeyBound, current_bound, remember_grants
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -29,7 +31,7 @@ def preview(when_late: Callable[..., R]) -> Callable[[Callable[P, R]], Callable[
     """Make a function a preview: it may run engine cycles with `preview_config`.
 
     Its arguments and its result are pickled. `when_late` gives the result if no process was free within the
-    time of a preview.
+    time of a preview, if too many wait, or if the process was killed.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
@@ -40,9 +42,11 @@ def preview(when_late: Callable[..., R]) -> Callable[[Callable[P, R]], Callable[
             pool = serving.get_pool()
             if pool is None:
                 return _compute_here(preview_time.PREVIEW_S, function, args, kwargs)
-            call = Call(_compute_here, (preview_time.PREVIEW_S, compute, args, kwargs), {})
+            bounded = current_bound(), preview_time.PREVIEW_S, compute, args, kwargs
+            call = Call(_compute_bounded, bounded, {})
+            release_pooled_connection()  # others need it while this request waits
             try:
-                found: R = pool.run(call, wait_s=preview_time.PREVIEW_S, key=serving.current_key())
+                found: R = pool.run(call, wait_s=preview_time.PREVIEW_S, user=serving.current_user())
             except NoneFree:
                 return when_late(*args, **kwargs)
             return found
@@ -55,3 +59,8 @@ def preview(when_late: Callable[..., R]) -> Callable[[Callable[P, R]], Callable[
 def _compute_here(within_s: float, function: Callable[..., R], args: Any, kwargs: Any) -> R:
     with preview_time.limit_preview(within_s):
         return function(*args, **kwargs)
+
+
+def _compute_bounded(bound: KeyBound | None, *call: Any) -> Any:
+    with remember_grants(bound):
+        return _compute_here(*call)

@@ -74,13 +74,13 @@ _bound: ContextVar[KeyBound | None] = ContextVar("key_bound", default=None)
 
 
 @contextmanager
-def remember_grants() -> Iterator[None]:
-    """Remember grants inside; one request each. A bound that is set inside ends with the block."""
-    token, bound = _memory.set(_Memory()), _bound.set(None)
+def remember_grants(bound: KeyBound | None = None) -> Iterator[None]:
+    """Remember grants inside; one request each. `bound`, or one that is set inside, ends with the block."""
+    token, bound_token = _memory.set(_Memory()), _bound.set(bound)
     try:
         yield
     finally:
-        _bound.reset(bound)
+        _bound.reset(bound_token)
         _memory.reset(token)
 
 
@@ -89,6 +89,11 @@ def bind_to_scopes(user_id: uuid.UUID, scopes: Iterable[str]) -> None:
     words = list(scopes)
     points = points_of(words)
     _bound.set(KeyBound(user_id, points, reach_of(points)) if words else None)
+
+
+def current_bound() -> KeyBound | None:
+    """The bound of the key of this request, None where nothing bounds its owner."""
+    return _bound.get()
 
 
 def bound_of(actor: Actor) -> KeyBound | None:

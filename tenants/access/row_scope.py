@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from foundation.compute import serving
 from foundation.sql import row_scope
 from foundation.sql.row_scope import EVERYTHING, RowScope
 from tenants.access.grants import grants_of
@@ -23,3 +24,4 @@ def act_for(user: object) -> None:
     """It is now known who asks; somebody without an account sees nothing."""
     if isinstance(user, User):
         row_scope.narrow_scope(scope_of(user))
+        serving.set_user(str(user.pk))

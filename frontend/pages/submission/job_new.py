@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import secrets
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from http import HTTPStatus
 from typing import Any
 
 from django.contrib import messages
@@ -18,7 +16,6 @@ from django.views.decorators.http import require_POST
 
 from clusters.models import BackendKind
 from foundation.compute import serving
-from foundation.compute.pool import Superseded
 from foundation.core.errors import AllotmentError, Invalid, NotFound, PermissionDenied, TooLarge
 from frontend.components import view_models
 from frontend.pages.jobs.addresses import job_address, jobs_address
@@ -134,19 +131,15 @@ def _submitted(who: User, place: Tenant, draft: JobDraft) -> Job:
 @require_POST
 @login_required
 def job_new_check(request: HttpRequest, workspace: str) -> HttpResponse:
-    """The rail for what is typed now; writes nothing. Nothing is shown once the same page has asked anew."""
+    """The rail for what is typed now; writes nothing."""
     who = get_viewer(request)
     place = workspace_get(viewer=who, slug=workspace)
     permissions.require_permission(who, Permission.JOB_SUBMIT, place)
     pools = pool_list(who, place)
     draft = read_draft(request.POST)
     wrong = draft.line_errors()
-    page = request.POST.get("page", "")
     try:
-        with serving.supersede_earlier(f"{who.pk} {page}" if page else ""):
-            verdict = job_rail.preview_job(who, place, draft.read_body(), pools)
-    except Superseded:
-        return HttpResponse(status=HTTPStatus.NO_CONTENT)
+        verdict = job_rail.preview_job(who, place, draft.read_body(), pools)
     except (Invalid, TooLarge) as error:
         verdict = job_rail.preview_refusal(error)
     if wrong:
@@ -231,7 +224,6 @@ def _show(
         "workspace": place,
         "crumbs": [view_models.Crumb(label=_("Jobs"), url=jobs_address(place.slug))],
         "form": form,
-        "page_key": secrets.token_hex(8),
         "tab": draft.tab,
         "text": draft.text,
         "yaml_errors": draft.errors if draft.tab == "yaml" else (),

@@ -72,7 +72,7 @@ def preview_job(
     seen = preview_submission(submission)
     after = _after(who, submission.queue, spec, pools, seen.pools)
     if seen.timed_out:
-        text = _("The start couldn't be predicted in 10 s. You can submit the job all the same.")
+        text = _("The start couldn't be predicted now. You can submit the job all the same.")
         return SubmissionPreview("waiting", _("Start unknown"), text, after=after, filled=reading.filled)
     known: dict[str, Any] = {
         "facts": preview_words.list_facts(who, submission, seen),

@@ -116,4 +116,4 @@ def _limit(found: StartableJob) -> str:
         return reasons.reason_title(found.reason)
     if found.tasks == TASKS_MAX:
         return _("Larger jobs weren't previewed")
-    return _("Not predicted within 10 s")
+    return _("Not predicted")

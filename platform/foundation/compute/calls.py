@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import pickle
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import count
 from typing import Any
 
 import structlog
 from django.db import close_old_connections
 from django.utils import translation
 
+from foundation.core.errors import AllotmentError
+from foundation.monitoring.outages import find_outage
 from foundation.sql import row_scope
-
-_numbers = count(1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,6 @@ class Call:
     scope: row_scope.RowScope = field(default_factory=row_scope.current_scope)
     language: str | None = field(default_factory=translation.get_language)
     logged: Mapping[str, Any] = field(default_factory=structlog.contextvars.get_contextvars)
-    number: int = field(default_factory=lambda: next(_numbers))
 
     def pickle_outcome(self) -> bytes:
         """Run the function as the request would; returns the pickled pair of its result and its error."""
@@ -57,9 +56,16 @@ class Call:
 
 
 def _pickle_error(error: Exception) -> bytes:
+    """Pickle an error with its traceback as a note. Its cause isn't pickled: an outage is sent as such."""
+    outage = None if isinstance(error, AllotmentError) else find_outage(error)
+    sent: Exception = outage or error
+    note = "".join(traceback.format_exception(error))
+    sent.add_note(note)
     try:
-        found = pickle.dumps((None, error))
+        found = pickle.dumps((None, sent))
         pickle.loads(found)  # noqa: S301 (our own)
     except Exception:
-        return pickle.dumps((None, RuntimeError(repr(error))))
+        sent = RuntimeError(repr(error))
+        sent.add_note(note)
+        return pickle.dumps((None, sent))
     return found

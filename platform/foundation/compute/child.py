@@ -17,21 +17,8 @@ from typing import Final
 from foundation.core.garbage_collection import gc_freeze_loaded, gc_paused
 
 IDLE_S: Final = 600.0
-NUMBER_BYTES: Final = 8
 NICENESS: Final = 5
 """Where processors are short, the pages of the web process come first."""
-
-
-class _Current:
-    """The number of the call in hand, 0 without one, and of the last call that nobody waits for any more."""
-
-    number = 0
-    dropped = 0
-
-
-def is_dropped() -> bool:
-    """Return whether nobody waits any more for what this process computes."""
-    return 0 < _Current.number == _Current.dropped
 
 
 def serve_parent(socket: int, lifeline: int, modules: list[str]) -> None:
@@ -53,8 +40,7 @@ def serve_parent(socket: int, lifeline: int, modules: list[str]) -> None:
 
 
 def _watch_lifeline(lifeline: int) -> None:
-    while len(number := os.read(lifeline, NUMBER_BYTES)) == NUMBER_BYTES:
-        _Current.dropped = int.from_bytes(number, "big")
+    os.read(lifeline, 1)  # nothing is ever written: this returns when the other end is closed
     os._exit(0)
 
 
@@ -66,8 +52,6 @@ def _answer_calls(connection: Connection) -> None:
         except EOFError:
             return
         connection.send_bytes(b"")
-        _Current.number = call.number
         with gc_paused():  # a cell that is read stays until the end, and reading it is a third of a preview
             outcome = call.pickle_outcome()
-        _Current.number = 0
         connection.send_bytes(outcome)

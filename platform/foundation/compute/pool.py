@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import pickle
 import threading
-import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, Final
 
 import structlog
@@ -19,36 +17,30 @@ log = structlog.get_logger(__name__)
 
 MOST: Final = 2
 """So many processes at most: one more would take memory, and share the processors with the others."""
-ANSWER_S: Final = 60.0
-"""A process that has not answered after so many seconds is killed."""
-
-
-class Superseded(Exception):
-    """Whoever asked has asked anew, and does not wait for this answer."""
+MOST_WAITING: Final = 6
+"""So many calls wait at most: each keeps a thread that answers requests."""
 
 
 class NoneFree(TimeoutError):
-    """No process was free in time, or none answered in time."""
-
-
-@dataclass(slots=True, eq=False)
-class _Waiting:
-    """A call that somebody waits for; `process` is the one that computes it."""
-
-    number: int
-    process: ComputeProcess | None = None
-    superseded: bool = False
+    """No process was free in time, could be started, or answered."""
 
 
 class ProcessPool:
-    """Processes that are started when they are needed, each with `modules` loaded."""
+    """Processes that are started when they are needed, each with `modules` loaded.
+
+    Calls have their turns in the order in which they came. Of each user one is computed at a time, and one
+    waits.
+    """
 
     def __init__(self, modules: Sequence[str], most: int = MOST) -> None:
         self._modules, self._most = modules, most
         self._changed = threading.Condition()
         self._idle: list[ComputeProcess] = []
         self._count = 0
-        self._latest: dict[str, _Waiting] = {}
+        self._waiting: list[str] = []
+        """The users whose calls wait, in the order of their turns, each once."""
+        self._running: set[str] = set()
+        """The users whose calls are computed."""
 
     def start(self) -> None:
         """Start a process if there is none, so that the first call needn't wait for it."""
@@ -58,13 +50,14 @@ class ProcessPool:
                 self._add_process()
 
     @property
-    def busy(self) -> int:
-        """The number of processes that compute, or begin to."""
-        return self._count - len(self._idle)
+    def running(self) -> int:
+        """The number of calls that are computed."""
+        return len(self._running)
 
-    def has_call(self, key: str) -> bool:
-        """Return whether a call with this key is computed or waits."""
-        return key in self._latest
+    @property
+    def waiting(self) -> int:
+        """The number of calls that wait for a process."""
+        return len(self._waiting)
 
     def close(self) -> None:
         """End the processes that are idle."""
@@ -73,73 +66,73 @@ class ProcessPool:
                 self._idle.pop().end()
                 self._count -= 1
 
-    def run(self, call: Call, *, wait_s: float, key: str = "") -> Any:
-        """Return what the function returns, or raise what it raises.
+    def run(self, call: Call, *, wait_s: float, user: str = "") -> Any:
+        """Return what the function returns, or raise what it raises; `user` is who asks.
 
-        A call with a `key` supersedes an earlier one with the same key. It waits `wait_s` for a process.
-        Raises: Superseded; NoneFree; ProcessEnded if the process was killed, as for lack of memory.
+        Raises: NoneFree after `wait_s` without a process, or at once if a call of the same user or too many
+        others wait already; also if the process was killed, as for lack of memory.
         """
-        pickled, waiting = pickle.dumps(call), _Waiting(call.number)
-        if key:
-            self._supersede(key, waiting)
-        try:
-            outcome = self._ask(waiting, pickled, wait_s)
-        finally:
-            with self._changed:
-                if self._latest.get(key) is waiting:
-                    del self._latest[key]
-        if waiting.superseded:
-            raise Superseded
+        outcome = self._ask(pickle.dumps(call), wait_s, user)
         found, error = pickle.loads(outcome)  # noqa: S301 (from a process that was started here)
         if error is not None:
             raise error
         return found
 
-    def _supersede(self, key: str, waiting: _Waiting) -> None:
+    def _ask(self, call: bytes, wait_s: float, user: str) -> bytes:
+        try:
+            return self._ask_once(call, wait_s, user)
+        except ProcessEnded as error:
+            if error.read:
+                log.warning("computing process was killed")
+                raise NoneFree from error
+        try:
+            return self._ask_once(call, wait_s, user)  # the other was idle for too long, and ended meanwhile
+        except ProcessEnded as error:
+            log.warning("computing process ended", read=error.read)
+            raise NoneFree from error
+
+    def _ask_once(self, call: bytes, wait_s: float, user: str) -> bytes:
+        process = self._take(user, wait_s)
+        try:
+            outcome = process.ask(call)
+        except TimeoutError as error:
+            self._give_up(process, user)
+            log.warning("computing took too long")
+            raise NoneFree from error
+        except BaseException:
+            self._give_up(process, user)
+            raise
+        self._give_back(process, user)
+        return outcome
+
+    def _take(self, user: str, wait_s: float) -> ComputeProcess:
         with self._changed:
-            older = self._latest.get(key)
-            self._latest[key] = waiting
-            if older is not None:
-                older.superseded = True
-                if older.process is not None:
-                    older.process.drop(older.number)
+            if user in self._waiting or len(self._waiting) >= MOST_WAITING:
+                raise NoneFree
+            self._waiting.append(user)
+            try:
+                if not self._changed.wait_for(lambda: self._may_begin(user), wait_s):
+                    raise NoneFree
+                process = self._pop_idle()
+                self._running.add(user)
+                return process
+            finally:
+                self._waiting.remove(user)
                 self._changed.notify_all()
 
-    def _ask(self, waiting: _Waiting, call: bytes, wait_s: float) -> bytes:
-        for is_last in (False, True):
-            process = self._take(waiting, wait_s)
-            try:
-                outcome = process.ask(call, ANSWER_S)
-            except ProcessEnded as error:
-                self._give_up(process, waiting)
-                if error.read or is_last:
-                    raise
-            except TimeoutError as error:
-                self._give_up(process, waiting)
-                log.warning("computing took too long", timeout_s=ANSWER_S)
-                raise NoneFree from error
-            except BaseException:
-                self._give_up(process, waiting)
-                raise
-            else:
-                self._give_back(process, waiting)
-                return outcome
-        raise AssertionError("unreachable")
+    def _may_begin(self, user: str) -> bool:
+        self._forget_ended()
+        following = next((each for each in self._waiting if each not in self._running), None)
+        return following == user and bool(self._idle or self._count < self._most)
 
-    def _take(self, waiting: _Waiting, wait_s: float) -> ComputeProcess:
-        until = time.monotonic() + wait_s
-        with self._changed:
-            while True:
-                if waiting.superseded:
-                    raise Superseded
-                self._forget_ended()
-                if not self._idle and self._count < self._most:
-                    self._add_process()
-                if self._idle:
-                    waiting.process = self._idle.pop()
-                    return waiting.process
-                if not self._changed.wait(until - time.monotonic()) and time.monotonic() >= until:
-                    raise NoneFree
+    def _pop_idle(self) -> ComputeProcess:
+        if not self._idle:
+            try:
+                self._add_process()
+            except OSError as error:
+                log.warning("computing process could not be started", exc_info=True)
+                raise NoneFree from error
+        return self._idle.pop()
 
     def _add_process(self) -> None:
         self._idle.append(ComputeProcess(self._modules))
@@ -151,15 +144,15 @@ class ProcessPool:
             self._count -= 1
             process.end()
 
-    def _give_back(self, process: ComputeProcess, waiting: _Waiting) -> None:
+    def _give_back(self, process: ComputeProcess, user: str) -> None:
         with self._changed:
-            waiting.process = None
+            self._running.remove(user)
             self._idle.append(process)
             self._changed.notify_all()
 
-    def _give_up(self, process: ComputeProcess, waiting: _Waiting) -> None:
+    def _give_up(self, process: ComputeProcess, user: str) -> None:
         process.end()
         with self._changed:
-            waiting.process = None
+            self._running.remove(user)
             self._count -= 1
             self._changed.notify_all()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import struct
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -11,8 +12,8 @@ from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Final
 
-from foundation.compute.child import NUMBER_BYTES
-
+ANSWER_S: Final = 60.0
+"""A process that has not answered after so many seconds is killed."""
 _STOP_S: Final = 5.0
 
 
@@ -27,8 +28,12 @@ class ProcessEnded(RuntimeError):
 class ComputeProcess:
     """One process, which answers one call at a time."""
 
-    def __init__(self, modules: Sequence[str]) -> None:
+    def __init__(self, modules: Sequence[str], answer_s: float = ANSWER_S) -> None:
+        """Start it. Raises: OSError."""
+        self._answer_s = answer_s
         own, its = socket.socketpair()
+        # A call may be larger than the buffer of the socket: sending it then takes until it is read.
+        own.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("@ll", int(answer_s), 0))
         reading, self._lifeline = os.pipe()
         try:
             numbers = its.fileno(), reading
@@ -36,36 +41,41 @@ class ComputeProcess:
             self._process = subprocess.Popen(  # noqa: S603 (our own program)
                 command, stdin=subprocess.DEVNULL, pass_fds=numbers
             )
+        except BaseException:
+            own.close()
+            os.close(self._lifeline)
+            raise
         finally:
             its.close()
             os.close(reading)
         self._connection = Connection(own.detach())
 
     @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
     def is_alive(self) -> bool:
         return self._process.poll() is None
 
-    def ask(self, call: bytes, timeout_s: float) -> bytes:
+    def ask(self, call: bytes) -> bytes:
         """Send a pickled call and return the pickled outcome.
 
-        Raises: ProcessEnded; TimeoutError.
+        Raises: ProcessEnded; TimeoutError if it was not read, or not answered, in time.
         """
         read = False
         try:
             self._connection.send_bytes(call)
-            if self._connection.poll(timeout_s):
+            if self._connection.poll(self._answer_s):
                 self._connection.recv_bytes()
                 read = True
-                if self._connection.poll(timeout_s):
+                if self._connection.poll(self._answer_s):
                     return self._connection.recv_bytes()
+        except BlockingIOError as error:
+            raise TimeoutError from error
         except (EOFError, OSError) as error:
             raise ProcessEnded(read=read) from error
         raise TimeoutError
-
-    def drop(self, number: int) -> None:
-        """Tell it that nobody waits for a call any more."""
-        with suppress(OSError):  # it has ended
-            os.write(self._lifeline, number.to_bytes(NUMBER_BYTES, "big"))
 
     def end(self) -> None:
         """Kill it."""

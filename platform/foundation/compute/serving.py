@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Protocol
 
@@ -17,7 +15,7 @@ class CallRunner(Protocol):
         """Start a process if there is none."""
         ...
 
-    def run(self, call: Call, *, wait_s: float, key: str = "") -> Any:
+    def run(self, call: Call, *, wait_s: float, user: str = "") -> Any:
         """Return what the function returns, or raise what it raises."""
         ...
 
@@ -28,7 +26,7 @@ class _Serving:
     pool: CallRunner | None = None
 
 
-_key: ContextVar[str] = ContextVar("compute_key", default="")
+_user: ContextVar[str] = ContextVar("compute_user", default="")
 
 
 def set_pool(pool: CallRunner | None) -> None:
@@ -47,16 +45,11 @@ def start_process() -> None:
         _Serving.pool.start()
 
 
-@contextmanager
-def supersede_earlier(key: str) -> Iterator[None]:
-    """Let calls within the block supersede those with the same key that are still computed."""
-    token = _key.set(key)
-    try:
-        yield
-    finally:
-        _key.reset(token)
+def set_user(user: str) -> None:
+    """It is now known who asks: the calls of this request have the turns of that user."""
+    _user.set(user)
 
 
-def current_key() -> str:
-    """Return the key of calls at this moment; "" supersedes nothing."""
-    return _key.get()
+def current_user() -> str:
+    """Return who asks; "" where that is unknown."""
+    return _user.get()

@@ -94,6 +94,13 @@ def _give_up(wrapper: Any) -> None:
         wrapper.pool.drain()
 
 
+def release_pooled_connection() -> None:
+    """Give this thread's connection back to the pool that it is from, unless a transaction is open on it."""
+    wrapper: Any = connection
+    if wrapper.vendor == "postgresql" and wrapper.pool is not None and not wrapper.in_atomic_block:
+        wrapper.close()
+
+
 def preparing_cursor() -> Any:
     """A cursor for a statement that is always the same; elsewhere than on PostgreSQL an ordinary one."""
     return _open_cursor(Format.TEXT)

@@ -8,17 +8,21 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
+from django.db import OperationalError
 from django.utils import translation
 
 from foundation.compute.calls import Call
-from foundation.compute.pool import NoneFree, ProcessPool, Superseded
-from foundation.compute.process import ProcessEnded
+from foundation.compute.pool import MOST_WAITING, NoneFree, ProcessPool
+from foundation.compute.process import ComputeProcess
 from foundation.core.errors import Refused
+from foundation.monitoring.outages import DatabaseReadOnly, DatabaseUnavailable, StorageFull, find_outage
 from foundation.sql.row_scope import RowScope, use_scope
 from tests.fixtures import compute
 from tests.fixtures.wait import wait_until
@@ -33,18 +37,18 @@ def pool() -> Iterator[ProcessPool]:
 
 
 def run(
-    pool: ProcessPool, function: Callable[..., Any], *args: Any, wait_s: float = 60, key: str = ""
+    pool: ProcessPool, function: Callable[..., Any], *args: Any, wait_s: float = 60, user: str = ""
 ) -> Any:
-    return pool.run(Call(function, args, {}), wait_s=wait_s, key=key)
+    return pool.run(Call(function, args, {}), wait_s=wait_s, user=user)
 
 
 class Asking(threading.Thread):
     """A request in a thread of its own; `outcome` is what it got, or its error."""
 
-    def __init__(self, pool: ProcessPool, function: Callable[..., Any], *args: Any, key: str = "") -> None:
+    def __init__(self, pool: ProcessPool, function: Callable[..., Any], *args: Any, user: str = "") -> None:
         super().__init__()
         self.outcome: Any = None
-        self._call = lambda: run(pool, function, *args, key=key)
+        self._call = lambda: run(pool, function, *args, user=user)
         self.start()
 
     def run(self) -> None:
@@ -71,50 +75,99 @@ def test_errors_arrive_with_their_numbers(pool: ProcessPool) -> None:
         run(pool, compute.raise_unpicklable)
 
 
-def test_a_superseded_call_ends_before_its_time(pool: ProcessPool, tmp_path: Path) -> None:
-    first, second = tmp_path / "first", tmp_path / "second"
-    older = Asking(pool, compute.compute_until, str(first), key="page")
-    wait_until(lambda: older.is_alive() and is_computing(pool), "the first call is computed", within_s=30)
-    newer = Asking(pool, compute.compute_until, str(second), key="page")
+def test_an_error_says_where_it_was_raised(pool: ProcessPool) -> None:
+    for function, kind in ((compute.refuse, Refused), (compute.raise_unpicklable, RuntimeError)):
+        with pytest.raises(kind) as raised:
+            run(pool, function)
+        assert f"in {function.__name__}" in "".join(traceback.format_exception(raised.value))
 
-    older.join(30)
 
-    assert isinstance(older.outcome, Superseded)
-    assert first.read_text(encoding="utf-8") == "dropped"
-    second.touch()
-    newer.join(30)
-    assert newer.outcome == "found"
+@pytest.mark.parametrize(
+    ("cause", "outage"),
+    [
+        (psycopg.errors.DiskFull, StorageFull),
+        (psycopg.errors.ReadOnlySqlTransaction, DatabaseReadOnly),
+        (psycopg.errors.AdminShutdown, DatabaseUnavailable),
+        (psycopg.OperationalError, DatabaseUnavailable),
+        (psycopg.errors.QueryCanceled, None),
+    ],
+)
+def test_an_outage_stays_one(
+    pool: ProcessPool, cause: type[psycopg.Error], outage: type[Exception] | None
+) -> None:
+    with pytest.raises(outage or OperationalError) as raised:
+        run(pool, compute.raise_database_error, cause)
+    assert isinstance(find_outage(raised.value) or raised.value, outage or OperationalError)
+    assert "raise_database_error" in "".join(raised.value.__notes__)
 
 
 def is_computing(pool: ProcessPool) -> bool:
-    return pool.busy == 1
+    return pool.running == 1
 
 
-def test_a_call_that_waits_is_superseded_without_being_computed(pool: ProcessPool, tmp_path: Path) -> None:
-    other, queued = tmp_path / "other", tmp_path / "queued"
-    busy = Asking(pool, compute.compute_until, str(other))
+def ask_while_busy(pool: ProcessPool, end: Path) -> Asking:
+    """Let one user's call be computed until the file `end` exists."""
+    busy = Asking(pool, compute.compute_until, str(end), user="busy")
     wait_until(lambda: is_computing(pool), "the process is busy", within_s=30)
-    older = Asking(pool, compute.compute_until, str(queued), key="page")
-    wait_until(lambda: pool.has_call("page"), "the call waits", within_s=30)
-    newer = Asking(pool, compute.describe_context, 1, key="page")
+    return busy
 
-    older.join(30)
 
-    assert isinstance(older.outcome, Superseded) and not queued.exists()
-    assert busy.is_alive()
-    other.touch()
-    busy.join(30)
-    newer.join(30)
-    assert newer.outcome[0] == 1
+def test_calls_have_their_turns_in_order_and_one_user_waits_once(pool: ProcessPool, tmp_path: Path) -> None:
+    """Whoever computes already comes after those who don't, and a third call is refused at once."""
+    end, order = tmp_path / "end", tmp_path / "order"
+    asking = [ask_while_busy(pool, end)]
+    for number, user in enumerate(("busy", "other", "third")):
+        asking.append(Asking(pool, compute.write_line, str(order), user, user=user))
+        wait_until(lambda wanted=number + 1: pool.waiting == wanted, "the call waits", within_s=30)
+
+    begun = time.monotonic()
+    for user in ("busy", "other"):
+        with pytest.raises(NoneFree):
+            run(pool, compute.describe_context, 1, user=user)
+    assert time.monotonic() - begun < 10
+
+    end.touch()
+    for each in asking:
+        each.join(30)
+    assert order.read_text(encoding="utf-8").split() == ["busy", "other", "third"]
+    assert (pool.running, pool.waiting) == (0, 0)
+
+
+def test_one_user_has_one_process_where_two_are_allowed(tmp_path: Path) -> None:
+    pool, end = ProcessPool(["tests.fixtures.compute"], most=2), tmp_path / "end"
+    busy = ask_while_busy(pool, end)
+    again = Asking(pool, compute.compute_until, str(end), user="busy")
+    wait_until(lambda: pool.waiting == 1, "the second call waits", within_s=30)
+
+    assert run(pool, compute.describe_context, 1, user="other")[0] == 1
+
+    assert (pool.running, pool.waiting) == (1, 1)
+    end.touch()
+    for each in (busy, again):
+        each.join(30)
+        assert each.outcome == "found"
+    pool.close()
+
+
+def test_few_calls_wait(pool: ProcessPool, tmp_path: Path) -> None:
+    end = tmp_path / "end"
+    asking = [ask_while_busy(pool, end)]
+    asking += [Asking(pool, compute.compute_until, str(end), user=f"{n}") for n in range(MOST_WAITING)]
+    wait_until(lambda: pool.waiting == MOST_WAITING, "the calls wait", within_s=30)
+    with pytest.raises(NoneFree):
+        run(pool, compute.describe_context, 1, user="one more")
+    end.touch()
+    for each in asking:
+        each.join(30)
+        assert each.outcome == "found"
 
 
 def test_nobody_waits_longer_than_asked_for_a_process(pool: ProcessPool, tmp_path: Path) -> None:
     end = tmp_path / "end"
-    busy = Asking(pool, compute.compute_until, str(end))
-    wait_until(lambda: is_computing(pool), "the process is busy", within_s=30)
+    busy = ask_while_busy(pool, end)
     begun = time.monotonic()
     with pytest.raises(NoneFree):
-        run(pool, compute.describe_context, 1, wait_s=0.2)
+        run(pool, compute.describe_context, 1, wait_s=0.2, user="other")
     assert time.monotonic() - begun < 10
     end.touch()
     busy.join(30)
@@ -122,11 +175,37 @@ def test_nobody_waits_longer_than_asked_for_a_process(pool: ProcessPool, tmp_pat
 
 
 def test_a_killed_process_is_replaced(pool: ProcessPool) -> None:
-    with pytest.raises(ProcessEnded):
+    with pytest.raises(NoneFree):
         run(pool, compute.end_process)
     first = run(pool, compute.describe_context, 1)[1]
     os.kill(first, 9)
     assert run(pool, compute.describe_context, 1)[1] != first
+
+
+def count_open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def test_a_process_that_cannot_be_started_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, before = ProcessPool([]), count_open_files()
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    for _ in range(3):
+        made.start()
+        with pytest.raises(NoneFree):
+            run(made, compute.describe_context, 1)
+    assert count_open_files() == before
+    assert (made.running, made.waiting) == (0, 0)
+
+
+def test_a_process_that_does_not_read_is_not_waited_for() -> None:
+    """The call is larger than what the socket takes without a reader."""
+    process = ComputeProcess([], answer_s=1)
+    os.kill(process.pid, signal.SIGSTOP)
+    try:
+        with pytest.raises(TimeoutError):
+            process.ask(bytes(10_000_000))
+    finally:
+        process.end()
 
 
 _ASK_AND_DIE = """
