@@ -31,6 +31,8 @@ _WITHOUT_HISTORY: Final = {
     ),
 }
 """Why the past of a metric is not known, where more can be said than that it is not stored."""
+_NOTHING_COVERED: Final = {"budget.used_percent": gettext_lazy("This rule covers no budgets.")}
+"""What is shown of a rule that covers nothing now, where nothing in the past could have met it either."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,9 @@ def describe_preview(who: User, rule: AlertRule) -> ShownPreview:
     """Return the preview of an unsaved rule. Raises: NotFound, PermissionDenied."""
     now = clock.now()
     found = preview_rule(who, rule, now=now)
+    problem = str(RuleError(found.error).label) if found.error else ""
+    if not (problem or found.subjects) and rule.metric in _NOTHING_COVERED:
+        return ShownPreview(str(_NOTHING_COVERED[rule.metric]), [], "", "", None)
     words = {"meeting": len(found.meeting), "subjects": found.subjects, "unknown": found.unknown}
     sentences = [_("%(meeting)d of %(subjects)d subjects meet the condition now.") % words]
     if found.unknown:
@@ -58,7 +63,6 @@ def describe_preview(who: User, rule: AlertRule) -> ShownPreview:
     ]
     history = read_rule_history(who, rule, now=now)
     chart = None if history is None or history.unreadable else _draw(rule, history)
-    problem = str(RuleError(found.error).label) if found.error else ""
     return ShownPreview(sentence, examples, problem, _describe_past(rule, history), chart)
 
 

@@ -7,6 +7,8 @@ from functools import cache
 from typing import Final
 
 from django.conf import settings
+from django.db.models import Case, F, TextField, Value, When
+from django.db.models.functions import Concat, Left, Length
 from django.utils import translation
 
 from foundation.core.quantities import Resource
@@ -25,6 +27,22 @@ def name_subject(label: str) -> str:
     """Return a stored label in the active language; labels of older alerts end with the key of a resource."""
     before, resource = _split_resource(label)
     return label if resource is None else f"{before}{_BETWEEN}{resource_label(resource)}"
+
+
+def build_shown_label(column: str) -> Case:
+    """Build the expression of what `name_subject` returns for the labels in a column."""
+    translated = [
+        When(
+            **{f"{column}__endswith": f"{_BETWEEN}{stored}"},
+            then=Concat(
+                Left(column, Length(column) - len(stored)),
+                Value(resource_label(resource)),
+                output_field=TextField(),
+            ),
+        )
+        for stored, resource in _read_resource_names().items()
+    ]
+    return Case(*translated, default=F(column), output_field=TextField())
 
 
 def is_same_subject(typed: str, label: str) -> bool:

@@ -9,6 +9,7 @@ from django.db.models import Case, Count, Max, Model, OuterRef, Q, QuerySet, Sub
 from django.utils.translation import gettext as _
 
 from alerts.metrics.catalogue import METRICS
+from alerts.metrics.subject_names import build_shown_label
 from alerts.models import Alert, AlertRule, AlertSeverity, AlertState, NotificationChannel, Silence
 from alerts.selectors.notify_status import with_notify_facts
 from alerts.services.access import require_alert_view, require_view
@@ -27,7 +28,7 @@ COLUMNS: Final = {
     "severity": Column("severity"),
     "metric": Column("metric"),
     "rule_name": Column("rule_name"),
-    "subject_name": Column("label"),
+    "subject_name": Column("label", shown="shown_label"),
     "cluster": Column("cluster_name"),
     "started_at": Column("started_at", ColumnKind.TIME),
     "fired_at": Column("fired_at", ColumnKind.TIME),
@@ -46,12 +47,14 @@ SILENCE_COLUMNS: Final = {"ends_at": Column("ends_at", ColumnKind.TIME), "subjec
 def list_alerts(viewer: Actor, tenant: Tenant | None) -> QuerySet[Alert]:
     """Alerts of a tenant's subjects, or without a tenant all alerts; newest first. Pending ones included.
 
-    They have what `read_notify_status` needs, and the `cluster_name` of those about one cluster. Those about
-    quota are left out for who may not see quota.
+    They have what `read_notify_status` needs, and the `cluster_name` of those about one cluster. Conditions
+    can compare `shown_label`, the label in the active language. Those about quota are left out for who may
+    not see quota.
     Raises: NotFound, PermissionDenied.
     """
     clusters = Cluster.unscoped.filter(pk=OuterRef("cluster_id")).values("name")
     rows = with_notify_facts(_visible_alerts(viewer, tenant), tenant)
+    rows = rows.alias(shown_label=build_shown_label("label"))
     return rows.annotate(cluster_name=Subquery(clusters)).order_by("-started_at", "-pk")
 
 

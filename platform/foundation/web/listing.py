@@ -69,11 +69,15 @@ OPERATORS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a list: the dotted path from a row to its value, and what that is."""
+    """A column of a list: the dotted path from a row to its value, and what that is.
+
+    `shown`: the lookup in queries of the text that readers see for the value, which conditions compare too.
+    """
 
     path: str
     kind: ColumnKind = ColumnKind.TEXT
     sortable: bool = True
+    shown: str = ""
 
     @property
     def lookup(self) -> str:
@@ -97,6 +101,8 @@ class ColumnCondition:
         has a table of its own, see `as_entry_query`."""
         lookup, negated = _LOOKUPS[self.operator]
         query = Q(**{f"{self.column.lookup}__{lookup}": self.value})
+        if self.column.shown:
+            query |= Q(**{f"{self.column.shown}__{lookup}": self.value})
         return ~query if negated else query
 
     def as_entry_query(self, name: str) -> tuple[Q, bool]:

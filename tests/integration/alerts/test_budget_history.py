@@ -15,7 +15,7 @@ from alerts.models import AlertRule
 from alerts.selectors.rule_history import read_rule_history
 from foundation.core import clock
 from foundation.core.quantities import Resource
-from frontend.pages.alerts.rule_preview import describe_preview
+from frontend.pages.alerts.rule_preview import ShownPreview, describe_preview
 from quotas.models import Budget, Queue, QuotaKey
 from quotas.services.ledger import ledger_free, ledger_reserve
 from scheduling.models import Allocation, Attempt
@@ -122,5 +122,11 @@ def test_a_team_sees_its_own_budgets_alone_and_how_often_they_crossed_the_thresh
     assert of_team.fired == 2, "both budgets that count its GPUs went above 100 percent"
     told = describe_preview(w.platform_admin, _rule(threshold=100, tenant=w.workspace))
     assert "would have fired 2 times" in told.past and told.chart is not None
+    Budget.unscoped.filter(tenant__path__startswith=w.workspace.path).delete()
+    none = ShownPreview("This rule covers no budgets.", [], "", "", None)
+    for comparison in ("above", "below"):
+        rule = _rule(threshold=100, tenant=w.workspace, comparison=comparison)
+        assert describe_preview(w.platform_admin, rule) == none
+    assert describe_preview(w.platform_admin, _rule(threshold=100)).chart is not None, "others have budgets"
     Budget.unscoped.all().delete()
-    assert "would have fired 0 times" in describe_preview(w.platform_admin, _rule(threshold=100)).past
+    assert describe_preview(w.platform_admin, _rule(threshold=100)) == none

@@ -20,9 +20,11 @@ from alerts.evaluation.notifications import matches_silence
 from alerts.metrics.catalogue import METRICS
 from alerts.metrics.subject_names import is_same_subject, name_subject
 from alerts.models import Alert, AlertRule, Notification, NotificationChannel, Silence, UserMessage
+from alerts.selectors.alerts import COLUMNS, list_alerts
 from alerts.selectors.preview import preview_rule
 from foundation.core import clock
 from foundation.core.quantities import Resource
+from foundation.web.listing import filter_rows, parse_condition
 from frontend.pages.alerts.rule_preview import describe_preview
 from scheduling.models import Job
 from tenants.models import User
@@ -132,6 +134,45 @@ def test_labels_that_were_stored_as_keys_read_and_are_silenced_in_any_language(b
         "GPU memory",
         "",
     ]
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_labels_are_found_by_what_is_shown_and_by_what_is_stored(bench: Bench, language: str) -> None:
+    quotas.reserve(bench.world.queue, bench.world.flavor, Resource.GPU_CARDS, 2)
+    alerts = list(_fire_all(bench))
+    older = next(alert for alert in alerts if alert.label.endswith(", GPU memory"))
+    Alert.unscoped.filter(pk=older.pk).update(label=older.label.replace("GPU memory", "gpu.memory"))
+
+    def find(condition: str) -> set[object]:
+        rows = list_alerts(bench.world.platform_admin, None)
+        return set(filter_rows(rows, [parse_condition(condition, COLUMNS)]).values_list("pk", flat=True))
+
+    with translation.override(language):
+        labels = list(Alert.unscoped.values_list("pk", "label"))
+        everything = {pk for pk, _label in labels}
+        shown = {name_subject(label) for _pk, label in labels}
+        for text in {*shown, *(name.rpartition(", ")[2] for name in shown)}:
+            holding = {pk for pk, label in labels if text.lower() in name_subject(label).lower()}
+            stored = {pk for pk, label in labels if text.lower() in label.lower()}
+            assert holding and find(f"subject_name=@{text}") == holding | stored, text
+            assert find(f"subject_name!@{text}") == everything - holding - stored, text
+            ending = {pk for pk, label in labels if name_subject(label).endswith(text)}
+            assert ending <= find(f"subject_name=${text}"), text
+            same = {pk for pk, label in labels if text in (name_subject(label), label)}
+            assert find(f"subject_name=={text}") == same, text
+
+
+def test_the_list_of_alerts_finds_the_words_of_its_language(bench: Bench, client: Client) -> None:
+    client.force_login(bench.world.platform_admin)
+    quotas.reserve(bench.world.queue, bench.world.flavor, Resource.GPU_CARDS, 2)
+    shown = {alert.label for alert in _fire_all(bench) if alert.label.endswith(", GPU memory")}
+    for language, word in (("zh-hans", "显存"), ("zh-hans", "GPU memory"), ("en", "GPU memory")):
+        client.cookies["allotment_language"] = language
+        page = client.get("/ops/alerts", {"filterBy": f"subject_name=@{word}", "format": "csv"})
+        assert len(page.content.decode().strip().splitlines()) == 1 + len(shown), (language, word)
+    client.cookies["allotment_language"] = "en"
+    page = client.get("/ops/alerts", {"filterBy": "subject_name=@显存", "format": "csv"})
+    assert len(page.content.decode().strip().splitlines()) == 1
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
