@@ -17,27 +17,33 @@ def is_unevaluated(rule: AlertRule) -> bool:
 
 
 def describe_problem(rule: AlertRule) -> str:
-    """Return why an enabled rule is not evaluated in full, where and since when; empty if it is."""
+    """Return why an enabled rule is not evaluated in full, where and since when; empty if it is.
+
+    No date is stored for a cluster: the rule may have lacked another one before.
+    """
     if not rule.enabled or not rule.error:
         return ""
-    since = rule.error_since or rule.evaluated_at or rule.created_at
+    error = str(rule.get_error_display())
+    at = {"at": format_absolute(rule.error_since or rule.evaluated_at or rule.created_at)}
+    if rule.error == RuleError.NO_VALUES:  # the alerts of what is gone were resolved
+        return join_sentences([error, _("Not evaluated since %(at)s.") % at])
     if is_unevaluated(rule):
-        when = _("Not evaluated since %(at)s; its alerts stay unchanged.")
-    elif rule.unread_clusters:
-        when = _("Not evaluated there since %(at)s; alerts there stay unchanged.")
-    else:
-        when = _("Since %(at)s.")
-    return join_sentences([*_describe_error(rule), when % {"at": format_absolute(since)}])
+        return join_sentences([error, _("Not evaluated since %(at)s; its alerts stay unchanged.") % at])
+    if rule.error == RuleError.TOO_MANY:
+        return join_sentences([error, _("Since %(at)s.") % at, *_describe_clusters(rule)])
+    return join_sentences(_describe_clusters(rule))
 
 
-def _describe_error(rule: AlertRule) -> list[str]:
+def _describe_clusters(rule: AlertRule) -> list[str]:
+    if not rule.unread_clusters:
+        return []
     words = {"clusters": _(", ").join(rule.unread_clusters)}
-    if rule.error == RuleError.PARTLY_WITHOUT_SOURCE:
-        return [_("No enabled data source: %(clusters)s.") % words]
     if rule.error == RuleError.PARTLY_WITHOUT_VALUES:
-        return [_("No current values: %(clusters)s.") % words]
-    error = "" if rule.error == RuleError.PARTLY_UNREADABLE else str(rule.get_error_display())
-    return [error, describe_unread(rule.unread_clusters)]
+        return [_("No current values: %(clusters)s.") % words, _("Not evaluated there.")]
+    unchanged = _("Not evaluated there; alerts there stay unchanged.")
+    if rule.error == RuleError.PARTLY_WITHOUT_SOURCE:
+        return [_("No enabled data source: %(clusters)s.") % words, unchanged]
+    return [describe_unread(rule.unread_clusters), unchanged]
 
 
 def describe_unread(clusters: Sequence[str]) -> str:

@@ -88,13 +88,17 @@ class RuleSerializer(serializers.Serializer[Any]):
     error = serializers.ChoiceField(
         choices=["", *RuleError.values],
         help_text="What went wrong at the last evaluation. `unreadable`, `no-source`, `source-disabled` and "
-        "`no-values`: the rule isn't evaluated, and its alerts stay unchanged.",
+        "`no-values`: the rule isn't evaluated. With the first three its alerts stay unchanged.",
     )
-    error_since = serializers.DateTimeField(allow_null=True, help_text="null: no error.")
+    error_since = serializers.DateTimeField(
+        allow_null=True,
+        help_text="Since when the rule has this error or, of those with which it isn't evaluated, "
+        "any of them. null: no error.",
+    )
     unread_clusters = serializers.ListField(
         child=serializers.CharField(),
-        help_text="Clusters that the last evaluation could not read or that have no values; the alerts about "
-        "them stay unchanged.",
+        help_text="Clusters that the last evaluation could not read, whose alerts stay unchanged, or that "
+        "have no values.",
     )
 
     def get_channels(self, rule: Any) -> list[str]:

@@ -19,6 +19,7 @@ from alerts.evaluation.transitions import SEND_AGAIN_AFTER
 from alerts.metrics.catalogue import CLUSTER_UNREACHABLE
 from alerts.metrics.subject_names import is_same_subject
 from alerts.models import (
+    UNEVALUATED,
     Alert,
     AlertSeverity,
     AlertState,
@@ -28,6 +29,7 @@ from alerts.models import (
     NotificationState,
     Silence,
 )
+from clusters.models import Cluster
 
 _RESOLVED_WITHIN: Final = timedelta(days=1)
 """A resolution that nobody could create for so long is no longer news."""
@@ -61,13 +63,14 @@ def create_notifications(now: datetime) -> int:
         .order_by("pk")
     )
     note_suppression(firing, now)
-    sent, lately = _read_sent(), _read_subjects_sent(now)
+    sent, lately, unevaluated = _read_sent(), _read_subjects_sent(now), _find_unevaluated(firing)
     wanted = [
         notification
         for alert in firing
         if not alert.suppressed
         for channel in get_channels(alert)
         for notification in _choose(alert, channel, sent.get((channel.pk, alert.pk)), lately, now)
+        if notification.event != NotificationEvent.REMINDER or alert.pk not in unevaluated
     ]
     wanted += _choose_resolved(now)
     Notification.unscoped.bulk_create(wanted, ignore_conflicts=True)
@@ -115,6 +118,19 @@ def _choose(
     # What was not sent yet is not repeated.
     if repeat_s is not None and not sent.unsent and now - sent.at >= timedelta(seconds=repeat_s):
         yield _make(alert, channel.pk, NotificationEvent.REMINDER, number=sent.number + 1)
+
+
+def _find_unevaluated(firing: Sequence[Alert]) -> set[uuid.UUID]:
+    """Find the alerts whose rule or cluster the last run did not evaluate: their value is an old one."""
+    unread = {name for alert in firing if alert.rule is not None for name in alert.rule.unread_clusters}
+    clusters = Cluster.unscoped.filter(name__in=unread).values_list("pk", "name") if unread else ()
+    names: dict[uuid.UUID | None, str] = dict(clusters)
+    return {
+        alert.pk
+        for alert in firing
+        if alert.rule is not None
+        and (alert.rule.error in UNEVALUATED or names.get(alert.cluster_id) in alert.rule.unread_clusters)
+    }
 
 
 def _choose_resolved(now: datetime) -> list[Notification]:

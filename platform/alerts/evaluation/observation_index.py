@@ -10,11 +10,13 @@ import uuid
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from operator import attrgetter
 
 from alerts.evaluation.transitions import Condition
 from alerts.metrics.base import MetricReading, Observation
 from alerts.models import AlertRule, Comparison
+from clusters.models import Cluster
 
 _AFTER_ALL = chr(0x10FFFF)
 
@@ -23,7 +25,7 @@ _AFTER_ALL = chr(0x10FFFF)
 class CoveredObservations:
     """The observations in the scope of a rule: by subject, and those with a value in order of it.
 
-    `silent_clusters` have subjects, and a value of none of them.
+    `silent_clusters` have subjects that should have values, and a value of none.
     """
 
     by_subject: dict[str, Observation]
@@ -53,6 +55,15 @@ class ObservationIndex:
         """Tell whether a subject is of the part that could not be read."""
         return subject.startswith(self._unread_subjects)
 
+    def name_clusters(self, clusters: Iterable[uuid.UUID | None]) -> list[str]:
+        """Return the sorted names of those clusters that still exist."""
+        return sorted(self._names[pk] for pk in clusters if pk is not None and pk in self._names)
+
+    @cached_property
+    def _names(self) -> dict[uuid.UUID, str]:
+        """The names of all clusters, read once for all rules, when the first of them needs one."""
+        return dict(Cluster.unscoped.order_by().values_list("pk", "name"))
+
     def select_covered(self, rule: AlertRule) -> CoveredObservations:
         """Return the observations that a rule covers: those of its tenant and below, and of its cluster."""
         scope = (rule.tenant.path if rule.tenant is not None else "", rule.cluster_id)
@@ -71,9 +82,10 @@ class ObservationIndex:
         known = ((each.value, each) for each in by_subject.values() if each.value is not None)
         pairs = sorted(known, key=lambda pair: pair[0])
         ordered = [each for _, each in pairs]
-        silent = _name_clusters(by_subject.values()) - _name_clusters(ordered)
+        supported = (each for each in by_subject.values() if each.is_supported)
+        silent = _find_clusters(supported) - _find_clusters(ordered)
         return CoveredObservations(by_subject, silent, ordered, [value for value, _ in pairs])
 
 
-def _name_clusters(observations: Iterable[Observation]) -> frozenset[uuid.UUID]:
+def _find_clusters(observations: Iterable[Observation]) -> frozenset[uuid.UUID]:
     return frozenset(each.cluster_id for each in observations if each.cluster_id is not None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from datetime import datetime
 from typing import NamedTuple
 
@@ -11,8 +11,7 @@ from django.db.models import Case, F, Value, When
 
 from alerts.evaluation.observation_index import ObservationIndex
 from alerts.metrics.catalogue import BY_NAME
-from alerts.models import AlertRule, RuleError
-from clusters.models import Cluster
+from alerts.models import UNEVALUATED, AlertRule, RuleError
 
 
 class EvaluationOutcome(NamedTuple):
@@ -33,21 +32,18 @@ def describe_outcome(
     `unmoved` are the clusters of alerts that were left unchanged because they could not be read. A metric of
     clusters names those whose subjects have no values: what is not known never meets a condition.
     """
-    unread = sorted({*observations.unread_clusters, *_read_names(unmoved)})
+    unread = sorted({*observations.unread_clusters, *observations.name_clusters(unmoved)})
     if unread:
         return EvaluationOutcome(error or observations.error, tuple(unread))
     covered = observations.select_covered(rule)
-    if error or not covered.silent_clusters or not BY_NAME[rule.metric].of_cluster:
+    if error or not covered.by_subject or not BY_NAME[rule.metric].of_cluster:
         return EvaluationOutcome(error, ())
     if not covered.ordered:
         return EvaluationOutcome(RuleError.NO_VALUES, ())
-    return EvaluationOutcome(RuleError.PARTLY_WITHOUT_VALUES, tuple(_read_names(covered.silent_clusters)))
-
-
-def _read_names(clusters: Iterable[uuid.UUID | None]) -> Sequence[str]:
-    keys = [pk for pk in clusters if pk is not None]
-    rows = Cluster.unscoped.filter(pk__in=keys).order_by("name") if keys else Cluster.unscoped.none()
-    return list(rows.values_list("name", flat=True))
+    if not covered.silent_clusters:
+        return EvaluationOutcome("", ())
+    names = observations.name_clusters(covered.silent_clusters)
+    return EvaluationOutcome(RuleError.PARTLY_WITHOUT_VALUES, tuple(names))
 
 
 def note_evaluation(rules: Collection[uuid.UUID], outcome: EvaluationOutcome, now: datetime) -> None:
@@ -68,8 +64,12 @@ def note_error(rules: Collection[uuid.UUID], error: str, now: datetime) -> None:
 
 
 def _date_error(error: str, now: datetime) -> Case | None:
-    """Return since when rules have an error: it began earlier where they have it already."""
+    """Return since when rules have an error: it began earlier where they have it already.
+
+    A rule that is not evaluated for another reason than before is not evaluated since the first of them.
+    """
     if not error:
         return None
-    same = When(error=error, error_since__isnull=False, then=F("error_since"))
-    return Case(same, default=Value(now))
+    reasons = UNEVALUATED if error in UNEVALUATED else (error,)
+    began = When(error__in=reasons, error_since__isnull=False, then=F("error_since"))
+    return Case(began, default=Value(now))

@@ -26,10 +26,16 @@ _FAULTS: Final = frozenset({EventKind.LOST, EventKind.RESET_REQUIRED, EventKind.
 
 
 def _observe(now: datetime, count: Callable[[Device], int]) -> list[Observation]:
-    fresh = set(NodeAgent.unscoped.filter(seen_at__gte=now - _FRESH_FOR).values_list("node_id", flat=True))
+    seen = dict(NodeAgent.unscoped.order_by().values_list("node_id", "seen_at"))
+    fresh = {node for node, at in seen.items() if at >= now - _FRESH_FOR}
     devices = Device.unscoped.filter(node__present=True).select_related("node").order_by("pk")
     return [
-        observe_gpu(device, float(count(device)) if device.node_id in fresh else None) for device in devices
+        observe_gpu(
+            device,
+            float(count(device)) if device.node_id in fresh else None,
+            is_supported=device.node_id in seen,
+        )
+        for device in devices
     ]
 
 

@@ -31,7 +31,8 @@ class Observation:
 
     `value` is None when nothing is known at the moment: the state of an alert then stays as it is. A subject
     without an observation no longer exists, or no longer has the property that the metric measures.
-    `label` names the subject for people, `path` is the address of its page in the console.
+    `label` names the subject for people, `path` is the address of its page in the console. Without
+    `is_supported` no value is expected either: the subject sends data, but not this figure.
     """
 
     subject: str
@@ -41,6 +42,7 @@ class Observation:
     tenant_id: uuid.UUID | None = None
     tenant_path: str = ""
     path: str = ""
+    is_supported: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from typing import Any, Final
 from django.utils.translation import gettext_lazy as _
 
 from alerts.metrics.base import AlertMetric, Observation, Unit
-from alerts.metrics.hardware import observe_gpu
+from alerts.metrics.hardware import observe_gpu, observe_sample
 from clusters.gpu.measures import BY_NAME
 from clusters.models import Device
 from foundation.core.actor import SYSTEM
@@ -35,7 +35,7 @@ def _make_reader(read: Callable[[Values, Device], float | None]) -> Callable[[da
     def read_gpus(now: datetime) -> list[Observation]:
         devices, latest = _LATEST.read_latest(now)
         return [
-            observe_gpu(device, read(latest[device.pk].values, device) if device.pk in latest else None)
+            observe_sample(device, latest.get(device.pk), lambda sample, of: read(sample.values, of))
             for device in devices
         ]
 
@@ -65,7 +65,15 @@ def _make_growth_reader(measure: str) -> Callable[[datetime], list[Observation]]
     def read_gpus(now: datetime) -> list[Observation]:
         grown: defaultdict[uuid.UUID, float | None] = defaultdict(lambda: None)
         grown.update(counter_growth(SYSTEM, measure, since=now - GROWTH_WITHIN))
-        return [observe_gpu(device, grown[device.pk]) for device in _devices()]
+        devices, latest = _LATEST.read_latest(now)
+        return [
+            observe_gpu(
+                device,
+                grown[device.pk],
+                is_supported=device.pk not in latest or measure in latest[device.pk].values,
+            )
+            for device in devices
+        ]
 
     return read_gpus
 

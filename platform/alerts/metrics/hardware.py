@@ -6,6 +6,7 @@ import uuid
 from collections import defaultdict
 from collections.abc import Callable
 from datetime import datetime
+from typing import TypeVar
 
 from django.db.models import Sum
 
@@ -14,6 +15,8 @@ from clusters.models import Cluster, ClusterHealth, Device, Node
 from foundation.core.actor import SYSTEM
 from telemetry.models import TelemetryGap
 from telemetry.series.readings.now import CardNow, utilisation_now
+
+_Sample = TypeVar("_Sample")
 
 
 def make_gpu_reader(
@@ -24,15 +27,22 @@ def make_gpu_reader(
     def read_gpus(now: datetime) -> list[Observation]:
         latest = utilisation_now(SYSTEM)
         devices = Device.unscoped.filter(node__present=True).select_related("node").order_by("pk")
-        return [
-            observe_gpu(device, read(latest[device.pk], device) if device.pk in latest else None)
-            for device in devices
-        ]
+        return [observe_sample(device, latest.get(device.pk), read) for device in devices]
 
     return read_gpus
 
 
-def observe_gpu(device: Device, value: float | None) -> Observation:
+def observe_sample(
+    device: Device, sample: _Sample | None, read: Callable[[_Sample, Device], float | None]
+) -> Observation:
+    """Return the observation of one figure of a GPU's recent sample; what that lacks is not supported."""
+    if sample is None:
+        return observe_gpu(device, None)
+    value = read(sample, device)
+    return observe_gpu(device, value, is_supported=value is not None)
+
+
+def observe_gpu(device: Device, value: float | None, *, is_supported: bool = True) -> Observation:
     """Return the observation of a metric of one GPU."""
     node = device.node
     return Observation(
@@ -41,6 +51,7 @@ def observe_gpu(device: Device, value: float | None) -> Observation:
         value=value,
         cluster_id=node.cluster_id,
         path=f"/ops/nodes/{node.name}",
+        is_supported=is_supported,
     )
 
 
@@ -66,13 +77,17 @@ def read_node_utilization(now: datetime) -> list[Observation]:
 
 
 def read_cluster_utilization(now: datetime) -> list[Observation]:
-    """Compute the mean utilization of the measured GPUs of each cluster; None where none was measured."""
+    """Compute the mean utilization of the measured GPUs of each cluster; None where none was measured.
+
+    A cluster without GPUs is left out.
+    """
     means = _means_by(lambda device: device.node.cluster_id)
-    return [observe_cluster(cluster, means.get(cluster.pk)) for cluster in Cluster.unscoped.order_by("pk")]
+    clusters = Cluster.unscoped.filter(nodes__present=True, nodes__devices__isnull=False).distinct()
+    return [observe_cluster(cluster, means.get(cluster.pk)) for cluster in clusters.order_by("pk")]
 
 
 def read_cluster_allocation(now: datetime) -> list[Observation]:
-    """Compute the allocated share of each cluster's GPU compute in percent; None without GPUs."""
+    """Compute the allocated share of each cluster's GPU compute in percent; one without GPUs is left out."""
     sums = {
         row["node__cluster_id"]: (row["allocated"], row["capacity"])
         for row in Device.unscoped.filter(node__present=True)
@@ -81,8 +96,8 @@ def read_cluster_allocation(now: datetime) -> list[Observation]:
         .annotate(allocated=Sum("cores_granted"), capacity=Sum("cores_capacity"))
     }
     found = []
-    for cluster in Cluster.unscoped.order_by("pk"):
-        allocated, capacity = sums.get(cluster.pk, (0, 0))
+    for cluster in Cluster.unscoped.filter(pk__in=sums).order_by("pk"):
+        allocated, capacity = sums[cluster.pk]
         found.append(observe_cluster(cluster, 100 * allocated / capacity if capacity else None))
     return found
 

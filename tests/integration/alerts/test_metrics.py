@@ -8,8 +8,10 @@ from uuid import uuid4
 
 import pytest
 
+from alerts.evaluation.evaluate import evaluate_rules
 from alerts.metrics.base import Unit
 from alerts.metrics.catalogue import BY_NAME, METRICS
+from alerts.models import AlertRule
 from clusters.gpu.batches import DeviceValues, MeasureBatch
 from clusters.gpu.measures import MEASURES, Level
 from clusters.models import Cluster, Device, Node
@@ -27,7 +29,7 @@ from telemetry.models import (
 from telemetry.services.roll_up import roll_up
 from telemetry.store.ingest import store_batches
 from telemetry.store.times import to_ms
-from tests.builders import quotas
+from tests.builders import clusters, quotas
 from tests.integration.telemetry.conftest import START, Bench, make_bench
 
 
@@ -263,3 +265,50 @@ def test_slices_above_their_allocation_are_counted_by_job(bench: Bench) -> None:
     assert _read("job.slices_over_allocation") == {"team-a/sliced": 1.0}
     bench.clock.shift(timedelta(minutes=5))
     assert _read("job.slices_over_allocation") == {"team-a/sliced": None}
+
+
+def _find_problems(*metrics: str) -> dict[str, tuple[str, ...]]:
+    AlertRule.unscoped.all().delete()
+    for name in metrics:
+        AlertRule.unscoped.create(name=name, metric=name, threshold=1e12)
+    evaluate_rules(clock.now())
+    return {rule.metric: (rule.error, *rule.unread_clusters) for rule in AlertRule.unscoped.all()}
+
+
+def test_a_cluster_without_gpus_is_no_fault_of_a_rule_on_clusters(bench: Bench) -> None:
+    clusters.cluster(bench.world.cluster.cell, "west")
+    bench.ticks(3)
+    metrics = ("cluster.utilization_percent", "cluster.allocated_percent")
+    assert set(_find_problems(*metrics).values()) == {("",)}
+    assert {label for name in metrics for label in _read(name)} == {"sim"}
+
+
+def test_a_cluster_is_named_if_its_gpus_are_silent_and_not_if_they_lack_the_measure(bench: Bench) -> None:
+    west = clusters.cluster(bench.world.cluster.cell, "west")
+    node = clusters.node(clusters.flavor(west), "west-1", cards=1)
+    metrics = ("gpu.sm_active_percent", "gpu.ecc_corrected", "gpu.encoder_percent", "gpu.power_w")
+    known = {"sm_active_percent": 5.0, "ecc_corrected": 1, "encoder_percent": 3.0, "power_w": 90.0}
+    for _ in range(2):
+        bench.clock.shift(timedelta(seconds=15))
+        store_measures(bench, clock.now(), utilization_percent=1.0, memory_used_mib=10, **known)
+    assert set(_find_problems(*metrics).values()) == {("partly-without-values", "west")}
+    batch = MeasureBatch(
+        "west-1",
+        to_ms(clock.now()),
+        devices=(DeviceValues(node.devices.get().uuid, {"utilization_percent": 1.0, "memory_used_mib": 10}),),
+    )
+    store_batches(west.pk, [batch])
+    found = _find_problems(*metrics)
+    assert set(found.values()) == {("",)}, found
+    # Where no cluster has it, the rule is not evaluated at all.
+    assert _find_problems("gpu.decoder_percent") == {"gpu.decoder_percent": ("no-values",)}
+
+
+def test_nodes_that_never_had_an_agent_are_no_fault_of_a_rule(bench: Bench) -> None:
+    west = clusters.cluster(bench.world.cluster.cell, "west")
+    node = clusters.node(clusters.flavor(west), "west-1", cards=1)
+    now = clock.now()
+    NodeAgent.unscoped.create(node=bench.device(1).node, seen_at=now)
+    assert _find_problems("gpu.xid_errors") == {"gpu.xid_errors": ("",)}
+    NodeAgent.unscoped.create(node=node, seen_at=now - timedelta(hours=1))
+    assert _find_problems("gpu.xid_errors") == {"gpu.xid_errors": ("partly-without-values", "west")}

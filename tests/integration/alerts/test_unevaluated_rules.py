@@ -8,13 +8,17 @@ from typing import Any
 
 import pytest
 from django.core.cache import cache
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
-from alerts.models import UNEVALUATED, AlertRule, Notification
+from alerts.evaluation.evaluate import evaluate_rules
+from alerts.models import UNEVALUATED, AlertRule, Notification, RuleError
 from alerts.services.rule import change_rule, create_rule
 from clusters.models import Cluster
 from foundation.core import clock
 from foundation.core.errors import Invalid
+from frontend.pages.alerts.rule_problem import describe_problem
 from telemetry.models import TelemetrySource
 from tests.builders.clusters import cluster
 from tests.integration.alerts.conftest import Bench
@@ -140,7 +144,7 @@ def test_alerts_of_a_cluster_without_its_server_stay_and_the_others_move(
     assert _states(rule) == stays
     assert (rule.error, rule.unread_clusters) == ("partly-without-source", ["west"])
     client.force_login(bench.world.platform_admin)
-    told = "No enabled data source: west. Not evaluated there since 2026-03-02 08:00:30 UTC"
+    told = "No enabled data source: west. Not evaluated there; alerts there stay unchanged."
     assert told in unescape(client.get("/ops/alerts/rules").content.decode())
     source.delete()
     bench.step()
@@ -191,3 +195,106 @@ def test_a_rule_on_gpus_names_the_clusters_that_have_no_values(bench: Bench, cli
         assert {state for _label, state in _states(rule)} == {"firing"}
     assert rule.error in UNEVALUATED
     assert "No GPU, node or cluster has a current value." in client.get("/ops/alerts/rules").content.decode()
+
+
+def test_not_evaluated_since_is_the_first_of_the_errors_in_succession(bench: Bench) -> None:
+    source = _add_source(bench, bench.world.cluster, "p")
+    rule = _create_rule(bench)
+    _answer(bench, 9)
+    bench.step()
+    bench.receiver.body = b"not JSON"
+    bench.step()
+    began, seen = clock.now(), []
+    for change in (
+        lambda: None,
+        lambda: TelemetrySource.unscoped.update(enabled=False),
+        source.delete,
+    ):
+        change()
+        bench.step(3600)
+        rule.refresh_from_db()
+        seen.append((rule.error, rule.error_since))
+    assert seen == [("unreadable", began), ("source-disabled", began), ("no-source", began)]
+    _answer(bench, 9)
+    _add_source(bench, bench.world.cluster, "p")
+    bench.step()
+    AlertRule.unscoped.filter(pk=rule.pk).update(error=RuleError.TOO_MANY, error_since=began)
+    TelemetrySource.unscoped.update(enabled=False)
+    bench.step()
+    rule.refresh_from_db()
+    assert (rule.error, rule.error_since) == ("source-disabled", clock.now()), "it was evaluated before"
+
+
+def test_clusters_that_are_not_read_have_no_date_that_began_with_another(bench: Bench) -> None:
+    others = [cluster(bench.world.cluster.cell, name) for name in ("east", "west")]
+    _add_source(bench, bench.world.cluster, "sim")
+    sources = [_add_source(bench, one, one.name) for one in others]
+    rule = _create_rule(bench)
+    _answer(bench, 9)
+    bench.step()
+    for source in sources:
+        TelemetrySource.unscoped.filter(pk=source.pk).update(enabled=False)
+        bench.step(7200)
+    rule.refresh_from_db()
+    assert rule.unread_clusters == ["east", "west"]
+    told = "No enabled data source: east, west. Not evaluated there; alerts there stay unchanged."
+    assert describe_problem(rule) == told
+    rule.error = RuleError.TOO_MANY
+    error, rest = describe_problem(rule).split(" Since ")
+    assert error == rule.get_error_display()
+    assert rest.endswith("UTC. Couldn't read: east, west. Not evaluated there; alerts there stay unchanged.")
+
+
+def test_a_rule_without_values_does_not_claim_that_its_alerts_stay(bench: Bench) -> None:
+    west = cluster(bench.world.cluster.cell, "west")
+    for name, one in (("gone", west), ("silent", west), ("well", bench.world.cluster)):
+        bench.observe(name, 20.0, cluster_id=one.pk)
+    rule = bench.rule()
+    bench.step()
+    del bench.values["gone"]
+    bench.observe("silent", None, cluster_id=west.pk)
+    bench.step()
+    rule.refresh_from_db()
+    assert bench.states() == {"gone": "resolved", "silent": "firing", "well": "firing"}
+    assert describe_problem(rule) == "No current values: west. Not evaluated there."
+    del bench.values["well"]
+    bench.step()
+    rule.refresh_from_db()
+    assert describe_problem(rule).endswith("Not evaluated since 2026-03-02 08:00:45 UTC.")
+
+
+@pytest.mark.parametrize("is_cluster_alone", [False, True])
+def test_nobody_is_reminded_of_a_value_that_was_not_read(bench: Bench, is_cluster_alone: bool) -> None:
+    if is_cluster_alone:
+        _add_source(bench, cluster(bench.world.cluster.cell, "west"), "west")
+    source = _add_source(bench, bench.world.cluster, "p")
+    rule = _create_rule(bench, repeat_s=3600)
+    rule.channels.set([bench.channel()])
+    _answer(bench, 9)
+    bench.step()
+    sent = Notification.unscoped.filter(alert__label__startswith="sim", event="reminder")
+    TelemetrySource.unscoped.filter(pk=source.pk).update(enabled=False)
+    for _ in range(2):
+        bench.step(3700)
+    assert not sent.exists()
+    west = Notification.unscoped.filter(alert__label__startswith="west", event="reminder")
+    assert west.count() == (2 if is_cluster_alone else 0)
+    TelemetrySource.unscoped.update(enabled=True)
+    bench.step()
+    assert sent.count() == 1, "the value is a new one again"
+
+
+def test_more_rules_read_the_names_of_silent_clusters_once(bench: Bench) -> None:
+    west = cluster(bench.world.cluster.cell, "west")
+    bench.observe("a", 5.0, cluster_id=bench.world.cluster.pk)
+    bench.observe("b", None, cluster_id=west.pk)
+    counts = []
+    for start, end in ((0, 2), (2, 9)):
+        for place in range(start, end):
+            bench.rule(name=f"rule {place}")
+            bench.rule(bench.world.workspace, name=f"rule {place}")
+        with CaptureQueriesContext(connection) as queries:
+            evaluate_rules(clock.now())
+        counts.append(len(queries))
+    assert set(AlertRule.unscoped.values_list("error", flat=True)) == {"partly-without-values"}
+    assert counts[0] == counts[1]
