@@ -63,7 +63,7 @@ class AlertRow:
 
     @property
     def title(self) -> str:
-        return name_subject(self.alert.label)
+        return name_subject(self.alert.metric, self.alert.label)
 
     @property
     def url(self) -> str:

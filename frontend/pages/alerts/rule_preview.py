@@ -59,7 +59,8 @@ def describe_preview(who: User, rule: AlertRule) -> ShownPreview:
         sentences.append(_("%(unknown)d have no current value.") % words)
     sentence = join_sentences([*sentences, describe_unread(found.unread_clusters)])
     examples = [
-        (name_subject(each.label), format_value(rule.metric, each.value)) for each in found.meeting[:_SHOWN]
+        (name_subject(rule.metric, each.label), format_value(rule.metric, each.value))
+        for each in found.meeting[:_SHOWN]
     ]
     history = read_rule_history(who, rule, now=now)
     chart = None if history is None or history.unreadable else _draw(rule, history)

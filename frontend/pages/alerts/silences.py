@@ -150,10 +150,11 @@ def _make_row(silence: Silence) -> SilenceRow:
     now = clock.now()
     state, tone = (_("In effect"), "running") if silence.starts_at <= now else (_("Upcoming"), "info")
     ended = silence.ends_at <= now
+    metric = silence.rule.metric if silence.rule else ""
     return SilenceRow(
         silence=silence,
         title=silence.rule.name if silence.rule else _("All rules"),
-        subject=name_subject(silence.subject) or _("All subjects"),
+        subject=name_subject(metric, silence.subject) or _("All subjects"),
         state=_("Ended") if ended else state,
         tone="done" if ended else tone,
         fixed=ended,

@@ -190,7 +190,7 @@ def _month(who: User, place: Tenant) -> dict[str, Any]:
 def _alerts(who: User, place: Tenant) -> list[tuple[Alert, str, str]]:
     """The gravest alerts, each with the name of its subject and the tone of its severity."""
     return [
-        (alert, name_subject(alert.label), SEVERITY_TONES[AlertSeverity(alert.severity)])
+        (alert, name_subject(alert.metric, alert.label), SEVERITY_TONES[AlertSeverity(alert.severity)])
         for alert in list_firing(who, place, limit=_ALERTS)
     ]
 

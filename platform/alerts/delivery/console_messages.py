@@ -63,7 +63,12 @@ def _write(user: User, notification: Notification, alert: Alert) -> UserMessage:
         tenant_id=alert.tenant_id,
         kind=MessageKind.ALERT,
         event=notification.event,
-        facts={"rule": alert.rule_name, "subject": alert.label, "severity": alert.severity},
+        facts={
+            "rule": alert.rule_name,
+            "metric": alert.metric,
+            "subject": alert.label,
+            "severity": alert.severity,
+        },
         path=alert.path,
         # Two channels that reach the same user tell of an event once.
         source=f"alert/{alert.pk}/{notification.event}/{notification.number}",

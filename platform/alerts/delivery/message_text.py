@@ -51,6 +51,6 @@ def write_title(message: UserMessage) -> str:
     if "severity" in facts:
         facts["severity"] = str(AlertSeverity(facts["severity"]).label)
     if "subject" in facts:
-        facts["subject"] = name_subject(facts["subject"])
+        facts["subject"] = name_subject(facts.get("metric", ""), facts["subject"])
     title = _TITLES.get((message.kind, message.event))
     return str(title) % facts if title is not None else _("Message")

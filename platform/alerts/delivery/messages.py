@@ -180,7 +180,7 @@ def _list_values(notification: Notification, alert: Alert, url: str) -> dict[str
         "severity": str(AlertSeverity(alert.severity).label),
         "state": str(NotificationEvent(notification.event).label),
         "rule": plain_text(alert.rule_name),
-        "subject": plain_text(name_subject(alert.label)),
+        "subject": plain_text(name_subject(alert.metric, alert.label)),
         "tenant": plain_text(alert.tenant.name) if alert.tenant else "",
         "cluster": getattr(notification, "cluster_name", None) or "",
         "condition": plain_text(describe_condition(alert)),
@@ -195,7 +195,7 @@ def _write_usual_item(notification: Notification, alert: Alert) -> Item:
     words: dict[str, Any] = {
         "severity": AlertSeverity(alert.severity).label,
         "rule": plain_text(alert.rule_name),
-        "subject": plain_text(name_subject(alert.label)),
+        "subject": plain_text(name_subject(alert.metric, alert.label)),
     }
     if notification.event == NotificationEvent.RESOLVED:
         title = _("Resolved: %(rule)s, %(subject)s") % words

@@ -218,6 +218,6 @@ def matches_silence(silence: Silence, alert: Alert, path: str) -> bool:
         and (
             not silence.subject
             or silence.subject == alert.subject
-            or is_same_subject(silence.subject, alert.label)
+            or is_same_subject(alert.metric, silence.subject, alert.label)
         )
     )

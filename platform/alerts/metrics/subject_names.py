@@ -7,13 +7,15 @@ from functools import cache
 from typing import Final
 
 from django.conf import settings
-from django.db.models import Case, F, TextField, Value, When
+from django.db.models import Case, F, Q, TextField, Value, When
 from django.db.models.functions import Concat, Left, Length
 from django.utils import translation
 
 from foundation.core.quantities import Resource
 from quotas.texts.amounts import resource_label
 
+QUOTA_METRIC: Final = "quota.reserved_percent"
+"""The only metric whose labels name a resource."""
 _BETWEEN: Final = ", "
 
 
@@ -23,14 +25,18 @@ def make_quota_label(tenant: str, pool: str, resource: Resource) -> str:
         return _BETWEEN.join((tenant, pool, resource_label(resource)))
 
 
-def name_subject(label: str) -> str:
-    """Return a stored label in the active language; labels of older alerts end with the key of a resource."""
-    before, resource = _split_resource(label)
+def name_subject(metric: str, label: str) -> str:
+    """Return the stored label of a metric's subject in the active language.
+
+    Labels of older alerts on quota end with the key of a resource. Labels of other metrics are names that
+    people gave, and stay as they are.
+    """
+    before, resource = _split_resource(label) if metric == QUOTA_METRIC else (label, None)
     return label if resource is None else f"{before}{_BETWEEN}{resource_label(resource)}"
 
 
 def build_shown_label(column: str) -> Case:
-    """Build the expression of what `name_subject` returns for the labels in a column."""
+    """Build the expression of what `name_subject` returns for rows with a `metric` and labels in a column."""
     translated = [
         When(
             **{f"{column}__endswith": f"{_BETWEEN}{stored}"},
@@ -42,12 +48,13 @@ def build_shown_label(column: str) -> Case:
         )
         for stored, resource in _read_resource_names().items()
     ]
-    return Case(*translated, default=F(column), output_field=TextField())
+    given = When(~Q(metric=QUOTA_METRIC), then=F(column))
+    return Case(given, *translated, default=F(column), output_field=TextField())
 
 
-def is_same_subject(typed: str, label: str) -> bool:
-    """Tell whether a text is a label in any language."""
-    return typed == label or _split_resource(typed) == _split_resource(label)
+def is_same_subject(metric: str, typed: str, label: str) -> bool:
+    """Tell whether a text is the label of a metric's subject, in any language if that names a resource."""
+    return typed == label or (metric == QUOTA_METRIC and _split_resource(typed) == _split_resource(label))
 
 
 def _split_resource(label: str) -> tuple[str, Resource | None]:

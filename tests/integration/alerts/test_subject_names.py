@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from html import unescape
+from itertools import cycle
 from typing import Any, Final
 
 import pytest
@@ -18,7 +19,7 @@ from alerts.delivery.messages import write_message
 from alerts.delivery.webhook import write_webhook
 from alerts.evaluation.notifications import matches_silence
 from alerts.metrics.catalogue import METRICS
-from alerts.metrics.subject_names import is_same_subject, name_subject
+from alerts.metrics.subject_names import QUOTA_METRIC, build_shown_label, is_same_subject, name_subject
 from alerts.models import Alert, AlertRule, Notification, NotificationChannel, Silence, UserMessage
 from alerts.selectors.alerts import COLUMNS, list_alerts
 from alerts.selectors.preview import preview_rule
@@ -26,6 +27,7 @@ from foundation.core import clock
 from foundation.core.quantities import Resource
 from foundation.web.listing import filter_rows, parse_condition
 from frontend.pages.alerts.rule_preview import describe_preview
+from quotas.texts.amounts import resource_label
 from scheduling.models import Job
 from tenants.models import User
 from tests.builders import quotas
@@ -88,7 +90,7 @@ def _write_texts(alerts: list[Alert], reader: User, client: Client, language: st
         titles = [write_title(message) for message in UserMessage.unscoped.all()]
         assert len(titles) == len(events) * len(alerts)
         yield from titles
-        yield from (name_subject(alert.label) for alert in alerts)
+        yield from (name_subject(alert.metric, alert.label) for alert in alerts)
     client.cookies["allotment_language"] = language
     for address in ("/ops/alerts?limit=100", "/ops/alerts?format=csv", "/messages"):
         yield _drop_markup(client.get(address).content.decode())
@@ -124,15 +126,44 @@ def test_labels_that_were_stored_as_keys_read_and_are_silenced_in_any_language(b
     stored = "Team A, a100, gpu.memory"
     for language, name in words.items():
         with translation.override(language):
-            assert {name_subject(each) for each in (stored, *words.values())} == {name}
+            assert {name_subject(QUOTA_METRIC, each) for each in (stored, *words.values())} == {name}
     alert = Alert(subject="a/b/gpu.memory", label=words["en"], metric="quota.reserved_percent")
     for typed in (stored, alert.subject, *words.values()):
         assert matches_silence(Silence(subject=typed, starts_at=now, ends_at=now), alert, ""), typed
-    assert not is_same_subject("Team A, a100, GPUs", words["en"])
-    assert [name_subject(each) for each in ("node-1, GPU 3", "GPU memory", "")] == [
-        "node-1, GPU 3",
-        "GPU memory",
-        "",
+    assert not is_same_subject(QUOTA_METRIC, "Team A, a100, GPUs", words["en"])
+    for label in ("node-1, GPU 3", "GPU memory", ""):
+        assert name_subject(QUOTA_METRIC, label) == label
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_words_for_resources_in_names_of_other_subjects_stay_as_they_are(
+    bench: Bench, client: Client, language: str
+) -> None:
+    client.force_login(bench.world.platform_admin)
+    names = {str(resource) for resource in Resource}
+    for each in LANGUAGES:
+        with translation.override(each):
+            names |= {resource_label(resource) for resource in Resource}
+    labels = [f"Team A, {name}" for name in sorted(names)]
+    one_of_each = {alert.metric: alert for alert in _fire_all(bench) if alert.metric != QUOTA_METRIC}
+    alerts = list(one_of_each.values())
+    assert len(alerts) > 2 * len(labels)
+    Alert.unscoped.exclude(pk__in=[alert.pk for alert in alerts]).delete()
+    for alert, label in zip(alerts, cycle(labels), strict=False):
+        alert.label = label
+        alert.save()
+    texts = list(_write_texts(alerts, bench.world.platform_admin, client, language))
+    endings = set(re.findall(r"Team A, [^\n,\"]*$", "\n".join(texts), re.MULTILINE))
+    assert endings == set(labels)
+    with translation.override(language):
+        shown = Alert.unscoped.annotate(shown=build_shown_label("label")).values_list("shown", "label")
+        assert not [pair for pair in shown if pair[0] != pair[1]]
+    known = {(alert.metric, alert.label) for alert in alerts}
+    assert not [
+        (label, other)
+        for metric, label in known
+        for other in labels
+        if is_same_subject(metric, other, label) is not (other == label)
     ]
 
 
@@ -148,17 +179,18 @@ def test_labels_are_found_by_what_is_shown_and_by_what_is_stored(bench: Bench, l
         return set(filter_rows(rows, [parse_condition(condition, COLUMNS)]).values_list("pk", flat=True))
 
     with translation.override(language):
-        labels = list(Alert.unscoped.values_list("pk", "label"))
-        everything = {pk for pk, _label in labels}
-        shown = {name_subject(label) for _pk, label in labels}
+        labels = {
+            alert.pk: (name_subject(alert.metric, alert.label), alert.label) for alert in Alert.unscoped.all()
+        }
+        everything, shown = set(labels), {name for name, _label in labels.values()}
         for text in {*shown, *(name.rpartition(", ")[2] for name in shown)}:
-            holding = {pk for pk, label in labels if text.lower() in name_subject(label).lower()}
-            stored = {pk for pk, label in labels if text.lower() in label.lower()}
+            holding = {pk for pk, (name, _label) in labels.items() if text.lower() in name.lower()}
+            stored = {pk for pk, (_name, label) in labels.items() if text.lower() in label.lower()}
             assert holding and find(f"subject_name=@{text}") == holding | stored, text
             assert find(f"subject_name!@{text}") == everything - holding - stored, text
-            ending = {pk for pk, label in labels if name_subject(label).endswith(text)}
+            ending = {pk for pk, (name, _label) in labels.items() if name.endswith(text)}
             assert ending <= find(f"subject_name=${text}"), text
-            same = {pk for pk, label in labels if text in (name_subject(label), label)}
+            same = {pk for pk, names in labels.items() if text in names}
             assert find(f"subject_name=={text}") == same, text
 
 
