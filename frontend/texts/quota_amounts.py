@@ -75,8 +75,11 @@ def describe_quota_amounts(
 
 
 def _sentence(amounts: QuotaAmounts, *, reclaimable: bool) -> str:
-    if amounts.nominal is None and amounts.available is None:
-        return _("%(used)s used; nominal quota unlimited")
+    if amounts.nominal is None:
+        # What is free within it has no amount, so there is no sum: nodes above can limit what is available.
+        if amounts.available is None:
+            return _("%(used)s used; nominal quota unlimited")
+        return _("%(used)s used; nominal quota unlimited; available: %(available)s")
     if not amounts.taken:
         return _(
             "%(used)s of %(nominal)s nominal used; available: %(own_free)s nominal + "

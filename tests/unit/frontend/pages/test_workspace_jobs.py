@@ -270,6 +270,13 @@ def test_the_quota_beside_a_reason_is_that_of_its_scheduling_cycle(w: World) -> 
     assert (
         "a100: 5 GPUs of 8 GPUs nominal used; available: 3 GPUs nominal + 2 GPUs to borrow = 5 GPUs" in texts
     )
+    # Without an amount of the nominal there is no sum, however little a node above leaves.
+    unlimited = jobs.job(w.queue, w.editor, "unlimited", reason=Reason.WAITING_FOR_BORROWED)
+    unlimited.reason_numbers = job.reason_numbers | {"nominal": None, "own_free": None, "available": 3}
+    for borrowable in (0, 3):
+        unlimited.reason_numbers["borrowable"] = borrowable
+        texts = [check.text for check in list_checks(w.editor, unlimited)]
+        assert "a100: 5 GPUs used; nominal quota unlimited; available: 3 GPUs" in texts
     # Numbers of another pool or resource say nothing about this one.
     for other in ({"flavor": "h100"}, {"resource": "gpu.memory"}):
         seen = jobs.job(w.queue, w.editor, f"of-{next(iter(other))[:4]}", reason=Reason.WAITING_FOR_BORROWED)
