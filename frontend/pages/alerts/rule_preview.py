@@ -82,6 +82,8 @@ def _describe_past(rule: AlertRule, history: RuleHistory | None) -> str:
     if history.since is not None:
         older = _("Times before %(at)s aren't considered.")
         sentences.append(older % {"at": f"{history.since:%Y-%m-%d %H:%M} UTC"})
+    if rule.metric == "budget.used_percent":
+        sentences.append(_("Values are shares of the present budgets, from their creation on."))
     return join_sentences(sentences)
 
 

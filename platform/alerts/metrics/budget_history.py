@@ -28,8 +28,9 @@ def share_of(use: BudgetUse, core_ms: int) -> float:
 def read_budget_past(tenant_path: str, times: Sequence[datetime]) -> tuple[list[Past], datetime | None]:
     """Compute the used percentage of each present budget at times, the last of which is now.
 
-    What was used later is subtracted from the present use. A time in an earlier month than now has no value;
-    returned is since when values are known, if not from the first time on.
+    What was used later is subtracted from the present use. A time in an earlier month than now, or before the
+    budget was created, has no value; returned is since when values of this month are known, if not from the
+    first time on.
     """
     now = times[-1]
     budgets = Budget.unscoped.filter(tenant__archived_at__isnull=True, tenant__path__startswith=tenant_path)
@@ -42,17 +43,21 @@ def read_budget_past(tenant_path: str, times: Sequence[datetime]) -> tuple[list[
     return found, begins if unknown else None
 
 
-def _list_shares(use: BudgetUse, times: Sequence[datetime], used: _Steps) -> list[tuple[datetime, float]]:
-    """Return the share of one budget at each time, from the last one back."""
+def _list_shares(
+    use: BudgetUse, times: Sequence[datetime], used: _Steps
+) -> list[tuple[datetime, float | None]]:
+    """Return the share of one budget at each time; none before the budget was created."""
     flavor, path = use.budget.flavor_id, use.budget.tenant.path
     own = [
         amounts
         for (workspace, pool), amounts in used.items()
         if workspace.startswith(path) and flavor in (None, pool)
     ]
-    left, found = use.core_ms, []
+    left = use.core_ms
+    found: list[tuple[datetime, float | None]] = []
     for place in range(len(times) - 1, -1, -1):
-        found.append((times[place], share_of(use, left)))
+        at = times[place]
+        found.append((at, share_of(use, left) if at >= use.budget.created_at else None))
         left -= sum(amounts[place] for amounts in own)
     return found[::-1]
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import time_machine
+from django.utils import translation
 
 from alerts.metrics.quotas import read_budget_shares
 from alerts.models import AlertRule
@@ -69,6 +70,7 @@ def month(db: None) -> Iterator[Month]:
             (w.other_workspace, w.flavor, 0),
         ):
             Budget.unscoped.create(tenant=tenant, flavor=flavor, gpu_hours=hours)
+        Budget.unscoped.update(created_at=datetime(2025, 1, 1, tzinfo=UTC))
         yield Month(w, traveller)
 
 
@@ -130,3 +132,25 @@ def test_a_team_sees_its_own_budgets_alone_and_how_often_they_crossed_the_thresh
     assert describe_preview(w.platform_admin, _rule(threshold=100)).chart is not None, "others have budgets"
     Budget.unscoped.all().delete()
     assert describe_preview(w.platform_admin, _rule(threshold=100)) == none
+
+
+def test_a_budget_has_no_past_before_it_was_created(month: Month) -> None:
+    Budget.unscoped.all().delete()
+    month.start(month.world.queue, 2)
+    month.pass_hours(20)
+    month.clock.shift(timedelta(minutes=5))
+    Budget.unscoped.create(tenant=month.world.workspace, flavor=None, gpu_hours=10)
+    month.pass_hours(1)
+    w, now = month.world, clock.now()
+    found = read_rule_history(w.platform_admin, _rule(threshold=70), now=now)
+    assert found is not None and found.fired == 1
+    values = dict(found.extreme)
+    seen = {at: next(iter(shares.values()), None) for at, shares in month.seen.items()}
+    assert [values[at] for at in seen] == [each and pytest.approx(each) for each in seen.values()]
+    assert {values[at] for at in values if at < now - timedelta(hours=1, minutes=1)} == {None}
+    for language, told in (
+        ("en", "Values are shares of the present budgets, from their creation on."),
+        ("zh-hans", "数值为占当前预算的比例，自预算创建时起计算。"),
+    ):
+        with translation.override(language):
+            assert told in describe_preview(w.platform_admin, _rule(threshold=70)).past
