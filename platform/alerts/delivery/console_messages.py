@@ -48,13 +48,18 @@ def _write_messages(
             if alert is not None and may_view_alert(user, alert):
                 yield _write(user, item.notification, alert)
             if job is not None and permissions.has_permission(user, Permission.JOB_VIEW, job.workspace):
-                yield _write_job(user, item.notification, job)
+                yield from _write_job(user, item.notification, job)
 
 
-def _write_job(user: User, notification: Notification, job: Job) -> UserMessage:
+def _write_job(user: User, notification: Notification, job: Job) -> Iterator[UserMessage]:
+    """Yield the message about a job, unless its user has it as one who watches the job."""
     message = describe_job_event(job, notification.event)
     message.user, message.source = user, f"job/{job.pk}/{notification.event}"
-    return message
+    own = UserMessage.unscoped.filter(
+        user=user, path=message.path, event=message.event, source__startswith="watch/"
+    )
+    if not own.exists():
+        yield message
 
 
 def _write(user: User, notification: Notification, alert: Alert) -> UserMessage:

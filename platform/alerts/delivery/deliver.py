@@ -15,7 +15,13 @@ from django.db.models import F, OuterRef, Q, Subquery
 from alerts.delivery.messages import ChannelMessage, write_message
 from alerts.delivery.templates import MessageTemplates
 from alerts.delivery.transports import LIMITS, DeliveryError, measure_message, send_message
-from alerts.models import Notification, NotificationChannel, NotificationState
+from alerts.models import (
+    ChannelKind,
+    Notification,
+    NotificationChannel,
+    NotificationEvent,
+    NotificationState,
+)
 from clusters.models import Cluster
 
 log = structlog.get_logger(__name__)
@@ -27,6 +33,8 @@ _IN_ONE: Final = 100
 _RETRY: Final = timedelta(seconds=5)
 _RETRY_MAX: Final = timedelta(minutes=15)
 _ERROR_MAX: Final = 300
+JOB_NEWS: Final = timedelta(days=1)
+"""An event of a watched job of which nobody could be told for so long is no longer news."""
 
 
 def deliver_notifications(now: datetime) -> int:
@@ -63,6 +71,7 @@ def _deliver(channel: NotificationChannel, now: datetime) -> int:
     claimed = NotificationChannel.unscoped.filter(_is_free(now), pk=channel.pk, enabled=True)
     if not claimed.update(sending_until=now + _CLAIM):
         return 0
+    _drop_old_events(channel, now)
     chosen = _choose(channel)
     if not chosen:
         NotificationChannel.unscoped.filter(pk=channel.pk).update(sending_until=None)
@@ -80,6 +89,17 @@ def _deliver(channel: NotificationChannel, now: datetime) -> int:
         return 0
     _note_success(channel, chosen, now)
     return 1
+
+
+def _drop_old_events(channel: NotificationChannel, now: datetime) -> None:
+    """Delete what the channel was to be told about jobs too long ago."""
+    old = channel.notifications.filter(
+        state=NotificationState.PENDING, job__isnull=False, created_at__lt=now - JOB_NEWS
+    )
+    if channel.kind == ChannelKind.WEBHOOK:
+        # An end is sent however late, because the alert of the job fires in its receiver until then.
+        old = old.filter(event=NotificationEvent.STARTED)
+    old.delete()
 
 
 def _choose(channel: NotificationChannel) -> list[Notification]:

@@ -10,11 +10,20 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from django.db import transaction
-from django.db.models import F
+from django.db.models import Exists, F, OuterRef, Q
 
+from alerts.delivery.deliver import JOB_NEWS
 from alerts.delivery.message_store import create_messages
 from alerts.delivery.message_text import describe_job_event
-from alerts.models import JobWatch, MessageKind, Notification, NotificationChannel, UserMessage
+from alerts.models import (
+    ChannelKind,
+    JobWatch,
+    MessageKind,
+    Notification,
+    NotificationChannel,
+    NotificationEvent,
+    UserMessage,
+)
 from foundation.core.identifiers import first_id_at
 from quotas.models import QuotaRequest, RequestState
 from scheduling.engine_input.job_history import PREEMPTED
@@ -42,6 +51,7 @@ _ANSWERS: Final = (
 def create_user_messages(now: datetime) -> int:
     """Create the messages about events of the last hour that their users lack; returns how many."""
     created = _notify_watchers()
+    _notify_channels_of_ends(now)
     found = [*_list_preemptions(now), *_list_answers(now)]
     if not found:
         return created
@@ -90,6 +100,26 @@ def _notify_channels(job: Job, event: str) -> None:
     ).order_by("pk")
     Notification.unscoped.bulk_create(
         [Notification(channel=channel, job=job, event=event) for channel in channels], ignore_conflicts=True
+    )
+
+
+def _notify_channels_of_ends(now: datetime) -> None:
+    """Create the end of each job of whose start a channel was told, whether or not anybody watches it still.
+
+    People are told within `JOB_NEWS` of the end. A webhook is told however late: its alert fires until then.
+    """
+    started = Notification.unscoped.filter(
+        Q(channel__kind=ChannelKind.WEBHOOK) | Q(job__finished_at__gt=now - JOB_NEWS),
+        event=NotificationEvent.STARTED,
+        job__state__in=_ENDS,
+        channel__enabled=True,
+        channel__sends_job_watches=True,
+    )
+    ends = Notification.unscoped.filter(job=OuterRef("job"), channel=OuterRef("channel"), event__in=_ENDS)
+    lacking = started.filter(~Exists(ends)).order_by("pk").values_list("channel_id", "job_id", "job__state")
+    Notification.unscoped.bulk_create(
+        [Notification(channel_id=channel, job_id=job, event=state) for channel, job, state in lacking],
+        ignore_conflicts=True,
     )
 
 

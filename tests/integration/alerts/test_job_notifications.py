@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import timedelta
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from django.core import mail
@@ -12,14 +12,16 @@ from django.test import Client
 
 from alerts.delivery.deliver import deliver_notifications
 from alerts.evaluation.user_events import create_user_messages
-from alerts.models import ChannelKind, MessageKind, Notification, UserMessage
-from alerts.services.job_watch import watch_job
+from alerts.models import ChannelKind, MessageKind, Notification, NotificationChannel, UserMessage
+from alerts.services.job_watch import unwatch_job, watch_job
 from alerts.services.prune import RETENTION, prune_alerts
 from foundation.core import clock
 from foundation.core.errors import Invalid
 from scheduling.models import Job
 from tests.builders import jobs
 from tests.integration.alerts.conftest import Bench
+
+_BOTH: Final = ("started", "succeeded")
 
 
 def _watched_job(bench: Bench) -> Job:
@@ -31,9 +33,24 @@ def _watched_job(bench: Bench) -> Job:
 
 def _move(bench: Bench, job: Job, state: str) -> None:
     Job.unscoped.filter(pk=job.pk).update(state=state)
+    _tick(bench)
+
+
+def _end(bench: Bench, job: Job) -> None:
+    Job.unscoped.filter(pk=job.pk).update(finished_at=clock.now())
+    _move(bench, job, "succeeded")
+
+
+def _tick(bench: Bench) -> None:
     bench.traveller.shift(timedelta(seconds=60))
     create_user_messages(clock.now())
     deliver_notifications(clock.now())
+
+
+def _list_sent(channel: NotificationChannel) -> list[tuple[str, str]]:
+    """Return the names of jobs with the events that a channel accepted."""
+    sent = Notification.unscoped.filter(channel=channel, state="sent")
+    return sorted(sent.values_list("job__name", "event"))
 
 
 def test_a_webhook_gets_the_start_and_the_end_of_a_watched_job_until_it_accepts_them(bench: Bench) -> None:
@@ -78,9 +95,10 @@ def test_every_kind_of_channel_says_what_happened_to_the_job(
     bench: Bench, settings: Any, language: str, title: str
 ) -> None:
     settings.EMAIL_HOST, settings.ALLOTMENT_URL = "mail.example.com", "https://gpu.example.com"
-    mine, editor = bench.world.workspace, bench.world.editor
+    w = bench.world
+    mine, editor, names = w.workspace, w.editor, f"{w.editor.username}, {w.admin.username}"
     for kind in ChannelKind:
-        addresses = {ChannelKind.EMAIL: "team@example.com", ChannelKind.MESSAGE: editor.username}
+        addresses = {ChannelKind.EMAIL: "team@example.com", ChannelKind.MESSAGE: names}
         address = addresses.get(kind, f"{bench.receiver.url}/{kind}")
         bench.channel(kind, mine, name=kind, address=address, language=language, sends_job_watches=True)
     bench.receiver.body = b'{"errcode": 0, "code": 0}'
@@ -94,8 +112,67 @@ def test_every_kind_of_channel_says_what_happened_to_the_job(
         text = json.dumps(json.loads(request.body), ensure_ascii=False)
         assert title in text and link in text, request.path
     assert len(bench.receiver.requests) == 4
-    of_channel = UserMessage.unscoped.get(source=f"job/{job.pk}/cancelled")
-    assert (of_channel.user, of_channel.kind, of_channel.event) == (editor, MessageKind.JOB, "cancelled")
+    about = UserMessage.unscoped.filter(kind=MessageKind.JOB, event="cancelled").order_by("pk")
+    sources = dict(about.values_list("user__username", "source"))
+    assert len(about) == len(sources) == 3, "who watches and is a recipient of the channel gets one message"
+    assert sources[w.admin.username] == f"job/{job.pk}/cancelled"
+    assert sources[editor.username].startswith("watch/")
+
+
+def test_a_started_job_ends_in_a_webhook_whoever_still_watches_and_whatever_was_switched_off(
+    bench: Bench,
+) -> None:
+    mine, editor = bench.world.workspace, bench.world.editor
+    channel = bench.channel(tenant=mine, sends_job_watches=True)
+    robot = bench.channel(
+        ChannelKind.WECOM, mine, name="robot", address=f"{bench.receiver.url}/robot", sends_job_watches=True
+    )
+    bench.receiver.body = b'{"errcode": 0}'
+    unwatched, ended = (jobs.job(bench.world.queue, editor, name) for name in ("unwatched", "ended"))
+    for job in (unwatched, ended):
+        watch_job(acting_user=editor, job=job)
+        _move(bench, job, "running")
+    unwatch_job(acting_user=editor, job=unwatched)
+    _end(bench, unwatched)
+    NotificationChannel.unscoped.update(enabled=False)
+    _end(bench, ended)
+    assert _list_sent(channel) == [("ended", "started"), ("unwatched", "started"), ("unwatched", "succeeded")]
+    bench.traveller.shift(timedelta(days=20))
+    NotificationChannel.unscoped.update(sends_job_watches=False, enabled=True)
+    _tick(bench)
+    assert len(_list_sent(channel)) == 3, "a channel that no longer opts in is told nothing"
+    NotificationChannel.unscoped.update(sends_job_watches=True)
+    _tick(bench)
+    _tick(bench)
+    assert _list_sent(channel) == [(job, event) for job in ("ended", "unwatched") for event in _BOTH]
+    assert ("ended", "succeeded") not in _list_sent(robot), "people are not told of what is no news"
+    alerts = [alert for sent in bench.receiver.requests for alert in json.loads(sent.body).get("alerts", ())]
+    last = {alert["fingerprint"]: alert["status"] for alert in alerts}
+    assert list(last.values()) == ["resolved", "resolved"] and len(alerts) == 4
+
+
+@pytest.mark.parametrize("kind", [ChannelKind.WEBHOOK, ChannelKind.WECOM])
+def test_old_events_of_jobs_are_dropped_but_an_alert_that_fires_is_resolved(
+    bench: Bench, kind: ChannelKind
+) -> None:
+    channel = bench.channel(
+        kind, bench.world.workspace, address=f"{bench.receiver.url}/hook", sends_job_watches=True
+    )
+    bench.receiver.body = b'{"errcode": 0}'
+    told, untold = (jobs.job(bench.world.queue, bench.world.editor, name) for name in ("told", "untold"))
+    for job in (told, untold):
+        watch_job(acting_user=bench.world.editor, job=job)
+    _move(bench, told, "running")
+    bench.receiver.status = 503
+    _move(bench, untold, "running")
+    _end(bench, told)
+    bench.receiver.status = 200
+    bench.traveller.shift(timedelta(days=20))
+    _tick(bench)
+    _tick(bench)
+    resolved = [("told", "succeeded")] if kind is ChannelKind.WEBHOOK else []
+    assert _list_sent(channel) == [("told", "started"), *resolved]
+    assert not Notification.unscoped.filter(state="pending").exists()
 
 
 def test_only_channels_of_a_workspace_offer_it(bench: Bench, client: Client) -> None:
