@@ -41,10 +41,9 @@ KIND_WORDS: dict[str, str | Promise] = {
 class Meter:
     """A quota's state in one unit: `allocated` includes what is borrowed; `used` lies within it.
 
-    The bar is as long as the larger of nominal and allocated, so that borrowing is seen beyond the
-    nominal mark. `used` None is not measured, and nothing is said of it. `lent` is nominal quota that
-    others use now; `held` is promised to a preemptor; `foreign` is taken by work that the platform did not
-    start.
+    Borrowing is seen beyond the nominal mark. `used` None is not measured, and nothing is said of it; with
+    `is_partly_measured` it is a lower bound. `lent` is nominal quota that others use now; `held` is promised
+    to a preemptor; `foreign` is taken by work that the platform did not start.
     """
 
     nominal: float
@@ -55,6 +54,7 @@ class Meter:
     held: float = 0
     foreign: float = 0
     unit: str = ""
+    is_partly_measured: bool = False
 
     @property
     def length(self) -> float:
@@ -89,24 +89,33 @@ class Meter:
         )
         return [one for one in lay_out(parts, self.length) if one.kind]
 
+    @property
+    def used_text(self) -> str:
+        """The used amount in words."""
+        return f"≥ {_format(self.used)}" if self.is_partly_measured else _format(self.used)
+
     def description(self) -> str:
         """The meter in words, for screen readers and as its tooltip."""
         facts = [
             _("%(amount)s of %(nominal)s allocated")
-            % {"amount": format_number(self.allocated), "nominal": format_number(self.nominal)},
+            % {"amount": _format(self.allocated), "nominal": _format(self.nominal)},
         ]
         if self.used is not None:
-            facts.append(_("%(amount)s used") % {"amount": format_number(self.used)})
+            facts.append(_("%(amount)s used") % {"amount": self.used_text})
         if self.borrowed:
-            facts.append(_("%(amount)s borrowed") % {"amount": format_number(self.borrowed)})
+            facts.append(_("%(amount)s borrowed") % {"amount": _format(self.borrowed)})
         if self.lent:
-            facts.append(_("%(amount)s lent") % {"amount": format_number(self.lent)})
+            facts.append(_("%(amount)s lent") % {"amount": _format(self.lent)})
         if self.held:
-            facts.append(_("%(amount)s reserved") % {"amount": format_number(self.held)})
+            facts.append(_("%(amount)s reserved") % {"amount": _format(self.held)})
         if self.foreign:
-            facts.append(_("%(amount)s used outside Allotment") % {"amount": format_number(self.foreign)})
-        facts.append(_("%(amount)s free") % {"amount": format_number(self.free)})
+            facts.append(_("%(amount)s used outside Allotment") % {"amount": _format(self.foreign)})
+        facts.append(_("%(amount)s free") % {"amount": _format(self.free)})
         return add_note(_(", ").join(facts), self.unit) if self.unit else _(", ").join(facts)
+
+
+def _format(amount: float | None) -> str:
+    return format_number(amount, 1).removesuffix(".0")
 
 
 def lay_out(parts: Iterable[tuple[str, float, float]], length: float) -> Iterable[Segment]:

@@ -27,6 +27,7 @@ from frontend.pages.jobs.job_facts import format_size, rights_of, waiting_time
 from frontend.shell import navigation
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from frontend.shell.time_range import read_time_range
+from frontend.texts.allocated_use import build_use
 from frontend.texts.firing import SEVERITY_TONES, describe_firing, tone_of_firing
 from frontend.texts.gpu_hours import format_gpu_hours, format_money
 from quotas.models import Queue
@@ -211,28 +212,22 @@ def _used_of_allocated(use: Mapping[uuid.UUID, UseNow]) -> float | None:
 
 def _pools(rows: Sequence[QuotaRow], used: Mapping[uuid.UUID, PoolUse]) -> list[PoolLine]:
     return [
-        PoolLine(
-            row.flavor.name,
-            row.flavor.card_model,
-            Meter(
-                nominal=(row.nominal or 0) / 100,
-                allocated=row.reserved / 100,
-                used=_used_of_pool(row, used),
-                borrowed=row.borrowed / 100,
-                lent=row.lent / 100,
-            ),
-            row.nominal is None,
-        )
+        PoolLine(row.flavor.name, row.flavor.card_model, _pool_meter(row, used), row.nominal is None)
         for row in sorted(rows, key=lambda row: (row.flavor.name, str(row.flavor.pk)))
         if row.nominal != 0 or row.reserved
     ]
 
 
-def _used_of_pool(row: QuotaRow, used: Mapping[uuid.UUID, PoolUse]) -> float | None:
-    """GPUs in use; None where something is allocated and nothing is measured."""
-    if row.flavor.pk in used or not row.reserved:
-        return round(used.get(row.flavor.pk, PoolUse()).cores_used / 100, 1)
-    return None
+def _pool_meter(row: QuotaRow, used: Mapping[uuid.UUID, PoolUse]) -> Meter:
+    use = build_use(used.get(row.flavor.pk), Resource.GPU_CORES, row.reserved)
+    return Meter(
+        nominal=(row.nominal or 0) / 100,
+        allocated=row.reserved / 100,
+        used=None if use is None else use.used / 100,
+        borrowed=row.borrowed / 100,
+        lent=row.lent / 100,
+        is_partly_measured=use is not None and use.is_partial,
+    )
 
 
 def _queues(

@@ -12,8 +12,8 @@ from django.utils.translation import gettext as _
 
 from frontend.charts import FlowBand, Sector
 from frontend.pages.quotas.tree_lines import TreeColumn
-from frontend.pages.quotas.tree_use import AllocatedUse, format_used
 from frontend.texts import formats
+from frontend.texts.allocated_use import AllocatedUse, format_used
 from quotas.selectors.tables.quota_flows import FlowSide, QuotaFlow, QuotaSlice
 
 NOMINAL: Final = "nominal"

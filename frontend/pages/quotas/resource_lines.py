@@ -10,8 +10,8 @@ from functools import partial
 from clusters.models import Flavor
 from frontend.components.capacity import Meter
 from frontend.pages.quotas.rows import TITLES, UNITS, format_amount
-from frontend.pages.quotas.tree_use import MEASURED, AllocatedUse, build_use, explain_use, format_used
 from frontend.texts import formats
+from frontend.texts.allocated_use import MEASURED, AllocatedUse, build_use, explain_use, format_used
 from quotas.selectors.tables.quota_row import QuotaRow
 from quotas.selectors.tables.quota_table import NodeQuota
 from telemetry.series import PoolUse
@@ -83,6 +83,7 @@ def _line(
             borrowed=row.borrowed / unit,
             lent=row.lent / unit,
             unit=str(word),
+            is_partly_measured=use is not None and use.is_partial,
         ),
         nominal=format_amount(resource, row.nominal),
         borrowing_limit=format_amount(resource, row.borrowing_limit),

@@ -15,8 +15,9 @@ from django.utils.translation import gettext_lazy, pgettext_lazy
 from clusters.models import Flavor
 from foundation.core.quantities import Resource
 from frontend.components.capacity import Meter
-from frontend.pages.quotas.tree_use import TableUse, format_used
+from frontend.pages.quotas.tree_use import TableUse
 from frontend.texts import formats
+from frontend.texts.allocated_use import format_used
 from quotas.selectors.pools.pool_size import pool_sizes
 from quotas.selectors.tables.quota_row import QuotaRow
 from quotas.selectors.tables.quota_table import NodeQuota
@@ -157,6 +158,7 @@ def _line(
             borrowed=row.borrowed / unit[1],
             lent=row.lent / unit[1],
             unit=str(unit[0]),
+            is_partly_measured=found is not None and found.is_partial,
         ),
         nominal=format_amount(resource, row.nominal),
         own_nominal=format_amount(resource, row.own_nominal),

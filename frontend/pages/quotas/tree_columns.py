@@ -11,8 +11,9 @@ from django.utils.translation import gettext_lazy
 from foundation.core.quantities import Resource
 from frontend.lists.choice import read_choice
 from frontend.lists.declaration import ListColumn, ListDeclaration
-from frontend.pages.quotas.tree_use import AllocatedUse, TreeUse
+from frontend.pages.quotas.tree_use import TreeUse
 from frontend.texts import formats
+from frontend.texts.allocated_use import AllocatedUse
 from quotas.selectors.tables.quota_tree import (
     MoreRows,
     QuotaTreeRow,

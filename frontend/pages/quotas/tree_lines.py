@@ -18,8 +18,8 @@ from foundation.core.quantities import WHOLE_CARD, Resource
 from frontend.components.capacity import Meter
 from frontend.pages.quotas.rows import TITLES, UNITS
 from frontend.pages.quotas.tree_columns import TreeFacts
-from frontend.pages.quotas.tree_use import format_used
 from frontend.texts import formats
+from frontend.texts.allocated_use import format_used
 from quotas.selectors.pools.pool_size import PoolSize, pool_sizes
 from quotas.selectors.tables.quota_tree import MoreRows, QuotaTreeRow, ResourceQuota, TreeRows
 from quotas.tree.limits import Amount

@@ -4,72 +4,15 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final
-
-from django.utils.translation import gettext as _
 
 from foundation.core.quantities import Resource
-from frontend.texts import formats
+from frontend.texts.allocated_use import MEASURED, AllocatedUse, build_use, explain_use
 from quotas.selectors.tables.quota_row import QuotaRow
 from quotas.selectors.tables.quota_table import NodeQuota
 from quotas.selectors.tables.quota_tree import QuotaTreeView, tenants_with_point
 from telemetry.series import PoolUse, queues_use_by_pool
 from tenants.access.permissions import Permission
 from tenants.models import Tenant, User
-
-MEASURED: Final = (Resource.GPU_CORES, Resource.GPU_MEMORY)
-"""Readings have no other resources."""
-
-
-@dataclass(frozen=True, slots=True)
-class AllocatedUse:
-    """The use of an allocated amount: `used` is measured on the part `measured` of it."""
-
-    used: float
-    measured: int
-    allocated: int
-
-    @property
-    def is_partial(self) -> bool:
-        """Tell whether more may be used: a part sent no reading."""
-        return self.measured < self.allocated
-
-    def format_used(self, format_amount: Callable[[int], str]) -> str:
-        """Write what is used; what is measured on a part of the allocated amount is a lower bound."""
-        return f"≥ {format_amount(round(self.used))}" if self.is_partial else format_amount(round(self.used))
-
-
-def format_used(use: AllocatedUse | None, format_amount: Callable[[int], str]) -> str:
-    """Write what is used; a dash where that is not known."""
-    return formats.MISSING if use is None else use.format_used(format_amount)
-
-
-def build_use(found: PoolUse | None, resource: Resource, allocated: int) -> AllocatedUse | None:
-    """Return what readings say of an allocated amount in the resource's unit; None where there are none."""
-    if found is None:
-        return None if allocated else AllocatedUse(0.0, 0, 0)
-    if resource is Resource.GPU_CORES:
-        return AllocatedUse(found.cores_used, found.cores_allocated, allocated)
-    return AllocatedUse(float(found.memory_used_mib), found.memory_allocated_mib, allocated)
-
-
-def explain_use(
-    use: AllocatedUse | None,
-    resource: Resource,
-    format_amount: Callable[[int], str],
-    *,
-    sees_jobs: bool = True,
-) -> str:
-    """Say why it is not known, or only in part, what is used; empty where it is known."""
-    if use is None and resource not in MEASURED:
-        return _("Only compute and GPU memory are measured")
-    if use is None:
-        return _("No data in the last 30 s") if sees_jobs else _("You can't view these jobs")
-    if not use.is_partial:
-        return ""
-    words = {"measured": format_amount(use.measured), "allocated": format_amount(use.allocated)}
-    return _("Measured on %(measured)s of %(allocated)s allocated") % words
 
 
 class QuotaUse:

@@ -15,7 +15,7 @@ from foundation.core.quantities import Resource
 from frontend.charts import Sector
 from frontend.pages.quotas import picture_parts
 from frontend.pages.quotas.tree_lines import layout_of
-from frontend.pages.quotas.tree_use import AllocatedUse
+from frontend.texts.allocated_use import AllocatedUse
 from quotas.models import LedgerEntry, Quota, QuotaNode
 from quotas.selectors.tables.quota_flows import FlowSide, QuotaPicture
 from quotas.selectors.tables.quota_tree import QuotaTreeView

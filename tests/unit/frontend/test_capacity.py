@@ -52,3 +52,8 @@ def test_borrowing_beside_free_quota_of_another_queue_leaves_the_free_part_empty
         ("allocated", 0, 33.33),
         ("borrowed", 66.67, 33.33),
     ]
+
+
+def test_use_that_is_measured_on_a_part_is_a_lower_bound_in_words() -> None:
+    assert "0.4 used" in Meter(nominal=8, allocated=8, used=0.4).description()
+    assert "≥ 0.4 used" in Meter(nominal=8, allocated=8, used=0.4, is_partly_measured=True).description()

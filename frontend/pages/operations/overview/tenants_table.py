@@ -139,14 +139,14 @@ def _row(
         if is_workspace
         else "",
         indent=min(usage.depth, _DEEPEST),
-        parts=[_part(part, used) for part in parts],
+        parts=[_part(part, used, use.allocated) for part in parts],
         utilised=labels.compute_percent(use.used, use.allocated),
         waiting=waiting,
         waiting_url=waiting_url(tenant) if waiting else "",
     )
 
 
-def _part(part: FlavorUsage, used: float | None) -> PoolPart:
+def _part(part: FlavorUsage, used: float | None, measured: float) -> PoolPart:
     return PoolPart(
         name=part.flavor.name,
         meter=Meter(
@@ -156,6 +156,7 @@ def _part(part: FlavorUsage, used: float | None) -> PoolPart:
             borrowed=part.borrowed / 100,
             lent=part.lent / 100,
             unit=_("GPUs"),
+            is_partly_measured=measured < part.reserved,
         ),
         allocated=formats.format_gpus(part.reserved),
         nominal=_("unlimited") if part.nominal is None else formats.format_gpus(part.nominal),

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from foundation.core.numbers import LARGEST
 from foundation.core.quantities import Resource
-from frontend.pages.quotas.tree_use import AllocatedUse, explain_use, format_used
 from frontend.pages.quotas.typed_amounts import format_typed, read_typed
+from frontend.texts.allocated_use import AllocatedUse, explain_use, format_used
 from quotas.models import Quota, QuotaRevision
 from tenants.access.permissions import Permission
 from tenants.models import Member, Role
