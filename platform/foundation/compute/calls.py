@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import structlog
-from django.db import close_old_connections
 from django.utils import translation
 
 from foundation.core.errors import AllotmentError
@@ -43,16 +42,12 @@ class Call:
 
     @contextmanager
     def _use_context(self) -> Iterator[None]:
-        close_old_connections()
-        try:
-            with (
-                row_scope.use_scope(self.scope),
-                translation.override(self.language),
-                structlog.contextvars.bound_contextvars(**self.logged),
-            ):
-                yield
-        finally:
-            close_old_connections()
+        with (
+            row_scope.use_scope(self.scope),
+            translation.override(self.language),
+            structlog.contextvars.bound_contextvars(**self.logged),
+        ):
+            yield
 
 
 def _pickle_error(error: Exception) -> bytes:

@@ -45,13 +45,20 @@ def _watch_lifeline(lifeline: int) -> None:
 
 
 def _answer_calls(connection: Connection) -> None:
-    """Answer each call with nothing once it is read, and with its pickled outcome."""
+    """Answer each call with nothing once it is read, and with its pickled outcome.
+
+    As for a request, a database connection that is too old or failed is closed before and after a call.
+    """
+    from django.db import close_old_connections  # noqa: PLC0415 (takes a second, as above)
+
     while connection.poll(IDLE_S):
         try:
             call = pickle.loads(connection.recv_bytes())  # noqa: S301 (from who started this process)
         except EOFError:
             return
         connection.send_bytes(b"")
+        close_old_connections()
         with gc_paused():  # a cell that is read stays until the end, and reading it is a third of a preview
             outcome = call.pickle_outcome()
+        close_old_connections()
         connection.send_bytes(outcome)
