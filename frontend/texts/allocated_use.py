@@ -29,14 +29,12 @@ class AllocatedUse:
         """Tell whether more may be used: a part sent no reading."""
         return self.measured < self.allocated
 
-    def format_used(self, format_amount: Callable[[int], str]) -> str:
-        """Write what is used; what is measured on a part of the allocated amount is a lower bound."""
-        return f"≥ {format_amount(round(self.used))}" if self.is_partial else format_amount(round(self.used))
-
 
 def format_used(use: AllocatedUse | None, format_amount: Callable[[int], str]) -> str:
-    """Write what is used; a dash where that is not known."""
-    return formats.MISSING if use is None else use.format_used(format_amount)
+    """Write what is used: a lower bound where a part sends no reading, a dash where none is known."""
+    if use is None:
+        return formats.MISSING
+    return f"≥ {format_amount(round(use.used))}" if use.is_partial else format_amount(round(use.used))
 
 
 def build_use(found: PoolUse | None, resource: Resource, allocated: int) -> AllocatedUse | None:

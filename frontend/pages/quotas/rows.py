@@ -164,7 +164,7 @@ def _line(
         own_nominal=format_amount(resource, row.own_nominal),
         reserved=format_amount(resource, row.reserved),
         used=format_used(found, format_own),
-        use_note=use.explain(found, node.node.tenant_id, format_own),
+        use_note=use.explain_use(found, node.node.tenant_id, format_own),
         borrowed=format_amount(resource, row.borrowed) if row.borrowed else formats.MISSING,
         lent=format_amount(resource, row.lent) if row.lent else formats.MISSING,
         borrowing_limit=format_amount(resource, row.borrowing_limit),

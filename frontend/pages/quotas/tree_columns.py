@@ -86,7 +86,7 @@ class TreeFacts:
         self, row: QuotaTreeRow, use: AllocatedUse | None, format_amount: Callable[[int], str]
     ) -> str:
         """Say why it is not known, or only in part, what a node uses; else empty."""
-        return self._use.explain(use, row.tenant_id, format_amount) if self._use else ""
+        return self._use.explain_use(use, row.tenant_id, format_amount) if self._use else ""
 
     def find_pending(self, row: QuotaTreeRow, resource: Resource) -> int:
         """The GPUs, CPU or memory for which jobs are pending at and below a node."""

@@ -22,11 +22,11 @@ class QuotaUse:
         self._sees_jobs = tenants_with_point(viewer, Permission.JOB_VIEW)
         self._resource = resource
 
-    def knows(self, tenant_id: uuid.UUID) -> bool:
+    def is_visible(self, tenant_id: uuid.UUID) -> bool:
         """Return whether what a tenant uses may be known."""
         return self._resource in MEASURED and tenant_id in self._sees_jobs
 
-    def explain(
+    def explain_use(
         self, use: AllocatedUse | None, tenant_id: uuid.UUID, format_amount: Callable[[int], str]
     ) -> str:
         """Say why it is not known, or only in part, what a tenant or its queue uses; else empty."""
@@ -52,7 +52,7 @@ class TreeUse(QuotaUse):
 
         None where something is allocated and nothing measured, and where it may not be known.
         """
-        if not self.knows(tenant_id):
+        if not self.is_visible(tenant_id):
             return None
         position = self._positions[node_id]
         if not self._counts[position]:
@@ -72,7 +72,7 @@ class TableUse(QuotaUse):
 
         None where something is allocated and nothing measured, and where it may not be known.
         """
-        if not self.knows(node.node.tenant_id):
+        if not self.is_visible(node.node.tenant_id):
             return None
         keys = ((queue, row.flavor.pk) for queue in node.queue_nodes)
         found = [self._use[key] for key in keys if key in self._use]

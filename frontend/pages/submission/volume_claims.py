@@ -53,7 +53,7 @@ class ClusterRows:
     unbound: bool
 
     @property
-    def mountable(self) -> bool:
+    def has_mountable(self) -> bool:
         return any(row.line for row in self.rows or ())
 
 

@@ -101,7 +101,7 @@ class _Server:
     sources: list[TelemetrySource]
 
     @property
-    def enabled(self) -> TelemetrySource | None:
+    def enabled_source(self) -> TelemetrySource | None:
         """A data source by which it may be asked."""
         return next((source for source in self.sources if source.enabled), None)
 
@@ -140,7 +140,7 @@ class _Answer:
 
     @property
     def has_failures(self) -> bool:
-        return any(server.enabled for server in self.failed)
+        return any(server.enabled_source for server in self.failed)
 
     @property
     def unread_clusters(self) -> list[str]:
@@ -155,12 +155,12 @@ def _ask(path: str, parameters: Mapping[str, str], cluster_id: uuid.UUID | None)
     """
     sources = _list_sources(cluster_id)
     servers = _group_by_server(sources)
-    if not any(server.enabled for server in servers):
+    if not any(server.enabled_source for server in servers):
         raise MetricUnread(RuleError.SOURCE_DISABLED if servers else RuleError.NO_SOURCE)
     answer = _Answer([], [], [source for source in sources if not source.enabled])
     failure: SourceFailed | None = None
     for server in servers:
-        if (source := server.enabled) is None:
+        if (source := server.enabled_source) is None:
             answer.failed.append(server)
             continue
         try:

@@ -42,7 +42,7 @@ class ProcessPool:
         self._running: set[str] = set()
         """The users whose calls are computed."""
 
-    def start(self) -> None:
+    def start_process(self) -> None:
         """Start a process if there is none, so that the first call needn't wait for it."""
         with self._changed, suppress(OSError):  # the first call says so
             self._forget_ended()
@@ -50,20 +50,20 @@ class ProcessPool:
                 self._add_process()
 
     @property
-    def running(self) -> int:
+    def running_count(self) -> int:
         """The number of calls that are computed."""
         return len(self._running)
 
     @property
-    def waiting(self) -> int:
+    def waiting_count(self) -> int:
         """The number of calls that wait for a process."""
         return len(self._waiting)
 
-    def close(self) -> None:
+    def end_idle(self) -> None:
         """End the processes that are idle."""
         with self._changed:
             while self._idle:
-                self._idle.pop().end()
+                self._idle.pop().kill()
                 self._count -= 1
 
     def run(self, call: Call, *, wait_s: float, user: str = "") -> Any:
@@ -94,7 +94,7 @@ class ProcessPool:
     def _ask_once(self, call: bytes, wait_s: float, user: str) -> bytes:
         process = self._take(user, wait_s)
         try:
-            outcome = process.ask(call)
+            outcome = process.send_call(call)
         except TimeoutError as error:
             self._give_up(process, user)
             log.warning("computing took too long")
@@ -142,7 +142,7 @@ class ProcessPool:
         for process in [each for each in self._idle if not each.is_alive]:
             self._idle.remove(process)
             self._count -= 1
-            process.end()
+            process.kill()
 
     def _give_back(self, process: ComputeProcess, user: str) -> None:
         with self._changed:
@@ -151,7 +151,7 @@ class ProcessPool:
             self._changed.notify_all()
 
     def _give_up(self, process: ComputeProcess, user: str) -> None:
-        process.end()
+        process.kill()
         with self._changed:
             self._running.remove(user)
             self._count -= 1

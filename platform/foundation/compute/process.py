@@ -58,7 +58,7 @@ class ComputeProcess:
     def is_alive(self) -> bool:
         return self._process.poll() is None
 
-    def ask(self, call: bytes) -> bytes:
+    def send_call(self, call: bytes) -> bytes:
         """Send a pickled call and return the pickled outcome.
 
         Raises: ProcessEnded; TimeoutError if it was not read, or not answered, in time.
@@ -77,7 +77,7 @@ class ComputeProcess:
             raise ProcessEnded(read=read) from error
         raise TimeoutError
 
-    def end(self) -> None:
+    def kill(self) -> None:
         """Kill it."""
         self._process.kill()
         with suppress(subprocess.TimeoutExpired):

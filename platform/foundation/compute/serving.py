@@ -11,7 +11,7 @@ from foundation.compute.calls import Call
 class CallRunner(Protocol):
     """Computes calls, as `ProcessPool` does."""
 
-    def start(self) -> None:
+    def start_process(self) -> None:
         """Start a process if there is none."""
         ...
 
@@ -42,11 +42,11 @@ def get_pool() -> CallRunner | None:
 def start_process() -> None:
     """Start a process if this is a web process that has none, so that the first call needn't wait for it."""
     if _Serving.pool is not None:
-        _Serving.pool.start()
+        _Serving.pool.start_process()
 
 
 def set_user(user: str) -> None:
-    """It is now known who asks: the calls of this request have the turns of that user."""
+    """Set the user for whom this request computes: the calls have the turns of that user."""
     _user.set(user)
 
 

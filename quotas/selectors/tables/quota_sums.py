@@ -58,19 +58,19 @@ class KeySums:
         return self.order.sum_counts(self.charged)
 
     @cached_property
-    def subtrees(self) -> SubtreeSums:
+    def subtree_sums(self) -> SubtreeSums:
         """Quota and usage of each node as they count above it."""
         return sum_subtrees(self.order, self.limits, self.charged)
 
     @cached_property
     def borrowed(self) -> list[int]:
         """The amount that each node reserves of the quota of others."""
-        return compute_borrowed(self.subtrees)
+        return compute_borrowed(self.subtree_sums)
 
     @cached_property
     def lent(self) -> list[int]:
         """The part of each node's nominal that others reserve."""
-        return compute_lent(self.order, self.limits, self.subtrees)
+        return compute_lent(self.order, self.limits, self.subtree_sums)
 
 
 class QuotaSums:

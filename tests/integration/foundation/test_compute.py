@@ -33,7 +33,7 @@ def pool() -> Iterator[ProcessPool]:
     """One process, so that a second call has to wait."""
     made = ProcessPool(["tests.fixtures.compute"], most=1)
     yield made
-    made.close()
+    made.end_idle()
 
 
 def run(
@@ -102,7 +102,7 @@ def test_an_outage_stays_one(
 
 
 def is_computing(pool: ProcessPool) -> bool:
-    return pool.running == 1
+    return pool.running_count == 1
 
 
 def ask_while_busy(pool: ProcessPool, end: Path) -> Asking:
@@ -118,7 +118,7 @@ def test_calls_have_their_turns_in_order_and_one_user_waits_once(pool: ProcessPo
     asking = [ask_while_busy(pool, end)]
     for number, user in enumerate(("busy", "other", "third")):
         asking.append(Asking(pool, compute.write_line, str(order), user, user=user))
-        wait_until(lambda wanted=number + 1: pool.waiting == wanted, "the call waits", within_s=30)
+        wait_until(lambda wanted=number + 1: pool.waiting_count == wanted, "the call waits", within_s=30)
 
     begun = time.monotonic()
     for user in ("busy", "other"):
@@ -130,30 +130,30 @@ def test_calls_have_their_turns_in_order_and_one_user_waits_once(pool: ProcessPo
     for each in asking:
         each.join(30)
     assert order.read_text(encoding="utf-8").split() == ["busy", "other", "third"]
-    assert (pool.running, pool.waiting) == (0, 0)
+    assert (pool.running_count, pool.waiting_count) == (0, 0)
 
 
 def test_one_user_has_one_process_where_two_are_allowed(tmp_path: Path) -> None:
     pool, end = ProcessPool(["tests.fixtures.compute"], most=2), tmp_path / "end"
     busy = ask_while_busy(pool, end)
     again = Asking(pool, compute.compute_until, str(end), user="busy")
-    wait_until(lambda: pool.waiting == 1, "the second call waits", within_s=30)
+    wait_until(lambda: pool.waiting_count == 1, "the second call waits", within_s=30)
 
     assert run(pool, compute.describe_context, 1, user="other")[0] == 1
 
-    assert (pool.running, pool.waiting) == (1, 1)
+    assert (pool.running_count, pool.waiting_count) == (1, 1)
     end.touch()
     for each in (busy, again):
         each.join(30)
         assert each.outcome == "found"
-    pool.close()
+    pool.end_idle()
 
 
 def test_few_calls_wait(pool: ProcessPool, tmp_path: Path) -> None:
     end = tmp_path / "end"
     asking = [ask_while_busy(pool, end)]
     asking += [Asking(pool, compute.compute_until, str(end), user=f"{n}") for n in range(MOST_WAITING)]
-    wait_until(lambda: pool.waiting == MOST_WAITING, "the calls wait", within_s=30)
+    wait_until(lambda: pool.waiting_count == MOST_WAITING, "the calls wait", within_s=30)
     with pytest.raises(NoneFree):
         run(pool, compute.describe_context, 1, user="one more")
     end.touch()
@@ -190,11 +190,11 @@ def test_a_process_that_cannot_be_started_leaves_nothing(monkeypatch: pytest.Mon
     made, before = ProcessPool([]), count_open_files()
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     for _ in range(3):
-        made.start()
+        made.start_process()
         with pytest.raises(NoneFree):
             run(made, compute.describe_context, 1)
     assert count_open_files() == before
-    assert (made.running, made.waiting) == (0, 0)
+    assert (made.running_count, made.waiting_count) == (0, 0)
 
 
 def test_a_process_that_does_not_read_is_not_waited_for() -> None:
@@ -203,9 +203,9 @@ def test_a_process_that_does_not_read_is_not_waited_for() -> None:
     os.kill(process.pid, signal.SIGSTOP)
     try:
         with pytest.raises(TimeoutError):
-            process.ask(bytes(10_000_000))
+            process.send_call(bytes(10_000_000))
     finally:
-        process.end()
+        process.kill()
 
 
 _ASK_AND_DIE = """

@@ -35,7 +35,7 @@ def pool(on_postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> Iterat
     made = ProcessPool(MODULES, most=1)
     monkeypatch.setattr(serving._Serving, "pool", made)
     yield made
-    made.close()
+    made.end_idle()
 
 
 def test_a_process_computes_what_the_request_would(

@@ -45,7 +45,7 @@ class BusyPool:
         self.raised = raised
         self.users: list[str] = []
 
-    def start(self) -> None:
+    def start_process(self) -> None:
         """There is nothing to start."""
 
     def run(self, call: Call, *, wait_s: float, user: str = "") -> Any:
