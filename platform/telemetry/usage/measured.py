@@ -5,11 +5,13 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator
 from datetime import datetime, timedelta
+from itertools import chain
 from typing import Final, NamedTuple
 
-from django.db.models import F, FloatField, IntegerField, Min, Sum
-from django.db.models.functions import Cast
+from django.db.models import F, FloatField, IntegerField, Min, Sum, Value
+from django.db.models.functions import Cast, Greatest
 
+from clusters.gpu.report import INTERVAL_MOST_MS
 from foundation.core.months import to_ms
 from telemetry.models import Reading, RolledMinute, Scope
 from telemetry.store.times import MINUTE_RETENTION, READING_RETENTION
@@ -22,8 +24,8 @@ LATE: Final = READING_RETENTION - timedelta(minutes=30)
 
 
 class MeasuredQuarter(NamedTuple):
-    """The part of a quarter of an hour of an allocation that readings cover, in percent points of a GPU x
-    ms.
+    """The part of a quarter of an hour of an allocation that readings cover, or some of it, in percent points
+    of a GPU x ms.
     """
 
     allocation_id: uuid.UUID
@@ -39,38 +41,55 @@ def first_quarter() -> int:
 
 
 def measured_quarters(first: int, last: int, *, now: datetime) -> Iterator[MeasuredQuarter]:
-    """Yield what was measured of each allocation in the quarters from `first` until before `last`.
+    """Yield what was measured of each allocation in the quarters from `first` until before `last`, a quarter
+    in one part or two.
 
-    A reading stands for its interval. Where none arrived, or compute is not known, nothing is yielded.
-    Readings are read where they are still there, and roll-ups of a minute of the quarters before.
+    A reading stands for its interval, whose part after the end of a quarter counts in the next one. Where
+    none arrived, or compute is not known, nothing is yielded. Readings are read where they are still there,
+    and roll-ups of a minute of the quarters before.
     """
     fine_since = -(-to_ms(now - READING_RETENTION) // QUARTER_MS)
     middle = min(last, max(first, fine_since))
-    yield from _read(RolledMinute, "covered_ms", first, middle)
-    yield from _read(Reading, "interval_ms", middle, last)
+    before_ms = first * QUARTER_MS - INTERVAL_MOST_MS
+    if middle == first:
+        parts = _read(Reading, "interval_ms", before_ms, last * QUARTER_MS)
+    else:
+        parts = chain(
+            _read(RolledMinute, "covered_ms", before_ms, middle * QUARTER_MS),
+            _read(Reading, "interval_ms", middle * QUARTER_MS, last * QUARTER_MS),
+        )
+    return (part for part in parts if first <= part.quarter < last)
 
 
 def _read(
-    model: type[Reading] | type[RolledMinute], weight: str, first: int, last: int
+    model: type[Reading] | type[RolledMinute], length: str, since_ms: int, until_ms: int
 ) -> Iterator[MeasuredQuarter]:
-    if first >= last:
+    if since_ms >= until_ms:
         return
+    in_quarter = F("at_ms") % QUARTER_MS
+    beyond = Greatest(Value(0), in_quarter + F(length) - QUARTER_MS)
     rows = (
         model.unscoped.filter(
-            at_ms__gte=first * QUARTER_MS,
-            at_ms__lt=last * QUARTER_MS,
+            at_ms__gte=since_ms,
+            at_ms__lt=until_ms,
             channel__scope=Scope.SLICE,
             channel__allocation_id__isnull=False,
             cores_used__isnull=False,
         )
-        .annotate(quarter=Cast((F("at_ms") - F("at_ms") % QUARTER_MS) / QUARTER_MS, IntegerField()))
+        .annotate(quarter=Cast((F("at_ms") - in_quarter) / QUARTER_MS, IntegerField()))
         .values_list("channel__allocation_id", "quarter")
         .annotate(
-            held=Sum(F("cores_allocated") * F(weight), output_field=FloatField()),
-            busy=Sum(F("cores_used") * F(weight), output_field=FloatField()),
+            held=Sum(F("cores_allocated") * F(length), output_field=FloatField()),
+            busy=Sum(F("cores_used") * F(length), output_field=FloatField()),
+            held_beyond=Sum(F("cores_allocated") * beyond, output_field=FloatField()),
+            busy_beyond=Sum(F("cores_used") * beyond, output_field=FloatField()),
         )
         .order_by()
     )
-    for allocation_id, quarter, held, busy in rows.iterator(chunk_size=5000):
+    for allocation_id, quarter, held, busy, *after in rows.iterator(chunk_size=5000):
         if allocation_id is not None:
-            yield MeasuredQuarter(allocation_id, quarter, round(held), round(busy))
+            held_beyond, busy_beyond = after
+            within = round(held - held_beyond), round(busy - busy_beyond)
+            yield MeasuredQuarter(allocation_id, quarter, *within)
+            if held_beyond:
+                yield MeasuredQuarter(allocation_id, quarter + 1, round(held_beyond), round(busy_beyond))

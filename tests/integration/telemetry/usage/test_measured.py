@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from scheduling.metering.intervals import gpu_percent
-from scheduling.models import Allocation, DeviceSlice
+from scheduling.models import Allocation, Attempt, DeviceSlice
 from telemetry.models import Channel, MeasuredProgress, MeasuredUse, Reading, RolledMinute, Scope
 from telemetry.usage.figures import Figures
 from telemetry.usage.measured import LATE
@@ -173,3 +173,42 @@ def test_quarters_whose_readings_are_gone_come_from_roll_ups(charged: Bench) -> 
     assert gpu_seconds(found.measured) == 29 * 45
     assert gpu_seconds(found.used) == 29 * 45 * 0.8
     assert gpu_seconds(found.reserved) == 5 * 3600
+
+
+def test_a_reading_counts_in_each_quarter_for_its_part(charged: Bench) -> None:
+    """A job that began just before the end of a quarter has no time that was measured and isn't told."""
+    quarter = START + timedelta(minutes=15)
+    begun, first, end = (quarter + timedelta(seconds=s) for s in (-4, -3, 17))
+    Attempt.unscoped.filter(job=charged.whole).update(admitted_at=begun)
+    read(charged, charged.whole, first, end, 40.0)  # of which the first one lasts until 7 s after its end
+    charged.clock.move_to(end)
+    record_measured(now=end)
+
+    found = figures(charged)["whole"]
+    assert gpu_seconds(found.reserved) == 21
+    assert (gpu_seconds(found.measured), gpu_seconds(found.used)) == (20, 8)
+
+
+@pytest.mark.parametrize("gone", [False, True], ids=["readings", "roll-ups"])
+def test_a_long_reading_at_the_end_of_a_final_quarter_counts_in_the_next_one(
+    charged: Bench, *, gone: bool
+) -> None:
+    """The first quarter that a run writes gets the rest of a reading of the one before it."""
+    quarter = START + timedelta(minutes=15)
+    read(charged, charged.whole, quarter - timedelta(seconds=60), quarter - timedelta(seconds=50), 40.0)
+    Reading.unscoped.update(interval_ms=300_000)
+    if gone:
+        reading = Reading.unscoped.get()
+        values = {"cores_used": 40.0, "cores_allocated": 100, "memory_allocated_mib": 1}
+        RolledMinute.unscoped.create(
+            channel=reading.channel, at_ms=reading.at_ms, count=1, covered_ms=300_000, **values
+        )
+        Reading.unscoped.all().delete()
+    MeasuredProgress.unscoped.create(
+        pk=1, final_until_ms=int(quarter.timestamp() * 1000), measured_until_ms=0
+    )
+    end = quarter + timedelta(hours=4 if gone else 1)
+    charged.clock.move_to(end)
+    record_measured(now=end)
+    found = figures(charged)["whole"]
+    assert (gpu_seconds(found.measured), gpu_seconds(found.used)) == (240, 96)
