@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from math import inf
 from typing import Any
 
 import pytest
@@ -37,8 +38,10 @@ def w(db: None) -> World:
 
 @pytest.fixture
 def opened(w: World, monkeypatch: pytest.MonkeyPatch) -> Opener:
-    """Opens the page of a user; every poll looks anew."""
+    """Opens the page of a user; every poll looks anew. Time alone tells nothing, however slow the machine."""
     monkeypatch.setattr(change_log, "SHARED_FOR_S", 0.0)
+    monkeypatch.setattr(change_stream, "BEAT_S", inf)
+    monkeypatch.setattr(change_stream, "CHECK_EVERY_S", inf)
     monkeypatch.setattr(change_stream, "log", ChangeLog())
 
     def open_page(user: User) -> ChangeStream:
