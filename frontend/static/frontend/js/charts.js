@@ -39,6 +39,7 @@
     if (!chart.drawn) {
       chart.drawn = true;
       chart.element.dataset.drawn = "";
+      chart.element.querySelector("[data-chart-png]").disabled = false;
       if (onTime(chart)) link(chart);
     }
     note(chart);
@@ -118,7 +119,7 @@
 
   function saveImage(chart) {
     const { chart: key, chartTitle } = chart.element.dataset;
-    if (chart.drawn) window.allotment.saveChart(chart.raw, chart.plot, key, chartTitle);
+    window.allotment.saveChart(chart.raw, chart.plot, key, chartTitle);
   }
 
   async function fetchFigure(chart) {

@@ -91,6 +91,7 @@
     ({ target }) => target.matches?.(".row-menu") && target.open && place(target),
     true,
   );
+  document.querySelectorAll(".row-menu[open]").forEach(place); // opened before this script ran
   const closeRowMenus = () => {
     for (const menu of document.querySelectorAll(".row-menu[open]")) menu.open = false;
   };

@@ -1,0 +1,167 @@
+"""Clicks and changes that come before the scripts of a page: each is carried out when the scripts have run.
+
+Scripts are held back until the clicks are done, as on a slow connection, and not for a time: whatever a
+control of a kind does, it does after an early click as well, and once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pytest
+from playwright.sync_api import Locator, Page, Route, expect
+
+import frontend
+from tests.builders import clusters, jobs, quotas, tenancy
+from tests.e2e.page_weight import watch_problems
+from tests.e2e.signed_in import signed_in_page
+from tests.fixtures.api_server import api_server
+from tests.fixtures.browser import chromium_path
+from tests.fixtures.postgres import PostgresServer
+
+_DEFERRED: Final = re.compile(r"/(?!theme|early)[\w.-]+\.js(\?|$)")
+_PHONE, _DESK = (390, 1440)
+
+
+@dataclass(frozen=True, slots=True)
+class Early:
+    """A control on a page: what is done to it before the scripts run, and how its effect is seen."""
+
+    path: str
+    control: str
+    effect: Callable[[Page], None]
+    width: int = _DESK
+    open_first: str = ""
+    """A menu without scripts that the control is in."""
+    choose: str = ""
+    """The option that is chosen, where the control isn't clicked."""
+
+    def find(self, page: Page) -> Locator:
+        return page.locator(self.control).first
+
+
+def seen(selector: str) -> Callable[[Page], None]:
+    return lambda page: expect(page.locator(selector).first).to_be_visible()
+
+
+def filled(selector: str) -> Callable[[Page], None]:
+    return lambda page: expect(page.locator(selector)).not_to_be_empty()
+
+
+def at(query: str) -> Callable[[Page], None]:
+    return lambda page: page.wait_for_url(re.compile(query))
+
+
+def copied(page: Page) -> None:
+    """A browser that gives no leave to write to its clipboard selects the text."""
+    page.wait_for_function("() => document.querySelector('[data-toast]') || String(getSelection())")
+
+
+CONTROLS: Final = {
+    "data-drawer-toggle": Early("/w/vision/jobs", ".drawer-button", seen(":root[data-drawer=open]"), _PHONE),
+    "data-dialog-open": Early("/w/vision/jobs/{job}", "[data-dialog-open^=cancel]", seen("dialog[open]")),
+    "data-row": Early(
+        "/w/vision/jobs", ".row-menu[open] [data-row]", seen("dialog[open]"), open_first=".row-menu summary"
+    ),
+    "data-autosubmit": Early("/w/vision/jobs", "select[name=range]", at("range=7d"), choose="7d"),
+    "hx-get": Early("/w/vision/jobs/new", "[hx-target='#startable']", filled("#startable")),
+    "data-copy": Early("/w/vision/jobs/{job}?tab=spec", "[data-copy]", copied),
+    "data-cell": Early("/ops/quotas/tree", "button.cell", seen("input.cell-input")),
+    "data-move": Early("/ops/quotas/tree", "[data-move]", seen("#move-dialog[open]")),
+}
+
+
+@pytest.fixture
+def page(on_postgres: PostgresServer) -> Iterator[Page]:
+    """A browser in which the administrator of a folder with two queues and a pending job signs in."""
+    chromium_path()  # nothing is started where there is none
+    cell = clusters.cell()
+    flavor = clusters.flavor(clusters.cluster(cell))
+    clusters.nodes(flavor, 2)
+    jobs.priority_class()
+    research, boss = tenancy.folder("research"), tenancy.platform_admin("boss")
+    for name in ("vision", "speech"):
+        queue = quotas.queue(cell, tenancy.workspace(name, research), [flavor], cards=6)
+        jobs.job(queue, boss, "train")
+    with api_server(on_postgres) as address, signed_in_page(address) as opened:
+        yield opened
+
+
+@contextmanager
+def held_scripts(page: Page) -> Iterator[None]:
+    """Keep the deferred scripts of the page that is opened within from coming until the end."""
+    held: list[Route] = []
+    page.route(_DEFERRED, lambda route: held.append(route))
+    yield
+    assert held, "the scripts were not asked for"
+    for route in held:
+        route.continue_()
+    page.unroute(_DEFERRED)
+
+
+def act_early(page: Page, path: str, early: Early) -> None:
+    page.set_viewport_size({"width": early.width, "height": 900})
+    with held_scripts(page):
+        page.goto(path, wait_until="commit")
+        if early.open_first:
+            page.locator(early.open_first).first.click()
+        control = early.find(page)
+        if early.choose:
+            control.select_option(early.choose)
+        else:
+            control.click()
+            expect(control).to_have_attribute("aria-busy", "true")
+            control.click()  # by somebody who is impatient
+
+
+@pytest.mark.browser
+@pytest.mark.server
+@pytest.mark.timeout(240)
+def test_what_is_clicked_before_the_scripts_run_is_carried_out(page: Page) -> None:
+    problems = watch_problems(page)
+    page.goto("/w/vision/jobs")
+    job = page.locator("table.listing td.lead > a").first.get_attribute("href")
+    assert job is not None
+    for kind, early in CONTROLS.items():
+        act_early(page, early.path.replace("/w/vision/jobs/{job}", job), early)
+        try:
+            early.effect(page)
+        except AssertionError as error:
+            raise AssertionError(f"{kind}: an early click has no effect") from error
+        assert page.locator("[aria-busy]").count() == 0, kind
+    assert problems == []
+
+
+@pytest.mark.browser
+@pytest.mark.server
+@pytest.mark.timeout(120)
+def test_the_theme_is_switched_at_once_and_a_chart_is_offered_as_a_file_when_it_is_drawn(page: Page) -> None:
+    with held_scripts(page):
+        page.goto("/w/vision/overview", wait_until="commit")
+        switch = page.locator("[data-theme-switch]").first
+        switch.click()
+        expect(switch).to_have_attribute("data-choice", "light")
+        expect(page.locator("[data-chart-png]").first).to_be_disabled()
+    page.locator("[data-chart]").first.scroll_into_view_if_needed()
+    expect(page.locator("[data-chart-png]").first).to_be_enabled()
+    expect(switch).to_have_attribute("data-choice", "light")
+
+
+def test_what_only_scripts_act_on_is_a_button_of_its_own() -> None:
+    """Only such buttons are clicked again; whatever else asks for a fragment acts by itself, or without one.
+
+    Forms are sent and links are followed without scripts.
+    """
+    wrong = []
+    for file in sorted(Path(frontend.__file__).parent.rglob("templates/**/*.html")):
+        for tag, attributes in re.findall(r"<([a-z]+)\b((?:[^<>]|<[^>]*>)*?)>", file.read_text("utf-8")):
+            acts = re.search(r"\b(hx-(get|post)=|data-dialog-open|data-copy=|data-add-line=)", attributes)
+            alone = tag == "form" or "hx-trigger=" in attributes or (tag == "a" and "href=" in attributes)
+            if acts and not alone and 'type="button"' not in attributes:
+                wrong.append(f"{file.name}: <{tag}{attributes[:60]}")
+    assert wrong == []
