@@ -101,6 +101,8 @@ VETOES: dict[str, str | Promise] = {
     "node-name": _("node name does not match"),
     "node-selector": _("node selector does not match"),
     "node-affinity": _("node affinity does not match"),
+    "volume-claim": _("volume claim not bound"),
+    "volume-node-affinity": _("volume not available on the node"),
     "taint": _("untolerated taint"),
     "flavor-taint": _("untolerated taint of the pool"),
     "cards": _("too few GPUs"),

@@ -54,7 +54,7 @@ _COUNTS = frozenset(
             "ahead_cards",
             "together",
         ),
-        *("jobs", "pods"),
+        *("jobs", "pods", "excluded_nodes", "suitable_nodes"),
         *("cards_per_task", "most_free_on_one_node", "free_cards"),
         *("used_hours", "budget_hours", "evictions", "capped"),
     }

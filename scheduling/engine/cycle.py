@@ -4,6 +4,7 @@ else."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from scheduling.engine.actions.advice.advise import advise_never_fitting
 from scheduling.engine.actions.advice.cycle import advise_waiting_jobs
@@ -12,7 +13,7 @@ from scheduling.engine.actions.advice.trial import FeasibilityTrial
 from scheduling.engine.actions.explain_waiting import explain_waiting_jobs
 from scheduling.engine.builtin import resolve_config
 from scheduling.engine.model import CycleResult, Instant, Job, JobOutcome, TaskWorkload
-from scheduling.engine.placement.feasibility import explain_never_fits
+from scheduling.engine.placement.claim_refusals import explain_no_flavor, name_claim_reason
 from scheduling.engine.session.config import EngineConfig, ExplainScope
 from scheduling.engine.session.plugin_sets import ResolvedPlugins
 from scheduling.engine.session.session import Session
@@ -38,6 +39,8 @@ def run_cycle(snapshot: Snapshot, config: EngineConfig, now: Instant) -> CycleRe
     session = start_session(snapshot, config, now)
     with snapshot.statement():
         timings = _run_actions(session)
+    for job_id in session.naming_claims:
+        session.outcomes[job_id] = name_claim_reason(session.outcomes[job_id])
     outcomes = tuple(map(session.outcomes.__getitem__, _answered(session)))
     session.counters["considered"] = len(outcomes)
     return CycleResult(
@@ -61,7 +64,10 @@ def examine_job(snapshot: Snapshot, config: EngineConfig, now: Instant, job_id: 
     with snapshot.statement():
         _run_actions(session)
         outcome = session.outcomes.get(job_id)
-        return None if outcome is None else evaluate_gates(session, outcome)
+        if outcome is None:
+            return None
+        found = evaluate_gates(session, outcome)
+    return replace(found, outcome=name_claim_reason(found.outcome))
 
 
 def _run_actions(session: Session) -> dict[str, float]:
@@ -134,7 +140,7 @@ def never_fits(snapshot: Snapshot, job: Job, config: EngineConfig = DEFAULT_CONF
         KeyError: when the snapshot does not have the job's queue.
     """
     queue, rule = snapshot.queues[job.queue], resolve_config(config).rule
-    outcome = explain_never_fits(snapshot, rule, queue, job)
+    outcome = explain_no_flavor(snapshot, rule, queue, job)
     return (
         None
         if outcome is None

@@ -312,6 +312,47 @@ class Reason(StrEnum):
         ),
     )
 
+    VOLUME_NODE_CONFLICT = ReasonRow(
+        "VOLUME_NODE_CONFLICT",
+        _("Volume out of reach of free nodes"),
+        ReasonSeverity.WAITING,
+        Gate.ROOM,
+        "Nodes would take the job, but they can't mount the volume of a claim: its node affinity names other"
+        " nodes, for example those of another zone.",
+        sentences=(
+            _(
+                "Tasks that fit on empty %(flavor)s nodes that can mount the volume of claim %(claim)s:"
+                " %(available)s of %(asked)s. Suitable nodes that can't mount it: %(suitable_nodes)s."
+            ),
+            _(
+                "Nodes that would take a task but can't mount the volume of claim %(claim)s:"
+                " %(excluded_nodes)s. Tasks that fit on the other nodes: %(available)s of %(asked)s."
+            ),
+            _(
+                "Nodes that would take a task but can't mount the volume of claim %(claim)s:"
+                " %(excluded_nodes)s."
+            ),
+            _("The nodes that would take this job can't mount the volume of one of its claims."),
+        ),
+        helps=(_("Wait for the nodes that can mount the volume, or mount another claim."),),
+    )
+
+    VOLUME_CLAIM_NOT_BOUND = ReasonRow(
+        "VOLUME_CLAIM_NOT_BOUND",
+        _("Volume claim not bound"),
+        ReasonSeverity.ERROR,
+        Gate.FIT,
+        "A persistent volume claim that the job mounts is missing, not bound to a volume, or being deleted.",
+        sentences=(
+            _("Volume claim %(missing_claim)s doesn't exist in cluster %(cluster)s."),
+            _("Volume claim %(deleting_claim)s in cluster %(cluster)s is being deleted."),
+            _("Volume claim %(pending_claim)s in cluster %(cluster)s isn't bound to a volume."),
+            _("Volume claim %(lost_claim)s in cluster %(cluster)s has lost its volume."),
+            _("A volume claim of this job isn't bound to a volume."),
+        ),
+        helps=(_("Check the claim in the workspace's namespace, or mount another one."),),
+    )
+
     WAITING_FOR_PREEMPTED = ReasonRow(
         "WAITING_FOR_PREEMPTED",
         _("Waiting for preempted jobs to terminate"),
@@ -387,6 +428,7 @@ class Reason(StrEnum):
         Gate.EVALUATION,
         "No scheduling cycle has evaluated the job since it was submitted or last changed.",
         sentences=(
+            _("Volume claim %(unread_claim)s hasn't been read from cluster %(cluster)s yet."),
             _("Submitted %(age)s ago; not evaluated yet."),
             _("Not evaluated yet."),
         ),

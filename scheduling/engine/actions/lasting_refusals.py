@@ -15,11 +15,8 @@ from scheduling.engine.model import (
     Queue,
     Role,
 )
-from scheduling.engine.placement.feasibility import (
-    InfeasibleFlavors,
-    explain_never_fits,
-    find_infeasible_flavors,
-)
+from scheduling.engine.placement.claim_refusals import explain_no_flavor
+from scheduling.engine.placement.feasibility import InfeasibleFlavors, find_infeasible_flavors
 from scheduling.engine.placement.index.clusters import queue_clusters
 from scheduling.engine.quota.shortage import Shortage, find_excess, is_eviction_capped
 from scheduling.engine.session.session import Session
@@ -66,7 +63,7 @@ def _compute_feasibility(session: Session, queue: Queue, job: Job, flavors: tupl
     dead = find_infeasible_flavors(snapshot, rule, queue, job)
     session.infeasible_flavors[flavors] = frozenset() if dead is None else dead
     session.never_fitting[flavors] = (
-        None if dead is not None else explain_never_fits(snapshot, rule, queue, job)
+        None if dead is not None else explain_no_flavor(snapshot, rule, queue, job)
     )
 
 

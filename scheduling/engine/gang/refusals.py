@@ -5,7 +5,12 @@ from __future__ import annotations
 from scheduling.engine.gang.tasks import RoleTasks
 from scheduling.engine.model import Help, HelpCode, Numbers, Reason, TopologyRule
 from scheduling.engine.placement.board import ScoreBoard
-from scheduling.engine.placement.explain import count_refused_nodes, describe_free_cards, suggest_fewer_cards
+from scheduling.engine.placement.explain import (
+    count_refused_nodes,
+    describe_free_cards,
+    describe_volume_conflict,
+    suggest_fewer_cards,
+)
 from scheduling.engine.quota.assignment import Refusal
 
 
@@ -15,7 +20,12 @@ def refuse_no_room(board: ScoreBoard, entry: RoleTasks, placed: int) -> Refusal:
     asked = _numbers(entry, placed)
 
     def compute_refusal() -> Refusal:
-        numbers: Numbers = {**asked, **describe_free_cards(board), **count_refused_nodes(board)}
+        numbers: Numbers = {
+            **asked,
+            **describe_free_cards(board),
+            **count_refused_nodes(board),
+            **describe_volume_conflict(board.question, board.vetoes),
+        }
         return Refusal(Reason.NO_ROOM, numbers, (*_suggest_fewer(entry, placed), *suggest_fewer_cards(board)))
 
     return Refusal.defer_numbers(Reason.NO_ROOM, asked, compute_refusal)

@@ -63,6 +63,31 @@ class PreferredPods:
     term: PodTerm
 
 
+class ClaimState(StrEnum):
+    """The state of a persistent volume claim. Pods start with a bound one alone; `unread`: not known yet."""
+
+    BOUND = "bound"
+    PENDING = "pending"
+    LOST = "lost"
+    MISSING = "missing"
+    DELETING = "deleting"
+    UNREAD = "unread"
+
+
+@dataclass(frozen=True, slots=True)
+class MountedVolume:
+    """A volume that tasks mount by a persistent volume claim, `name`, as one cluster has it.
+
+    `terms` are the required node affinity of its volume: at least one term must hold for a node that mounts
+    it. No terms means every node of the cluster.
+    """
+
+    name: str
+    cluster: str = ""
+    state: ClaimState = ClaimState.BOUND
+    terms: tuple[tuple[Expression, ...], ...] = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementRules:
     """The nodes on which a job's tasks may run, and those that they prefer.
@@ -70,7 +95,9 @@ class PlacementRules:
     `node_affinity` has the required terms: at least one term must hold, and a term holds when all its
     expressions do. No terms means no restriction. All of `pod_affinity` must be met and none of
     `pod_anti_affinity`, neither by the tasks in the domain nor by this task for theirs. A task without a
-    `namespace` takes part in neither. `group` names tasks that prefer nodes near each other.
+    `namespace` takes part in neither. `group` names tasks that prefer nodes near each other. All
+    `volume_claims` of the node's cluster must be bound, and the node must be able to mount their volumes; a
+    claim restricts no node of a cluster without an entry.
     """
 
     node_name: str | None = None
@@ -85,6 +112,7 @@ class PlacementRules:
     preferred_pods: tuple[PreferredPods, ...] = ()
     avoided_pods: tuple[PreferredPods, ...] = ()
     group: str = ""
+    volume_claims: tuple[MountedVolume, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

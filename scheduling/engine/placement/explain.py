@@ -7,10 +7,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from foundation.core.quantities import Resource
-from scheduling.engine.model import Help, HelpCode
+from scheduling.engine.model import Help, HelpCode, Numbers
 from scheduling.engine.placement.board import ScoreBoard
 from scheduling.engine.placement.index.protocols import Veto
 from scheduling.engine.placement.index.question import Question
+from scheduling.engine.placement.index.volumes import (
+    VOLUME_CLAIM,
+    VOLUME_NODE_AFFINITY,
+    describe_excluding_claim,
+)
 from scheduling.engine.state.fleet import ALL_ROWS, Bools
 
 REFUSED = "refused."
@@ -43,6 +48,24 @@ def suggest_loosening(question: Question, vetoes: Sequence[Veto]) -> tuple[Help,
         if number:
             found.append(Help(HelpCode.LOOSEN_PLACEMENT, {"veto": name, "nodes": number}))
     return tuple(found)
+
+
+def describe_volume_conflict(question: Question, vetoes: Sequence[Veto]) -> Numbers:
+    """Return the volume claim of the task that excludes nodes which would take it otherwise; empty if none.
+
+    `vetoes` are those relevant to the task.
+    """
+    if not question.task.volume_claims:
+        return {}
+    excluded, out_of_reach = question.members.copy(), np.zeros_like(question.members)
+    for veto in vetoes:
+        allowed = veto.allows(question, ALL_ROWS)
+        if veto.name in (VOLUME_CLAIM, VOLUME_NODE_AFFINITY):
+            out_of_reach |= ~allowed
+        else:
+            excluded &= allowed
+    excluded &= out_of_reach
+    return describe_excluding_claim(question, excluded) if excluded.any() else {}
 
 
 def describe_free_cards(board: ScoreBoard) -> dict[str, int | str]:

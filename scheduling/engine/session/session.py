@@ -24,6 +24,7 @@ from scheduling.engine.order.orders import Preempting, candidate_key, job_key
 from scheduling.engine.order.protocols import Candidate, Order
 from scheduling.engine.order.user_usage import UserUsageTable
 from scheduling.engine.placement.feasibility import InfeasibleFlavors
+from scheduling.engine.placement.index.volumes import CLAIM
 from scheduling.engine.placement.placer import Placer, placer_for
 from scheduling.engine.preemption.search import VictimSearch
 from scheduling.engine.session.config import EngineConfig
@@ -62,6 +63,8 @@ class Session:
         self.outcomes: dict[str, JobOutcome] = {}
         # The jobs whose outcome says that they lack nothing but room.
         self.lacking_room: set[str] = set()
+        # The jobs whose outcome may be due to a volume claim.
+        self.naming_claims: set[str] = set()
         self.counters: Counter[str] = Counter()
         self.considered: list[JobEvaluation] = []
         self.equivalence = equivalence_classes_of(snapshot)
@@ -194,6 +197,8 @@ class Session:
     def record_outcome(self, outcome: JobOutcome) -> None:
         """Record the outcome of a job; a later action may replace it."""
         self.outcomes[outcome.job] = outcome
+        if CLAIM in outcome.numbers:
+            self.naming_claims.add(outcome.job)
         if outcome.reason is Reason.NO_ROOM:
             self.lacking_room.add(outcome.job)
         else:
@@ -202,6 +207,8 @@ class Session:
     def record_outcomes(self, answers: Mapping[str, JobOutcome]) -> None:
         """Record outcomes of jobs that had none before; they all have the same reason."""
         self.outcomes.update(answers)
+        if any(CLAIM in outcome.numbers for outcome in islice(answers.values(), 1)):
+            self.naming_claims.update(answers)
         if any(outcome.reason is Reason.NO_ROOM for outcome in islice(answers.values(), 1)):
             self.lacking_room.update(answers)
 

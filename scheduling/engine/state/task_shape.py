@@ -12,12 +12,14 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from scheduling.engine.model import (
+    ClaimState,
     Device,
     Expression,
     Extended,
     Flavor,
     GpuMode,
     GpuRequest,
+    MountedVolume,
     PlacementRules,
     PreferredNodes,
     PreferredPods,
@@ -57,7 +59,7 @@ class TaskShape:
     and `card_memory` are then what quota is charged for it. With `derived`, the task is allocated the share
     of a card's cores that its memory is of the card's memory, and `cores` is that share of the flavor's
     nominal card. `best_effort` tasks are evicted first under node pressure, `aligned` ones are kept in few
-    NUMA zones.
+    NUMA zones. `volume_claims` are those that exclude nodes of the flavor's cluster.
     """
 
     flavor: str
@@ -81,6 +83,7 @@ class TaskShape:
     best_effort: bool = False
     pod_affinities: PodAffinities | None = None
     preferences: PlacementPreferences | None = None
+    volume_claims: tuple[MountedVolume, ...] = ()
 
 
 def resolve_shape(request: Request, rules: PlacementRules, flavor: Flavor) -> TaskShape:
@@ -114,6 +117,7 @@ def resolve_shape(request: Request, rules: PlacementRules, flavor: Flavor) -> Ta
         best_effort=request.qos is QosClass.BEST_EFFORT,
         pod_affinities=_find_pod_affinities(rules),
         preferences=_find_preferences(rules, flavor),
+        volume_claims=_select_restrictive(rules.volume_claims, flavor) if rules.volume_claims else (),
     )
 
 
@@ -161,6 +165,14 @@ def _sum_extended(extended: tuple[Extended, ...]) -> tuple[Extended, ...]:
     for item in extended:
         total[item.resource] = total.get(item.resource, 0) + item.amount
     return tuple(Extended(name, total[name]) for name in sorted(total) if total[name])
+
+
+def _select_restrictive(claims: Iterable[MountedVolume], flavor: Flavor) -> tuple[MountedVolume, ...]:
+    return tuple(
+        claim
+        for claim in claims
+        if claim.cluster == flavor.cluster and (claim.terms or claim.state is not ClaimState.BOUND)
+    )
 
 
 def _find_pod_affinities(rules: PlacementRules) -> PodAffinities | None:

@@ -34,10 +34,12 @@ from scheduling.engine.state.snapshot import Snapshot
 
 REASONS_BY_SEVERITY = (
     Reason.NO_ROOM,
+    Reason.VOLUME_NODE_CONFLICT,
     Reason.WAITING_FOR_BORROWED,
     Reason.WAITING_FOR_QUOTA,
     Reason.POLICY_DENIED,
     Reason.EXCEEDS_MAX_QUOTA,
+    Reason.VOLUME_CLAIM_NOT_BOUND,
     Reason.NEVER_FITS,
 )
 """Reasons from the least to the most fundamental; all other reasons come before them."""

@@ -3,8 +3,8 @@
 They are ordered from lasting to passing causes: a node is counted under the first veto that refuses it, so
 the most fundamental cause is shown. Those about cards narrow the same set of cards step by step; the last one
 is therefore the whole condition. A veto that is irrelevant to a task or a fleet is not evaluated (`applies`).
-Source of the node rules: the scheduler filters of Kubernetes (NodeName, NodeAffinity, TaintToleration,
-NodePorts, InterPodAffinity, NodeResourcesFit).
+Source of the node rules: the scheduler filters of Kubernetes (NodeName, NodeAffinity, VolumeBinding,
+TaintToleration, NodePorts, InterPodAffinity, NodeResourcesFit).
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from scheduling.engine.model import GpuMode, Node, Pressure
+from scheduling.engine.model import ClaimState, GpuMode, Node, Pressure
 from scheduling.engine.model.labels import has_labels, matches_any_term
 from scheduling.engine.placement.index import numa, relations
 from scheduling.engine.placement.index.node_facts import marked_rows
 from scheduling.engine.placement.index.question import Question
 from scheduling.engine.placement.index.taints import repelled_rows
+from scheduling.engine.placement.index.volumes import VOLUME_CLAIM, VOLUME_NODE_AFFINITY, can_mount
 from scheduling.engine.state.fleet import Bools, Fleet, Rows
 
 
@@ -106,6 +107,31 @@ class NodeAffinity:
     def allows(self, question: Question, rows: Rows) -> Bools:
         terms = question.task.affinity
         return _each_node(question, rows, lambda node: matches_any_term(node.labels, terms))
+
+
+class VolumeClaimVeto:
+    """Every volume claim that the task mounts is bound in the cluster of the flavor."""
+
+    name, fixed = VOLUME_CLAIM, True
+
+    def applies(self, question: Question) -> bool:
+        return any(claim.state is not ClaimState.BOUND for claim in question.task.volume_claims)
+
+    def allows(self, question: Question, rows: Rows) -> Bools:
+        return ~_everywhere(question, rows)
+
+
+class VolumeNodeAffinity:
+    """The node satisfies a term of the required node affinity of each volume that the task mounts."""
+
+    name, fixed = VOLUME_NODE_AFFINITY, True
+
+    def applies(self, question: Question) -> bool:
+        return any(claim.terms for claim in question.task.volume_claims)
+
+    def allows(self, question: Question, rows: Rows) -> Bools:
+        restricted = [claim for claim in question.task.volume_claims if claim.terms]
+        return _each_node(question, rows, lambda node: all(can_mount(node, claim) for claim in restricted))
 
 
 class TaintToleration:
@@ -287,7 +313,8 @@ def _pressed(fleet: Fleet, kinds: frozenset[Pressure]) -> Bools:
 
 
 VETOES = (
-    NodeName(), NodeSelector(), NodeAffinity(), TaintToleration(),
+    NodeName(), NodeSelector(), NodeAffinity(), VolumeClaimVeto(), VolumeNodeAffinity(),
+    TaintToleration(),
     CardCountVeto(), GpuModeVeto(), MigProfileVeto(), CardModel(),
     NodeReady(), CordonVeto(), NodePressureVeto(), CardHealth(),
     PodCountVeto(), CpuVeto(), MemoryVeto(), ExtendedResources(), CardCores(), CardMemoryVeto(),

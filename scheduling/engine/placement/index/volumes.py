@@ -1,0 +1,53 @@
+"""This module decides which nodes can mount a volume, and names the claims that exclude nodes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from scheduling.engine.model import ClaimState, MountedVolume, Node, Numbers, Reason
+from scheduling.engine.model.labels import matches_any_term
+from scheduling.engine.placement.index.question import Question
+from scheduling.engine.state.fleet import Bools
+
+VOLUME_CLAIM: Final = "volume-claim"
+VOLUME_NODE_AFFINITY: Final = "volume-node-affinity"
+NODE_NAME_FIELD: Final = "metadata.name"
+"""The field by which terms name nodes, beside their labels."""
+CLAIM: Final = "claim"
+"""The number of an outcome that names the claim to which it is due."""
+EXCLUDED_NODES: Final = "excluded_nodes"
+"""The number of nodes that would take a task and can't mount the volume of that claim."""
+SUITABLE_NODES: Final = "suitable_nodes"
+"""The same if all nodes were empty."""
+_STATE_OF: Final = {f"{state}_{CLAIM}": state for state in ClaimState if state is not ClaimState.BOUND}
+
+
+def can_mount(node: Node, claim: MountedVolume) -> bool:
+    """Return whether the volume of a bound claim can be mounted on a node."""
+    return not claim.terms or matches_any_term({**node.labels, NODE_NAME_FIELD: node.hostname}, claim.terms)
+
+
+def describe_excluding_claim(question: Question, excluded: Bools) -> Numbers:
+    """Return the claim to which it is due that the task is refused by the nodes marked in `excluded`.
+
+    One that is not bound is named as `<state>_claim` with the cluster, any other with the number of nodes.
+    """
+    nodes = question.nodes(slice(None))
+    cluster = question.flavor.cluster
+    for claim in question.task.volume_claims:
+        if claim.state is not ClaimState.BOUND:
+            return {CLAIM: claim.name, f"{claim.state}_{CLAIM}": claim.name, "cluster": cluster}
+    for claim in question.task.volume_claims:
+        number = sum(not can_mount(nodes[row], claim) for row in excluded.nonzero()[0].tolist())
+        if number:
+            return {CLAIM: claim.name, EXCLUDED_NODES: number}
+    return {}
+
+
+def reason_of_claim(numbers: Numbers) -> Reason:
+    """Return the reason of an outcome that names a claim."""
+    states = [state for name, state in _STATE_OF.items() if name in numbers]
+    if not states:
+        return Reason.VOLUME_NODE_CONFLICT
+    unread = ClaimState.UNREAD in states
+    return Reason.PENDING_EVALUATION if unread else Reason.VOLUME_CLAIM_NOT_BOUND
