@@ -42,6 +42,7 @@ class Capabilities:
     logs: bool = False
     owned: bool = False  # it has an identity, and an object that says which platform runs it
     gangs: bool = False  # it keeps an object for each gang, which has to be dissolved
+    claims: bool = False  # pods mount persistent volume claims, which may tie them to nodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,8 +264,8 @@ class VolumeClaim:
     """A persistent volume claim as the cluster has it.
 
     `size` is a quantity such as 10Gi: of the volume once the claim is bound, else as requested. `phase`:
-    Pending, Bound or Lost. `deleting`: it is being deleted, and no new pod can mount it. What the cluster
-    doesn't state is empty.
+    Pending, Bound or Lost. `deleting`: it is being deleted, and no new pod can mount it. `volume` is the name
+    of its persistent volume. What the cluster doesn't state is empty.
     """
 
     name: str
@@ -273,6 +274,11 @@ class VolumeClaim:
     storage_class: str = ""
     phase: str = ""
     deleting: bool = False
+    volume: str = ""
+
+
+NodeTerms = list[list[dict[str, Any]]]
+"""Terms of a node selector as lists of `matchExpressions`; a field of a term is an expression of its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -545,6 +551,13 @@ class ClusterBackend(Protocol):
         """
         return None
 
+    def read_volume_terms(self, volumes: Sequence[str]) -> Mapping[str, NodeTerms]:
+        """Return the required node affinity of persistent volumes by name, without those that don't exist.
+
+        No terms: every node. Raises: BackendUnavailable, as AccessDenied where volumes may not be read.
+        """
+        return {}
+
     def list_pod_events(self, refs: Sequence[TaskRef]) -> list[PodEvent]:
         """Return the events that the cluster has of pods of those names, in no particular order."""
         return []
@@ -574,6 +587,10 @@ class ClusterBackend(Protocol):
 
 class BackendUnavailable(ConnectionError):
     """The cluster did not answer; what it holds is unknown, not gone."""
+
+
+class AccessDenied(BackendUnavailable):
+    """The cluster does not let the platform's account do this."""
 
 
 class ConnectionInvalid(BackendUnavailable):

@@ -19,6 +19,7 @@ from clusters.backends.base import (
     Governed,
     Inventory,
     NamespaceState,
+    NodeTerms,
     ObservedBatch,
     Owner,
     PodEvent,
@@ -49,7 +50,7 @@ class KubernetesBackend(ClusterBackend):
     """
 
     capabilities = Capabilities(
-        slices=True, mig=True, bind=True, resize=True, logs=True, gangs=True, owned=True
+        slices=True, mig=True, bind=True, resize=True, logs=True, gangs=True, owned=True, claims=True
     )
 
     def __init__(self, cluster: Cluster) -> None:
@@ -126,6 +127,9 @@ class KubernetesBackend(ClusterBackend):
 
     def list_volume_claims(self, namespace: str, workspace: str) -> list[VolumeClaim] | None:
         return claims.list_volume_claims(self._api, namespace, workspace)
+
+    def read_volume_terms(self, volumes: Sequence[str]) -> Mapping[str, NodeTerms]:
+        return claims.read_volume_terms(self._api, volumes)
 
     def list_pod_events(self, refs: Sequence[TaskRef]) -> list[PodEvent]:
         return events.list_pod_events(self._api, refs)

@@ -18,7 +18,7 @@ from kubernetes.client.exceptions import ApiException
 from urllib3 import BaseHTTPResponse, Timeout
 from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionError, ReadTimeoutError
 
-from clusters.backends.base import BackendUnavailable
+from clusters.backends.base import AccessDenied, BackendUnavailable
 from clusters.backends.kubernetes.client import answers
 from clusters.backends.kubernetes.client.breaker import CircuitBreaker
 from foundation.messaging import leases
@@ -58,7 +58,7 @@ class RequestRefused(BackendUnavailable):
         self.status, self.reason, self.message = status, reason, message
 
 
-class Denied(RequestRefused):
+class Denied(RequestRefused, AccessDenied):
     """The API does not let the platform's account do this, or not yet: an API server that has just started
     denies everything until it has read its roles.
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Final
+from urllib.parse import quote
 
-from clusters.backends.base import VolumeClaim
+from clusters.backends.base import NodeTerms, VolumeClaim
 from clusters.backends.kubernetes.client.api import Json, KubernetesApi, RequestRefused
+from clusters.backends.kubernetes.client.workers import Workers
 from clusters.backends.kubernetes.namespaces.namespaces import NAMESPACES, is_owned
 
+_VOLUMES: Final = "/api/v1/persistentvolumes"
 _NOT_FOUND: Final = 404
 
 
@@ -29,6 +33,34 @@ def list_volume_claims(api: KubernetesApi, namespace: str, workspace: str) -> li
     return sorted((_claim(item) for item in items), key=lambda claim: claim.name)
 
 
+def read_volume_terms(api: KubernetesApi, volumes: Sequence[str]) -> Mapping[str, NodeTerms]:
+    """Return the required node affinity of volumes by name, without those that don't exist.
+
+    Raises: BackendUnavailable.
+    """
+
+    def read_volume(name: str) -> Json | None:
+        try:
+            return api.get(f"{_VOLUMES}/{quote(name, safe='')}")
+        except RequestRefused as error:
+            if error.status == _NOT_FOUND:
+                return None
+            raise
+
+    with Workers() as workers:
+        found = list(workers.map(read_volume, volumes))
+    return {name: _terms(item) for name, item in zip(volumes, found, strict=True) if item is not None}
+
+
+def _terms(volume: Json) -> NodeTerms:
+    affinity = (volume.get("spec") or {}).get("nodeAffinity") or {}
+    required = affinity.get("required") or {}
+    return [
+        [*(term.get("matchExpressions") or ()), *(term.get("matchFields") or ())]
+        for term in required.get("nodeSelectorTerms") or ()
+    ]
+
+
 def _claim(item: Json) -> VolumeClaim:
     spec, status = item.get("spec") or {}, item.get("status") or {}
     requested = (spec.get("resources") or {}).get("requests") or {}
@@ -39,4 +71,5 @@ def _claim(item: Json) -> VolumeClaim:
         storage_class=spec.get("storageClassName") or "",
         phase=status.get("phase") or "",
         deleting="deletionTimestamp" in item["metadata"],
+        volume=spec.get("volumeName") or "",
     )
