@@ -28,6 +28,7 @@ from scheduling.models.job import (
 from scheduling.models.job_deletion import JobDeletion
 from scheduling.models.job_tag import JobTag
 from scheduling.models.job_template import JobTemplate
+from scheduling.models.mounted_claim import ClaimPhase, MountedClaim
 from scheduling.models.policy_replay import ENDED_REPLAYS, PolicyReplay, ReplayState
 from scheduling.models.priority_grant import PriorityGrant
 from scheduling.models.slice_use import SliceUse
@@ -49,6 +50,7 @@ __all__ = [
     "Attempt",
     "CellForecast",
     "Claim",
+    "ClaimPhase",
     "Decision",
     "DecisionKind",
     "DeviceSlice",
@@ -65,6 +67,7 @@ __all__ = [
     "JobTag",
     "JobTemplate",
     "MemoryResize",
+    "MountedClaim",
     "PolicyReplay",
     "PriorityClass",
     "PriorityGrant",

@@ -138,6 +138,12 @@ class Job(BaseModel, Versioned):
             models.Index(fields=["workspace", "name", "id"], name="job_by_name"),
             models.Index(fields=["workspace", "priority", "id"], name="job_by_priority"),
             models.Index(fields=["workspace", "state", "id"], name="job_by_state"),
+            # Clusters are asked for the claims of unfinished jobs every few seconds; few jobs mount volumes.
+            models.Index(
+                fields=["queue"],
+                condition=~Q(state__in=TERMINAL_STATES) & ~Q(volumes=[]),
+                name="job_with_volumes",
+            ),
             # What lists of all workspaces look for stands in it, so that no row before their page is read.
             models.Index(
                 fields=["-submitted_at", "-id"],

@@ -19,8 +19,9 @@ from scheduling.engine_input.allowances import AllowanceReader
 from scheduling.engine_input.config import engine_config
 from scheduling.engine_input.job_history import has_left, has_parts, pasts_of
 from scheduling.engine_input.jobs import Past, RoleRow, engine_job, watched_workspaces
+from scheduling.engine_input.volume_claims import ClaimReader, claim_names
 from scheduling.models import HOLDING_STATES, Job, JobRole, JobState
-from scheduling.snapshots.jobs import SEEN, apply_limits
+from scheduling.snapshots.jobs import SEEN, apply_claims, apply_limits
 
 PORTION: Final = 500
 """Rows that are loaded by their keys at a time: SQLite bounds the parameters of a statement."""
@@ -56,7 +57,7 @@ _LATELY: Final[PreparedQuery[tuple[Any, ...]]] = PreparedQuery(
 _FRESH: Final = PreparedQuery(
     # What is for its pods or for readers alone stays unread.
     lambda jobs: Job.unscoped.filter(pk__any_of=jobs, state__in=SEEN).defer(
-        "environment", "volumes", "runtime", "simulate", "tags"
+        "environment", "runtime", "simulate", "tags"
     )
 )
 _ROLES: Final[PreparedQuery[tuple[Any, ...]]] = PreparedQuery(
@@ -110,6 +111,7 @@ class CachedJobs:
     _pasts: Mapping[uuid.UUID, Past] = field(default_factory=dict)
     _speakers: dict[uuid.UUID, uuid.UUID] = field(default_factory=dict)
     _capped: set[str] = field(default_factory=set)
+    _mounting: set[str] = field(default_factory=set)
     _limited: bool = False
 
     def read_changes(self, promised: frozenset[str], *, alone: bool, briefly: bool = False) -> None:
@@ -143,16 +145,24 @@ class CachedJobs:
         self._convert(rows)
 
     def complete_jobs(
-        self, limits: AllowanceReader, below_cap: Callable[[list[em.Job]], list[em.Job]]
+        self,
+        limits: AllowanceReader,
+        mounted: ClaimReader,
+        below_cap: Callable[[list[em.Job]], list[em.Job]],
     ) -> list[em.Job]:
         """The pending jobs with what limits them, and others that it may limit otherwise than before."""
         wanted = dict.fromkeys(self.plain if limits.any or self._limited else self.pending)
-        wanted |= dict.fromkeys(sorted(self._capped))
+        wanted |= dict.fromkeys(sorted(self._capped | self._mounting))
         self._limited = limits.any
         jobs = apply_limits(
             limits, [self.plain[job_id] for job_id in wanted if job_id in self.plain], self.by_id
         )
+        jobs = apply_claims(mounted, jobs, self.by_id)
         return below_cap(jobs) if self._capped else jobs
+
+    def list_mounting(self) -> list[Job]:
+        """Return the jobs that mount volume claims."""
+        return [self.by_id[name] for name in sorted(self._mounting)]
 
     def _read_marks(self, *, alone: bool) -> tuple[set[uuid.UUID], set[uuid.UUID]]:
         """The keys of jobs that are new or were changed since they were loaded, and of those gone.
@@ -216,6 +226,8 @@ class CachedJobs:
                 self.plain[name] = job
                 self.pending[name] = None
                 (self._capped.add if job.evictions >= cap else self._capped.discard)(name)
+                if row.volumes and claim_names(row.volumes):  # nobody changes the volumes of a job
+                    self._mounting.add(name)
 
     def _forget(self, pk: uuid.UUID) -> None:
         name = str(pk)
@@ -227,6 +239,7 @@ class CachedJobs:
         self._in_parts.discard(pk)
         self._holding.discard(name)
         self._capped.discard(name)
+        self._mounting.discard(name)
 
 
 def _plain(marks: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:

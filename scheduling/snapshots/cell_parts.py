@@ -10,11 +10,13 @@ from foundation.sql import row_scope
 from scheduling import engine
 from scheduling.engine import model as em
 from scheduling.engine_input.jobs import watched_workspaces
+from scheduling.engine_input.volume_claims import ClaimReader
 from scheduling.models import Allocation, DeviceSlice, Job
 from scheduling.snapshots.cell_snapshot import CellSnapshot, names_in
 from scheduling.snapshots.delegated import DelegatedScope
 from scheduling.snapshots.holds import allocations_of
 from scheduling.snapshots.inventory import devices_of, engine_flavors, engine_nodes, with_tasks
+from scheduling.snapshots.jobs import apply_claims
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +83,13 @@ def placement_snapshot(cluster: Cluster, seekers: Sequence[Seeker], jobs: Mappin
     live = Allocation.unscoped.filter(node__cluster=cluster, node__present=True, released_at__isnull=True)
     slices = DeviceSlice.unscoped.filter(released=False, allocation__node__cluster=cluster)
     held = list(allocations_of(live, slices, watched).values())
+    mounted = ClaimReader(cluster.cell_id, jobs.values())
     snapshot = engine.Snapshot(
         nodes=with_tasks(nodes, held),
         flavors=[flavor for flavor in engine_flavors(cluster.cell_id) if flavor.cluster == own],
         quota_nodes=[seeker.quota for seeker in seekers],
         queues=[seeker.queue for seeker in seekers],
-        jobs=[seeker.job for seeker in seekers],
+        jobs=apply_claims(mounted, [seeker.job for seeker in seekers], jobs),
         allocations=held,
     )
     keys = {device.uuid: device.pk for rows in devices.values() for device in rows}

@@ -15,13 +15,22 @@ from scheduling import engine
 from scheduling.engine import model as em
 from scheduling.engine_input.job_history import claims_of, has_left, pasts_of, places_of_moved, usage_of
 from scheduling.engine_input.jobs import watched_workspaces
+from scheduling.engine_input.volume_claims import ClaimReader
 from scheduling.models import Allocation, DeviceSlice, Job, JobRole
 from scheduling.snapshots.cell_parts import CellParts
 from scheduling.snapshots.cell_snapshot import CellSnapshot, names_in
 from scheduling.snapshots.delegated import NOWHERE, DelegatedScope
 from scheduling.snapshots.holds import allocations_of
 from scheduling.snapshots.inventory import devices_of, engine_flavors, engine_nodes, with_tasks
-from scheduling.snapshots.jobs import SEEN, allowances_of, apply_limits, below_cap, jobs_of, most_cards
+from scheduling.snapshots.jobs import (
+    SEEN,
+    allowances_of,
+    apply_claims,
+    apply_limits,
+    below_cap,
+    jobs_of,
+    most_cards,
+)
 from scheduling.snapshots.tree import engine_queues, engine_quota_nodes
 
 
@@ -92,13 +101,18 @@ def read_cell(cell_id: uuid.UUID, *, but: DelegatedScope = NOWHERE) -> CellReadi
     live = Allocation.unscoped.filter(node__cluster__cell_id=cell_id, released_at__isnull=True)
     slices = DeviceSlice.unscoped.filter(released=False, allocation__node__cluster__cell_id=cell_id)
     held = list(allocations_of(live, slices, watched).values())
-    limits = allowances_of(cell_id)
+    limits, mounted = allowances_of(cell_id), ClaimReader(cell_id, jobs)
     parts = CellParts(
         nodes=with_tasks(nodes, held),
         flavors=flavors,
         quota_nodes=quota_nodes,
         queues=queues,
-        jobs=below_cap(apply_limits(limits, seen, rows), queues, quota_nodes, most_cards(nodes, flavors)),
+        jobs=below_cap(
+            apply_claims(mounted, apply_limits(limits, seen, rows), rows),
+            queues,
+            quota_nodes,
+            most_cards(nodes, flavors),
+        ),
         allocations=held,
         claims=list(claims.values()),
     )

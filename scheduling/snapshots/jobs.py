@@ -15,6 +15,7 @@ from scheduling.engine import model as em
 from scheduling.engine_input.allowances import AllowanceReader
 from scheduling.engine_input.config import engine_config
 from scheduling.engine_input.jobs import Past, RoleRow, engine_job
+from scheduling.engine_input.volume_claims import ClaimReader
 from scheduling.models import HOLDING_STATES, Job, JobRole, JobState
 from tenants.models import Tenant
 
@@ -51,6 +52,11 @@ def jobs_of(
 def allowances_of(cell_id: uuid.UUID) -> AllowanceReader:
     """Return the limits of the jobs of a cell at this moment."""
     return AllowanceReader(_WORKSPACES(cell_id), now=clock.now())
+
+
+def apply_claims(found: ClaimReader, seen: list[em.Job], rows: Mapping[str, Job]) -> list[em.Job]:
+    """The jobs with the volume claims that they mount."""
+    return [found.apply_claims(job, rows[job.id]) for job in seen] if found.any else seen
 
 
 def apply_limits(found: AllowanceReader, seen: list[em.Job], rows: Mapping[str, Job]) -> list[em.Job]:

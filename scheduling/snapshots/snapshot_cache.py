@@ -23,6 +23,7 @@ from scheduling import engine
 from scheduling.engine import model as em
 from scheduling.engine_input.allowances import AllowanceReader
 from scheduling.engine_input.job_history import places_of_moved
+from scheduling.engine_input.volume_claims import ClaimReader
 from scheduling.snapshots.cached_holds import CachedHolds
 from scheduling.snapshots.cached_jobs import TRUSTED_FOR, CachedJobs
 from scheduling.snapshots.cached_nodes import CachedNodes, unlike_rows
@@ -82,12 +83,13 @@ class CachedCell:
             self._follow_jobs(frame, briefly=briefly)
             nodes = self._follow_nodes(frame)
             limits = allowances_of(self.cell_id)
+            mounted = ClaimReader(self.cell_id, self._jobs.list_mounting())
         known, old = self._snapshot, self._frame
         if known is None or old is None or not frame.is_same_shape(old):
-            snapshot = self._snapshot = self._built(frame, nodes, limits)
+            snapshot = self._snapshot = self._built(frame, nodes, limits, mounted)
         else:
             snapshot = known
-            jobs = self._job_changes(snapshot, self._complete(frame, nodes, limits))
+            jobs = self._job_changes(snapshot, self._complete(frame, nodes, limits, mounted))
             snapshot.apply_delta(engine.Delta((*jobs, *frame.list_changes(snapshot))))
             frame.check_usage(snapshot)
         self._jobs.pending.clear()
@@ -124,17 +126,21 @@ class CachedCell:
         snapshot.apply_delta(engine.Delta((*map(engine.NodeRemoved, removed), *puts)))
         return snapshot.fleet.nodes
 
-    def _complete(self, frame: CellFacts, nodes: Sequence[em.Node], limits: AllowanceReader) -> list[em.Job]:
+    def _complete(
+        self, frame: CellFacts, nodes: Sequence[em.Node], limits: AllowanceReader, mounted: ClaimReader
+    ) -> list[em.Job]:
         def cap_jobs(jobs: list[em.Job]) -> list[em.Job]:
             return below_cap(jobs, frame.queues, frame.tree, most_cards(nodes, frame.flavors))
 
-        return self._jobs.complete_jobs(limits, cap_jobs)
+        return self._jobs.complete_jobs(limits, mounted, cap_jobs)
 
     def _job_changes(self, snapshot: engine.Snapshot, jobs: Sequence[em.Job]) -> list[engine.Change]:
         removed = (engine.JobRemoved(job_id) for job_id in snapshot.jobs if job_id not in self._jobs.plain)
         return [*removed, *(engine.JobPut(job) for job in jobs if snapshot.jobs.get(job.id) != job)]
 
-    def _built(self, frame: CellFacts, nodes: Sequence[em.Node], limits: AllowanceReader) -> engine.Snapshot:
+    def _built(
+        self, frame: CellFacts, nodes: Sequence[em.Node], limits: AllowanceReader, mounted: ClaimReader
+    ) -> engine.Snapshot:
         """A new snapshot of what is kept: the first one, or one with other flavors, queues or limits."""
         held = self._holds.known.values()
         frame.check_charges(held)
@@ -144,7 +150,7 @@ class CachedCell:
             flavors=frame.flavors,
             quota_nodes=frame.tree,
             queues=frame.queues,
-            jobs=self._complete(frame, nodes, limits),
+            jobs=self._complete(frame, nodes, limits, mounted),
             allocations=held,
             claims=frame.claims.values(),
             usage=frame.usage.values(),

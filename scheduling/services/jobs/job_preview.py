@@ -16,6 +16,7 @@ from scheduling.engine.model import CycleResult, Decision, DecisionKind, EvictRu
 from scheduling.engine_input.allowances import AllowanceReader
 from scheduling.engine_input.config import preview_config
 from scheduling.engine_input.jobs import ASKED, asked_job
+from scheduling.engine_input.volume_claims import ClaimReader
 from scheduling.metering.intervals import borrowed_by_flavor, gpu_percent
 from scheduling.models import Job
 from scheduling.services.jobs.job_check import Submission
@@ -109,8 +110,11 @@ def preview_in(taken: CellSnapshot, submission: Submission, config: engine.Engin
 def _engine_job(submission: Submission, now: datetime) -> em.Job:
     queue, user = submission.queue, submission.submitted_by.pk
     job = asked_job(submission.spec, queue, user=user, priority=submission.priority.value, now=now)
+    row = Job(workspace_id=queue.workspace_id, volumes=submission.spec.volumes, submitted_at=now)
+    mounted = ClaimReader(queue.cell_id, [row], assume_bound=True)
     limits = AllowanceReader([queue.workspace], now=now)
-    return limits.apply_limits(job, workspace_id=queue.workspace_id, user_id=user)
+    limited = limits.apply_limits(job, workspace_id=queue.workspace_id, user_id=user)
+    return mounted.apply_claims(limited, row)
 
 
 def _preview(

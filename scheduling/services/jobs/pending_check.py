@@ -17,6 +17,7 @@ from scheduling.engine.model import Instant
 from scheduling.engine_input.allowances import AllowanceReader
 from scheduling.engine_input.config import preview_config
 from scheduling.engine_input.jobs import asked_job
+from scheduling.engine_input.volume_claims import ClaimReader
 from scheduling.job_file import parse_job, to_mapping
 from scheduling.models import Job
 from scheduling.selectors.jobs.exchangeable import is_delegated
@@ -165,7 +166,8 @@ def _copy(job: Job, user: User, now: datetime) -> em.Job | None:
         return None
     copy = asked_job(spec, job.queue, user=user.pk, priority=job.priority, now=now)
     limits = AllowanceReader([job.workspace], now=now)
-    return limits.apply_limits(copy, workspace_id=job.workspace_id, user_id=user.pk)
+    limited = limits.apply_limits(copy, workspace_id=job.workspace_id, user_id=user.pk)
+    return ClaimReader(job.queue.cell_id, [job]).apply_claims(limited, job)
 
 
 def _room(gate: engine.RoomGate, taken: CellSnapshot) -> RoomNow:

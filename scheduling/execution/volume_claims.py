@@ -1,0 +1,184 @@
+"""Reading the volume claims that unfinished jobs mount, so that pods are placed where their volumes are.
+
+Allotment binds pods itself, so no kube-scheduler looks at the node affinity of their volumes.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import structlog
+from django.db.models import QuerySet
+
+from clusters.backends.base import AccessDenied, BackendUnavailable, ClusterBackend, VolumeClaim
+from clusters.models import Cluster
+from foundation.core import clock
+from foundation.messaging import outbox
+from foundation.sql.prepared import PreparedQuery
+from scheduling.engine_input.volume_claims import claim_names
+from scheduling.models import TERMINAL_STATES, ClaimPhase, Job, MountedClaim
+
+log = structlog.get_logger(__name__)
+_READ_EVERY: Final = timedelta(seconds=20)
+_TERMS_EVERY: Final = timedelta(minutes=10)
+"""The node affinity of a volume does not change while it has one, but for the alpha of a feature gate."""
+_NAMESPACES_AT_ONCE: Final = 50
+_VOLUMES_AT_ONCE: Final = 200
+_PHASES: Final = {"Bound": ClaimPhase.BOUND, "Lost": ClaimPhase.LOST}
+_FIELDS: Final = ("phase", "volume", "terms", "terms_at", "read_at")
+_COMPARED: Final = ("phase", "volume", "terms")
+Key = tuple[uuid.UUID, str]
+"""(workspace, name of the claim)."""
+
+
+def _mounting(cell: uuid.UUID) -> QuerySet[Job, tuple[Any, ...]]:
+    return (
+        Job.unscoped.filter(queue__cell_id=cell)
+        .exclude(state__in=TERMINAL_STATES)
+        .exclude(volumes=[])
+        .order_by()
+        .values_list("workspace_id", "workspace__slug", "volumes")
+    )
+
+
+_MOUNTING: Final[PreparedQuery[tuple[Any, ...]]] = PreparedQuery(_mounting)
+
+
+@dataclass(slots=True)
+class _Pass:
+    """One pass over the claims of a cluster: the claims to note, and those noted before."""
+
+    cluster: Cluster
+    backend: ClusterBackend
+    known: Mapping[Key, MountedClaim]
+    now: datetime
+
+    def list_rows(self, workspace: uuid.UUID, slug: str, names: Iterable[str]) -> list[MountedClaim]:
+        """Return the claims of these names in the namespace of a workspace. Raises: BackendUnavailable."""
+        try:
+            found = self.backend.list_volume_claims(slug, str(workspace))
+        except AccessDenied as error:
+            log.warning("volume claims may not be listed", cluster=self.cluster.name, error=str(error))
+            return [self._as_known(workspace, name) for name in names]
+        claims = {claim.name: claim for claim in found or ()}
+        return [self._row(workspace, name, claims.get(name)) for name in names]
+
+    def add_terms(self, rows: Sequence[MountedClaim]) -> list[MountedClaim]:
+        """Return the rows with the node affinity of their volumes, without those where it can't be read."""
+        unread: dict[str, list[MountedClaim]] = defaultdict(list)
+        for row in rows:
+            before = self.known.get((row.workspace_id, row.name))
+            if before is not None and before.volume == row.volume:
+                row.terms, row.terms_at = before.terms, before.terms_at
+            if row.volume and (row.terms_at is None or self.now - row.terms_at >= _TERMS_EVERY):
+                unread[row.volume].append(row)
+        asked = sorted(unread)[:_VOLUMES_AT_ONCE]
+        try:
+            found = self.backend.read_volume_terms(asked)
+        except AccessDenied as error:
+            # Placed as before this was read: on any node. A claim of a single zone may then not be mounted.
+            log.warning("volumes may not be read", cluster=self.cluster.name, error=str(error))
+            return list(rows)
+        except BackendUnavailable as error:
+            log.warning("volumes can't be read", cluster=self.cluster.name, error=str(error))
+            asked, found = [], {}
+        for volume in asked:
+            for row in unread[volume]:
+                if volume in found:
+                    row.terms, row.terms_at = found[volume], self.now
+                elif row.phase == ClaimPhase.BOUND:
+                    row.phase = ClaimPhase.LOST
+        left_out = unread.keys() - set(asked)
+        return [row for row in rows if row.terms_at is not None or row.volume not in left_out]
+
+    def _row(self, workspace: uuid.UUID, name: str, claim: VolumeClaim | None) -> MountedClaim:
+        return MountedClaim(
+            cluster=self.cluster,
+            workspace_id=workspace,
+            name=name,
+            phase=ClaimPhase.MISSING if claim is None else _phase_of(claim),
+            volume="" if claim is None else claim.volume,
+            read_at=self.now,
+        )
+
+    def _as_known(self, workspace: uuid.UUID, name: str) -> MountedClaim:
+        before = self.known.get((workspace, name))
+        row = self._row(workspace, name, None)
+        row.phase = ClaimPhase.UNKNOWN if before is None else before.phase
+        row.volume = "" if before is None else before.volume
+        return row
+
+
+def read_mounted_claims(cluster: Cluster, backend: ClusterBackend) -> bool:
+    """Read the claims of a cluster that are due, and note them; returns whether any changed.
+
+    A claim that was never read is due at once, any other every 20 seconds. What can't be read keeps its last
+    state: nodes of a cluster that doesn't answer take nothing new in any case.
+    """
+    if not backend.capabilities.claims:
+        return False
+    slugs, wanted = _list_mounted(cluster.cell_id)
+    if not wanted:
+        return False
+    now = clock.now()
+    known = {(row.workspace_id, row.name): row for row in MountedClaim.unscoped.filter(cluster=cluster)}
+    due = [key for key in wanted if key not in known or now - known[key].read_at >= _READ_EVERY]
+    if not due:
+        return False
+    reading, rows = _Pass(cluster, backend, known, now), list[MountedClaim]()
+    try:
+        for workspace in _oldest_first(due, known):
+            names = [name for owner, name in wanted if owner == workspace]
+            rows += reading.list_rows(workspace, slugs[workspace], names)
+    except BackendUnavailable as error:
+        log.warning("volume claims can't be listed", cluster=cluster.name, error=str(error))
+    rows = reading.add_terms(rows) if rows else []
+    _write_rows(rows)
+    MountedClaim.unscoped.filter(pk__in=[row.pk for key, row in known.items() if key not in wanted]).delete()
+    if not any(_is_changed(row, known.get((row.workspace_id, row.name))) for row in rows):
+        return False
+    outbox.add_hint(outbox.Topic.CYCLE, cluster.cell_id)
+    if backend.capabilities.admits:
+        outbox.add_hint(outbox.Topic.DELEGATE, cluster.pk)
+    return True
+
+
+def _list_mounted(cell_id: uuid.UUID) -> tuple[Mapping[uuid.UUID, str], Collection[Key]]:
+    slugs: dict[uuid.UUID, str] = {}
+    wanted: dict[Key, None] = {}
+    for workspace, slug, volumes in _MOUNTING(cell_id):
+        slugs[workspace] = slug
+        wanted |= dict.fromkeys((workspace, name) for name in claim_names(volumes))
+    return slugs, wanted
+
+
+def _oldest_first(due: Iterable[Key], known: Mapping[Key, MountedClaim]) -> list[uuid.UUID]:
+    """Return the workspaces to read now: those with a new claim first, then those read longest ago."""
+
+    def last_read(key: Key) -> float:
+        return known[key].read_at.timestamp() if key in known else 0.0
+
+    workspaces = dict.fromkeys(workspace for workspace, _ in sorted(due, key=last_read))
+    return list(workspaces)[:_NAMESPACES_AT_ONCE]
+
+
+def _write_rows(rows: Iterable[MountedClaim]) -> None:
+    MountedClaim.unscoped.bulk_create(
+        sorted(rows, key=lambda row: (row.workspace_id, row.name)),
+        update_conflicts=True,
+        unique_fields=["cluster", "workspace", "name"],
+        update_fields=_FIELDS,
+    )
+
+
+def _is_changed(row: MountedClaim, before: MountedClaim | None) -> bool:
+    return before is None or any(getattr(row, name) != getattr(before, name) for name in _COMPARED)
+
+
+def _phase_of(claim: VolumeClaim) -> ClaimPhase:
+    return ClaimPhase.DELETING if claim.deleting else _PHASES.get(claim.phase, ClaimPhase.PENDING)
