@@ -3,14 +3,20 @@ clusters in one cell, nodes that take few pods, and gangs that have to stand in 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from random import Random
 
 from scheduling.engine.model import (
+    AffinityOperator,
+    ClaimState,
     Device,
+    Expression,
     Flavor,
     GpuMode,
     GpuRequest,
     Job,
+    MountedVolume,
     Node,
     Queue,
     Request,
@@ -24,6 +30,14 @@ from tests.truth.draw import Draw, World
 CUTS = (("3g.40gb", "3g.40gb"), ("3g.40gb", "2g.20gb", "1g.10gb", "1g.10gb"), ("1g.10gb",) * 7)
 NOWHERE = "7g.80gb"
 ZONE = TopologyRule(level="zone", mode=TopologyMode.REQUIRED)
+
+
+# The part of the jobs that mount volumes.
+_MOUNTING = 0.15
+
+
+def _in_zones(names: Sequence[str]) -> tuple[tuple[Expression, ...], ...]:
+    return tuple((Expression("zone", AffinityOperator.IN, (name,)),) for name in names)
 
 
 class Mixed(Draw):
@@ -95,7 +109,23 @@ class Mixed(Draw):
             job = replace(job, roles=tuple(map(self._on_instances, job.roles)))
         if sum(role.replicas for role in job.roles) > 1 and self.chance(0.3):
             job = replace(job, topology=ZONE)
-        return job
+        # Drawn apart, so that the worlds are otherwise those of before.
+        apart = Random(f"{name} {job.submitted_at} {job.roles}")
+        return self._with_claims(job, apart) if apart.random() < _MOUNTING else job
+
+    def _with_claims(self, job: Job, random: Random) -> Job:
+        """The job with one or two volume claims in each cluster: most are bound, most of them in one zone."""
+        claims = tuple(
+            MountedVolume(
+                name=name,
+                cluster=cluster,
+                state=random.choice(tuple(ClaimState)) if random.random() < 0.2 else ClaimState.BOUND,
+                terms=_in_zones(random.sample("abc", random.choice((0, 1, 1, 1, 2)))),
+            )
+            for name in ("data", "home")[: random.choice((1, 1, 2))]
+            for cluster in self.clusters
+        )
+        return replace(job, rules=replace(job.rules, volume_claims=claims))
 
     def _on_instances(self, role: Role) -> Role:
         if role.request.gpu is None:

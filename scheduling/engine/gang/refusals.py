@@ -24,7 +24,7 @@ def refuse_no_room(board: ScoreBoard, entry: RoleTasks, placed: int) -> Refusal:
             **asked,
             **describe_free_cards(board),
             **count_refused_nodes(board),
-            **describe_volume_conflict(board.question, board.vetoes),
+            **describe_volume_conflict(board.question, board.vetoes, entry.max_tasks - placed),
         }
         return Refusal(Reason.NO_ROOM, numbers, (*_suggest_fewer(entry, placed), *suggest_fewer_cards(board)))
 
@@ -43,7 +43,12 @@ def add_free_cards(board: ScoreBoard, refusal: Refusal) -> Refusal:
 
 def refuse_no_domain(board: ScoreBoard, entry: RoleTasks, rule: TopologyRule, most: int) -> Refusal:
     """Refuse because no domain of the required level holds all tasks; the best one has slots for `most`."""
-    numbers: Numbers = {**_numbers(entry, most), "level": rule.level, **describe_free_cards(board)}
+    numbers: Numbers = {
+        **_numbers(entry, most),
+        "level": rule.level,
+        **describe_free_cards(board),
+        **describe_volume_conflict(board.question, board.vetoes, entry.max_tasks - most),
+    }
     return Refusal(Reason.NO_ROOM, numbers, _suggest_fewer(entry, most))
 
 

@@ -59,7 +59,9 @@ def _find_conflict(snapshot: Snapshot, rule: PlacementRule, queue: Queue, job: J
             if not offer.tolerated or offer.max_tasks >= role.min_count:
                 continue
             board = empty_placer(snapshot.fleet, rule).get_board(offer.task, offer.flavor)
-            conflict = describe_volume_conflict(board.question, board.vetoes)
+            conflict = describe_volume_conflict(
+                board.question, board.vetoes, role.min_count - offer.max_tasks
+            )
             numbers: dict[str, int | str] = {
                 "flavor": offer.flavor.id,
                 "role": role.name,

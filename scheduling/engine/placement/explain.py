@@ -9,6 +9,7 @@ import numpy as np
 from foundation.core.quantities import Resource
 from scheduling.engine.model import Help, HelpCode, Numbers
 from scheduling.engine.placement.board import ScoreBoard
+from scheduling.engine.placement.capacity import count_slots
 from scheduling.engine.placement.index.protocols import Veto
 from scheduling.engine.placement.index.question import Question
 from scheduling.engine.placement.index.volumes import (
@@ -50,8 +51,9 @@ def suggest_loosening(question: Question, vetoes: Sequence[Veto]) -> tuple[Help,
     return tuple(found)
 
 
-def describe_volume_conflict(question: Question, vetoes: Sequence[Veto]) -> Numbers:
-    """Return the volume claim of the task that excludes nodes which would take it otherwise; empty if none.
+def describe_volume_conflict(question: Question, vetoes: Sequence[Veto], missing: int = 1) -> Numbers:
+    """Return the volume claim of the task that excludes nodes which would take `missing` such tasks; empty if
+    none does.
 
     `vetoes` are those relevant to the task.
     """
@@ -65,7 +67,9 @@ def describe_volume_conflict(question: Question, vetoes: Sequence[Veto]) -> Numb
         else:
             excluded &= allowed
     excluded &= out_of_reach
-    return describe_excluding_claim(question, excluded) if excluded.any() else {}
+    rows = np.flatnonzero(excluded)
+    is_cause = len(rows) and (missing <= 1 or int(count_slots(question, rows).sum()) >= missing)
+    return describe_excluding_claim(question, rows.tolist()) if is_cause else {}
 
 
 def describe_free_cards(board: ScoreBoard) -> dict[str, int | str]:

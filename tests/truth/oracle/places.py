@@ -7,16 +7,18 @@ vectors are listed exhaustively and added up over the nodes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 from scheduling.engine.model import (
     AffinityOperator,
+    ClaimState,
     Device,
     Expression,
     Flavor,
     GpuMode,
     Job,
+    MountedVolume,
     Node,
     PlacementRules,
     Role,
@@ -149,6 +151,24 @@ def expressed(labels: Mapping[str, str], each: Expression) -> bool:
             raise Undecided("affinity that compares numbers")
 
 
+def mountable(node: Node, claim: MountedVolume) -> bool:
+    """Whether a node may mount the volume of a bound claim."""
+    labels = {**node.labels, "metadata.name": node.name or node.id}
+    return not claim.terms or any(term and all(expressed(labels, e) for e in term) for term in claim.terms)
+
+
+def kept_off(task: Task, nodes: Iterable[Node]) -> list[Node]:
+    """The nodes that would take a task if it mounted no volumes, and don't take it."""
+    free = replace(task, rules=replace(task.rules, volume_claims=()))
+    volumes = ("volume-claim", "volume-node-affinity")
+    return [node for node in nodes if refuses(task, node) in volumes and most_on(free, node, 1)]
+
+
+def without_claims(job: Job) -> Job:
+    """The job if it mounted no volumes."""
+    return replace(job, rules=replace(job.rules, volume_claims=()))
+
+
 def member(node: Node, flavor: Flavor) -> bool:
     """Whether a node belongs to a flavor."""
     return node.cluster == flavor.cluster and flavor.node_labels.items() <= dict(node.labels).items()
@@ -176,11 +196,14 @@ def refuses(task: Task, node: Node) -> str:
     rules, labels = task.rules, node.labels
     tolerations = (*rules.tolerations, *task.flavor.tolerations)
     terms = rules.node_affinity
+    claims = [claim for claim in rules.volume_claims if claim.cluster == node.cluster]
     cards = node.devices
     checks: tuple[tuple[str, bool], ...] = (
         ("node-name", rules.node_name in (None, node.name or node.id)),
         ("node-selector", dict(rules.node_selector).items() <= dict(labels).items()),
         ("node-affinity", not terms or any(all(expressed(labels, e) for e in term) for term in terms)),
+        ("volume-claim", all(claim.state is ClaimState.BOUND for claim in claims)),
+        ("volume-node-affinity", all(mountable(node, claim) for claim in claims)),
         ("taint", all(tolerated(taint, tolerations) for taint in node.taints)),
         ("cards", len(cards) >= task.cards),
         ("gpu-mode", sum(of_mode(task, card) for card in cards) >= task.cards),

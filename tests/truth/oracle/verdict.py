@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from scheduling.engine.model import (
     AllocationMode,
+    ClaimState,
     HelpCode,
     Job,
     JobOutcome,
@@ -22,13 +23,16 @@ from tests.truth.oracle.facts import Facts, Lack, Spare, Way
 from tests.truth.oracle.places import (
     Task,
     areas,
+    kept_off,
     member,
     most,
     most_on,
+    mountable,
     of_model,
     refuses,
     roomy_cards,
     task_of,
+    without_claims,
 )
 
 TOLD: Mapping[Lack, Reason] = {
@@ -82,10 +86,60 @@ def judge(cell: Cell, outcome: JobOutcome) -> list[Fault]:
     Raises: Undecided, where exhaustive search would take too long.
     """
     told = Told(cell, outcome)
-    true = expected(told)
+    true = {_by_claim(told, reason) for reason in expected(told)}
     if told.reason not in true:
         return [told.fault("reason", told.reason.value, " or ".join(sorted(true)))]
     return list(_NUMBERS.get(told.reason, _none)(told))
+
+
+def _by_claim(told: Told, reason: Reason) -> Reason:
+    """The reason of a job whose volume claims keep it from nodes that would take it, in the place of one that
+    would hold for a job without claims as well."""
+    if not told.job.rules.volume_claims or reason not in (Reason.NEVER_FITS, Reason.NO_ROOM):
+        return reason
+    empty = reason is Reason.NEVER_FITS
+    if empty and Facts(told.cell, without_claims(told.job)).lack is Lack.NODES:
+        return reason
+    named = next((role for role in told.job.roles if role.name == told.numbers.get("role")), None)
+    flavor = told.cell.flavors.get(str(told.numbers.get("flavor")))
+    if named is None or flavor is None:
+        return reason
+    task, nodes = task_of(told.job, named, flavor), told.facts.empty if empty else told.cell.nodes
+    free = replace(task, rules=without_claims(told.job).rules)
+    missing = max(1, least(named) - int(told.numbers.get("available", 0)))
+    if sum(most_on(free, node, missing) for node in kept_off(task, nodes)) < missing:
+        return reason
+    of_cluster = (c.state for c in told.job.rules.volume_claims if c.cluster == flavor.cluster)
+    first = next((state for state in of_cluster if state is not ClaimState.BOUND), None)
+    if first is None:
+        return Reason.VOLUME_NODE_CONFLICT
+    return Reason.PENDING_EVALUATION if first is ClaimState.UNREAD else Reason.VOLUME_CLAIM_NOT_BOUND
+
+
+def _kept_off(told: Told) -> Iterator[Fault]:
+    """The claim that is named, and how many nodes it keeps the next task from."""
+    facts, numbers, empty = told.facts, told.numbers, "suitable_nodes" in told.numbers
+    role = next(role for role in told.job.roles if role.name == numbers["role"])
+    flavor = told.cell.flavors[str(numbers["flavor"])]
+    task = task_of(told.job, role, flavor)
+    claims = [claim for claim in told.job.rules.volume_claims if claim.cluster == flavor.cluster]
+    named = next((claim for claim in claims if claim.name == numbers["claim"]), None)
+    if named is None:
+        yield told.fault("claim", numbers["claim"], [claim.name for claim in claims])
+        return
+    if told.reason is not Reason.VOLUME_NODE_CONFLICT:
+        yield from (
+            told.fault(name, value, named.state)
+            for name, value in numbers.items()
+            if name.endswith("_claim") and (name, value) != (f"{named.state}_claim", named.name)
+        )
+        return
+    every = facts.empty if empty else told.cell.nodes
+    number = sum(not mountable(node, named) for node in kept_off(task, every))
+    yield from told.number("suitable_nodes" if empty else "excluded_nodes", number)
+    yield from told.number("asked", least(role))
+    if len(told.job.roles) == 1:
+        yield from told.number("available", _most(told, task, every, 10_000))
 
 
 def expected(told: Told) -> set[Reason]:
@@ -213,7 +267,8 @@ def _never(told: Told) -> Iterator[Fault]:
         if facts.queue.flavors:
             yield told.fault("flavor", numbers.get("flavor"), "a flavor of the queue")
         return
-    task = task_of(told.job, role, flavor)
+    # A job that no node holds in any case is told of nodes, whatever it mounts.
+    task = task_of(without_claims(told.job), role, flavor)
     tolerated = not any(name == "refused.flavor-taint" for name in numbers)
     room = _most(told, task, facts.empty, 10_000) if tolerated else 0
     for name in ("available", "limit", "together"):
@@ -536,4 +591,7 @@ _NUMBERS: Mapping[Reason, Callable[[Told], Iterator[Fault]]] = {
     Reason.PROTECTED: _protected,
     Reason.BACKOFF: _backoff,
     Reason.RESERVED_FOR_LARGER: _reserved,
+    Reason.VOLUME_NODE_CONFLICT: _kept_off,
+    Reason.VOLUME_CLAIM_NOT_BOUND: _kept_off,
+    Reason.PENDING_EVALUATION: _kept_off,
 }

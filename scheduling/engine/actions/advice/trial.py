@@ -27,6 +27,7 @@ from scheduling.engine.model import (
     WhenCan,
 )
 from scheduling.engine.placement.feasibility import InfeasibleFlavors, find_infeasible_flavors
+from scheduling.engine.placement.index.volumes import CLAIM, reason_of_claim
 from scheduling.engine.placement.placer import PlacementRule
 from scheduling.engine.quota.assignment import Refusal
 from scheduling.engine.session.session import Session
@@ -114,7 +115,7 @@ class StartTrial(FeasibilityTrial):
         if excluded:
             assign_without = partial(self._nominator.assign_smallest, queue, job, infeasible=infeasible)
             refusal = least_severe_refusal(assign_without, excluded, refusal) or next(iter(excluded.values()))
-        return None if refusal is None else refusal.reason
+        return None if refusal is None else _reported_reason(refusal)
 
     def _refusal(
         self, queue: Queue, job: Job, excluded_flavors: frozenset[str], infeasible: InfeasibleFlavors
@@ -135,6 +136,12 @@ class StartTrial(FeasibilityTrial):
             request = replace(ask, refusals=RefusalCache(), may_preempt=True)
             entry = Nominator(session, may_preempt=True).evaluate_job(statement, queue, job, request)
             return None if entry.refusal is None else entry.refusal.resolve_numbers()
+
+
+def _reported_reason(refusal: Refusal) -> Reason:
+    """Return the reason that a job with this refusal is told."""
+    due_to_claim = refusal.reason is Reason.NO_ROOM and CLAIM in refusal.numbers
+    return reason_of_claim(refusal.numbers) if due_to_claim else refusal.reason
 
 
 def _may_prefer_preemption(queue: Queue) -> bool:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from scheduling.engine.model import ClaimState, MountedVolume, Node, Numbers, Reason
 from scheduling.engine.model.labels import matches_any_term
 from scheduling.engine.placement.index.question import Question
-from scheduling.engine.state.fleet import Bools
 
 VOLUME_CLAIM: Final = "volume-claim"
 VOLUME_NODE_AFFINITY: Final = "volume-node-affinity"
@@ -27,8 +27,8 @@ def can_mount(node: Node, claim: MountedVolume) -> bool:
     return not claim.terms or matches_any_term({**node.labels, NODE_NAME_FIELD: node.hostname}, claim.terms)
 
 
-def describe_excluding_claim(question: Question, excluded: Bools) -> Numbers:
-    """Return the claim to which it is due that the task is refused by the nodes marked in `excluded`.
+def describe_excluding_claim(question: Question, rows: Sequence[int]) -> Numbers:
+    """Return the claim to which it is due that the task is refused by the nodes of some rows.
 
     One that is not bound is named as `<state>_claim` with the cluster, any other with the number of nodes.
     """
@@ -38,7 +38,7 @@ def describe_excluding_claim(question: Question, excluded: Bools) -> Numbers:
         if claim.state is not ClaimState.BOUND:
             return {CLAIM: claim.name, f"{claim.state}_{CLAIM}": claim.name, "cluster": cluster}
     for claim in question.task.volume_claims:
-        number = sum(not can_mount(nodes[row], claim) for row in excluded.nonzero()[0].tolist())
+        number = sum(not can_mount(nodes[row], claim) for row in rows)
         if number:
             return {CLAIM: claim.name, EXCLUDED_NODES: number}
     return {}
