@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -16,14 +17,22 @@ from clusters.backends.kubernetes import KubernetesBackend
 from clusters.backends.kubernetes.namespaces.namespaces import namespace_labels
 from clusters.backends.registry import backend_for
 from foundation.core import clock
+from foundation.core.quantities import Resource
 from foundation.core.reasons import Reason
 from foundation.models import Hint
 from foundation.models.installation import installation_id
+from scheduling import engine
 from scheduling.engine import model as em
+from scheduling.engine_input.config import engine_config
+from scheduling.engine_input.jobs import engine_job
 from scheduling.execution.volume_claims import read_mounted_claims
+from scheduling.job_file import parse_job
 from scheduling.models import Allocation, ClaimPhase, GpuRequestMode, Job, JobState, MountedClaim
 from scheduling.services.cycle import cycle_run
+from scheduling.services.jobs.job_check import job_check
+from scheduling.services.jobs.job_preview import JobPreview, preview_submission
 from scheduling.snapshots import cell_snapshot
+from scheduling.snapshots.cell_parts import Seeker, placement_snapshot
 from scheduling.snapshots.snapshot_cache import checkout_snapshot
 from tests.builders.jobs import RoleOf
 from tests.builders.kube_stage import KubeStage, kube_stage
@@ -257,3 +266,40 @@ def test_jobs_without_claims_cost_no_query(stage: KubeStage) -> None:
     with CaptureQueriesContext(connection) as asked:
         read_mounted_claims(stage.cluster, backend_for(stage.cluster))
     assert len(asked) == 1
+
+
+def test_jobs_that_kueue_admitted_are_placed_by_their_volumes(stage: KubeStage) -> None:
+    volume(stage, "disk", ["b"])
+    claim(stage, "data", "disk")
+    job = start(stage, "train", "data")
+    job.refresh_from_db()
+    read_mounted_claims(stage.cluster, backend_for(stage.cluster))
+    own, flavor = str(job.pk), str(stage.flavor.pk)
+    quotas = tuple(em.Quota(flavor=flavor, resource=resource, own_nominal=None) for resource in Resource)
+    seeker = Seeker(
+        job=replace(engine_job(job, list(job.roles.all())), queue=own),
+        queue=em.Queue(id=own, quota_node=own, flavors=(flavor,)),
+        quota=em.QuotaNode(id=own, quotas=quotas),
+    )
+    taken = placement_snapshot(stage.cluster, [seeker], {own: job})
+    result = engine.run_cycle(taken.snapshot, engine_config(), em.Instant(clock.now().timestamp()))
+    placed = {task.node for decision in result.decisions for task in decision.allocations}
+    assert {taken.names[node] for node in placed} == {"whole-2"}
+
+
+def test_a_preview_knows_the_claims_that_were_read(stage: KubeStage) -> None:
+    volume(stage, "disk", ["a"])
+    claim(stage, "data", "disk")
+    start(stage, "first", "data", cards=8)
+    stage.run(6)
+
+    def preview(name: str) -> JobPreview:
+        role = {"name": "main", "replicas": 1, "image": "a:1", "resources": {"gpu": {"cards": 1}}}
+        volumes = [{"claim": name, "mount": "/data"}]
+        spec = parse_job({"name": "asked", "queue": stage.queue.name, "roles": [role], "volumes": volumes})
+        return preview_submission(
+            job_check(acting_user=stage.user, workspace=stage.queue.workspace, spec=spec)
+        )
+
+    assert (preview("data").reason, preview("data").numbers["claim"]) == (Reason.VOLUME_NODE_CONFLICT, "data")
+    assert preview("never-read").reason == ""
