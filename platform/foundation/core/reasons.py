@@ -353,6 +353,20 @@ class Reason(StrEnum):
         helps=(_("Check the claim in the workspace's namespace, or mount another one."),),
     )
 
+    VOLUME_CLAIM_UNREAD = ReasonRow(
+        "VOLUME_CLAIM_UNREAD",
+        _("Volume claim not read yet"),
+        ReasonSeverity.WAITING,
+        Gate.FIT,
+        "The platform hasn't read a persistent volume claim of the job since its submission, so that it isn't"
+        " known which nodes can mount it.",
+        sentences=(
+            _("Volume claim %(unread_claim)s hasn't been read from cluster %(cluster)s yet."),
+            _("A volume claim of this job hasn't been read from its cluster yet."),
+        ),
+        helps=(_("No action required. The claim is read as soon as the cluster answers."),),
+    )
+
     WAITING_FOR_PREEMPTED = ReasonRow(
         "WAITING_FOR_PREEMPTED",
         _("Waiting for preempted jobs to terminate"),
@@ -428,7 +442,6 @@ class Reason(StrEnum):
         Gate.EVALUATION,
         "No scheduling cycle has evaluated the job since it was submitted or last changed.",
         sentences=(
-            _("Volume claim %(unread_claim)s hasn't been read from cluster %(cluster)s yet."),
             _("Submitted %(age)s ago; not evaluated yet."),
             _("Not evaluated yet."),
         ),

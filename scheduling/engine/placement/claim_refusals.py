@@ -8,6 +8,7 @@ from scheduling.engine.model import Help, HelpCode, Job, JobOutcome, Numbers, Ou
 from scheduling.engine.placement.capacity import empty_placer
 from scheduling.engine.placement.explain import describe_volume_conflict
 from scheduling.engine.placement.feasibility import explain_never_fits, find_infeasible_flavors, list_offers
+from scheduling.engine.placement.index.clusters import CLUSTERS
 from scheduling.engine.placement.index.volumes import CLAIM, EXCLUDED_NODES, SUITABLE_NODES, reason_of_claim
 from scheduling.engine.placement.placer import PlacementRule
 from scheduling.engine.state.snapshot import Snapshot
@@ -45,7 +46,9 @@ def name_claim_reason(outcome: JobOutcome) -> JobOutcome:
     """
     if outcome.reason not in (Reason.NO_ROOM, Reason.NEVER_FITS) or CLAIM not in outcome.numbers:
         return outcome
-    return outcome._replace(reason=reason_of_claim(outcome.numbers))
+    # The claim explains more than the clusters in which the roles do not fit together.
+    numbers = {name: value for name, value in outcome.numbers.items() if name != CLUSTERS}
+    return outcome._replace(reason=reason_of_claim(numbers), numbers=numbers)
 
 
 def _find_conflict(snapshot: Snapshot, rule: PlacementRule, queue: Queue, job: Job) -> Numbers:

@@ -175,7 +175,7 @@ def test_a_fresh_job_waits_for_the_first_read(stage: KubeStage) -> None:
     job = start(stage, "train", "data")
     cycle_run(cell_id=stage.cell.pk)
     reason, numbers = told(job)
-    assert (reason, numbers["unread_claim"]) == (Reason.PENDING_EVALUATION, "data")
+    assert (reason, numbers["unread_claim"]) == (Reason.VOLUME_CLAIM_UNREAD, "data")
     Hint.unscoped.all().delete()
     assert read_mounted_claims(stage.cluster, backend_for(stage.cluster))
     assert Hint.unscoped.filter(topic="cycle").exists()
@@ -223,7 +223,7 @@ def test_volumes_that_do_not_answer_keep_what_was_known(
     stage.run(30)
     assert node_of(old) == "whole-1"
     assert told(new)[0] == Reason.VOLUME_NODE_CONFLICT
-    assert told(unread)[0] == Reason.PENDING_EVALUATION
+    assert told(unread)[0] == Reason.VOLUME_CLAIM_UNREAD
 
 
 def test_claims_that_nothing_mounts_any_more_are_forgotten(stage: KubeStage) -> None:

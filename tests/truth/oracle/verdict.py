@@ -113,7 +113,7 @@ def _by_claim(told: Told, reason: Reason) -> Reason:
     first = next((state for state in of_cluster if state is not ClaimState.BOUND), None)
     if first is None:
         return Reason.VOLUME_NODE_CONFLICT
-    return Reason.PENDING_EVALUATION if first is ClaimState.UNREAD else Reason.VOLUME_CLAIM_NOT_BOUND
+    return Reason.VOLUME_CLAIM_UNREAD if first is ClaimState.UNREAD else Reason.VOLUME_CLAIM_NOT_BOUND
 
 
 def _kept_off(told: Told) -> Iterator[Fault]:
@@ -593,5 +593,5 @@ _NUMBERS: Mapping[Reason, Callable[[Told], Iterator[Fault]]] = {
     Reason.RESERVED_FOR_LARGER: _reserved,
     Reason.VOLUME_NODE_CONFLICT: _kept_off,
     Reason.VOLUME_CLAIM_NOT_BOUND: _kept_off,
-    Reason.PENDING_EVALUATION: _kept_off,
+    Reason.VOLUME_CLAIM_UNREAD: _kept_off,
 }

@@ -50,4 +50,4 @@ def reason_of_claim(numbers: Numbers) -> Reason:
     if not states:
         return Reason.VOLUME_NODE_CONFLICT
     unread = ClaimState.UNREAD in states
-    return Reason.PENDING_EVALUATION if unread else Reason.VOLUME_CLAIM_NOT_BOUND
+    return Reason.VOLUME_CLAIM_UNREAD if unread else Reason.VOLUME_CLAIM_NOT_BOUND

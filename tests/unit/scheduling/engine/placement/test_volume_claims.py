@@ -120,7 +120,7 @@ def test_a_claim_that_is_not_bound_keeps_the_job_from_every_node(state: ClaimSta
     result = cycle(world([*NODES], [mounting("j", MountedVolume("ok"), claim)]))
     found = outcome(result, "j")
     unread = state is ClaimState.UNREAD
-    assert found.reason is (Reason.PENDING_EVALUATION if unread else Reason.VOLUME_CLAIM_NOT_BOUND)
+    assert found.reason is (Reason.VOLUME_CLAIM_UNREAD if unread else Reason.VOLUME_CLAIM_NOT_BOUND)
     assert found.numbers["claim"] == found.numbers[f"{state}_claim"] == "data"
     assert not found.help
 
