@@ -22,6 +22,7 @@ from tests.fixtures.compute import PicklingPool
 
 pytest_plugins = [
     "tests.fixtures.compose",
+    "tests.fixtures.deferred_fields",
     "tests.fixtures.kube",
     "tests.fixtures.kueue",
     "tests.fixtures.migrated",
