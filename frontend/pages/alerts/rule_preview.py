@@ -13,7 +13,7 @@ from alerts.metrics.base import Unit
 from alerts.metrics.catalogue import BY_NAME
 from alerts.metrics.subject_names import name_subject
 from alerts.models import AlertRule, Comparison, RuleError
-from alerts.selectors.preview import preview_rule
+from alerts.selectors.preview import RulePreview, preview_rule
 from alerts.selectors.rule_history import RuleHistory, read_rule_history
 from foundation.core import clock
 from foundation.core.sentences import join_sentences
@@ -53,10 +53,7 @@ def describe_preview(who: User, rule: AlertRule) -> ShownPreview:
     problem = str(RuleError(found.error).label) if found.error else ""
     if not (problem or found.subjects) and rule.metric in _NOTHING_COVERED:
         return ShownPreview(str(_NOTHING_COVERED[rule.metric]), [], "", "", None)
-    words = {"meeting": len(found.meeting), "subjects": found.subjects, "unknown": found.unknown}
-    sentences = [_("%(meeting)d of %(subjects)d subjects meet the condition now.") % words]
-    if found.unknown:
-        sentences.append(_("%(unknown)d have no current value.") % words)
+    sentences = _describe_meeting(found)
     sentence = join_sentences([*sentences, describe_unread(found.unread_clusters)])
     examples = [
         (name_subject(rule.metric, each.label), format_value(rule.metric, each.value))
@@ -65,6 +62,17 @@ def describe_preview(who: User, rule: AlertRule) -> ShownPreview:
     history = read_rule_history(who, rule, now=now)
     chart = None if history is None or history.unreadable else _draw(rule, history)
     return ShownPreview(sentence, examples, problem, _describe_past(rule, history), chart)
+
+
+def _describe_meeting(found: RulePreview) -> list[str]:
+    """Return how many subjects meet the condition; nothing about the subjects of clusters that are unread."""
+    words = {"meeting": len(found.meeting), "subjects": found.subjects, "unknown": found.unknown}
+    if not found.subjects:
+        return [] if found.unread_clusters else [_("This rule covers no subjects now.")]
+    sentences = [_("%(meeting)d of %(subjects)d subjects meet the condition now.") % words]
+    if found.unknown:
+        sentences.append(_("%(unknown)d have no current value.") % words)
+    return sentences
 
 
 def _describe_past(rule: AlertRule, history: RuleHistory | None) -> str:

@@ -11,7 +11,9 @@ import pytest
 from django.test import Client
 
 from alerts.models import AlertRule, AlertSeverity, NotificationChannel, Silence
+from alerts.selectors.preview import RulePreview
 from foundation.core import clock
+from frontend.pages.alerts import rule_preview
 from tests.builders.world import World, world
 from tests.unit.frontend.pages.forms import ask_batch, post
 
@@ -45,7 +47,7 @@ def test_a_rule_is_created_and_changed_in_a_dialog(admin: Client, w: World) -> N
     assert form.count("data-list-dialog ") + form.count("data-list-dialog>") == 1
     assert ">More than</option>" in form
     previewed = admin.post(RULES, TYPED | {"do": "preview"})
-    assert previewed.status_code == 200 and "subjects meet the condition now." in previewed.content.decode()
+    assert previewed.status_code == 200 and "This rule covers no subjects now." in previewed.content.decode()
     assert "this rule would have fired 0 times" in previewed.content.decode()
     assert 'data-chart="rule-preview"' in previewed.content.decode()
     unknown = admin.post(
@@ -64,6 +66,27 @@ def test_a_rule_is_created_and_changed_in_a_dialog(admin: Client, w: World) -> N
     late = post(admin, RULES, **TYPED | {"threshold": "7"}, do="change", row=made.pk, version="0")
     made.refresh_from_db()
     assert made.threshold == 90 and 'value="7"' in late, "what was typed is kept beside the refusal"
+
+
+@pytest.mark.parametrize(
+    ("found", "sentence"),
+    [
+        (RulePreview(0, 0, ()), "This rule covers no subjects now."),
+        (RulePreview(0, 0, (), unread_clusters=["east"]), ""),
+        (RulePreview(3, 1, ()), "0 of 3 subjects meet the condition now. 1 have no current value."),
+    ],
+    ids=["nothing covered", "a cluster is not read", "some without a value"],
+)
+def test_a_preview_counts_only_subjects_that_exist(
+    w: World, monkeypatch: pytest.MonkeyPatch, found: RulePreview, sentence: str
+) -> None:
+    monkeypatch.setattr(rule_preview, "preview_rule", lambda *_, **__: found)
+    rule = AlertRule(tenant=w.workspace, metric="job.pending_s", threshold=1)
+
+    shown = rule_preview.describe_preview(w.admin, rule).sentence
+
+    assert shown.startswith(sentence) and "0 of 0" not in shown
+    assert not found.unread_clusters or "east" in shown
 
 
 def test_filters_stay_when_a_form_is_sent(admin: Client, w: World) -> None:
