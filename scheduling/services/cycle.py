@@ -49,7 +49,7 @@ def cycle_run(*, cell_id: uuid.UUID, freed: bool = False) -> Committed | None:
     """
     topic = outbox.Topic.FREED if freed else outbox.Topic.CYCLE
     at_once = freed and connection.vendor == "postgresql"
-    if not at_once and (wait_s := _too_soon(cell_id, clock.now(), freed=freed)) > 0:
+    if not at_once and (wait_s := find_pause(cell_id, clock.now(), freed=freed)) > 0:
         outbox.put_off(topic, cell_id, delay_s=wait_s)
         return None
     with leases.hold_lease(Cell, cell_id) as epoch, gc_paused():
@@ -133,11 +133,15 @@ def _name(cell_id: uuid.UUID) -> str:
     return Cell.unscoped.values_list("name", flat=True).get(pk=cell_id)
 
 
-def _too_soon(cell_id: uuid.UUID, now: datetime, *, freed: bool) -> float:
-    """Seconds until the next cycle is due; zero or less when it is now."""
+def find_pause(cell_id: uuid.UUID, now: datetime, *, freed: bool) -> float:
+    """Return the seconds until the next cycle is due; zero or less if it is due now.
+
+    A last cycle in the future, by a clock that was set back since, counts like one as far in the past: the
+    cell would get no cycle until then.
+    """
     ((last,),) = _LAST(cell_id)
     # Another process may have run the last one; what it took there is not known here.
     in_vain = cell_id in _idle and not freed
     share, (least_s, most_s) = (_SHARE_IN_VAIN, _BOUNDS_IN_VAIN_S) if in_vain else (_SHARE, _BOUNDS_S)
     spacing_s = min(max(share * _took_s.get(cell_id, 0.0), least_s), most_s)
-    return 0.0 if last is None else spacing_s - (now - last).total_seconds()
+    return 0.0 if last is None else spacing_s - abs((now - last).total_seconds())

@@ -14,7 +14,7 @@ from django.db import connection, transaction
 
 from clusters.backends.base import PodObservation, PodPhase, TaskRef
 from clusters.backends.simulated import faults
-from clusters.models import Cell, Cluster, Node
+from clusters.models import Cluster, Node
 from foundation.core import clock
 from foundation.core.errors import Conflict
 from foundation.messaging import outbox
@@ -131,8 +131,6 @@ class Crowd:
         self._numbers: Iterator[int] = iter(range(_JOBS))
 
     def cycles(self) -> None:
-        # Not spaced out: the next cycle follows at once.
-        Cell.unscoped.filter(pk=self.cell.pk).update(last_cycle_at=None)
         cycle_run(cell_id=self.cell.pk)
 
     def executes(self) -> None:

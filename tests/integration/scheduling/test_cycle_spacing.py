@@ -17,6 +17,11 @@ from tests.builders import clusters
 pytestmark = pytest.mark.django_db
 
 
+@pytest.fixture(autouse=True)
+def _cycle_spacing() -> None:
+    """Here cycles keep their pauses."""
+
+
 @pytest.mark.parametrize(
     ("gave", "took_s", "spacing_s"),
     [
@@ -49,6 +54,16 @@ def test_the_next_cycle_leaves_others_the_time_of_the_last_and_more_when_that_wa
         assert (again.not_before - clock.now()).total_seconds() == pytest.approx(0.02, abs=1e-4)
 
         traveller.shift(0.021)
+        assert cycle.cycle_run(cell_id=cell.pk) is not None
+
+
+@pytest.mark.parametrize("back", [timedelta(seconds=1), timedelta(hours=1)])
+def test_a_clock_that_was_set_back_does_not_keep_a_cell_from_its_cycles(back: timedelta) -> None:
+    cell = clusters.cell()
+    with time_machine.travel("2026-11-02T08:00:00Z", tick=False) as traveller:
+        assert cycle.cycle_run(cell_id=cell.pk) is not None
+        traveller.shift(-back)
+
         assert cycle.cycle_run(cell_id=cell.pk) is not None
 
 
