@@ -28,13 +28,13 @@ from scheduling.engine import Delta, EngineConfig, FairSharing, UserShares, run_
 from scheduling.engine.model import CycleResult, Instant
 
 CONFIG = EngineConfig(
-    actions=("pressure", "stale_gang", "idle", "admit", "elastic", "consolidate"),
+    actions=("pressure", "idle", "admit", "elastic", "consolidate"),
     fair_sharing=FairSharing(),
     stopwatch=time.perf_counter,
 )
 # As the platform sets it up, for many jobs of one user.
 SHAPES_CONFIG = EngineConfig(
-    actions=("pressure", "stale_gang", "admit", "consolidate"),
+    actions=("pressure", "admit", "consolidate"),
     fair_sharing=FairSharing(),
     user_shares=UserShares(),
 )

@@ -116,7 +116,6 @@ VETOES: dict[str, str | Promise] = {
     "extended": _("too little of an extended resource"),
     "card-cores": _("too few GPUs with enough free"),
     "card-memory": _("too little GPU memory"),
-    "numa": _("no NUMA zone is large enough"),
     "pod-affinity": _("pod affinity does not match"),
     "pod-anti-affinity": _("pod anti-affinity excludes it"),
 }

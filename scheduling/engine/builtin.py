@@ -7,7 +7,6 @@ from scheduling.engine.actions.consolidation.action import Consolidation
 from scheduling.engine.actions.elastic.action import ElasticResize
 from scheduling.engine.actions.housekeeping.idle import IdleEviction
 from scheduling.engine.actions.housekeeping.node_pressure import NodePressureEviction
-from scheduling.engine.actions.housekeeping.stale_gang import StaleGangEviction
 from scheduling.engine.actions.slice_resize import SliceResize
 from scheduling.engine.model.registry import Registry
 from scheduling.engine.order.orders import ORDERS
@@ -29,7 +28,6 @@ ADMISSIONS: tuple[Action[Session], ...] = (
 
 HOUSEKEEPING: tuple[Action[Session], ...] = (
     NodePressureEviction(),
-    StaleGangEviction(),
     IdleEviction(),
     ElasticResize(),
     SliceResize(),

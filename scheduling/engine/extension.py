@@ -18,10 +18,12 @@ from scheduling.engine.actions.admission.nominator import (
     Nominator,
     RequiredFlavors,
 )
+from scheduling.engine.actions.eviction import evict_job, find_running_among
 from scheduling.engine.actions.head_estimate import HeadEstimate
 from scheduling.engine.actions.lasting_refusals import find_lasting_refusal
 from scheduling.engine.actions.queue_cursor import QueueCursor
 from scheduling.engine.gang.refusal_cache import RefusalCache
+from scheduling.engine.gang.task_counts import is_gang_complete
 from scheduling.engine.model.labels import matches_any_term
 from scheduling.engine.model.registry import Registry
 from scheduling.engine.order.orders import Preempting

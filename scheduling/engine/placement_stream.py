@@ -17,7 +17,7 @@ from scheduling.engine.placement.capacity import count_slots
 from scheduling.engine.placement.matrix import ScoreMatrix
 from scheduling.engine.placement.placer import Placer, TaskPlacement, describe_placement
 from scheduling.engine.session.config import EngineConfig
-from scheduling.engine.state.fleet import Fleet
+from scheduling.engine.state.fleet import Fleet, TaskUsage
 from scheduling.engine.state.task_shape import TaskShape, resolve_shape
 
 NO_RULES = PlacementRules()
@@ -133,13 +133,7 @@ class PlacementStream:
 
     def release_task(self, prepared: PreparedRequest, placement: TaskPlacement) -> None:
         """Release the placement of a task."""
-        task = prepared.task
-        self._fleet.remove_usage(
-            placement.row,
-            self._fleet.usage_of(
-                placement.row, task.cpu, task.memory, placement.slices, task.extended, placement.zones
-            ),
-        )
+        self._fleet.remove_usage(placement.row, self._usage_of(prepared.task, placement))
 
     def count_slots(self, request: Request) -> int:
         """Return an upper bound for the number of tasks of a request that can be placed now."""
@@ -158,10 +152,9 @@ class PlacementStream:
         return None if placement is None else self._add_usage(task, placement)
 
     def _add_usage(self, task: TaskShape, placement: TaskPlacement) -> TaskPlacement:
-        self._fleet.add_usage(
-            placement.row,
-            self._fleet.usage_of(
-                placement.row, task.cpu, task.memory, placement.slices, task.extended, placement.zones
-            ),
-        )
+        self._fleet.add_usage(placement.row, self._usage_of(task, placement))
         return placement
+
+    def _usage_of(self, task: TaskShape, placement: TaskPlacement) -> TaskUsage:
+        extended = task.extended + placement.extended
+        return self._fleet.usage_of(placement.row, task.cpu, task.memory, placement.slices, extended)

@@ -20,7 +20,7 @@ from scheduling.engine_input.preview_time import start_deadline
 
 FAIR, CLASSICAL = "fair", "classical"
 """The values of `clusters.models.Sharing`; saved cycles are replayed without Django, which models need."""
-ACTIONS: Final = ("pressure", "stale_gang", "idle", "resize", "admit", "consolidate", "elastic")
+ACTIONS: Final = ("pressure", "idle", "resize", "admit", "consolidate", "elastic")
 """In the order in which they run."""
 
 # A card counts as much as 16 CPUs or about 100 GiB of memory; its own memory comes with it.

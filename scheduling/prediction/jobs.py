@@ -22,7 +22,6 @@ def rename_job(job: Job, name: str, at: float) -> Job:
         preempting=False,
         preempts_after=None,
         replaces=None,
-        broken_since=None,
         idle_since=None,
         drained=False,
         drained_until=None,

@@ -147,5 +147,4 @@ class _Cell:
             cpu=task.cpu,
             memory=task.memory,
             slices=placement.slices,
-            zones=placement.zones,
         )

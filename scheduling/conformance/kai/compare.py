@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from scheduling.conformance.kai.numa import cpu_of_zone, zone_number
 from scheduling.conformance.kai.world import KaiTask, Status, World
 
 EXACT = 1e-9
@@ -54,7 +55,7 @@ class CaseComparison:
     def _zones(self, task: KaiTask, wanted: Sequence[int] | None) -> Iterator[str]:
         if wanted is None:
             return
-        zones = [] if task.hold is None else [share.zone for share in task.hold.zones]
+        zones = [] if task.hold is None else [zone_number(part.resource) for part in task.hold.extended]
         if zones != list(wanted):
             yield _differs(f"{task.uid} zones", list(wanted), zones)
 
@@ -104,12 +105,11 @@ class CaseComparison:
     def _zone_left(self, name: str, number: int) -> int:
         """Return what is or will be free in a zone once all evictions have ended and all claims are kept."""
         node = next(node for node in self._world.nodes if node.id == name)
-        zone = next(zone for zone in node.numa if zone.id == number)
-        left = (zone.cpu or 0) - zone.used_cpu
+        left = cpu_of_zone(node.extended, number) - cpu_of_zone(node.used_extended, number)
         for task in self._world.all_tasks():
             if task.status is Status.RELEASING or task.hold is None or task.hold.node != name:
                 continue
-            left -= sum(share.cpu for share in task.hold.zones if share.zone == number)
+            left -= cpu_of_zone(task.hold.extended, number)
         return left
 
 

@@ -61,13 +61,19 @@ def read_gang(group: Mapping[str, Any], raw: Mapping[str, Any], levels: Levels, 
     order = {entry["uid"]: index for index, entry in enumerate(group["tasks"])}
     tasks.sort(key=lambda task: order[task.uid])
     job = replace(_plain(group, now), roles=tuple(roles), topology=parts.topology, sub_gangs=parts.gangs)
-    return KaiGang(job=job, tasks=tasks, deleted=bool(raw.get("DeleteJobInTest")))
+    grace, stale = group.get("stalenessGracePeriod"), group.get("staleSinceOffsetSeconds")
+    return KaiGang(
+        job=job,
+        tasks=tasks,
+        deleted=bool(raw.get("DeleteJobInTest")),
+        grace_s=None if grace is None else int(parse_seconds(grace)),
+        broken_since=None if stale is None else Instant(now + stale),
+    )
 
 
 def _plain(group: Mapping[str, Any], now: Instant) -> Job:
-    delay, grace = group.get("preemptionDelay"), group.get("stalenessGracePeriod")
+    delay = group.get("preemptionDelay")
     created = now + group["createdOffsetSeconds"]
-    stale = group.get("staleSinceOffsetSeconds")
     last = group.get("lastStartOffsetSeconds")
     started = None if last is None else Instant(now + last)
     return Job(
@@ -81,8 +87,6 @@ def _plain(group: Mapping[str, Any], now: Instant) -> Job:
         admitted_at=None if started is None else Instant(started + 0.001 * group["createdRank"]),
         running_since=started,
         preempts_after=None if delay is None else Instant(created + parse_seconds(delay)),
-        stale_grace_s=None if grace is None else int(parse_seconds(grace)),
-        broken_since=None if stale is None else Instant(now + stale),
     )
 
 

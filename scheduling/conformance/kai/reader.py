@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from scheduling.conformance.errors import BadCase, Skipped
 from scheduling.conformance.kai.gangs import parse_seconds, read_gang
+from scheduling.conformance.kai.numa import NumaPolicy, add_usage, read_observed, with_zones
 from scheduling.conformance.kai.queues import build_queues, build_tree, capacity_of
 from scheduling.conformance.kai.requests import CARD_CORES, LEGACY_MIG, mig_amounts
 from scheduling.conformance.kai.world import ASSIGNED, KaiGang, KaiTask, Status, World
@@ -23,23 +22,13 @@ from scheduling.engine.model import (
     GpuRequest,
     Instant,
     Node,
-    NumaPolicy,
-    NumaZone,
     Request,
-    ZoneShare,
 )
 
 NOW = Instant(1_000_000.0)
 POOL = "pool"
 FREE = ("gpu.cards", "gpu.memory", LEGACY_MIG)
 MIG_ENABLED = "node-role.kubernetes.io/mig-enabled"
-NUMA_POLICIES = (
-    NumaPolicy.NONE,
-    NumaPolicy.BEST_EFFORT,
-    NumaPolicy.RESTRICTED,
-    NumaPolicy.SINGLE_NUMA_NODE,
-)
-OBSERVED = "kai.scheduler/numa-placement-observed"
 PLACED = (*ASSIGNED, Status.RELEASING)
 
 Case = Mapping[str, Any]
@@ -75,8 +64,12 @@ def read_world(case: Case) -> World:
         for task in gang.tasks:
             task.demand = compute_demand(requests[task.role], flavor)
     capacity = capacity_of(resolved["nodes"])
+    held = [task.hold for gang in gangs.values() for task in gang.tasks if task.hold is not None]
     return World(
-        nodes=tuple(_unheld(node, gangs.values()) for node in nodes.values()),
+        # What zones hold beyond the tasks that are known stays.
+        nodes=tuple(
+            add_usage(node, (each for each in held if each.node == name), -1) for name, node in nodes.items()
+        ),
         flavor=flavor,
         queues=build_queues(resolved["queues"], (flavor.id,)),
         quota_nodes=build_tree(
@@ -92,6 +85,7 @@ def read_world(case: Case) -> World:
         gangs=gangs,
         now=NOW,
         devices="spread" if "gpuspread" in plugins else "best-fit",
+        numa_policies=_numa_policies(resolved["nodes"]),
         grace_s=int(parse_seconds(params.get("globalDefaultStalenessGracePeriod", "0s"))),
     )
 
@@ -163,8 +157,7 @@ def _node(name: str, found: Mapping[str, Any], *, legacy: bool) -> Node:
                     profile=profile,
                 )
             )
-    numa = found.get("numa", {})
-    return Node(
+    node = Node(
         id=name,
         name=name,
         labels=found.get("labels", {}),
@@ -172,46 +165,14 @@ def _node(name: str, found: Mapping[str, Any], *, legacy: bool) -> Node:
         memory=int(offered.get("memory", 0)),
         pods=int(offered["pods"]) if "pods" in offered else None,
         devices=tuple(cards),
-        numa_policy=NUMA_POLICIES[int(numa.get("policy", 0))],
-        numa=tuple(_zone(zone, numa.get("resources", ())) for zone in numa.get("zones", ())),
     )
+    return with_zones(node, found.get("numa", {}))
 
 
-def _zone(zone: Mapping[str, Any], resources: Sequence[str]) -> NumaZone:
-    has, left = zone["allocatable"], zone["available"]
-
-    def of(name: str) -> int | None:
-        return int(has[name]) if name in resources and name in has else None
-
-    return NumaZone(
-        id=_number(zone["id"]),
-        cpu=of("cpu"),
-        memory=of("memory"),
-        used_cpu=int(has.get("cpu", 0)) - int(left.get("cpu", 0)),
-        used_memory=int(has.get("memory", 0)) - int(left.get("memory", 0)),
-    )
-
-
-def _number(zone: str) -> int:
-    return int(zone.rsplit("-", 1)[-1])
-
-
-def _unheld(node: Node, gangs: Iterable[KaiGang]) -> Node:
-    """The node with what its zones hold beyond the tasks that are known: that stays."""
-    held: dict[int, tuple[int, int]] = {}
-    for gang in gangs:
-        for task in gang.tasks:
-            if task.hold is not None and task.hold.node == node.id:
-                for part in task.hold.zones:
-                    cpu, memory = held.get(part.zone, (0, 0))
-                    held[part.zone] = (cpu + part.cpu, memory + part.memory)
-    zones = []
-    for zone in node.numa:
-        cpu, memory = held.get(zone.id, (0, 0))
-        zones.append(
-            replace(zone, used_cpu=max(0, zone.used_cpu - cpu), used_memory=max(0, zone.used_memory - memory))
-        )
-    return replace(node, numa=tuple(zones))
+def _numa_policies(nodes: Mapping[str, Mapping[str, Any]]) -> dict[str, NumaPolicy]:
+    """Return the policies of the nodes that have zones."""
+    found = ((name, node.get("numa", {})) for name, node in nodes.items())
+    return {name: NumaPolicy(int(numa.get("policy", 0))) for name, numa in found if numa.get("zones")}
 
 
 # Who stands where
@@ -275,19 +236,7 @@ def _allocation(
         slices=() if request.gpu is None else cards.take_cards(node, request.gpu, entry.get("gpuGroups", ())),
         charges=charges,
         leaving=task.status is Status.RELEASING,
-        zones=_observed(note),
-    )
-
-
-def _observed(note: Mapping[str, str]) -> tuple[ZoneShare, ...]:
-    found = json.loads(note.get(OBSERVED, "[]"))
-    return tuple(
-        ZoneShare(
-            _number(part["zone"]),
-            int(float(part["amount"].get("cpu", 0)) * 1000),
-            int(part["amount"].get("memory", 0)),
-        )
-        for part in found
+        extended=read_observed(note),
     )
 
 

@@ -7,13 +7,16 @@ from dataclasses import dataclass, replace
 
 from scheduling.conformance.errors import Skipped
 from scheduling.conformance.kai.fair import with_fair_shares
+from scheduling.conformance.kai.numa import add_usage, with_numa
+from scheduling.conformance.kai.stale_gang import StaleGangEviction
 from scheduling.conformance.kai.world import KaiGang, KaiTask, Status, World
 from scheduling.engine import (
+    BUILTIN,
     BackfillOptions,
     ConsolidationOptions,
+    ElasticOptions,
     EngineConfig,
     ExplainScope,
-    HousekeepingOptions,
     PreemptionOptions,
     Snapshot,
     VictimOrder,
@@ -24,6 +27,7 @@ from scheduling.engine.model import (
     Charge,
     Claim,
     Device,
+    Instant,
     Job,
     JobState,
     Node,
@@ -67,7 +71,7 @@ def _cycle(world: World, action: str, quotas: Iterable[QuotaNode], *, fixed: boo
 
 def build_config(world: World, action: str) -> EngineConfig:
     """The engine as KAI is set up: every job is tried, victims by its order, nothing bounded."""
-    return EngineConfig(
+    config = EngineConfig(
         actions=ACTIONS[action],
         devices=world.devices,
         heads_per_queue=None,
@@ -93,14 +97,32 @@ def build_config(world: World, action: str) -> EngineConfig:
             preemptible_only=True,
             for_growth=True,
         ),
-        housekeeping=HousekeepingOptions(
-            stale_grace_s=world.grace_s,
+        elastic=ElasticOptions(
             grow_past_waiting=True,
             start_at_minimum=True,
             max_growth_per_cycle=None,
         ),
         explain=ExplainScope.CONSIDERED,
     )
+    if world.numa_policies:
+        plugins = with_numa(world.numa_policies, world.devices)
+        config = replace(config, plugins=plugins, vetoes=(*config.vetoes, "numa"), devices="aligned")
+    if "stale_gang" in config.actions:
+        stale = StaleGangEviction(_broken_gangs(world))
+        plugins = config.plugins or BUILTIN
+        config = replace(config, plugins=replace(plugins, actions=plugins.actions.with_plugins(stale)))
+    return config
+
+
+def _broken_gangs(world: World) -> dict[str, tuple[Instant, int]]:
+    """Return since when gangs are below their minimum, and how long they may be; it is checked by size."""
+    return {
+        name: (
+            world.now if gang.broken_since is None else gang.broken_since,
+            world.grace_s if gang.grace_s is None else gang.grace_s,
+        )
+        for name, gang in world.gangs.items()
+    }
 
 
 def build_snapshot(world: World, action: str, quotas: Iterable[QuotaNode], *, fixed: bool = True) -> Snapshot:
@@ -155,13 +177,7 @@ def _job(world: World, gang: KaiGang, *, fixed: bool) -> Job | None:
         state = JobState.QUEUED if fixed or gang.job.preemptible else JobState.SUSPENDED
     else:
         return None
-    broken = gang.job.broken_since
-    return replace(
-        gang.job,
-        state=state,
-        preemptible=gang.job.preemptible and not stuck,
-        broken_since=world.now if broken is None and placed else broken,
-    )
+    return replace(gang.job, state=state, preemptible=gang.job.preemptible and not stuck)
 
 
 def _claim(world: World, gang: KaiGang) -> Claim | None:
@@ -185,7 +201,6 @@ def _loaded(node: Node, held: Iterable[Allocation]) -> Node:
     """A node with what is held on it."""
     here = [allocation for allocation in held if allocation.node == node.id]
     loads = {device.uuid: _NodeLoad() for device in node.devices}
-    zones = {zone.id: (zone.used_cpu, zone.used_memory) for zone in node.numa}
     for allocation in here:
         for part in allocation.slices:
             load = loads[part.device]
@@ -193,18 +208,12 @@ def _loaded(node: Node, held: Iterable[Allocation]) -> Node:
             load.memory += part.memory
             load.holders += 1
             load.exclusive |= part.exclusive
-        for share in allocation.zones:
-            cpu, memory = zones[share.zone]
-            zones[share.zone] = (cpu + share.cpu, memory + share.memory)
     return replace(
-        node,
+        add_usage(node, here),
         used_cpu=sum(allocation.cpu for allocation in here),
         used_memory=sum(allocation.memory for allocation in here),
         used_pods=len(here),
         devices=tuple(_with(device, loads[device.uuid]) for device in node.devices),
-        numa=tuple(
-            replace(zone, used_cpu=zones[zone.id][0], used_memory=zones[zone.id][1]) for zone in node.numa
-        ),
     )
 
 

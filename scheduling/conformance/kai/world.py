@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
+from scheduling.conformance.kai.numa import NumaPolicy
 from scheduling.engine.model import (
     Allocation,
     Claim,
@@ -80,12 +81,18 @@ class KaiTask:
 
 @dataclass(slots=True, kw_only=True)
 class KaiGang:
-    """One job: its unchanging description, its tasks, and whether whoever owns it is deleting it."""
+    """One job: its unchanging description, its tasks, and whether whoever owns it is deleting it.
+
+    `broken_since` is when it fell below its minimum, `grace_s` how long it may stay there; None is the value
+    of the scheduler.
+    """
 
     job: Job
     tasks: list[KaiTask]
     deleted: bool = False
     claim: Claim | None = None
+    grace_s: int | None = None
+    broken_since: Instant | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -107,6 +114,7 @@ class World:
     limited: bool = True
     grace_s: int = 0
     devices: str = "best-fit"
+    numa_policies: Mapping[str, NumaPolicy] = field(default_factory=dict)
     bindings: int = 0
     evictions: int = 0
     promises: int = 0
@@ -135,8 +143,10 @@ class World:
 
     def waits_for_time(self) -> bool:
         """Return whether a job is to be judged otherwise merely because time passes."""
-        jobs = [gang.job for gang in self.gangs.values()]
-        return any(job.broken_since is not None or job.preempts_after is not None for job in jobs)
+        return any(
+            gang.broken_since is not None or gang.job.preempts_after is not None
+            for gang in self.gangs.values()
+        )
 
     # Decisions
 

@@ -193,11 +193,11 @@ class MoveSearch:
             old = before[task.id]
             if task.node == old.node and task.slices != old.slices:
                 statement.release(task.id)
-                if task.zones == old.zones and _has_free_cards(self._snapshot.fleet, old):
+                if task.extended == old.extended and _has_free_cards(self._snapshot.fleet, old):
                     statement.allocate(old)
                     continue
                 statement.allocate(task)
-            if (task.node, task.slices, task.zones) != (old.node, old.slices, old.zones):
+            if (task.node, task.slices, task.extended) != (old.node, old.slices, old.extended):
                 moves.append(TaskMove(old, task))
         return moves
 

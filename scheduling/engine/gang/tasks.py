@@ -49,9 +49,8 @@ class RoleTasks:
             cpu=self.task.cpu,
             memory=self.task.memory,
             slices=placement.slices,
-            zones=placement.zones,
             charges=self.charges,
-            extended=self.role.request.extended,
+            extended=self.role.request.extended + placement.extended,
         )
 
 

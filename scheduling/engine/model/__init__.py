@@ -6,8 +6,6 @@ from scheduling.engine.model.inventory import (
     Extended,
     Flavor,
     Node,
-    NumaPolicy,
-    NumaZone,
     Pressure,
     Taint,
     TaintEffect,
@@ -34,7 +32,6 @@ from scheduling.engine.model.job import (
     Role,
     SubGang,
     TopologyRule,
-    ZoneShare,
 )
 from scheduling.engine.model.kinds import (
     AllocationMode,

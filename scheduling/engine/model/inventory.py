@@ -67,19 +67,6 @@ class Pressure(StrEnum):
     PID = "pid"
 
 
-class NumaPolicy(StrEnum):
-    """The Topology Manager policy of a node: how strictly it aligns guaranteed tasks to NUMA zones.
-
-    `single-numa-node` admits a task only if one zone has room for all of it; `restricted` only if it needs no
-    more zones than on the idle node; `best-effort` admits it anyway.
-    """
-
-    NONE = "none"
-    BEST_EFFORT = "best-effort"
-    RESTRICTED = "restricted"
-    SINGLE_NUMA_NODE = "single-numa-node"
-
-
 @dataclass(frozen=True, slots=True, order=True)
 class Extended:
     """An amount of a resource that nodes offer under a name of their own, such as a network card."""
@@ -89,27 +76,12 @@ class Extended:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NumaZone:
-    """A NUMA zone of a node: millicores and MiB that it aligns, and the usage by aligned tasks.
-
-    None means that the node does not align this resource.
-    """
-
-    id: int
-    cpu: int | None = None
-    memory: int | None = None
-    used_cpu: int = 0
-    used_memory: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
     """One card of a node, or one MIG instance, with its present usage.
 
     Units: `cores` in core units (100 per card on a live platform), `memory` in MiB. `holders` counts
-    the tasks that use a part of it; `exclusive` means that one task has the whole card. `numa`
-    is the id of its zone. A MIG instance is a device of mode `mig` with its `profile`, its part of the
-    card's cores, and its own memory.
+    the tasks that use a part of it; `exclusive` means that one task has the whole card. A MIG instance is a
+    device of mode `mig` with its `profile`, its part of the card's cores, and its own memory.
     """
 
     uuid: str
@@ -123,7 +95,6 @@ class Device:
     used_memory: int = 0
     holders: int = 0
     exclusive: bool = False
-    numa: int | None = None
     profile: str = ""
 
 
@@ -153,8 +124,6 @@ class Node:
     used_pods: int = 0
     extended: tuple[Extended, ...] = ()
     used_extended: tuple[Extended, ...] = ()
-    numa_policy: NumaPolicy = NumaPolicy.NONE
-    numa: tuple[NumaZone, ...] = ()
     pressure: tuple[Pressure, ...] = ()
 
     @property

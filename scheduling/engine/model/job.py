@@ -160,8 +160,7 @@ class Request:
     """The request of one task: `cpu` in millicores, `memory` in MiB, cards, and named resources.
 
     `charged` are amounts that count against quota although no node has the resource, such as the number of
-    tasks. An amount of zero there still requests a flavor. `qos` is the class that Kubernetes derives for it;
-    only guaranteed tasks are aligned to NUMA zones.
+    tasks. An amount of zero there still requests a flavor. `qos` is the class that Kubernetes derives for it.
     """
 
     cpu: int = 0
@@ -264,16 +263,14 @@ class Job:
     `min_available` is the smallest gang that may run; None means the sum over roles of their least replicas.
     `admitted_at` (when quota was reserved), `evictions` and `evicted_at` (the last of them) describe earlier
     and present attempts; `running_since` is when the last task of the present gang came up. Work is saved
-    every `checkpoint_interval_s`; None means never. `broken_since` is when the gang fell below its minimum.
-    `preempting` marks a job with victims; before `preempts_after` it gets none. `replaces` names a job whose
-    allocations and quota this one takes over. `stale_grace_s` is how long the gang may stay below its
-    minimum, `max_idle_s` how long its cards may be idle, which they are since `idle_since`; None is the value
-    of the configuration, negative is never. One that `shrinks_when_idle` gives up its surplus then, if it has
-    any, and is evicted otherwise; idle jobs do not grow, nor those without `grows`, and others not before
-    `grow_after` beyond their minimum. A job that is not `movable` may be evicted, but
-    consolidation does not move it. `allowances` are the caps that it counts against, `barred` the flavors
-    whose budget does not let it start. A job that was `drained` does not borrow again, until `drained_until`
-    if that is known.
+    every `checkpoint_interval_s`; None means never. `preempting` marks a job with victims; before
+    `preempts_after` it gets none. `replaces` names a job whose allocations and quota this one takes over.
+    `max_idle_s` is how long its cards may be idle, which they are since `idle_since`; None or negative is
+    never. One that `shrinks_when_idle` gives up its surplus then, if it has any, and is evicted otherwise;
+    idle jobs do not grow, nor those without `grows`, and others not before `grow_after` beyond their minimum.
+    A job that is not `movable` may be evicted, but consolidation does not move it. `allowances` are the caps
+    that it counts against, `barred` the flavors whose budget does not let it start. A job that was `drained`
+    does not borrow again, until `drained_until` if that is known.
     """
 
     id: str
@@ -294,11 +291,9 @@ class Job:
     evicted_at: Instant | None = None
     running_since: Instant | None = None
     checkpoint_interval_s: int | None = None
-    broken_since: Instant | None = None
     preempting: bool = False
     preempts_after: Instant | None = None
     replaces: str | None = None
-    stale_grace_s: int | None = None
     idle_since: Instant | None = None
     max_idle_s: int | None = None
     shrinks_when_idle: bool = False
@@ -349,25 +344,16 @@ class DeviceSlice(NamedTuple):
     exclusive: bool
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class ZoneShare:
-    """The allocation of one NUMA zone to a task: millicores and MiB."""
-
-    zone: int
-    cpu: int
-    memory: int
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allocation:
     """The allocation of node, cards and quota to one task.
 
     `charges` are reserved in `queue` for this task until the allocation is released. A task has one live
     allocation: its id is `<job>/<role>/<index>`. `leaving` marks a task that was marked for eviction or stop
-    and still holds all of it. `node` is empty if the flavor is not placed. `zones` is the part of the node's
-    NUMA zones that an aligned task has. `wanted_memory` is the MiB of each card that it should have by its
-    measured use, None for no change; it lent memory at `lent_at`. `rules`, if given, replace those of its
-    job, which the snapshot then need not list for the affinity of others to the task.
+    and still holds all of it. `node` is empty if the flavor is not placed. `wanted_memory` is the MiB of each
+    card that it should have by its measured use, None for no change; it lent memory at `lent_at`. `rules`, if
+    given, replace those of its job, which the snapshot then need not list for the affinity of others to the
+    task.
     """
 
     job: str
@@ -382,7 +368,6 @@ class Allocation:
     charges: tuple[Charge, ...] = ()
     extended: tuple[Extended, ...] = ()
     leaving: bool = False
-    zones: tuple[ZoneShare, ...] = ()
     wanted_memory: int | None = None
     lent_at: Instant | None = None
     rules: PlacementRules | None = None

@@ -181,10 +181,9 @@ class ConsolidationOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HousekeepingOptions:
-    """The bounds for jobs without bounds of their own; negative means never.
+class ElasticOptions:
+    """The options of elastic jobs.
 
-    `stale_grace_s` is how long a gang may run below its minimum, `idle_s` how long its cards may be idle.
     With `start_at_minimum` a job starts at its minimum and grows after the minima of all others; off, it
     starts at the largest size that fits. `max_growth_per_cycle` is the number of tasks by which all elastic
     jobs together may grow in a cycle (None: any number). `grow_past_waiting` lets elastic jobs grow into room
@@ -192,8 +191,6 @@ class HousekeepingOptions:
     assigned.
     """
 
-    stale_grace_s: int = 60
-    idle_s: int = -1
     start_at_minimum: bool = False
     max_growth_per_cycle: int | None = 64
     grow_past_waiting: bool = False

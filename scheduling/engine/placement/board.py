@@ -119,23 +119,17 @@ class ScoreBoard:
             self._feasible[row] = self._unscored[row] = not full
             self._single[row] = INFEASIBLE
 
-    def choose_cards(
-        self, row: int, picker: DevicePicker, question: Question | None = None
-    ) -> tuple[int, ...]:
+    def choose_cards(self, row: int, picker: DevicePicker) -> tuple[int, ...]:
         """Return the columns of the cards on a feasible row: those that a score prefers, else the device
-        picker's.
-
-        `question`, if given, is the board's own with the row's cards narrowed down.
-        """
-        asked = question or self.question
-        if not asked.task.cards:
+        picker's."""
+        if not self.question.task.cards:
             return ()
         for score, _ in self._scores:
             if not isinstance(score, GridScore) or not score.choosy:
                 continue
-            if (column := score.best_card(asked, row)) != BY_PICKER:
+            if (column := score.best_card(self.question, row)) != BY_PICKER:
                 return (column,)
-        return picker.pick(asked, row)
+        return picker.pick(self.question, row)
 
     def _current_counter(self) -> RefusalCounter:
         self._catch_up()

@@ -33,7 +33,7 @@ APPLIED = ("pods", "cpu", "memory", "card-cores", "card-memory")
 # The fields that a shape may set; every other one must have its default.
 USUAL = (
     "flavor", "policy", "cpu", "memory", "cards", "mode", "cores", "card_memory", "models", "whole",
-    "node_name", "selector", "affinity", "tolerations", "aligned", "best_effort", "preferences",
+    "node_name", "selector", "affinity", "tolerations", "qos", "preferences",
 )  # fmt: skip
 # One shape in this many is cheaper to score by itself than together with all others.
 FEW = 4
@@ -296,4 +296,4 @@ def can_use_matrix(task: TaskShape, fleet: Fleet) -> bool:
     """Return whether a column can serve the shape: CPU, memory, whole cards and slices, nothing else."""
     if task.mode is GpuMode.MIG or any(getattr(task, name) != plain for name, plain in _UNUSUAL):
         return False
-    return fleet.zones is None and not fleet.pod_index.version
+    return not fleet.pod_index.version

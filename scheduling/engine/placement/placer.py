@@ -6,15 +6,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from scheduling.engine.model import EMPTY_WORKLOAD, DeviceSlice, Flavor, TaskWorkload, ZoneShare
+from scheduling.engine.model import EMPTY_WORKLOAD, DeviceSlice, Extended, Flavor, TaskWorkload
 from scheduling.engine.model.registry import ConfigError
 from scheduling.engine.placement.board import ScoreBoard
 from scheduling.engine.placement.index.grid import GridScore, LearningScore
-from scheduling.engine.placement.index.protocols import DevicePicker, Score, Veto
+from scheduling.engine.placement.index.protocols import DevicePicker, ResourcePicker, Score, Veto
 from scheduling.engine.placement.index.question import Question
 from scheduling.engine.placement.index.relevance import Selective
 from scheduling.engine.placement.matrix import ScoreMatrix, can_apply_vetoes, can_use_matrix
-from scheduling.engine.placement.scores.alignment import narrow_to_aligned
 from scheduling.engine.placement.scores.devices import CardPicker, slices_of
 from scheduling.engine.state.fleet import Bools, Fleet, Ints
 from scheduling.engine.state.task_shape import TaskShape
@@ -42,14 +41,13 @@ class PlacementRule:
 
 
 class TaskPlacement(NamedTuple):
-    """The placement of one task: the node, its slice of each card, and its share of each NUMA zone if it is
-    aligned."""
+    """The placement of one task: the node, its slice of each card, and what a `ResourcePicker` adds."""
 
     row: int
     node: str
     slices: tuple[DeviceSlice, ...]
     columns: tuple[int, ...] = ()
-    zones: tuple[ZoneShare, ...] = ()
+    extended: tuple[Extended, ...] = ()
 
 
 class Placer:
@@ -107,9 +105,11 @@ class Placer:
         row = board.find_best_row(within, among if self.rule.prefer_own_nodes else None)
         if row is None:
             return None
-        question, zones = narrow_to_aligned(board.question, row)
-        columns = board.choose_cards(row, self.rule.devices, question)
-        return describe_placement(self.fleet, task, row, columns, zones)
+        picker = self.rule.devices
+        placement = describe_placement(self.fleet, task, row, board.choose_cards(row, picker))
+        if isinstance(picker, ResourcePicker):
+            return placement._replace(extended=picker.pick_resources(board.question, row))
+        return placement
 
     def find_matrix(self, policy: str) -> ScoreMatrix | None:
         """Return the score matrix of a policy over the fleet, or None if only boards can serve it.
@@ -193,11 +193,9 @@ class Placer:
         return scores
 
 
-def describe_placement(
-    fleet: Fleet, task: TaskShape, row: int, columns: tuple[int, ...], zones: tuple[ZoneShare, ...] = ()
-) -> TaskPlacement:
+def describe_placement(fleet: Fleet, task: TaskShape, row: int, columns: tuple[int, ...]) -> TaskPlacement:
     """Return the whole placement of a task on a row, with the cards in these columns."""
-    return TaskPlacement(row, fleet.nodes[row].id, slices_of(fleet, task, row, columns), columns, zones)
+    return TaskPlacement(row, fleet.nodes[row].id, slices_of(fleet, task, row, columns), columns)
 
 
 def placer_for(fleet: Fleet, rule: PlacementRule) -> Placer:

@@ -10,8 +10,8 @@ from enum import StrEnum
 from scheduling.engine.model.options import (
     BackfillOptions,
     ConsolidationOptions,
+    ElasticOptions,
     FairSharing,
-    HousekeepingOptions,
     NoRoomOptions,
     PreemptionOptions,
     UserShares,
@@ -86,7 +86,7 @@ class EngineConfig:
     backfill: BackfillOptions = field(default_factory=BackfillOptions)
     no_room: NoRoomOptions = field(default_factory=NoRoomOptions)
     consolidation: ConsolidationOptions = field(default_factory=ConsolidationOptions)
-    housekeeping: HousekeepingOptions = field(default_factory=HousekeepingOptions)
+    elastic: ElasticOptions = field(default_factory=ElasticOptions)
     explain: ExplainScope = ExplainScope.ALL
     advise_for: str | None = None
     trace: bool = False

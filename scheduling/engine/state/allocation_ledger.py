@@ -225,12 +225,7 @@ class AllocationLedger:
 
     def _usage_of(self, row: int, allocation: Allocation) -> TaskUsage:
         return self.fleet.usage_of(
-            row,
-            allocation.cpu,
-            allocation.memory,
-            allocation.slices,
-            allocation.extended,
-            allocation.zones,
+            row, allocation.cpu, allocation.memory, allocation.slices, allocation.extended
         )
 
     def _add_pod(self, allocation: Allocation) -> None:

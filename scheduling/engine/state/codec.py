@@ -15,13 +15,14 @@ from functools import cache
 from typing import Any, Final, TypeVar, Union, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
-# Fields of snapshots that earlier versions saved. An empty one carries no information and is ignored.
+# Fields of snapshots that earlier versions saved. An empty one, or one of the value `none`, carries no
+# information and is ignored.
 RETIRED: Final[Mapping[str, frozenset[str]]] = {
-    "Allocation": frozenset({"domains", "each", "measured_memory"}),
-    "Device": frozenset({"clique"}),
+    "Allocation": frozenset({"domains", "each", "measured_memory", "zones"}),
+    "Device": frozenset({"clique", "numa"}),
     "Flavor": frozenset({"apart", "counted"}),
-    "Job": frozenset({"lost_nodes", "unplaced"}),
-    "Node": frozenset({"images", "ports"}),
+    "Job": frozenset({"broken_since", "lost_nodes", "stale_grace_s", "unplaced"}),
+    "Node": frozenset({"images", "numa", "numa_policy", "ports"}),
     "PlacementRules": frozenset({"image", "last_nodes", "ports"}),
     "Queue": frozenset({"on_order"}),
     "Request": frozenset({"footprint"}),
@@ -126,7 +127,7 @@ def _object(kind: Any, names: Mapping[str, str]) -> Decoder:
     def build(value: Any) -> Any:
         given = {}
         for key, entry in _checked(value, dict).items():
-            if key in retired and not entry:
+            if key in retired and (not entry or entry == "none"):
                 continue
             if key not in decoders:
                 raise CodecError(f"{kind.__name__} has no field {key!r}")

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduling.engine.model import Device, DeviceSlice, Extended, GpuMode, Node, ZoneShare
+from scheduling.engine.model import Device, DeviceSlice, Extended, GpuMode, Node
 from scheduling.engine.state.node_facts import (
     empty_node,
     remove_faults,
@@ -26,7 +26,6 @@ from scheduling.engine.state.node_facts import (
     select_layout_facts,
     sort_node_parts,
 )
-from scheduling.engine.state.numa_zones import NumaZones, aligns_tasks
 from scheduling.engine.state.pod_index import PodIndex
 from scheduling.engine.state.row_changes import RowChangeLog
 
@@ -83,21 +82,20 @@ def sum_rows(amounts: Ints) -> Ints:
 class TaskUsage(NamedTuple):
     """The usage of one task on one row: millicores, MiB, and for each column core units, MiB, exclusive.
 
-    `extended` and `zones` are as in an allocation.
+    `extended` is as in an allocation.
     """
 
     cpu: int
     memory: int
     cards: CardUsages = ()
     extended: tuple[Extended, ...] = ()
-    zones: tuple[ZoneShare, ...] = ()
 
 
 class Fleet:
     """The inventory of a snapshot. Arrays are `[nodes]` or `[nodes, cards]`, integers in model units.
 
     `extended` and `extended_free` have an array per named resource. `pods` is None if no node limits its
-    tasks, `zones` if no node aligns them, `profile` (codes, -1 for none) if no card has one.
+    tasks, `profile` (codes, -1 for none) if no card has one.
     `classes` `[nodes, cards + 1]` counts the snapshot's tasks with cards: first those with parts of cards,
     then those with one whole card, with two, and so on. `memo` caches facts derived from the inventory until
     it changes; no result may depend on whether an entry exists. `hypothetical` marks a fleet without usage
@@ -135,7 +133,6 @@ class Fleet:
         twin._view()
         twin.extended_free = {name: free.copy() for name, free in self.extended_free.items()}
         twin.pod_index = self.pod_index.copy()
-        twin.zones = None if self.zones is None else self.zones.copy()
         twin._start_log()
         twin.memo = {
             key: item
@@ -154,14 +151,14 @@ class Fleet:
 
     def add_usage(self, row: int, usage: TaskUsage) -> None:
         """Add the usage of a task to a node; the placer, not the fleet, checks that it fits."""
-        if usage.extended or usage.zones:
-            self._change_rare_usage(row, usage, 1)
+        if usage.extended:
+            self._change_extended(row, usage.extended, 1)
         self.change_amounts(row, usage.cpu, usage.memory, usage.cards)
 
     def remove_usage(self, row: int, usage: TaskUsage) -> None:
         """Remove the usage that `add_usage` added."""
-        if usage.extended or usage.zones:
-            self._change_rare_usage(row, usage, -1)
+        if usage.extended:
+            self._change_extended(row, usage.extended, -1)
         self.change_amounts(row, usage.cpu, usage.memory, usage.cards, -1)
 
     def usage_of(
@@ -171,7 +168,6 @@ class Fleet:
         memory: int,
         slices: Sequence[DeviceSlice],
         extended: tuple[Extended, ...] = (),
-        zones: tuple[ZoneShare, ...] = (),
     ) -> TaskUsage:
         """Return the usage of a task by columns; a card that the node does not list is left out."""
         columns = self.columns[row]
@@ -180,7 +176,7 @@ class Fleet:
             for device, cores, space, exclusive in slices
             if device in columns
         ]
-        return TaskUsage(cpu, memory, tuple(cards), extended, zones)
+        return TaskUsage(cpu, memory, tuple(cards), extended)
 
     def count_task_class(self, row: int, usage: TaskUsage) -> None:
         """Count a task in its class; the amounts of a task that came with its node are counted already."""
@@ -221,14 +217,12 @@ class Fleet:
             )
             for column, device in enumerate(node.devices)
         )
-        zones = None if self.zones is None else self.zones.export_zones(row)
         return replace(
             node,
             used_cpu=int(self.cpu[row] - self.cpu_free[row]),
             used_memory=int(self.memory[row] - self.memory_free[row]),
             used_pods=int(self.used_pods[row]),
             used_extended=self._used_extended(row),
-            numa=node.numa if zones is None else zones,
             devices=devices,
         )
 
@@ -248,7 +242,6 @@ class Fleet:
         for nothing in (empty.used_pods, empty.classes, empty.holders, empty._sole_holders):
             nothing[:] = 0
         empty.exclusive[:] = False
-        empty.zones = None if self.zones is None else self.zones.copy_empty()
         return empty
 
     def _used_extended(self, row: int) -> tuple[Extended, ...]:
@@ -290,13 +283,11 @@ class Fleet:
         if len(self.changed_rows) > MAX_LOGGED_CHANGES:
             self._forget_changes()
 
-    def _change_rare_usage(self, row: int, usage: TaskUsage, sign: int) -> None:
-        for item in usage.extended:
+    def _change_extended(self, row: int, extended: tuple[Extended, ...], sign: int) -> None:
+        for item in extended:
             free = self.extended_free.get(item.resource)
             if free is not None:
                 free[row] -= sign * item.amount
-        if usage.zones and self.zones is not None:
-            self.zones.add_usage(row, usage.zones, sign)
 
     def _revise(self, row: int, node: Node) -> None:
         """Discard derived facts, except those that follow `revised_rows` themselves."""
@@ -348,9 +339,9 @@ class Fleet:
             self.present[at] = True
             self.model[at], self.mode[at] = model_code[device.model], MODES.index(device.mode)
             self.card_cores[at], self.card_memory[at] = device.cores, device.memory
-        self._fill(row, node, zones=False)
+        self._fill(row, node)
 
-    def _fill(self, row: int, node: Node, *, zones: bool = True) -> None:
+    def _fill(self, row: int, node: Node) -> None:
         """Write the usage of a node and its lasting facts."""
         self.cpu_free[row] = node.cpu - node.used_cpu
         self.memory_free[row] = node.memory - node.used_memory
@@ -367,17 +358,12 @@ class Fleet:
             free[row] = self.extended[name][row]
         for item in node.used_extended:
             self.extended_free[item.resource][row] -= item.amount
-        if zones and self.zones is not None:
-            self.zones.update_node(row, node)
 
     def _load_rare_facts(self) -> None:
         limited = any(node.pods is not None for node in self.nodes)
         self.pods: Ints | None = None
         if limited:
             self.pods = np.array([UNLIMITED_PODS if n.pods is None else n.pods for n in self.nodes], np.int64)
-        aligning = [row for row, node in enumerate(self.nodes) if aligns_tasks(node)]
-        width = self.present.shape[1]
-        self.zones = NumaZones(self.nodes, aligning, width) if aligning else None
         devices = [device for node in self.nodes for device in node.devices]
         self.profiles = sorted({device.profile for device in devices if device.profile})
         self.profile = self._profile_codes()

@@ -1,6 +1,6 @@
 """An index of the live jobs that housekeeping has to check, updated with each change of a job.
 
-Few of the jobs of a large cell are broken, idle, elastic or near their run-time limit; a cycle finds them
+Few of the jobs of a large cell are idle, elastic or near their run-time limit; a cycle finds them
 without a walk over all jobs.
 """
 
@@ -16,12 +16,11 @@ from scheduling.engine.model import Job, JobState
 class LiveJobIndex:
     """The live jobs of a snapshot by the check that applies to them; ids in no particular order.
 
-    `broken` jobs are below their gang minimum, `idle` ones do not use their cards, `elastic` ones, by queue,
-    can shrink or grow. `wanted_tasks` is the number of tasks of a job that have not finished.
+    `idle` jobs do not use their cards, `elastic` ones, by queue, can shrink or grow. `wanted_tasks` is the
+    number of tasks of a job that have not finished.
     """
 
     def __init__(self, jobs: Iterable[Job]) -> None:
-        self.broken: dict[str, None] = {}
         self.idle: dict[str, None] = {}
         self.elastic: defaultdict[str, dict[str, None]] = defaultdict(dict)
         self.wanted_tasks: dict[str, int] = {}
@@ -37,13 +36,7 @@ class LiveJobIndex:
     def update_job(self, old: Job | None, new: Job | None) -> None:
         """Update the index for a job that was added (`old` is None), changed, or removed (`new` is None)."""
         if old is not None and old.state is JobState.LIVE:
-            for noted in (
-                self.broken,
-                self.idle,
-                self.elastic[old.queue],
-                self.wanted_tasks,
-                self._without_start,
-            ):
+            for noted in (self.idle, self.elastic[old.queue], self.wanted_tasks, self._without_start):
                 noted.pop(old.id, None)
             if (end := _run_time_end(old)) is not None:
                 del self._ends[bisect_left(self._ends, (end, old.id))]
@@ -62,8 +55,6 @@ class LiveJobIndex:
 
     def _note(self, job: Job) -> None:
         self.wanted_tasks[job.id] = sum(role.replicas - role.ended for role in job.roles)
-        if job.broken_since is not None:
-            self.broken[job.id] = None
         if job.idle_since is not None:
             self.idle[job.id] = None
         if not job.has_fixed_size:

@@ -12,21 +12,15 @@ def sort_node_parts(node: Node) -> Node:
     """Return the node with its parts sorted: cards by index, everything else by name."""
     devices = _sort_devices(node.devices)
     extended, used = tuple(sorted(node.extended)), tuple(sorted(node.used_extended))
-    numa = tuple(sorted(node.numa, key=lambda zone: zone.id))
-    same = (
-        devices is node.devices
-        and (extended, used, numa) == (node.extended, node.used_extended, node.numa)
-    )  # fmt: skip
-    if same:
+    if devices is node.devices and (extended, used) == (node.extended, node.used_extended):
         return node
-    return replace(node, devices=devices, extended=extended, used_extended=used, numa=numa)
+    return replace(node, devices=devices, extended=extended, used_extended=used)
 
 
 def select_layout_facts(node: Node) -> tuple[object, ...]:
     """Return the facts that fix rows, columns and capacity; a node that changes them needs a new fleet."""
     return (
-        node.rank, node.cpu, node.memory, node.pods, node.extended, node.numa_policy,
-        tuple((zone.id, zone.cpu, zone.memory) for zone in node.numa),
+        node.rank, node.cpu, node.memory, node.pods, node.extended,
         tuple(_select_fixed_facts(device) for device in node.devices),
     )  # fmt: skip
 
@@ -54,7 +48,6 @@ def empty_node(node: Node) -> Node:
         used_memory=0,
         used_pods=0,
         used_extended=(),
-        numa=tuple(replace(zone, used_cpu=0, used_memory=0) for zone in node.numa),
         devices=tuple(
             replace(d, healthy=True, used_cores=0, used_memory=0, holders=0, exclusive=False)
             for d in node.devices
@@ -64,8 +57,7 @@ def empty_node(node: Node) -> Node:
 
 def _select_fixed_facts(device: Device) -> tuple[object, ...]:
     return (
-        device.uuid, device.index, device.model, device.mode, device.cores, device.memory, device.numa,
-        device.profile,
+        device.uuid, device.index, device.model, device.mode, device.cores, device.memory, device.profile,
     )  # fmt: skip
 
 

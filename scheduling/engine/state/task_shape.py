@@ -58,8 +58,7 @@ class TaskShape:
     With `whole`, a card or an instance must be empty and is allocated with all its cores and memory; `cores`
     and `card_memory` are then what quota is charged for it. With `derived`, the task is allocated the share
     of a card's cores that its memory is of the card's memory, and `cores` is that share of the flavor's
-    nominal card. `best_effort` tasks are evicted first under node pressure, `aligned` ones are kept in few
-    NUMA zones. `volume_claims` are those that exclude nodes of the flavor's cluster.
+    nominal card. `volume_claims` are those that exclude nodes of the flavor's cluster.
     """
 
     flavor: str
@@ -79,8 +78,7 @@ class TaskShape:
     derived: bool = False
     profile: str = ""
     extended: tuple[Extended, ...] = ()
-    aligned: bool = True
-    best_effort: bool = False
+    qos: QosClass = QosClass.GUARANTEED
     pod_affinities: PodAffinities | None = None
     preferences: PlacementPreferences | None = None
     volume_claims: tuple[MountedVolume, ...] = ()
@@ -113,8 +111,7 @@ def resolve_shape(request: Request, rules: PlacementRules, flavor: Flavor) -> Ta
         derived=part.derived,
         profile="" if gpu is None else gpu.profile,
         extended=_sum_extended(request.extended),
-        aligned=request.qos is QosClass.GUARANTEED,
-        best_effort=request.qos is QosClass.BEST_EFFORT,
+        qos=request.qos,
         pod_affinities=_find_pod_affinities(rules),
         preferences=_find_preferences(rules, flavor),
         volume_claims=_select_restrictive(rules.volume_claims, flavor) if rules.volume_claims else (),

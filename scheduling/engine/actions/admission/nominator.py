@@ -80,7 +80,7 @@ class Nominator:
         replaced = (
             tuple(held.id for held in self._snapshot.allocations_of(job.replaces)) if job.replaces else ()
         )
-        if self._session.config.housekeeping.start_at_minimum:
+        if self._session.config.elastic.start_at_minimum:
             return self._evaluate_within_caps(statement, queue, job, request, replaced, smallest_gang(job))
         full = self._evaluate_within_caps(statement, queue, job, request, replaced, None)
         if full.refusal is None and not self._must_shrink_for_headroom(full):

@@ -95,7 +95,7 @@ class JobGrowth:
 
     def __init__(self, session: Session, attempt: StartAttempt, bounds: SlotBounds) -> None:
         self._session, self._attempt, self._bounds = session, attempt, bounds
-        past_waiting = session.config.housekeeping.grow_past_waiting
+        past_waiting = session.config.elastic.grow_past_waiting
         self._reserved_flavors = frozenset[str]() if past_waiting else _wanted_flavors(session)
         self._grown: dict[str, list[Allocation]] = {}
 
@@ -104,7 +104,7 @@ class JobGrowth:
         session, snapshot = self._session, self._session.snapshot
         heap = [(growable.rank, growable) for growable in self._candidates() if self._may_grow(growable)]
         heapq.heapify(heap)
-        most = session.config.housekeeping.max_growth_per_cycle
+        most = session.config.elastic.max_growth_per_cycle
         while heap and (most is None or sum(map(len, self._grown.values())) < most):
             _, growable = heapq.heappop(heap)
             if not self._grow_step(growable):

@@ -19,9 +19,8 @@ class IdleEviction:
     def run(self, session: Session) -> None:
         """Check every live job that is known to be idle."""
         for job, running in find_running_among(session, session.snapshot.live_jobs.idle):
-            limit = session.config.housekeeping.idle_s if job.max_idle_s is None else job.max_idle_s
-            cards = sum(len(task.slices) for task in running)
-            if job.idle_since is None or limit < 0 or not cards:
+            limit, cards = job.max_idle_s, sum(len(task.slices) for task in running)
+            if job.idle_since is None or limit is None or limit < 0 or not cards:
                 continue
             idle_for = session.now - job.idle_since
             if idle_for >= limit:

@@ -13,9 +13,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from scheduling.engine.model import ClaimState, GpuMode, Node, Pressure
+from scheduling.engine.model import ClaimState, GpuMode, Node, Pressure, QosClass
 from scheduling.engine.model.labels import has_labels, matches_any_term
-from scheduling.engine.placement.index import numa, relations
+from scheduling.engine.placement.index import relations
 from scheduling.engine.placement.index.node_facts import marked_rows
 from scheduling.engine.placement.index.question import Question
 from scheduling.engine.placement.index.taints import repelled_rows
@@ -65,7 +65,7 @@ class NodePressureVeto:
 
     def allows(self, question: Question, rows: Rows) -> Bools:
         refusing = {Pressure.DISK, Pressure.PID}
-        if question.task.best_effort:
+        if question.task.qos is QosClass.BEST_EFFORT:
             refusing.add(Pressure.MEMORY)
         return ~_pressed(question.fleet, frozenset(refusing))[rows]
 
@@ -270,18 +270,6 @@ class CardMemoryVeto:
         return question.has_enough_cards(question.fitting(rows))
 
 
-class NumaVeto:
-    """The node's NUMA policy admits the task."""
-
-    name, fixed = "numa", False
-
-    def applies(self, question: Question) -> bool:
-        return numa.is_numa_relevant(question)
-
-    def allows(self, question: Question, rows: Rows) -> Bools:
-        return numa.numa_allowed_rows(question, rows)
-
-
 class PodAffinity:
     """The tasks that this one must be near are in the node's domain."""
 
@@ -318,5 +306,5 @@ VETOES = (
     CardCountVeto(), GpuModeVeto(), MigProfileVeto(), CardModel(),
     NodeReady(), CordonVeto(), NodePressureVeto(), CardHealth(),
     PodCountVeto(), CpuVeto(), MemoryVeto(), ExtendedResources(), CardCores(), CardMemoryVeto(),
-    NumaVeto(), PodAffinity(), PodAntiAffinity(),
+    PodAffinity(), PodAntiAffinity(),
 )  # fmt: skip

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Protocol, runtime_checkable
 
+from scheduling.engine.model import Extended
 from scheduling.engine.placement.index.question import Question
 from scheduling.engine.state.fleet import Bools, Ints, Rows
 
@@ -51,4 +52,14 @@ class DevicePicker(Protocol):
 
     def pick(self, question: Question, row: int) -> tuple[int, ...]:
         """Return the columns of the cards, as many as the task asks for; the row is known to fit."""
+        ...
+
+
+@runtime_checkable
+class ResourcePicker(DevicePicker, Protocol):
+    """A device picker that also allocates named resources of the node which the request does not name, such
+    as the CPUs of a NUMA zone."""
+
+    def pick_resources(self, question: Question, row: int) -> tuple[Extended, ...]:
+        """Return the amounts that the task takes of a row that is known to fit."""
         ...

@@ -7,13 +7,12 @@ nodes. A score that is irrelevant to a task is not evaluated (`applies`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 
 from scheduling.engine.model import Expression, Node
 from scheduling.engine.model.labels import matches_expression
-from scheduling.engine.placement.index import numa
 from scheduling.engine.placement.index.question import Question
 from scheduling.engine.placement.index.relations import number_domains, rows_with_match
 from scheduling.engine.placement.index.taints import count_soft_taints, has_soft_taints
@@ -62,34 +61,28 @@ class AffinityScore:
 
 
 class TopologyScore:
-    """Scores closeness: a task in few NUMA zones, and a group's tasks near each other.
-
-    It is the mean of those that are relevant to the task. Two zones count half as much as one, and nearness
-    by the finest level shared with a task of the group.
-    """
+    """Scores how near a task is to the tasks of its group, by the finest level that it shares with one."""
 
     name, normalised = "topology", False
 
     def applies(self, question: Question) -> bool:
-        """Return whether zones or a group are relevant to the task."""
-        return bool(self._parts(question))
+        """Return whether the task has a group."""
+        liking = question.task.preferences
+        return liking is not None and bool(liking.group)
 
     def score(self, question: Question, rows: Rows) -> Ints:
-        """Return the mean over what is relevant to the task."""
-        parts = self._parts(question)
-        total = np.zeros(question.fleet.cpu[rows].shape, np.int64)
-        for part in parts:
-            total += part(question, rows)
-        return total // max(len(parts), 1)
-
-    def _parts(self, question: Question) -> Sequence[Callable[[Question, Rows], Ints]]:
-        liking = question.task.preferences
-        parts: list[Callable[[Question, Rows], Ints]] = []
-        if numa.is_numa_relevant(question):
-            parts.append(_zones_part)
-        if liking is not None and liking.group:
-            parts.append(_group_part)
-        return parts
+        """Return the level in percent of all levels; 100 on a node with a task of the group."""
+        fleet, liking = question.fleet, question.task.preferences
+        score = np.zeros(len(fleet), np.int64)
+        places = [] if liking is None else sorted(fleet.pod_index.groups.get(liking.group, ()))
+        if liking is None or not places:
+            return score[rows]
+        for number, level in enumerate(liking.levels, start=1):
+            codes = number_domains(fleet, level)
+            near = (codes >= 0) & np.isin(codes, codes[places])
+            score[near] = FULL * number // (len(liking.levels) + 1)
+        score[places] = FULL
+        return score[rows]
 
 
 class BalanceScore:
@@ -117,25 +110,6 @@ class BalanceScore:
         # Rounding comes first: two nodes with the same share of their size free must tie.
         score: Ints = np.clip(np.round(FULL * cosine, 6).astype(np.int64), 0, FULL)
         return score
-
-
-def _zones_part(question: Question, rows: Rows) -> Ints:
-    spans = numa.count_spanned_zones(question, rows)
-    return np.where(spans > 0, FULL // np.maximum(spans, 1), 0)
-
-
-def _group_part(question: Question, rows: Rows) -> Ints:
-    fleet, liking = question.fleet, question.task.preferences
-    score = np.zeros(len(fleet), np.int64)
-    places = [] if liking is None else sorted(fleet.pod_index.groups.get(liking.group, ()))
-    if liking is None or not places:
-        return score[rows]
-    for number, level in enumerate(liking.levels, start=1):
-        codes = number_domains(fleet, level)
-        near = (codes >= 0) & np.isin(codes, codes[places])
-        score[near] = FULL * number // (len(liking.levels) + 1)
-    score[places] = FULL
-    return score[rows]
 
 
 def _matching(fleet: Fleet, expressions: tuple[Expression, ...]) -> Bools:

@@ -32,11 +32,10 @@ def is_countable(board: ScoreBoard) -> bool:
     """Return whether the slots of each row are exactly the number of tasks of the shape that fit there
     together.
     """
-    task, fleet = board.question.task, board.question.fleet
+    task = board.question.task
     plain = task.pod_affinities is None and not task.extended and not task.derived
-    loose = fleet.zones is None or not task.aligned
     known = all(veto.fixed or veto.name in COUNTED_VETOES for veto in board.vetoes)
-    return plain and loose and known and (task.whole or task.cards <= 1)
+    return plain and known and (task.whole or task.cards <= 1)
 
 
 def is_decisive(board: ScoreBoard) -> bool:

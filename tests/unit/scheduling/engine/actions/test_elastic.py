@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from scheduling.engine.model import AllocationMode, CycleResult, Job, Reason
-from scheduling.engine.model.options import HousekeepingOptions
+from scheduling.engine.model.options import ElasticOptions
 from tests.unit.scheduling.engine.actions.worlds import act, live, running_world, settle, told
 from tests.unit.scheduling.engine.builders import job, node, outcome, queue, quotas, role
 
@@ -56,18 +56,18 @@ def test_nobody_grows_while_somebody_waits_unless_configured() -> None:
     jobs = [elastic("one", 4, 1), job("big", "a", role(1, 8), at=9)]
     snapshot = running_world([node("n1", 4), node("n2", 8, ready=False)], {"one": ["n1"]}, jobs)
     assert grown(act(snapshot, "elastic")) == {}
-    past = HousekeepingOptions(grow_past_waiting=True)
-    assert grown(act(snapshot, "elastic", housekeeping=past)) == {"one": 3}
+    past = ElasticOptions(grow_past_waiting=True)
+    assert grown(act(snapshot, "elastic", elastic=past)) == {"one": 3}
 
 
 def test_growth_is_bounded_and_goes_on_in_the_next_cycle() -> None:
     snapshot = running_world([node("n1", 8)], {"one": ["n1"]}, [elastic("one", 6, 1)])
-    two = HousekeepingOptions(max_growth_per_cycle=2)
+    two = ElasticOptions(max_growth_per_cycle=2)
     for _ in range(2):
-        result = act(snapshot, "elastic", housekeeping=two)
+        result = act(snapshot, "elastic", elastic=two)
         assert grown(result) == {"one": 2}
         settle(snapshot, result)
-    assert grown(act(snapshot, "elastic", housekeeping=two)) == {"one": 1}
+    assert grown(act(snapshot, "elastic", elastic=two)) == {"one": 1}
 
 
 def test_a_gang_that_lost_tasks_gets_its_minimum_back_whoever_waits() -> None:
@@ -86,7 +86,7 @@ def test_surplus_may_come_after_the_minima_of_all(later: bool, tasks: dict[str, 
         running_world([node("n1", 5)], {}, jobs),
         "allocate",
         "elastic",
-        housekeeping=HousekeepingOptions(start_at_minimum=later),
+        elastic=ElasticOptions(start_at_minimum=later),
     )
     given: dict[str, int] = {}
     for decision in result.decisions:

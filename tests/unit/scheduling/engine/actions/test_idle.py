@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from scheduling.engine.model import Instant, Job
-from scheduling.engine.model.options import HousekeepingOptions
 from tests.unit.scheduling.engine.actions.worlds import act, live, running_world, settle, told
 from tests.unit.scheduling.engine.builders import NOW, job, node, role
 
@@ -13,21 +12,19 @@ HOUR = Instant(NOW - 600)
 
 
 @pytest.mark.parametrize(
-    ("entry", "limit", "evicted"),
+    ("entry", "evicted"),
     [
-        (live(job("j"), idle_since=HOUR), 600, True),
-        (live(job("j"), idle_since=HOUR), 601, False),
-        (live(job("j"), idle_since=HOUR), -1, False),
-        (live(job("j"), idle_since=HOUR, max_idle_s=60), -1, True),
-        (live(job("j"), idle_since=HOUR, max_idle_s=-1), 60, False),
-        (live(job("j")), 0, False),
-        (live(job("j", "a", role(1, 0, cpu=100)), idle_since=HOUR), 0, False),
+        (live(job("j"), idle_since=HOUR, max_idle_s=600), True),
+        (live(job("j"), idle_since=HOUR, max_idle_s=601), False),
+        (live(job("j"), idle_since=HOUR, max_idle_s=-1), False),
+        (live(job("j"), idle_since=HOUR), False),
+        (live(job("j"), max_idle_s=0), False),
+        (live(job("j", "a", role(1, 0, cpu=100)), idle_since=HOUR, max_idle_s=0), False),
     ],
 )
-def test_idle_cards_are_taken_back(entry: Job, limit: int, evicted: bool) -> None:
+def test_idle_cards_are_taken_back(entry: Job, evicted: bool) -> None:
     snapshot = running_world([node("n1")], {}, [entry])
-    options = HousekeepingOptions(idle_s=limit)
-    result = act(snapshot, "idle", housekeeping=options)
+    result = act(snapshot, "idle")
     assert told(result) == ([("evict", "j", "IDLE")] if evicted else [])
     settle(snapshot, result)
-    assert told(act(snapshot, "idle", housekeeping=options)) == []
+    assert told(act(snapshot, "idle")) == []

@@ -15,8 +15,6 @@ from scheduling.engine.model import (
     Flavor,
     GpuRequest,
     Node,
-    NumaPolicy,
-    NumaZone,
     PlacementRules,
     PodTerm,
     PreferredNodes,
@@ -97,14 +95,6 @@ def test_preferred_and_avoided_neighbours() -> None:
         question.fleet.pod_index.add_pod("db/0", 1, database)
         assert question.affinity_version() != seen
         assert AffinityScore().score(question, ALL_ROWS).tolist() == after
-
-
-def test_zones() -> None:
-    zones = tuple(NumaZone(id=number, cpu=4_000) for number in range(2))
-    nodes = [node("a"), node("b", numa_policy=NumaPolicy.BEST_EFFORT, numa=zones)]
-    assert TopologyScore().score(asked(nodes, Request(cpu=3_000)), ALL_ROWS).tolist() == [0, 100]
-    assert TopologyScore().score(asked(nodes, Request(cpu=6_000)), ALL_ROWS).tolist() == [0, 50]
-    assert TopologyScore().score(asked(nodes, Request(cpu=9_000)), ALL_ROWS).tolist() == [0, 0]
 
 
 def test_a_group_stands_near() -> None:

@@ -29,11 +29,11 @@ from tests.unit.scheduling.engine.preemption.stand import board_of, on, site
 Standing = tuple[Job, tuple[Allocation, ...]]
 
 
-def counted(zones: object = None, vetoes: Sequence[tuple[str, bool]] = (), **facts: Any) -> ScoreBoard:
+def counted(vetoes: Sequence[tuple[str, bool]] = (), **facts: Any) -> ScoreBoard:
     """A board as far as counting looks at it: vetoes by name, and whether each is fixed."""
-    plain = {"pod_affinities": None, "extended": (), "derived": False, "aligned": False}
+    plain = {"pod_affinities": None, "extended": (), "derived": False}
     task = SimpleNamespace(**{**plain, "whole": True, "cards": 1, **facts})
-    question = SimpleNamespace(task=task, fleet=SimpleNamespace(zones=zones))
+    question = SimpleNamespace(task=task)
     named = [SimpleNamespace(name=name, fixed=fixed) for name, fixed in vetoes]
     return cast("ScoreBoard", SimpleNamespace(question=question, vetoes=named))
 
@@ -45,9 +45,6 @@ def counted(zones: object = None, vetoes: Sequence[tuple[str, bool]] = (), **fac
         (counted(pod_affinities=object()), False),
         (counted(extended=("nic",)), False),
         (counted(derived=True), False),
-        (counted(aligned=True), True),
-        (counted(zones=object()), True),
-        (counted(zones=object(), aligned=True), False),
         (counted(cards=4), True),
         (counted(cards=4, whole=False), False),
         (counted(cards=2, whole=False), False),

@@ -15,12 +15,9 @@ from scheduling.engine.model import (
     Allocation,
     Extended,
     Node,
-    NumaPolicy,
-    NumaZone,
     PlacementRules,
     Pressure,
     Taint,
-    ZoneShare,
 )
 from scheduling.engine.placement.capacity import count_when_empty, empty_fleet
 from scheduling.engine.placement.placer import Placer, placer_for
@@ -30,7 +27,6 @@ from scheduling.engine.state.node_facts import empty_node, select_lasting_facts
 from scheduling.engine.state.task_shape import resolve_shape
 from tests.unit.scheduling.engine.builders import flavor, node, role, world
 
-ZONES = (NumaZone(id=0, cpu=32_000), NumaZone(id=1, cpu=32_000))
 RULE = resolve_config(EngineConfig()).rule
 
 
@@ -42,8 +38,6 @@ def rich(name: str = "n1", **facts: Any) -> Node:
             "labels": {"pool": "x"},
             "pods": 10,
             "extended": (Extended("nic", 4),),
-            "numa_policy": NumaPolicy.SINGLE_NUMA_NODE,
-            "numa": ZONES,
             **facts,
         },
     )
@@ -52,8 +46,6 @@ def rich(name: str = "n1", **facts: Any) -> Node:
 def arrays(fleet: Fleet) -> dict[str, Any]:
     found = {name: value.tolist() for name, value in vars(fleet).items() if isinstance(value, np.ndarray)}
     found |= {f"free {name}": value.tolist() for name, value in fleet.extended_free.items()}
-    if fleet.zones is not None:
-        found |= {"zones": fleet.zones.cpu_free.tolist(), "zone facts": fleet.zones.zones}
     return found
 
 
@@ -65,7 +57,6 @@ IN_PLACE: list[dict[str, Any]] = [
     {"pressure": (Pressure.DISK,)},
     {"used_cpu": 7, "used_memory": 8, "used_pods": 9},
     {"used_extended": (Extended("nic", 3),)},
-    {"numa": (ZONES[1], replace(ZONES[0], used_cpu=5))},
     {"devices": tuple(replace(d, healthy=False, used_cores=10, holders=1) for d in rich().devices)},
     {"devices": tuple(reversed(rich().devices))},
     {"name": "other"},
@@ -77,10 +68,7 @@ REBUILT: list[dict[str, Any]] = [
     {"pods": 11},
     {"extended": ()},
     {"used_extended": (Extended("fpga", 1),)},
-    {"numa": ZONES[:1]},
-    {"numa_policy": NumaPolicy.NONE},
     {"devices": rich().devices[:1]},
-    {"devices": tuple(replace(d, numa=7) for d in rich().devices)},
 ]
 
 
@@ -135,15 +123,12 @@ def test_the_empty_fleet_follows_what_lasts() -> None:
 
 
 def test_the_empty_fleet_is_as_built_from_empty_nodes() -> None:
-    zones = tuple(replace(zone, used_cpu=8_000) for zone in ZONES)
-    busy = rich(ready=False, schedulable=False, used_cpu=9_000, used_pods=3, numa=zones)
+    busy = rich(ready=False, schedulable=False, used_cpu=9_000, used_pods=3)
     busy = replace(busy, used_extended=(Extended("nic", 2),), pressure=(Pressure.DISK,))
     used = replace(busy.devices[0], used_cores=40, used_memory=1_000, holders=2, healthy=False)
     busy = replace(busy, devices=(used, replace(busy.devices[1], holders=1, exclusive=True)))
     empty, built = Fleet([busy]).copy_empty(), Fleet([empty_node(busy)])
-    found, wanted = arrays(empty), arrays(built)
-    # What stands in a zone's own facts is its usage at the load; the columns are what counts.
-    assert {**found, "zone facts": None} == {**wanted, "zone facts": None}
+    assert arrays(empty) == arrays(built)
     assert select_lasting_facts(empty.nodes[0]) == select_lasting_facts(
         replace(built.nodes[0], devices=busy.devices)
     )
@@ -180,14 +165,13 @@ def test_an_allocation_holds_and_frees_everything() -> None:
     before = snapshot.to_json()
     held = Allocation(
         job="j", queue="a", role="w", index=0, flavor="a100", node="n1", cpu=1_000, memory=2,
-        extended=(Extended("nic", 3), Extended("unknown", 1)), zones=(ZoneShare(1, 1_000, 2),),
+        extended=(Extended("nic", 3), Extended("unknown", 1)),
     )  # fmt: skip
     with snapshot.statement() as statement:
         statement.allocate(held)
         now = snapshot.export_nodes()[0]
         assert (now.used_cpu, now.used_memory, now.used_pods) == (1_000, 2, 1)
         assert now.used_extended == (Extended("nic", 3),)
-        assert [zone.used_cpu for zone in now.numa] == [0, 1_000]
         cold = Snapshot.from_json(snapshot.to_json())
         assert cold.to_json() == snapshot.to_json()
     assert snapshot.to_json() == before

@@ -25,13 +25,12 @@ def jobs(draw: st.DrawFn) -> Job:
         max_run_s=draw(st.none() | st.integers(0, 9)),
         admitted_at=draw(instants),
         running_since=draw(instants),
-        broken_since=draw(instants),
         idle_since=draw(instants),
     )
 
 
 def told(watch: LiveJobIndex) -> tuple[object, ...]:
-    sets = (watch.broken, watch.idle, watch.elastic["a"], watch.jobs_without_start())
+    sets = (watch.idle, watch.elastic["a"], watch.jobs_without_start())
     return (
         *(sorted(ids) for ids in sets),
         dict(watch.wanted_tasks),
@@ -60,8 +59,7 @@ LIVE, AT = {"state": JobState.LIVE}, Instant(5)
     ("facts", "noted"),
     [
         ({}, {"tasks": 2}),
-        ({"state": JobState.LEAVING, "broken_since": AT, "idle_since": AT, "max_run_s": 1}, {}),
-        ({"broken_since": AT}, {"tasks": 2, "broken": True}),
+        ({"state": JobState.LEAVING, "idle_since": AT, "max_run_s": 1}, {}),
         ({"idle_since": AT}, {"tasks": 2, "idle": True}),
         ({"min_available": 1}, {"tasks": 2, "elastic": True}),
         ({"max_run_s": 60}, {"tasks": 2, "unstarted": True}),
@@ -72,7 +70,7 @@ LIVE, AT = {"state": JobState.LIVE}, Instant(5)
 )
 def test_a_job_is_noted_for_what_there_is_to_do(facts: dict[str, Any], noted: dict[str, object]) -> None:
     def of(watch: LiveJobIndex) -> dict[str, object]:
-        sets = {"broken": watch.broken, "idle": watch.idle, "elastic": watch.elastic["a"]}
+        sets = {"idle": watch.idle, "elastic": watch.elastic["a"]}
         sets["unstarted"] = dict.fromkeys(watch.jobs_without_start())
         found: dict[str, object] = {name: True for name, ids in sets.items() if "j" in ids}
         counts = {
@@ -90,7 +88,7 @@ def test_a_job_is_noted_for_what_there_is_to_do(facts: dict[str, Any], noted: di
     watch.update_job(None, known)
     assert of(watch) == noted
     assert list(watch.run_time_ends()) == sorted(watch.run_time_ends())
-    plain = replace(known, **LIVE, broken_since=None, idle_since=None, max_run_s=None)
+    plain = replace(known, **LIVE, idle_since=None, max_run_s=None)
     watch.update_job(known, plain)
     watch.update_job(plain, None)
     assert of(watch) == {}
