@@ -1,4 +1,4 @@
-"""This module turns the topology rules of a job's parts and roles into the areas in which they are tried."""
+"""This module turns the topology rules of a job and its parts into the areas in which they are tried."""
 
 from __future__ import annotations
 
@@ -38,7 +38,12 @@ class AreaSearch:
         return min(keys, default=((0, 0, 0, 0), len(self._order)))
 
     def find_areas(
-        self, rule: TopologyRule, roles: list[Role], more: TaskCounts, outer: DomainArea, pinned: list[Role]
+        self,
+        rule: TopologyRule,
+        roles: list[Role],
+        more: TaskCounts,
+        outer: DomainArea,
+        pinned: list[Role],
     ) -> Iterator[DomainArea]:
         """Yield the domains to try, best first; rows with running tasks of the `pinned` roles count."""
         for area in self._domain_search(rule, roles, more, outer, pinned).find_areas():
@@ -59,15 +64,23 @@ class AreaSearch:
         )
 
     def _domain_search(
-        self, rule: TopologyRule, roles: list[Role], more: TaskCounts, outer: DomainArea, pinned: list[Role]
+        self,
+        rule: TopologyRule,
+        roles: list[Role],
+        more: TaskCounts,
+        outer: DomainArea,
+        pinned: list[Role],
     ) -> DomainSearch:
         entries = self._entries(roles)
-        levels = levels_of(self._snapshot.fleet, topology_labels(rule, [entry.flavor for entry in entries]))
+        asked = tuple(label for label in (rule.level, rule.preferred_level) if label)
+        labels = topology_labels(asked, [entry.flavor for entry in entries])
         wanted = tuple(
             ShapeDemand(self._placer.get_board(entry.task, entry.flavor), more[entry.role.name])
             for entry in entries
         )
-        return DomainSearch(levels, rule, wanted, outer, self._placed_rows(pinned))
+        return DomainSearch(
+            levels_of(self._snapshot.fleet, labels), rule, wanted, outer, self._placed_rows(pinned)
+        )
 
     def _entries(self, roles: list[Role]) -> list[RoleTasks]:
         """Return the roles' tasks, hardest first."""
@@ -88,8 +101,6 @@ def constrains_placement(rule: TopologyRule) -> bool:
     return rule.mode is not TopologyMode.UNCONSTRAINED and bool(rule.level)
 
 
-def slice_rule(rule: TopologyRule | None) -> TopologyRule | None:
-    """Return the rule that holds for every slice of a role, or None without slices."""
-    if rule is None or not rule.slice_level or rule.slice_size < 1:
-        return None
-    return TopologyRule(level=rule.slice_level, mode=TopologyMode.REQUIRED)
+def relates_tasks(job: Job) -> bool:
+    """Return whether parts or a topology rule relate the places of a job's tasks to each other."""
+    return bool(job.sub_gangs) or (job.topology is not None and constrains_placement(job.topology))

@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from scheduling.engine.gang.area_search import constrains_placement
+from scheduling.engine.gang.area_search import relates_tasks
 from scheduling.engine.gang.task_counts import find_missing_tasks
 from scheduling.engine.model import Allocation, Flavor, Job, Queue
 from scheduling.engine.placement.board import ScoreBoard
@@ -176,13 +176,8 @@ class SlotBounds:
         The answer is None if they have several shapes, if a topology rule applies, or if a flavor has no
         nodes of its own.
         """
-        rules = (job.topology, *(role.topology for role in job.roles))
         roles = [role for role in job.roles if more.get(role.name)]
-        if (
-            len(roles) != 1
-            or job.sub_gangs
-            or any(rule is not None and constrains_placement(rule) for rule in rules)
-        ):
+        if len(roles) != 1 or relates_tasks(job):
             return None
         (role,) = roles
         flavors = self._flavors(queue)

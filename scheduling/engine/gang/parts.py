@@ -10,7 +10,7 @@ minima) and KAI-Scheduler's sub-groups (nesting, and the order of growth).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 
 from scheduling.engine.model import Job, Role, SubGang, TopologyRule
@@ -53,7 +53,7 @@ def build_part_tree(job: Job) -> GangPart:
     Raises:
         PartsError: when parts name a missing parent or form a ring, or a role a missing part.
     """
-    if not job.sub_gangs and not any(role.sub_gang or role.topology is not None for role in job.roles):
+    if not job.sub_gangs and not any(role.sub_gang for role in job.roles):
         return GangPart(name="", roles=job.roles, topology=job.topology)
     named = {part.name: part for part in job.sub_gangs}
     for part in job.sub_gangs:
@@ -66,11 +66,8 @@ def build_part_tree(job: Job) -> GangPart:
         raise PartsError(f"job {job.id}: parts form a ring")
     return GangPart(
         name="",
-        roles=tuple(role for role in job.roles if not role.sub_gang and not _companion_group(role)),
-        parts=(
-            *(_build_part(job, part) for part in job.sub_gangs if part.parent is None),
-            *_companion_parts(job, ""),
-        ),
+        roles=tuple(role for role in job.roles if not role.sub_gang),
+        parts=tuple(_build_part(job, part) for part in job.sub_gangs if part.parent is None),
         topology=job.topology,
     )
 
@@ -85,33 +82,12 @@ def _below(job: Job, parent: str | None, seen: tuple[str, ...]) -> tuple[str, ..
 def _build_part(job: Job, part: SubGang) -> GangPart:
     return GangPart(
         name=part.name,
-        roles=tuple(role for role in job.roles if role.sub_gang == part.name and not _companion_group(role)),
-        parts=(
-            *(_build_part(job, child) for child in job.sub_gangs if child.parent == part.name),
-            *_companion_parts(job, part.name),
-        ),
+        roles=tuple(role for role in job.roles if role.sub_gang == part.name),
+        parts=tuple(_build_part(job, child) for child in job.sub_gangs if child.parent == part.name),
         min_available=part.min_available,
-        min_parts=None if part.min_parts is None else part.min_parts + len(_companion_parts(job, part.name)),
+        min_parts=part.min_parts,
         topology=part.topology,
     )
-
-
-def _companion_group(role: Role) -> str:
-    return "" if role.topology is None else role.topology.companions
-
-
-def _companion_parts(job: Job, part: str) -> tuple[GangPart, ...]:
-    """Return the roles of a part that must share one domain, as a part of their own for each group."""
-    names = dict.fromkeys(_companion_group(role) for role in job.roles if role.sub_gang == part)
-    found = []
-    for name in names:
-        roles = tuple(role for role in job.roles if role.sub_gang == part and _companion_group(role) == name)
-        if not name or not roles:
-            continue
-        rule = roles[0].topology
-        shared = None if rule is None else replace(rule, slice_level="", slice_size=0)
-        found.append(GangPart(name=f"{part}+{name}", roles=roles, topology=shared))
-    return tuple(found)
 
 
 class GangRules:

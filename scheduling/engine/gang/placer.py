@@ -4,13 +4,12 @@ before surplus."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from enum import StrEnum
 from functools import partial
 
 import numpy as np
 
-from scheduling.engine.gang.area_search import AreaSearch, constrains_placement, slice_rule
+from scheduling.engine.gang.area_search import AreaSearch, constrains_placement
 from scheduling.engine.gang.bounds import count_free_slots
 from scheduling.engine.gang.domains import ANYWHERE, DomainArea
 from scheduling.engine.gang.parts import GangPart, GangRules, TaskCounts
@@ -18,7 +17,7 @@ from scheduling.engine.gang.refusal_cache import RefusalCache
 from scheduling.engine.gang.refusals import add_free_cards, refuse_no_room, refuse_too_few
 from scheduling.engine.gang.task_counts import count_placed_tasks
 from scheduling.engine.gang.tasks import RoleTasks, role_tasks, summed_allocation
-from scheduling.engine.model import Allocation, Job, Queue, Role, TopologyRule
+from scheduling.engine.model import Allocation, Job, Queue, Role
 from scheduling.engine.placement.board import ScoreBoard
 from scheduling.engine.placement.placer import Placer
 from scheduling.engine.preemption.trials.slot_counts import get_slot_counts
@@ -27,7 +26,6 @@ from scheduling.engine.state.fleet import Ints
 from scheduling.engine.state.snapshot import Snapshot
 from scheduling.engine.state.statement import Mark, Statement
 
-_PlaceIn = Callable[[DomainArea], bool]
 # At most this many equally good nodes are searched for tasks of the job's own queue.
 MAX_EQUALS_SEEN = 64
 
@@ -178,14 +176,16 @@ class _GangPlacement:
         roles = [role for role in part.all_roles() if more.get(role.name)]
         if not roles:
             return True
-        return self._place_within(
-            part.topology,
-            roles,
-            more,
-            area,
-            pinned=list(part.all_roles()),
-            place=lambda inner: self._place_children(part, more, inner),
-        )
+        rule = part.topology
+        if rule is None or not constrains_placement(rule):
+            return self._place_children(part, more, area)
+        for inner in self._area_search.find_areas(rule, roles, more, area, list(part.all_roles())):
+            mark = self._mark()
+            if self._place_children(part, more, inner):
+                return True
+            self._undo(mark)
+        self._refusal = self._area_search.explain_refusal(rule, roles, more, area) or self._refusal
+        return False
 
     def _place_children(self, part: GangPart, more: TaskCounts, area: DomainArea) -> bool:
         children = sorted(
@@ -204,7 +204,7 @@ class _GangPlacement:
         """
         mark, refusal, moved = self._mark(), self._refusal, set[str]()
         while True:
-            failed = next((role for role in roles if not self._place_role(role, more, area)), None)
+            failed = next((r for r in roles if not self._place_tasks(r, more.get(r.name, 0), area)), None)
             if failed is None:
                 return True
             refusal = self._refusal if not moved else refusal
@@ -215,63 +215,10 @@ class _GangPlacement:
             moved.add(failed.name)
             roles = [failed, *(role for role in roles if role is not failed)]
 
-    def _place_role(self, role: Role, more: TaskCounts, area: DomainArea) -> bool:
-        number = more.get(role.name, 0)
-        if not number:
-            return True
-        return self._place_within(
-            role.topology,
-            [role],
-            more,
-            area,
-            pinned=[role],
-            place=lambda inner: self._place_slices(role, number, inner),
-        )
-
-    def _place_slices(self, role: Role, number: int, area: DomainArea) -> bool:
-        """Place every `slice_size` tasks of a role in one domain of a finer level."""
-        finer = slice_rule(role.topology)
-        if role.topology is None or finer is None:
-            return self._place_tasks(role, number, area)
-        size = role.topology.slice_size
-        return all(
-            self._place_slice(role, finer, min(size, number - start), area)
-            for start in range(0, number, size)
-        )
-
-    def _place_slice(self, role: Role, rule: TopologyRule, number: int, area: DomainArea) -> bool:
-        return self._place_within(
-            rule,
-            [role],
-            {role.name: number},
-            area,
-            pinned=[],
-            place=lambda inner: self._place_tasks(role, number, inner),
-        )
-
-    def _place_within(
-        self,
-        rule: TopologyRule | None,
-        roles: list[Role],
-        more: TaskCounts,
-        area: DomainArea,
-        *,
-        pinned: list[Role],
-        place: _PlaceIn,
-    ) -> bool:
-        """Place tasks in the first area of the rule that takes all of them."""
-        if rule is None or not constrains_placement(rule):
-            return place(area)
-        for inner in self._area_search.find_areas(rule, roles, more, area, pinned):
-            mark = self._mark()
-            if place(inner):
-                return True
-            self._undo(mark)
-        self._refusal = self._area_search.explain_refusal(rule, roles, more, area) or self._refusal
-        return False
-
     def _place_tasks(self, role: Role, number: int, area: DomainArea) -> bool:
         """Place tasks one after the other; each sees the state after the ones before."""
+        if not number:
+            return True
         entry = self._tasks[role.name]
         alone = area is ANYWHERE and not self._placed
         known = self._refusals.find_refusal(entry.task, number) if alone else None
@@ -346,8 +293,6 @@ def prefer_own_queue(snapshot: Snapshot, queue: Queue, equals: Ints) -> int:
 def _only_free_role(job: Job) -> Role | None:
     """Return the only role of a job whose tasks may each run anywhere; None if the job has parts or topology
     rules."""
-    if len(job.roles) != 1 or job.sub_gangs or job.min_available is not None:
+    if len(job.roles) != 1 or job.sub_gangs or job.topology is not None or job.min_available is not None:
         return None
-    (role,) = job.roles
-    rules = (job.topology, role.topology)
-    return role if all(rule is None for rule in rules) else None
+    return job.roles[0]

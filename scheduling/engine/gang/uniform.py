@@ -3,7 +3,7 @@ counted without placing."""
 
 from __future__ import annotations
 
-from scheduling.engine.gang.area_search import constrains_placement
+from scheduling.engine.gang.area_search import relates_tasks
 from scheduling.engine.gang.parts import GangRules
 from scheduling.engine.gang.task_counts import count_placed_tasks
 from scheduling.engine.gang.tasks import role_tasks
@@ -22,8 +22,7 @@ def find_uniform_minimum(
     The answer is None if the minimum has several shapes, or if a topology rule relates the tasks to each
     other.
     """
-    rules = (job.topology, *(role.topology for role in job.roles))
-    if job.sub_gangs or any(rule is not None and constrains_placement(rule) for rule in rules):
+    if relates_tasks(job):
         return None
     counts = count_placed_tasks(job, snapshot.allocations_of(job.id))
     given = {entry.role: entry for entry in assignment.roles}

@@ -176,9 +176,9 @@ class TopologyRule:
     """The topology request of tasks (Kueue, KEP-2724 "Topology aware scheduling").
 
     `level` is the node label that names the domains (a rack, a zone, `kubernetes.io/hostname`); empty only
-    when unconstrained. With `slice_level`, every `slice_size` tasks share a domain of a finer level. Roles
-    with the same `companions` name are placed in one domain. `preferred_level` names a finer level that is
-    preferred.
+    when unconstrained. `preferred_level` names a finer level that is preferred. With `slice_level`, every
+    `slice_size` tasks share a domain of a finer level, and roles with the same `companions` name are placed
+    in one domain: both are for actions that place the tasks of topology-aware flavors.
     """
 
     level: str = ""
@@ -213,8 +213,9 @@ class SubGang:
 class Role:
     """A group of equal tasks. `min_replicas` below `replicas` makes it elastic; None means all.
 
-    `rules` and `topology`, if given, replace those of the job. `ended` tasks have finished and need neither
-    placement nor quota. `sub_gang` names the part of the job it belongs to.
+    `rules`, if given, replace those of the job; `topology` is for actions that place the tasks of
+    topology-aware flavors. `ended` tasks have finished and need neither placement nor quota. `sub_gang` names
+    the part of the job it belongs to.
     """
 
     name: str

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from scheduling.engine.model import Flavor, TopologyRule
+from scheduling.engine.model import Flavor
 from scheduling.engine.placement.board import ScoreBoard
 from scheduling.engine.placement.index.levels import levels_of, topology_labels
 from scheduling.engine.placement.index.question import Question, card_parts
@@ -62,24 +62,20 @@ def empty_placer(fleet: Fleet, rule: PlacementRule) -> Placer:
 
 
 def count_when_empty(
-    fleet: Fleet,
-    rule: PlacementRule,
-    task: TaskShape,
-    flavor: Flavor,
-    together: Sequence[TopologyRule] = (),
+    fleet: Fleet, rule: PlacementRule, task: TaskShape, flavor: Flavor, level: str = ""
 ) -> int:
-    """Return how many tasks of this shape the flavor could hold if it were empty.
-
-    `together` are topology rules, in one domain of each of which all tasks must run.
-    """
+    """Return how many tasks of this shape the flavor could hold if it were empty, in one domain of the
+    topology level if there is one."""
     placer = empty_placer(fleet, rule)
     board, memo = placer.get_board(task, flavor), placer.fleet.memo
     known = memo.get(_CapacityCache)
     if not isinstance(known, _CapacityCache) or len(known.of_board) > MAX_CACHED:
         known = memo[_CapacityCache] = _CapacityCache()
     held = known.of_board.setdefault(board, _BoardCapacity(board))
-    domains = (held.count_in_one_domain(each, topology_labels(each, [flavor])) for each in together)
-    return min((held.count_all(), *domains))
+    most = held.count_all()
+    if not level:
+        return most
+    return min(most, held.count_in_one_domain(level, topology_labels((level,), [flavor])))
 
 
 class _CapacityCache:
@@ -110,15 +106,12 @@ class _BoardCapacity:
             self._seen, self._most = now, self._sum_bounds()
         return self._most
 
-    def count_in_one_domain(self, rule: TopologyRule, labels: Sequence[str]) -> int:
-        """Return how many tasks one domain of the rule's level could hold at most; 0 if no node has the
-        level."""
-        self.count_all()
-        if rule.level not in labels:
-            return 0
+    def count_in_one_domain(self, level: str, labels: Sequence[str]) -> int:
+        """Return how many tasks one domain of a level could hold at most, after `count_all`; 0 if no node has
+        the level."""
         levels = levels_of(self._board.question.fleet, labels)
         bounds = np.minimum(self._bounds, MAX_SUMMED_SLOTS)
-        return int(levels.sum_by_domain(labels.index(rule.level), bounds).max(initial=0))
+        return int(levels.sum_by_domain(labels.index(level), bounds).max(initial=0))
 
     def _changed(self) -> Ints:
         return self._board.question.fleet.rows_changed_since(self._seen[2])

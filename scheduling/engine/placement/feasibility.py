@@ -19,7 +19,6 @@ from scheduling.engine.model import (
     Reason,
     Role,
     TopologyMode,
-    TopologyRule,
 )
 from scheduling.engine.model.labels import has_untolerated_taint
 from scheduling.engine.placement.capacity import UNBOUNDED, count_when_empty, empty_placer
@@ -68,26 +67,24 @@ def list_offers(
         if flavor is None:
             continue
         task = resolve_shape(role.request, job.rules_of(role), flavor)
-        tolerated, most, together = tolerates_flavor(job, flavor, role), 0, _levels_together(job, role)
+        tolerated, most, level = tolerates_flavor(job, flavor, role), 0, _required_level(job)
         if tolerated:
-            most = _max_tasks(snapshot, rule, task, flavor, together)
-        found.append(FlavorOffer(flavor, task, tolerated, most, together[-1].level if together else ""))
+            most = _max_tasks(snapshot, rule, task, flavor, level)
+        found.append(FlavorOffer(flavor, task, tolerated, most, level))
     return found
 
 
-def _max_tasks(
-    snapshot: Snapshot, rule: PlacementRule, task: TaskShape, flavor: Flavor, together: Sequence[TopologyRule]
-) -> int:
+def _max_tasks(snapshot: Snapshot, rule: PlacementRule, task: TaskShape, flavor: Flavor, level: str) -> int:
     if not flavor.placed:
         return UNBOUNDED
     # In a topology-aware flavor the search over its domains decides.
-    return count_when_empty(snapshot.fleet, rule, task, flavor, () if flavor.topology_aware else together)
+    return count_when_empty(snapshot.fleet, rule, task, flavor, "" if flavor.topology_aware else level)
 
 
-def _levels_together(job: Job, role: Role) -> tuple[TopologyRule, ...]:
-    """Return the rules whose domain all tasks of a role must share."""
-    named = (rule for rule in (job.topology, role.topology) if rule is not None and rule.level)
-    return tuple(rule for rule in named if rule.mode is TopologyMode.REQUIRED)
+def _required_level(job: Job) -> str:
+    """Return the topology level of which all tasks of a job must share one domain, or nothing."""
+    rule = job.topology
+    return rule.level if rule is not None and rule.mode is TopologyMode.REQUIRED else ""
 
 
 InfeasibleFlavors = frozenset[tuple[str, str]]

@@ -152,6 +152,4 @@ def _has_one_task(job: Job) -> bool:
         return False
     (role,) = job.roles
     alone = role.replicas == role.min_count == 1 and not role.ended
-    return (
-        alone and not job.sub_gangs and job.min_available in (None, 1) and not (job.topology or role.topology)
-    )
+    return alone and not job.sub_gangs and job.min_available in (None, 1) and not job.topology

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scheduling.engine.model import Flavor, TopologyRule
+from scheduling.engine.model import Flavor
 from scheduling.engine.state.fleet import Fleet, Ints
 
 NO_DOMAIN = -1
@@ -61,9 +61,7 @@ def _number(fleet: Fleet, labels: tuple[str, ...]) -> TopologyLevels:
     return TopologyLevels(labels, tuple(codes), tuple(above))
 
 
-def topology_labels(rule: TopologyRule, flavors: Sequence[Flavor]) -> tuple[str, ...]:
-    """Return the levels of the first flavor that has the rule's level; the level alone if none has it."""
-    for flavor in flavors:
-        if rule.level in flavor.topology:
-            return flavor.topology
-    return tuple(dict.fromkeys(label for label in (rule.level, rule.preferred_level) if label))
+def topology_labels(asked: Sequence[str], flavors: Sequence[Flavor]) -> tuple[str, ...]:
+    """Return the levels of the first flavor that has the first of these; these alone if none has it."""
+    known = (flavor.topology for flavor in flavors if asked[0] in flavor.topology)
+    return next(known, tuple(dict.fromkeys(asked)))

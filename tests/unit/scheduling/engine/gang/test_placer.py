@@ -216,14 +216,15 @@ class TestTopology:
         assert on_nodes(seat(snapshot, wide))["worker/0"] == "n2"
         assert refused(seat(snapshot, job("j9", "a", role(9, 1), topology=rule)))
 
-    def test_parts_and_roles_have_domains_of_their_own_inside_the_jobs(self) -> None:
+    def test_parts_have_domains_of_their_own_inside_the_jobs(self) -> None:
+        host = required("kubernetes.io/hostname")
         entry = job(
             "j",
             "a",
-            replace(member("a", "left", 2, None), topology=required("kubernetes.io/hostname")),
+            member("a", "left", 2, None),
             member("b", "right", 4, None),
             topology=required("zone"),
-            sub_gangs=(part("left", topology=required("rack")), part("right", topology=required("rack"))),
+            sub_gangs=(part("left", topology=host), part("right", topology=required("rack"))),
         )
         snapshot = racked_world(ROOMY, entry)
         for row, held in enumerate(snapshot.fleet.nodes):
@@ -248,22 +249,6 @@ class TestTopology:
         snapshot = racked_world(ROOMY, entry)
         found = on_nodes(seat(snapshot, entry))
         assert len(found) == 4 and set(found.values()) == {"n0", "n1"}
-
-    def test_slices_share_a_finer_domain(self) -> None:
-        entry = job(
-            "j", "a", replace(role(6, 1), topology=required("zone", slice_level="rack", slice_size=3))
-        )
-        found = on_nodes(seat(racked_world(ROOMY, entry), entry))
-        racks = [{found[f"worker/{index}"] for index in chunk} for chunk in ((0, 1, 2), (3, 4, 5))]
-        assert racks == [{"n0", "n1"}, {"n2", "n3"}]
-
-    def test_companions_stand_in_one_domain(self) -> None:
-        rule = required("rack", companions="pair")
-        roles = (replace(role(3, 1), topology=rule), replace(role(1, 1, name="leader"), topology=rule))
-        entry = job("j", "a", *roles)
-        assert set(on_nodes(seat(racked_world(ROOMY, entry), entry)).values()) == {"n0", "n1"}
-        crowded = job("j", "a", replace(role(4, 1), topology=rule), roles[1])
-        assert refused(seat(racked_world(ROOMY, crowded), crowded))
 
     def test_an_unknown_required_level_refuses_and_a_preferred_one_does_not(self) -> None:
         asked, liked = (job("j", "a", role(1, 1), topology=rule("row")) for rule in (required, preferred))

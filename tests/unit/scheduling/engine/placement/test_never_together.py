@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-import pytest
-
 from scheduling.engine.model import HelpCode, JobOutcome, Reason, TopologyMode, TopologyRule
 from tests.unit.scheduling.engine.actions.stage import Stage
 from tests.unit.scheduling.engine.builders import job, node, role, world
@@ -13,21 +9,17 @@ from tests.unit.scheduling.engine.builders import job, node, role, world
 ZONE = TopologyRule(level="zone", mode=TopologyMode.REQUIRED)
 
 
-def told(tasks: int, rule: TopologyRule, *, of_role: bool = False) -> JobOutcome:
+def told(tasks: int, rule: TopologyRule) -> JobOutcome:
     """What a gang of tasks with four cards each is told; a zone has room for two of them."""
     nodes = [node(f"n{number}", 4, labels={"zone": "ab"[number % 2]}) for number in range(4)]
-    if of_role:
-        asked = job("gang", "a", replace(role(tasks, 4), topology=rule))
-    else:
-        asked = job("gang", "a", role(tasks, 4), topology=rule)
+    asked = job("gang", "a", role(tasks, 4), topology=rule)
     stage = Stage(world(nodes, [asked]))
     stage.cycle()
     return stage.outcome("gang")
 
 
-@pytest.mark.parametrize("of_role", [False, True])
-def test_more_than_one_zone_could_ever_hold(of_role: bool) -> None:
-    found = told(3, ZONE, of_role=of_role)
+def test_more_than_one_zone_could_ever_hold() -> None:
+    found = told(3, ZONE)
     assert found.reason is Reason.NEVER_FITS
     assert {name: found.numbers[name] for name in ("asked", "limit", "together", "level")} == {
         "asked": 3, "limit": 2, "together": 2, "level": "zone",
@@ -35,9 +27,8 @@ def test_more_than_one_zone_could_ever_hold(of_role: bool) -> None:
     assert [way.numbers["tasks"] for way in found.help if way.code is HelpCode.ASK_FEWER_TASKS] == [2]
 
 
-@pytest.mark.parametrize("of_role", [False, True])
-def test_as_much_as_one_zone_holds_starts(of_role: bool) -> None:
-    assert told(2, ZONE, of_role=of_role).reason is None
+def test_as_much_as_one_zone_holds_starts() -> None:
+    assert told(2, ZONE).reason is None
 
 
 def test_a_level_that_no_node_has_holds_nothing() -> None:

@@ -33,7 +33,7 @@ def roles(draw: st.DrawFn, index: int) -> Role:
     cards = 1 if slices else draw(st.integers(0, 3))
     built = role(tasks, cards, name=f"r{index}", least=least, cpu=draw(st.sampled_from([0, 9_000])), **slices)
     part = draw(st.sampled_from(["", "p0", "p1", "p2"]))
-    return replace(built, sub_gang=part, topology=draw(rules))
+    return replace(built, sub_gang=part)
 
 
 @st.composite
@@ -93,7 +93,6 @@ def required_levels_hold(snapshot: Snapshot, entry: Job, tasks: tuple[Allocation
         return at == part
 
     groups = [(entry.topology, [r.name for r in entry.roles])]
-    groups += [(r.topology, [r.name]) for r in entry.roles]
     groups += [
         (part.topology, [r.name for r in entry.roles if inside(r.sub_gang, part.name)])
         for part in entry.sub_gangs
