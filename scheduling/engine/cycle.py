@@ -1,5 +1,4 @@
-"""This module runs one cycle: the configured actions over one session, with a result that depends on nothing
-else."""
+"""This module runs one cycle: the configured actions over one session; nothing else affects the result."""
 
 from __future__ import annotations
 
@@ -106,8 +105,7 @@ def start_session(snapshot: Snapshot, config: EngineConfig, now: Instant) -> Ses
 
 
 def _tools(snapshot: Snapshot, config: EngineConfig) -> ResolvedPlugins:
-    """Return the resolved configuration, kept with the snapshot because most cycles have that of the last
-    one."""
+    """Return the resolved configuration, kept with the snapshot as most cycles have that of the last."""
     known = snapshot.job_caches.get(ResolvedPlugins)
     if isinstance(known, tuple) and known[0] is config:
         tools: ResolvedPlugins = known[1]
@@ -118,8 +116,7 @@ def _tools(snapshot: Snapshot, config: EngineConfig) -> ResolvedPlugins:
 
 
 def _answered(session: Session) -> list[str]:
-    """Return the sorted ids of the jobs with an outcome; nearly all of them had one in the last cycle,
-    too."""
+    """Return the sorted ids of the jobs with an outcome; nearly all of them had one in the last cycle."""
     memo, outcomes = session.snapshot.job_memo, session.outcomes
     last = memo.get("answered")
     known = dict.fromkeys(filter(outcomes.__contains__, last)) if isinstance(last, list) else {}

@@ -88,9 +88,7 @@ class PlacementStream:
         return None if place is None else self.describe_placement(prepared, place)
 
     def place_prepared(self, prepared: PreparedRequest) -> RowAndCards | TaskPlacement | None:
-        """Place a prepared request like `place_task`, but return only row and cards where a matrix places
-        it.
-        """
+        """Place a prepared request like `place_task`; return row and cards alone where a matrix does it."""
         matrix, index = self._matrix, prepared.index
         if matrix is None or index is None:
             return self._place_by_board(prepared.task)
@@ -106,9 +104,7 @@ class PlacementStream:
         return describe_placement(self._fleet, prepared.task, *place)
 
     def place_randomly(self, prepared: PreparedRequest, draw: int) -> TaskPlacement | None:
-        """Place a task on a random feasible node, and a slice on a random card; `draw` is a large random
-        number.
-        """
+        """Place a task on a random feasible node and card, by a large random number `draw`."""
         self.record_placements()
         board = self._placer.get_board(prepared.task, self._flavor)
         rows = np.flatnonzero(board.feasible_rows())
@@ -122,9 +118,7 @@ class PlacementStream:
         return self._add_usage(task, describe_placement(self._fleet, task, row, columns))
 
     def learn_workload(self, workload: TaskWorkload) -> None:
-        """Let a learning policy learn from the workload and the present fleet; score again if that changes
-        it.
-        """
+        """Let a learning policy learn from the workload and the present fleet; score again on a change."""
         if self._flavor.policy not in self._placer.rule.learning_policies:
             return
         self.record_placements()

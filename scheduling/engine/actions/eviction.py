@@ -79,8 +79,7 @@ def evict_tasks(
     beneficiary: str | None = None,
     numbers: Numbers | None = None,
 ) -> None:
-    """Evict some tasks: the job shrinks if the rest is a complete gang, otherwise the whole job is
-    evicted."""
+    """Evict some tasks: the job shrinks if the rest is a complete gang, otherwise all of it is evicted."""
     counts = count_placed_tasks(job, session.snapshot.allocations_of(job.id))
     for task in tasks:
         counts[task.role] -= 1

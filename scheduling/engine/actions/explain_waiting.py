@@ -96,8 +96,7 @@ class _UnevaluatedJobs:
         )[job.id]
 
     def find_unchanged(self, job_id: str, head: str | None, ahead: int) -> JobOutcome | None:
-        """Return the earlier outcome of a job if it still holds; it is called for thousands of jobs in every
-        cycle."""
+        """Return the earlier outcome of a job if it still holds; called for thousands of jobs in a cycle."""
         known = self._in_line.get(job_id)
         if known is None or known[1] != ahead or known[0] is not self._jobs[job_id]:
             return None

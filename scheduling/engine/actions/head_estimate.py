@@ -1,5 +1,4 @@
-"""This module estimates the quota that a queue's job needs before the job is evaluated, to order the heads of
-queues."""
+"""This module estimates, to order the heads of queues, the quota that a job needs before it is evaluated."""
 
 from __future__ import annotations
 
@@ -17,8 +16,7 @@ UNLIMITED = float("inf")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeadEstimate:
-    """A job at the head of a queue. `leaf` is the queue's quota node, `usage` is what the job would be
-    charged."""
+    """A job at the head of a queue: `leaf` is the queue's quota node, `usage` what it would be charged."""
 
     job: Job
     leaf: str

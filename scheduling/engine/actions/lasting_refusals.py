@@ -1,5 +1,4 @@
-"""This module finds reasons to wait that do not depend on present usage; they hold for every job, evaluated
-or not."""
+"""This module finds reasons to wait that hold whatever the present usage, for every job of their kind."""
 
 from __future__ import annotations
 
@@ -88,8 +87,7 @@ def _keys(session: Session, queue: Queue, job: Job) -> tuple[tuple[Hashable, ...
 def find_beyond_limits(
     session: Session, queue: Queue, job: Job, infeasible: InfeasibleFlavors
 ) -> JobOutcome | None:
-    """Return what exceeds the quota limits in each cluster of the queue; a job of one role may use all
-    clusters."""
+    """Return what exceeds the quota limits in each cluster of the queue; one role may use all clusters."""
     flavors = session.snapshot.flavors
     tried = queue_clusters(flavors, queue) if len(job.roles) > 1 else ()
     known = [name for name in queue.flavors if name in flavors]

@@ -1,5 +1,4 @@
-"""This module walks through the pending jobs of one queue: which job is at the head, and when the queue is
-done."""
+"""This module walks through the pending jobs of one queue: which one is the head, and when it is done."""
 
 from __future__ import annotations
 
@@ -106,8 +105,7 @@ class QueueCursor:
             self._close()
 
     def advance_after_refusal(self, outcome: JobOutcome) -> None:
-        """Move to the next job after the head was refused: it blocks a strict queue, and equivalent jobs are
-        skipped."""
+        """Move on after the head was refused: it blocks a strict queue; equivalent jobs are skipped."""
         if self.head is not None and self._may_continue(self.head, outcome):
             self._advance()
         else:
@@ -300,8 +298,7 @@ class QueueCursor:
         return (self._session.users.compute_load(self.queue.id, user) or 0.0) if self._by_load else 0.0
 
     def _answer_passed(self, until: _Place | None) -> None:
-        """Give the jobs before a place (None: all) the outcome of the refused job to which they are
-        equivalent."""
+        """Give jobs before a place (None: all) the outcome of the refused job that they are equivalent to."""
         while self._answered_heap and (until is None or self._answered_heap[0][0] < until):
             _, number = heappop(self._answered_heap)
             group = self._groups[number]
@@ -326,8 +323,7 @@ class QueueCursor:
         self._session.record_outcomes(answers)
 
     def _without_turn(self) -> tuple[Set[str], Set[str], Set[str]]:
-        """Return the sets of jobs that are not evaluated: those with an outcome, and those with terminating
-        tasks."""
+        """Return the sets of jobs that are not evaluated: with an outcome, and with terminating tasks."""
         session = self._session
         return session.outcomes.keys(), session.snapshot.jobs_with_allocations(), self._hidden_jobs()
 

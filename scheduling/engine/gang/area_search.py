@@ -30,8 +30,7 @@ class AreaSearch:
         self._budget = DOMAINS_PER_TRY
 
     def hardest_first_key(self, roles: Iterable[Role], more: TaskCounts) -> tuple[object, ...]:
-        """Return a sort key that puts the roles that are hardest to place first, then follows the job's
-        order."""
+        """Return a sort key: the roles that are hardest to place first, then in the job's order."""
         keys = [
             (self._tasks[role.name].hardness, self._order[role.name]) for role in roles if more.get(role.name)
         ]

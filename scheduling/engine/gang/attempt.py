@@ -1,5 +1,4 @@
-"""This module tries to start one job in the present state without evicting anything: quota first, then
-nodes."""
+"""This module tries to start one job now without evicting anything: quota first, then nodes."""
 
 from __future__ import annotations
 
@@ -66,8 +65,7 @@ class StartAttempt:
         )
 
     def assign_quota(self, queue: Queue, job: Job, missing: dict[str, int]) -> Assignment:
-        """Return the flavors and quota that the missing tasks of each role would get, whether or not nodes
-        have room."""
+        """Return the flavors and quota that the missing tasks would get, whether or not nodes have room."""
         return assign_flavors(
             self.snapshot,
             queue,

@@ -105,8 +105,7 @@ MissingTasks = tuple[dict[str, int], WantedSlots | None]
 
 
 class _CountCache:
-    """The counts that stay with a fleet from cycle to cycle: slots by board, and missing tasks by equivalence
-    class."""
+    """The counts that stay with a fleet between cycles: slots by board, missing tasks by class of job."""
 
     follows_fleet = True
 
@@ -124,8 +123,7 @@ class _CountCache:
 
 
 def count_free_slots(board: ScoreBoard, needed: int) -> int | None:
-    """Return how many of `needed` tasks find slots, one after the other. The answer is None where counting is
-    not exact."""
+    """Return how many of `needed` tasks find slots, one after the other; None where counting is not exact."""
     if not is_countable(board):
         return None
     return get_slot_counts(board).count_up_to(needed)
@@ -158,8 +156,7 @@ class SlotBounds:
         return self.locate_missing(queue, job, more)
 
     def locate_missing(self, queue: Queue, job: Job, more: dict[str, int] | None) -> MissingTasks:
-        """Return the same for a job whose missing tasks are known. None stands for a job without any running
-        task."""
+        """Return the same for a job whose missing tasks are known; None stands for one that does not run."""
         if self._numbering is None:
             return more or {}, self.find_wanted_slots(queue, job, more or {})
         kind = (self._numbering.class_of(job), queue.flavors, queue.resource_groups)
@@ -222,8 +219,7 @@ class SlotBounds:
         return free >= needed * task.cards * each
 
     def may_fit_after(self, wanted: WantedSlots, freed: FreedAmounts) -> bool:
-        """Return False if the slots do not suffice even with this capacity freed; True is only an upper
-        bound."""
+        """Return False if slots do not suffice even with this capacity freed; True is an upper bound."""
         return any(self._may_fit_board(*each, freed) for each in wanted)
 
     def fits_after(self, wanted: WantedSlots, ended: Sequence[Allocation]) -> bool:

@@ -129,8 +129,7 @@ class RelocationCapacity:
         self._free: Ints = counted.free_amounts()
 
     def can_relocate(self, cleared: Sequence[ClearableRow]) -> bool:
-        """Return whether all tasks of these rows fit elsewhere after one pending task took its place on each
-        row."""
+        """Return whether all tasks of these rows fit elsewhere once each row has one pending task."""
         capacity, sizes = dict(self._capacity), list[int]()
         for node in cleared:
             parts = [part for unit in node.units for task in unit.tasks for part in task.slices]
@@ -202,8 +201,7 @@ class FreedCoreBound:
 def _choose_rows(
     cleared: Sequence[ClearableRow], short: int, within: WithinBounds, shelter: RelocationCapacity | None
 ) -> list[ClearableRow]:
-    """Return the cheapest rows that can be cleared together, one for each missing slot, or none if they are
-    too few."""
+    """Return the cheapest rows that can be cleared together, one per missing slot; none if too few."""
     chosen: list[ClearableRow] = []
     for node in cleared:
         more = [*chosen, node]

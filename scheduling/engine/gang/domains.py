@@ -26,8 +26,7 @@ MAX_SLOTS = 1_000_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DomainArea:
-    """The rows on which tasks may be placed; None stands for all rows. `preferred` are rows to try first, in
-    order."""
+    """The rows on which tasks may be placed, None for all; `preferred` are tried first, in order."""
 
     rows: Bools | None = None
     preferred: tuple[Bools, ...] = ()
@@ -82,8 +81,7 @@ class DomainSearch:
             yield DomainArea(self.outer.rows, self._preferred_masks(finest, self.outer.rows))
 
     def count_best_domain(self) -> int:
-        """Return the most tasks of the hardest shape that one domain of the rule's level takes now, up to
-        their number."""
+        """Return the most tasks of the hardest shape, up to their number, that one domain takes now."""
         level = self._level_index(self.rule.level)
         if level is None or not self.demands:
             return 0

@@ -161,8 +161,7 @@ class MoveSearch:
     def try_moving(
         self, queue: Queue, job: Job, more: dict[str, int], units: Sequence[MovableUnit]
     ) -> MovePlan | None:
-        """Return the plan with exactly these units moved, or None if the job or one of the units is not
-        placed."""
+        """Return the plan with exactly these units moved; None if the job or a unit is not placed."""
         if not self._effort.spend_tasks(sum(len(unit.tasks) for unit in units) + sum(more.values())):
             return None
         with self._snapshot.statement() as statement:

@@ -21,8 +21,7 @@ TaskCounts = Mapping[str, int]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GangPart:
-    """A node of the tree. `roles` belong directly to it, `parts` are below it; both are in the job's
-    order."""
+    """A node of the tree. `roles` belong directly to it, `parts` are below it; both in the job's order."""
 
     name: str
     roles: tuple[Role, ...] = ()

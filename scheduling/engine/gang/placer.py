@@ -281,8 +281,7 @@ class _GangPlacement:
 
 
 def prefer_own_queue(snapshot: Snapshot, queue: Queue, equals: Ints) -> int:
-    """Return, of equally good rows, the one with the largest share of tasks of a queue; the first of
-    equals."""
+    """Return, of equally good rows, the first with the largest share of tasks of a queue."""
     rows, fleet = equals[:MAX_EQUALS_SEEN], snapshot.fleet
     if not fleet.used_pods[rows].any():
         return int(rows[0])
@@ -291,8 +290,7 @@ def prefer_own_queue(snapshot: Snapshot, queue: Queue, equals: Ints) -> int:
 
 
 def _only_free_role(job: Job) -> Role | None:
-    """Return the only role of a job whose tasks may each run anywhere; None if the job has parts or topology
-    rules."""
+    """Return the only role of a job whose tasks may each run anywhere; None without one."""
     if len(job.roles) != 1 or job.sub_gangs or job.topology is not None or job.min_available is not None:
         return None
     return job.roles[0]

@@ -74,8 +74,7 @@ class _ShrinkSearch:
         return None if placed is None else ShrinkPlan(placed, tuple(ending))
 
     def _count_enough(self, surplus: Sequence[Allocation], least: int) -> int | None:
-        """Return how many of the first tasks are enough, at least `least`, by bisection: more of them never
-        hurt."""
+        """Return how many of the first tasks, at least `least`, are enough: bisection, as more never hurt."""
         if least > len(surplus):
             return None
         if self._try_ending(surplus[:least]) is not None:

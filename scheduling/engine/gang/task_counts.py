@@ -9,8 +9,7 @@ from scheduling.engine.model import Allocation, Job
 
 
 def count_placed_tasks(job: Job, held: Sequence[Allocation]) -> dict[str, int]:
-    """Return, per role, the tasks that hold an allocation and are not terminating, plus those that have
-    finished."""
+    """Return, per role, its tasks with an allocation that are not terminating, and finished ones."""
     counts = {role.name: role.ended for role in job.roles}
     for allocation in held:
         if not allocation.leaving and allocation.role in counts:

@@ -1,5 +1,4 @@
-"""This module resolves the tasks of one role for one attempt: their shape, flavor, charges and free
-indices."""
+"""This module resolves the tasks of a role for one attempt: shape, flavor, charges and free indices."""
 
 from __future__ import annotations
 
@@ -32,8 +31,7 @@ class RoleTasks:
 
     @property
     def hardness(self) -> tuple[int, int, int, int]:
-        """The key by which roles are placed, smallest first: whole cards before parts, then more cards, then
-        more CPU."""
+        """The key by which roles are placed, smallest first: whole cards, then more cards, then more CPU."""
         cards = self.task.cards
         return (-cards if self.task.whole else 0, -cards, -self.task.cores * cards, -self.task.cpu)
 

@@ -39,9 +39,7 @@ class Taint:
 
 @dataclass(frozen=True, slots=True)
 class Toleration:
-    """The taints that a task accepts. An empty key with `Exists` accepts every taint; no effect means any
-    effect.
-    """
+    """The taints that a task accepts. An empty key with `Exists` accepts all; no effect means any effect."""
 
     key: str = ""
     operator: TolerationOperator = TolerationOperator.EQUAL
@@ -58,9 +56,7 @@ class Toleration:
 
 
 class Pressure(StrEnum):
-    """A pressure condition of a node. Disk and PID pressure exclude every new task, memory best-effort
-    ones.
-    """
+    """A pressure of a node. Disk and PID pressure exclude every new task, memory best-effort ones."""
 
     MEMORY = "memory"
     DISK = "disk"

@@ -310,9 +310,7 @@ class Job:
 
     @property
     def attempt_started_at(self) -> Instant | None:
-        """The start of the present attempt: the time at which the gang was complete, or its admission
-        before.
-        """
+        """The start of the present attempt: when the gang was complete, or its admission before."""
         return self.admitted_at if self.running_since is None else self.running_since
 
     @property

@@ -18,9 +18,7 @@ LOSS_WINDOW_S: Final = 30 * 24 * 3600
 
 
 class ShareStrategy(StrEnum):
-    """The condition for a fair-sharing preemption between two queues, by dominant resource shares
-    (KEP-1714).
-    """
+    """The condition for a fair-sharing preemption between queues, by dominant resource share (KEP-1714)."""
 
     LESS_OR_EQUAL_FINAL_SHARE = "less-or-equal-final-share"
     LESS_INITIAL_SHARE = "less-initial-share"

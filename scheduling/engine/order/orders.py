@@ -58,9 +58,7 @@ class WithinQuota:
 
 
 class NonBorrowing:
-    """The criterion of subtrees that stay inside their quota, on what the job requests, before subtrees that
-    borrow.
-    """
+    """The criterion that puts subtrees inside their quota of what the job requests before others."""
 
     name = "non-borrowing"
 

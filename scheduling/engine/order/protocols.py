@@ -26,9 +26,7 @@ class Candidate(NamedTuple):
 
 @runtime_checkable
 class Order(Protocol):
-    """One criterion of an order. The smaller key comes first; equal keys leave the decision to the next
-    criterion.
-    """
+    """One criterion of an order. The smaller key comes first; equal keys leave it to the next criterion."""
 
     name: str
 

@@ -25,8 +25,7 @@ INFEASIBLE = -np.inf
 
 
 class ScoreBoard:
-    """The feasibility and weighted scores of all rows for one shape, brought up to date when they are
-    read."""
+    """The feasibility and weighted scores of all rows for one shape, brought up to date when read."""
 
     def __init__(
         self, question: Question, vetoes: Sequence[Veto], scores: Sequence[tuple[Score, int]]
@@ -120,8 +119,7 @@ class ScoreBoard:
             self._single[row] = INFEASIBLE
 
     def choose_cards(self, row: int, picker: DevicePicker) -> tuple[int, ...]:
-        """Return the columns of the cards on a feasible row: those that a score prefers, else the device
-        picker's."""
+        """Return the columns of the cards on a feasible row: a score's choice, else the device picker's."""
         if not self.question.task.cards:
             return ()
         for score, _ in self._scores:

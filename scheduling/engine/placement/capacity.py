@@ -107,8 +107,7 @@ class _BoardCapacity:
         return self._most
 
     def count_in_one_domain(self, level: str, labels: Sequence[str]) -> int:
-        """Return how many tasks one domain of a level could hold at most, after `count_all`; 0 if no node has
-        the level."""
+        """Return the most tasks that one domain of a level could hold, after `count_all`; 0 without it."""
         levels = levels_of(self._board.question.fleet, labels)
         bounds = np.minimum(self._bounds, MAX_SUMMED_SLOTS)
         return int(levels.sum_by_domain(labels.index(level), bounds).max(initial=0))

@@ -28,8 +28,7 @@ CHOSEN_BY_USER = (
 
 
 def count_refused_nodes(board: ScoreBoard) -> dict[str, int]:
-    """Return the number of the flavor's nodes by the first veto that refuses them, as `refused.<veto>`; no
-    zeros."""
+    """Return the number of the flavor's nodes by the first veto that refuses them; no zeros."""
     return {REFUSED + name: number for name, number in board.count_refusals().items()}
 
 
@@ -73,8 +72,7 @@ def describe_volume_conflict(question: Question, vetoes: Sequence[Veto], missing
 
 
 def describe_free_cards(board: ScoreBoard) -> dict[str, int | str]:
-    """Return the cards of the flavor that the task could use, how many of them have room, and the most on one
-    node."""
+    """Return the flavor's cards that the task could use, those with room, and the most on one node."""
     if not board.question.task.cards:
         return {}
     found = board.free_cards()

@@ -1,5 +1,4 @@
-"""This module decides whether a job could ever start; the check behind NEVER_FITS is also used when a job is
-submitted."""
+"""This module decides whether a job could ever start (NEVER_FITS), also when a job is submitted."""
 
 from __future__ import annotations
 
@@ -121,8 +120,7 @@ def find_infeasible_flavors(
 
 
 def explain_never_fits(snapshot: Snapshot, rule: PlacementRule, queue: Queue, job: Job) -> JobOutcome | None:
-    """Return the NEVER_FITS outcome of a job, or None if one cluster has a flavor that could hold each
-    role."""
+    """Return the NEVER_FITS outcome of a job, or None if one cluster could hold each role."""
     offers_of_role = {role.name: list_offers(snapshot, rule, queue, job, role) for role in job.roles}
     for role in job.roles:
         if not _holds(role, offers_of_role[role.name]):
@@ -150,8 +148,7 @@ def _holds(role: Role, offers_of_role: Sequence[FlavorOffer]) -> bool:
 
 
 def _closeness(role: Role, offer: FlavorOffer) -> tuple[int, bool, bool, bool]:
-    """Return how near a flavor comes to a role: by tasks, then by what excludes it, the most fundamental
-    last."""
+    """Return how near a flavor comes to a role: by tasks, then by what excludes it, lasting causes last."""
     asked = role.request.gpu
     if asked is None:
         return (offer.max_tasks, offer.tolerated, True, True)

@@ -134,8 +134,7 @@ class Placer:
         self._matrices.pop(policy, None)
 
     def can_use_matrix(self, task: TaskShape, flavor: Flavor) -> bool:
-        """Return whether the matrix of a shape's policy, if there is one, gives the placements of its
-        board."""
+        """Return whether the matrix of a shape's policy, if any, gives the placements of its board."""
         return can_use_matrix(task, self.fleet) and self._uses_grid_score(task, flavor)
 
     def grid_score(self, policy: str) -> GridScore | None:
@@ -199,8 +198,7 @@ def describe_placement(fleet: Fleet, task: TaskShape, row: int, columns: tuple[i
 
 
 def placer_for(fleet: Fleet, rule: PlacementRule) -> Placer:
-    """Return the placer of a fleet and a rule, with the boards of earlier cycles as long as the fleet
-    lives."""
+    """Return the placer of a fleet and a rule, with the boards of earlier cycles of the same fleet."""
     known = fleet.memo.get(rule)
     if not isinstance(known, Placer):
         known = fleet.memo[rule] = Placer(fleet, rule)

@@ -179,8 +179,7 @@ class States:
         return self._state(state.cpu, state.cards)
 
     def is_full(self) -> bool:
-        """Return whether there are too many states; they are then dropped, and nodes have to be found
-        again."""
+        """Return whether there are too many states; then they are dropped and nodes are found again."""
         if self._state_count < MAX_STATES:
             return False
         self._forget()
@@ -227,15 +226,13 @@ class States:
         return _CardState(now, table, room)
 
     def _room_of(self, kind: NodeType, empty: int, roomiest: Sequence[int]) -> int:
-        """Return the limits for a number of empty cards and, in ascending order, the free amounts of
-        others."""
+        """Return the limits for a number of empty cards and the ascending free amounts of others."""
         parts = np.array(roomiest).take(self._rank, mode="wrap") >= self._enough
         roomy = np.where(self._asked.whole, self._asked.cards <= empty, parts)
         return self._limits.number_card_fit(roomy & kind.lasting)
 
     def _fitting(self, now: _Cards, table: CardTable) -> Bools:
-        """Return the cards that take a shape's part, as `Question.fitting` does for one. `[shapes, 1,
-        cards]`."""
+        """Return the cards that take a shape's part, as `Question.fitting`. `[shapes, 1, cards]`."""
         asked = self._asked
         partly = np.array(now.left) >= asked.cores[:, None]
         partly &= np.array(now.memory) >= self._card_memory[:, None]

@@ -300,9 +300,7 @@ class _ClearancePass:
         return max(MIN_ROWS, ROWS_PER_SLOT * (self._slot_counter.needed - self._slot_counter.total))
 
     def _find_step(self, row: int) -> ClearanceStep | None:
-        """Return the first candidates of a row, lowest cost first, whose eviction makes room for one more
-        task.
-        """
+        """Return a row's first candidates, lowest cost first, whose eviction makes room for one more task."""
         if self._slot_counter.gained_slots(row) >= self._freeable.gained_slots[row]:
             return None
         state = self._slot_counter.copy_row(row)

@@ -38,9 +38,7 @@ class TaskGroups:
 
     @staticmethod
     def from_unsorted(tasks: Ints, group: Ints, level: Ints, cost: Floats, given: Ints) -> TaskGroups:
-        """Sort tasks by group, then by lower level, then by lower cost for the amount `given` that is
-        released.
-        """
+        """Sort tasks by group, lower level, and lower cost for the amount `given` that is released."""
         # Stable sorts by one 16-bit key after the other are several times as fast as `lexsort`.
         ranks = group_order(given)
         for key in (_dense_rank(cost / np.maximum(1, given)), level, group):
@@ -291,9 +289,7 @@ class NodeVictimIndex:
         return known
 
     def candidates_on_row(self, row: int) -> list[tuple[int, VictimCandidate]]:
-        """Return the candidates with a task on a row, lowest cost first, each with its number in the
-        table.
-        """
+        """Return the candidates with a task on a row, lowest cost first, with their numbers in the table."""
         known = self._on_row.get(row)
         if known is None:
             first, end = np.searchsorted(self._row, (row, row + 1))

@@ -63,9 +63,7 @@ class CandidateChoice(Enum):
 
 @dataclass(frozen=True, slots=True)
 class CandidateSurvey:
-    """The whole jobs that may be evicted for a preemptor, and how many only their guaranteed run time
-    protects.
-    """
+    """The whole jobs that may be evicted for a preemptor, and how many only guaranteed run time protects."""
 
     candidates: tuple[VictimCandidate, ...] = ()
     protected_jobs: int = 0

@@ -156,8 +156,7 @@ class _FlavorSearch:
         group.choices = {}
 
     def _choose_node_flavor(self, group: RoleGroup, done: list[RoleAssignment]) -> None:
-        """Assign to roles without requests the first allowed flavor with nodes, in the cluster of the roles
-        before them."""
+        """Assign to roles without requests the first allowed flavor with nodes in the others' cluster."""
         named = dict.fromkeys(name for each in self._resource_groups for name in each.flavors)
         known = [flavor for name in named if (flavor := self._flavors.get(name)) is not None]
         with_nodes = [f for f in known if f.takes_tasks]

@@ -11,9 +11,7 @@ from scheduling.engine.quota.shortage import Shortage, describe_excess, describe
 
 
 class RequestedAmounts(NamedTuple):
-    """The amount of a quota requested up to the role that failed, and the amount that later roles may
-    request.
-    """
+    """The amount of a quota requested up to the role that failed, and what later roles may request."""
 
     asked: int
     later: int

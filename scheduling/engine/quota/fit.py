@@ -74,9 +74,7 @@ class QuotaTerms:
         )
 
     def compute_fit(self, key: FlavorResource, own: int, amount: int) -> Fit:
-        """Return the means to get `amount` in addition to `own`, which this search assigned to the job
-        already.
-        """
+        """Return the means to get `amount` beside `own`, which this search assigned to the job already."""
         tree, leaf, total = self._tree, self._queue.quota_node, own + amount
         if self._borrows:
             available, level = tree.available_and_level(leaf, key, total)

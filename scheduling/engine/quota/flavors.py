@@ -57,9 +57,7 @@ def find_mismatch(
 
 
 def requests_topology(job: Job, role: Role) -> bool:
-    """Return whether a role requests placement by topology; the name of its group alone is no such
-    request.
-    """
+    """Return whether a role requests placement by topology; a name of its group alone does not."""
     rule = job.topology if role.topology is None else role.topology
     if rule is None:
         return False

@@ -69,9 +69,7 @@ def _rank(found: Assignment) -> FlavorRank:
 
 
 def _is_better(found: Assignment, best: Assignment, queue: Queue) -> bool:
-    """Return whether one is better by the rules for flavors; of two without fit the less severe refusal
-    is.
-    """
+    """Return whether one is better by the rules for flavors, or without fit less severely refused."""
     if found.mode is AssignmentMode.NO_FIT and best.mode is AssignmentMode.NO_FIT:
         return _severity(found) < _severity(best)
     return is_preferred(_rank(found), _rank(best), queue.fungibility.preference)

@@ -33,9 +33,7 @@ class RoleGroup:
 
 
 def group_roles(roles: Iterable[Role]) -> list[RoleGroup]:
-    """Return roles in groups; a group of roles with one `companions` name has the position of its first
-    role.
-    """
+    """Return roles in groups; those with one `companions` name come at the place of their first role."""
     groups: list[RoleGroup] = []
     known: dict[str, RoleGroup] = {}
     for role in roles:

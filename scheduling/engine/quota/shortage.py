@@ -101,9 +101,7 @@ def combine_shortages(found: Sequence[Shortage]) -> Shortage:
 
 
 def expand_help(way: Help, shorts: Mapping[str, int]) -> tuple[Help, ...]:
-    """Return the help for each of several resources of its flavor; `shorts` is the missing amount by
-    resource.
-    """
+    """Return the help for several resources of a flavor; `shorts` is what is missing, by resource."""
     ways = []
     for name, short in shorts.items():
         others = ",".join(other for other in shorts if other != name)

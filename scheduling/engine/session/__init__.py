@@ -1,2 +1,1 @@
-"""This package holds what the actions of one cycle share: configuration, session, equivalence classes, user
-allowances."""
+"""This package holds what the actions of a cycle share: configuration, session, classes and allowances."""

@@ -20,8 +20,7 @@ AnswerKey = tuple[str, int, str]
 
 
 def request_key(job: Job) -> Hashable:
-    """Return a key that is equal for jobs with equal requests, whoever submitted them and whatever their
-    state is."""
+    """Return a key that is equal for jobs with equal requests, whatever their submitter and state."""
     return (
         *[
             (
@@ -44,8 +43,7 @@ def request_key(job: Job) -> Hashable:
 
 
 def _circumstances(job: Job) -> tuple[Hashable, ...]:
-    """Return a key that is equal for jobs of one queue that fit or fail together, if their requests are
-    equal, too."""
+    """Return a key that is equal for jobs of a queue that fit or fail together if requests are equal."""
     return (
         job.priority,
         job.evictions,
@@ -60,8 +58,7 @@ def _circumstances(job: Job) -> tuple[Hashable, ...]:
 
 
 class EquivalenceClasses:
-    """The equivalence classes of jobs as small numbers, kept from cycle to cycle for jobs that did not
-    change."""
+    """The equivalence classes of jobs as small numbers, kept between cycles for unchanged jobs."""
 
     def __init__(self) -> None:
         self._of: dict[str, tuple[Job, int, int]] = {}
@@ -181,8 +178,7 @@ class SharedAnswers(dict[str, JobOutcome]):
 
 
 def answer_cache_of(snapshot: Snapshot) -> AnswerCache:
-    """Return the outcomes kept with a snapshot; the cache is cleared once most entries belong to jobs that
-    ended."""
+    """Return the outcomes kept with a snapshot, cleared once most entries belong to ended jobs."""
     known = snapshot.job_memo.get(AnswerCache)
     if not isinstance(known, AnswerCache) or known.size > MAX_CACHED + 2 * len(snapshot.jobs):
         known = snapshot.job_memo[AnswerCache] = AnswerCache()

@@ -18,8 +18,7 @@ from scheduling.engine.state.snapshot import Snapshot
 
 
 class ClassKey(NamedTuple):
-    """The properties that the jobs of a group share: user, equivalence class, and the end of their
-    backoff."""
+    """The properties that the jobs of a group share: user, equivalence class, end of backoff."""
 
     user: str
     job_class: int
@@ -42,8 +41,7 @@ class QueueClasses:
         self.by_class: dict[int, tuple[ClassKey, ...]] = {}
 
     def add_sorted(self, grouped: dict[ClassKey, list[PendingEntry]]) -> None:
-        """Add the entries of whole groups, each in order, with the groups in the order of their first
-        entries."""
+        """Add the entries of whole groups, each in order, the groups in the order of their first entries."""
         for key_of_class, entries in grouped.items():
             self.lines[key_of_class] = PendingQueue.from_sorted(self.key, entries)
             self.by_user[key_of_class.user].append((entries[0], key_of_class))

@@ -1,5 +1,4 @@
-"""This module holds the state that the actions of one cycle share: the snapshot, the plug-ins, and the
-decisions so far."""
+"""This module holds what the actions of one cycle share: the snapshot, the plug-ins, and the decisions."""
 
 from __future__ import annotations
 

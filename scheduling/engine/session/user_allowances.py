@@ -60,8 +60,7 @@ class UserAllowances:
             self._count(*self._usage_by_job.pop(job_id), -1)
 
     def find_refused_flavors(self, queue: Queue, job: Job) -> dict[str, Refusal]:
-        """Return the flavors of a queue in which even the job's smallest size is not allowed, each with the
-        refusal."""
+        """Return the flavors in which even the job's smallest size is not allowed, each with the refusal."""
         if not job.allowances and not job.barred:
             return {}
         counts, found = smallest_gang(job), {}

@@ -23,8 +23,7 @@ def learning_policies(snapshot: Snapshot, rule: PlacementRule) -> list[str]:
 
 
 def workload_to_learn(snapshot: Snapshot) -> TaskWorkload:
-    """Return the stored mix; without one the mix of the present jobs, so coarse that most cycles find it
-    unchanged."""
+    """Return the stored mix, or else that of the present jobs, so coarse that it rarely changes."""
     return snapshot.workload if snapshot.workload.counts else _count_present(snapshot).to_coarse()
 
 

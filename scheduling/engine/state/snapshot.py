@@ -190,9 +190,7 @@ class Snapshot:
         return self._ledger.count_tasks_on(node_id, queue_id)
 
     def find_incomplete_jobs(self) -> list[str]:
-        """Return the ids of live jobs with fewer present allocations than unfinished tasks, in no particular
-        order.
-        """
+        """Return the ids of live jobs with fewer present allocations than unfinished tasks, unordered."""
         changed, wanted = self.job_changes.jobs_since(self._incomplete_at), self.live_jobs.wanted_tasks
         self._incomplete_at = self.job_changes.number
         if changed is None:
@@ -379,9 +377,7 @@ class Snapshot:
         self._ledger = ledger
 
     def usage_version(self) -> tuple[object, ...]:
-        """Return a value that is equal for two moments of a cycle only if no allocation changed between
-        them.
-        """
+        """Return a value that is equal at two moments of a cycle only if no allocation changed between."""
         fleet = self.fleet
         return (fleet, fleet.epoch, len(fleet.changed_rows), self.current_mark())
 

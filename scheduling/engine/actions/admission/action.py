@@ -29,8 +29,7 @@ from scheduling.engine.session.session import Session
 
 
 class Admission:
-    """Starts the jobs that fit, claims capacity for which victims must end, and gives every evaluated job a
-    reason."""
+    """Starts the jobs that fit, claims capacity for which victims must end, and gives each job a reason."""
 
     def __init__(self, name: str, *, may_preempt: bool) -> None:
         self.name = name

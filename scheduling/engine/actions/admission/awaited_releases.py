@@ -29,8 +29,7 @@ class AwaitedReleases:
         self._replaced.extend(replaced)
 
     def find_awaited(self, nominated: NominatedJob, victims: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the victims, all terminating tasks on the claimed nodes, and further ones until quota
-        suffices."""
+        """Return the victims, all terminating tasks on the claimed nodes, and more until quota suffices."""
         self._count(self._replaced, -1)
         self._count(self._placed, 1)
         self._placed, self._replaced = [], []

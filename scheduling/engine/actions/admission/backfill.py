@@ -72,16 +72,14 @@ class Backfill:
         return waiting is not None and waiting.job.id == nominated.job.id
 
     def record_start(self, nominated: NominatedJob) -> None:
-        """Drop the reservation of a job that has started or has a claim, and subtract its tasks from what
-        others leave."""
+        """Drop the reservation of a job that starts or has a claim; its tasks lower what others leave."""
         if self.has_reservation(nominated):
             del self._waiting[nominated.queue.id]
             self._reservations.pop(nominated.queue.id, None)
         self.record_placements(nominated.placed)
 
     def find_conflict(self, nominated: NominatedJob) -> Refusal | None:
-        """Return why a job that fits, and whose tasks are placed already, must leave its capacity to a
-        reservation."""
+        """Return why a job that fits and is placed already must leave its capacity to a reservation."""
         if not self._waiting:
             return None
         bound = [name for name, waiting in self._waiting.items() if self._may_bind(waiting, nominated)]
@@ -171,8 +169,7 @@ class Backfill:
         )
 
     def _starts_anyway(self, reservation: StartReservation) -> bool:
-        """Return whether the waiting job can start at its time with this job running, at its placement or
-        another."""
+        """Return whether the waiting job can start at its time with this job running, wherever placed."""
         held = self._snapshot.allocations
         ended = [task for key in reservation.ended if (task := held.get(key)) is not None]
         if not self._forecast.may_place(reservation, ended):

@@ -63,8 +63,7 @@ class ActiveClaims:
 
     @contextmanager
     def without_claims(self, holders: tuple[str, ...]) -> Iterator[None]:
-        """Remove some booked claims from the snapshot until the block ends; those that still fit are then
-        booked again."""
+        """Remove some booked claims from the snapshot until the block ends; then book what still fits."""
         for holder in holders:
             for allocation in self._booked[holder].allocations:
                 self._snapshot.remove_allocation(allocation.id)
@@ -112,8 +111,7 @@ class ActiveClaims:
 def can_hold(
     snapshot: Snapshot, allocations: tuple[Allocation, ...], without: frozenset[str] = frozenset()
 ) -> bool:
-    """Return whether these allocations fit, in quota and on nodes, with some others released. Nothing is
-    changed."""
+    """Return whether these allocations fit in quota and on nodes with others released; nothing changes."""
     with snapshot.statement() as statement:
         for key in sorted(without):
             statement.release(key)

@@ -106,8 +106,7 @@ class DirectStart:
         return describe_placement(matrix.fleet, tasks.task, row, matrix.choose_cards(number, row))
 
     def _find_shape(self, queue: Queue, tasks: RoleTasks) -> tuple[ScoreMatrix, int] | None:
-        """Return the score matrix for tasks with their row in it; None where boards are faster, or only they
-        can serve."""
+        """Return the score matrix for tasks with their row in it; None where boards are faster or needed."""
         task, flavor = tasks.task, tasks.flavor
         key = queue.id, flavor.id
         if key not in self._matrices:

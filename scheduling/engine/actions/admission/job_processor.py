@@ -1,5 +1,4 @@
-"""This module processes one job after the other against the same changing state: a job starts, gets a claim,
-or waits."""
+"""This module processes jobs one by one against one changing state: each starts, gets a claim, or waits."""
 
 from __future__ import annotations
 
@@ -141,8 +140,7 @@ class JobProcessor:
         return self.recorder.admit_job(nominated, places)
 
     def find_precluded(self, queue: Queue, job: Job) -> JobOutcome | None:
-        """Return the refusal of a job that is excluded from all flavors of its queue for the whole cycle, or
-        None."""
+        """Return the refusal of a job that is excluded from all its flavors for the whole cycle, or None."""
         excluded = self._excluded_flavors(queue, job)
         return (
             self._refused_by_rules(queue, job, excluded)
@@ -174,8 +172,7 @@ class JobProcessor:
     def _start_now(
         self, queue: Queue, job: Job, excluded_names: frozenset[str], *, fresh: bool
     ) -> NominatedJob | JobOutcome:
-        """Start the job if it fits in the present state, and return its outcome; otherwise return the
-        evaluation."""
+        """Start the job if it fits in the present state and return its outcome; otherwise its evaluation."""
         with self._snapshot.statement() as statement:
             refusals = RefusalCache() if fresh else self._refusals
             request = EvaluationRequest(

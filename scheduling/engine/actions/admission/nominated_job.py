@@ -108,8 +108,7 @@ def search_numbers(search: TargetSet) -> Numbers:
 
 
 def refuse_protected(refusal: Refusal, search: TargetSet) -> Refusal:
-    """Return PROTECTED if only the guaranteed run time of others prevents preemption, otherwise the
-    refusal."""
+    """Return PROTECTED if only guaranteed run times of others prevent preemption, otherwise the refusal."""
     if search.protected_until is None:
         return refusal
     at = int(-(-search.protected_until // 1))

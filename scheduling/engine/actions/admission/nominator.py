@@ -363,8 +363,7 @@ class Nominator:
         return replace(refused, refusal=refuse_protected(final_refusal, found))
 
     def prepare_victim_search(self, nominated: NominatedJob) -> NominatedJob:
-        """Return the nomination, which lacks quota or room, as the search for victims takes it. This is a
-        hook."""
+        """Return a nomination without quota or room as the search for victims takes it. This is a hook."""
         return nominated
 
     def _find_targets(self, nominated: NominatedJob) -> TargetSet:

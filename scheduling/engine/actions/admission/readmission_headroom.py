@@ -83,8 +83,7 @@ def find_flavors_without_headroom(session: Session, queue: Queue, job: Job) -> d
 
 
 def compute_headroom(session: Session, queue: Queue, job: Job, key: FlavorResource) -> int:
-    """Return how much of a quota must stay unused in the whole tree when a job borrows of it, in units of the
-    resource."""
+    """Return how much of a quota must stay unused in the whole tree when a job borrows of it, in its unit."""
     tree, card = session.snapshot.quota, CARD_UNITS.get(key.resource)
     owned = tree.subtree_quota(tree.root(queue.quota_node), key)
     if card is None or owned is None:
@@ -112,8 +111,7 @@ def _compute_smallest_usages(session: Session, queue: Queue, job: Job) -> list[t
 
 
 def _is_subject(session: Session, queue: Queue, job: Job) -> bool:
-    """Return whether the rule applies to a job. One that never borrows keeps to its queue's own quota
-    anyway."""
+    """Return whether the rule applies to a job. One that never borrows keeps to its queue's quota anyway."""
     options = session.config.preemption
     if job.drained:
         return True
@@ -130,8 +128,7 @@ def _find_gaps(
     charged: bool,
     of: Container[str] | None = None,
 ) -> Refusal | None:
-    """Return the refusal for a usage that leaves too little headroom. `of`: borrowing matters of these
-    resources only."""
+    """Return the refusal for a usage that leaves too little headroom of these resources (`of`; None: all)."""
     tree, leaf = session.snapshot.quota, queue.quota_node
     root, gaps = tree.root(leaf), list[_QuotaGap]()
     for key, amount in usage.items():

@@ -159,8 +159,7 @@ class StartForecast:
     def _extra_beside_headroom(
         self, nominated: NominatedJob, found: NominatedJob, extra: dict[FlavorResource, Amount]
     ) -> dict[FlavorResource, Amount]:
-        """Return what others may take beside a job that was evicted and borrows, less its readmission
-        headroom."""
+        """Return what others may take beside a borrowing job that was evicted, less its headroom."""
         if not found.assignment.borrow_level:
             return extra
         tree, leaf = self._snapshot.quota, nominated.queue.quota_node
@@ -262,8 +261,7 @@ class StartForecast:
         return bounds.may_fit_after(wanted, freed) and bounds.fits_after(wanted, ended)
 
     def place_reservation(self, reservation: StartReservation) -> bool:
-        """Place a reservation in the present state, from which the tasks that will have ended are released
-        already."""
+        """Place a reservation in the present state, from which tasks that will have ended are released."""
         nominated, extra = self._evaluate(reservation.queue, reservation.job)
         if nominated.fits:
             reservation.placements, reservation.extra_quota, reservation.certain = (

@@ -207,8 +207,7 @@ class _Advice:
         return []
 
     def _needed(self, help_items: list[Help]) -> list[Help] | None:
-        """Return the recommendations without which the rest does not help; None if not even all of them
-        do."""
+        """Return the recommendations without which the rest does not help; None if all do not help."""
         if not help_items or not is_improvement(self._reason, self._after(self._all(help_items))):
             return None
         remaining = self._without_needless(self._job, help_items)
@@ -304,8 +303,7 @@ def _together(help_items: Iterable[Help]) -> list[Help]:
 
 
 def _first(count: int, good: Callable[[int], bool]) -> int | None:
-    """Return the first of `count` places that is good, where all places behind a good one are good as
-    well."""
+    """Return the first of `count` places that is good, where all behind a good one are good as well."""
     if not count or not good(count - 1):
         return None
     low, high = 0, count - 1

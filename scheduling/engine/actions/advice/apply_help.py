@@ -30,8 +30,7 @@ _WITHOUT: dict[str, Callable[[PlacementRules], PlacementRules]] = {
 
 
 def apply_help(job: Job, way: Help) -> Job | None:
-    """Return the job after one recommendation; None if the recommendation is nothing that the job can
-    change."""
+    """Return the job after one recommendation; None if that is nothing that the job can change."""
     numbers, name = way.numbers, str(way.numbers.get("role", ""))
     match way.code:
         case HelpCode.MAKE_PREEMPTIBLE:

@@ -1,5 +1,4 @@
-"""This module decides whether a job would start, or what it would wait for, if it or its queue's quota were
-changed."""
+"""This module decides whether a job would start, or why it would wait, with other settings or quota."""
 
 from __future__ import annotations
 

@@ -244,8 +244,7 @@ def _entitled_jobs(session: Session, queue: Queue) -> Iterator[EntitledJob]:
 
 
 def _entitled_job(session: Session, queue: Queue, job: Job) -> EntitledJob | None:
-    """Return the job with what it is entitled to; None if it would borrow, or if it waits for something
-    else."""
+    """Return the job with what it is entitled to; None if it would borrow or waits for something else."""
     known = session.outcomes.get(job.id)
     gated = job.preempts_after is not None and job.preempts_after > session.now
     if known is None or known.reason not in SHORTAGE_REASONS or gated or session.snapshot.count_tasks(job.id):

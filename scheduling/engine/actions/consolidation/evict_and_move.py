@@ -84,8 +84,7 @@ def _clear_units(
     released_units: Sequence[MovableUnit],
     only: frozenset[str] | None,
 ) -> EvictAndMovePlan | None:
-    """Clear these units away: those of `only` some jobs, or of all jobs, that may be evicted are; the others
-    move."""
+    """Clear these units away: those that may be evicted are (of `only` some jobs), the others move."""
     snapshot = session.snapshot
 
     def plan_moves() -> MovePlan | None:

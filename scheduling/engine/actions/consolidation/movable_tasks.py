@@ -20,8 +20,7 @@ CHANGED_BY_DECISION = (DecisionKind.EVICT, DecisionKind.SHRINK, DecisionKind.MIG
 
 
 class MovableTasks:
-    """The units that may move in one cycle: no job moves twice, and none that a decision of this cycle
-    evicts."""
+    """The units that may move in one cycle: no job moves twice, and none that the cycle evicts."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -64,8 +63,7 @@ class MovableTasks:
         return sorted(found, key=_cheapest if self._session.config.consolidation.cheapest_first else _newest)
 
     def units_only_on(self, node: str, job: Job) -> Sequence[MovableUnit]:
-        """Return the units whose tasks all run on a node and that may move for a job, in the order of
-        `rank_unit`."""
+        """Return the units on this node alone that may move for a job, in the order of `rank_unit`."""
         alone, known = self._occupancy.sole_occupancy(node), self._units.get(node)
         if known is None or known[0] is not alone:
             units = [
@@ -75,8 +73,7 @@ class MovableTasks:
         return [unit for unit in known[1] if unit.job.id != job.id]
 
     def max_freeable(self, node: str, *, whole: bool) -> int:
-        """Return how many cards (`whole`) or core units are free at most once all units that run there alone
-        have left."""
+        """Return how many cards (`whole`) or core units are free at most once all units on it alone left."""
         alone = self._occupancy.sole_occupancy(node)
         return alone.cards if whole else alone.cores
 

@@ -1,5 +1,4 @@
-"""This module records which movable jobs run on each node, kept from cycle to cycle and updated where jobs
-change."""
+"""This module records which movable jobs run on each node, and follows changes of jobs between cycles."""
 
 from __future__ import annotations
 

@@ -87,8 +87,7 @@ class ConsolidationSearch:
         return compute_gain(self._session, plan)
 
     def new_move_search(self, max_eviction_cost: float) -> MoveSearch:
-        """Return a search for moves that cost at most this many GPU-seconds and stay within the cycle's
-        bounds."""
+        """Return a search for moves of at most this many GPU-seconds, within the cycle's bounds."""
         options = self._session.config.consolidation
         return MoveSearch(
             self._session.snapshot,
@@ -120,8 +119,7 @@ class ConsolidationSearch:
         return find_clearable_sets(counted, needed, units, search.within_bounds, relocation, can_evict, known)
 
     def _find_known_rows(self, board: ScoreBoard) -> dict[int, ClearableRow | None]:
-        """Return the cached units to clear from rows for tasks of a board, as far as they were computed in
-        this state."""
+        """Return the units to clear from rows for a board's tasks that were computed in this state."""
         state = (self._session.snapshot.usage_version(), self.movable_tasks.excluded_jobs)
         known = self._rows_known.get(board)
         if known is None or known[0] != state:

@@ -43,8 +43,7 @@ class SurplusRelease:
         }
 
     def release_surplus(self) -> None:
-        """Examine the pending jobs of each queue in its order, at most `MAX_SHAPES_PER_QUEUE` shapes of
-        each."""
+        """Examine the pending jobs of each queue in order, at most `MAX_SHAPES_PER_QUEUE` shapes of each."""
         for name, jobs in self._candidates_by_queue.items():
             queue = self._session.snapshot.queues[name]
             tries, failed = MAX_SHAPES_PER_QUEUE, set[int]()

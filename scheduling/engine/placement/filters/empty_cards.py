@@ -9,8 +9,7 @@ from scheduling.engine.state.fleet import ALL_ROWS, Ints, Rows, count_marked
 
 
 class EmptyCardCounter:
-    """The number of cards of each row that a task could have as a whole, of the cards that one shape
-    accepts."""
+    """The number of cards of each row that a task could have as a whole, of those a shape accepts."""
 
     follows_fleet = True
 
@@ -37,8 +36,7 @@ class EmptyCardCounter:
 
 
 def empty_card_counter(question: Question) -> EmptyCardCounter:
-    """Return the counter for a shape of whole cards; it is shared by all shapes that accept the same
-    cards."""
+    """Return the counter for a shape of whole cards, shared by all shapes that accept the same cards."""
     memo, name = question.fleet.memo, ("empty cards", *question.accepted)
     known = memo.get(name)
     if not isinstance(known, EmptyCardCounter):

@@ -32,8 +32,7 @@ class LastingFilter:
         self._record()
 
     def catch_up(self) -> bool:
-        """Evaluate the rows again that were revised since the last call, and return whether there were
-        any."""
+        """Evaluate rows again that were revised since the last call, and return whether there were any."""
         fleet = self._question.fleet
         if self._epoch == fleet.epoch and self._seen == len(fleet.revised_rows):
             return False

@@ -1,2 +1,1 @@
-"""This package holds the packing policies: how much capacity a placement makes useless, for a workload
-mix."""
+"""This package holds the packing policies: how much capacity a placement wastes for a workload mix."""

@@ -37,8 +37,7 @@ MAX_TABLES = 8
 
 @dataclass(frozen=True, slots=True)
 class NodeDemand:
-    """The amounts that one kind of task takes from a node, in steps of the node table, and its share of
-    tasks."""
+    """The amounts that a kind of task takes from a node, in steps of the node table, and its share."""
 
     cores: int
     cpu: int
@@ -124,8 +123,7 @@ def _table(demands: Sequence[NodeDemand], cores: int, cpu: int, choice: float) -
 
 
 def demands_of(workload: TaskWorkload, core_step: float, cpu_step: float) -> list[NodeDemand]:
-    """Return the most frequent kinds that cover 97 % of the tasks with cards, merged where they are equal in
-    steps."""
+    """Return the most frequent kinds, of 97 % of the tasks with cards; those equal in steps are merged."""
     carded = [(shape, count) for shape, count in workload.counts if shape.cards]
     total, covered = sum(count for _, count in carded), 0
     merged: Counter[tuple[int, int]] = Counter()

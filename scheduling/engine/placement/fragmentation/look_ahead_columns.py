@@ -95,8 +95,7 @@ class LookAheadColumns:
         return self._known(cards, cards.full).chosen.item(self._parts[shape])
 
     def _cost_rows(self, units: int) -> Ints:
-        """Return the first entries of rows: of `cost` for the unchanged node, of `cost_left` behind it for
-        the shapes."""
+        """Return the first entries of rows: of `cost` for the unchanged node, of `cost_left` for shapes."""
         rows = self._levels.cost_row(units - self._need)
         rows[1:] += len(self._levels.cost)
         return rows

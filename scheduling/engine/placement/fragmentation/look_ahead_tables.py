@@ -86,8 +86,7 @@ class LookAheadLevels:
         return self._tables.costs.start_rows(cores)
 
     def worth_row(self, model: Ints | int, empty: Ints) -> Ints:
-        """Return the first entries of the rows of this many empty cards of a model; code -1 stands for no
-        cards."""
+        """Return the first entries of the rows of so many empty cards of a model; code -1 is no cards."""
         tables = self._tables
         row: Ints = (empty + model % len(tables.pressure) * (tables.extent.most_cards + 1)) * self.width
         return row
@@ -100,8 +99,7 @@ def _cost_columns(cpu_step: float) -> NDArray[np.int32]:
 
 
 def _by_amount(axis: Ints, columns: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Return, for every whole amount, the column of the last entry of an ascending axis that is not above
-    it."""
+    """Return, for every whole amount, the last column of an ascending axis that is not above it."""
     return np.repeat(columns, np.diff(axis, append=axis[-1] + 1))
 
 

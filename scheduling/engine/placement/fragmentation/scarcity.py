@@ -1,5 +1,4 @@
-"""This module estimates which free capacity is scarce for the workload mix: card models, and nodes for
-many-card tasks."""
+"""This module estimates which free capacity is scarce for the workload mix: models, and many-card nodes."""
 
 from __future__ import annotations
 
@@ -85,8 +84,7 @@ def group_risks(workload: TaskWorkload, fleet: Fleet) -> tuple[GroupRisk, ...]:
 
 
 def shortage_probability(expected: float, available: int) -> float:
-    """Return the probability that at least `available` groups are asked for when `expected` are: Poisson,
-    smoothed."""
+    """Return the probability (Poisson, smoothed) that at least `available` groups are asked for."""
     if expected <= 0:
         return 0.0
     return math.erfc((available - 0.5 - expected) / math.sqrt(2 * (expected + 0.25))) / 2

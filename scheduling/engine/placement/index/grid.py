@@ -171,8 +171,7 @@ class NodeColumns(Protocol):
     choosy: bool
 
     def scores_on_node(self, cpu: int, cards: NodeCards) -> Numbers:
-        """Return the score of each shape on a node with this many free millicores; anything where it does not
-        fit."""
+        """Return the score of each shape on a node with so many free millicores; anything without a fit."""
         ...
 
     def best_card(self, cpu: int, cards: NodeCards, shape: int) -> int:

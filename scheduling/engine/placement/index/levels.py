@@ -1,5 +1,4 @@
-"""This module numbers the domains of a topology: each row of the fleet by rack, zone or another node
-label."""
+"""This module numbers the domains of a topology: each row by rack, zone or another node label."""
 
 from __future__ import annotations
 

@@ -61,8 +61,7 @@ class ScoreLimits:
         return limit
 
     def _ladder(self, asked: Ints) -> tuple[list[int], list[Numbers]]:
-        """Return the different amounts that shapes ask for, and the limits while the first k of them are
-        free."""
+        """Return the different amounts that shapes ask for, and the limits with the first k of them free."""
         steps: list[int] = np.unique(asked).tolist()
         nothing_fits = np.zeros(asked.shape, np.bool_)
         return steps, [self._limit(fits) for fits in (nothing_fits, *(asked <= step for step in steps))]

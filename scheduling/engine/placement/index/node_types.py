@@ -1,5 +1,4 @@
-"""This module finds node types: nodes of equal capacity and cards that lasting vetoes treat equally for every
-shape."""
+"""This module finds node types: equal capacity, and cards that lasting vetoes treat equally."""
 
 from __future__ import annotations
 

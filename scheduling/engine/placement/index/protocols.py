@@ -39,8 +39,7 @@ class Score(Protocol):
     normalised: bool
 
     def score(self, question: Question, rows: Rows) -> Ints:
-        """Return the score of each row; it is called for feasible rows and for others, whose result is
-        ignored."""
+        """Return the score of each row; results for infeasible rows are ignored."""
         ...
 
 

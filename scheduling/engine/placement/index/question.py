@@ -56,8 +56,7 @@ class Question:
         return nodes[rows] if isinstance(rows, slice) else [nodes[row] for row in rows.tolist()]
 
     def affinity_version(self) -> int:
-        """Return a counter that changes when a task that was added or removed may have changed the answer on
-        other rows."""
+        """Return a counter that changes when another task may have changed the answer on other rows."""
         task = self.task
         apart = task.preferences is not None and (
             task.preferences.affinity or task.preferences.anti_affinity or task.preferences.group
@@ -73,8 +72,7 @@ class Question:
         return np.maximum(shares, 1)
 
     def with_cores(self, rows: Rows) -> Bools:
-        """Return the cards that have the cores free; for a whole card those that are empty. `[rows,
-        cards]`."""
+        """Return the cards that have the cores free; for a whole card the empty ones. `[rows, cards]`."""
         fleet, task = self.fleet, self.task
         if task.whole:
             untouched = fleet.cores_free[rows] == fleet.card_cores[rows]
@@ -132,8 +130,7 @@ def _with_profile(fleet: Fleet, profile: str) -> Bools | np.bool_:
 
 
 def member_rows(fleet: Fleet, flavor: Flavor) -> Bools:
-    """Return the rows that belong to a flavor: its cluster and all its node labels. The array must not be
-    written to."""
+    """Return the rows with a flavor's cluster and all its node labels; the array must not be written to."""
     cluster, wanted = flavor.cluster, tuple(sorted(flavor.node_labels.items()))
 
     def belongs_to_flavor(node: Node) -> bool:

@@ -24,8 +24,7 @@ HOSTNAME = "kubernetes.io/hostname"
 
 
 def number_domains(fleet: Fleet, key: str) -> Ints:
-    """Return the domain of each row by the label `key`, -1 for none. A node is its own host, labelled or
-    not."""
+    """Return the domain of each row by the label `key`, -1 for none; a node is always its own host."""
     fallback = key == HOSTNAME
     codes, _ = number_facts(
         fleet, ("domains", key), lambda node: node.labels.get(key, node.hostname if fallback else None)
@@ -74,8 +73,7 @@ def rows_with_match(fleet: Fleet, term: ResolvedPodTerm) -> Bools:
 
 
 def exclusive_domains(question: Question) -> list[Ints]:
-    """Return the domains of all rows for each anti-affinity term by which the task avoids tasks like
-    itself."""
+    """Return the domains of all rows for each anti-affinity term with which the task avoids its like."""
     relations = question.task.pod_affinities
     if relations is None:
         return []

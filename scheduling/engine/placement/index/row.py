@@ -54,8 +54,7 @@ class RowState:
         return twin
 
     def apply_task(self, task: Allocation, sign: int) -> None:
-        """Add the capacity of a task that ends (`sign` 1), or subtract that of a task that is restored
-        (-1)."""
+        """Add the capacity of a task that ends (`sign` 1), or subtract that of one that is restored (-1)."""
         columns = self._columns
         self.cpu += sign * task.cpu
         self.memory += sign * task.memory

@@ -1,5 +1,4 @@
-"""This module evaluates taints over a whole fleet: few nodes differ in them, so each set of taints is
-evaluated once."""
+"""This module evaluates taints over a whole fleet; few nodes differ in them, so each set is done once."""
 
 from __future__ import annotations
 
@@ -22,8 +21,7 @@ def _evaluate_taints(fleet: Fleet, rows: Rows, judge: Callable[[Taints], int]) -
 
 
 def repelled_rows(fleet: Fleet, tolerations: tuple[Toleration, ...], rows: Rows = ALL_ROWS) -> Bools:
-    """Return which of the rows exclude a task with these tolerations (effects `NoSchedule` and
-    `NoExecute`)."""
+    """Return which rows exclude a task with these tolerations (effects `NoSchedule`, `NoExecute`)."""
     return _evaluate_taints(fleet, rows, lambda taints: has_untolerated_taint(taints, tolerations)) > 0
 
 

@@ -26,8 +26,7 @@ class CardPicker(Protocol):
     def choose_among(
         self, task: TaskShape, fitting: list[int], left: Sequence[int], memory: Sequence[int]
     ) -> tuple[int, ...]:
-        """Return the columns of the chosen cards, out of those that fit, by the free core units and MiB of
-        each card."""
+        """Return the chosen columns out of those that fit, by the free core units and MiB of each card."""
         ...
 
 

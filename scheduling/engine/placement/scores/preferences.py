@@ -95,8 +95,7 @@ class BalanceScore:
     name, normalised = "balance", False
 
     def score(self, question: Question, rows: Rows) -> Ints:
-        """Return the cosine in percent, cut to a whole number; 0 if nothing is asked for or nothing is
-        free."""
+        """Return the cosine in percent, cut to a whole number; 0 if nothing is asked for or free."""
         fleet, task = question.fleet, question.task
         cpu = np.maximum(fleet.cpu[rows], 1)
         cores = np.maximum((fleet.card_cores[rows] * fleet.present[rows]).sum(axis=1), 1)

@@ -213,9 +213,7 @@ def charges_and_cards(tasks: Sequence[Allocation]) -> tuple[Mapping[FlavorResour
 
 
 def grow_table(table: NDArray[Any], columns: int, rows: int = 1) -> NDArray[Any]:
-    """Return the table with room for `columns` and `rows`, doubled where it is too small; zeros in the new
-    part.
-    """
+    """Return the table with room for `columns` and `rows`, doubled and filled with zeros if too small."""
     high, wide = table.shape
     if columns <= wide and rows <= high:
         return table

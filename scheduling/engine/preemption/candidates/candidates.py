@@ -71,9 +71,7 @@ class VictimCandidate:
 
 
 def normative_rank(candidate: VictimCandidate, now: Instant) -> tuple[Any, ...]:
-    """Return the rank by Kueue's rules between queues; a job of unknown admission time counts as admitted
-    last.
-    """
+    """Return Kueue's rank between queues; a job of unknown admission time counts as admitted last."""
     return (not candidate.leaving, *normative_job_rank(candidate.job, now))
 
 
@@ -84,18 +82,14 @@ def normative_job_rank(job: Job, now: Instant) -> tuple[int, float, str]:
 
 
 def priority_rank(candidate: VictimCandidate) -> tuple[Any, ...]:
-    """Return the rank of KAI-Scheduler's order: lower priority, surplus tasks, and the latest submission
-    first.
-    """
+    """Return KAI-Scheduler's rank: lower priority, surplus tasks, and the latest submission first."""
     spared = -candidate.tasks[0].index if not candidate.whole else 0
     job = candidate.job
     return (not candidate.leaving, job.priority, candidate.whole, -job.submitted_at, job.id, spared)
 
 
 def least_loss_rank(candidate: VictimCandidate) -> tuple[Any, ...]:
-    """Return the rank of the platform's order: surplus tasks, lower priority, and the lowest eviction cost
-    first.
-    """
+    """Return the platform's rank: surplus tasks, lower priority, and the lowest eviction cost first."""
     spared = -candidate.tasks[0].index if not candidate.whole else 0
     job = candidate.job
     return (not candidate.leaving, candidate.whole, job.priority, candidate.eviction_cost, job.id, spared)
@@ -237,9 +231,7 @@ class CandidateIndex:
         return known
 
     def min_loss_per_card(self, queue: str) -> float:
-        """Return the lowest loss per card among a queue's candidates, in seconds; infinity for a queue
-        without any.
-        """
+        """Return the lowest loss per card of a queue's candidates, in seconds; infinity without any."""
         known = self._min_losses.get(queue)
         if known is None:
             known = self._min_losses[queue] = float(

@@ -29,9 +29,7 @@ def running_seconds(job: Job, now: Instant) -> float:
 
 
 def unsaved_seconds(job: Job, now: Instant) -> float:
-    """Return the seconds of work that an eviction discards: those since the last checkpoint, or all of
-    them.
-    """
+    """Return the seconds of work that an eviction discards: since the last checkpoint, or all."""
     elapsed = running_seconds(job, now)
     return elapsed % job.checkpoint_interval_s if job.checkpoint_interval_s else elapsed
 

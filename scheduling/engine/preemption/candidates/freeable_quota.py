@@ -22,9 +22,7 @@ _BorrowerKey = tuple[QuotaTree[FlavorResource], str, frozenset[FlavorResource]]
 
 
 class FreeableQuota:
-    """Upper bounds over a candidate index; they stay valid while candidates are evicted. `keys` are the
-    quotas.
-    """
+    """Upper bounds over a candidate index that stay valid while candidates are evicted; `keys` are quotas."""
 
     def __init__(self, index: CandidateIndex) -> None:
         self._index = index
@@ -43,9 +41,7 @@ class FreeableQuota:
         keys: frozenset[FlavorResource],
         find: Callable[[], Iterable[str]],
     ) -> tuple[str, ...]:
-        """Return the result of `find` for a subtree and these quotas, cached until usage in the subtree
-        changes.
-        """
+        """Return `find` for a subtree and these quotas, cached until usage in the subtree changes."""
         stirred, where = tree.stirred(node), (tree, node, keys)
         known = self._borrowers.get(where)
         if known is None or known[0] != stirred:
@@ -53,9 +49,7 @@ class FreeableQuota:
         return known[1]
 
     def freeable_amounts(self, queues: Sequence[str], limit: float) -> Mapping[FlavorResource, int]:
-        """Return what the candidates of some queues up to a priority are charged together, by quota; no
-        zeros.
-        """
+        """Return what the candidates of some queues up to a priority are charged, by quota; no zeros."""
         levels = bisect_right(self._priorities, limit)
         whose = levels, tuple(queues)
         sums = self._sums.get(whose)
@@ -83,9 +77,7 @@ class FreeableQuota:
 
     @cached_property
     def _cells(self) -> tuple[Ints, Ints, Ints]:
-        """The cells (queue, priority level) that have candidates: queues ascending, levels, and sums `[keys,
-        cells]`.
-        """
+        """The cells (queue, priority level) with candidates: ascending queues, levels, `[keys, cells]`."""
         register, candidates, levels = self._index.table, self._candidates, max(1, len(self._priorities))
         cells = register.job_columns["queue"][candidates] * levels
         cells += np.searchsorted(self._priorities, self._priority)

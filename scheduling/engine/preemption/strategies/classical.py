@@ -120,9 +120,7 @@ class ClassicalPreemption:
             yield victim
 
     def _is_reclaim_lasting(self, source: CandidateQueue, victim: Victim) -> bool:
-        """Return whether a borrower may keep a victim at the end; called with the victim's charges
-        restored.
-        """
+        """Return whether a borrower may keep a victim, called with the victim's charges restored."""
         if not self._exceeds_quota(source):
             return False
         self.context.trial.release_quota(victim.removal)

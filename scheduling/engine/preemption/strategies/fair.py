@@ -108,9 +108,7 @@ class ShareDescent:
         return True
 
     def _precedes(self, node: str, other: str) -> bool:
-        """Return whether a node comes before another: higher share, inner nodes before leaves, better first
-        candidate.
-        """
+        """Return whether a node precedes another: higher share, inner nodes, better first candidate."""
         mine, theirs = self.context.tree.share(node), self.context.tree.share(other)
         if mine != theirs:
             return mine > theirs
@@ -151,9 +149,7 @@ class FairPreemption:
 
     @property
     def reclaims_nominal(self) -> bool:
-        """True if the preemptor reclaims its own nominal, for which shares do not count; computed at first
-        use.
-        """
+        """True if the preemptor reclaims its own nominal, for which shares do not count; computed once."""
         if self._known_reclaims_nominal is None:
             self._known_reclaims_nominal = self.fair.preempt_within_nominal and self._is_inside_nominal()
         return self._known_reclaims_nominal
@@ -178,9 +174,7 @@ class FairPreemption:
         return strategy_accepts(strategy, self.context.tree.share(mine), before, before)
 
     def accepted_queues(self, queues: Iterable[str], strategy: ShareStrategy) -> set[str]:
-        """Return the queues that `accepts_queue` accepts; queues with the same rivals share one
-        comparison.
-        """
+        """Return the queues that `accepts_queue` accepts; those with the same rivals share a comparison."""
         queues = set(queues)
         if self.reclaims_nominal:
             return queues
@@ -301,9 +295,7 @@ class FairPreemption:
         return self.context.tree.inside(self.context.leaf, self.context.preemptor.contested)
 
     def _rivals(self, queue: str) -> tuple[str, str]:
-        """Return the children of the lowest common ancestor on the preemptor's side and on the queue's
-        side.
-        """
+        """Return the children of the common ancestor on the preemptor's side and on the queue's side."""
         return self.context.tree.rivals(self.context.leaf, self._leaf_of(queue))
 
     def _build_streams(self) -> dict[str, CandidateStream]:

@@ -111,9 +111,7 @@ class _QueueSurvey:
         return self._tree.share(node, {key: -amount for key, amount in self._sum.items()})
 
     def _may_yield(self, rival: str, mine: DominantResourceShare) -> bool:
-        """Return whether a strategy could accept a victim below `rival`: evictions only lower the rival's
-        share.
-        """
+        """Return whether a strategy could accept a victim below `rival`, whose share evictions only lower."""
         theirs = self._tree.share(rival)
         # No strategy takes anything from who borrows nothing, unless the preemptor borrows nothing either.
         if theirs.zero and not mine.zero:
@@ -121,9 +119,7 @@ class _QueueSurvey:
         return any(strategy_accepts(strategy, mine, theirs, theirs) for strategy in self._widest_strategies)
 
     def _cached_borrowers(self, node: str) -> Sequence[str]:
-        """Return the borrowers below a node beside the preemptor's path, which the preemptor's charge does
-        not change.
-        """
+        """Return the borrowers below a node off the preemptor's path, which its charge does not change."""
         return self._reach.cached_borrowers(self._tree, node, self._contested, lambda: self._borrowers(node))
 
     def _borrowers(self, node: str) -> Iterator[str]:
@@ -181,9 +177,7 @@ class _LossBound:
         return not self._fits_inside(self._freeable)
 
     def _is_examined_first(self, rival: str) -> bool:
-        """Return whether fair sharing examines all queues of a rival before it takes any victim below the
-        side.
-        """
+        """Return whether fair sharing examines all queues of a rival before any victim below the side."""
         return self._tree.share(rival) > self._tree.share(self._side)
 
     def _fits_inside(self, freed: Mapping[str, Mapping[FlavorResource, int]]) -> bool:

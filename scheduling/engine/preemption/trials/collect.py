@@ -69,9 +69,7 @@ def add_victim(taken: list[Victim], victim: Victim) -> None:
 
 
 def _shortest(context: PreemptionContext, taken: list[Victim], misses: int, *, borrow: bool) -> list[Victim]:
-    """Bisect between a beginning of length `misses`, which does not suffice, and all of `taken`, which
-    does.
-    """
+    """Bisect between a beginning of length `misses`, which is too short, and all of `taken`."""
     low, high = misses + 1, len(taken)
     while low < high:
         middle = (low + high) // 2

@@ -129,9 +129,7 @@ class PreemptionContext:
         return not amount or is_at_least(self.tree.available(self.leaf, key), asked)
 
     def placement_fits(self) -> bool:
-        """Return whether the preemptor's tasks can be placed now; True if the search has no placement
-        check.
-        """
+        """Return whether the preemptor's tasks can be placed now; True without a placement check."""
         if self.slot_counter is not None:
             return self.slot_counter.fits
         if self.placement_check is None:
@@ -159,9 +157,7 @@ class PreemptionContext:
 
     @property
     def checks_placement_cheaply(self) -> bool:
-        """True if a placement check after every step costs nothing, and no restored victim can create
-        room.
-        """
+        """True if checking placement after every step is free and no restored victim creates room."""
         return self.placement_check is None or self.slot_counter is not None
 
     def charge_preemptor(self) -> None:
@@ -190,9 +186,7 @@ class PreemptionContext:
                 return  # No work of this queue may be lost; later ones run.
 
     def is_eligible(self, candidate: VictimCandidate, policy: PreemptPolicy) -> bool:
-        """Return whether a candidate still has an allocation that is contested, and its job may be
-        preempted.
-        """
+        """Return whether a candidate has a contested allocation left, and its job may be preempted."""
         preemptor = self.preemptor
         return (
             not preemptor.contested.isdisjoint(candidate.charges)
@@ -207,9 +201,7 @@ class PreemptionContext:
         )
 
     def borrows_nothing(self, node: str) -> bool:
-        """Return whether nothing is borrowed below a node; the number of sliced cards is no part of a
-        share.
-        """
+        """Return whether nothing is borrowed below a node; sliced cards are no part of a share."""
         return self.tree.share(node).zero and self.tree.inside(node, self.preemptor.contested)
 
     def max_loss(self, queue: str) -> float:
@@ -260,9 +252,7 @@ class PreemptionContext:
         return any(self.tree.inside(node, self.preemptor.contested) for node in path[: path.index(top) + 1])
 
     def _preemptor_side(self, queue: str) -> str:
-        """Return the child of the common ancestor on the preemptor's side; empty if no bound holds for the
-        queue.
-        """
+        """Return the child of the common ancestor on the preemptor's side; empty without a bound."""
         if queue == self.preemptor.queue.id or self.max_loss_s == float("inf"):
             return ""
         mine, _ = self.tree.rivals(self.leaf, self.index.snapshot.queues[queue].quota_node)

@@ -37,9 +37,7 @@ def fill_back_by_cost(context: PreemptionContext, victims: list[Victim], *, borr
 
 
 def find_unjustified(context: PreemptionContext, victims: list[Victim]) -> Victim | None:
-    """Return the costliest victim that its rule does not allow any more, now that other victims are
-    restored.
-    """
+    """Return the costliest victim that its rule no longer allows, with other victims restored."""
     for victim in sorted(victims, key=lambda victim: victim.candidate.rank, reverse=True):
         context.trial.charge_quota(victim.removal)
         holds = victim.is_justified()

@@ -29,9 +29,7 @@ FEW_ROWS = 6
 
 
 def is_countable(board: ScoreBoard) -> bool:
-    """Return whether the slots of each row are exactly the number of tasks of the shape that fit there
-    together.
-    """
+    """Return whether the slots of a row are exactly the tasks of the shape that fit there together."""
     task = board.question.task
     plain = task.pod_affinities is None and not task.extended and not task.derived
     known = all(veto.fixed or veto.name in COUNTED_VETOES for veto in board.vetoes)
