@@ -149,7 +149,6 @@ class CandidateIndex:
         self._min_losses: dict[str, float] = {}
         self._whole_jobs: dict[int, VictimCandidate] = {}
         self._surplus: dict[int, tuple[VictimCandidate, ...]] = {}
-        self._all_queues: dict[int, tuple[VictimCandidate, ...]] = {}
         self._queues_at: dict[str, list[str]] = {}
         for name in sorted(snapshot.queues):
             self._queues_at.setdefault(snapshot.queues[name].quota_node, []).append(name)
@@ -190,16 +189,6 @@ class CandidateIndex:
         known = self._segments.get(queue)
         if known is None:
             known = self._segments[queue] = self._build_segments(queue)
-        return known
-
-    def all_candidates(self, segment: int) -> tuple[VictimCandidate, ...]:
-        """Return one segment of all queues together, by rank."""
-        known = self._all_queues.get(segment)
-        if known is None:
-            found = (
-                candidate for name in self.snapshot.queues for candidate in self.queue_segments(name)[segment]
-            )
-            known = self._all_queues[segment] = tuple(sorted(found, key=lambda candidate: candidate.rank))
         return known
 
     def whole_job(self, number: int) -> VictimCandidate:

@@ -21,7 +21,6 @@ from scheduling.engine.preemption.candidates.candidates import VictimCandidate
 from scheduling.engine.preemption.candidates.policy import (
     PreemptPolicy,
     allows_any_victim,
-    max_victim_priority,
 )
 from scheduling.engine.preemption.strategies.eviction_cycle_guard import can_reclaim_at_once
 from scheduling.engine.preemption.trials.context import PreemptionContext, Victim
@@ -161,34 +160,8 @@ class ClassicalPreemption:
     def _merge_candidates(
         self, sources: Iterable[CandidateQueue], segments: Iterable[int]
     ) -> Iterator[QueuedCandidate]:
-        index = self.context.index
-        if index.sorts_by_priority:
-            queues = tuple(sources)
-            return chain.from_iterable(self._filter_by_priority(queues, segment) for segment in segments)
         lines = [self._queue_candidates(source, segment) for source in sources for segment in segments]
         return merge(*lines, key=lambda offer: offer[1].rank)
-
-    def _filter_by_priority(
-        self, sources: Iterable[CandidateQueue], segment: int
-    ) -> Iterator[QueuedCandidate]:
-        """Yield the candidates of some queues from the common order of all queues, which saves a merge."""
-        job = self.context.preemptor.job
-        left = {
-            source.queue: (source, max_victim_priority(job, source.policy))
-            for source in sources
-            if not source.exhausted
-        }
-        for candidate in self.context.index.all_candidates(segment) if left else ():
-            asked = left.get(candidate.queue)
-            if asked is None:
-                continue
-            source, limit = asked
-            if source.exhausted or candidate.job.priority > limit:
-                del left[candidate.queue]
-                if not left:
-                    return
-            elif self.context.is_eligible(candidate, source.policy):
-                yield source, candidate
 
     def _queue_candidates(self, source: CandidateQueue, segment: int) -> Iterator[QueuedCandidate]:
         for candidate in self.context.eligible_candidates(source.queue, segment, source.policy):

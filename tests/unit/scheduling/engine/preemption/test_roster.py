@@ -114,15 +114,6 @@ def test_candidates_stand_in_segments(options: PreemptionOptions, segments: list
     assert known.min_loss_per_card("empty") == float("inf")
 
 
-def test_everyone_stands_in_the_order_of_the_rank() -> None:
-    jobs = [
-        running(name, queue, 1, priority=priority)
-        for name, queue, priority in (("x", "a", 2), ("y", "b", 1), ("z", "a", 0), ("w", "b", 3))
-    ]
-    assert line(roster(jobs).all_candidates(2)) == ["z", "y", "x", "w"]
-    assert roster(jobs).all_candidates(0) == ()
-
-
 LOADS = {"heavy": 5.0, "light": 1.0}
 
 
