@@ -21,7 +21,6 @@ def rename_job(job: Job, name: str, at: float) -> Job:
         backoff_until=None,
         preempting=False,
         preempts_after=None,
-        replaces=None,
         idle_since=None,
         drained=False,
         drained_until=None,

@@ -43,11 +43,7 @@ class PlacementExtent(StrEnum):
 
 
 class GangPlacer:
-    """Places the tasks that jobs lack.
-
-    `refusals` is shared by all attempts between which nothing is freed; `previous` are the allocations of the
-    job that this one replaces.
-    """
+    """Places the tasks that jobs lack; `refusals` is shared by attempts between which nothing is freed."""
 
     def __init__(self, snapshot: Snapshot, placer: Placer, refusals: RefusalCache | None = None) -> None:
         self._snapshot = snapshot

@@ -265,7 +265,7 @@ class Job:
     `admitted_at` (when quota was reserved), `evictions` and `evicted_at` (the last of them) describe earlier
     and present attempts; `running_since` is when the last task of the present gang came up. Work is saved
     every `checkpoint_interval_s`; None means never. `preempting` marks a job with victims; before
-    `preempts_after` it gets none. `replaces` names a job whose allocations and quota this one takes over.
+    `preempts_after` it gets none.
     `max_idle_s` is how long its cards may be idle, which they are since `idle_since`; None or negative is
     never. One that `shrinks_when_idle` gives up its surplus then, if it has any, and is evicted otherwise;
     idle jobs do not grow, nor those without `grows`, and others not before `grow_after` beyond their minimum.
@@ -294,7 +294,6 @@ class Job:
     checkpoint_interval_s: int | None = None
     preempting: bool = False
     preempts_after: Instant | None = None
-    replaces: str | None = None
     idle_since: Instant | None = None
     max_idle_s: int | None = None
     shrinks_when_idle: bool = False

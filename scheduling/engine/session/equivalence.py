@@ -50,7 +50,6 @@ def _circumstances(job: Job) -> tuple[Hashable, ...]:
         job.drained,
         job.drained_until,
         job.preempts_after,
-        job.replaces,
         job.max_run_s,
         job.allowances,
         job.barred,

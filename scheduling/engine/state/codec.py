@@ -21,7 +21,7 @@ RETIRED: Final[Mapping[str, frozenset[str]]] = {
     "Allocation": frozenset({"domains", "each", "measured_memory", "zones"}),
     "Device": frozenset({"clique", "numa"}),
     "Flavor": frozenset({"apart", "counted"}),
-    "Job": frozenset({"broken_since", "lost_nodes", "stale_grace_s", "unplaced"}),
+    "Job": frozenset({"broken_since", "lost_nodes", "replaces", "stale_grace_s", "unplaced"}),
     "Node": frozenset({"images", "numa", "numa_policy", "ports"}),
     "PlacementRules": frozenset({"image", "last_nodes", "ports"}),
     "Queue": frozenset({"on_order"}),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 from scheduling.conformance.fields import CaseFields
@@ -23,6 +23,7 @@ from scheduling.conformance.kueue.tables.entries import ordering_criteria
 from scheduling.conformance.kueue.tables.preemption import NORMATIVE, REASONS
 from scheduling.conformance.kueue.tables.topology import options_from
 from scheduling.conformance.kueue.topology_aware import TopologyState
+from scheduling.conformance.kueue.topology_aware.model import EnlargedJob
 from scheduling.engine import (
     BackfillOptions,
     EngineConfig,
@@ -243,14 +244,16 @@ class Cycles:
     def _present(self, job: Job) -> Job:
         if job.state in (JobState.LIVE, JobState.LEAVING):
             return job
-        replaces = self._setup.replaces.get(job.id) if self._gate("ElasticJobsViaWorkloadSlices") else None
-        return replace(
+        job = replace(
             job,
             state=JobState.QUEUED,
             preempting=self._preemptors.get(job.queue) == job.id,
             preempts_after=NEVER if self._gate_closed(job.id) else None,
-            replaces=replaces if replaces in self._jobs else None,
         )
+        replaces = self._setup.replaces.get(job.id) if self._gate("ElasticJobsViaWorkloadSlices") else None
+        if replaces not in self._jobs:
+            return job
+        return EnlargedJob(**{item.name: getattr(job, item.name) for item in fields(Job)}, replaces=replaces)
 
     def _gate_closed(self, key: str) -> bool:
         """Return whether a preemption gate is closed; one without a position is."""

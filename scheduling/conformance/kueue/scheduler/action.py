@@ -53,10 +53,11 @@ class _HeadsTogether(AdmissionRound):
         self._state, self._options = state, options
         super().__init__(session, may_preempt=True)
 
-    def new_nominator(self) -> Nominator:
+    def new_nominator(self) -> KueueNominator:
         return KueueNominator(self._session, self._state)
 
     def new_processor(self, nominator: Nominator) -> HeadProcessor:
+        assert isinstance(nominator, KueueNominator)  # noqa: S101 - it comes from `new_nominator`
         self._heads = HeadProcessor(
             self._session, nominator, self._future_view, self._claims, self._state, self._options
         )

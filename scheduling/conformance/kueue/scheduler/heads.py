@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from quotas.tree import is_at_least
-from scheduling.conformance.kueue.scheduler.nominator import wished_by
+from scheduling.conformance.kueue.scheduler.nominator import KueueNominator, wished_by
 from scheduling.conformance.kueue.scheduler.options import CycleOptions
 from scheduling.conformance.kueue.scheduler.reserve import reserve_quota
 from scheduling.conformance.kueue.topology_aware.model import DomainAllocation, TopologyState
@@ -19,7 +19,6 @@ from scheduling.engine.extension import (
     FutureView,
     JobProcessor,
     NominatedJob,
-    Nominator,
     Preempting,
     RefusalCache,
     RequiredFlavors,
@@ -34,14 +33,14 @@ class HeadProcessor(JobProcessor):
     def __init__(
         self,
         session: Session,
-        nominator: Nominator,
+        nominator: KueueNominator,
         future: FutureView,
         claims: ActiveClaims,
         state: TopologyState,
         options: CycleOptions,
     ) -> None:
         super().__init__(session, nominator, future, claims)
-        self._state, self._options = state, options
+        self._state, self._options, self._previous_of = state, options, nominator.previous_of
         self._marked: dict[str, None] = {}
 
     def nominate(self, queue: Queue, job: Job) -> NominatedJob:
@@ -107,14 +106,18 @@ class HeadProcessor(JobProcessor):
 
     def _start(self, entry: NominatedJob) -> JobOutcome:
         with self._snapshot.statement() as statement:
-            for key in entry.replaced:
-                statement.release(key)
+            previous = self._previous_of(entry.job)
+            for held in previous:
+                statement.release(held.id)
             placed = self._placed(statement, entry)
             if isinstance(placed, Refusal):
                 return self.recorder.refuse_job(entry, placed, Verdict.OVERTAKEN)
             statement.commit()
-            self._awaited_releases.record_start(placed, entry.previous)
-            return self.recorder.admit_job(entry, placed)
+            self._awaited_releases.record_start(placed, previous)
+            outcome = self.recorder.admit_job(entry, placed)
+            released = tuple(held.id for held in previous)
+            self._session.decisions[-1] = self._session.decisions[-1]._replace(released=released)
+            return outcome
 
     def _placed(self, statement: Statement, entry: NominatedJob) -> tuple[Allocation, ...] | Refusal:
         """Return the entry's allocations: its domains are those of the nomination, nodes are chosen anew."""
@@ -159,8 +162,8 @@ class HeadProcessor(JobProcessor):
     def _without_victims(self, entry: NominatedJob) -> Iterator[None]:
         """The snapshot with all victims of this cycle gone, the entry's own included."""
         with self._snapshot.statement() as statement:
-            released = (*self._marked, *self.recorder.victim_tasks(entry.targets), *entry.replaced)
-            for key in dict.fromkeys(released):
+            replaced = (held.id for held in self._previous_of(entry.job))
+            for key in dict.fromkeys((*self._marked, *self.recorder.victim_tasks(entry.targets), *replaced)):
                 statement.release(key)
             yield
 

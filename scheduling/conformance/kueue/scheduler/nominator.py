@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields, replace
 
-from scheduling.conformance.kueue.topology_aware.model import DomainAllocation, TopologyState
+from scheduling.conformance.kueue.topology_aware.model import DomainAllocation, EnlargedJob, TopologyState
 from scheduling.conformance.kueue.topology_aware.places import (
     DomainPlacer,
     TopologyAssignment,
@@ -19,7 +19,7 @@ from scheduling.engine.extension import (
     RefusalCache,
     Session,
 )
-from scheduling.engine.model import Allocation, Queue
+from scheduling.engine.model import Allocation, Job, Queue
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,13 +36,31 @@ class KueueNominator(Nominator):
     def __init__(self, session: Session, state: TopologyState) -> None:
         super().__init__(session, may_preempt=True)
         self._state = state
+        # What was held by the jobs that evaluated ones replace, by job.
+        self._previous: dict[str, tuple[Allocation, ...]] = {}
+
+    def previous_of(self, job: Job) -> tuple[Allocation, ...]:
+        """Return the allocations of the job that this one, which was evaluated, replaces."""
+        return self._previous.get(job.id, ())
+
+    def evaluate_job(
+        self, statement: Statement, queue: Queue, job: Job, request: EvaluationRequest
+    ) -> NominatedJob:
+        """Evaluate a job; one that replaces another stays in its flavors and takes its allocations over."""
+        if isinstance(job, EnlargedJob) and (held := self._snapshot.allocations_of(job.replaces)):
+            self._previous[job.id] = held
+            for task in held:
+                statement.release(task.id)
+            kept = {task.role: {charge.resource: charge.flavor for charge in task.charges} for task in held}
+            request = replace(request, required_flavors=kept)
+        return super().evaluate_job(statement, queue, job, request)
 
     def place_nominated(
         self, statement: Statement, entry: NominatedJob, full: RefusalCache | None = None
     ) -> tuple[Allocation, ...] | Refusal:
         """Place an entry's tasks by its assignment, inside the statement: domains first, then nodes."""
-        domains = DomainPlacer(self._snapshot, self._state)
-        found = domains.find_domains(entry.queue, entry.job, entry.assignment, previous=entry.previous)
+        domains, previous = DomainPlacer(self._snapshot, self._state), self.previous_of(entry.job)
+        found = domains.find_domains(entry.queue, entry.job, entry.assignment, previous=previous)
         if isinstance(found, Refusal):
             return found
         placed = super().place_nominated(statement, entry, full)
@@ -61,7 +79,7 @@ class KueueNominator(Nominator):
         if not roles or entry.mode is AssignmentMode.NO_FIT:
             return entry
         found = domains.find_domains(
-            entry.queue, entry.job, entry.assignment, previous=entry.previous, if_empty=True
+            entry.queue, entry.job, entry.assignment, previous=self.previous_of(entry.job), if_empty=True
         )
         if isinstance(found, Refusal):
             lowered = _lowered(entry.assignment, roles, AssignmentMode.NO_FIT, {})

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from scheduling.conformance.kueue.topology_aware.request import TopologyOptions
 from scheduling.conformance.kueue.topology_aware.result import SliceLayer
-from scheduling.engine.model import Allocation, Extended, Request, TopologyRule
+from scheduling.engine.model import Allocation, Extended, Job, Request, TopologyRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +29,13 @@ class DomainAllocation(Allocation):
 
     domains: tuple[DomainTasks, ...] = ()
     each: tuple[Extended, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnlargedJob(Job):
+    """A job that takes over the allocations and quota of the job that it `replaces` (workload slices)."""
+
+    replaces: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -50,7 +50,6 @@ class DecisionRecorder:
                 job=nominated.job.id,
                 allocations=placed,
                 borrowed=self._newly_borrowed(nominated, placed),
-                released=nominated.replaced,
                 numbers=_sizes(nominated, placed),
             )
         )
@@ -126,19 +125,13 @@ class DecisionRecorder:
         if nominated.assignment.roles and not nominated.assignment.borrow_level:
             return ()
         tree, leaf = self._snapshot.quota, nominated.queue.quota_node
-        released: Mapping[FlavorResource, int] = sum_charges(
-            charge
-            for held in nominated.previous
-            if self._snapshot.queues[held.queue].quota_node == leaf
-            for charge in held.charges
-        )
         found = []
         for key, amount in _sum_charges(placed).items():
             nominal = tree.subtree_quota(leaf, key)
             if nominal is None:
                 continue
             above = tree.usage(leaf, key) - nominal
-            more = max(above, 0) - max(above - amount + released.get(key, 0), 0)
+            more = max(above, 0) - max(above - amount, 0)
             if more > 0:
                 found.append(Charge(key.flavor, key.resource, more))
         return tuple(sorted(found))

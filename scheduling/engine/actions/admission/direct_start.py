@@ -147,7 +147,7 @@ class DirectStart:
 
 def _has_one_task(job: Job) -> bool:
     """Return whether a job is a single task that asks nothing of others, and by whose start nothing ends."""
-    if len(job.roles) != 1 or job.replaces or job.allowances or job.barred or job.evictions or job.drained:
+    if len(job.roles) != 1 or job.allowances or job.barred or job.evictions or job.drained:
         return False
     (role,) = job.roles
     alone = role.replicas == role.min_count == 1 and not role.ended

@@ -191,7 +191,7 @@ class JobProcessor:
 
     def _record_start(self, nominated: NominatedJob) -> JobOutcome:
         """Start a job whose tasks are placed."""
-        self._awaited_releases.record_start(nominated.placed, nominated.previous)
+        self._awaited_releases.record_start(nominated.placed)
         self._backfill.record_start(nominated)
         return self.recorder.admit_job(nominated, nominated.placed)
 
@@ -217,7 +217,7 @@ class JobProcessor:
         if nominated.targets and not self._backfill.holds_for_overdue(nominated):
             return None
         with self._snapshot.statement() as statement:
-            for key in (*nominated.replaced, *self.recorder.victim_tasks(nominated.targets)):
+            for key in self.recorder.victim_tasks(nominated.targets):
                 if key in self._snapshot.allocations:
                     statement.release(key)
             for allocation in nominated.placed:

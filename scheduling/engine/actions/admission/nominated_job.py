@@ -29,8 +29,7 @@ class NominatedJob:
     """The result of evaluating a job against one state of the snapshot.
 
     `placed` are its allocations, with the victims of `target_set` released; empty if it does not fit, in
-    which case `refusal` says why. `replaced` are the ids of the allocations of the job that it replaces,
-    `previous` those allocations. `skipped_flavors` marks an evaluation that left out flavors.
+    which case `refusal` says why. `skipped_flavors` marks an evaluation that left out flavors.
     """
 
     job: Job
@@ -39,8 +38,6 @@ class NominatedJob:
     placed: tuple[Allocation, ...] = ()
     target_set: TargetSet = NO_TARGETS
     refusal: Refusal | None = None
-    replaced: tuple[str, ...] = ()
-    previous: tuple[Allocation, ...] = ()
     skipped_flavors: bool = False
 
     @property

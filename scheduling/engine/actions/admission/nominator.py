@@ -32,7 +32,7 @@ from scheduling.engine.model import (
 from scheduling.engine.placement.index.clusters import CLUSTERS
 from scheduling.engine.preemption.oracle import PreemptionOracle
 from scheduling.engine.preemption.trials.targets import CountedShape, PlacementCheck, Preemptor, TargetSet
-from scheduling.engine.quota.assign import ReplacedRole, assign_flavors
+from scheduling.engine.quota.assign import assign_flavors
 from scheduling.engine.quota.assignment import SEVERITY, Assignment, AssignmentMode, Refusal
 from scheduling.engine.quota.one_cluster import FlavorFilter
 from scheduling.engine.quota.partial_admission import RoleCounts, count_surplus, find_largest_size
@@ -77,12 +77,9 @@ class Nominator:
         """Return what the job would get. A job that fits is left placed in the statement; other jobs leave
         nothing there."""
         mark = statement.checkpoint()
-        replaced = (
-            tuple(held.id for held in self._snapshot.allocations_of(job.replaces)) if job.replaces else ()
-        )
         if self._session.config.elastic.start_at_minimum:
-            return self._evaluate_within_caps(statement, queue, job, request, replaced, smallest_gang(job))
-        full = self._evaluate_within_caps(statement, queue, job, request, replaced, None)
+            return self._evaluate_within_caps(statement, queue, job, request, smallest_gang(job))
+        full = self._evaluate_within_caps(statement, queue, job, request, None)
         if full.refusal is None and not self._must_shrink_for_headroom(full):
             return full
 
@@ -91,7 +88,7 @@ class Nominator:
         def try_counts(counts: RoleCounts, *, headroom: bool) -> RoleCounts | None:
             nonlocal least
             statement.rollback(mark)
-            reduced = self._evaluate_within_caps(statement, queue, job, request, replaced, counts)
+            reduced = self._evaluate_within_caps(statement, queue, job, request, counts)
             if reduced.refusal is not None and least is None:
                 # The smallest size is tried first, so its shortage is the reason to wait.
                 least = reduced.refusal
@@ -103,9 +100,9 @@ class Nominator:
             counts = find_largest_size(job, partial(try_counts, headroom=headroom))
             statement.rollback(mark)
             if counts is not None:
-                return self._evaluate_size(statement, queue, job, request, replaced, counts)
+                return self._evaluate_size(statement, queue, job, request, counts)
             if full.refusal is None:
-                return self._evaluate_size(statement, queue, job, request, replaced, None)
+                return self._evaluate_size(statement, queue, job, request, None)
         return full if least is None else replace(full, refusal=least)
 
     def _must_shrink_for_headroom(self, nominated: NominatedJob) -> bool:
@@ -134,7 +131,7 @@ class Nominator:
         victims; `infeasible` is as in `EvaluationRequest`."""
         request = EvaluationRequest(RefusalCache(), may_preempt=False)
         skipped = self._skipped_flavors(queue, job, excluded_flavors, infeasible)
-        return self._assignment(queue, job, request, smallest_gang(job), skipped, None)
+        return self._assignment(queue, job, request, smallest_gang(job), skipped)
 
     def place_nominated(
         self, statement: Statement, nominated: NominatedJob, full: RefusalCache | None = None
@@ -156,12 +153,11 @@ class Nominator:
         queue: Queue,
         job: Job,
         request: EvaluationRequest,
-        replaced: tuple[str, ...],
         counts: RoleCounts | None,
     ) -> NominatedJob:
         """Evaluate one size, and refuse it if the user's caps do not allow it."""
         mark = statement.checkpoint()
-        nominated = self._evaluate_size(statement, queue, job, request, replaced, counts)
+        nominated = self._evaluate_size(statement, queue, job, request, counts)
         over = (
             self._session.allowances.find_exceeded_cap(job, nominated.assignment.usage)
             if job.allowances
@@ -178,26 +174,14 @@ class Nominator:
         queue: Queue,
         job: Job,
         request: EvaluationRequest,
-        replaced: tuple[str, ...],
         counts: RoleCounts | None,
     ) -> NominatedJob:
         """Evaluate one size: flavor after flavor until the job fits, or victims can be found."""
-        held = self._flavors_of_replaced(replaced)
-        previous = tuple(self._snapshot.allocations[key] for key in replaced)
-        for key in replaced:
-            statement.release(key)
         skipped = self._skipped_flavors(queue, job, request.excluded_flavors, request.infeasible)
 
         def nominate_without(skipped: RoleFlavors) -> NominatedJob:
-            assignment = self._assignment(queue, job, request, counts, skipped, held)
-            return NominatedJob(
-                job=job,
-                queue=queue,
-                assignment=assignment,
-                refusal=assignment.refusal,
-                replaced=replaced,
-                previous=previous,
-            )
+            assignment = self._assignment(queue, job, request, counts, skipped)
+            return NominatedJob(job=job, queue=queue, assignment=assignment, refusal=assignment.refusal)
 
         search = (
             self._search_flavor_by_flavor
@@ -272,10 +256,9 @@ class Nominator:
     ) -> NominatedJob:
         """Return a nomination that has quota with its placement, or with the refusal."""
         placed = self.place_nominated(statement, nominated, request.refusals)
-        if not isinstance(placed, Refusal):
-            return replace(nominated, placed=placed)
-        # The replaced allocations are released in this statement only.
-        return replace(nominated, refusal=placed.resolve_numbers() if nominated.replaced else placed)
+        if isinstance(placed, Refusal):
+            return replace(nominated, refusal=placed)
+        return replace(nominated, placed=placed)
 
     def _may_continue(self, nominated: NominatedJob, failed_here: RoleFlavors, skipped: RoleFlavors) -> bool:
         """Return whether flavors are left to examine once these roles skip these flavors."""
@@ -295,7 +278,6 @@ class Nominator:
         request: EvaluationRequest,
         counts: RoleCounts | None,
         skipped: RoleFlavors,
-        held: Mapping[str, ReplacedRole] | None,
     ) -> Assignment:
         config = self._session.config
         return assign_flavors(
@@ -305,7 +287,6 @@ class Nominator:
             oracle=self._oracle if self._needs_oracle(queue, request) else None,
             fair=config.fair_sharing is not None,
             counts=counts,
-            replaced=held,
             allowed=_allowed(request.required_flavors, skipped),
             eviction_cap=config.preemption.eviction_cap,
             nominal_counts_non_preemptible_only=config.preemption.nominal_counts_non_preemptible_only,
@@ -324,16 +305,6 @@ class Nominator:
         if not request.may_preempt and not stops and rules.preference is Preference.BORROWING_OVER_PREEMPTION:
             return False
         return any(len(group.flavors) > 1 for group in queue.effective_groups)
-
-    def _flavors_of_replaced(self, replaced: tuple[str, ...]) -> Mapping[str, ReplacedRole] | None:
-        """Return the flavors in which a job that replaces another must stay."""
-        if not replaced:
-            return None
-        found = (self._snapshot.allocations[key] for key in replaced)
-        return {
-            task.role: ReplacedRole({charge.resource: charge.flavor for charge in task.charges}, {})
-            for task in found
-        }
 
     def _with_victims(
         self,

@@ -226,9 +226,7 @@ class StartForecast:
 
     def _wanted_slots(self, nominated: NominatedJob) -> WantedSlots | None:
         """Return the slots that the smallest size of a job needs, as far as they can be counted."""
-        return (
-            None if nominated.job.replaces else self._bounds.find_missing(nominated.queue, nominated.job)[1]
-        )
+        return self._bounds.find_missing(nominated.queue, nominated.job)[1]
 
     @property
     def _bounds(self) -> SlotBounds:
@@ -251,9 +249,7 @@ class StartForecast:
         """Return False if slots are too few for a reservation even with these tasks ended; True is only an
         upper bound, as quota is not counted."""
         bounds = self._bounds
-        wanted = (
-            None if reservation.job.replaces else bounds.find_missing(reservation.queue, reservation.job)[1]
-        )
+        wanted = bounds.find_missing(reservation.queue, reservation.job)[1]
         if wanted is None:
             return True
         freed = FreedAmounts.of_tasks(self._snapshot.fleet, ended)

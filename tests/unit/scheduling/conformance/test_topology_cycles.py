@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 
@@ -17,6 +17,7 @@ from scheduling.conformance.kueue.topology_aware import (
     TopologyOptions,
     TopologyState,
 )
+from scheduling.conformance.kueue.topology_aware.model import EnlargedJob
 from scheduling.conformance.kueue.topology_aware.snapshot import TopologySnapshot
 from scheduling.engine import (
     Delta,
@@ -217,7 +218,8 @@ class TestPlaces:
         assert reason(result, "j") is Reason.WAITING_FOR_PREEMPTED
 
     def test_a_job_that_replaces_another_grows_from_where_it_stood(self) -> None:
-        larger = job("new", 4, rule=TopologyRule(level=HOST), replaces="old")
+        plain = job("new", 4, rule=TopologyRule(level=HOST))
+        larger = EnlargedJob(**{item.name: getattr(plain, item.name) for item in fields(Job)}, replaces="old")
         nodes = [host("x1"), host("x2"), host("x3", cpu=2)]
         given = world(nodes, [larger, live("old", 2)], [standing("old", {"x3": 2})])
         grows = TopologyState(options=TopologyOptions(grow_in_place=True))
