@@ -46,7 +46,6 @@ def run_cycle(snapshot: Snapshot, config: EngineConfig, now: Instant) -> CycleRe
         decisions=tuple(session.decisions),
         outcomes=outcomes,
         counters={name: session.counters[name] for name in sorted(session.counters)},
-        considered=tuple(session.considered),
         timings=timings,
     )
 

@@ -9,6 +9,7 @@ hooks may be overridden.
 
 from scheduling.engine.actions.admission.action import AdmissionRound
 from scheduling.engine.actions.admission.claims import ActiveClaims
+from scheduling.engine.actions.admission.decision_recorder import DecisionRecorder
 from scheduling.engine.actions.admission.fair_sharing_iterator import FairSharingIterator
 from scheduling.engine.actions.admission.future_view import FutureView
 from scheduling.engine.actions.admission.job_processor import JobProcessor

@@ -54,7 +54,7 @@ from scheduling.engine.model.kinds import (
     WhenCan,
 )
 from scheduling.engine.model.options import UserShares
-from scheduling.engine.model.outcome import CycleResult, Decision, Help, JobEvaluation, JobOutcome, Numbers
+from scheduling.engine.model.outcome import CycleResult, Decision, Help, JobOutcome, Numbers
 from scheduling.engine.model.profiles import MigProfile, parse_profile
 from scheduling.engine.model.quota import (
     Charge,

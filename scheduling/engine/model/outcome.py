@@ -13,7 +13,6 @@ from scheduling.engine.model.kinds import (
     HelpCode,
     OutcomeStatus,
     Reason,
-    Verdict,
 )
 from scheduling.engine.model.quota import Charge
 
@@ -62,34 +61,14 @@ class Decision(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobEvaluation:
-    """The record of one evaluation of one job, for tests and tools that follow a cycle step by step.
-
-    `borrow_level` is the level of the quota tree from which it would borrow. `more_flavors` means that the
-    search over the queue's flavors ended before the last one, `again` that the job was evaluated a second
-    time because another job had taken its victims.
-    """
-
-    job: str
-    queue: str
-    verdict: Verdict
-    borrow_level: int = 0
-    victims: tuple[str, ...] = ()
-    more_flavors: bool = False
-    again: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CycleResult:
     """The result of one cycle: decisions in their order, outcomes in job order.
 
-    `considered` lists the evaluations in their order if the configuration requests it. `timings` (seconds per
-    action) is filled only when the configuration brings a stopwatch; it is no part of equality or of the
-    serialised result, because two equal cycles take different times.
+    `timings` (seconds per action) is filled only when the configuration brings a stopwatch; it is no part of
+    equality or of the serialised result, because two equal cycles take different times.
     """
 
     decisions: tuple[Decision, ...]
     outcomes: tuple[JobOutcome, ...]
     counters: Mapping[str, int] = field(default_factory=dict)
-    considered: tuple[JobEvaluation, ...] = ()
     timings: Mapping[str, float] = field(default_factory=dict, compare=False)

@@ -66,7 +66,7 @@ class EngineConfig:
     options for a job that fits its quota but not the nodes.
 
     `advise_for` is the id of the only job for which recommendations are tried (None: all jobs; empty: no
-    job). `trace` adds every evaluation to the result. `stopwatch`, if given, returns seconds and is read
+    job). `stopwatch`, if given, returns seconds and is read
     around each action; results do not depend on it. A cycle that has not ended at `deadline`, in seconds of
     the stopwatch (None: no limit), raises `DeadlineExceededError` at the next job that it would evaluate.
     """
@@ -89,7 +89,6 @@ class EngineConfig:
     elastic: ElasticOptions = field(default_factory=ElasticOptions)
     explain: ExplainScope = ExplainScope.ALL
     advise_for: str | None = None
-    trace: bool = False
     plugins: PluginSet | None = None
     stopwatch: Callable[[], float] | None = None
     deadline: float | None = None

@@ -12,7 +12,6 @@ from scheduling.engine.model import (
     FlavorResource,
     Instant,
     Job,
-    JobEvaluation,
     JobOutcome,
     Queue,
     Reason,
@@ -65,7 +64,6 @@ class Session:
         # The jobs whose outcome may be due to a volume claim.
         self.naming_claims: set[str] = set()
         self.counters: Counter[str] = Counter()
-        self.considered: list[JobEvaluation] = []
         self.equivalence = equivalence_classes_of(snapshot)
         self.answers = answer_cache_of(snapshot)
         self._class_index = class_index_of(snapshot, self.equivalence)

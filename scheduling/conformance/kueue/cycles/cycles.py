@@ -18,6 +18,7 @@ from scheduling.conformance.kueue.manifests.transformations import read_transfor
 from scheduling.conformance.kueue.manifests.workloads import WorkloadReading, parse_time
 from scheduling.conformance.kueue.scheduler.action import with_cycle
 from scheduling.conformance.kueue.scheduler.options import CycleOptions
+from scheduling.conformance.kueue.scheduler.turns import JobEvaluation
 from scheduling.conformance.kueue.tables.answers import WORDS
 from scheduling.conformance.kueue.tables.entries import ordering_criteria
 from scheduling.conformance.kueue.tables.preemption import NORMATIVE, REASONS
@@ -40,7 +41,6 @@ from scheduling.engine.model import (
     EvictRule,
     Instant,
     Job,
-    JobEvaluation,
     JobOutcome,
     JobState,
     Queue,
@@ -137,10 +137,9 @@ class Cycles:
             preemption=NORMATIVE,
             no_room=NoRoomOptions(try_other_flavors=False),
             explain=ExplainScope.CONSIDERED,
-            trace=True,
         )
 
-    def _this_cycle(self) -> EngineConfig:
+    def _this_cycle(self, turns: list[JobEvaluation]) -> EngineConfig:
         """The configuration with the action that knows which jobs lack places now."""
         held = [job for job in self._jobs.values() if job.state in (JobState.LIVE, JobState.LEAVING)]
         state = TopologyState(
@@ -162,7 +161,7 @@ class Cycles:
             judge_again=self._gate("TASRecomputeAssignmentWithinSchedulingCycle"),
             leave_unreplaced=self._gate("TASFailedNodeReplacementFailFast"),
         )
-        return replace(self._config, plugins=with_cycle(state, options))
+        return replace(self._config, plugins=with_cycle(state, options, turns))
 
     def _user_shares(self) -> UserShares | None:
         given = self._given.get("admissionFairSharing")
@@ -213,14 +212,15 @@ class Cycles:
         """The engine's cycle. A head that is sent back at once has used up the turn of its queue."""
         closed: set[str] = set()
         while True:
-            result = run_cycle(self._snapshot(closed), self._this_cycle(), self._now)
-            barred = {turn.job: why for turn in result.considered if (why := self._bar(turn.job)) is not None}
+            turns: list[JobEvaluation] = []
+            result = run_cycle(self._snapshot(closed), self._this_cycle(turns), self._now)
+            barred = {turn.job: why for turn in turns if (why := self._bar(turn.job)) is not None}
             if not barred:
                 break
             for key, why in barred.items():
                 closed.add(self._jobs[key].queue)
                 self._send_back(key, why)
-        self._take_effect(result)
+        self._take_effect(result, turns)
 
     def _bar(self, key: str) -> Bar | None:
         objects = self._given.get("objects", ())
@@ -267,7 +267,7 @@ class Cycles:
 
     # What is decided takes effect
 
-    def _take_effect(self, result: CycleResult) -> None:
+    def _take_effect(self, result: CycleResult, turns: Iterable[JobEvaluation]) -> None:
         outcomes = {outcome.job: outcome for outcome in result.outcomes}
         for decision in result.decisions:
             if decision.kind is DecisionKind.EVICT and decision.rule is EvictRule.NODE_LOST:
@@ -278,7 +278,7 @@ class Cycles:
                 self._move(decision)
             elif decision.kind is DecisionKind.ADMIT and not self._given.get("admissionError"):
                 self._admit(decision)
-        for turn in result.considered:
+        for turn in turns:
             if turn.job not in outcomes:
                 self._second_turn(turn)
             elif turn.verdict is not Verdict.ADMITTED:

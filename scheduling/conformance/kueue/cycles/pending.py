@@ -13,7 +13,8 @@ from enum import StrEnum
 from typing import Any
 
 from scheduling.conformance.kueue.manifests.objects import Aside, Setup
-from scheduling.engine.model import JobEvaluation, Queue, Strategy, Verdict
+from scheduling.conformance.kueue.scheduler.turns import JobEvaluation
+from scheduling.engine.model import Queue, Strategy, Verdict
 
 RETRIED = (Verdict.PREEMPTING, Verdict.DEFERRED, Verdict.OVERLAPS, Verdict.OVERTAKEN)
 LIKE_FAIL_TOO = (Verdict.NO_FIT, Verdict.NO_ROOM, Verdict.NO_VICTIMS)

@@ -12,6 +12,7 @@ from scheduling.conformance.kueue.scheduler.heads import HeadProcessor
 from scheduling.conformance.kueue.scheduler.nominator import KueueNominator
 from scheduling.conformance.kueue.scheduler.options import CycleOptions
 from scheduling.conformance.kueue.scheduler.second_pass import SecondPass
+from scheduling.conformance.kueue.scheduler.turns import JobEvaluation
 from scheduling.conformance.kueue.topology_aware.model import TopologyState
 from scheduling.engine import BUILTIN, Candidate, PluginSet
 from scheduling.engine.extension import (
@@ -34,23 +35,27 @@ class KueueAdmission:
 
     state: TopologyState
     options: CycleOptions
+    turns: list[JobEvaluation]
     name: str = "admit"
 
     def run(self, session: Session) -> None:
         """One pass over the heads of all open queues."""
-        _HeadsTogether(session, self.state, self.options).run()
+        _HeadsTogether(session, self.state, self.options, self.turns).run()
 
 
-def with_cycle(state: TopologyState, options: CycleOptions) -> PluginSet:
-    """The built-in plug-ins with Kueue's cycle as the action `admit`."""
-    return replace(BUILTIN, actions=Registry("action", (KueueAdmission(state, options),)))
+def with_cycle(state: TopologyState, options: CycleOptions, turns: list[JobEvaluation]) -> PluginSet:
+    """The built-in plug-ins with Kueue's cycle as the action `admit`, which adds its evaluations to
+    `turns`."""
+    return replace(BUILTIN, actions=Registry("action", (KueueAdmission(state, options, turns),)))
 
 
 class _HeadsTogether(AdmissionRound):
     """A round in which all heads are judged before the first is processed."""
 
-    def __init__(self, session: Session, state: TopologyState, options: CycleOptions) -> None:
-        self._state, self._options = state, options
+    def __init__(
+        self, session: Session, state: TopologyState, options: CycleOptions, turns: list[JobEvaluation]
+    ) -> None:
+        self._state, self._options, self._turns = state, options, turns
         super().__init__(session, may_preempt=True)
 
     def new_nominator(self) -> KueueNominator:
@@ -59,7 +64,7 @@ class _HeadsTogether(AdmissionRound):
     def new_processor(self, nominator: Nominator) -> HeadProcessor:
         assert isinstance(nominator, KueueNominator)  # noqa: S101 - it comes from `new_nominator`
         self._heads = HeadProcessor(
-            self._session, nominator, self._future_view, self._claims, self._state, self._options
+            self._session, nominator, self._future_view, self._claims, self._state, self._options, self._turns
         )
         return self._heads
 

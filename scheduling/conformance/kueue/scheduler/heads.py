@@ -10,6 +10,7 @@ from quotas.tree import is_at_least
 from scheduling.conformance.kueue.scheduler.nominator import KueueNominator, wished_by
 from scheduling.conformance.kueue.scheduler.options import CycleOptions
 from scheduling.conformance.kueue.scheduler.reserve import reserve_quota
+from scheduling.conformance.kueue.scheduler.turns import JobEvaluation, TurnRecorder
 from scheduling.conformance.kueue.topology_aware.model import DomainAllocation, TopologyState
 from scheduling.conformance.kueue.topology_aware.snapshot import TopologySnapshot
 from scheduling.engine import AssignmentMode, Refusal, Statement
@@ -38,8 +39,10 @@ class HeadProcessor(JobProcessor):
         claims: ActiveClaims,
         state: TopologyState,
         options: CycleOptions,
+        turns: list[JobEvaluation],
     ) -> None:
         super().__init__(session, nominator, future, claims)
+        self.recorder: TurnRecorder = TurnRecorder(session, future, turns)
         self._state, self._options, self._previous_of = state, options, nominator.previous_of
         self._marked: dict[str, None] = {}
 
@@ -99,9 +102,8 @@ class HeadProcessor(JobProcessor):
 
     def _noted(self, outcome: JobOutcome) -> JobOutcome:
         """The outcome of a second judgement, which the record of turns tells apart."""
-        if self._session.config.trace:
-            turns = self._session.considered
-            turns[-1] = replace(turns[-1], again=True)
+        turns = self.recorder.turns
+        turns[-1] = replace(turns[-1], again=True)
         return outcome
 
     def _start(self, entry: NominatedJob) -> JobOutcome:
@@ -135,7 +137,9 @@ class HeadProcessor(JobProcessor):
             ask = EvaluationRequest(RefusalCache(), required_flavors=_required_flavors(entry))
             fresh = _dated(self._nominator.evaluate_job(statement, entry.queue, entry.job, ask))
             # Kept to its flavors, it did not look at the others, which may still be of use.
-            return replace(fresh, skipped_flavors=entry.has_more_flavors)
+            if self.recorder.has_more_flavors(entry):
+                self.recorder.partly_searched.add(entry.job.id)
+            return fresh
 
     def _overlapping(self, entry: NominatedJob) -> tuple[str, ...]:
         return self.marked(self.recorder.victim_tasks(entry.targets))

@@ -51,8 +51,10 @@ class KueueNominator(Nominator):
             self._previous[job.id] = held
             for task in held:
                 statement.release(task.id)
-            kept = {task.role: {charge.resource: charge.flavor for charge in task.charges} for task in held}
-            request = replace(request, required_flavors=kept)
+            flavors = {
+                task.role: {charge.resource: charge.flavor for charge in task.charges} for task in held
+            }
+            request = replace(request, required_flavors=flavors)
         return super().evaluate_job(statement, queue, job, request)
 
     def place_nominated(

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from scheduling.conformance.kueue.scheduler.heads import HeadProcessor
 from scheduling.conformance.kueue.scheduler.options import CycleOptions
 from scheduling.conformance.kueue.scheduler.reserve import RESERVED
+from scheduling.conformance.kueue.scheduler.turns import JobEvaluation
 from scheduling.conformance.kueue.topology_aware.model import DomainAllocation, TopologyState
 from scheduling.conformance.kueue.topology_aware.second_places import (
     Moves,
@@ -28,7 +29,6 @@ from scheduling.engine.model import (
     DecisionKind,
     EvictRule,
     Job,
-    JobEvaluation,
     JobState,
     Verdict,
 )
@@ -186,8 +186,7 @@ class SecondPass:
         )
 
     def _trace(self, settlement: Settlement, verdict: Verdict) -> None:
-        if self._session.config.trace:
-            job = settlement.job
-            victims = tuple(sorted(target.job for target in settlement.found.targets))
-            turn = JobEvaluation(job=job.id, queue=job.queue, verdict=verdict, victims=victims)
-            self._session.considered.append(turn)
+        job = settlement.job
+        victims = tuple(sorted(target.job for target in settlement.found.targets))
+        turn = JobEvaluation(job=job.id, queue=job.queue, verdict=verdict, victims=victims)
+        self._heads.recorder.turns.append(turn)

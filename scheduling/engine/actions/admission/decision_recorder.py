@@ -55,7 +55,7 @@ class DecisionRecorder:
         )
         session.users.charge_user(nominated.queue, nominated.job, placed)
         session.allowances.record_use(nominated.job, placed)
-        self._trace(nominated, Verdict.ADMITTED)
+        self.record_turn(nominated, Verdict.ADMITTED)
         return admitted_outcome(nominated.job, len(placed))
 
     def claim_placement(
@@ -79,7 +79,7 @@ class DecisionRecorder:
             )
         )
         session.counters["promised"] += 1
-        self._trace(nominated, verdict)
+        self.record_turn(nominated, verdict)
         jobs = {self._snapshot.allocations[key].job for key in awaited if key in self._snapshot.allocations}
         return claim_outcome(
             nominated.job, len(awaited), len(jobs), nominated.target_set if nominated.targets else None
@@ -87,7 +87,7 @@ class DecisionRecorder:
 
     def refuse_job(self, nominated: NominatedJob, refusal: Refusal, verdict: Verdict) -> JobOutcome:
         """Let a job wait."""
-        self._trace(nominated, verdict)
+        self.record_turn(nominated, verdict)
         return waiting_outcome(nominated.job, refusal)
 
     def withdraw_claim(self, job: Job) -> None:
@@ -136,10 +136,9 @@ class DecisionRecorder:
                 found.append(Charge(key.flavor, key.resource, more))
         return tuple(sorted(found))
 
-    def _trace(self, nominated: NominatedJob, verdict: Verdict) -> None:
+    def record_turn(self, nominated: NominatedJob, verdict: Verdict) -> None:
+        """Count the evaluation of a job by its verdict. This is a hook."""
         self._session.counters[_TURNS[verdict]] += 1
-        if self._session.config.trace:
-            self._session.considered.append(nominated.to_considered(verdict))
 
 
 def _sum_charges(placed: tuple[Allocation, ...]) -> Mapping[FlavorResource, int]:

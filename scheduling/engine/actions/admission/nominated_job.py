@@ -10,13 +10,11 @@ from scheduling.engine.model import (
     HelpCode,
     Instant,
     Job,
-    JobEvaluation,
     JobOutcome,
     Numbers,
     OutcomeStatus,
     Queue,
     Reason,
-    Verdict,
 )
 from scheduling.engine.preemption.trials.targets import Target, TargetSet
 from scheduling.engine.quota.assignment import Assignment, AssignmentMode, Refusal
@@ -29,7 +27,7 @@ class NominatedJob:
     """The result of evaluating a job against one state of the snapshot.
 
     `placed` are its allocations, with the victims of `target_set` released; empty if it does not fit, in
-    which case `refusal` says why. `skipped_flavors` marks an evaluation that left out flavors.
+    which case `refusal` says why.
     """
 
     job: Job
@@ -38,7 +36,6 @@ class NominatedJob:
     placed: tuple[Allocation, ...] = ()
     target_set: TargetSet = NO_TARGETS
     refusal: Refusal | None = None
-    skipped_flavors: bool = False
 
     @property
     def mode(self) -> AssignmentMode:
@@ -54,23 +51,6 @@ class NominatedJob:
     def fits(self) -> bool:
         """True if it can start without victims."""
         return self.refusal is None and self.mode is AssignmentMode.FIT and not self.targets
-
-    @property
-    def has_more_flavors(self) -> bool:
-        """True if the search over flavors stopped before the last one."""
-        choices = (choice for role in self.assignment.roles for choice in role.choices.values())
-        return self.skipped_flavors or any(choice.tried_index >= 0 for choice in choices)
-
-    def to_considered(self, verdict: Verdict) -> JobEvaluation:
-        """Return the evaluation as a record."""
-        return JobEvaluation(
-            job=self.job.id,
-            queue=self.queue.id,
-            verdict=verdict,
-            borrow_level=self.assignment.borrow_level,
-            victims=tuple(sorted(target.job for target in self.targets)),
-            more_flavors=self.has_more_flavors,
-        )
 
 
 def admitted_outcome(job: Job, tasks: int) -> JobOutcome:

@@ -34,7 +34,7 @@ from scheduling.engine.model import (
     PreemptWithin,
 )
 
-ADMIT = EngineConfig(actions=("admit",), trace=True)
+ADMIT = EngineConfig(actions=("admit",))
 TAKE_BACK = PreemptionPolicy(within_queue=PreemptWithin.LOWER_PRIORITY, reclaim=PreemptOthers.ANY)
 OWN_ONLY = PreemptionPolicy(within_queue=PreemptWithin.LOWER_PRIORITY)
 

@@ -137,7 +137,7 @@ def test_decisions_are_those_of_evaluations(
     action: str,
 ) -> None:
     sharing = FairSharing() if fair else None
-    config = replace(published_config(), actions=(action,), fair_sharing=sharing, trace=True)
+    config = replace(published_config(), actions=(action,), fair_sharing=sharing)
     jobs, later = make_jobs(drawn), [replace(entry, id=f"k{entry.id}") for entry in make_jobs(more)]
 
     def run() -> list[CycleResult]:

@@ -12,7 +12,7 @@ from tests.unit.scheduling.engine.actions.stage import TAKE_BACK
 from tests.unit.scheduling.engine.actions.worlds import live, running_world
 from tests.unit.scheduling.engine.builders import job, node, queue, quotas, role
 
-CONFIG = EngineConfig(actions=("admit", "consolidate"), fair_sharing=FairSharing(), trace=True)
+CONFIG = EngineConfig(actions=("admit", "consolidate"), fair_sharing=FairSharing())
 USUAL = ConsolidationOptions()
 WANTED = job("wanted", "a", role(1, 4), at=900)
 

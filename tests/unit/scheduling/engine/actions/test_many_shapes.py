@@ -19,7 +19,7 @@ from tests.unit.scheduling.engine.actions.stage import ADMIT, Stage
 from tests.unit.scheduling.engine.builders import job, node, quotas, role, world
 
 SHAPES = 400
-WHOLE = replace(ADMIT, actions=("admit", "consolidate"), fair_sharing=FairSharing(), trace=False)
+WHOLE = replace(ADMIT, actions=("admit", "consolidate"), fair_sharing=FairSharing())
 
 
 def crowd(*more: Job, cards: int = 1, nominal: int = 8) -> Stage:

@@ -26,7 +26,6 @@ CONFIG = EngineConfig(
     actions=("admit", "consolidate"),
     fair_sharing=FairSharing(),
     consolidation=ConsolidationOptions(instead_of_evictions=True),
-    trace=True,
 )
 
 

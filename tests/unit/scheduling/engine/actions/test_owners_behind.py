@@ -9,7 +9,7 @@ from tests.unit.scheduling.engine.actions.worlds import live, running_world
 from tests.unit.scheduling.engine.builders import job, node, queue, quotas, role
 
 RECLAIM = PreemptionPolicy(reclaim=PreemptOthers.ANY)
-CONFIG = EngineConfig(actions=("admit", "consolidate"), fair_sharing=FairSharing(), trace=True)
+CONFIG = EngineConfig(actions=("admit", "consolidate"), fair_sharing=FairSharing())
 
 
 def beside_a_borrower(strategy: Strategy = Strategy.BEST_EFFORT_FIFO) -> Stage:

@@ -8,7 +8,7 @@ import pytest
 
 from foundation.core.quantities import Resource
 from scheduling.engine import Delta, EngineConfig, FairSharing, LossPut, PreemptionOptions, Snapshot
-from scheduling.engine.model import HelpCode, Instant, Job, JobState, Reason, Strategy, Verdict
+from scheduling.engine.model import HelpCode, Instant, Job, JobState, Reason, Strategy
 from tests.unit.scheduling.engine.actions.stage import ADMIT, TAKE_BACK, Stage
 from tests.unit.scheduling.engine.builders import flavor, job, node, queue, quotas, role, world
 
@@ -44,7 +44,7 @@ def test_the_more_often_evicted_the_more_is_left_free(evictions: int, free: int,
             HelpCode.WAIT_FOR_RELEASE: 1,
             HelpCode.RAISE_QUOTA: 11 - free,
         }
-        assert [turn.verdict for turn in result.considered] == [Verdict.RESERVED]
+        assert result.counters["turns_reserved"] == 1
 
 
 @pytest.mark.parametrize(("free", "tasks"), [(15, 4), (12, 3), (8, 2), (7, 1), (4, 0)])
