@@ -102,7 +102,8 @@ class _BoardCapacity:
         fleet, elsewhere = question.fleet, question.affinity_version()
         now = (fleet.epoch, elsewhere, len(fleet.changed_rows))
         if now != self._seen:
-            self._count(ALL_ROWS if now[:2] != self._seen[:2] else self._changed())
+            anew = now[:2] != self._seen[:2]
+            self._count(ALL_ROWS if anew else fleet.rows_changed_since(self._seen[2]))
             self._seen, self._most = now, self._sum_bounds()
         return self._most
 
@@ -111,9 +112,6 @@ class _BoardCapacity:
         levels = levels_of(self._board.question.fleet, labels)
         bounds = np.minimum(self._bounds, MAX_SUMMED_SLOTS)
         return int(levels.sum_by_domain(labels.index(level), bounds).max(initial=0))
-
-    def _changed(self) -> Ints:
-        return self._board.question.fleet.rows_changed_since(self._seen[2])
 
     def _count(self, rows: Rows) -> None:
         feasible, question = self._board.feasible_rows(), self._board.question

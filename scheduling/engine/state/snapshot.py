@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Hashable, Iterable, Iterator, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 from foundation.core.quantities import Resource
 from quotas.tree import Branch, NodeLimits, QuotaTree
@@ -246,18 +246,7 @@ class Snapshot:
             raise SnapshotError(f"this is not a snapshot: {error}") from error
         if data.format != FORMAT:
             raise SnapshotError(f"snapshot format {data.format} is not {FORMAT}")
-        return cls(
-            nodes=data.nodes,
-            flavors=data.flavors,
-            quota_nodes=data.quota_nodes,
-            queues=data.queues,
-            jobs=data.jobs,
-            allocations=data.allocations,
-            claims=data.claims,
-            usage=data.usage,
-            lost_ppm=data.lost_ppm,
-            workload=data.workload,
-        )
+        return cls(**{item.name: getattr(data, item.name) for item in fields(data) if item.name != "format"})
 
     # Simulation
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from quotas.tree import is_at_least
 from scheduling.engine.actions.admission.future_view import FutureView
 from scheduling.engine.actions.admission.nominated_job import NominatedJob
-from scheduling.engine.model import Allocation, FlavorResource
+from scheduling.engine.model import Allocation
 from scheduling.engine.state.charges import sum_charges_cached
 from scheduling.engine.state.snapshot import Snapshot
 
@@ -46,7 +46,8 @@ class AwaitedReleases:
 
     def _count(self, tasks: Iterable[Allocation], sign: int) -> None:
         for task in tasks:
-            self._held.defer_usage(self._leaf(task), sum_charges_cached(task.charges), sign)
+            leaf = self._snapshot.queues[task.queue].quota_node
+            self._held.defer_usage(leaf, sum_charges_cached(task.charges), sign)
 
     def _others(self, nominated: NominatedJob, awaited: dict[str, None]) -> Iterator[Allocation]:
         """Yield further terminating tasks that hold some of the quota: those of the own queue first."""
@@ -54,7 +55,9 @@ class AwaitedReleases:
         terminating = [key for key in self._future_view.terminating_ids() if key not in awaited]
         for own in (True, False):
             for held in map(self._snapshot.find_present_allocation, terminating):
-                if held is not None and (held.queue == nominated.queue.id) is own and _uses(held, keys):
+                if held is None or (held.queue == nominated.queue.id) is not own:
+                    continue
+                if any(charge.key in keys for charge in held.charges):
                     yield held
 
     def _fits(self, nominated: NominatedJob) -> bool:
@@ -63,10 +66,3 @@ class AwaitedReleases:
             not amount or is_at_least(self._held.available(leaf, key), amount)
             for key, amount in nominated.assignment.usage.items()
         )
-
-    def _leaf(self, held: Allocation) -> str:
-        return self._snapshot.queues[held.queue].quota_node
-
-
-def _uses(held: Allocation, keys: frozenset[FlavorResource]) -> bool:
-    return any(charge.key in keys for charge in held.charges)

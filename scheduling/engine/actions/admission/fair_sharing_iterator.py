@@ -82,7 +82,7 @@ class FairSharingIterator:
         winners = [root.winner for root in self._roots if root.winner is not None]
         if not winners:
             raise IndexError("a tournament without contenders")
-        best = min(winners, key=self._place_among_roots)
+        best = min(winners, key=lambda head: self._key(Candidate(head.job, head.borrow_level)))
         del self._heads[best.leaf]
         self._open[best.leaf] = None
         return best
@@ -132,6 +132,3 @@ class FairSharingIterator:
         borrows = self.tree.borrows_any(node, head.usage, more)
         share = self.tree.share(node, more)
         return self._key(Candidate(head.job, head.borrow_level, borrows, share))
-
-    def _place_among_roots(self, head: HeadEstimate) -> tuple[Any, ...]:
-        return self._key(Candidate(head.job, head.borrow_level))

@@ -358,7 +358,8 @@ class Nominator:
 
     def _room_check(self, nominated: NominatedJob) -> PlacementCheck | None:
         """Return a check of whether the job can be placed; None if its flavors have no nodes."""
-        if not self._has_nodes(nominated):
+        flavors = self._snapshot.flavors
+        if not any(flavors[name].placed for role in nominated.assignment.roles for name in role.flavors):
             return None
 
         def has_room() -> bool:
@@ -366,10 +367,6 @@ class Nominator:
                 return not isinstance(self.place_nominated(trial, nominated), Refusal)
 
         return has_room
-
-    def _has_nodes(self, nominated: NominatedJob) -> bool:
-        flavors = self._snapshot.flavors
-        return any(flavors[name].placed for role in nominated.assignment.roles for name in role.flavors)
 
     def _place_without(
         self, statement: Statement, nominated: NominatedJob, found: TargetSet

@@ -40,17 +40,18 @@ def find_surplus(job: Job, held: Sequence[Allocation]) -> tuple[Allocation, ...]
     Every role keeps its minimum, every sub-gang its `min_available`, and the job its own. Roles that are
     declared later give up tasks first, and inside a role the task with the highest index.
     """
-    spare = len(held) - (_min_gang_size(job) if job.min_available is None else job.min_available)
+    least = {role.name: max(0, role.min_count - role.ended) for role in job.roles}
+    spare = len(held) - (sum(least.values()) if job.min_available is None else job.min_available)
     # Most jobs have no surplus, and this runs for every job.
     if spare <= 0:
         return ()
     if job.min_available is None and not job.sub_gangs and len(job.roles) == 1:
         own = [task for task in held if task.role == job.roles[0].name]
         if len(own) == len(held):
-            return tuple(sorted(own, key=_index, reverse=True)[:spare])
+            return tuple(sorted(own, key=lambda task: -task.index)[:spare])
     roles = {role.name: role for role in job.roles}
     per_role = Counter(task.role for task in held)
-    spare_of_role = {name: count - _min_tasks(roles.get(name), count) for name, count in per_role.items()}
+    spare_of_role = {name: count - least.get(name, count) for name, count in per_role.items()}
     spare_of_part = _surplus_of_sub_gangs(job, roles, per_role)
     order = {role.name: index for index, role in enumerate(job.roles)}
     leaving: list[Allocation] = []
@@ -65,18 +66,6 @@ def find_surplus(job: Job, held: Sequence[Allocation]) -> tuple[Allocation, ...]
             spare_of_part[part] -= 1
         leaving.append(task)
     return tuple(leaving)
-
-
-def _index(task: Allocation) -> int:
-    return task.index
-
-
-def _min_tasks(role: Role | None, count: int) -> int:
-    return count if role is None else max(0, role.min_count - role.ended)
-
-
-def _min_gang_size(job: Job) -> int:
-    return sum(max(0, role.min_count - role.ended) for role in job.roles)
 
 
 def _surplus_of_sub_gangs(job: Job, roles: dict[str, Role], per_role: Counter[str]) -> dict[str, int]:
