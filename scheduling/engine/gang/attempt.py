@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 
 from scheduling.engine.gang.placer import GangPlacer, PlacementExtent
 from scheduling.engine.gang.refusal_cache import RefusalCache
-from scheduling.engine.gang.task_counts import find_missing_tasks
 from scheduling.engine.model import Allocation, Job, Queue, Reason
 from scheduling.engine.placement.index.clusters import clusters_of
 from scheduling.engine.placement.placer import Placer
@@ -37,11 +36,6 @@ class StartAttempt:
     placer: Placer
     eviction_cap: int | None = None
     nominal_counts_unevictable_only: bool = False
-
-    def find_missing(self, job: Job) -> dict[str, int] | None:
-        """Return the tasks per role that the job lacks to its minimum or, for a complete gang, to its next
-        step. The answer is None for a gang of full size."""
-        return find_missing_tasks(job, self.snapshot.allocations_of(job.id))
 
     def start_job(
         self, statement: Statement, queue: Queue, job: Job, missing: dict[str, int]

@@ -18,7 +18,6 @@ from scheduling.engine.actions.admission.excluded_flavors import (
     least_severe_refusal,
 )
 from scheduling.engine.actions.admission.future_view import FutureView
-from scheduling.engine.actions.admission.immediate_fit import ImmediateFit
 from scheduling.engine.actions.admission.nominated_job import NominatedJob, refuse_gated
 from scheduling.engine.actions.admission.nominator import EvaluationRequest, Nominator
 from scheduling.engine.actions.admission.readmission_headroom import (
@@ -26,6 +25,7 @@ from scheduling.engine.actions.admission.readmission_headroom import (
     must_leave_headroom,
 )
 from scheduling.engine.gang import RefusalCache
+from scheduling.engine.gang.bounds import SlotBounds
 from scheduling.engine.gang.moves import SearchBudget
 from scheduling.engine.model import Allocation, Job, JobOutcome, Queue, Reason, Verdict
 from scheduling.engine.quota.assignment import Assignment, AssignmentMode, Refusal
@@ -49,7 +49,6 @@ class JobProcessor:
         self._future_refusals = (0, RefusalCache())
         self._backfill = Backfill(session, nominator, future_view)
         self._awaited_releases = AwaitedReleases(session.snapshot, future_view)
-        self._immediate_fit = ImmediateFit(session)
         self._direct_start = DirectStart(session, nominator)
         # The queues and equivalence classes of the jobs that started directly.
         self._started: set[tuple[str, int]] = set()
@@ -149,9 +148,12 @@ class JobProcessor:
         )
 
     def may_start(self, queue: Queue, jobs: Iterable[Job]) -> bool:
-        """Return whether one of these jobs may fit in the present state."""
+        """Return whether one of these jobs may fit in the present state, by counting slots."""
         self._future_view.show_present()
-        return any(self._immediate_fit.may_find_room(queue, job) for job in jobs)
+        session = self._session
+        bounds = SlotBounds(session.snapshot, session.placer, session.equivalence)
+        needed = (bounds.find_missing(queue, job)[1] for job in jobs)
+        return any(wanted is None or bounds.fits_now(wanted) for wanted in needed)
 
     def _excluded_flavors(self, queue: Queue, job: Job) -> Mapping[str, Refusal]:
         if must_leave_headroom(self._session, job):

@@ -20,11 +20,11 @@ from scheduling.engine.actions.consolidation.search import (
     compute_gain,
     find_hardest_task,
     first_placed_flavor,
-    new_start_attempt,
     would_borrow,
 )
 from scheduling.engine.actions.eviction import find_running_jobs
 from scheduling.engine.actions.head_estimate import estimate_head
+from scheduling.engine.gang.task_counts import find_missing_tasks
 from scheduling.engine.model import (
     Allocation,
     Decision,
@@ -249,7 +249,8 @@ def _entitled_job(session: Session, queue: Queue, job: Job) -> EntitledJob | Non
     gated = job.preempts_after is not None and job.preempts_after > session.now
     if known is None or known.reason not in SHORTAGE_REASONS or gated or session.snapshot.count_tasks(job.id):
         return None
-    more, flavor = new_start_attempt(session).find_missing(job), first_placed_flavor(session, queue)
+    held = session.snapshot.allocations_of(job.id)
+    more, flavor = find_missing_tasks(job, held), first_placed_flavor(session, queue)
     if not more or flavor is None:
         return None
     asked = compute_job_demand(job, more, flavor)

@@ -9,9 +9,9 @@ import pytest
 
 from scheduling.engine import ExplainScope, FairSharing, NodePut
 from scheduling.engine.actions import explain_waiting, lasting_refusals
-from scheduling.engine.actions.admission.immediate_fit import ImmediateFit
 from scheduling.engine.actions.consolidation import action, evict_and_move, search
 from scheduling.engine.actions.head_estimate import OwnQuotaFit
+from scheduling.engine.gang.bounds import SlotBounds
 from scheduling.engine.model import Job, JobOutcome, Queue, Reason
 from scheduling.engine.placement.feasibility import InfeasibleFlavors, find_infeasible_flavors
 from scheduling.engine.session.session import Session
@@ -54,7 +54,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
     monkeypatch.setattr(lasting_refusals, "find_infeasible_flavors", judged)
     counted(search.ConsolidationSearch, "find_gain")
-    counted(ImmediateFit, "may_find_room")
+    counted(SlotBounds, "fits_now")
     return seen
 
 
@@ -115,7 +115,7 @@ def test_a_short_cycle_looks_for_room_for_as_many_as_it_could_try(calls: Counter
     )
     stage.cycle()
     assert stage.config.heads_per_queue is not None
-    assert calls["may_find_room"] <= stage.config.heads_per_queue + 1
+    assert 0 < calls["fits_now"] <= stage.config.heads_per_queue + 1
 
 
 def test_a_queue_that_borrows_looks_for_a_job_that_does_not_through_each_shape_once(
