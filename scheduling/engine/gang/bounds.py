@@ -20,7 +20,7 @@ from scheduling.engine.placement.board import ScoreBoard
 from scheduling.engine.placement.index.question import member_rows
 from scheduling.engine.placement.placer import Placer
 from scheduling.engine.preemption.trials.slot_counts import FreeSlotCounter, get_slot_counts, is_countable
-from scheduling.engine.state.fleet import ALL_ROWS, Bools, Fleet, Ints, Rows, sum_rows
+from scheduling.engine.state.fleet import Bools, Fleet, Ints
 from scheduling.engine.state.snapshot import Snapshot
 from scheduling.engine.state.task_shape import resolve_shape
 
@@ -57,41 +57,6 @@ class FreedAmounts(NamedTuple):
         return FreedAmounts(*table.T.copy())
 
 
-class SlotCounts:
-    """The slots and the free capacity of one task shape by row, brought up to date when they are read.
-
-    `slots` counts how many more tasks a row takes. `free_amounts` is empty cards for shapes of whole cards
-    and free core units for shapes of card parts; `amount_per_task` is how much of it one task takes.
-    """
-
-    def __init__(self, board: ScoreBoard) -> None:
-        task = board.question.task
-        self.board = board
-        self.slots = get_slot_counts(board)
-        self.amount_per_task = task.cards if task.whole else task.cores * task.cards
-        self._whole = task.whole
-        self._free: Ints = np.zeros(0, np.int64)
-        self._seen = self._epoch = -1
-
-    def free_amounts(self) -> Ints:
-        """Return the free amount by row, `[rows]`; the array must not be written to."""
-        fleet = self.board.question.fleet
-        if self._whole:
-            self.slots.current_counts()
-            return self.slots.usable_cards
-        if self._epoch != fleet.epoch:
-            self._free = self._compute_free(ALL_ROWS)
-        elif self._seen < len(fleet.changed_rows):
-            rows = fleet.rows_changed_since(self._seen)
-            self._free[rows] = self._compute_free(rows)
-        self._epoch, self._seen = fleet.epoch, len(fleet.changed_rows)
-        return self._free
-
-    def _compute_free(self, rows: Rows) -> Ints:
-        question = self.board.question
-        return sum_rows(np.where(question.usable[rows], question.fleet.cores_free[rows], 0))
-
-
 class ClassNumbering(Protocol):
     """An object that numbers jobs so that jobs with equal needs have equal numbers."""
 
@@ -104,22 +69,14 @@ MissingTasks = tuple[dict[str, int], WantedSlots | None]
 `SlotBounds.find_wanted_slots`)."""
 
 
-class _CountCache:
-    """The counts that stay with a fleet between cycles: slots by board, missing tasks by class of job."""
+class _MissingCache:
+    """The missing tasks by equivalence class that stay with a fleet between cycles."""
 
     follows_fleet = True
 
     def __init__(self) -> None:
         self.kinds: ClassNumbering | None = None
-        self.counted: dict[ScoreBoard, SlotCounts] = {}
         self.lacking: dict[Hashable, MissingTasks] = {}
-
-    def counts_of(self, board: ScoreBoard) -> SlotCounts:
-        """Return the slot counts of the board's shape."""
-        known = self.counted.get(board)
-        if known is None:
-            known = self.counted[board] = SlotCounts(board)
-        return known
 
 
 def count_free_slots(board: ScoreBoard, needed: int) -> int | None:
@@ -129,19 +86,13 @@ def count_free_slots(board: ScoreBoard, needed: int) -> int | None:
     return get_slot_counts(board).count_up_to(needed)
 
 
-def _count_cache_of(fleet: Fleet) -> _CountCache:
-    cache = fleet.memo.get(_CountCache)
-    if not isinstance(cache, _CountCache) or len(cache.counted) > MAX_CACHED:
-        cache = fleet.memo[_CountCache] = _CountCache()
-    return cache
-
-
 class SlotBounds:
     """Counts slots in the present state of a snapshot; its caches follow that state."""
 
     def __init__(self, snapshot: Snapshot, placer: Placer, kinds: ClassNumbering | None = None) -> None:
         self._snapshot, self._placer = snapshot, placer
-        cache = _count_cache_of(snapshot.fleet)
+        cache = snapshot.fleet.memo.setdefault(_MissingCache, _MissingCache())
+        assert isinstance(cache, _MissingCache)  # noqa: S101 - no other code uses this key
         self._cache, self._numbering = cache, kinds
         if cache.kinds is not kinds or len(cache.lacking) > MAX_CACHED:
             cache.kinds, cache.lacking = kinds, {}
@@ -188,13 +139,9 @@ class SlotBounds:
             return None
         return tuple((board, more[role.name]) for board in boards)
 
-    def slot_counts(self, board: ScoreBoard) -> SlotCounts:
-        """Return the slot counts of the board's shape."""
-        return self._cache.counts_of(board)
-
     def free_slot_counters(self, wanted: WantedSlots) -> tuple[FreeSlotCounter, ...]:
         """Return a counter of free slots for each flavor, in which the end of tasks can be assumed."""
-        return tuple(FreeSlotCounter(self.slot_counts(board).slots, needed) for board, needed in wanted)
+        return tuple(FreeSlotCounter(get_slot_counts(board), needed) for board, needed in wanted)
 
     def fits_now(self, wanted: WantedSlots) -> bool:
         """Return whether the missing tasks find slots in the present state."""
@@ -243,17 +190,17 @@ class SlotBounds:
 
     def count_slots(self, board: ScoreBoard, needed: int) -> int:
         """Return how many of `needed` tasks find slots in the present state."""
-        return self.slot_counts(board).slots.count_up_to(needed)
+        return get_slot_counts(board).count_up_to(needed)
 
     def count_gained_slots(self, board: ScoreBoard, needed: int, freed: FreedAmounts) -> Ints | None:
         """Return how many more slots each freed row could have for the tasks, `[freed]`, an upper bound. The
         answer is None where cards do not decide."""
-        counted = self.slot_counts(board)
+        counted = get_slot_counts(board)
         if not counted.amount_per_task:
             return None
         rows, amounts = freed.rows, freed.cards if board.question.task.whole else freed.cores
         then = np.minimum((counted.free_amounts()[rows] + amounts) // counted.amount_per_task, needed)
-        more: Ints = np.maximum(then - counted.slots.current_counts()[rows], 0)
+        more: Ints = np.maximum(then - counted.current_counts()[rows], 0)
         return more
 
     def _may_fit_board(self, board: ScoreBoard, needed: int, freed: FreedAmounts) -> bool:

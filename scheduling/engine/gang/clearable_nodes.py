@@ -14,12 +14,11 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from scheduling.engine.gang.bounds import SlotCounts
 from scheduling.engine.gang.moves import MovableUnit
 from scheduling.engine.model import DeviceSlice
 from scheduling.engine.placement.board import ScoreBoard
 from scheduling.engine.placement.index.row import RowState
-from scheduling.engine.preemption.trials.slot_counts import is_countable
+from scheduling.engine.preemption.trials.slot_counts import ShapeSlots, is_countable
 from scheduling.engine.state.fleet import Bools, Ints
 
 # The most nodes that one search examines, and the most sets of nodes that it yields.
@@ -54,7 +53,7 @@ class ClearableRow(NamedTuple):
 
 
 def find_clearable_sets(
-    counted: SlotCounts,
+    counted: ShapeSlots,
     needed: int,
     movable: MovableUnits,
     within_bounds: WithinBounds,
@@ -70,7 +69,7 @@ def find_clearable_sets(
     `rows_known` caches the units to clear from each row, for further searches of the same shape in the same
     state.
     """
-    short = needed - counted.slots.count_up_to(needed)
+    short = needed - counted.count_up_to(needed)
     candidates = _rows_worth_clearing(counted, find_nearest_rows(counted, needed), movable)
     if len(candidates) < short:
         return
@@ -90,9 +89,9 @@ def find_clearable_sets(
             yield _units(chosen)
 
 
-def find_nearest_rows(counted: SlotCounts, needed: int) -> list[int]:
+def find_nearest_rows(counted: ShapeSlots, needed: int) -> list[int]:
     """Return the rows that lack least for one more task of the shape, those that lack least first."""
-    rows = np.flatnonzero(counted.board.lasting_rows() & (counted.slots.current_counts() < needed))
+    rows = np.flatnonzero(counted.board.lasting_rows() & (counted.current_counts() < needed))
     lacks = (
         _shortfall_by_row(counted)[rows]
         if counted.amount_per_task
@@ -102,9 +101,9 @@ def find_nearest_rows(counted: SlotCounts, needed: int) -> list[int]:
     return found
 
 
-def _shortfall_by_row(counted: SlotCounts) -> Ints:
+def _shortfall_by_row(counted: ShapeSlots) -> Ints:
     """Return how many cards or core units each row lacks for one more task, `[rows]`."""
-    lacks: Ints = (counted.slots.current_counts() + 1) * counted.amount_per_task - counted.free_amounts()
+    lacks: Ints = (counted.current_counts() + 1) * counted.amount_per_task - counted.free_amounts()
     return lacks
 
 
@@ -115,7 +114,7 @@ class RelocationCapacity:
     core units. Nodes differ in more than that, so the answer is an upper bound.
     """
 
-    def __init__(self, counted: SlotCounts, needed: int, rows: Bools) -> None:
+    def __init__(self, counted: ShapeSlots, needed: int, rows: Bools) -> None:
         """`rows` are the rows on which released tasks may be placed, `[rows]`."""
         question = counted.board.question
         self._fleet, self._whole, self._each = question.fleet, question.task.whole, counted.amount_per_task
@@ -124,7 +123,7 @@ class RelocationCapacity:
         amounts = np.where(open_to, counted.free_amounts(), 0) if self._whole else fleet.cores_free[usable]
         self._capacity = dict(enumerate(np.bincount(np.maximum(amounts, 0)).tolist()))
         # The pending tasks take the free capacity before anything moves.
-        for _ in range(min(needed, int(counted.slots.current_counts().sum())) if self._each else 0):
+        for _ in range(min(needed, int(counted.current_counts().sum())) if self._each else 0):
             _fill_tightest(self._capacity, self._each)
         self._free: Ints = counted.free_amounts()
 
@@ -217,7 +216,7 @@ def _units(cleared: Sequence[ClearableRow]) -> tuple[MovableUnit, ...]:
 
 
 def _clear_row(
-    counted: SlotCounts, row: int, movable: MovableUnits, gives: CanEvict | None
+    counted: ShapeSlots, row: int, movable: MovableUnits, gives: CanEvict | None
 ) -> ClearableRow | None:
     """Return the units to clear from a row, with their cost; None if clearing it does not help."""
     node = counted.board.question.fleet.nodes[row].id
@@ -232,7 +231,7 @@ def _clear_row(
     return ClearableRow((needing_place, highest, lost, moved, -newest, node), row, units)
 
 
-def _rows_worth_clearing(counted: SlotCounts, rows: Sequence[int], movable: MovableUnits) -> Sequence[int]:
+def _rows_worth_clearing(counted: ShapeSlots, rows: Sequence[int], movable: MovableUnits) -> Sequence[int]:
     """Keep the rows that could hold one more task as far as cards tell; most rows could not."""
     board = counted.board
     if not counted.amount_per_task or not is_countable(board):

@@ -30,6 +30,7 @@ from scheduling.engine.model import Flavor, FlavorResource, Job, Queue, Reason
 from scheduling.engine.placement.board import ScoreBoard
 from scheduling.engine.placement.index.question import member_rows
 from scheduling.engine.preemption.candidates.eviction_cost import count_cards, unsaved_seconds
+from scheduling.engine.preemption.trials.slot_counts import get_slot_counts
 from scheduling.engine.quota.assignment import AssignmentMode, Refusal
 from scheduling.engine.session.consolidation_gain import ConsolidationGain
 from scheduling.engine.session.session import Session
@@ -107,7 +108,7 @@ class ConsolidationSearch:
         Units that `can_evict` accepts need no other place; without it all units must find one.
         """
         board, needed = hardest
-        counted = self._bounds.slot_counts(board)
+        counted = get_slot_counts(board)
         relocation = (
             RelocationCapacity(counted, needed, self._bounds.reachable_rows(board.question.flavor))
             if can_evict is None
@@ -199,7 +200,7 @@ class ConsolidationSearch:
         if len(fleet) > NODES_SEEN and self._session.config.consolidation.cheapest_first:
             return [
                 fleet.nodes[row].id
-                for row in find_nearest_rows(self._bounds.slot_counts(case.hardest[0]), case.hardest[1])
+                for row in find_nearest_rows(get_slot_counts(case.hardest[0]), case.hardest[1])
             ]
         names = {name for group in case.queue.effective_groups for name in group.flavors}
         placed = [

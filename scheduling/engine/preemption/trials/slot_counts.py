@@ -50,16 +50,22 @@ def is_decisive(board: ScoreBoard) -> bool:
 
 
 class ShapeSlots:
-    """The slots of all rows for one shape, updated by `count_by_row`."""
+    """The slots and the free capacity of all rows for one shape, brought up to date when they are read.
+
+    `amount_per_task` is how much one task takes of what `free_amounts` counts.
+    """
 
     def __init__(self, board: ScoreBoard) -> None:
-        self.board = board
+        self.board, task = board, board.question.task
+        self.amount_per_task = task.cards if task.whole else task.cores * task.cards
         # The cards of each row of which the shape could have a part, and the slots of all rows together.
         self.usable_cards: Ints = np.zeros(0, np.int64)
         self.total = 0
         self._counts: Ints = np.zeros(0, np.int64)
         self._seen_changes = self._epoch = -1
-        self._counts_singly = is_countable(board) and board.question.task.cards > 0
+        self._counts_singly = is_countable(board) and task.cards > 0
+        self._free_cores: Ints = np.zeros(0, np.int64)
+        self._seen_cores = self._epoch_of_cores = -1
 
     def current_counts(self) -> Ints:
         """Return the number of further tasks that each row could take. `[rows]`, read-only."""
@@ -85,6 +91,25 @@ class ShapeSlots:
             self._counts[rows], self.usable_cards[rows] = free, cards
         self.total = int(self._counts.sum())
         return self._counts
+
+    def free_amounts(self) -> Ints:
+        """Return what is free by row: empty cards for shapes of whole cards, core units for shapes of card
+        parts. `[rows]`, read-only."""
+        fleet = self.board.question.fleet
+        if self.board.question.task.whole:
+            self.current_counts()
+            return self.usable_cards
+        if self._epoch_of_cores != fleet.epoch:
+            self._free_cores = self._sum_free_cores(ALL_ROWS)
+        elif self._seen_cores < len(fleet.changed_rows):
+            rows = fleet.rows_changed_since(self._seen_cores)
+            self._free_cores[rows] = self._sum_free_cores(rows)
+        self._epoch_of_cores, self._seen_cores = fleet.epoch, len(fleet.changed_rows)
+        return self._free_cores
+
+    def _sum_free_cores(self, rows: Rows) -> Ints:
+        question = self.board.question
+        return sum_rows(np.where(question.usable[rows], question.fleet.cores_free[rows], 0))
 
     def count_up_to(self, needed: int) -> int:
         """Return how many of `needed` tasks have a slot."""

@@ -12,10 +12,10 @@ from scheduling.engine import Snapshot
 from scheduling.engine.actions.consolidation.search import ConsolidationSearch
 from scheduling.engine.cycle import start_session
 from scheduling.engine.gang import clearable_nodes
-from scheduling.engine.gang.bounds import SlotCounts
 from scheduling.engine.gang.clearable_nodes import CanEvict, ClearableRow, MovableUnits
 from scheduling.engine.model import CycleResult, Decision, DecisionKind, Instant, Job, Reason
 from scheduling.engine.model.options import ConsolidationOptions, FairSharing
+from scheduling.engine.preemption.trials.slot_counts import ShapeSlots
 from scheduling.engine.session.config import EngineConfig
 from scheduling.engine.session.consolidation_gain import ConsolidationGain
 from scheduling.engine.session.session import Session
@@ -287,7 +287,7 @@ def test_a_row_is_looked_at_once_for_all_jobs_of_a_shape(monkeypatch: pytest.Mon
     known = clearable_nodes._clear_row
 
     def clearable(
-        counted: SlotCounts, row: int, movable: MovableUnits, gives: CanEvict | None
+        counted: ShapeSlots, row: int, movable: MovableUnits, gives: CanEvict | None
     ) -> ClearableRow | None:
         looked_at.append((id(counted.board), row))
         return known(counted, row, movable, gives)
