@@ -13,7 +13,7 @@ from scheduling.engine.actions.admission.decision_recorder import DecisionRecord
 from scheduling.engine.actions.admission.fair_sharing_iterator import FairSharingIterator
 from scheduling.engine.actions.admission.future_view import FutureView
 from scheduling.engine.actions.admission.job_processor import JobProcessor
-from scheduling.engine.actions.admission.nominated_job import NominatedJob, waiting_outcome
+from scheduling.engine.actions.admission.nominated_job import NominatedJob
 from scheduling.engine.actions.admission.nominator import (
     EvaluationRequest,
     Nominator,

@@ -125,34 +125,30 @@ def explain_job(
     if job.allowances or job.barred:
         denied = session.allowances.find_denial(queue, job, infeasible_flavors_of(session, queue, job))
     if denied is not None:
-        return JobOutcome(
-            job=job.id, status=OutcomeStatus.WAITING, reason=denied.reason, numbers=denied.numbers
-        )
+        return JobOutcome.waiting(job.id, denied.reason, denied.numbers)
     position = ahead + 1
     if queue.stop_policy is not StopPolicy.NONE:
-        return _waiting_outcome(
-            job,
+        return JobOutcome.waiting(
+            job.id,
             Reason.QUEUE_STOPPED,
             {"queue": queue.id, "stop_policy": queue.stop_policy.value, "position": position},
             Help(HelpCode.OPEN_QUEUE, {"queue": queue.id}),
         )
     if job.state is JobState.SUSPENDED:
-        return _waiting_outcome(job, Reason.SUSPENDED, {"position": position}, Help(HelpCode.RESUME))
+        return JobOutcome.waiting(job.id, Reason.SUSPENDED, {"position": position}, Help(HelpCode.RESUME))
     terminating = session.snapshot.count_tasks(job.id)
     if terminating:
         # An earlier attempt still terminates: one task name must not be allocated twice.
-        return _waiting_outcome(job, Reason.WAITING_FOR_PREEMPTED, {"tasks": terminating})
+        return JobOutcome.waiting(job.id, Reason.WAITING_FOR_PREEMPTED, {"tasks": terminating})
     if queue.strategy is Strategy.STRICT_FIFO and head is not None:
-        return _waiting_outcome(job, Reason.BEHIND_HEAD, {"position": position, "ahead": ahead, "head": head})
+        return JobOutcome.waiting(
+            job.id, Reason.BEHIND_HEAD, {"position": position, "ahead": ahead, "head": head}
+        )
     if job.backoff_until is not None and _is_backing_off(session, job):
         at = int(-(-job.backoff_until // 1))
-        return _waiting_outcome(job, Reason.BACKOFF, {"at": at}, Help(HelpCode.WAIT_UNTIL, {"at": at}))
-    return _waiting_outcome(job, Reason.IN_LINE, {"position": position, "ahead": ahead})
+        return JobOutcome.waiting(job.id, Reason.BACKOFF, {"at": at}, Help(HelpCode.WAIT_UNTIL, {"at": at}))
+    return JobOutcome.waiting(job.id, Reason.IN_LINE, {"position": position, "ahead": ahead})
 
 
 def _is_backing_off(session: Session, job: Job) -> bool:
     return job.backoff_until is not None and job.backoff_until > session.now
-
-
-def _waiting_outcome(job: Job, reason: Reason, numbers: dict[str, int | str], *ways: Help) -> JobOutcome:
-    return JobOutcome(job=job.id, status=OutcomeStatus.WAITING, reason=reason, numbers=numbers, help=ways)

@@ -10,7 +10,6 @@ from scheduling.engine.model import (
     FlavorResource,
     Job,
     JobOutcome,
-    OutcomeStatus,
     Queue,
     Role,
 )
@@ -116,13 +115,7 @@ def _beyond_limits_of(
         charges = [Charge(*key, amount) for key, amount in _smallest_charges(job, rest, beyond).items()]
         found = _shortage_beyond_ceiling(session, queue, job, charges, own)
         assert found is not None  # noqa: S101 - less than that was beyond it
-        return JobOutcome(
-            job=job.id,
-            status=OutcomeStatus.WAITING,
-            reason=found.reason,
-            numbers={**found.numbers, "role": role.name},
-            help=found.help,
-        )
+        return JobOutcome.waiting(job.id, found.reason, {**found.numbers, "role": role.name}, *found.help)
     return None
 
 

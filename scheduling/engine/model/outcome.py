@@ -39,6 +39,11 @@ class JobOutcome(NamedTuple):
     numbers: Numbers = NO_NUMBERS
     help: tuple[Help, ...] = ()
 
+    @staticmethod
+    def waiting(job: str, reason: Reason, numbers: Numbers, *ways: Help) -> JobOutcome:
+        """Return the outcome of a job that waits; each of `ways` would help."""
+        return JobOutcome(job, OutcomeStatus.WAITING, reason, numbers, ways)
+
 
 class Decision(NamedTuple):
     """One decision for one job.

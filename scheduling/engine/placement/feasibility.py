@@ -13,7 +13,6 @@ from scheduling.engine.model import (
     Job,
     JobOutcome,
     Numbers,
-    OutcomeStatus,
     Queue,
     Reason,
     Role,
@@ -163,9 +162,7 @@ def _outcome_never_fits(
     # The closest flavor is explained; the queue's order breaks ties.
     closest = max(offers_of_role, key=lambda offer: _closeness(role, offer), default=None)
     numbers, ways = _explain_offer(snapshot, rule, role, closest)
-    return JobOutcome(
-        job=job.id, status=OutcomeStatus.WAITING, reason=Reason.NEVER_FITS, numbers=numbers, help=ways
-    )
+    return JobOutcome.waiting(job.id, Reason.NEVER_FITS, numbers, *ways)
 
 
 def _explain_offer(

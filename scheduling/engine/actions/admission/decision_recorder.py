@@ -5,12 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from scheduling.engine.actions.admission.future_view import FutureView
-from scheduling.engine.actions.admission.nominated_job import (
-    NominatedJob,
-    admitted_outcome,
-    claim_outcome,
-    waiting_outcome,
-)
+from scheduling.engine.actions.admission.nominated_job import NominatedJob, claim_outcome
 from scheduling.engine.model import (
     Allocation,
     Charge,
@@ -20,6 +15,7 @@ from scheduling.engine.model import (
     Instant,
     Job,
     JobOutcome,
+    OutcomeStatus,
     Verdict,
 )
 from scheduling.engine.preemption.trials.targets import Target
@@ -56,7 +52,7 @@ class DecisionRecorder:
         session.users.charge_user(nominated.queue, nominated.job, placed)
         session.allowances.record_use(nominated.job, placed)
         self.record_turn(nominated, Verdict.ADMITTED)
-        return admitted_outcome(nominated.job, len(placed))
+        return JobOutcome(nominated.job.id, OutcomeStatus.ADMITTED, numbers={"tasks": len(placed)})
 
     def claim_placement(
         self, nominated: NominatedJob, awaited: tuple[str, ...], verdict: Verdict
@@ -88,7 +84,7 @@ class DecisionRecorder:
     def refuse_job(self, nominated: NominatedJob, refusal: Refusal, verdict: Verdict) -> JobOutcome:
         """Let a job wait."""
         self.record_turn(nominated, verdict)
-        return waiting_outcome(nominated.job, refusal)
+        return JobOutcome.waiting(nominated.job.id, refusal.reason, refusal.numbers, *refusal.help)
 
     def withdraw_claim(self, job: Job) -> None:
         """Withdraw a claim that a job before it took over."""

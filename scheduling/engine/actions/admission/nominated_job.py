@@ -11,8 +11,6 @@ from scheduling.engine.model import (
     Instant,
     Job,
     JobOutcome,
-    Numbers,
-    OutcomeStatus,
     Queue,
     Reason,
 )
@@ -53,35 +51,13 @@ class NominatedJob:
         return self.refusal is None and self.mode is AssignmentMode.FIT and not self.targets
 
 
-def admitted_outcome(job: Job, tasks: int) -> JobOutcome:
-    """Return the outcome of a job that starts."""
-    return JobOutcome(job=job.id, status=OutcomeStatus.ADMITTED, numbers={"tasks": tasks})
-
-
-def waiting_outcome(job: Job, refusal: Refusal) -> JobOutcome:
-    """Return the outcome of a job that waits."""
-    return JobOutcome(
-        job=job.id,
-        status=OutcomeStatus.WAITING,
-        reason=refusal.reason,
-        numbers=refusal.numbers,
-        help=refusal.help,
-    )
-
-
 def claim_outcome(job: Job, terminating: int, jobs: int, search: TargetSet | None = None) -> JobOutcome:
     """Return the outcome of a job that starts once others have ended."""
     numbers: dict[str, int | str] = {"tasks": terminating, "jobs": jobs}
     if search is not None:
-        numbers |= search_numbers(search)
-    return JobOutcome(
-        job=job.id, status=OutcomeStatus.WAITING, reason=Reason.WAITING_FOR_PREEMPTED, numbers=numbers
-    )
-
-
-def search_numbers(search: TargetSet) -> Numbers:
-    """Return the cost of the search for victims, and whether its budget ended it."""
-    return {**search.numbers, "steps": search.steps, **({"exhausted": 1} if search.exhausted else {})}
+        # The cost of the search for victims, and whether its budget ended it.
+        numbers |= {**search.numbers, "steps": search.steps, **({"exhausted": 1} if search.exhausted else {})}
+    return JobOutcome.waiting(job.id, Reason.WAITING_FOR_PREEMPTED, numbers)
 
 
 def refuse_protected(refusal: Refusal, search: TargetSet) -> Refusal:

@@ -33,7 +33,6 @@ from scheduling.engine.model import (
     Job,
     JobOutcome,
     JobState,
-    OutcomeStatus,
     Queue,
     Reason,
     StopPolicy,
@@ -216,14 +215,7 @@ class Consolidation:
             )
         )
         session.allowances.record_use(job, gain.plan.allocations)
-        session.record_outcome(
-            JobOutcome(
-                job=job.id,
-                status=OutcomeStatus.WAITING,
-                reason=Reason.WAITING_FOR_PREEMPTED,
-                numbers=numbers,
-            )
-        )
+        session.record_outcome(JobOutcome.waiting(job.id, Reason.WAITING_FOR_PREEMPTED, numbers))
 
 
 def _entitled_jobs(session: Session, queue: Queue) -> Iterator[EntitledJob]:

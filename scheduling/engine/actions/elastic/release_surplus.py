@@ -134,14 +134,7 @@ class SurplusRelease:
                 numbers=numbers,
             )
         )
-        session.record_outcome(
-            JobOutcome(
-                job=job.id,
-                status=OutcomeStatus.WAITING,
-                reason=Reason.WAITING_FOR_PREEMPTED,
-                numbers=numbers,
-            )
-        )
+        session.record_outcome(JobOutcome.waiting(job.id, Reason.WAITING_FOR_PREEMPTED, numbers))
 
 
 def _may_be_helped(session: Session, job: Job, known: JobOutcome | None) -> bool:
