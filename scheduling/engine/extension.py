@@ -14,11 +14,7 @@ from scheduling.engine.actions.admission.fair_sharing_iterator import FairSharin
 from scheduling.engine.actions.admission.future_view import FutureView
 from scheduling.engine.actions.admission.job_processor import JobProcessor
 from scheduling.engine.actions.admission.nominated_job import NominatedJob
-from scheduling.engine.actions.admission.nominator import (
-    EvaluationRequest,
-    Nominator,
-    RequiredFlavors,
-)
+from scheduling.engine.actions.admission.nominator import EvaluationRequest, Nominator, RequiredFlavors
 from scheduling.engine.actions.eviction import evict_job, find_running_among
 from scheduling.engine.actions.head_estimate import HeadEstimate
 from scheduling.engine.actions.lasting_refusals import find_lasting_refusal

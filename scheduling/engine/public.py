@@ -1,12 +1,7 @@
 """This module holds the public names of the engine; others import them from `scheduling.engine`."""
 
 from scheduling.engine.actions.advice.apply_help import apply_help
-from scheduling.engine.actions.advice.gates import (
-    JobExamination,
-    PreemptionGate,
-    PreemptionResult,
-    RoomGate,
-)
+from scheduling.engine.actions.advice.gates import JobExamination, PreemptionGate, PreemptionResult, RoomGate
 from scheduling.engine.builtin import BUILTIN, cycle_order, resolve_config
 from scheduling.engine.cycle import examine_job, never_fits, recount_workload, run_cycle
 from scheduling.engine.model import TaskWorkload, WorkloadShape
@@ -39,13 +34,7 @@ from scheduling.engine.preemption.over_quota import find_over_quota_jobs
 from scheduling.engine.preemption.search import VictimSearch
 from scheduling.engine.preemption.trials.targets import Preemptor, TargetSet
 from scheduling.engine.quota.assign import ReplacedRole, assign_flavors
-from scheduling.engine.quota.assignment import (
-    Assignment,
-    AssignmentMode,
-    FlavorTry,
-    Refusal,
-    RoleAssignment,
-)
+from scheduling.engine.quota.assignment import Assignment, AssignmentMode, FlavorTry, Refusal, RoleAssignment
 from scheduling.engine.quota.flavors import Mismatch
 from scheduling.engine.session.config import EngineConfig, ExplainScope
 from scheduling.engine.session.plugin_sets import Action, PluginSet

@@ -7,15 +7,7 @@ from dataclasses import replace
 
 from scheduling.engine.gang.parts import GangRules
 from scheduling.engine.gang.task_counts import count_placed_tasks
-from scheduling.engine.model import (
-    Allocation,
-    Decision,
-    DecisionKind,
-    EvictRule,
-    Job,
-    JobState,
-    Numbers,
-)
+from scheduling.engine.model import Allocation, Decision, DecisionKind, EvictRule, Job, JobState, Numbers
 from scheduling.engine.session.session import Session
 from scheduling.engine.state.snapshot import Snapshot
 

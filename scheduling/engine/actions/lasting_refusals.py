@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 
-from scheduling.engine.model import (
-    Charge,
-    Flavor,
-    FlavorResource,
-    Job,
-    JobOutcome,
-    Queue,
-    Role,
-)
+from scheduling.engine.model import Charge, Flavor, FlavorResource, Job, JobOutcome, Queue, Role
 from scheduling.engine.placement.claim_refusals import explain_no_flavor
 from scheduling.engine.placement.feasibility import InfeasibleFlavors, find_infeasible_flavors
 from scheduling.engine.placement.index.clusters import queue_clusters

@@ -37,12 +37,7 @@ class AreaSearch:
         return min(keys, default=((0, 0, 0, 0), len(self._order)))
 
     def find_areas(
-        self,
-        rule: TopologyRule,
-        roles: list[Role],
-        more: TaskCounts,
-        outer: DomainArea,
-        pinned: list[Role],
+        self, rule: TopologyRule, roles: list[Role], more: TaskCounts, outer: DomainArea, pinned: list[Role]
     ) -> Iterator[DomainArea]:
         """Yield the domains to try, best first; rows with running tasks of the `pinned` roles count."""
         for area in self._domain_search(rule, roles, more, outer, pinned).find_areas():
@@ -63,12 +58,7 @@ class AreaSearch:
         )
 
     def _domain_search(
-        self,
-        rule: TopologyRule,
-        roles: list[Role],
-        more: TaskCounts,
-        outer: DomainArea,
-        pinned: list[Role],
+        self, rule: TopologyRule, roles: list[Role], more: TaskCounts, outer: DomainArea, pinned: list[Role]
     ) -> DomainSearch:
         entries = self._entries(roles)
         asked = tuple(label for label in (rule.level, rule.preferred_level) if label)

@@ -7,13 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from scheduling.engine.model.job import Allocation
-from scheduling.engine.model.kinds import (
-    DecisionKind,
-    EvictRule,
-    HelpCode,
-    OutcomeStatus,
-    Reason,
-)
+from scheduling.engine.model.kinds import DecisionKind, EvictRule, HelpCode, OutcomeStatus, Reason
 from scheduling.engine.model.quota import Charge
 
 Numbers = Mapping[str, int | str]

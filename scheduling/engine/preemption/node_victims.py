@@ -325,12 +325,7 @@ class NodeVictimIndex:
         return found
 
     def _within(
-        self,
-        queue: str,
-        priority: float,
-        max_loss: float,
-        contested: frozenset[FlavorResource],
-        guards: bool,
+        self, queue: str, priority: float, max_loss: float, contested: frozenset[FlavorResource], guards: bool
     ) -> Ints:
         """Return the candidates of a queue up to a priority and up to a loss per card."""
         asked = self._numbers_of_queue(queue)

@@ -9,15 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 
-from scheduling.engine.model import (
-    Expression,
-    Flavor,
-    Job,
-    PlacementRules,
-    ResourceGroup,
-    Role,
-    TopologyMode,
-)
+from scheduling.engine.model import Expression, Flavor, Job, PlacementRules, ResourceGroup, Role, TopologyMode
 from scheduling.engine.model.labels import has_labels, has_untolerated_taint, matches_expression
 from scheduling.engine.state.charges import node_resources_of
 

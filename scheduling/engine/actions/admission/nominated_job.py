@@ -4,16 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from scheduling.engine.model import (
-    Allocation,
-    Help,
-    HelpCode,
-    Instant,
-    Job,
-    JobOutcome,
-    Queue,
-    Reason,
-)
+from scheduling.engine.model import Allocation, Help, HelpCode, Instant, Job, JobOutcome, Queue, Reason
 from scheduling.engine.preemption.trials.targets import Target, TargetSet
 from scheduling.engine.quota.assignment import Assignment, AssignmentMode, Refusal
 

@@ -20,15 +20,7 @@ from scheduling.engine.actions.admission.readmission_headroom import (
 )
 from scheduling.engine.actions.lasting_refusals import infeasible_flavors_of
 from scheduling.engine.gang import GangPlacer, RefusalCache, find_uniform_minimum, smallest_gang
-from scheduling.engine.model import (
-    Allocation,
-    Job,
-    Preference,
-    Queue,
-    Reason,
-    ResourceName,
-    WhenCan,
-)
+from scheduling.engine.model import Allocation, Job, Preference, Queue, Reason, ResourceName, WhenCan
 from scheduling.engine.placement.index.clusters import CLUSTERS
 from scheduling.engine.preemption.oracle import PreemptionOracle
 from scheduling.engine.preemption.trials.targets import CountedShape, PlacementCheck, Preemptor, TargetSet

@@ -14,16 +14,7 @@ import numpy as np
 from foundation.core.quantities import Resource
 from scheduling.engine.actions.advice.apply_help import apply_help, find_role
 from scheduling.engine.actions.advice.trial import FeasibilityTrial, StartTrial, is_improvement
-from scheduling.engine.model import (
-    FlavorResource,
-    Help,
-    HelpCode,
-    Job,
-    JobOutcome,
-    Queue,
-    Reason,
-    Role,
-)
+from scheduling.engine.model import FlavorResource, Help, HelpCode, Job, JobOutcome, Queue, Reason, Role
 from scheduling.engine.placement.explain import CHOSEN_BY_USER
 from scheduling.engine.placement.index.question import member_rows
 from scheduling.engine.session.equivalence import HELP_TO_TRY

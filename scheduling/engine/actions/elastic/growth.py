@@ -10,15 +10,7 @@ from typing import NamedTuple
 from scheduling.engine.gang.attempt import StartAttempt
 from scheduling.engine.gang.bounds import SlotBounds
 from scheduling.engine.gang.task_counts import find_missing_tasks, find_surplus_tasks, is_gang_complete
-from scheduling.engine.model import (
-    Allocation,
-    Decision,
-    DecisionKind,
-    Job,
-    JobState,
-    Reason,
-    StopPolicy,
-)
+from scheduling.engine.model import Allocation, Decision, DecisionKind, Job, JobState, Reason, StopPolicy
 from scheduling.engine.quota.assignment import Refusal
 from scheduling.engine.session.session import Session
 

@@ -5,12 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduling.engine.placement.index.grid import (
-    GridScore,
-    NodeTable,
-    ScoreGrid,
-    ShapeTable,
-)
+from scheduling.engine.placement.index.grid import GridScore, NodeTable, ScoreGrid, ShapeTable
 from scheduling.engine.state.fleet import Bools, Fleet, Ints
 
 FULL = 100

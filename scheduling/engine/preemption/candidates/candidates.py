@@ -132,11 +132,7 @@ class CandidateIndex:
     """
 
     def __init__(
-        self,
-        snapshot: Snapshot,
-        options: PreemptionOptions,
-        now: Instant,
-        user_load: UserLoad | None = None,
+        self, snapshot: Snapshot, options: PreemptionOptions, now: Instant, user_load: UserLoad | None = None
     ) -> None:
         self.snapshot = snapshot
         self.options = options

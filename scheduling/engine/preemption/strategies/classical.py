@@ -18,10 +18,7 @@ from itertools import chain
 
 from scheduling.engine.model import EvictRule, PreemptOthers
 from scheduling.engine.preemption.candidates.candidates import VictimCandidate
-from scheduling.engine.preemption.candidates.policy import (
-    PreemptPolicy,
-    allows_any_victim,
-)
+from scheduling.engine.preemption.candidates.policy import PreemptPolicy, allows_any_victim
 from scheduling.engine.preemption.strategies.eviction_cycle_guard import can_reclaim_at_once
 from scheduling.engine.preemption.trials.context import PreemptionContext, Victim
 

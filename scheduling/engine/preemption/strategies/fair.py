@@ -130,12 +130,7 @@ class ShareDescent:
 class FairPreemption:
     """The candidates of one search, and the order in which fair sharing takes them."""
 
-    def __init__(
-        self,
-        context: PreemptionContext,
-        fair: FairSharing,
-        reorder: Reorder | None = None,
-    ) -> None:
+    def __init__(self, context: PreemptionContext, fair: FairSharing, reorder: Reorder | None = None) -> None:
         """Build the order; `reorder` sorts the candidates of each queue anew.
 
         The preemptor's usage must be charged before a candidate is taken.
