@@ -59,6 +59,7 @@ class Placer:
         self.fleet = fleet
         self.rule = rule
         self.workload = workload
+        self._resource_picker = rule.devices if isinstance(rule.devices, ResourcePicker) else None
         self._known = dict(rule.policies)
         self._scores_by_policy: dict[str, tuple[tuple[Score, int], ...]] = {}
         self._boards: dict[TaskShape, ScoreBoard] = {}
@@ -105,11 +106,10 @@ class Placer:
         row = board.find_best_row(within, among if self.rule.prefer_own_nodes else None)
         if row is None:
             return None
-        picker = self.rule.devices
-        placement = describe_placement(self.fleet, task, row, board.choose_cards(row, picker))
-        if isinstance(picker, ResourcePicker):
-            return placement._replace(extended=picker.pick_resources(board.question, row))
-        return placement
+        placement = describe_placement(self.fleet, task, row, board.choose_cards(row, self.rule.devices))
+        if self._resource_picker is None:
+            return placement
+        return placement._replace(extended=self._resource_picker.pick_resources(board.question, row))
 
     def find_matrix(self, policy: str) -> ScoreMatrix | None:
         """Return the score matrix of a policy over the fleet, or None if only boards can serve it.
