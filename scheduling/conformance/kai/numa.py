@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from scheduling.conformance.errors import Skipped
-from scheduling.engine import BUILTIN, Bools, DevicePicker, PluginSet, Question, Rows
+from scheduling.conformance.kai.devices import PLUGINS
+from scheduling.engine import Bools, DevicePicker, PluginSet, Question, Rows
 from scheduling.engine.model import Allocation, Extended, Node, QosClass
 
 OBSERVED = "kai.scheduler/numa-placement-observed"
@@ -155,11 +156,11 @@ class AlignedDevices:
 
 
 def with_numa(policies: Mapping[str, NumaPolicy], devices: str) -> PluginSet:
-    """Return the built-in plug-ins with the veto `numa` and the picker `aligned`, which uses `devices`."""
-    zones, pickers = ZoneSearch(policies), BUILTIN.device_pickers
+    """Return the plug-ins with the veto `numa` and the picker `aligned`, which uses `devices`."""
+    zones, pickers = ZoneSearch(policies), PLUGINS.device_pickers
     return replace(
-        BUILTIN,
-        vetoes=BUILTIN.vetoes.with_plugins(NumaVeto(zones)),
+        PLUGINS,
+        vetoes=PLUGINS.vetoes.with_plugins(NumaVeto(zones)),
         device_pickers=pickers.with_plugins(AlignedDevices(pickers.get(devices), zones)),
     )
 

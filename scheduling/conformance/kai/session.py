@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from scheduling.conformance.errors import Skipped
+from scheduling.conformance.kai.devices import PLUGINS
 from scheduling.conformance.kai.fair import with_fair_shares
 from scheduling.conformance.kai.numa import add_usage, with_numa
 from scheduling.conformance.kai.stale_gang import StaleGangEviction
 from scheduling.conformance.kai.world import KaiGang, KaiTask, Status, World
 from scheduling.engine import (
-    BUILTIN,
     BackfillOptions,
     ConsolidationOptions,
     ElasticOptions,
@@ -74,6 +74,7 @@ def build_config(world: World, action: str) -> EngineConfig:
     config = EngineConfig(
         actions=ACTIONS[action],
         devices=world.devices,
+        plugins=PLUGINS,
         heads_per_queue=None,
         backfill=BackfillOptions(reservation_after_s=None),
         preemption=PreemptionOptions(
@@ -109,8 +110,8 @@ def build_config(world: World, action: str) -> EngineConfig:
         config = replace(config, plugins=plugins, vetoes=(*config.vetoes, "numa"), devices="aligned")
     if "stale_gang" in config.actions:
         stale = StaleGangEviction(_broken_gangs(world))
-        plugins = config.plugins or BUILTIN
-        config = replace(config, plugins=replace(plugins, actions=plugins.actions.with_plugins(stale)))
+        actions = PLUGINS.actions.with_plugins(stale)
+        config = replace(config, plugins=replace(config.plugins or PLUGINS, actions=actions))
     return config
 
 

@@ -69,19 +69,4 @@ def slices_of(fleet: Fleet, task: TaskShape, row: int, columns: tuple[int, ...])
     return tuple(held)
 
 
-class SpreadDevices(BestFitDevices):
-    """Chooses the cards with the most left: cores first, then memory, then the lower index."""
-
-    name = "spread"
-
-    def choose_among(
-        self, task: TaskShape, fitting: list[int], left: Sequence[int], memory: Sequence[int]
-    ) -> tuple[int, ...]:
-        """Return the columns of the emptiest cards among those that fit."""
-        if task.whole or len(fitting) <= task.cards:
-            return tuple(fitting[: task.cards])
-        best = sorted([(-left[column], -memory[column], column) for column in fitting])
-        return tuple(sorted([column for _, _, column in best[: task.cards]]))
-
-
-DEVICE_PICKERS = (BestFitDevices(), SpreadDevices())
+DEVICE_PICKERS = (BestFitDevices(),)
