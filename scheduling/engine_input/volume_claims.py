@@ -26,7 +26,12 @@ _READ_BEFORE: Final = timedelta(minutes=1)
 """What was read so long before a submission may no longer hold: nobody has read the claim since."""
 _STATES: Final = {
     ClaimPhase.BOUND: em.ClaimState.BOUND,
+    # Its volume is created for the node on which a pod is placed.
+    ClaimPhase.UNPROVISIONED: em.ClaimState.BOUND,
     ClaimPhase.PENDING: em.ClaimState.PENDING,
+    ClaimPhase.STATIC: em.ClaimState.STATIC,
+    ClaimPhase.CLASS_UNREAD: em.ClaimState.CLASS_UNREAD,
+    ClaimPhase.NOT_PERMITTED: em.ClaimState.NOT_PERMITTED,
     ClaimPhase.LOST: em.ClaimState.LOST,
     ClaimPhase.MISSING: em.ClaimState.MISSING,
     ClaimPhase.DELETING: em.ClaimState.DELETING,

@@ -36,11 +36,12 @@ from clusters.services.ownership import backend_owned, is_read_current, nodes_op
 from foundation.core import clock, faults
 from foundation.messaging import leases, outbox
 from foundation.sql.prepared import PreparedUpdate
-from scheduling.execution import adoption, holders, pod_events, volume_claims
+from scheduling.execution import adoption, holders, pod_events
 from scheduling.execution.cluster_health import health_check, health_note
 from scheduling.execution.execute import RETRY_S
 from scheduling.execution.progress import pods_apply
 from scheduling.execution.removed_pods import record_removed_pods
+from scheduling.execution.volumes.claims import read_mounted_claims
 from scheduling.models import Allocation, Attempt, TaskState
 from scheduling.monitoring import counters
 
@@ -105,7 +106,7 @@ def observe_cluster(*, cluster_id: uuid.UUID) -> int:
             outbox.add_hint(outbox.Topic.OBSERVE, cluster_id, delay_s=max(0.0, batch.again_s - took_s))
     outbox.hasten_hint(outbox.Topic.EXECUTE, cluster_id)  # what came meanwhile was put off
     pod_events.note_events(cluster, backend)
-    volume_claims.read_mounted_claims(cluster, backend)
+    read_mounted_claims(cluster, backend)
     return len(batch.observations)
 
 

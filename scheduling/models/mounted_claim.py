@@ -12,10 +12,19 @@ from tenants.models import Tenant
 
 
 class ClaimPhase(models.TextChoices):
-    """The state of a claim; `unknown`: the platform's account may not list claims in the cluster."""
+    """The state of a claim.
+
+    `unprovisioned`: pending, and its volume is created when a pod is placed. `static`, `class_unread` and
+    `not_permitted`: pending, as in `Provisioning`. `unknown`: the platform's account may not list claims in
+    the cluster.
+    """
 
     BOUND = "bound", "Bound"
     PENDING = "pending", "Pending"
+    UNPROVISIONED = "unprovisioned", "Created when a pod is placed"
+    STATIC = "static", "Pending, volumes are created by hand"
+    CLASS_UNREAD = "class_unread", "Pending, storage class not readable"
+    NOT_PERMITTED = "not_permitted", "Pending, node selection not permitted"
     LOST = "lost", "Lost"
     MISSING = "missing", "Missing"
     DELETING = "deleting", "Deleting"
@@ -27,14 +36,17 @@ class MountedClaim(BaseModel):
 
     `terms` are the required node affinity of `volume`, as lists of expressions; none for a volume that every
     node can mount. `terms_at` is when they were read: None while the platform's account may not read volumes.
+    Without a volume the terms are the nodes for which one can be created. `selected_node` is the node that
+    the platform selected for it.
     """
 
     cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="+", db_index=False)
     workspace = models.ForeignKey(Tenant, on_delete=models.CASCADE, related_name="+")
     name = models.CharField(max_length=253)
-    phase = models.CharField(max_length=10, choices=ClaimPhase.choices)
+    phase = models.CharField(max_length=20, choices=ClaimPhase.choices)
     volume = models.CharField(max_length=253, blank=True, default="")
     terms = models.JSONField(default=list, blank=True)
+    selected_node = models.CharField(max_length=253, blank=True, default="", db_default="")
     terms_at = models.DateTimeField(null=True, blank=True)
     read_at = models.DateTimeField()
 

@@ -13,6 +13,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final, NamedTuple, Protocol, runtime_checkable
 
+from clusters.backends.volumes import NodeTerms, VolumeClaim
 from clusters.gpu.batches import AgentReport
 
 GANG_FOLDER: Final = "/etc/allotment"
@@ -257,28 +258,6 @@ class PodEvent:
     message: str
     warning: bool = False
     count: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class VolumeClaim:
-    """A persistent volume claim as the cluster has it.
-
-    `size` is a quantity such as 10Gi: of the volume once the claim is bound, else as requested. `phase`:
-    Pending, Bound or Lost. `deleting`: it is being deleted, and no new pod can mount it. `volume` is the name
-    of its persistent volume. What the cluster doesn't state is empty.
-    """
-
-    name: str
-    size: str = ""
-    access_modes: tuple[str, ...] = ()
-    storage_class: str = ""
-    phase: str = ""
-    deleting: bool = False
-    volume: str = ""
-
-
-NodeTerms = list[list[dict[str, Any]]]
-"""Terms of a node selector as lists of `matchExpressions`; a field of a term is an expression of its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -557,6 +536,12 @@ class ClusterBackend(Protocol):
         No terms: every node. Raises: BackendUnavailable, as AccessDenied where volumes may not be read.
         """
         return {}
+
+    def annotate_selected_node(self, namespace: str, claim: VolumeClaim, node: str) -> None:
+        """Have the volume of a claim created where pods of a node can mount it, as kube-scheduler does.
+
+        Nothing happens if the claim was changed since it was read. Raises: BackendUnavailable.
+        """
 
     def list_pod_events(self, refs: Sequence[TaskRef]) -> list[PodEvent]:
         """Return the events that the cluster has of pods of those names, in no particular order."""

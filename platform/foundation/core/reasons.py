@@ -318,7 +318,8 @@ class Reason(StrEnum):
         ReasonSeverity.WAITING,
         Gate.ROOM,
         "Nodes would take the job, but they can't mount the volume of a claim: its node affinity names other"
-        " nodes, for example those of another zone.",
+        " nodes, for example those of another zone. A volume that doesn't exist yet is created for the node"
+        " that was selected for it, or for the topologies that its storage class allows.",
         sentences=(
             _(
                 "Tasks that fit on empty %(flavor)s nodes that can mount the volume of claim %(claim)s:"
@@ -347,6 +348,19 @@ class Reason(StrEnum):
             _("Volume claim %(missing_claim)s doesn't exist in cluster %(cluster)s."),
             _("Volume claim %(deleting_claim)s in cluster %(cluster)s is being deleted."),
             _("Volume claim %(pending_claim)s in cluster %(cluster)s isn't bound to a volume."),
+            _(
+                "Volume claim %(static_claim)s in cluster %(cluster)s isn't bound to a volume, and its"
+                " storage class doesn't create one (kubernetes.io/no-provisioner)."
+            ),
+            _(
+                "Volume claim %(class_unread_claim)s in cluster %(cluster)s isn't bound to a volume, and the"
+                " platform's account may not read its storage class (get on storageclasses)."
+            ),
+            _(
+                "Volume claim %(not_permitted_claim)s in cluster %(cluster)s isn't bound: its volume is"
+                " created once a node is selected, which the platform's account may not do (patch on"
+                " persistentvolumeclaims)."
+            ),
             _("Volume claim %(lost_claim)s in cluster %(cluster)s has lost its volume."),
             _("A volume claim of this job isn't bound to a volume."),
         ),

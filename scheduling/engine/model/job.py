@@ -64,10 +64,18 @@ class PreferredPods:
 
 
 class ClaimState(StrEnum):
-    """The state of a persistent volume claim. Pods start with a bound one alone; `unread`: not known yet."""
+    """The state of a persistent volume claim. Tasks are placed with `bound` ones alone, among which are those
+    whose volume is created once a node is selected.
+
+    `static`: pending, because volumes of its class are created by hand. `class_unread` and `not_permitted`:
+    pending, and the platform may not read its storage class, or select a node for it. `unread`: not known.
+    """
 
     BOUND = "bound"
     PENDING = "pending"
+    STATIC = "static"
+    CLASS_UNREAD = "class_unread"
+    NOT_PERMITTED = "not_permitted"
     LOST = "lost"
     MISSING = "missing"
     DELETING = "deleting"
@@ -78,8 +86,8 @@ class ClaimState(StrEnum):
 class MountedVolume:
     """A volume that tasks mount by a persistent volume claim, `name`, as one cluster has it.
 
-    `terms` are the required node affinity of its volume: at least one term must hold for a node that mounts
-    it. No terms means every node of the cluster.
+    `terms` are the required node affinity of its volume, or the nodes for which it can be created: at least
+    one term must hold for a node that mounts it. No terms means every node of the cluster.
     """
 
     name: str

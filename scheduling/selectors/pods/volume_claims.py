@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import structlog
 
-from clusters.backends.base import BackendUnavailable, VolumeClaim
+from clusters.backends.base import BackendUnavailable
 from clusters.backends.registry import backend_for
+from clusters.backends.volumes import VolumeClaim
 from clusters.models import Cluster, ClusterHealth
 from foundation.core.actor import Actor
 from quotas.models import Queue

@@ -10,9 +10,8 @@ from bs4 import BeautifulSoup
 from django.test import Client
 
 from benchmarks.support.control_plane import ControlPlane
-from clusters.backends.base import VolumeClaim
 from clusters.backends.kubernetes.namespaces.namespaces import namespace_labels
-from clusters.backends.registry import capabilities_for
+from clusters.backends.volumes import Provisioning, VolumeClaim
 from clusters.models import BackendKind, Cluster, ClusterHealth
 from foundation.core.errors import PermissionDenied
 from foundation.models.installation import installation_id
@@ -25,6 +24,7 @@ from tests.builders.kube_stage import KubeStage, kube_stage
 pytestmark = [pytest.mark.server, pytest.mark.django_db]
 TEAM = "/api/v1/namespaces/team-a"
 CLAIMS = f"{TEAM}/persistentvolumeclaims"
+CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
 
 
 @pytest.fixture
@@ -101,9 +101,33 @@ def test_a_claim_with_which_no_pod_starts_has_no_button(
     assert ("once it is bound" in page.get_text()) == (phase == "Pending" and not deleted)
 
 
-def test_pods_are_not_placed_by_the_clusters_scheduler_with_kueue() -> None:
-    """The page says that pods bind no claim of WaitForFirstConsumer, which kube-scheduler alone does."""
-    assert all(capabilities_for(Cluster(backend=kind)).bind for kind in BackendKind)
+@pytest.mark.parametrize(
+    ("provisioner", "mode", "status", "note"),
+    [
+        ("disk.example", "WaitForFirstConsumer", "Created at job start", "for the node of the job's first"),
+        ("disk.example", "Immediate", "Not bound yet", "once it is bound"),
+        ("kubernetes.io/no-provisioner", "WaitForFirstConsumer", "Not bound yet", "without provisioner"),
+    ],
+)
+def test_a_volume_that_is_created_at_job_start_can_be_mounted(
+    stage: KubeStage, provisioner: str, mode: str, status: str, note: str
+) -> None:
+    made = {"metadata": {"name": "picked"}, "provisioner": provisioner, "volumeBindingMode": mode}
+    stage.api.call("POST", CLASSES, made)
+    try:
+        own_namespace(stage)
+        claim(stage, "data", accessModes=["ReadWriteOnce"], storageClassName="picked")
+        page = shown_page(stage)
+        reserved = {"accessModes": ["ReadWriteOnce"], "storageClassName": "picked", "volumeName": "disk"}
+        claim(stage, "reserved", **reserved)
+        (read, bound_soon) = volume_claims(viewer=stage.user, queue=stage.queue)[0].claims or ()
+    finally:
+        stage.api.call("DELETE", f"{CLASSES}/picked")
+    (row,) = page.select("tbody tr")
+    assert status in row.get_text() and note in page.get_text()
+    assert len(page.select("[data-add-line]")) == (status == "Created at job start")
+    assert (read.provisioning is Provisioning.ON_DEMAND) == (status == "Created at job start")
+    assert bound_soon.provisioning is Provisioning.IMMEDIATE  # it waits for its volume and for no pod
 
 
 def test_claims_of_a_namespace_that_is_not_the_workspaces_are_not_told(stage: KubeStage) -> None:

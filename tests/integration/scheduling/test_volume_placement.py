@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 
@@ -14,96 +13,40 @@ from django.test.utils import CaptureQueriesContext
 from benchmarks.support.control_plane import ControlPlane
 from clusters.backends.base import AccessDenied, BackendUnavailable
 from clusters.backends.kubernetes import KubernetesBackend
-from clusters.backends.kubernetes.namespaces.namespaces import namespace_labels
 from clusters.backends.registry import backend_for
 from foundation.core import clock
 from foundation.core.quantities import Resource
 from foundation.core.reasons import Reason
 from foundation.models import Hint
-from foundation.models.installation import installation_id
 from scheduling import engine
 from scheduling.engine import model as em
 from scheduling.engine_input.config import engine_config
 from scheduling.engine_input.jobs import engine_job
-from scheduling.execution.volume_claims import read_mounted_claims
+from scheduling.execution.volumes.claims import read_mounted_claims
 from scheduling.job_file import parse_job
-from scheduling.models import Allocation, ClaimPhase, GpuRequestMode, Job, JobState, MountedClaim
+from scheduling.models import ClaimPhase, Job, JobState, MountedClaim
 from scheduling.services.cycle import cycle_run
 from scheduling.services.jobs.job_check import job_check
 from scheduling.services.jobs.job_preview import JobPreview, preview_submission
 from scheduling.snapshots import cell_snapshot
 from scheduling.snapshots.cell_parts import Seeker, placement_snapshot
 from scheduling.snapshots.snapshot_cache import checkout_snapshot
-from tests.builders.jobs import RoleOf
-from tests.builders.kube_stage import KubeStage, kube_stage
+from tests.builders.kube_stage import KubeStage
+from tests.builders.volume_stage import CLAIMS, bind, claim, node_of, start, volume, volume_stage
 
 pytestmark = [pytest.mark.server, pytest.mark.django_db]
-TEAM = "/api/v1/namespaces/team-a"
-CLAIMS = f"{TEAM}/persistentvolumeclaims"
-VOLUMES = "/api/v1/persistentvolumes"
-ZONE = "topology.kubernetes.io/zone"
 _A_WHILE = timedelta(seconds=30)
 
 
 @pytest.fixture
 def stage(kube: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> Iterator[KubeStage]:
-    with kube_stage(kube, monkeypatch) as made:
-        for node, zone in (("whole-1", "a"), ("whole-2", "b"), ("cut-1", "b")):
-            made.api.call("PATCH", f"/api/v1/nodes/{node}", {"metadata": {"labels": {ZONE: zone}}})
-        made.observe()
-        owner = str(made.queue.workspace_id)
-        made.api.namespace("team-a", namespace_labels(str(installation_id()), owner))
+    with volume_stage(kube, monkeypatch) as made:
         yield made
-        for path in (CLAIMS, VOLUMES):
-            for item in made.api.items(path):
-                name = f"{path}/{item['metadata']['name']}"
-                made.api.call("PATCH", name, {"metadata": {"finalizers": None}})
-                made.api.answer("DELETE", name)
-    # After the pods of the stage are gone.
-    status, text = made.api.answer("DELETE", TEAM, {})
-    if status == 200:
-        made.api.call("PUT", f"{TEAM}/finalize", {**json.loads(text), "spec": {"finalizers": []}})
-
-
-def volume(stage: KubeStage, name: str, zones: Sequence[str] = ()) -> None:
-    expression = {"key": ZONE, "operator": "In", "values": [*zones]}
-    terms = {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}
-    spec = {
-        "capacity": {"storage": "10Gi"},
-        "accessModes": ["ReadWriteMany"],
-        "csi": {"driver": "disk.example", "volumeHandle": name},
-        **({"nodeAffinity": terms} if zones else {}),
-    }
-    stage.api.call("POST", VOLUMES, {"metadata": {"name": name}, "spec": spec})
-
-
-def claim(stage: KubeStage, name: str, of: str = "") -> None:
-    spec = {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "10Gi"}}}
-    stage.api.call("POST", CLAIMS, {"metadata": {"name": name}, "spec": spec})
-    if of:
-        bind(stage, name, of)
-
-
-def bind(stage: KubeStage, name: str, of: str) -> None:
-    """Bind a claim as the controller of Kubernetes does."""
-    stage.api.call("PATCH", f"{CLAIMS}/{name}", {"spec": {"volumeName": of}})
-    stage.api.call("PATCH", f"{CLAIMS}/{name}/status", {"status": {"phase": "Bound"}})
-
-
-def start(stage: KubeStage, name: str, *claims: str, cards: int = 1, run_s: float = 10_000) -> Job:
-    job = stage.start(name, RoleOf(mode=GpuRequestMode.WHOLE, cards=cards), run_s=run_s)
-    volumes = [{"claim": claim, "mount": f"/mnt/{claim}"} for claim in claims]
-    Job.unscoped.filter(pk=job.pk).update(volumes=volumes)
-    return job
 
 
 def told(job: Job) -> tuple[str, dict[str, object]]:
     job.refresh_from_db()
     return job.reason, job.reason_numbers
-
-
-def node_of(job: Job) -> str:
-    return Allocation.unscoped.get(attempt__job=job, released_at=None).node.name
 
 
 @pytest.mark.parametrize(("zone", "node"), [("a", "whole-1"), ("b", "whole-2")])

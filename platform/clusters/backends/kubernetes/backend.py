@@ -19,7 +19,6 @@ from clusters.backends.base import (
     Governed,
     Inventory,
     NamespaceState,
-    NodeTerms,
     ObservedBatch,
     Owner,
     PodEvent,
@@ -27,15 +26,15 @@ from clusters.backends.base import (
     TaskRef,
     TaskSpec,
     TenantLimits,
-    VolumeClaim,
 )
 from clusters.backends.kubernetes.client.api import KubernetesApi
 from clusters.backends.kubernetes.client.breaker import CircuitBreaker
 from clusters.backends.kubernetes.client.connection import open_client
 from clusters.backends.kubernetes.lifecycle import gangs, placing, removing, watch
-from clusters.backends.kubernetes.namespaces import claims, owning, tenants
+from clusters.backends.kubernetes.namespaces import claims, owning, provisioning, tenants
 from clusters.backends.kubernetes.nodes import agents, cordoning, resizing
 from clusters.backends.kubernetes.pods import events, logs
+from clusters.backends.volumes import NodeTerms, VolumeClaim
 from clusters.models import Cluster
 from foundation.models.installation import installation_id
 
@@ -130,6 +129,9 @@ class KubernetesBackend(ClusterBackend):
 
     def read_volume_terms(self, volumes: Sequence[str]) -> Mapping[str, NodeTerms]:
         return claims.read_volume_terms(self._api, volumes)
+
+    def annotate_selected_node(self, namespace: str, claim: VolumeClaim, node: str) -> None:
+        provisioning.annotate_selected_node(self._api, namespace, claim, node)
 
     def list_pod_events(self, refs: Sequence[TaskRef]) -> list[PodEvent]:
         return events.list_pod_events(self._api, refs)

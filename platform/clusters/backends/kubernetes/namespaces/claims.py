@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 from urllib.parse import quote
 
-from clusters.backends.base import NodeTerms, VolumeClaim
 from clusters.backends.kubernetes.client.api import Json, KubernetesApi, RequestRefused
 from clusters.backends.kubernetes.client.workers import Workers
 from clusters.backends.kubernetes.namespaces.namespaces import NAMESPACES, is_owned
+from clusters.backends.kubernetes.namespaces.provisioning import SELECTED_NODE, add_provisioning, claims_path
+from clusters.backends.volumes import NodeTerms, VolumeClaim
 
 _VOLUMES: Final = "/api/v1/persistentvolumes"
 _NOT_FOUND: Final = 404
@@ -29,8 +30,10 @@ def list_volume_claims(api: KubernetesApi, namespace: str, workspace: str) -> li
     # A namespace of that name may be anybody's: its claims are not the workspace's to know.
     if not is_owned(api, found, workspace):
         return None
-    items, _ = api.list_objects(f"{NAMESPACES}/{namespace}/persistentvolumeclaims")
-    return sorted((_claim(item) for item in items), key=lambda claim: claim.name)
+    items, _ = api.list_objects(claims_path(namespace))
+    claims = sorted((_claim(item) for item in items), key=lambda claim: claim.name)
+    unbound = {claim.name for claim in claims if claim.phase == "Pending" and not claim.volume}
+    return add_provisioning(api, namespace, claims, unbound)
 
 
 def read_volume_terms(api: KubernetesApi, volumes: Sequence[str]) -> Mapping[str, NodeTerms]:
@@ -72,4 +75,6 @@ def _claim(item: Json) -> VolumeClaim:
         phase=status.get("phase") or "",
         deleting="deletionTimestamp" in item["metadata"],
         volume=spec.get("volumeName") or "",
+        selected_node=(item["metadata"].get("annotations") or {}).get(SELECTED_NODE, ""),
+        version=item["metadata"]["resourceVersion"],
     )

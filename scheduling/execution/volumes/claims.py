@@ -1,6 +1,7 @@
 """Reading the volume claims that unfinished jobs mount, so that pods are placed where their volumes are.
 
-Allotment binds pods itself, so no kube-scheduler looks at the node affinity of their volumes.
+Allotment binds pods itself, so no kube-scheduler looks at the node affinity of their volumes, or selects the
+nodes for which volumes are created on demand.
 """
 
 from __future__ import annotations
@@ -8,19 +9,21 @@ from __future__ import annotations
 import uuid
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 import structlog
 from django.db.models import QuerySet
 
-from clusters.backends.base import AccessDenied, BackendUnavailable, ClusterBackend, VolumeClaim
+from clusters.backends.base import AccessDenied, BackendUnavailable, ClusterBackend
+from clusters.backends.volumes import Provisioning, VolumeClaim
 from clusters.models import Cluster
 from foundation.core import clock
 from foundation.messaging import outbox
 from foundation.sql.prepared import PreparedQuery
 from scheduling.engine_input.volume_claims import claim_names
+from scheduling.execution.volumes.node_selection import NodeSelection, list_users, restrict_nodes
 from scheduling.models import TERMINAL_STATES, ClaimPhase, Job, MountedClaim
 
 log = structlog.get_logger(__name__)
@@ -29,8 +32,17 @@ _TERMS_EVERY: Final = timedelta(minutes=10)
 """The node affinity of a volume does not change while it has one, but for the alpha of a feature gate."""
 _NAMESPACES_AT_ONCE: Final = 50
 _VOLUMES_AT_ONCE: Final = 200
+_PROVISIONED_EVERY: Final = timedelta(seconds=3)
+"""How often a claim is read while a pod waits for its volume to be created."""
 _PHASES: Final = {"Bound": ClaimPhase.BOUND, "Lost": ClaimPhase.LOST}
-_FIELDS: Final = ("phase", "volume", "terms", "terms_at", "read_at")
+_UNBOUND: Final = {
+    Provisioning.IMMEDIATE: ClaimPhase.PENDING,
+    Provisioning.ON_DEMAND: ClaimPhase.UNPROVISIONED,
+    Provisioning.NOT_PERMITTED: ClaimPhase.NOT_PERMITTED,
+    Provisioning.STATIC: ClaimPhase.STATIC,
+    Provisioning.CLASS_UNREAD: ClaimPhase.CLASS_UNREAD,
+}
+_FIELDS: Final = ("phase", "volume", "terms", "selected_node", "terms_at", "read_at")
 _COMPARED: Final = ("phase", "volume", "terms")
 Key = tuple[uuid.UUID, str]
 """(workspace, name of the claim)."""
@@ -56,7 +68,9 @@ class _Pass:
     cluster: Cluster
     backend: ClusterBackend
     known: Mapping[Key, MountedClaim]
+    users: Mapping[Key, Sequence[str]]
     now: datetime
+    selections: list[NodeSelection] = field(default_factory=list)
 
     def list_rows(self, workspace: uuid.UUID, slug: str, names: Iterable[str]) -> list[MountedClaim]:
         """Return the claims of these names in the namespace of a workspace. Raises: BackendUnavailable."""
@@ -66,14 +80,14 @@ class _Pass:
             log.warning("volume claims may not be listed", cluster=self.cluster.name, error=str(error))
             return [self._as_known(workspace, name) for name in names]
         claims = {claim.name: claim for claim in found or ()}
-        return [self._row(workspace, name, claims.get(name)) for name in names]
+        return [self._row(workspace, slug, name, claims.get(name)) for name in names]
 
     def add_terms(self, rows: Sequence[MountedClaim]) -> list[MountedClaim]:
         """Return the rows with the node affinity of their volumes, without those where it can't be read."""
         unread: dict[str, list[MountedClaim]] = defaultdict(list)
         for row in rows:
             before = self.known.get((row.workspace_id, row.name))
-            if before is not None and before.volume == row.volume:
+            if before is not None and row.volume and before.volume == row.volume:
                 row.terms, row.terms_at = before.terms, before.terms_at
             if row.volume and (row.terms_at is None or self.now - row.terms_at >= _TERMS_EVERY):
                 unread[row.volume].append(row)
@@ -96,29 +110,43 @@ class _Pass:
         left_out = unread.keys() - set(asked)
         return [row for row in rows if row.terms_at is not None or row.volume not in left_out]
 
-    def _row(self, workspace: uuid.UUID, name: str, claim: VolumeClaim | None) -> MountedClaim:
+    def _row(self, workspace: uuid.UUID, slug: str, name: str, claim: VolumeClaim | None) -> MountedClaim:
+        row = self._named(workspace, name)
+        if claim is None:
+            return row
+        row.phase, row.volume = _phase_of(claim), claim.volume
+        if row.phase == ClaimPhase.UNPROVISIONED:
+            before, users = self.known.get((workspace, name)), self.users.get((workspace, name), ())
+            selection = NodeSelection(slug, claim, "" if before is None else before.selected_node, users)
+            row.selected_node, row.terms = selection.own, restrict_nodes(selection)
+            self.selections.append(selection)
+        return row
+
+    def _as_known(self, workspace: uuid.UUID, name: str) -> MountedClaim:
+        before = self.known.get((workspace, name))
+        row = self._named(workspace, name)
+        row.phase = ClaimPhase.UNKNOWN
+        if before is not None:
+            row.phase, row.volume, row.terms = before.phase, before.volume, before.terms
+            row.selected_node = before.selected_node
+        return row
+
+    def _named(self, workspace: uuid.UUID, name: str) -> MountedClaim:
         return MountedClaim(
             cluster=self.cluster,
             workspace_id=workspace,
             name=name,
-            phase=ClaimPhase.MISSING if claim is None else _phase_of(claim),
-            volume="" if claim is None else claim.volume,
+            phase=ClaimPhase.MISSING,
             read_at=self.now,
         )
-
-    def _as_known(self, workspace: uuid.UUID, name: str) -> MountedClaim:
-        before = self.known.get((workspace, name))
-        row = self._row(workspace, name, None)
-        row.phase = ClaimPhase.UNKNOWN if before is None else before.phase
-        row.volume = "" if before is None else before.volume
-        return row
 
 
 def read_mounted_claims(cluster: Cluster, backend: ClusterBackend) -> bool:
     """Read the claims of a cluster that are due, and note them; returns whether any changed.
 
-    A claim that was never read is due at once, any other every 20 seconds. What can't be read keeps its last
-    state: nodes of a cluster that doesn't answer take nothing new in any case.
+    A claim that was never read is due at once, one for whose volume a pod waits every 3 seconds, any other
+    every 20 seconds. What can't be read keeps its last state: nodes of a cluster that doesn't answer take
+    nothing new in any case. Nodes are selected for claims whose volumes are created on demand.
     """
     if not backend.capabilities.claims:
         return False
@@ -127,10 +155,11 @@ def read_mounted_claims(cluster: Cluster, backend: ClusterBackend) -> bool:
         return False
     now = clock.now()
     known = {(row.workspace_id, row.name): row for row in MountedClaim.unscoped.filter(cluster=cluster)}
-    due = [key for key in wanted if key not in known or now - known[key].read_at >= _READ_EVERY]
+    users = list_users(cluster, known.values())
+    due = [key for key in wanted if key not in known or _is_due(known[key], key in users, now)]
     if not due:
         return False
-    reading, rows = _Pass(cluster, backend, known, now), list[MountedClaim]()
+    reading, rows = _Pass(cluster, backend, known, users, now), list[MountedClaim]()
     try:
         for workspace in _oldest_first(due, known):
             names = [name for owner, name in wanted if owner == workspace]
@@ -139,6 +168,8 @@ def read_mounted_claims(cluster: Cluster, backend: ClusterBackend) -> bool:
         log.warning("volume claims can't be listed", cluster=cluster.name, error=str(error))
     rows = reading.add_terms(rows) if rows else []
     _write_rows(rows)
+    for selection in reading.selections:
+        selection.write(cluster, backend)
     MountedClaim.unscoped.filter(pk__in=[row.pk for key, row in known.items() if key not in wanted]).delete()
     if not any(_is_changed(row, known.get((row.workspace_id, row.name))) for row in rows):
         return False
@@ -155,6 +186,11 @@ def _list_mounted(cell_id: uuid.UUID) -> tuple[Mapping[uuid.UUID, str], Collecti
         slugs[workspace] = slug
         wanted |= dict.fromkeys((workspace, name) for name in claim_names(volumes))
     return slugs, wanted
+
+
+def _is_due(row: MountedClaim, is_used: bool, now: datetime) -> bool:
+    provisioned = is_used and row.phase == ClaimPhase.UNPROVISIONED
+    return now - row.read_at >= (_PROVISIONED_EVERY if provisioned else _READ_EVERY)
 
 
 def _oldest_first(due: Iterable[Key], known: Mapping[Key, MountedClaim]) -> list[uuid.UUID]:
@@ -181,4 +217,4 @@ def _is_changed(row: MountedClaim, before: MountedClaim | None) -> bool:
 
 
 def _phase_of(claim: VolumeClaim) -> ClaimPhase:
-    return ClaimPhase.DELETING if claim.deleting else _PHASES.get(claim.phase, ClaimPhase.PENDING)
+    return ClaimPhase.DELETING if claim.deleting else _PHASES.get(claim.phase, _UNBOUND[claim.provisioning])

@@ -1,0 +1,101 @@
+"""This module finds out how unbound volume claims get a volume, and writes the node for which it is created.
+
+Kubernetes leaves a claim of a storage class with `volumeBindingMode: WaitForFirstConsumer` unbound until
+kube-scheduler has written the node of its first pod into an annotation of the claim. Allotment binds its pods
+itself, so that it writes the annotation as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+from urllib.parse import quote
+
+from clusters.backends.kubernetes.client.api import Denied, Json, KubernetesApi, RequestRefused
+from clusters.backends.kubernetes.namespaces.namespaces import NAMESPACES
+from clusters.backends.volumes import NodeTerms, Provisioning, VolumeClaim
+
+SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
+_CLASSES: Final = "/apis/storage.k8s.io/v1/storageclasses"
+_REVIEWS: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+_WAITS: Final = "WaitForFirstConsumer"
+_NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
+_NOT_FOUND, _CONFLICT = 404, 409
+_Class = tuple[Provisioning, NodeTerms]
+
+
+def claims_path(namespace: str, name: str = "") -> str:
+    """Return the path of a claim, or of all claims of the namespace."""
+    path = f"{NAMESPACES}/{namespace}/persistentvolumeclaims"
+    return f"{path}/{quote(name, safe='')}" if name else path
+
+
+def add_provisioning(
+    api: KubernetesApi, namespace: str, claims: Sequence[VolumeClaim], unbound: Collection[str]
+) -> list[VolumeClaim]:
+    """Return the claims with how those named in `unbound` get their volumes. Raises: BackendUnavailable."""
+    names = sorted({claim.storage_class for claim in claims if claim.name in unbound} - {""})
+    classes = {name: _read_class(api, name) for name in names}
+    if any(found is Provisioning.ON_DEMAND for found, _ in classes.values()) and not _may_select(
+        api, namespace
+    ):
+        denied = {Provisioning.ON_DEMAND: Provisioning.NOT_PERMITTED}
+        classes = {name: (denied.get(found, found), terms) for name, (found, terms) in classes.items()}
+    return [_with_class(claim, classes) if claim.name in unbound else claim for claim in claims]
+
+
+def annotate_selected_node(api: KubernetesApi, namespace: str, claim: VolumeClaim, node: str) -> None:
+    """Write the selected node of a claim, unless the claim was changed or deleted since it was read.
+
+    Raises: BackendUnavailable.
+    """
+    body = {"metadata": {"resourceVersion": claim.version, "annotations": {SELECTED_NODE: node}}}
+    try:
+        api.patch(claims_path(namespace, claim.name), body)
+    except RequestRefused as error:
+        if error.status not in (_NOT_FOUND, _CONFLICT):
+            raise
+
+
+def _with_class(claim: VolumeClaim, classes: Mapping[str, _Class]) -> VolumeClaim:
+    found, terms = classes.get(claim.storage_class, (Provisioning.IMMEDIATE, []))
+    return replace(claim, provisioning=found, topologies=terms)
+
+
+def _read_class(api: KubernetesApi, name: str) -> _Class:
+    """Return how the volumes of a storage class are created, and for which nodes."""
+    try:
+        found = api.get(f"{_CLASSES}/{quote(name, safe='')}")
+    except Denied:
+        return Provisioning.CLASS_UNREAD, []
+    except RequestRefused as error:
+        if error.status == _NOT_FOUND:
+            return Provisioning.IMMEDIATE, []
+        raise
+    if found.get("volumeBindingMode") != _WAITS:
+        return Provisioning.IMMEDIATE, []
+    if found.get("provisioner") == _NO_PROVISIONER:
+        return Provisioning.STATIC, []
+    return Provisioning.ON_DEMAND, [_topology(term) for term in found.get("allowedTopologies") or ()]
+
+
+def _topology(term: Json) -> list[Json]:
+    return [
+        {"key": item["key"], "operator": "In", "values": item["values"]}
+        for item in term.get("matchLabelExpressions") or ()
+    ]
+
+
+def _may_select(api: KubernetesApi, namespace: str) -> bool:
+    """Return whether the platform's account may patch claims of the namespace."""
+    asked = {"namespace": namespace, "verb": "patch", "resource": "persistentvolumeclaims"}
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": asked},
+    }
+    try:
+        return bool(api.create_object(_REVIEWS, review)["status"].get("allowed"))
+    except Denied:
+        return False
