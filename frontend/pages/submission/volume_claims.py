@@ -12,7 +12,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_GET
 
-from clusters.backends.base import VolumeClaim
+from clusters.backends.volumes import Provisioning, VolumeClaim
 from frontend.shell.page_shell import get_viewer, login_required
 from frontend.texts import formats
 from quotas.selectors.queues.queue import queue_get
@@ -28,6 +28,25 @@ _PHASES: Final[dict[str, tuple[str | Promise, str]]] = {
     _PENDING: (gettext_lazy("Not bound yet"), "waiting"),
     "Lost": (gettext_lazy("Volume lost"), "failed"),
 }
+_NOTES: Final[dict[Provisioning, str | Promise]] = {
+    Provisioning.ON_DEMAND: gettext_lazy(
+        "Volumes that are created at job start are created for the node of the job's first pod."
+    ),
+    Provisioning.IMMEDIATE: gettext_lazy("Pods can mount a claim once it is bound."),
+    Provisioning.STATIC: gettext_lazy(
+        "Claims of a storage class without provisioner, with volume binding mode WaitForFirstConsumer, aren't"
+        " bound by pods of jobs."
+    ),
+    Provisioning.CLASS_UNREAD: gettext_lazy(
+        "The platform's account in this cluster may not read storage classes, so that claims that aren't"
+        " bound yet can't be used."
+    ),
+    Provisioning.NOT_PERMITTED: gettext_lazy(
+        "The platform's account in this cluster may not select nodes for claims, so that their volumes aren't"
+        " created at job start."
+    ),
+}
+"""What is said below the table of claims that aren't bound, by how they get their volumes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +64,12 @@ class ClaimRow:
 
 @dataclass(frozen=True, slots=True)
 class ClusterRows:
-    """The claims in one cluster, as in `ClusterClaims`; `unbound`: a claim is not bound yet."""
+    """The claims in one cluster, as in `ClusterClaims`; `notes` are about those that aren't bound yet."""
 
     cluster: str
     rows: Sequence[ClaimRow] | None
     listed: bool
-    unbound: bool
+    notes: Sequence[str | Promise]
 
     @property
     def has_mountable(self) -> bool:
@@ -71,20 +90,24 @@ def job_claims(request: HttpRequest, workspace: str) -> HttpResponse:
 
 
 def _cluster_rows(found: ClusterClaims) -> ClusterRows:
+    pending = [claim for claim in found.claims or () if claim.phase == _PENDING and not claim.deleting]
+    kinds = {claim.provisioning for claim in pending}
     return ClusterRows(
         cluster=found.cluster,
         rows=None if found.claims is None else [_row(claim) for claim in found.claims],
         listed=found.listed,
-        unbound=any(claim.phase == _PENDING and not claim.deleting for claim in found.claims or ()),
+        notes=[note for kind, note in _NOTES.items() if kind in kinds],
     )
 
 
 def _row(claim: VolumeClaim) -> ClaimRow:
     phase, tone = _PHASES.get(claim.phase, (claim.phase or formats.MISSING, ""))
+    on_demand = claim.phase == _PENDING and claim.provisioning is Provisioning.ON_DEMAND
+    if on_demand:
+        phase, tone = gettext_lazy("Created at job start"), ""
     if claim.deleting:
         phase, tone = gettext_lazy("Terminating"), "waiting"
-    # kube-scheduler has a claim of WaitForFirstConsumer bound; with Kueue, too, Allotment binds the pods.
-    mountable = claim.phase == _BOUND and not claim.deleting
+    mountable = (on_demand or claim.phase == _BOUND) and not claim.deleting
     access = ":ro" if claim.access_modes == (_READ_ONLY,) else ""
     return ClaimRow(
         name=claim.name,
