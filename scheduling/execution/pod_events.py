@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import reduce
 from operator import or_
@@ -16,8 +17,9 @@ from clusters.backends.base import BackendUnavailable, ClusterBackend, PodEvent,
 from clusters.models import Cluster
 from foundation.core import clock
 from foundation.sql.prepared import PreparedQuery
-from scheduling.models import Allocation, Task, TaskState
-from scheduling.services.obstacles import EVENTS
+from scheduling.engine_input.volume_claims import claim_names
+from scheduling.models import Allocation, ClaimPhase, MountedClaim, Task, TaskState
+from scheduling.services.obstacles import EVENTS, PROVISIONING_FAILED
 
 log = structlog.get_logger(__name__)
 _SLOW: Final = timedelta(seconds=20)
@@ -44,7 +46,10 @@ def _silent(cluster: uuid.UUID, before: datetime) -> QuerySet[Allocation, tuple[
         )
         .filter(_OF_EVENTS)
         .order_by("-ensured_at", "pk")
-        .values_list("task_id", "namespace", "pod_name", "task__message")[:_AT_ONCE]
+        .values_list(
+            *("task_id", "namespace", "pod_name", "task__message", "ensured_at"),
+            *("attempt__job__workspace_id", "attempt__job__volumes"),
+        )[:_AT_ONCE]
     )
 
 
@@ -61,7 +66,8 @@ def note_events(cluster: Cluster, backend: ClusterBackend) -> int:
     if not rows:
         return 0
     try:
-        events = backend.list_pod_events([TaskRef(space, name) for _, space, name, _ in rows])
+        events = backend.list_pod_events([TaskRef(row[1], row[2]) for row in rows])
+        failures = _list_failures(cluster, backend, rows)
     except BackendUnavailable as error:
         log.warning("the events of pods are not told", cluster=cluster.name, error=str(error))
         return 0
@@ -70,8 +76,8 @@ def note_events(cluster: Cluster, backend: ClusterBackend) -> int:
         if event.reason in EVENTS or event.reason in _GOES_ON:
             latest[event.ref.namespace, event.ref.name] = event
     changed = 0
-    for task, space, name, message in rows:
-        found = latest.get((space, name))
+    for task, space, name, message, *_ in rows:
+        found = failures.get(name) or latest.get((space, name))
         if found is None:
             continue
         text = f"{found.reason}: {found.message}"[:2000] if found.reason in EVENTS else ""
@@ -79,3 +85,32 @@ def note_events(cluster: Cluster, backend: ClusterBackend) -> int:
             waiting = Task.unscoped.filter(pk=task, state__in=_STARTING, message=message)
             changed += waiting.update(message=text)
     return changed
+
+
+def _list_failures(
+    cluster: Cluster, backend: ClusterBackend, rows: Sequence[tuple[Any, ...]]
+) -> Mapping[str, PodEvent]:
+    """Return, by the name of a pod, why the volume of a claim that it mounts couldn't be created for it.
+
+    Raises: BackendUnavailable.
+    """
+    mounting = [row for row in rows if claim_names(row[-1])]
+    if not mounting:
+        return {}
+    unprovisioned = MountedClaim.unscoped.filter(cluster=cluster, phase=ClaimPhase.UNPROVISIONED)
+    pending = set(unprovisioned.values_list("workspace_id", "name"))
+    pods = {
+        row[2]: [TaskRef(row[1], name) for name in claim_names(row[-1]) if (row[-2], name) in pending]
+        for row in mounting
+    }
+    refs = list(dict.fromkeys(ref for claims in pods.values() for ref in claims))
+    failures: dict[tuple[str, str], PodEvent] = {}
+    for event in sorted(backend.list_claim_events(refs) if refs else (), key=lambda event: event.at):
+        if event.reason == PROVISIONING_FAILED:
+            failures[event.ref.namespace, event.ref.name] = event
+    return {
+        row[2]: failure
+        for row in mounting
+        for ref in pods[row[2]]
+        if (failure := failures.get((ref.namespace, ref.name))) and failure.at >= row[4]
+    }

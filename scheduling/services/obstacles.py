@@ -27,6 +27,8 @@ CODES: Final = tuple(reason for reason in Reason if reason.row.gate is Gate.CLUS
 """The most fundamental first: of several the first is told."""
 TERMINATING: Final = "Terminating"
 """How the message of a task begins whose pod is kept by finalizers."""
+PROVISIONING_FAILED: Final = "ProvisioningFailed"
+"""The event of a volume claim whose volume can't be created."""
 _CODE_OF: Final = {
     "NotCreated": Reason.POD_NOT_CREATED,
     "ErrImagePull": Reason.IMAGE_PULL_FAILED,
@@ -43,9 +45,12 @@ _CODE_OF: Final = {
     "FailedMount": Reason.VOLUME_NOT_MOUNTED,
     "FailedAttachVolume": Reason.VOLUME_NOT_MOUNTED,
     "FailedMapVolume": Reason.VOLUME_NOT_MOUNTED,
+    PROVISIONING_FAILED: Reason.VOLUME_NOT_MOUNTED,
 }
-EVENTS: Final = frozenset({"FailedMount", "FailedAttachVolume", "FailedMapVolume", "FailedCreatePodSandBox"})
-"""What no container says, and is only among the events of the pod."""
+EVENTS: Final = frozenset(
+    {"FailedMount", "FailedAttachVolume", "FailedMapVolume", "FailedCreatePodSandBox", PROVISIONING_FAILED}
+)
+"""What no container says, and is only among the events of the pod and of its claims."""
 _STARTING: Final = (TaskState.BOUND, TaskState.STARTING)
 # Shorter than that is no obstacle: most pods start, and end, within it.
 _SLOW: Final = timedelta(seconds=45)

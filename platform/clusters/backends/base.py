@@ -547,6 +547,10 @@ class ClusterBackend(Protocol):
         """Return the events that the cluster has of pods of those names, in no particular order."""
         return []
 
+    def list_claim_events(self, refs: Sequence[TaskRef]) -> list[PodEvent]:
+        """Return the same of volume claims, whose namespaces and names `refs` are."""
+        return []
+
     def read_samples(self) -> Iterable[DeviceSample]: ...
 
     def read_reports(self) -> Sequence[AgentReport]:

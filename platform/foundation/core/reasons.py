@@ -519,7 +519,7 @@ class Reason(StrEnum):
         _("Volume not mounted"),
         ReasonSeverity.ERROR,
         Gate.CLUSTER,
-        "The kubelet can't attach or mount a volume of a pod.",
+        "The kubelet can't attach or mount a volume of a pod, or the volume can't be created.",
         sentences=(
             _("Can't mount a volume of pod %(pod)s (pods: %(pods)s). %(cause)s: %(message)s"),
             _("Can't mount a volume of pod %(pod)s (pods: %(pods)s): %(cause)s."),

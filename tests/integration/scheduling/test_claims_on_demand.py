@@ -10,6 +10,7 @@ import pytest
 from benchmarks.support.control_plane import ControlPlane
 from clusters.backends.kubernetes.namespaces.provisioning import SELECTED_NODE
 from clusters.backends.registry import backend_for
+from foundation.core import clock
 from foundation.core.reasons import Reason
 from scheduling.models import Allocation, ClaimPhase, Job, JobState, MountedClaim
 from scheduling.services.jobs.job import job_cancel
@@ -185,3 +186,41 @@ def test_a_claim_that_changed_since_it_was_read_is_left_alone(stage: KubeStage) 
     assert selected(stage, "data") == "whole-2"
     stage.api.call("DELETE", f"{CLAIMS}/data")
     backend.annotate_selected_node("team-a", read, "whole-1")
+
+
+def test_a_job_says_why_its_volume_is_not_created(stage: KubeStage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scheduling.execution.pod_events._EVERY_S", 0.0)
+    storage_class(stage, "standard")
+    claim(stage, "data", storageClassName="standard")
+    provisioning_failed(stage, "data", "of an earlier pod")
+    stage.traveller.shift(3)
+    job = start(stage, "train", "data")
+    stage.run(30)
+    assert "earlier" not in str(told(job))
+    provisioning_failed(stage, "data", "zone a is full")
+    stage.run(30)
+    assert told(job)["message"] == "zone a is full"
+    assert (job.reason, told(job)["cause"]) == (Reason.VOLUME_NOT_MOUNTED, "ProvisioningFailed")
+    volume(stage, "disk")
+    bind(stage, "data", "disk")
+    stage.run(12)
+    assert state(job) == (JobState.RUNNING, "")
+
+
+def told(job: Job) -> dict[str, object]:
+    job.refresh_from_db()
+    return job.reason_numbers
+
+
+def provisioning_failed(stage: KubeStage, name: str, message: str) -> None:
+    """Note what a provisioner notes of a claim whose volume it can't create."""
+    claimed = {"kind": "PersistentVolumeClaim", "namespace": "team-a", "name": name}
+    event = {
+        "metadata": {"name": f"{name}.{clock.now():%H%M%S}"},
+        "involvedObject": claimed,
+        "reason": "ProvisioningFailed",
+        "message": message,
+        "type": "Warning",
+        "lastTimestamp": f"{clock.now():%Y-%m-%dT%H:%M:%SZ}",
+    }
+    stage.api.call("POST", "/api/v1/namespaces/team-a/events", event)

@@ -136,6 +136,9 @@ class KubernetesBackend(ClusterBackend):
     def list_pod_events(self, refs: Sequence[TaskRef]) -> list[PodEvent]:
         return events.list_pod_events(self._api, refs)
 
+    def list_claim_events(self, refs: Sequence[TaskRef]) -> list[PodEvent]:
+        return events.list_claim_events(self._api, refs)
+
     def verify_agent(self, token: str, node: str) -> bool:
         return agents.verify_agent(self._api, token, node)
 

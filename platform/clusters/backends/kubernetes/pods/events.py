@@ -9,16 +9,27 @@ from clusters.backends.base import PodEvent, TaskRef
 from clusters.backends.kubernetes.client.api import Json, KubernetesApi
 from clusters.backends.kubernetes.client.workers import Workers
 
+_POD, _CLAIM = "Pod", "PersistentVolumeClaim"
+
 
 def list_pod_events(api: KubernetesApi, refs: Sequence[TaskRef]) -> list[PodEvent]:
     """The events of each pod that the cluster still has, an hour's by default. Raises: BackendUnavailable."""
+    return _list_events(api, _POD, refs)
+
+
+def list_claim_events(api: KubernetesApi, refs: Sequence[TaskRef]) -> list[PodEvent]:
+    """Return the same of volume claims."""
+    return _list_events(api, _CLAIM, refs)
+
+
+def _list_events(api: KubernetesApi, kind: str, refs: Sequence[TaskRef]) -> list[PodEvent]:
     with Workers() as workers:
-        found = list(workers.map(lambda ref: _of_pod(api, ref), refs))
-    return [event for of_pod in found for event in of_pod]
+        found = list(workers.map(lambda ref: _of_object(api, kind, ref), refs))
+    return [event for of_object in found for event in of_object]
 
 
-def _of_pod(api: KubernetesApi, ref: TaskRef) -> list[PodEvent]:
-    selector = f"involvedObject.kind=Pod,involvedObject.name={ref.name}"
+def _of_object(api: KubernetesApi, kind: str, ref: TaskRef) -> list[PodEvent]:
+    selector = f"involvedObject.kind={kind},involvedObject.name={ref.name}"
     items, _ = api.list_objects(f"/api/v1/namespaces/{ref.namespace}/events", fieldSelector=selector)
     return [_event(ref, item) for item in items]
 
