@@ -26,6 +26,8 @@ from tests.fixtures.postgres import PostgresServer
 
 _DEFERRED: Final = re.compile(r"/(?!theme|early)[\w.-]+\.js(\?|$)")
 _PHONE, _DESK = (390, 1440)
+_COUNT_CHANGES: Final = "addEventListener('change', () => { window.changes = (window.changes ?? 0) + 1; });"
+_HAVE_COME: Final = "(urls) => urls.every((url) => performance.getEntriesByName(url)[0]?.responseEnd)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,15 +95,15 @@ def page(on_postgres: PostgresServer) -> Iterator[Page]:
 
 
 @contextmanager
-def held_scripts(page: Page) -> Iterator[None]:
-    """Keep the deferred scripts of the page that is opened within from coming until the end."""
+def held_scripts(page: Page, names: re.Pattern[str] = _DEFERRED) -> Iterator[None]:
+    """Keep deferred scripts of the page that is opened within, all or some, from coming until the end."""
     held: list[Route] = []
-    page.route(_DEFERRED, lambda route: held.append(route))
+    page.route(names, lambda route: held.append(route))
     yield
     assert held, "the scripts were not asked for"
     for route in held:
         route.continue_()
-    page.unroute(_DEFERRED)
+    page.unroute(names)
 
 
 def act_early(page: Page, path: str, early: Early) -> None:
@@ -135,6 +137,44 @@ def test_what_is_clicked_before_the_scripts_run_is_carried_out(page: Page) -> No
             raise AssertionError(f"{kind}: an early click has no effect") from error
         assert page.locator("[aria-busy]").count() == 0, kind
     assert problems == []
+
+
+@pytest.mark.browser
+@pytest.mark.server
+@pytest.mark.timeout(120)
+def test_an_action_between_two_scripts_is_carried_out_once(page: Page) -> None:
+    """All scripts have run but the last one, and act on what they hear of."""
+    page.set_viewport_size({"width": _PHONE, "height": 900})
+    page.goto("/w/vision/jobs")
+    scripts = page.evaluate("[...document.querySelectorAll('script[defer]')].map((one) => one.src)")
+    page.add_init_script(_COUNT_CHANGES)
+    with held_scripts(page, re.compile(re.escape(scripts[-1]))):
+        page.goto("/w/vision/jobs", wait_until="commit")
+        page.wait_for_function(_HAVE_COME, arg=scripts[:-1])
+        page.wait_for_timeout(300)  # for the last of them to run
+        page.locator(".drawer-button").click()
+        page.locator("input[type=search]").first.dispatch_event("change")
+    page.wait_for_load_state()
+    expect(page.locator(":root[data-drawer=open]")).to_have_count(1)
+    page.wait_for_function("() => window.changes")
+    assert page.evaluate("window.changes") == 1
+
+
+@pytest.mark.browser
+@pytest.mark.server
+@pytest.mark.timeout(120)
+def test_an_action_between_the_scripts_and_what_was_kept_is_carried_out_once(page: Page) -> None:
+    """It comes while the page is told that its scripts have run, and once more before."""
+    page.set_viewport_size({"width": _PHONE, "height": 900})
+    page.add_init_script(
+        "addEventListener('DOMContentLoaded', () => document.querySelector('.drawer-button').click());"
+    )
+    page.goto("/w/vision/jobs")
+    page.wait_for_timeout(300)
+    expect(page.locator(":root[data-drawer=open]")).to_have_count(1)
+    act_early(page, "/w/vision/jobs", CONTROLS["data-drawer-toggle"])
+    page.wait_for_load_state()
+    expect(page.locator(":root[data-drawer=open]")).to_have_count(1)
 
 
 @pytest.mark.browser
