@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -53,18 +54,39 @@ class AreaSearch:
         if rule.mode is not TopologyMode.REQUIRED:
             return None
         search = self._domain_search(rule, roles, more, outer, [])
+        fits_without_claims = False
+        if any(self._tasks[role.name].task.volume_claims for role in roles):
+            unclaimed = self._domain_search(rule, roles, more, outer, [], mount=False)
+            fits_without_claims = next(unclaimed.find_areas(), None) is not None
         return refuse_no_domain(
-            search.demands[0].board, self._entries(roles)[0], rule, search.count_best_domain()
+            search.demands[0].board,
+            self._entries(roles)[0],
+            rule,
+            search.count_best_domain(),
+            name_claim=fits_without_claims,
         )
 
     def _domain_search(
-        self, rule: TopologyRule, roles: list[Role], more: TaskCounts, outer: DomainArea, pinned: list[Role]
+        self,
+        rule: TopologyRule,
+        roles: list[Role],
+        more: TaskCounts,
+        outer: DomainArea,
+        pinned: list[Role],
+        *,
+        mount: bool = True,
     ) -> DomainSearch:
+        """Return the search for the domains of some roles; without `mount` as if they mounted no volumes."""
         entries = self._entries(roles)
         asked = tuple(label for label in (rule.level, rule.preferred_level) if label)
         labels = topology_labels(asked, [entry.flavor for entry in entries])
         wanted = tuple(
-            ShapeDemand(self._placer.get_board(entry.task, entry.flavor), more[entry.role.name])
+            ShapeDemand(
+                self._placer.get_board(
+                    entry.task if mount else replace(entry.task, volume_claims=()), entry.flavor
+                ),
+                more[entry.role.name],
+            )
             for entry in entries
         )
         return DomainSearch(

@@ -41,14 +41,17 @@ def add_free_cards(board: ScoreBoard, refusal: Refusal) -> Refusal:
     )
 
 
-def refuse_no_domain(board: ScoreBoard, entry: RoleTasks, rule: TopologyRule, most: int) -> Refusal:
-    """Refuse because no domain of the required level holds all tasks; the best one has slots for `most`."""
-    numbers: Numbers = {
-        **_numbers(entry, most),
-        "level": rule.level,
-        **describe_free_cards(board),
-        **describe_volume_conflict(board.question, board.vetoes, entry.max_tasks - most),
-    }
+def refuse_no_domain(
+    board: ScoreBoard, entry: RoleTasks, rule: TopologyRule, most: int, *, name_claim: bool
+) -> Refusal:
+    """Refuse because no domain of the required level holds all tasks; the best one has slots for `most`.
+
+    `name_claim`: a domain would hold them but for their volume claims, of which one is named.
+    """
+    numbers: Numbers = {**_numbers(entry, most), "level": rule.level, **describe_free_cards(board)}
+    if name_claim:
+        missing = entry.max_tasks - most
+        numbers = {**numbers, **describe_volume_conflict(board.question, board.vetoes, missing)}
     return Refusal(Reason.NO_ROOM, numbers, _suggest_fewer(entry, most))
 
 
