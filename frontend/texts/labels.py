@@ -12,7 +12,8 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
 
-from foundation.core.reasons import Reason, ReasonSeverity
+from foundation.core.reason_row import ReasonSeverity
+from foundation.core.reasons import Reason
 
 
 class Word(NamedTuple):

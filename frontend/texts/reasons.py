@@ -38,7 +38,7 @@ _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _MOMENTS = frozenset({"at", "until", "retry_at", "drained_until", "since"})
 _SPANS = frozenset({"age", "window"})
 # Names with commas between them.
-_LISTS = frozenset({"models", "profiles", "clusters"})
+_LISTS = frozenset({"models", "profiles", "clusters", "claims"})
 # Plain counts; every other number is an amount of the resource.
 _COUNTS = frozenset(
     {

@@ -16,7 +16,8 @@ from typing import Any, Final, Literal
 from django.db.models import Q, QuerySet
 
 from clusters.models import ClusterHealth
-from foundation.core.reasons import Gate, Reason
+from foundation.core.reason_row import Gate
+from foundation.core.reasons import Reason
 from foundation.sql.prepared import PreparedQuery
 from scheduling.lifecycle.transitions import add_event
 from scheduling.models import Allocation, Job, JobEvent, JobState, TaskState

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from foundation.core.reasons import Reason
-from foundation.core.reasons_page import reasons_page
 from scheduling.job_file.declaration.describing import fields_page
+from scheduling.job_file.declaration.reasons_page import reasons_page
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])

@@ -26,7 +26,7 @@ DATA = "scheduling.engine.model"
 # The type of a key of quota, with its packages, and the names of resources and reasons; they decide nothing.
 KEY_TYPE = (
     *("foundation", "foundation.core", "foundation.core.flavor_resource"),
-    *("foundation.core.quantities", "foundation.core.reasons"),
+    *("foundation.core.quantities", "foundation.core.reason_row", "foundation.core.reasons"),
 )
 
 

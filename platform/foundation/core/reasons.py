@@ -6,59 +6,14 @@ services, the delegation to engines of clusters, the console and `docs/reasons.m
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 from foundation.core.quantities import gettext_noop as _
+from foundation.core.reason_row import Gate, ReasonRow, ReasonSeverity
 
 PAGE: Final = "docs/reasons.md"
 """The page of the documentation that explains each code below a heading of its own."""
-
-
-class ReasonSeverity(StrEnum):
-    """The weight of a reason for the owner of the job."""
-
-    ERROR = "error"
-    """The job, or what it depends on, has to be changed or repaired."""
-    WAITING = "waiting"
-    """The job goes on once others finish or capacity is released."""
-    PAUSED = "paused"
-    """A user suspended the job."""
-    INFO = "info"
-    """The job has not been evaluated."""
-
-
-class Gate(StrEnum):
-    """The check that a job hasn't passed; the order is that in which they are evaluated."""
-
-    FIT = "fit"
-    POLICY = "policy"
-    OPEN = "open"
-    TURN = "turn"
-    QUOTA = "quota"
-    COHORT = "cohort"
-    ROOM = "room"
-    PREEMPTION = "preemption"
-    EVALUATION = "evaluation"
-    CLUSTER = "cluster"
-    """The job is admitted; its cluster has not started or removed its pods."""
-
-
-@dataclass(frozen=True, slots=True)
-class ReasonRow:
-    """One row of the table, in English; `sentences` and `helps` begin with the most specific.
-
-    Of these the first is shown whose numbers are all known, so the last of each needs none.
-    """
-
-    code: str
-    label: str
-    severity: ReasonSeverity
-    gate: Gate
-    meaning: str
-    sentences: tuple[str, ...]
-    helps: tuple[str, ...]
 
 
 class Reason(StrEnum):
@@ -322,8 +277,13 @@ class Reason(StrEnum):
         " that was selected for it, or for the topologies that its storage class allows.",
         sentences=(
             _(
-                "Tasks that fit on empty %(flavor)s nodes that can mount the volume of claim %(claim)s:"
-                " %(available)s of %(asked)s. Suitable nodes that can't mount it: %(suitable_nodes)s."
+                "Nodes that would take a task but can't mount the volumes of all these claims: %(claims)s."
+                " Number of nodes: %(excluded_nodes)s."
+            ),
+            _(
+                "Nodes that would take a task but can't mount the volume of claim %(claim)s:"
+                " %(excluded_nodes)s. Tasks that fit in one %(level)s of the other nodes: %(available)s of"
+                " %(asked)s."
             ),
             _(
                 "Nodes that would take a task but can't mount the volume of claim %(claim)s:"
@@ -336,6 +296,32 @@ class Reason(StrEnum):
             _("The nodes that would take this job can't mount the volume of one of its claims."),
         ),
         helps=(_("Wait for the nodes that can mount the volume, or mount another claim."),),
+    )
+
+    VOLUME_NODES_TOO_SMALL = ReasonRow(
+        "VOLUME_NODES_TOO_SMALL",
+        _("Unschedulable with its volumes"),
+        ReasonSeverity.ERROR,
+        Gate.FIT,
+        "The nodes that can mount the volumes of the job's claims don't hold it, even if nothing else ran;"
+        " nodes that can't mount them would.",
+        sentences=(
+            _(
+                "Empty %(flavor)s nodes that would take a task but can't mount the volumes of all these"
+                " claims: %(claims)s. Number of nodes: %(suitable_nodes)s."
+            ),
+            _(
+                "Tasks that fit in one %(level)s of empty %(flavor)s nodes that can mount the volume of claim"
+                " %(claim)s: %(available)s of %(asked)s. Suitable nodes that can't mount it:"
+                " %(suitable_nodes)s."
+            ),
+            _(
+                "Tasks that fit on empty %(flavor)s nodes that can mount the volume of claim %(claim)s:"
+                " %(available)s of %(asked)s. Suitable nodes that can't mount it: %(suitable_nodes)s."
+            ),
+            _("The nodes that can mount the volumes of this job don't hold it, even when empty."),
+        ),
+        helps=(_("Use fewer or smaller tasks, or mount claims whose volumes other nodes can mount."),),
     )
 
     VOLUME_CLAIM_NOT_BOUND = ReasonRow(

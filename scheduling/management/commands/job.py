@@ -10,11 +10,11 @@ from typing import Any, Final
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from rich.table import Table
 
-from foundation.core.reasons_page import reasons_page
 from foundation.web.listing import ColumnCondition
 from scheduling.api.jobs.serializers import JobDetailSerializer, JobSerializer, list_row
 from scheduling.job_file import load_text
 from scheduling.job_file.declaration.describing import fields_page
+from scheduling.job_file.declaration.reasons_page import reasons_page
 from scheduling.selectors.jobs.job import COLUMNS, JobFilter, job_get, job_list
 from scheduling.services.jobs.idle_extension import extend_idle_job
 from scheduling.services.jobs.job import job_cancel, job_submit

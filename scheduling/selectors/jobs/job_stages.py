@@ -9,7 +9,8 @@ from enum import StrEnum
 from typing import Final
 
 from foundation.core.actor import Actor
-from foundation.core.reasons import Gate, Reason
+from foundation.core.reason_row import Gate
+from foundation.core.reasons import Reason
 from scheduling.models import Decision, DecisionKind, Job, JobState
 from tenants.access import permissions
 from tenants.access.permissions import Permission

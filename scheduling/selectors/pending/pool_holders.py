@@ -12,7 +12,8 @@ from clusters.models import Flavor, GpuMode
 from clusters.selectors.pool_parts import read_pool_parts
 from foundation.core.actor import Actor
 from foundation.core.quantities import Resource
-from foundation.core.reasons import Gate, find_reason
+from foundation.core.reason_row import Gate
+from foundation.core.reasons import find_reason
 from quotas.selectors.sight import quota_tenants
 from quotas.selectors.tables.quota_sums import QuotaSums
 from scheduling.models import Allocation, Job

@@ -2,38 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from scheduling.engine.model import (
     AllocationMode,
-    ClaimState,
     HelpCode,
     Job,
     JobOutcome,
     JobState,
-    Node,
     Numbers,
     Reason,
     StopPolicy,
     Strategy,
 )
 from tests.truth.oracle.cell import Cell, least
+from tests.truth.oracle.claims import by_claim, named_claims
 from tests.truth.oracle.facts import Facts, Lack, Spare, Way
 from tests.truth.oracle.places import (
     Task,
-    areas,
-    kept_off,
     member,
-    most,
     most_on,
-    mountable,
     of_model,
     refuses,
     roomy_cards,
     task_of,
     without_claims,
 )
+from tests.truth.oracle.told import Fault, Told, most_together
 
 TOLD: Mapping[Lack, Reason] = {
     Lack.NOTHING: Reason.RESERVED_FOR_LARGER,
@@ -46,100 +42,16 @@ TOLD: Mapping[Lack, Reason] = {
 }
 
 
-@dataclass(frozen=True)
-class Fault:
-    """One false thing: in `part` (`reason`, or the name of a number) is `said`, and `true` would be right."""
-
-    job: str
-    reason: str
-    part: str
-    said: object
-    true: object
-
-    def __str__(self) -> str:
-        return f"{self.job}: {self.reason}: {self.part} is {self.said!r}, true is {self.true!r}"
-
-
-class Told:
-    """What one job is told, beside what is so."""
-
-    def __init__(self, cell: Cell, outcome: JobOutcome) -> None:
-        assert outcome.reason is not None
-        self.cell, self.outcome, self.reason = cell, outcome, outcome.reason
-        self.job = cell.jobs[outcome.job]
-        self.facts = Facts(cell, self.job)
-        self.numbers = outcome.numbers
-
-    def fault(self, part: str, said: object, true: object) -> Fault:
-        """Something false."""
-        return Fault(self.job.id, self.reason.value, part, said, true)
-
-    def number(self, name: str, true: int | None) -> Iterator[Fault]:
-        """A number, where it is given at all."""
-        if name in self.numbers and self.numbers[name] != true:
-            yield self.fault(name, self.numbers[name], true)
-
-
 def judge(cell: Cell, outcome: JobOutcome) -> list[Fault]:
     """All that is false in what a waiting job is told.
 
     Raises: Undecided, where exhaustive search would take too long.
     """
     told = Told(cell, outcome)
-    true = {_by_claim(told, reason) for reason in expected(told)}
+    true = {name for reason in expected(told) for name in by_claim(told, reason)}
     if told.reason not in true:
         return [told.fault("reason", told.reason.value, " or ".join(sorted(true)))]
     return list(_NUMBERS.get(told.reason, _none)(told))
-
-
-def _by_claim(told: Told, reason: Reason) -> Reason:
-    """The reason of a job whose volume claims keep it from nodes that would take it, in the place of one that
-    would hold for a job without claims as well."""
-    if not told.job.rules.volume_claims or reason not in (Reason.NEVER_FITS, Reason.NO_ROOM):
-        return reason
-    empty = reason is Reason.NEVER_FITS
-    if empty and Facts(told.cell, without_claims(told.job)).lack is Lack.NODES:
-        return reason
-    named = next((role for role in told.job.roles if role.name == told.numbers.get("role")), None)
-    flavor = told.cell.flavors.get(str(told.numbers.get("flavor")))
-    if named is None or flavor is None:
-        return reason
-    task, nodes = task_of(told.job, named, flavor), told.facts.empty if empty else told.cell.nodes
-    free = replace(task, rules=without_claims(told.job).rules)
-    missing = max(1, least(named) - int(told.numbers.get("available", 0)))
-    if sum(most_on(free, node, missing) for node in kept_off(task, nodes)) < missing:
-        return reason
-    of_cluster = (c.state for c in told.job.rules.volume_claims if c.cluster == flavor.cluster)
-    first = next((state for state in of_cluster if state is not ClaimState.BOUND), None)
-    if first is None:
-        return Reason.VOLUME_NODE_CONFLICT
-    return Reason.VOLUME_CLAIM_UNREAD if first is ClaimState.UNREAD else Reason.VOLUME_CLAIM_NOT_BOUND
-
-
-def _kept_off(told: Told) -> Iterator[Fault]:
-    """The claim that is named, and how many nodes it keeps the next task from."""
-    facts, numbers, empty = told.facts, told.numbers, "suitable_nodes" in told.numbers
-    role = next(role for role in told.job.roles if role.name == numbers["role"])
-    flavor = told.cell.flavors[str(numbers["flavor"])]
-    task = task_of(told.job, role, flavor)
-    claims = [claim for claim in told.job.rules.volume_claims if claim.cluster == flavor.cluster]
-    named = next((claim for claim in claims if claim.name == numbers["claim"]), None)
-    if named is None:
-        yield told.fault("claim", numbers["claim"], [claim.name for claim in claims])
-        return
-    if told.reason is not Reason.VOLUME_NODE_CONFLICT:
-        yield from (
-            told.fault(name, value, named.state)
-            for name, value in numbers.items()
-            if name.endswith("_claim") and (name, value) != (f"{named.state}_claim", named.name)
-        )
-        return
-    every = facts.empty if empty else told.cell.nodes
-    number = sum(not mountable(node, named) for node in kept_off(task, every))
-    yield from told.number("suitable_nodes" if empty else "excluded_nodes", number)
-    yield from told.number("asked", least(role))
-    if len(told.job.roles) == 1:
-        yield from told.number("available", _most(told, task, every, 10_000))
 
 
 def expected(told: Told) -> set[Reason]:
@@ -270,17 +182,12 @@ def _never(told: Told) -> Iterator[Fault]:
     # A job that no node holds in any case is told of nodes, whatever it mounts.
     task = task_of(without_claims(told.job), role, flavor)
     tolerated = not any(name == "refused.flavor-taint" for name in numbers)
-    room = _most(told, task, facts.empty, 10_000) if tolerated else 0
+    room = most_together(told, task, facts.empty, 10_000) if tolerated else 0
     for name in ("available", "limit", "together"):
         yield from told.number(name, room)
     yield from _cards(told, task, empty=True)
     if tolerated:
         yield from _refusals(told, task, empty=True)
-
-
-def _most(told: Told, task: Task, nodes: Sequence[Node], wanted: int) -> int:
-    """How many like tasks stand together, up to a number."""
-    return max((most(task, area, wanted) for area in areas(told.job, nodes)), default=0)
 
 
 def _cards(told: Told, task: Task, *, empty: bool) -> Iterator[Fault]:
@@ -531,7 +438,7 @@ def _room(told: Told) -> Iterator[Fault]:
     for name in ("asked", "limit"):
         yield from told.number(name, least(role))
     task = task_of(told.job, role, flavor)
-    room = _most(told, task, told.cell.nodes, least(role))
+    room = most_together(told, task, told.cell.nodes, least(role))
     said = numbers.get("available")
     alone = len(told.job.roles) == 1
     if said is not None and not (int(said) == room if alone else int(said) <= room):
@@ -591,7 +498,8 @@ _NUMBERS: Mapping[Reason, Callable[[Told], Iterator[Fault]]] = {
     Reason.PROTECTED: _protected,
     Reason.BACKOFF: _backoff,
     Reason.RESERVED_FOR_LARGER: _reserved,
-    Reason.VOLUME_NODE_CONFLICT: _kept_off,
-    Reason.VOLUME_CLAIM_NOT_BOUND: _kept_off,
-    Reason.VOLUME_CLAIM_UNREAD: _kept_off,
+    Reason.VOLUME_NODE_CONFLICT: named_claims,
+    Reason.VOLUME_NODES_TOO_SMALL: named_claims,
+    Reason.VOLUME_CLAIM_NOT_BOUND: named_claims,
+    Reason.VOLUME_CLAIM_UNREAD: named_claims,
 }

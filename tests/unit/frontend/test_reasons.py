@@ -224,3 +224,17 @@ def test_several_names_are_separated_as_the_language_does() -> None:
 def test_an_unknown_code_is_shown_as_it_is() -> None:
     assert reasons.reason_sentence("NEW_CODE") == "<code>NEW_CODE</code>"
     assert reasons.help_sentence("NEW_CODE") == ""
+
+
+@pytest.mark.parametrize(
+    ("code", "number"),
+    [("VOLUME_NODE_CONFLICT", "excluded_nodes"), ("VOLUME_NODES_TOO_SMALL", "suitable_nodes")],
+)
+def test_what_volumes_exclude_is_told_of_one_claim_or_of_all_that_do_together(code: str, number: str) -> None:
+    one = {"claim": "east", "flavor": "a100", number: 2, "available": 2, "asked": 4}
+    said = strip_tags(reasons.reason_sentence(code, one))
+    assert "claim east" in said and "2 of 4" in said
+    assert "in one rack" in strip_tags(reasons.reason_sentence(code, {**one, "level": "rack"}))
+    several = strip_tags(reasons.reason_sentence(code, {**one, "claims": "east,west", "level": "rack"}))
+    assert "east, west. Number of nodes: 2." in several
+    assert "of 4" not in several  # of nodes that can mount all of them

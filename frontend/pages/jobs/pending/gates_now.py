@@ -11,7 +11,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from foundation.core.quantities import Resource
-from foundation.core.reasons import Gate, Reason, find_reason
+from foundation.core.reason_row import Gate
+from foundation.core.reasons import Reason, find_reason
 from foundation.core.sentences import join_sentences
 from frontend.components import view_models
 from frontend.texts import formats, reasons

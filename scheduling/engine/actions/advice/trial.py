@@ -41,6 +41,7 @@ REASONS_BY_SEVERITY = (
     Reason.EXCEEDS_MAX_QUOTA,
     Reason.VOLUME_CLAIM_UNREAD,
     Reason.VOLUME_CLAIM_NOT_BOUND,
+    Reason.VOLUME_NODES_TOO_SMALL,
     Reason.NEVER_FITS,
 )
 """Reasons from the least to the most fundamental; all other reasons come before them."""

@@ -13,7 +13,8 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from foundation.core import clock
-from foundation.core.reasons import Gate, Reason
+from foundation.core.reason_row import Gate
+from foundation.core.reasons import Reason
 from frontend.texts import formats
 from scheduling.models import Decision, DecisionKind, Job, JobEvent, JobState
 from scheduling.selectors.jobs.job_stages import JobStage, job_stages
@@ -30,7 +31,10 @@ LABELS: Final = {
     JobStage.RUNNING: "Running",
 }
 QUOTA: Final = ("EXCEEDS_MAX_QUOTA", "WAITING_FOR_QUOTA", "WAITING_FOR_BORROWED")
-NODES: Final = ("NEVER_FITS", "NO_ROOM", "RESERVED_FOR_LARGER", "WAITING_FOR_PREEMPTED", "PROTECTED")
+NODES: Final = (
+    *("NEVER_FITS", "NO_ROOM", "RESERVED_FOR_LARGER", "WAITING_FOR_PREEMPTED", "PROTECTED"),
+    *("VOLUME_NODE_CONFLICT", "VOLUME_NODES_TOO_SMALL", "VOLUME_CLAIM_NOT_BOUND", "VOLUME_CLAIM_UNREAD"),
+)
 CODES: Final = (*QUOTA, *NODES, "IN_LINE", "BACKOFF", "OF_AN_OLDER_VERSION")
 
 

@@ -75,7 +75,7 @@ def test_all_volumes_must_be_reachable_and_one_term_of_each_is_enough() -> None:
     both = MountedVolume("both", terms=(*inside("a"), *inside("b")))
     assert nodes_of(cycle(world([*NODES], [mounting("j", both, west)])), "j") == {"n2"}
     result = cycle(world([*NODES], [mounting("j", east, west)]))
-    assert outcome(result, "j").reason is Reason.VOLUME_NODE_CONFLICT
+    assert outcome(result, "j").reason is Reason.VOLUME_NODES_TOO_SMALL
 
 
 def test_a_term_may_name_a_node() -> None:
@@ -107,7 +107,7 @@ def test_a_job_that_no_reachable_node_could_ever_hold_is_told_of_its_claim() -> 
     data = MountedVolume("data", terms=inside("a"))
     result = cycle(world([*NODES], [mounting("j", data, cards=4)]))
     found = outcome(result, "j")
-    assert (found.reason, found.numbers["claim"]) == (Reason.VOLUME_NODE_CONFLICT, "data")
+    assert (found.reason, found.numbers["claim"]) == (Reason.VOLUME_NODES_TOO_SMALL, "data")
     assert found.numbers["suitable_nodes"] == 1
     assert ways_of(found)[HelpCode.ASK_FEWER_CARDS]["cards"] == 2
     too_large = cycle(world([*NODES], [mounting("j", data, cards=8)]))

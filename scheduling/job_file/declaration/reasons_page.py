@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from foundation.core.reasons import Reason, ReasonSeverity
+from foundation.core.reason_row import ReasonSeverity
+from foundation.core.reasons import Reason
 
 _PLACE: Final = re.compile(r"%\((\w+)\)s")
 _HEAD: Final = """# Reason codes

@@ -1,0 +1,144 @@
+"""A job is told of a volume claim only where the claim decides, and with figures that hold."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from scheduling import engine
+from scheduling.engine.model import (
+    ClaimState,
+    Job,
+    JobOutcome,
+    MountedVolume,
+    Node,
+    PlacementRules,
+    Reason,
+    TopologyMode,
+    TopologyRule,
+)
+from scheduling.engine.state.snapshot import Snapshot
+from tests.unit.scheduling.engine.builders import (
+    cycle,
+    flavor,
+    job,
+    node,
+    outcome,
+    queue,
+    quotas,
+    role,
+    world,
+)
+from tests.unit.scheduling.engine.placement.test_volume_claims import in_zone, inside, mounting, nodes_of
+
+RACK = TopologyRule(level="rack", mode=TopologyMode.REQUIRED)
+
+
+def in_rack(name: str, rack: str, zone: str, cards: int = 2) -> Node:
+    made = in_zone(name, zone, cards)
+    return replace(made, labels={**made.labels, "rack": rack})
+
+
+def told(nodes: list[Node], *jobs: Job) -> JobOutcome:
+    """The outcome of the last job."""
+    return outcome(cycle(world(nodes, list(jobs))), jobs[-1].id)
+
+
+@pytest.mark.parametrize("busy", [True, False])
+def test_no_claim_is_named_where_no_domain_would_hold_the_job_without_it(busy: bool) -> None:
+    """In the empty cell, and where others hold half of each rack."""
+    cards = 4 if busy else 2
+    nodes = [
+        in_rack("n1", "r1", "a", cards),
+        in_rack("n2", "r2", "a", cards),
+        in_rack("n3", "r3", "b", cards),
+    ]
+    others = [job(f"other-{at}", "a", role(1, 2)) for at in range(3)] if busy else []
+    pinned = [replace(each, rules=PlacementRules(node_name=f"n{at + 1}")) for at, each in enumerate(others)]
+    gang = job("j", "a", role(4, 1), at=1, topology=RACK)
+    with_claim = replace(
+        gang, rules=PlacementRules(volume_claims=(MountedVolume("data", terms=inside("a")),))
+    )
+    plain, mounted = told(nodes, *pinned, gang), told(nodes, *pinned, with_claim)
+    assert plain.reason is (Reason.NO_ROOM if busy else Reason.NEVER_FITS)
+    assert (mounted.reason, "claim" in mounted.numbers) == (plain.reason, False)
+    assert mounted.numbers["available"] == plain.numbers["available"] == 2
+
+
+@pytest.mark.parametrize("busy", [True, False])
+def test_the_claim_is_named_with_the_level_where_a_domain_would_hold_the_job_without_it(busy: bool) -> None:
+    cards = 4 if busy else 2
+    nodes = [in_rack("n1", "r1", "a", cards), in_rack("n2", "r2", "a", cards), in_rack("n3", "r3", "b", 4)]
+    others = [
+        job(f"other-{at}", "a", role(1, 2), rules=PlacementRules(node_name=name))
+        for at, name in enumerate(("n1", "n2") if busy else ())
+    ]
+    claim = MountedVolume("data", terms=inside("a"))
+    gang = job("j", "a", role(4, 1), at=1, topology=RACK, rules=PlacementRules(volume_claims=(claim,)))
+    found = told(nodes, *others, gang)
+    assert found.reason is (Reason.VOLUME_NODE_CONFLICT if busy else Reason.VOLUME_NODES_TOO_SMALL)
+    facts = {name: found.numbers[name] for name in ("claim", "level", "available", "asked")}
+    assert facts == {"claim": "data", "level": "rack", "available": 2, "asked": 4}
+
+
+def test_claims_that_exclude_all_nodes_only_together_are_all_named() -> None:
+    nodes = [in_zone("n1", "a"), in_zone("n2", "b")]
+    east, west = MountedVolume("east", terms=inside("a")), MountedVolume("west", terms=inside("b"))
+    found = told(nodes, mounting("j", east, west))
+    assert found.reason is Reason.VOLUME_NODES_TOO_SMALL
+    assert (found.numbers["claims"], found.numbers["suitable_nodes"]) == ("east,west", 2)
+    nowhere = MountedVolume("nowhere", terms=inside("c"))
+    found = told(nodes, mounting("j", east, nowhere))  # which excludes all nodes alone
+    assert (found.numbers["claim"], "claims" in found.numbers) == ("nowhere", False)
+    assert found.numbers["suitable_nodes"] == 2
+
+
+def test_the_role_that_no_flavor_holds_is_named() -> None:
+    nodes = [in_zone("n1", "a", 1), in_zone("n2", "b", 8)]
+    nodes = [replace(each, labels={**each.labels, "pool": each.hostname}) for each in nodes]
+    flavors = [flavor("f1", node_labels={"pool": "n1"}), flavor("f2", node_labels={"pool": "n2"})]
+    claim = MountedVolume("data", terms=inside("a"))
+    roles = (role(1, 1, name="launcher"), role(1, 8, name="worker"))
+    asked = job("j", "a", *roles, rules=PlacementRules(volume_claims=(claim,)))
+    made = world(
+        nodes,
+        [asked],
+        teams={"a": quotas(100, flavors=("f1", "f2"))},
+        flavors=flavors,
+        queues=[queue("a", flavors=("f1", "f2"))],
+    )
+    found = outcome(cycle(made), "j")
+    assert found.reason is Reason.VOLUME_NODES_TOO_SMALL
+    assert (found.numbers["role"], found.numbers["flavor"]) == ("worker", "f2")
+
+
+def _two_clusters(asked: Job, *nodes: Node) -> Snapshot:
+    return world(
+        list(nodes),
+        [asked],
+        teams={"a": quotas(100, flavors=("f1", "f2"))},
+        flavors=[flavor("f1", cluster="east"), flavor("f2", cluster="west")],
+        queues=[queue("a", flavors=("f1", "f2"))],
+    )
+
+
+def test_a_cluster_that_would_not_hold_the_job_without_claims_is_not_named() -> None:
+    nodes = [in_zone("n1", "a", 1, cluster="east"), in_zone("n2", "a", 8, cluster="west")]
+    claims = (
+        MountedVolume("data", "east", terms=inside("b")),
+        MountedVolume("data", "west", terms=inside("b")),
+    )
+    roles = (role(1, 1, name="launcher"), role(1, 8, name="worker"))
+    asked = job("j", "a", *roles, rules=PlacementRules(volume_claims=claims))
+    found = outcome(cycle(_two_clusters(asked, *nodes)), "j")
+    assert (found.reason, found.numbers["flavor"]) == (Reason.VOLUME_NODES_TOO_SMALL, "f2")
+
+
+def test_a_job_that_one_cluster_admits_is_not_said_to_never_fit() -> None:
+    nodes = [node("n1", cluster="east"), node("n2", cluster="west")]
+    claims = (MountedVolume("data", "east", ClaimState.MISSING), MountedVolume("data", "west"))
+    asked = mounting("j", *claims)
+    made = _two_clusters(asked, *nodes)
+    assert engine.never_fits(made, asked) is None
+    assert nodes_of(cycle(made), "j") == {"n2"}
