@@ -22,7 +22,7 @@ _CLUSTERS: Final[PreparedQuery[tuple[Any, ...]]] = PreparedQuery(
     )
 )
 _FACTS: Final = PreparedQuery(lambda cell: MountedClaim.unscoped.filter(cluster__cell_id=cell))
-_READ_BEFORE: Final = timedelta(minutes=1)
+READ_BEFORE: Final = timedelta(minutes=1)
 """What was read so long before a submission may no longer hold: nobody has read the claim since."""
 _STATES: Final = {
     ClaimPhase.BOUND: em.ClaimState.BOUND,
@@ -80,7 +80,7 @@ class ClaimReader:
         for name in claim_names(row.volumes):
             for cluster in self._clusters:
                 fact = self._facts.get((cluster, row.workspace_id, name))
-                if fact is None or row.submitted_at - fact.read_at > _READ_BEFORE:
+                if fact is None or row.submitted_at - fact.read_at > READ_BEFORE:
                     if not self._assume_bound:
                         yield em.MountedVolume(name, str(cluster), em.ClaimState.UNREAD)
                     continue

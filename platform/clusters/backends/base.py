@@ -525,15 +525,16 @@ class ClusterBackend(Protocol):
     def list_volume_claims(self, namespace: str, workspace: str) -> list[VolumeClaim] | None:
         """Return the volume claims in the namespace of a workspace, which is given by its id, by name.
 
-        Returns None if the cluster has no namespaces, or if the namespace is missing or belongs to another
-        owner. Raises: BackendUnavailable.
+        Returns None if the cluster has no namespaces, or if the namespace is missing. Raises:
+        BackendUnavailable, as NamespaceNotOwned if the namespace belongs to another owner.
         """
         return None
 
-    def read_volume_terms(self, volumes: Sequence[str]) -> Mapping[str, NodeTerms]:
-        """Return the required node affinity of persistent volumes by name, without those that don't exist.
+    def read_volume_terms(self, volumes: Sequence[str]) -> Mapping[str, NodeTerms | None]:
+        """Return the required node affinity of persistent volumes by name, without those that can't be read.
 
-        No terms: every node. Raises: BackendUnavailable, as AccessDenied where volumes may not be read.
+        No terms: every node; None: no such volume. Raises: BackendUnavailable, as AccessDenied where no
+        volume may be read.
         """
         return {}
 
@@ -580,6 +581,10 @@ class BackendUnavailable(ConnectionError):
 
 class AccessDenied(BackendUnavailable):
     """The cluster does not let the platform's account do this."""
+
+
+class NamespaceNotOwned(BackendUnavailable):
+    """A namespace does not belong to the workspace; what is in it is not the workspace's to know."""
 
 
 class ConnectionInvalid(BackendUnavailable):

@@ -16,13 +16,13 @@ from typing import Any, Final
 import structlog
 from django.db.models import QuerySet
 
-from clusters.backends.base import AccessDenied, BackendUnavailable, ClusterBackend
+from clusters.backends.base import AccessDenied, BackendUnavailable, ClusterBackend, NamespaceNotOwned
 from clusters.backends.volumes import Provisioning, VolumeClaim
 from clusters.models import Cluster
 from foundation.core import clock
 from foundation.messaging import outbox
 from foundation.sql.prepared import PreparedQuery
-from scheduling.engine_input.volume_claims import claim_names
+from scheduling.engine_input.volume_claims import READ_BEFORE, claim_names
 from scheduling.execution.volumes.node_selection import NodeSelection, list_users, restrict_nodes
 from scheduling.models import TERMINAL_STATES, ClaimPhase, Job, MountedClaim
 
@@ -32,6 +32,8 @@ _TERMS_EVERY: Final = timedelta(minutes=10)
 """The node affinity of a volume does not change while it has one, but for the alpha of a feature gate."""
 _NAMESPACES_AT_ONCE: Final = 50
 _VOLUMES_AT_ONCE: Final = 200
+_FAILURES_AT_MOST: Final = 3
+"""After so many namespaces that can't be read a pass ends: each may take as long as a request may."""
 _PROVISIONED_EVERY: Final = timedelta(seconds=3)
 """How often a claim is read while a pod waits for its volume to be created."""
 _PHASES: Final = {"Bound": ClaimPhase.BOUND, "Lost": ClaimPhase.LOST}
@@ -72,11 +74,28 @@ class _Pass:
     now: datetime
     selections: list[NodeSelection] = field(default_factory=list)
 
+    def list_all_rows(
+        self, workspaces: Iterable[uuid.UUID], slugs: Mapping[uuid.UUID, str], wanted: Iterable[Key]
+    ) -> list[MountedClaim]:
+        """Return the claims in the namespaces of these workspaces, without those that can't be listed now."""
+        rows, failed = list[MountedClaim](), 0
+        for workspace in workspaces:
+            names = [name for owner, name in wanted if owner == workspace]
+            try:
+                rows += self.list_rows(workspace, slugs[workspace], names)
+            except BackendUnavailable as error:
+                log.warning("volume claims can't be listed", cluster=self.cluster.name, error=str(error))
+                failed += 1
+                if failed == _FAILURES_AT_MOST:
+                    break
+        return rows
+
     def list_rows(self, workspace: uuid.UUID, slug: str, names: Iterable[str]) -> list[MountedClaim]:
         """Return the claims of these names in the namespace of a workspace. Raises: BackendUnavailable."""
         try:
             found = self.backend.list_volume_claims(slug, str(workspace))
-        except AccessDenied as error:
+        except (AccessDenied, NamespaceNotOwned) as error:
+            # A pod in a namespace of another owner is refused, with a reason that says so.
             log.warning("volume claims may not be listed", cluster=self.cluster.name, error=str(error))
             return [self._as_known(workspace, name) for name in names]
         claims = {claim.name: claim for claim in found or ()}
@@ -100,21 +119,23 @@ class _Pass:
             return list(rows)
         except BackendUnavailable as error:
             log.warning("volumes can't be read", cluster=self.cluster.name, error=str(error))
-            asked, found = [], {}
-        for volume in asked:
+            found = {}
+        for volume, terms in found.items():
             for row in unread[volume]:
-                if volume in found:
-                    row.terms, row.terms_at = found[volume], self.now
-                elif row.phase == ClaimPhase.BOUND:
+                if terms is None:
                     row.phase = ClaimPhase.LOST
-        left_out = unread.keys() - set(asked)
+                else:
+                    row.terms, row.terms_at = terms, self.now
+        left_out = unread.keys() - found.keys()
         return [row for row in rows if row.terms_at is not None or row.volume not in left_out]
 
     def _row(self, workspace: uuid.UUID, slug: str, name: str, claim: VolumeClaim | None) -> MountedClaim:
         row = self._named(workspace, name)
         if claim is None:
             return row
-        row.phase, row.volume = _phase_of(claim), claim.volume
+        row.phase = _phase_of(claim)
+        if row.phase == ClaimPhase.BOUND:
+            row.volume = claim.volume
         if row.phase == ClaimPhase.UNPROVISIONED:
             before, users = self.known.get((workspace, name)), self.users.get((workspace, name), ())
             selection = NodeSelection(slug, claim, "" if before is None else before.selected_node, users)
@@ -123,12 +144,12 @@ class _Pass:
         return row
 
     def _as_known(self, workspace: uuid.UUID, name: str) -> MountedClaim:
+        """Return a claim that can't be read: bound as before, since volumes stay in place, else unknown."""
         before = self.known.get((workspace, name))
         row = self._named(workspace, name)
         row.phase = ClaimPhase.UNKNOWN
-        if before is not None:
-            row.phase, row.volume, row.terms = before.phase, before.volume, before.terms
-            row.selected_node = before.selected_node
+        if before is not None and before.phase == ClaimPhase.BOUND:
+            row.phase, row.volume = before.phase, before.volume
         return row
 
     def _named(self, workspace: uuid.UUID, name: str) -> MountedClaim:
@@ -159,14 +180,8 @@ def read_mounted_claims(cluster: Cluster, backend: ClusterBackend) -> bool:
     due = [key for key in wanted if key not in known or _is_due(known[key], key in users, now)]
     if not due:
         return False
-    reading, rows = _Pass(cluster, backend, known, users, now), list[MountedClaim]()
-    try:
-        for workspace in _oldest_first(due, known):
-            names = [name for owner, name in wanted if owner == workspace]
-            rows += reading.list_rows(workspace, slugs[workspace], names)
-    except BackendUnavailable as error:
-        log.warning("volume claims can't be listed", cluster=cluster.name, error=str(error))
-    rows = reading.add_terms(rows) if rows else []
+    reading = _Pass(cluster, backend, known, users, now)
+    rows = reading.add_terms(reading.list_all_rows(_oldest_first(due, known), slugs, wanted))
     _write_rows(rows)
     for selection in reading.selections:
         selection.write(cluster, backend)
@@ -213,7 +228,9 @@ def _write_rows(rows: Iterable[MountedClaim]) -> None:
 
 
 def _is_changed(row: MountedClaim, before: MountedClaim | None) -> bool:
-    return before is None or any(getattr(row, name) != getattr(before, name) for name in _COMPARED)
+    if before is None or row.read_at - before.read_at > READ_BEFORE:
+        return True  # until now it was unread for jobs submitted meanwhile
+    return any(getattr(row, name) != getattr(before, name) for name in _COMPARED)
 
 
 def _phase_of(claim: VolumeClaim) -> ClaimPhase:

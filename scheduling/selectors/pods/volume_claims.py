@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from clusters.backends.base import BackendUnavailable
+from clusters.backends.base import BackendUnavailable, NamespaceNotOwned
 from clusters.backends.registry import backend_for
 from clusters.backends.volumes import VolumeClaim
 from clusters.models import Cluster, ClusterHealth
@@ -51,6 +51,8 @@ def _read_claims(cluster: Cluster, queue: Queue) -> ClusterClaims:
     workspace = queue.workspace
     try:
         claims = backend_for(cluster).list_volume_claims(workspace.slug, str(workspace.pk))
+    except NamespaceNotOwned:
+        return ClusterClaims(cluster.name, None)
     except BackendUnavailable as error:
         log.warning("volume claims can't be listed", cluster=cluster.name, error=str(error))
         return unknown

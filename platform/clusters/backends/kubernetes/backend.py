@@ -127,7 +127,7 @@ class KubernetesBackend(ClusterBackend):
     def list_volume_claims(self, namespace: str, workspace: str) -> list[VolumeClaim] | None:
         return claims.list_volume_claims(self._api, namespace, workspace)
 
-    def read_volume_terms(self, volumes: Sequence[str]) -> Mapping[str, NodeTerms]:
+    def read_volume_terms(self, volumes: Sequence[str]) -> Mapping[str, NodeTerms | None]:
         return claims.read_volume_terms(self._api, volumes)
 
     def annotate_selected_node(self, namespace: str, claim: VolumeClaim, node: str) -> None:

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Final
-from urllib.parse import quote
 
-from clusters.backends.kubernetes.client.api import Json, KubernetesApi, RequestRefused
+from clusters.backends.base import BackendUnavailable, NamespaceNotOwned
+from clusters.backends.kubernetes.client.api import Denied, Json, KubernetesApi, RequestRefused
 from clusters.backends.kubernetes.client.workers import Workers
 from clusters.backends.kubernetes.namespaces.namespaces import NAMESPACES, is_owned
 from clusters.backends.kubernetes.namespaces.provisioning import SELECTED_NODE, add_provisioning, claims_path
 from clusters.backends.volumes import NodeTerms, VolumeClaim
 
 _VOLUMES: Final = "/api/v1/persistentvolumes"
+_VOLUME_NAME: Final = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 _NOT_FOUND: Final = 404
 
 
 def list_volume_claims(api: KubernetesApi, namespace: str, workspace: str) -> list[VolumeClaim] | None:
-    """Return the claims by name; None if the namespace is missing or belongs to another owner.
+    """Return the claims by name; None if the namespace is missing.
 
-    Raises: BackendUnavailable.
+    Raises: BackendUnavailable, as NamespaceNotOwned if the namespace belongs to another owner.
     """
     try:
         found = api.get(f"{NAMESPACES}/{namespace}")
@@ -29,30 +32,38 @@ def list_volume_claims(api: KubernetesApi, namespace: str, workspace: str) -> li
         raise
     # A namespace of that name may be anybody's: its claims are not the workspace's to know.
     if not is_owned(api, found, workspace):
-        return None
+        raise NamespaceNotOwned(f"namespace {namespace} does not belong to the workspace")
     items, _ = api.list_objects(claims_path(namespace))
     claims = sorted((_claim(item) for item in items), key=lambda claim: claim.name)
     unbound = {claim.name for claim in claims if claim.phase == "Pending" and not claim.volume}
     return add_provisioning(api, namespace, claims, unbound)
 
 
-def read_volume_terms(api: KubernetesApi, volumes: Sequence[str]) -> Mapping[str, NodeTerms]:
-    """Return the required node affinity of volumes by name, without those that don't exist.
+def read_volume_terms(api: KubernetesApi, volumes: Sequence[str]) -> Mapping[str, NodeTerms | None]:
+    """Return the required node affinity of volumes by name, without those that can't be read.
 
-    Raises: BackendUnavailable.
+    None: no such volume. Names that no volume can have are not asked for: whoever creates a claim chooses
+    the name of its volume, and in a path it could mean another resource.
+    Raises: BackendUnavailable, as AccessDenied where no volume may be read.
     """
-
-    def read_volume(name: str) -> Json | None:
-        try:
-            return api.get(f"{_VOLUMES}/{quote(name, safe='')}")
-        except RequestRefused as error:
-            if error.status == _NOT_FOUND:
-                return None
-            raise
-
+    asked = [name for name in volumes if _VOLUME_NAME.fullmatch(name)]
     with Workers() as workers:
-        found = list(workers.map(read_volume, volumes))
-    return {name: _terms(item) for name, item in zip(volumes, found, strict=True) if item is not None}
+        found = dict(zip(asked, workers.map(partial(_read_terms, api), asked), strict=True))
+    denied = [answer for answer in found.values() if isinstance(answer, Denied)]
+    if denied and len(denied) == len(found):
+        raise denied[0]
+    read = {name: answer for name, answer in found.items() if not isinstance(answer, BackendUnavailable)}
+    return dict.fromkeys(set(volumes) - found.keys()) | read
+
+
+def _read_terms(api: KubernetesApi, name: str) -> NodeTerms | BackendUnavailable | None:
+    """Return the terms of a volume, or why they can't be read, so that one failure leaves others alone."""
+    try:
+        return _terms(api.get(f"{_VOLUMES}/{name}"))
+    except RequestRefused as error:
+        return None if error.status == _NOT_FOUND else error
+    except BackendUnavailable as error:
+        return error
 
 
 def _terms(volume: Json) -> NodeTerms:
