@@ -40,6 +40,10 @@ _STATES: Final = {
 }
 
 
+ClaimKey = tuple[uuid.UUID, str]
+"""The workspace and the name of a claim, whatever the cluster."""
+
+
 def claim_names(volumes: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
     """Return the names of the claims among the volumes of a job file, sorted."""
     return tuple(sorted({volume["claim"] for volume in volumes if volume.get("claim")}))
@@ -68,6 +72,21 @@ class ClaimReader:
         """Return whether any claim may exclude nodes."""
         return bool(self._clusters)
 
+    def find_changed(self, before: ClaimReader) -> set[ClaimKey] | None:
+        """Return the claims that the reading `before` described otherwise; None where its clusters were
+        others, so that any may count otherwise.
+
+        When they were read is no part of it: jobs with an unread claim are to be looked at again anyway.
+        """
+        if self._clusters != before._clusters:
+            return None
+        old, new = before._facts, self._facts
+        return {
+            key[1:]
+            for key in old.keys() | new.keys()
+            if key not in old or key not in new or _content(old[key]) != _content(new[key])
+        }
+
     def apply_claims(self, job: em.Job, row: Job) -> em.Job:
         """Return the job with the claims that its row names."""
         if not self._clusters:
@@ -89,6 +108,10 @@ class ClaimReader:
                 )
                 if claim.terms or claim.state is not em.ClaimState.BOUND:
                     yield claim
+
+
+def _content(fact: MountedClaim) -> tuple[object, ...]:
+    return (fact.phase, fact.terms)
 
 
 def _claim(fact: MountedClaim) -> em.MountedVolume:

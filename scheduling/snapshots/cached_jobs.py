@@ -19,9 +19,9 @@ from scheduling.engine_input.allowances import AllowanceReader
 from scheduling.engine_input.config import engine_config
 from scheduling.engine_input.job_history import has_left, has_parts, pasts_of
 from scheduling.engine_input.jobs import Past, RoleRow, engine_job, watched_workspaces
-from scheduling.engine_input.volume_claims import ClaimReader, claim_names
+from scheduling.engine_input.volume_claims import ClaimKey, ClaimReader, claim_names
 from scheduling.models import HOLDING_STATES, Job, JobRole, JobState
-from scheduling.snapshots.jobs import SEEN, apply_claims, apply_limits
+from scheduling.snapshots.jobs import SEEN, apply_limits
 
 PORTION: Final = 500
 """Rows that are loaded by their keys at a time: SQLite bounds the parameters of a statement."""
@@ -91,7 +91,8 @@ class CachedJobs:
     `plain` are the jobs without what limits them, `watched` the workspaces in which jobs meet each other.
     `told` is what a waiting job was last told, as long as its row is the one that says so. `_versions` are
     those of the rows: thousands are compared each time that all are, last `compared_at`. Jobs `decided` about
-    since may have held something and ended before anybody looked.
+    since may have held something and ended before anybody looked. `_mounting` has the claims of the jobs that
+    mount any, `_unread` those of them with a claim that was not read when `_mounted` was.
     """
 
     cell_id: uuid.UUID
@@ -111,7 +112,9 @@ class CachedJobs:
     _pasts: Mapping[uuid.UUID, Past] = field(default_factory=dict)
     _speakers: dict[uuid.UUID, uuid.UUID] = field(default_factory=dict)
     _capped: set[str] = field(default_factory=set)
-    _mounting: set[str] = field(default_factory=set)
+    _mounting: dict[str, tuple[ClaimKey, ...]] = field(default_factory=dict)
+    _unread: set[str] = field(default_factory=set)
+    _mounted: ClaimReader | None = None
     _limited: bool = False
 
     def read_changes(self, promised: frozenset[str], *, alone: bool, briefly: bool = False) -> None:
@@ -152,17 +155,40 @@ class CachedJobs:
     ) -> list[em.Job]:
         """The pending jobs with what limits them, and others that it may limit otherwise than before."""
         wanted = dict.fromkeys(self.plain if limits.any or self._limited else self.pending)
-        wanted |= dict.fromkeys(sorted(self._capped | self._mounting))
+        moved = self._find_otherwise_mounting(mounted)
+        self.pending |= dict.fromkeys(sorted(moved))  # and again, should this attempt fail
+        wanted |= dict.fromkeys(sorted(self._capped | moved))
         self._limited = limits.any
         jobs = apply_limits(
             limits, [self.plain[job_id] for job_id in wanted if job_id in self.plain], self.by_id
         )
-        jobs = apply_claims(mounted, jobs, self.by_id)
+        jobs = self._apply_claims(mounted, jobs)
         return below_cap(jobs) if self._capped else jobs
+
+    def _find_otherwise_mounting(self, mounted: ClaimReader) -> set[str]:
+        """Return the jobs whose claims may exclude other nodes than before, or were not read before."""
+        before, self._mounted = self._mounted, mounted
+        changed = None if before is None else mounted.find_changed(before)
+        if changed is None:
+            return set(self._mounting)
+        moved = {name for name, keys in self._mounting.items() if changed and not changed.isdisjoint(keys)}
+        return moved | self._unread
+
+    def _apply_claims(self, mounted: ClaimReader, jobs: list[em.Job]) -> list[em.Job]:
+        """Return the jobs with the claims that they mount, and note those with claims that are not read."""
+        found = []
+        for plain in jobs:
+            job = plain
+            if job.id in self._mounting:
+                job = mounted.apply_claims(plain, self.by_id[plain.id])
+                unread = any(claim.state is em.ClaimState.UNREAD for claim in job.rules.volume_claims)
+                (self._unread.add if unread else self._unread.discard)(job.id)
+            found.append(job)
+        return found
 
     def list_mounting(self) -> list[Job]:
         """Return the jobs that mount volume claims."""
-        return [self.by_id[name] for name in sorted(self._mounting)]
+        return [self.by_id[name] for name in self._mounting]
 
     def _read_marks(self, *, alone: bool) -> tuple[set[uuid.UUID], set[uuid.UUID]]:
         """The keys of jobs that are new or were changed since they were loaded, and of those gone.
@@ -226,8 +252,9 @@ class CachedJobs:
                 self.plain[name] = job
                 self.pending[name] = None
                 (self._capped.add if job.evictions >= cap else self._capped.discard)(name)
-                if row.volumes and claim_names(row.volumes):  # nobody changes the volumes of a job
-                    self._mounting.add(name)
+                if row.volumes and name not in self._mounting:  # nobody changes the volumes of a job
+                    keys = tuple((row.workspace_id, claim) for claim in claim_names(row.volumes))
+                    self._mounting |= {name: keys} if keys else {}
 
     def _forget(self, pk: uuid.UUID) -> None:
         name = str(pk)
@@ -239,7 +266,8 @@ class CachedJobs:
         self._in_parts.discard(pk)
         self._holding.discard(name)
         self._capped.discard(name)
-        self._mounting.discard(name)
+        self._mounting.pop(name, None)
+        self._unread.discard(name)
 
 
 def _plain(marks: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
