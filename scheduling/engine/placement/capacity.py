@@ -108,7 +108,10 @@ class _BoardCapacity:
         return self._most
 
     def count_in_one_domain(self, level: str, labels: Sequence[str]) -> int:
-        """Return the most tasks that one domain of a level could hold, after `count_all`; 0 without it."""
+        """Return the most tasks that one domain of a level could hold; 0 if no node has the level.
+
+        `count_all` must have been called.
+        """
         levels = levels_of(self._board.question.fleet, labels)
         bounds = np.minimum(self._bounds, MAX_SUMMED_SLOTS)
         return int(levels.sum_by_domain(labels.index(level), bounds).max(initial=0))

@@ -28,7 +28,9 @@ CHOSEN_BY_USER = (
 
 
 def count_refused_nodes(board: ScoreBoard) -> dict[str, int]:
-    """Return the number of the flavor's nodes by the first veto that refuses them; no zeros."""
+    """Return the number of the flavor's nodes that a veto is the first to refuse, as `refused.<veto>`; no
+    zeros.
+    """
     return {REFUSED + name: number for name, number in board.count_refusals().items()}
 
 

@@ -17,9 +17,9 @@ from scheduling.engine.placement.index.protocols import DevicePicker, Score, Vet
 from scheduling.engine.plugins.guard import (
     GuardedAction,
     GuardedOrder,
-    GuardedPicker,
     GuardedScore,
     GuardedVeto,
+    guard_picker,
 )
 from scheduling.engine.session.plugin_sets import Action, PluginSet
 
@@ -28,7 +28,7 @@ KINDS: tuple[tuple[Any, Callable[[Any, str], Any], str], ...] = (
     (Veto, GuardedVeto, "vetoes"),
     (Score, GuardedScore, "scores"),
     (Order, GuardedOrder, "orders"),
-    (DevicePicker, GuardedPicker, "device_pickers"),
+    (DevicePicker, guard_picker, "device_pickers"),
     (Action, GuardedAction, "actions"),
 )
 

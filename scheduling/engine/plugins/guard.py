@@ -11,8 +11,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from scheduling.engine.model import Extended
 from scheduling.engine.order.protocols import Candidate
-from scheduling.engine.placement.index.protocols import Score, Veto
+from scheduling.engine.placement.index.protocols import ResourcePicker, Score, Veto
 from scheduling.engine.placement.index.question import Question
 from scheduling.engine.placement.index.relevance import Selective
 from scheduling.engine.session.session import Session
@@ -135,6 +136,24 @@ class GuardedPicker(_Guarded):
             wanted = f"{question.task.cards} of {sorted(fitting)}"
             raise self._error(f"picked {picked} instead of {wanted}")
         return picked
+
+
+class GuardedResourcePicker(GuardedPicker):
+    """The guard of a device picker that also allocates named resources of the node."""
+
+    def pick_resources(self, question: Question, row: int) -> tuple[Extended, ...]:
+        """Return the amounts that the task takes of one row.
+
+        Raises:
+            PluginError: when the plug-in raises.
+        """
+        return tuple(self._call(self._plugin.pick_resources, question, row))
+
+
+def guard_picker(plugin: Any, point: str) -> GuardedPicker:
+    """Return the guard of a device picker, by what it allocates."""
+    guard = GuardedResourcePicker if isinstance(plugin, ResourcePicker) else GuardedPicker
+    return guard(plugin, point)
 
 
 class GuardedAction(_Guarded):

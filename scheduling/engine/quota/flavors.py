@@ -67,6 +67,8 @@ def _find_topology_mismatch(
         offered = node_resources_of(role.request)
         touched = offered if not group.resources else offered & set(group.resources)
         return Mismatch.NO_NODES if touched else None
+    if role.topology is not None and flavor.topology and not flavor.topology_aware:
+        return Mismatch.LEVEL  # only an action of another package places by the topology of a role
     return Mismatch.LEVEL if flavor.topology and not set(rule.levels) <= set(flavor.topology) else None
 
 

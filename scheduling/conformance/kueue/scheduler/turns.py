@@ -27,7 +27,7 @@ class JobEvaluation:
 class TurnRecorder(DecisionRecorder):
     """The engine's recorder, which adds every evaluation to `turns`.
 
-    `partly_searched` are the jobs whose last evaluation left out flavors.
+    `partly_searched` are the jobs of which an evaluation left out flavors.
     """
 
     def __init__(self, session: Session, future: FutureView, turns: list[JobEvaluation]) -> None:

@@ -41,7 +41,7 @@ class FreeableQuota:
         keys: frozenset[FlavorResource],
         find: Callable[[], Iterable[str]],
     ) -> tuple[str, ...]:
-        """Return `find` for a subtree and these quotas, cached until usage in the subtree changes."""
+        """Return the result of `find` for a subtree and quotas, cached until usage in the subtree changes."""
         stirred, where = tree.stirred(node), (tree, node, keys)
         known = self._borrowers.get(where)
         if known is None or known[0] != stirred:

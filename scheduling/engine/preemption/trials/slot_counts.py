@@ -99,6 +99,7 @@ class ShapeSlots:
         if self.board.question.task.whole:
             self.current_counts()
             return self.usable_cards
+        self.board.lasting_rows()  # updates lasting facts, which decide which cards count
         if self._epoch_of_cores != fleet.epoch:
             self._free_cores = self._sum_free_cores(ALL_ROWS)
         elif self._seen_cores < len(fleet.changed_rows):

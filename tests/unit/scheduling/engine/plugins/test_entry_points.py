@@ -21,6 +21,7 @@ from scheduling.engine import (
     Rows,
     with_entry_points,
 )
+from scheduling.engine.model import Extended
 from tests.unit.scheduling.engine.builders import cycle, job, node, outcome, role, started, world
 
 MODULE = "tests.unit.scheduling.engine.plugins.test_entry_points"
@@ -64,6 +65,11 @@ class OddPicker(Odd):
         return self.answer(question, row)  # type: ignore[no-any-return]
 
 
+class OddResourcePicker(OddPicker):
+    def pick_resources(self, question: Question, row: int) -> tuple[Extended, ...]:
+        return (Extended("example.com/port", 1),)
+
+
 class OddAction(Odd):
     def run(self, session: object) -> None:
         self.answer(session)
@@ -92,6 +98,7 @@ ORDER_FAILS = OddOrder("odd", fails)
 PICKER_FAILS = OddPicker("odd", fails)
 PICKER_DOUBLES = OddPicker("odd", lambda question, row: (0,) * question.task.cards)
 PICKER_MISSES = OddPicker("odd", lambda question, row: (7, 8))
+PICKER_OF_PORTS = OddResourcePicker("ports", lambda question, row: tuple(range(question.task.cards)))
 ACTION_FAILS = OddAction("odd", fails)
 
 
@@ -125,6 +132,13 @@ def test_a_module_that_cannot_be_imported_is_refused() -> None:
     gone = EntryPoint("mine", "no_such_package:VETO", "allotment.engine")
     with pytest.raises(ConfigError, match=r"mine .* cannot be loaded: ModuleNotFoundError"):
         with_entry_points(BUILTIN, [gone])
+
+
+def test_a_picker_that_also_allocates_resources_does_so_behind_its_guard() -> None:
+    config = EngineConfig(devices="ports", plugins=adding("PICKER_OF_PORTS"))
+    ports = node("n0", extended=(Extended("example.com/port", 3),))
+    (decision,) = cycle(world([ports], [job("j", "a", role(1, 2))]), config).decisions
+    assert [each.extended for each in decision.allocations] == [(Extended("example.com/port", 1),)]
 
 
 VETOES = EngineConfig().vetoes

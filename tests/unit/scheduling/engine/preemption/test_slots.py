@@ -289,3 +289,13 @@ def test_nodes_that_change_are_counted_again() -> None:
         snapshot.apply_delta(Delta((NodePut(changed),)))
         assert slots.current_counts().tolist() == left
         assert get_slot_counts(slots.board) is slots
+
+
+def test_free_parts_of_cards_that_became_unhealthy_are_read_without_counting_first() -> None:
+    snapshot = site([4], {"a": 4}, [])
+    slots = get_slot_counts(board_of(snapshot, role(1, 1, cores=50)))
+    assert slots.free_amounts().tolist() == [400]
+    (only,) = snapshot.fleet.nodes
+    broken = tuple(replace(device, healthy=index > 1) for index, device in enumerate(only.devices))
+    snapshot.apply_delta(Delta((NodePut(replace(only, devices=broken)),)))
+    assert slots.free_amounts().tolist() == [200]

@@ -117,7 +117,9 @@ TOGETHER = TopologyRule(companions="g")
 @pytest.mark.parametrize(
     ("flavor", "rule", "mixed", "expected"),
     [
-        (Flavor(id="f", topology=("rack", "host")), RACK, False, None),
+        (Flavor(id="f", topology=("rack", "host"), topology_aware=True), RACK, False, None),
+        # A role's own topology is placed by actions of other packages alone.
+        (Flavor(id="f", topology=("rack", "host")), RACK, False, Mismatch.LEVEL),
         (Flavor(id="f", topology=("zone",)), RACK, False, Mismatch.LEVEL),
         (Flavor(id="f", placed=False), RACK, True, Mismatch.NO_NODES),
         (Flavor(id="f"), None, True, Mismatch.NODES_ONLY),
