@@ -70,7 +70,7 @@ def measure(seed: int, made: Installation, until: datetime) -> Measurements:
             if tick and draw.random() < 0.1:
                 continue  # this moment was lost
             at = until - timedelta(seconds=late_s + tick * _EVERY_S)
-            batches.append(_draw_batch(draw, found, node, at, fresh=late_s + tick * _EVERY_S < _FRESH_S))
+            batches.append(_draw_batch(draw, found, node, at, since_s=late_s + tick * _EVERY_S))
     stored = store_batches(made.cluster.pk, batches)
     assert not stored.unknown_devices and not stored.unknown_pods
     record_measured(now=until)
@@ -78,9 +78,11 @@ def measure(seed: int, made: Installation, until: datetime) -> Measurements:
 
 
 def _draw_batch(
-    draw: random.Random, found: Measurements, node: Node, at: datetime, *, fresh: bool
+    draw: random.Random, found: Measurements, node: Node, at: datetime, *, since_s: int
 ) -> MeasureBatch:
-    interval_s = 15 if fresh else _EVERY_S
+    fresh = since_s < _FRESH_S
+    # No reading stands for time to come: a part of it after a quarter of an hour would be counted later.
+    interval_s = min(15 if fresh else _EVERY_S, since_s)
     devices, slices = [], []
     for device in Device.unscoped.filter(node=node).order_by("index"):
         on_it = [part for part in found.held.values() if part.device_id == device.pk]
