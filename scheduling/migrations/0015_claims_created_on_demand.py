@@ -1,4 +1,4 @@
-"""Volume claims whose volume is created when a pod is placed: the node that the platform selected."""
+"""Volume claims whose volume is created when a pod is placed, as a phase of their own."""
 
 from django.db import migrations, models
 
@@ -10,11 +10,6 @@ class Migration(migrations.Migration):
     ]
 
     operations = [
-        migrations.AddField(
-            model_name='mountedclaim',
-            name='selected_node',
-            field=models.CharField(blank=True, db_default='', default='', max_length=253),
-        ),
         migrations.AlterField(
             model_name='mountedclaim',
             name='phase',

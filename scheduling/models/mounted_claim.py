@@ -36,8 +36,7 @@ class MountedClaim(BaseModel):
 
     `terms` are the required node affinity of `volume`, as lists of expressions; none for a volume that every
     node can mount. `terms_at` is when they were read: None while the platform's account may not read volumes.
-    Without a volume the terms are the nodes for which one can be created. `selected_node` is the node that
-    the platform selected for it.
+    Without a volume the terms are the nodes for which one can be created.
     """
 
     cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="+", db_index=False)
@@ -46,7 +45,6 @@ class MountedClaim(BaseModel):
     phase = models.CharField(max_length=20, choices=ClaimPhase.choices)
     volume = models.CharField(max_length=253, blank=True, default="")
     terms = models.JSONField(default=list, blank=True)
-    selected_node = models.CharField(max_length=253, blank=True, default="", db_default="")
     terms_at = models.DateTimeField(null=True, blank=True)
     read_at = models.DateTimeField()
 

@@ -33,8 +33,8 @@ class VolumeClaim:
     `size` is a quantity such as 10Gi: of the volume once the claim is bound, else as requested. `phase`:
     Pending, Bound or Lost. `deleting`: it is being deleted, and no new pod can mount it. `volume` is the name
     of its persistent volume. `topologies` are the nodes for which a volume can be created on demand, none:
-    every node, and `selected_node` is the one that was selected. `version` guards a write. What the cluster
-    doesn't state is empty.
+    every node, and `selected_node` is the one that was selected; `selected_here`: by this platform. `version`
+    guards a write. What the cluster doesn't state is empty.
     """
 
     name: str
@@ -47,4 +47,5 @@ class VolumeClaim:
     provisioning: Provisioning = Provisioning.IMMEDIATE
     topologies: NodeTerms = field(default_factory=list)
     selected_node: str = ""
+    selected_here: bool = False
     version: str = field(default="", compare=False)

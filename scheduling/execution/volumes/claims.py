@@ -10,7 +10,7 @@ import uuid
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import structlog
@@ -23,7 +23,12 @@ from foundation.core import clock
 from foundation.messaging import outbox
 from foundation.sql.prepared import PreparedQuery
 from scheduling.engine_input.volume_claims import READ_BEFORE, claim_names
-from scheduling.execution.volumes.node_selection import NodeSelection, list_users, restrict_nodes
+from scheduling.execution.volumes.node_selection import (
+    NodeSelection,
+    list_usable_nodes,
+    list_users,
+    restrict_nodes,
+)
 from scheduling.models import TERMINAL_STATES, ClaimPhase, Job, MountedClaim
 
 log = structlog.get_logger(__name__)
@@ -44,8 +49,10 @@ _UNBOUND: Final = {
     Provisioning.STATIC: ClaimPhase.STATIC,
     Provisioning.CLASS_UNREAD: ClaimPhase.CLASS_UNREAD,
 }
-_FIELDS: Final = ("phase", "volume", "terms", "selected_node", "terms_at", "read_at")
+_FIELDS: Final = ("phase", "volume", "terms", "terms_at", "read_at")
 _COMPARED: Final = ("phase", "volume", "terms")
+_failed_at: Final[dict[tuple[uuid.UUID, uuid.UUID], datetime]] = {}
+"""When a namespace could not be read last, by cluster and workspace, as this process knows."""
 Key = tuple[uuid.UUID, str]
 """(workspace, name of the claim)."""
 
@@ -72,6 +79,7 @@ class _Pass:
     known: Mapping[Key, MountedClaim]
     users: Mapping[Key, Sequence[str]]
     now: datetime
+    usable: Collection[str] | None = None
     selections: list[NodeSelection] = field(default_factory=list)
 
     def list_all_rows(
@@ -85,9 +93,12 @@ class _Pass:
                 rows += self.list_rows(workspace, slugs[workspace], names)
             except BackendUnavailable as error:
                 log.warning("volume claims can't be listed", cluster=self.cluster.name, error=str(error))
+                _failed_at[self.cluster.pk, workspace] = self.now
                 failed += 1
                 if failed == _FAILURES_AT_MOST:
                     break
+            else:
+                _failed_at.pop((self.cluster.pk, workspace), None)
         return rows
 
     def list_rows(self, workspace: uuid.UUID, slug: str, names: Iterable[str]) -> list[MountedClaim]:
@@ -137,19 +148,20 @@ class _Pass:
         if row.phase == ClaimPhase.BOUND:
             row.volume = claim.volume
         if row.phase == ClaimPhase.UNPROVISIONED:
-            before, users = self.known.get((workspace, name)), self.users.get((workspace, name), ())
-            selection = NodeSelection(slug, claim, "" if before is None else before.selected_node, users)
-            row.selected_node, row.terms = selection.own, restrict_nodes(selection)
+            if self.usable is None:
+                self.usable = list_usable_nodes(self.cluster)
+            selection = NodeSelection(slug, claim, self.users.get((workspace, name), ()), self.usable)
+            row.terms = restrict_nodes(selection)
             self.selections.append(selection)
         return row
 
     def _as_known(self, workspace: uuid.UUID, name: str) -> MountedClaim:
-        """Return a claim that can't be read: bound as before, since volumes stay in place, else unknown."""
+        """Return a claim that can't be read, as before where pods can mount it, else unknown."""
         before = self.known.get((workspace, name))
         row = self._named(workspace, name)
         row.phase = ClaimPhase.UNKNOWN
-        if before is not None and before.phase == ClaimPhase.BOUND:
-            row.phase, row.volume = before.phase, before.volume
+        if before is not None and before.phase in (ClaimPhase.BOUND, ClaimPhase.UNPROVISIONED):
+            row.phase, row.volume, row.terms = before.phase, before.volume, before.terms
         return row
 
     def _named(self, workspace: uuid.UUID, name: str) -> MountedClaim:
@@ -176,12 +188,13 @@ def read_mounted_claims(cluster: Cluster, backend: ClusterBackend) -> bool:
         return False
     now = clock.now()
     known = {(row.workspace_id, row.name): row for row in MountedClaim.unscoped.filter(cluster=cluster)}
-    users = list_users(cluster, known.values())
+    users = list_users(cluster, (row for row in known.values() if now - row.read_at >= _PROVISIONED_EVERY))
     due = [key for key in wanted if key not in known or _is_due(known[key], key in users, now)]
     if not due:
         return False
+    users = list_users(cluster, known.values())
     reading = _Pass(cluster, backend, known, users, now)
-    rows = reading.add_terms(reading.list_all_rows(_oldest_first(due, known), slugs, wanted))
+    rows = reading.add_terms(reading.list_all_rows(_oldest_first(cluster, due, known), slugs, wanted))
     _write_rows(rows)
     for selection in reading.selections:
         selection.write(cluster, backend)
@@ -208,11 +221,16 @@ def _is_due(row: MountedClaim, is_used: bool, now: datetime) -> bool:
     return now - row.read_at >= (_PROVISIONED_EVERY if provisioned else _READ_EVERY)
 
 
-def _oldest_first(due: Iterable[Key], known: Mapping[Key, MountedClaim]) -> list[uuid.UUID]:
-    """Return the workspaces to read now: those with a new claim first, then those read longest ago."""
+def _oldest_first(cluster: Cluster, due: Iterable[Key], known: Mapping[Key, MountedClaim]) -> list[uuid.UUID]:
+    """Return the workspaces to read now: those with a new claim first, then those read longest ago.
 
-    def last_read(key: Key) -> float:
-        return known[key].read_at.timestamp() if key in known else 0.0
+    One that could not be read comes after those that were not tried since.
+    """
+    long_ago = datetime.min.replace(tzinfo=UTC)
+
+    def last_read(key: Key) -> datetime:
+        read_at = known[key].read_at if key in known else long_ago
+        return max(read_at, _failed_at.get((cluster.pk, key[0]), long_ago))
 
     workspaces = dict.fromkeys(workspace for workspace, _ in sorted(due, key=last_read))
     return list(workspaces)[:_NAMESPACES_AT_ONCE]

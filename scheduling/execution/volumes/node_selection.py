@@ -1,24 +1,23 @@
 """Selecting the nodes near which the volumes of claims are created, once their pods are bound.
 
-As with kube-scheduler, the node of the first pod decides, and until the volume exists nothing else that
-mounts the claim is placed elsewhere.
+As with kube-scheduler, the node of the first pod decides. Once it is selected and until the volume exists,
+nothing else that mounts the claim is placed elsewhere.
 """
 
 from __future__ import annotations
 
 import uuid
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import structlog
 from django.db.models import QuerySet
 
 from clusters.backends.base import BackendUnavailable, ClusterBackend
 from clusters.backends.volumes import NodeTerms, VolumeClaim
-from clusters.models import Cluster
-from foundation.sql.prepared import PreparedQuery
+from clusters.models import Cluster, Node
 from scheduling.engine_input.volume_claims import claim_names
 from scheduling.models import Allocation, ClaimPhase, MountedClaim
 
@@ -27,10 +26,13 @@ Key = tuple[uuid.UUID, str]
 """(workspace, name of the claim)."""
 
 
-def _mounting_pods(cluster: uuid.UUID) -> QuerySet[Allocation, tuple[Any, ...]]:
+def _mounting_pods(
+    cluster: uuid.UUID, workspaces: Collection[uuid.UUID]
+) -> QuerySet[Allocation, tuple[Any, ...]]:
     return (
         Allocation.unscoped.filter(
             node__cluster=cluster,
+            attempt__job__workspace__in=workspaces,
             released_at__isnull=True,
             removal_asked_at__isnull=True,
             ensured_at__isnull=False,
@@ -41,49 +43,57 @@ def _mounting_pods(cluster: uuid.UUID) -> QuerySet[Allocation, tuple[Any, ...]]:
     )
 
 
-_MOUNTING_PODS: Final[PreparedQuery[tuple[Any, ...]]] = PreparedQuery(_mounting_pods)
-
-
 def list_users(cluster: Cluster, rows: Iterable[MountedClaim]) -> Mapping[Key, Sequence[str]]:
     """Return the nodes of the bound pods that mount each claim, that of the first pod first.
 
-    Nothing is read, and nothing returned, if the volume of none of the claims is created on demand.
+    Of workspaces without a claim whose volume is created on demand nothing is read.
     """
-    if not any(row.phase == ClaimPhase.UNPROVISIONED for row in rows):
+    workspaces = {row.workspace_id for row in rows if row.phase == ClaimPhase.UNPROVISIONED}
+    if not workspaces:
         return {}
     users: defaultdict[Key, list[str]] = defaultdict(list)
-    for workspace, volumes, node in _MOUNTING_PODS(cluster.pk):
+    for workspace, volumes, node in _mounting_pods(cluster.pk, workspaces):
         for name in claim_names(volumes):
             users[workspace, name].append(node)
     return users
 
 
+def list_usable_nodes(cluster: Cluster) -> frozenset[str]:
+    """Return the names of the nodes that take pods."""
+    usable = Node.unscoped.filter(cluster=cluster, present=True, ready=True, cordoned=False)
+    return frozenset(usable.values_list("name", flat=True))
+
+
 @dataclass(frozen=True, slots=True)
 class NodeSelection:
-    """The node of an unbound claim in a namespace: `before` is what the platform selected when it last read
-    the claim, and `users` are the nodes of the pods that mount it.
+    """The node of an unbound claim in a namespace: `users` are the nodes of the pods that mount it, that of
+    the first pod first, and `usable` are the nodes that take pods.
     """
 
     namespace: str
     claim: VolumeClaim
-    before: str
     users: Sequence[str]
+    usable: Collection[str]
+
+    @property
+    def is_replaceable(self) -> bool:
+        """Return whether the platform selected a node on which no pod can start any more.
+
+        A selected node stays otherwise, as with kube-scheduler: the provisioner may be creating the volume
+        there, and removes the node if it fails.
+        """
+        found = self.claim.selected_node
+        return self.claim.selected_here and found not in self.usable and found not in self.users
 
     @property
     def node(self) -> str:
         """The node to select, or "" to leave the claim as it is.
 
-        A node that another scheduler selected stays. One of the platform's is replaced once no pod of it is
-        left there; without a node, because the provisioner failed and removed it, it is selected again.
+        A node that the provisioner removed, because it failed, is selected again while its pod is the first.
         """
-        found = self.claim.selected_node
-        replaceable = not found or found == self.before
-        return self.users[0] if self.users and replaceable and found not in self.users else ""
-
-    @property
-    def own(self) -> str:
-        """The node of the claim, now or soon, that the platform selected; "" if it selected none."""
-        return self.node or (self.before if self.before == self.claim.selected_node else "")
+        if not self.users or (self.claim.selected_node and not self.is_replaceable):
+            return ""
+        return self.users[0]
 
     def write(self, cluster: Cluster, backend: ClusterBackend) -> None:
         """Select the node; if that fails, the next pass tries it again."""
@@ -103,10 +113,9 @@ class NodeSelection:
 def restrict_nodes(selection: NodeSelection) -> NodeTerms:
     """Return the terms of the nodes on which pods that mount the claim may be placed now.
 
-    That is the selected node, as with kube-scheduler. If the platform selected it and no pod waits any
-    more, another one can be selected.
+    That is the selected node, as with kube-scheduler, unless another one can be selected.
     """
     found = selection.node or selection.claim.selected_node
-    if not found or (found == selection.own and not selection.users):
+    if not found or (not selection.node and selection.is_replaceable):
         return selection.claim.topologies
     return [[{"key": "metadata.name", "operator": "In", "values": [found]}]]

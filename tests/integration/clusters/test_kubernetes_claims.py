@@ -81,6 +81,22 @@ def test_nothing_else_of_a_claim_is_changed(cluster: Cluster, change: Json) -> N
     assert status == 422 and "allotment-platform-claims" in text, text
 
 
+def test_an_owner_of_a_claim_is_not_replaced(cluster: Cluster) -> None:
+    path = f"{CLAIMS.format(OWN)}/data"
+    owner = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "name": "a",
+        "uid": "11111111-1111-1111-1111-111111111111",
+    }
+    cluster.call("PATCH", path, {"metadata": {"ownerReferences": [owner]}})
+    try:
+        status, text = patch(cluster, "data", {"metadata": {"ownerReferences": [{**owner, "name": "b"}]}})
+        assert status == 422 and "allotment-platform-claims" in text, text
+    finally:
+        cluster.call("PATCH", path, {"metadata": {"ownerReferences": None}})
+
+
 def test_no_node_is_selected_for_claims_that_have_a_volume_or_belong_to_others(cluster: Cluster) -> None:
     for name, namespace in (("bound", OWN), ("data", OTHERS)):
         status, text = patch(cluster, name, SELECT, namespace)

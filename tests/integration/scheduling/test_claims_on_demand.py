@@ -150,6 +150,38 @@ def test_another_node_is_selected_once_no_pod_waits_on_the_first(stage: KubeStag
     assert selected(stage, "data") == node_of(later)
 
 
+def test_the_platform_replaces_its_node_whatever_was_read_in_between(stage: KubeStage) -> None:
+    storage_class(stage, "standard")
+    for name in ("data", "other"):
+        claim(stage, name, storageClassName="standard")
+    waiting = start(stage, "first", "data", cards=8)
+    stage.run(9)
+    node = node_of(waiting)
+    job_cancel(acting_user=stage.user, job=waiting)
+    start(stage, "keeps-claims-read", "other")
+    stage.run(30)
+    assert not MountedClaim.unscoped.filter(name="data").exists()
+    stage.api.call("PATCH", f"/api/v1/nodes/{node}", {"spec": {"unschedulable": True}})
+    later = start(stage, "later", "data")
+    stage.run(30)
+    assert node_of(later) != node
+    assert selected(stage, "data") == node_of(later)
+
+
+def test_a_selected_node_that_can_be_used_stays_as_the_volume_may_be_created_there(stage: KubeStage) -> None:
+    storage_class(stage, "standard")
+    claim(stage, "data", storageClassName="standard")
+    first = start(stage, "first", "data")
+    stage.run(9)
+    node = node_of(first)
+    job_cancel(acting_user=stage.user, job=first)
+    stage.run(15)
+    start(stage, "fill", cards=8)
+    later = start(stage, "later", "data")
+    stage.run(15)
+    assert {node_of(later), selected(stage, "data")} == {node}
+
+
 @pytest.mark.parametrize(
     ("name", "provisioner"),
     [("static", "kubernetes.io/no-provisioner"), ("class_unread", DISK), ("not_permitted", DISK)],
@@ -158,7 +190,8 @@ def test_what_keeps_a_claim_unbound_is_named(stage: KubeStage, name: str, provis
     role = "/apis/rbac.authorization.k8s.io/v1/clusterroles/allotment"
     before = stage.api.call("GET", role)["rules"]
     lost = {"class_unread": "storageclasses", "not_permitted": "persistentvolumeclaims"}.get(name)
-    rules = [{**rule, "verbs": ["list"]} if rule.get("resources") == [lost] else rule for rule in before]
+    left = ["list"] if lost == "persistentvolumeclaims" else ["get"]
+    rules = [{**rule, "verbs": left} if rule.get("resources") == [lost] else rule for rule in before]
     storage_class(stage, "standard", provisioner=provisioner)
     claim(stage, "data", storageClassName="standard")
     stage.api.call("PATCH", role, {"rules": rules})

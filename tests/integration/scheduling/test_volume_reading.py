@@ -141,3 +141,24 @@ def test_a_namespace_that_fails_leaves_others_to_be_read(monkeypatch: pytest.Mon
     monkeypatch.setattr(kind, "capabilities", property(lambda _: KubernetesBackend.capabilities))
     assert read_mounted_claims(cluster, backend)
     assert [row.workspace_id for row in MountedClaim.unscoped.all()] == [here.other_queue.workspace_id]
+
+
+def test_namespaces_that_fail_are_not_read_before_all_others_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    here, asked = world(), list[str]()
+    volumes = [{"claim": "data", "mount": "/mnt"}]
+    for queue, user in ((here.queue, here.editor), (here.other_queue, here.outsider)):
+        jobs.job(queue, user, volumes=volumes)
+    (cluster,) = here.cell.clusters.all()
+    backend = backend_for(cluster)
+
+    def list_claims(_: object, namespace: str, workspace: str) -> list[VolumeClaim]:
+        asked.append(namespace)
+        raise BackendUnavailable("504 gateway timeout")
+
+    monkeypatch.setattr(type(backend), "list_volume_claims", list_claims)
+    monkeypatch.setattr(type(backend), "capabilities", property(lambda _: KubernetesBackend.capabilities))
+    monkeypatch.setattr("scheduling.execution.volumes.claims._FAILURES_AT_MOST", 1)
+    for _ in range(4):
+        read_mounted_claims(cluster, backend)
+    assert asked[0] != asked[1]
+    assert asked[:2] == asked[2:]

@@ -11,7 +11,12 @@ from clusters.backends.base import BackendUnavailable, NamespaceNotOwned
 from clusters.backends.kubernetes.client.api import Denied, Json, KubernetesApi, RequestRefused
 from clusters.backends.kubernetes.client.workers import Workers
 from clusters.backends.kubernetes.namespaces.namespaces import NAMESPACES, is_owned
-from clusters.backends.kubernetes.namespaces.provisioning import SELECTED_NODE, add_provisioning, claims_path
+from clusters.backends.kubernetes.namespaces.provisioning import (
+    SELECTED_NODE,
+    add_provisioning,
+    claims_path,
+    is_selected_here,
+)
 from clusters.backends.volumes import NodeTerms, VolumeClaim
 
 _VOLUMES: Final = "/api/v1/persistentvolumes"
@@ -87,5 +92,6 @@ def _claim(item: Json) -> VolumeClaim:
         deleting="deletionTimestamp" in item["metadata"],
         volume=spec.get("volumeName") or "",
         selected_node=(item["metadata"].get("annotations") or {}).get(SELECTED_NODE, ""),
+        selected_here=is_selected_here(item),
         version=item["metadata"]["resourceVersion"],
     )

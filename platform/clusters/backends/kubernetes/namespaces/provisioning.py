@@ -21,6 +21,7 @@ _CLASSES: Final = "/apis/storage.k8s.io/v1/storageclasses"
 _REVIEWS: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 _WAITS: Final = "WaitForFirstConsumer"
 _NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
+_MANAGER: Final = "allotment"
 _NOT_FOUND, _CONFLICT = 404, 409
 _Class = tuple[Provisioning, NodeTerms]
 
@@ -35,11 +36,18 @@ def add_provisioning(
     api: KubernetesApi, namespace: str, claims: Sequence[VolumeClaim], unbound: Collection[str]
 ) -> list[VolumeClaim]:
     """Return the claims with how those named in `unbound` get their volumes. Raises: BackendUnavailable."""
-    names = sorted({claim.storage_class for claim in claims if claim.name in unbound} - {""})
-    classes = {name: _read_class(api, name) for name in names}
-    if any(found is Provisioning.ON_DEMAND for found, _ in classes.values()) and not _may_select(
-        api, namespace
-    ):
+    if not unbound:
+        return list(claims)
+    classes = _list_classes(api)
+    if classes is None:
+        unread = Provisioning.CLASS_UNREAD
+        return [
+            replace(claim, provisioning=unread) if claim.name in unbound and claim.storage_class else claim
+            for claim in claims
+        ]
+    used = {claim.storage_class for claim in claims if claim.name in unbound}
+    waits = any(classes[name][0] is Provisioning.ON_DEMAND for name in used & classes.keys())
+    if waits and not _may_select(api, namespace):
         denied = {Provisioning.ON_DEMAND: Provisioning.NOT_PERMITTED}
         classes = {name: (denied.get(found, found), terms) for name, (found, terms) in classes.items()}
     return [_with_class(claim, classes) if claim.name in unbound else claim for claim in claims]
@@ -52,10 +60,20 @@ def annotate_selected_node(api: KubernetesApi, namespace: str, claim: VolumeClai
     """
     body = {"metadata": {"resourceVersion": claim.version, "annotations": {SELECTED_NODE: node}}}
     try:
-        api.patch(claims_path(namespace, claim.name), body)
+        api.patch(f"{claims_path(namespace, claim.name)}?fieldManager={_MANAGER}", body)
     except RequestRefused as error:
         if error.status not in (_NOT_FOUND, _CONFLICT):
             raise
+
+
+def is_selected_here(claim: Json) -> bool:
+    """Return whether the platform wrote the selected node of a claim, by the API server's own record."""
+    field = f"f:{SELECTED_NODE}"
+    return any(
+        entry.get("manager") == _MANAGER
+        and field in entry.get("fieldsV1", {}).get("f:metadata", {}).get("f:annotations", {})
+        for entry in claim["metadata"].get("managedFields") or ()
+    )
 
 
 def _with_class(claim: VolumeClaim, classes: Mapping[str, _Class]) -> VolumeClaim:
@@ -63,21 +81,24 @@ def _with_class(claim: VolumeClaim, classes: Mapping[str, _Class]) -> VolumeClai
     return replace(claim, provisioning=found, topologies=terms)
 
 
-def _read_class(api: KubernetesApi, name: str) -> _Class:
-    """Return how the volumes of a storage class are created, and for which nodes."""
+def _list_classes(api: KubernetesApi) -> dict[str, _Class] | None:
+    """Return how the volumes of each storage class are created, and for which nodes; None if that is denied.
+
+    All are listed at once: whoever creates claims chooses how many classes these name.
+    """
     try:
-        found = api.get(f"{_CLASSES}/{quote(name, safe='')}")
+        items, _ = api.list_objects(_CLASSES)
     except Denied:
-        return Provisioning.CLASS_UNREAD, []
-    except RequestRefused as error:
-        if error.status == _NOT_FOUND:
-            return Provisioning.IMMEDIATE, []
-        raise
-    if found.get("volumeBindingMode") != _WAITS:
+        return None
+    return {item["metadata"]["name"]: _class_of(item) for item in items}
+
+
+def _class_of(item: Json) -> _Class:
+    if item.get("volumeBindingMode") != _WAITS:
         return Provisioning.IMMEDIATE, []
-    if found.get("provisioner") == _NO_PROVISIONER:
+    if item.get("provisioner") == _NO_PROVISIONER:
         return Provisioning.STATIC, []
-    return Provisioning.ON_DEMAND, [_topology(term) for term in found.get("allowedTopologies") or ()]
+    return Provisioning.ON_DEMAND, [_topology(term) for term in item.get("allowedTopologies") or ()]
 
 
 def _topology(term: Json) -> list[Json]:
