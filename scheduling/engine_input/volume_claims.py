@@ -115,8 +115,11 @@ def _content(fact: MountedClaim) -> tuple[object, ...]:
 
 
 def _claim(fact: MountedClaim) -> em.MountedVolume:
-    state = _STATES[ClaimPhase(fact.phase)]
-    return em.MountedVolume(fact.name, str(fact.cluster_id), state, read_terms(fact.terms))
+    state, terms = _STATES[ClaimPhase(fact.phase)], read_terms(fact.terms)
+    # A selected node counts until the volume exists; the topologies of the storage class hold for the volume.
+    is_selected = any(item.key == em.NODE_NAME_FIELD for term in terms for item in term)
+    temporary = fact.phase == ClaimPhase.UNPROVISIONED and is_selected
+    return em.MountedVolume(fact.name, str(fact.cluster_id), state, terms, temporary)
 
 
 def read_terms(terms: Sequence[Sequence[Mapping[str, Any]]]) -> tuple[tuple[em.Expression, ...], ...]:

@@ -223,7 +223,9 @@ def _obstacle(
         if code != Reason.POD_NOT_CREATED
         else {"message": text[:300]}
     )
-    return Obstacle(code, {"pod": pod, **(said if message else {}), **_at(ensured)})
+    # The claims exist where a volume can't be created, so that another help applies.
+    uncreated = {"pod_without_volume": pod} if reason == PROVISIONING_FAILED else {}
+    return Obstacle(code, {"pod": pod, **(said if message else {}), **uncreated, **_at(ensured)})
 
 
 def _at(moment: datetime | None) -> dict[str, str]:

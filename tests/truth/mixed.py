@@ -125,6 +125,13 @@ class Mixed(Draw):
             for name in ("data", "home")[: random.choice((1, 1, 2))]
             for cluster in self.clusters
         )
+        # Some volumes don't exist yet, and are created for a node or, here, for nodes of these zones.
+        claims = tuple(
+            replace(claim, temporary=random.random() < 0.3)
+            if claim.terms and claim.state is ClaimState.BOUND
+            else claim
+            for claim in claims
+        )
         return replace(job, rules=replace(job.rules, volume_claims=claims))
 
     def _on_instances(self, role: Role) -> Role:

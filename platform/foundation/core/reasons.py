@@ -281,6 +281,10 @@ class Reason(StrEnum):
                 " Number of nodes: %(excluded_nodes)s."
             ),
             _(
+                "Until the volume of claim %(uncreated_claim)s is created, tasks can run only on the node"
+                " that was selected for it. Other nodes that would take a task: %(excluded_nodes)s."
+            ),
+            _(
                 "Nodes that would take a task but can't mount the volume of claim %(claim)s:"
                 " %(excluded_nodes)s. Tasks that fit in one %(level)s of the other nodes: %(available)s of"
                 " %(asked)s."
@@ -295,7 +299,13 @@ class Reason(StrEnum):
             ),
             _("The nodes that would take this job can't mount the volume of one of its claims."),
         ),
-        helps=(_("Wait for the nodes that can mount the volume, or mount another claim."),),
+        helps=(
+            _(
+                "Wait until the volume of claim %(uncreated_claim)s is created, after which other nodes may"
+                " be able to mount it, or mount another claim."
+            ),
+            _("Wait for the nodes that can mount the volume, or mount another claim."),
+        ),
     )
 
     VOLUME_NODES_TOO_SMALL = ReasonRow(
@@ -510,7 +520,13 @@ class Reason(StrEnum):
             _("Can't mount a volume of pod %(pod)s (pods: %(pods)s). %(cause)s: %(message)s"),
             _("Can't mount a volume of pod %(pod)s (pods: %(pods)s): %(cause)s."),
         ),
-        helps=(_("Check that the volume claims, secrets and config maps exist."),),
+        helps=(
+            _(
+                "The volume of a claim that pod %(pod_without_volume)s mounts can't be created. Check the"
+                " storage class of the claim and its provisioner."
+            ),
+            _("Check that the volume claims, secrets and config maps exist."),
+        ),
     )
 
     POD_NOT_STARTED = ReasonRow(

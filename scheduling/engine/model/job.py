@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from foundation.core.flavor_resource import ResourceName
 from scheduling.engine.model.inventory import Extended, Toleration
@@ -82,18 +82,24 @@ class ClaimState(StrEnum):
     UNREAD = "unread"
 
 
+NODE_NAME_FIELD: Final = "metadata.name"
+"""The field by which the terms of a volume name nodes, beside their labels."""
+
+
 @dataclass(frozen=True, slots=True)
 class MountedVolume:
     """A volume that tasks mount by a persistent volume claim, `name`, as one cluster has it.
 
     `terms` are the required node affinity of its volume, or the nodes for which it can be created: at least
-    one term must hold for a node that mounts it. No terms means every node of the cluster.
+    one term must hold for a node that mounts it. No terms means every node of the cluster. `temporary`: the
+    volume doesn't exist yet, and the terms hold only until it is created.
     """
 
     name: str
     cluster: str = ""
     state: ClaimState = ClaimState.BOUND
     terms: tuple[tuple[Expression, ...], ...] = ()
+    temporary: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,6 +32,7 @@ from scheduling.engine.placement.explain import (
     suggest_smaller_request,
 )
 from scheduling.engine.placement.index.clusters import CLUSTERS, queue_clusters
+from scheduling.engine.placement.index.volumes import remove_temporary_claims
 from scheduling.engine.placement.placer import PlacementRule
 from scheduling.engine.state.snapshot import Snapshot
 from scheduling.engine.state.task_shape import TaskShape, resolve_shape
@@ -58,13 +59,16 @@ def tolerates_flavor(job: Job, flavor: Flavor, role: Role | None = None) -> bool
 def list_offers(
     snapshot: Snapshot, rule: PlacementRule, queue: Queue, job: Job, role: Role
 ) -> list[FlavorOffer]:
-    """Return the offer of each flavor of the queue, in the queue's order, without unknown flavors."""
-    found = []
+    """Return the offer of each flavor of the queue, in the queue's order, without unknown flavors.
+
+    Volumes that don't exist yet exclude no node: they do so only until they are created.
+    """
+    rules, found = remove_temporary_claims(job.rules_of(role)), []
     for flavor_id in dict.fromkeys(name for group in queue.effective_groups for name in group.flavors):
         flavor = snapshot.flavors.get(flavor_id)
         if flavor is None:
             continue
-        task = resolve_shape(role.request, job.rules_of(role), flavor)
+        task = resolve_shape(role.request, rules, flavor)
         tolerated, most, level = tolerates_flavor(job, flavor, role), 0, _required_level(job)
         if tolerated:
             most = _max_tasks(snapshot, rule, task, flavor, level)

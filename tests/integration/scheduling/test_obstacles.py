@@ -15,6 +15,7 @@ from clusters.backends.simulated.backend import SimulatedBackend
 from clusters.models import Cluster, ClusterHealth
 from foundation.core import clock
 from foundation.sql.prepared import PreparedQuery
+from frontend.texts.reasons import help_sentence
 from scheduling.execution import cluster_health, pod_events
 from scheduling.execution.observe import observe_cluster
 from scheduling.execution.progress import pods_apply
@@ -130,6 +131,18 @@ def test_a_volume_that_does_not_come_is_read_from_the_events(
     assert note("FailedMount", 'persistentvolumeclaim "data" not found') == "VOLUME_NOT_MOUNTED"
     assert job.reason_numbers["message"] == 'persistentvolumeclaim "data" not found'
     assert note("Pulling", "Pulling image") == "POD_NOT_STARTED", "the volume has come"
+
+
+@pytest.mark.parametrize(
+    ("cause", "advice"), [("ProvisioningFailed", "provisioner"), ("FailedMount", "config maps exist")]
+)
+def test_the_help_against_a_volume_that_cannot_be_created_is_not_to_look_for_its_claim(
+    stage: Stage, cause: str, advice: str
+) -> None:
+    job = starting(stage)
+    observe(stage, job, PodPhase.STARTING, cause, "no such thing")
+    assert job.reason == "VOLUME_NOT_MOUNTED"
+    assert advice in help_sentence(job.reason, job.reason_numbers)
 
 
 def test_more_jobs_than_one_call_looks_at_keep_their_reasons(

@@ -16,6 +16,7 @@ from tests.truth.oracle.places import (
     mountable,
     stands,
     task_of,
+    with_lasting_claims,
     without_claims,
 )
 from tests.truth.oracle.told import Fault, Told, most_together
@@ -33,12 +34,18 @@ def by_claim(told: Told, reason: Reason) -> set[Reason]:
     flavor = told.cell.flavors.get(str(told.numbers.get("flavor")))
     if named is None or flavor is None:
         return {reason}
-    task, nodes = task_of(told.job, named, flavor), told.facts.empty if empty else told.cell.nodes
+    task, nodes = _task(told, named, flavor, empty=empty), told.facts.empty if empty else told.cell.nodes
     if not _holds_without(told, named, task, nodes):
         return {reason}
     due = _due_to(told, flavor, empty=empty)
     domains = areas(told.job, nodes) != [nodes]
     return {due, reason} if domains and len(told.job.roles) > 1 else {due}
+
+
+def _task(told: Told, role: Role, flavor: Flavor, *, empty: bool) -> Task:
+    """A task of the role; in the empty cell, where time has passed, with the claims that still count then."""
+    task = task_of(told.job, role, flavor)
+    return with_lasting_claims(task) if empty else task
 
 
 def _holds_without(told: Told, role: Role, task: Task, nodes: Sequence[Node]) -> bool:
@@ -51,7 +58,8 @@ def _holds_without(told: Told, role: Role, task: Task, nodes: Sequence[Node]) ->
 
 
 def _due_to(told: Told, flavor: Flavor, *, empty: bool) -> Reason:
-    of_cluster = (c.state for c in told.job.rules.volume_claims if c.cluster == flavor.cluster)
+    claims = [c for c in told.job.rules.volume_claims if not (empty and c.temporary)]
+    of_cluster = (c.state for c in claims if c.cluster == flavor.cluster)
     first = next((state for state in of_cluster if state is not ClaimState.BOUND), None)
     if first is None:
         return Reason.VOLUME_NODES_TOO_SMALL if empty else Reason.VOLUME_NODE_CONFLICT
@@ -68,6 +76,9 @@ def named_claims(told: Told) -> Iterator[Fault]:
     if numbers["claim"] not in names or not claims.keys() >= set(names):
         yield told.fault("claim", names, sorted(claims))
         return
+    uncreated = {claims[name].name for name in names if claims[name].temporary}
+    if numbers.get("uncreated_claim", "") not in (uncreated or {""}):
+        yield told.fault("uncreated_claim", numbers.get("uncreated_claim"), sorted(uncreated))
     bound = told.reason in (Reason.VOLUME_NODE_CONFLICT, Reason.VOLUME_NODES_TOO_SMALL)
     if bound:
         yield from _counted(told, role, flavor, [claims[name] for name in names])
@@ -86,7 +97,7 @@ def _of_role(told: Told, role: Role, flavor: Flavor) -> Iterator[Fault]:
     """No flavor of the cluster holds the role, and this one does in the place of a job without claims."""
     flavors = (told.cell.flavors[name] for name in told.facts.queue.flavors if name in told.cell.flavors)
     for other in flavors:
-        task, nodes = task_of(told.job, role, other), areas(told.job, told.facts.empty)
+        task, nodes = _task(told, role, other, empty=True), areas(told.job, told.facts.empty)
         if other.cluster == flavor.cluster and any(stands((task,), (least(role),), area) for area in nodes):
             yield told.fault("role", role.name, "a role that no flavor holds")
     at = told.job.roles.index(role)
@@ -98,7 +109,7 @@ def _of_role(told: Told, role: Role, flavor: Flavor) -> Iterator[Fault]:
 def _counted(told: Told, role: Role, flavor: Flavor, named: Sequence[MountedVolume]) -> Iterator[Fault]:
     empty = told.reason is Reason.VOLUME_NODES_TOO_SMALL
     every = told.facts.empty if empty else told.cell.nodes
-    task = task_of(told.job, role, flavor)
+    task = _task(told, role, flavor, empty=empty)
     kept = kept_off(task, every)
     number = sum(any(not mountable(node, claim) for claim in named) for node in kept)
     yield from told.number("suitable_nodes" if empty else "excluded_nodes", number)

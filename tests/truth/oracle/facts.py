@@ -15,7 +15,7 @@ from itertools import product
 
 from scheduling.engine.model import AllocationMode, Flavor, Job, Node, Queue
 from tests.truth.oracle.cell import CARD_UNITS, Cell, Key
-from tests.truth.oracle.places import Task, areas, counts_of, emptied, stands, task_of
+from tests.truth.oracle.places import Task, areas, counts_of, emptied, stands, task_of, with_lasting_claims
 from tests.truth.oracle.quota import Amount, Tree, holds, least_of
 
 UNCAPPED = 10**12
@@ -205,7 +205,10 @@ class Facts:
         for at, (task, count) in enumerate(zip(tasks, counts, strict=True)):
             key = (at, task.flavor.id, count)
             if key not in known:
-                known[key] = any(stands((task,), (count,), area) for area in areas(self.job, self.empty))
+                known[key] = any(
+                    stands((with_lasting_claims(task),), (count,), area)
+                    for area in areas(self.job, self.empty)
+                )
             if not known[key]:
                 return False
         return True

@@ -169,6 +169,12 @@ def without_claims(job: Job) -> Job:
     return replace(job, rules=replace(job.rules, volume_claims=()))
 
 
+def with_lasting_claims(task: Task) -> Task:
+    """The task without the claims that hold it back only until their volumes are created."""
+    lasting = tuple(claim for claim in task.rules.volume_claims if not claim.temporary)
+    return replace(task, rules=replace(task.rules, volume_claims=lasting))
+
+
 def member(node: Node, flavor: Flavor) -> bool:
     """Whether a node belongs to a flavor."""
     return node.cluster == flavor.cluster and flavor.node_labels.items() <= dict(node.labels).items()

@@ -238,3 +238,16 @@ def test_what_volumes_exclude_is_told_of_one_claim_or_of_all_that_do_together(co
     several = strip_tags(reasons.reason_sentence(code, {**one, "claims": "east,west", "level": "rack"}))
     assert "east, west. Number of nodes: 2." in several
     assert "of 4" not in several  # of nodes that can mount all of them
+
+
+def test_a_volume_that_does_not_exist_yet_is_to_be_waited_for() -> None:
+    numbers: dict[str, object] = {"claim": "data", "excluded_nodes": 1, "available": 1, "asked": 2}
+    code, uncreated = "VOLUME_NODE_CONFLICT", {**numbers, "uncreated_claim": "data"}
+    said = strip_tags(reasons.reason_sentence(code, uncreated))
+    assert said.startswith("Until the volume of claim data is created")
+    assert strip_tags(reasons.help_sentence(code, uncreated)).startswith(
+        "Wait until the volume of claim data"
+    )
+    assert strip_tags(reasons.help_sentence(code, numbers)).startswith("Wait for the nodes")
+    several = strip_tags(reasons.reason_sentence(code, {**uncreated, "claims": "data,home"}))
+    assert "data, home. Number of nodes: 1." in several

@@ -8,6 +8,7 @@ import pytest
 
 from scheduling import engine
 from scheduling.engine.model import (
+    NODE_NAME_FIELD,
     ClaimState,
     Job,
     JobOutcome,
@@ -142,3 +143,48 @@ def test_a_job_that_one_cluster_admits_is_not_said_to_never_fit() -> None:
     made = _two_clusters(asked, *nodes)
     assert engine.never_fits(made, asked) is None
     assert nodes_of(cycle(made), "j") == {"n2"}
+
+
+def for_node(name: str, claim: str = "data") -> MountedVolume:
+    """The claim of a volume that is created for a node."""
+    return MountedVolume(claim, terms=inside(name, key=NODE_NAME_FIELD), temporary=True)
+
+
+def test_a_volume_that_does_not_exist_yet_never_makes_a_job_unschedulable() -> None:
+    """A gang that runs on two nodes once the volume exists, and before only on the selected one."""
+    nodes = [in_zone("n1", "a", 8), in_zone("n2", "b", 8)]
+    gang = job("j", "a", role(2, 5), rules=PlacementRules(volume_claims=(for_node("n1"),)))
+    found = told(nodes, gang)
+    assert found.reason is Reason.VOLUME_NODE_CONFLICT
+    facts = {name: found.numbers[name] for name in ("claim", "uncreated_claim", "excluded_nodes")}
+    assert facts == {"claim": "data", "uncreated_claim": "data", "excluded_nodes": 1}
+    assert engine.never_fits(world(nodes, [gang]), gang) is None
+    existing = replace(for_node("n1"), temporary=False)
+    lasting = replace(gang, rules=PlacementRules(volume_claims=(existing,)))
+    assert told(nodes, lasting).reason is Reason.VOLUME_NODES_TOO_SMALL
+
+
+@pytest.mark.parametrize("other", ["n2", "gone"])
+def test_volumes_that_do_not_exist_yet_and_exclude_all_nodes_are_a_conflict(other: str) -> None:
+    nodes = [in_zone("n1", "a", 8), in_zone("n2", "b", 8)]
+    found = told(nodes, mounting("j", for_node("n1"), for_node(other, "home")))
+    assert found.reason is Reason.VOLUME_NODE_CONFLICT
+    assert found.numbers["uncreated_claim"] == ("data" if other == "n2" else "home")
+
+
+def test_a_job_too_large_without_the_new_volume_too_is_not_told_of_it() -> None:
+    nodes = [in_zone("n1", "a", 8), in_zone("n2", "b", 8)]
+    found = told(nodes, mounting("j", for_node("n1"), cards=9))
+    assert (found.reason, "claim" in found.numbers) == (Reason.NEVER_FITS, False)
+
+
+def test_a_lasting_claim_is_named_before_one_whose_volume_does_not_exist_yet() -> None:
+    nodes = [in_zone("n1", "a", 2), in_zone("n2", "b", 4)]
+    home = MountedVolume("home", terms=inside("a"))
+    first = job("first", "a", role(1, 2), rules=PlacementRules(node_name="n1"))
+    found = told(nodes, first, replace(mounting("j", for_node("n1"), home), submitted_at=1))
+    assert (found.reason, found.numbers["claim"]) == (Reason.VOLUME_NODE_CONFLICT, "home")
+    assert "uncreated_claim" not in found.numbers
+    # And it alone makes a job unschedulable.
+    found = told(nodes, mounting("j", for_node("n1"), home, cards=4))
+    assert (found.reason, found.numbers["claim"]) == (Reason.VOLUME_NODES_TOO_SMALL, "home")

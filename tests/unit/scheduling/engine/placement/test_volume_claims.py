@@ -8,6 +8,7 @@ import pytest
 
 from scheduling import engine
 from scheduling.engine.model import (
+    NODE_NAME_FIELD,
     AffinityOperator,
     ClaimState,
     CycleResult,
@@ -20,7 +21,7 @@ from scheduling.engine.model import (
     PlacementRules,
     Reason,
 )
-from scheduling.engine.placement.index.volumes import NODE_NAME_FIELD, can_mount
+from scheduling.engine.placement.index.volumes import can_mount
 from tests.unit.scheduling.engine.builders import (
     cycle,
     flavor,
