@@ -49,6 +49,7 @@ TO_TENANT: Final = {
     "scheduling.JobTemplate": "workspace",
     "scheduling.JobTag": "workspace",
     "scheduling.UsageInterval": "workspace_id",
+    "scheduling.MountedClaim": "workspace",
     "telemetry.MeasuredUse": "workspace_id",
     "telemetry.StoredReport": "workspace_id",
     "scheduling.PriorityGrant": "tenant",
