@@ -25,8 +25,8 @@ from foundation.sql.prepared import PreparedQuery
 from scheduling.engine_input.volume_claims import READ_BEFORE, claim_names
 from scheduling.execution.volumes.node_selection import (
     NodeSelection,
+    list_pod_nodes,
     list_usable_nodes,
-    list_users,
     restrict_nodes,
 )
 from scheduling.models import TERMINAL_STATES, ClaimPhase, Job, MountedClaim
@@ -77,7 +77,7 @@ class _Pass:
     cluster: Cluster
     backend: ClusterBackend
     known: Mapping[Key, MountedClaim]
-    users: Mapping[Key, Sequence[str]]
+    pod_nodes: Mapping[Key, Sequence[str]]
     now: datetime
     usable: Collection[str] | None = None
     selections: list[NodeSelection] = field(default_factory=list)
@@ -150,7 +150,7 @@ class _Pass:
         if row.phase == ClaimPhase.UNPROVISIONED:
             if self.usable is None:
                 self.usable = list_usable_nodes(self.cluster)
-            selection = NodeSelection(slug, claim, self.users.get((workspace, name), ()), self.usable)
+            selection = NodeSelection(slug, claim, self.pod_nodes.get((workspace, name), ()), self.usable)
             row.terms = restrict_nodes(selection)
             self.selections.append(selection)
         return row
@@ -188,16 +188,18 @@ def read_mounted_claims(cluster: Cluster, backend: ClusterBackend) -> bool:
         return False
     now = clock.now()
     known = {(row.workspace_id, row.name): row for row in MountedClaim.unscoped.filter(cluster=cluster)}
-    users = list_users(cluster, (row for row in known.values() if now - row.read_at >= _PROVISIONED_EVERY))
-    due = [key for key in wanted if key not in known or _is_due(known[key], key in users, now)]
+    pod_nodes = list_pod_nodes(
+        cluster, (row for row in known.values() if now - row.read_at >= _PROVISIONED_EVERY)
+    )
+    due = [key for key in wanted if key not in known or _is_due(known[key], key in pod_nodes, now)]
     if not due:
         return False
-    users = list_users(cluster, known.values())
-    reading = _Pass(cluster, backend, known, users, now)
+    pod_nodes = list_pod_nodes(cluster, known.values())
+    reading = _Pass(cluster, backend, known, pod_nodes, now)
     rows = reading.add_terms(reading.list_all_rows(_oldest_first(cluster, due, known), slugs, wanted))
     _write_rows(rows)
     for selection in reading.selections:
-        selection.write(cluster, backend)
+        selection.annotate_claim(cluster, backend)
     MountedClaim.unscoped.filter(pk__in=[row.pk for key, row in known.items() if key not in wanted]).delete()
     if not any(_is_changed(row, known.get((row.workspace_id, row.name))) for row in rows):
         return False

@@ -43,7 +43,7 @@ def _mounting_pods(
     )
 
 
-def list_users(cluster: Cluster, rows: Iterable[MountedClaim]) -> Mapping[Key, Sequence[str]]:
+def list_pod_nodes(cluster: Cluster, rows: Iterable[MountedClaim]) -> Mapping[Key, Sequence[str]]:
     """Return the nodes of the bound pods that mount each claim, that of the first pod first.
 
     Of workspaces without a claim whose volume is created on demand nothing is read.
@@ -51,11 +51,11 @@ def list_users(cluster: Cluster, rows: Iterable[MountedClaim]) -> Mapping[Key, S
     workspaces = {row.workspace_id for row in rows if row.phase == ClaimPhase.UNPROVISIONED}
     if not workspaces:
         return {}
-    users: defaultdict[Key, list[str]] = defaultdict(list)
+    nodes: defaultdict[Key, list[str]] = defaultdict(list)
     for workspace, volumes, node in _mounting_pods(cluster.pk, workspaces):
         for name in claim_names(volumes):
-            users[workspace, name].append(node)
-    return users
+            nodes[workspace, name].append(node)
+    return nodes
 
 
 def list_usable_nodes(cluster: Cluster) -> frozenset[str]:
@@ -66,13 +66,13 @@ def list_usable_nodes(cluster: Cluster) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class NodeSelection:
-    """The node of an unbound claim in a namespace: `users` are the nodes of the pods that mount it, that of
+    """The node of an unbound claim in a namespace: `pod_nodes` are those of the pods that mount it, that of
     the first pod first, and `usable` are the nodes that take pods.
     """
 
     namespace: str
     claim: VolumeClaim
-    users: Sequence[str]
+    pod_nodes: Sequence[str]
     usable: Collection[str]
 
     @property
@@ -83,24 +83,24 @@ class NodeSelection:
         there, and removes the node if it fails.
         """
         found = self.claim.selected_node
-        return self.claim.selected_here and found not in self.usable and found not in self.users
+        return self.claim.selected_here and found not in self.usable and found not in self.pod_nodes
 
     @property
-    def node(self) -> str:
+    def node_to_select(self) -> str:
         """The node to select, or "" to leave the claim as it is.
 
         A node that the provisioner removed, because it failed, is selected again while its pod is the first.
         """
-        if not self.users or (self.claim.selected_node and not self.is_replaceable):
+        if not self.pod_nodes or (self.claim.selected_node and not self.is_replaceable):
             return ""
-        return self.users[0]
+        return self.pod_nodes[0]
 
-    def write(self, cluster: Cluster, backend: ClusterBackend) -> None:
+    def annotate_claim(self, cluster: Cluster, backend: ClusterBackend) -> None:
         """Select the node; if that fails, the next pass tries it again."""
-        if not self.node:
+        if not self.node_to_select:
             return
         try:
-            backend.annotate_selected_node(self.namespace, self.claim, self.node)
+            backend.annotate_selected_node(self.namespace, self.claim, self.node_to_select)
         except BackendUnavailable as error:
             log.warning(
                 "no node can be selected for a volume claim",
@@ -115,7 +115,7 @@ def restrict_nodes(selection: NodeSelection) -> NodeTerms:
 
     That is the selected node, as with kube-scheduler, unless another one can be selected.
     """
-    found = selection.node or selection.claim.selected_node
-    if not found or (not selection.node and selection.is_replaceable):
+    found = selection.node_to_select or selection.claim.selected_node
+    if not found or (not selection.node_to_select and selection.is_replaceable):
         return selection.claim.topologies
     return [[{"key": "metadata.name", "operator": "In", "values": [found]}]]

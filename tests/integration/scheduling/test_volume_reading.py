@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import timedelta
+from typing import Final
 
 import pytest
 
@@ -33,23 +34,27 @@ def stage(kube: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> Iterator[KubeS
         yield made
 
 
+NAMES: Final = ("a/b", ".", "..", "disk?watch=1", "Disk", "a%2Fb")
+
+
 @pytest.mark.parametrize("bound", [False, True])
-@pytest.mark.parametrize("name", ["a/b", ".", "..", "disk?watch=1", "Disk", "a%2Fb"])
-def test_a_name_that_no_volume_can_have_is_not_asked_for(stage: KubeStage, name: str, bound: bool) -> None:
+def test_names_that_no_volume_can_have_are_not_asked_for(stage: KubeStage, bound: bool) -> None:
     volume(stage, "disk", ["a"])
     claim(stage, "data", "disk")
-    if bound:
-        claim(stage, "bad", name)
-    else:
-        claim(stage, "bad", volumeName=name)
-    bad, good = start(stage, "first", "bad"), start(stage, "second", "data")
+    for number, name in enumerate(NAMES):
+        if bound:
+            claim(stage, f"bad-{number}", name)
+        else:
+            claim(stage, f"bad-{number}", volumeName=name)
+    bad = [start(stage, f"first-{number}", f"bad-{number}") for number in range(len(NAMES))]
+    good = start(stage, "second", "data")
     stage.run(9)
     assert node_of(good) == "whole-1"
     assert MountedClaim.unscoped.get(name="data").terms_at is not None
-    bad.refresh_from_db()
-    assert (bad.reason, bad.state) == (Reason.VOLUME_CLAIM_NOT_BOUND, JobState.QUEUED)
-    state = "lost_claim" if bound else "pending_claim"
-    assert bad.reason_numbers[state] == "bad"
+    for number, job in enumerate(bad):
+        job.refresh_from_db()
+        assert (job.reason, job.state) == (Reason.VOLUME_CLAIM_NOT_BOUND, JobState.QUEUED)
+        assert job.reason_numbers["lost_claim" if bound else "pending_claim"] == f"bad-{number}"
 
 
 def test_a_volume_that_fails_holds_up_its_own_claims_alone(

@@ -140,7 +140,7 @@ class StartTrial(FeasibilityTrial):
 
 
 def _reported_reason(refusal: Refusal) -> Reason:
-    """Return the reason that a job with this refusal is told."""
+    """Return the reason that is reported for a job with this refusal."""
     due_to_claim = refusal.reason is Reason.NO_ROOM and CLAIM in refusal.numbers
     return reason_of_claim(refusal.numbers) if due_to_claim else refusal.reason
 

@@ -37,7 +37,7 @@ def test_the_node_of_the_first_pod_is_selected_unless_one_is_that_can_still_be_u
     found, here, users, node, placed = _CASES[case]
     claim = VolumeClaim("data", selected_node=found, selected_here=here, topologies=ZONES)
     selection = NodeSelection("team", claim, users, USABLE)
-    assert selection.node == node
+    assert selection.node_to_select == node
     named = [[{"key": "metadata.name", "operator": "In", "values": [placed]}]]
     assert restrict_nodes(selection) == (named if placed else ZONES)
 
@@ -51,6 +51,6 @@ def test_a_cluster_that_refuses_is_asked_again_by_the_next_pass(monkeypatch: pyt
 
     monkeypatch.setattr(SimulatedBackend, "annotate_selected_node", refuse)
     backend = SimulatedBackend(cluster)
-    NodeSelection("team", VolumeClaim("data"), ["n1"], USABLE).write(cluster, backend)
-    NodeSelection("team", VolumeClaim("data"), [], USABLE).write(cluster, backend)
+    NodeSelection("team", VolumeClaim("data"), ["n1"], USABLE).annotate_claim(cluster, backend)
+    NodeSelection("team", VolumeClaim("data"), [], USABLE).annotate_claim(cluster, backend)
     assert asked == ["n1"]
