@@ -1,8 +1,8 @@
-"""Everybody who asks: what each actor holds, written out as data, and nothing that the platform computes.
+"""The actors of the access matrix, declared as data: nothing here is computed by the platform.
 
-A grant says on which place a role stands and which points it has. The places are those of `world`: the
-workspace that is asked about is `here`, its folder `above`, a second workspace of that folder `beside`, a
-workspace elsewhere `other`, and `platform` stands over all of them. A new actor is one more line.
+A grant names the place of a role and the points that the role has. The places are those of `world`: `here` is
+the workspace of the request, `above` its folder, `beside` a second workspace of that folder, `other` a
+workspace elsewhere, and `platform` is above all of them. A new actor is one more line.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ROLES: Final = {
     "platform-admin": ALL,
     "auditor": (VIEW, "audit.view"),
 }
-"""The built-in roles, as the documentation tells them."""
+"""The points of the built-in roles, as the documentation lists them."""
 
 NEEDED: Final = {
     "quota.edit": ("quota.view",),
@@ -38,7 +38,7 @@ NEEDED: Final = {
     "job.stop-any": ("job.view",),
     "cluster.edit": ("cluster.view",),
 }
-"""What a key needs to see for a scope to be of use."""
+"""The points without which a key cannot use a scope."""
 
 LOSSES: Final[dict[str, tuple[tuple[str, tuple[str, ...]], ...] | None]] = {
     "nothing": None,
@@ -52,9 +52,9 @@ LOSSES: Final[dict[str, tuple[tuple[str, tuple[str, ...]], ...] | None]] = {
     "the password": None,
     "the session": None,
 }
-"""What becomes of an actor while a request lasts: the roles they have from then on; None leaves them."""
+"""The grants that an actor has after each kind of loss during a request; None keeps the grants."""
 ENDED: Final = ("the key", "the account", "the session")
-"""Losses after which nobody is signed in."""
+"""The losses after which the actor is no longer signed in."""
 
 INSIDE: Final = {
     "anywhere": ("platform", "root", "above", "here", "beside", "elsewhere", "other"),
@@ -66,16 +66,16 @@ INSIDE: Final = {
     "elsewhere": ("platform", "root", "elsewhere"),
     "other": ("platform", "root", "elsewhere", "other"),
 }
-"""Where a role must stand to count at a place."""
+"""The places at which a role applies to a place."""
 
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """One caller. `grants` are pairs of a place and a built-in role's word or the points of a custom role.
+    """A caller. `grants` are pairs of a place and the name of a built-in role or the points of a custom role.
 
-    `state` is what is special: `nobody` signs in with nothing, `closed` is a closed account, `one-time` has
-    a one-time password, `expired` and `revoked` speak of the key. `scopes` are those of the key. `service`
-    is an account of a program; `group` gets its role through a group.
+    `state` names a special case: `nobody` sends no credentials, `closed` is a closed account, `one-time` has
+    a one-time password; `expired` and `revoked` describe the key. `scopes` are those of the key. `service`
+    marks the account of a program; with `group` the actor has the role through a group.
     """
 
     name: str
@@ -86,10 +86,10 @@ class Actor:
     group: bool = False
 
     def has(self, point: str, place: str, *, hands: bool = False) -> bool:
-        """Whether the actor can use a point at a place, by a role there or above.
+        """Return whether the actor can use a point at a place, by a role there or above.
 
-        A key with scopes leaves those, and the views that they are of no use without; it `hands` on the
-        scopes alone.
+        A key with scopes limits the actor to these and the views that they need. A right that the actor hands
+        on (`hands`) must be in the scopes themselves.
         """
         reach = {*self.scopes, *(view for scope in self.scopes for view in (VIEW, *NEEDED.get(scope, ())))}
         if self.scopes and point not in (self.scopes if hands else reach):

@@ -1,4 +1,4 @@
-"""What becomes of somebody between two answers, what an open stream tells then, and commands of a shell."""
+"""A loss of rights between two answers, the answer of an open stream after the loss, and shell commands."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ USAGE: Final = 2
 
 
 def lose(w: AccessWorld, user: User, lost: str) -> None:
-    """Take away what `LOSSES` says, behind the back of whoever holds it."""
+    """Take away from a user what `LOSSES` lists, without a request."""
     left = LOSSES[lost]
     if left is not None:
         Member.unscoped.filter(user=user).delete()
@@ -49,7 +49,7 @@ def lose(w: AccessWorld, user: User, lost: str) -> None:
 
 @contextmanager
 def streams() -> Iterator[list[LiveStream]]:
-    """The streams that are begun within the block."""
+    """Collect the streams that are begun within the block."""
     begun: list[LiveStream] = []
     respond = LiveStream.build_response
 
@@ -62,20 +62,20 @@ def streams() -> Iterator[list[LiveStream]]:
 
 
 def look(reader: LiveStream) -> Told:
-    """What an open stream tells when the time after which it asks again who reads it is over."""
+    """Return the answer of an open stream whose next check of its reader's rights is due."""
     with mock.patch.object(stream, "CHECK_EVERY_S", 0.0):
         try:
             text, _over = copy_context().run(reader.poll_text)
         except AllotmentError as error:
             return error.status, error.code, error.detail
         except Exception as error:
-            # What breaks a stream is an answer like any other.
+            # An error that breaks a stream is compared like any other answer.
             return 500, "", repr(error)
     return 200, "", text
 
 
 def run_command(words: str, user: str) -> Told:
-    """What `allotment WORDS` answers; a refusal has the status and code of its problem."""
+    """Return the answer of `allotment WORDS`; a refusal has the status and code of its problem."""
     shown = io.StringIO()
     name, *rest = shlex.split(words)
     try:

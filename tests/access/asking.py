@@ -1,4 +1,4 @@
-"""Sending one request of the table as one actor, and what is wrong with the answer."""
+"""Sends one request of the table as one actor, and lists what is wrong with the answer."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from tests.access.world import ARRANGED, AccessWorld, Side, SignedIn
 from tests.access.writes import written
 
 HARMLESS: Final = frozenset({"foundation_auditrecord", "django_session", "axes_accessattempt"})
-"""A refusal is written down, a session remembers the workspace that was visited last."""
+"""Tables that any request may write: the audit of refusals, and the last workspace of a session."""
 _RECORDS: Final = frozenset({"foundation_auditrecord"})
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came back, and which tables have changed. `asked` is all that the request itself said."""
+    """An answer and the tables that the request changed; `asked` is the text of the request itself."""
 
     status: int
     code: str
@@ -40,7 +40,7 @@ class Answer:
 
 
 def filled(value: Any, names: Mapping[str, str]) -> Any:
-    """`value` with `{name}` in any text of it replaced."""
+    """Return `value` with each `{name}` in its texts replaced."""
     if isinstance(value, str):
         known = re.sub(r"~(\w+)~", lambda match: names[match[1]], value)
         return re.sub(r"\{([\w.]+)\}", lambda match: names[match[1]], known)
@@ -51,7 +51,7 @@ def filled(value: Any, names: Mapping[str, str]) -> Any:
 
 @contextmanager
 def undone() -> Iterator[None]:
-    """Whatever happens within the block is undone."""
+    """Roll back every change that is made within the block."""
     with transaction.atomic():
         try:
             yield
@@ -69,7 +69,7 @@ def send(
     ready: Callable[[], object] = bool,
     **headers: str,
 ) -> Answer:
-    """Send it, when all is arranged and `ready` was called; again after something is lost, where it is."""
+    """Send a request once `ready` was called; send it again after a loss, where the row has one."""
     signed = w.actors[who.name]
     names = w.names(mixed=mixed) | dict(ask.values)
     names["me"] = signed.user.username if signed.user else ""
@@ -122,7 +122,7 @@ def _request(
 
 
 def _told(answer: Any, ask: Ask) -> tuple[int, str]:
-    """The status; a page that sends strangers to sign in, or to change a password, refuses like the API."""
+    """Return the status; a page's redirect to sign-in or to the change of a password counts as a refusal."""
     place = answer.headers.get("Location", "")
     if ask.is_api or answer.status_code != 302:
         return answer.status_code, ""
@@ -138,7 +138,7 @@ def _joined(query: str, more: str) -> str:
 
 
 def _whole(body: Any) -> Any:
-    """A form with all the boxes that its page shows, where `**` names them."""
+    """Return a form with all boxes that its page shows, where `**` names them."""
     if isinstance(body, dict) and "**" in body:
         return {
             **dict(parse_qsl(body["**"])),
@@ -181,7 +181,7 @@ def _code(text: str) -> str:
 
 
 def faults(w: AccessWorld, who: Actor, ask: Ask, *, mixed: bool = False) -> list[str]:
-    """Ask once, and tell everything that is not as it has to be."""
+    """Send the request once and return everything that is wrong with the answer."""
     with undone():
         answer = send(w, who, ask, mixed=mixed)
     if mixed:
@@ -194,7 +194,7 @@ def faults(w: AccessWorld, who: Actor, ask: Ask, *, mixed: bool = False) -> list
 
 
 def _mixed_faults(ask: Ask, answer: Answer) -> Iterator[str]:
-    """What is not there is refused, by a status or by a sentence."""
+    """Yield the faults of an answer that should refuse, by a status or a sentence, what doesn't exist."""
     if answer.status not in (400, 403, 404) and not ask.quiet:
         yield f"{answer.status}: {answer.text[:200]}"
     if changed := answer.tables - HARMLESS:
@@ -202,7 +202,7 @@ def _mixed_faults(ask: Ask, answer: Answer) -> Iterator[str]:
 
 
 def judged(w: AccessWorld, who: Actor, ask: Ask, answer: Answer, wanted: Verdict) -> list[str]:
-    """What is wrong with an answer."""
+    """Return everything that is wrong with an answer."""
     found = list(_status_faults(ask, answer, wanted))
     changed = answer.tables - HARMLESS
     if not wanted.granted and changed:
@@ -219,7 +219,7 @@ def judged(w: AccessWorld, who: Actor, ask: Ask, answer: Answer, wanted: Verdict
 
 
 def _unrecorded(who: Actor, ask: Ask, answer: Answer) -> Iterator[str]:
-    """A refusal is written down, and so is that somebody looked for a tenant which they may not see."""
+    """Yield a fault if a refusal, or a request for a tenant that the actor may not see, was not audited."""
     if ask.is_command or ask.lost or ask.method == "OPTIONS" or "Location" in answer.headers:
         return
     named = any(f"{{{name}}}" in ask.route for name in ("ws", "workspace", "tenant"))
@@ -254,11 +254,11 @@ def _leaks(w: AccessWorld, who: Actor, ask: Ask, answer: Answer) -> Iterator[str
 
 
 def _holds(w: AccessWorld, who: Actor, right: tuple[str, str], side: Side) -> bool:
-    """Whether an actor has a right, told of `here`, at the workspace of a side."""
+    """Return whether an actor has a right, given for the places of `here`, at the workspace of a side."""
     point, place = right
     moved = {"here": "other", "above": "elsewhere"} if side is w.other else {}
     place = moved.get(place, place)
-    # Whoever has any role there at all is told where, in the list of their own roles.
+    # The list of the own roles names a place to every actor with a role there.
     return who.has(point, place) if point else any(at in INSIDE[place] for at, _role in who.grants)
 
 
@@ -290,13 +290,13 @@ _TURNED: Final = {
 
 
 def turned(who: Actor) -> Actor:
-    """The actor as seen from the other workspace."""
+    """Return the actor as seen from the other workspace."""
     grants = tuple((_TURNED.get(place, place), role) for place, role in who.grants)
     return Actor(who.name, grants, who.state, who.scopes, who.service, who.group)
 
 
 def may_ask(who: Actor, ask: Ask) -> bool:
-    """Whether such an actor can send it at all: sessions know neither keys nor programs."""
+    """Return whether the actor can send the request at all: a session has neither key nor program account."""
     if ask.is_command:
         return not who.scopes and who.state in ("", "nobody", "closed")
     return not ask.by_session or not (who.scopes or who.service or who.state in ("expired", "revoked"))

@@ -1,8 +1,8 @@
-"""Which actors ask which row, when not everybody asks everything.
+"""Selects the actors that send each row's request, unless every actor sends every request.
 
-A row is asked by all who differ in what it needs: somebody without each of its points, somebody with little
-else, keys with and without its scope, those without an account, and the usual roles. Of everybody else a
-few ask each row, others for the next one. `ALLOTMENT_ACCESS=full` lets everybody ask everything.
+A row is sent by the actors that differ in what it needs: one without each of its points, one with few other
+rights, keys with and without its scope, actors without an account, and the usual roles. A few of the other
+actors send each row, in turn. With `ALLOTMENT_ACCESS=full` every actor sends every row.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ from tests.access.table import Ask
 API: Final = (*rows_tenancy.ROWS, *rows_quota.ROWS, *rows_work.ROWS, *rows_alerts.API)
 CONSOLE: Final = (*rows_pages.ROWS, *rows_operations.ROWS, *rows_tenants.ROWS, *rows_alerts.CONSOLE)
 TABLE: Final = (*API, *CONSOLE, *rows_again.ROWS)
-"""All that is asked; what is lost or run as a command comes last."""
+"""All rows; those with a loss and those of commands come last."""
 ROUTE: Final = os.environ.get("ALLOTMENT_ACCESS_ROUTE", "")
-"""Part of an address: the matrix asks only rows with it."""
+"""A part of an address that selects the rows of the matrix."""
 FULL: Final = os.environ.get("ALLOTMENT_ACCESS") == "full"
 _ALWAYS: Final = ("platform-admin", "stranger", "neighbour", "guest", "admin")
 _IN_TURN: Final = tuple(name for name in ACTORS if name not in _ALWAYS)
 _SOME: Final = 1
 _RIGHTS: Final = 8
-"""Of rows that take all rights there are, so many are asked for one by one."""
+"""The number of rights that a row with many of them is tested without, one at a time."""
 
 
 def who_asks(ask: Ask) -> list[Actor]:
-    """The actors of one row, each once."""
+    """Return the actors that send a row, each once."""
     if FULL:
         return [actor for actor in ACTORS.values() if may_ask(actor, ask)]
-    if ask.lost:  # by those who have it: who has not is refused by the same row without a loss
+    if ask.lost:  # actors that have the right; the row without a loss tests the others
         names = dict.fromkeys(["platform-admin", "admin", "folder-admin", "stranger", *_by_scope(ask)])
     else:
         names = dict.fromkeys([*_ALWAYS, *_by_right(ask), *_by_scope(ask), *_some(ask)])
@@ -52,11 +52,11 @@ def who_asks(ask: Ask) -> list[Actor]:
 
 
 def who_asks_again(ask: Ask) -> list[Actor]:
-    """The actors who ask a row of a database with policies on rows as well: all who get it, and for each
-    refusal one by a person and one by a key.
+    """Return the actors that send a row on a database with row policies: all that are granted, and for each
+    refusal one user and one key.
 
-    Whom the application refuses where there are no policies, it refuses where there are. What may go wrong
-    there is that somebody does not get what is theirs, and that a refusal cannot be written down.
+    What the application refuses without policies, it refuses with them. Policies can only hide rows from an
+    actor that may see them, or prevent the record of a refusal.
     """
     if FULL:
         return who_asks(ask)
@@ -95,7 +95,7 @@ def _some(ask: Ask) -> Iterator[str]:
     start = TABLE.index(ask) * _SOME
     for number in range(start, start + _SOME):
         yield _IN_TURN[number % len(_IN_TURN)]
-    # By route and not by row: what stands before every view is asked once for each address.
+    # Checks that run before every view are tested once for each address, not for each row.
     first = next(other for other in TABLE if (other.route, other.method) == (ask.route, ask.method))
     if ask.session:
         yield "one-time"
@@ -104,7 +104,7 @@ def _some(ask: Ask) -> Iterator[str]:
 
 
 def is_mixed(ask: Ask) -> bool:
-    """Whether its address names both a workspace or tenant and something in it."""
+    """Return whether its address names both a workspace or tenant and something in it."""
     place = any(name in ask.route for name in ("{ws}", "{workspace}", "{tenant}"))
     things = ("job", "train", "held", "task", "queue", "spare_queue", "quota_request", "limit", "member",
               "role", "spare_role", "prefix", "account", "key_id", "account_id")  # fmt: skip

@@ -1,8 +1,8 @@
 """Takes every permission check away in turn and demands that the matrix notices; see `test_faults`.
 
-Run by itself, in a process whose platform is imported through `planting`. A check that nobody misses may
-stand behind others that ask the same before it, such as a service's behind that of its view: then it must
-change some answer where it is the only one that is left.
+Run by itself, in a process whose platform is imported through `planting`. A check whose
+removal goes unnoticed may repeat an earlier check, as a service repeats that of its view: then it must change
+some answer when it is the only one that is left.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Question = tuple[Actor, Ask, bool]
 ALL: Final = os.environ.get("ALLOTMENT_FAULTS") == "all"
 LEAST: Final = 0.95
 MOST: Final = 60
-"""So many questions are asked of each kind for one fault; a check of the frame of all pages is met by all."""
+"""The most requests of each kind for one fault: every request runs the checks of the page frame."""
 _ASKED_ALONE: Final = 12
 
 
@@ -47,7 +47,7 @@ def _questions() -> list[Question]:
 
 
 class FaultRun:
-    """Which questions meet which check, and what comes of taking checks away."""
+    """The requests that run each check, and what the matrix reports without the check."""
 
     def __init__(self, w: AccessWorld) -> None:
         self._w, self._asked = w, _questions()
@@ -67,7 +67,7 @@ class FaultRun:
         return faults(self._w, who, ask, mixed=mixed)
 
     def _fewer(self, numbers: Sequence[int]) -> list[int]:
-        """The refused before the others, for those a fault changes first, and of each at most so many."""
+        """Return one request of each state, `MOST` refused, `MOST` granted, and all that list pieces."""
         refused = [number for number in numbers if self._is_refused(number)]
         granted = [number for number in numbers if not self._is_refused(number)]
         found = [n for part in (refused, granted) for n in part[:: max(1, -(-len(part) // MOST))]]
@@ -75,7 +75,7 @@ class FaultRun:
         return list(dict.fromkeys([*self._one_of_each_state(refused), *found, *pages]))
 
     def _one_of_each_state(self, numbers: Sequence[int]) -> list[int]:
-        """One by each kind of account that is not in order, by a key and by a session."""
+        """Return one request for each state of account that is not in order, by a key and by a session."""
         asked = [(number, *self._asked[number][:2]) for number in reversed(numbers)]
         return list({(who.state, ask.by_session): number for number, who, ask in asked}.values())
 
@@ -84,12 +84,12 @@ class FaultRun:
         return mixed or not verdict(who, ask).granted
 
     def complaint(self, site: str) -> str:
-        """What the matrix says when one check is gone; nothing where it does not notice."""
+        """Return what the matrix reports without one check; empty if it reports nothing."""
         with planting.without(site):
             return next((told[0] for number in self.by_site[site] if (told := self._told(number))), "")
 
     def holds_alone(self, site: str) -> bool:
-        """Whether some answer changes by this check where every other one is gone."""
+        """Return whether some answer changes by this check when every other check is removed."""
         for number in self._shielded(site):
             with planting.without_any_but(""):
                 nothing = self._outcome(number)
@@ -99,7 +99,7 @@ class FaultRun:
         return False
 
     def holds_behind(self, site: str, guards: Sequence[str]) -> bool:
-        """Whether some answer changes by this check where those that stand before it are gone."""
+        """Return whether some answer changes by this check when those that run before it are removed."""
         asked = {number for each in (site, *guards) for number in self.by_site.get(each, ())}
         for number in sorted(asked):
             with planting.without(*guards):
@@ -110,7 +110,7 @@ class FaultRun:
         return False
 
     def _shielded(self, site: str) -> list[int]:
-        """Some of those who are refused by the rows that meet a check, most of them long before it."""
+        """Return some refused requests of the rows that run a check; most are refused before it."""
         rows = {id(self._asked[number][1]) for number in self.by_site[site]}
         found = [n for n, asked in enumerate(self._asked) if id(asked[1]) in rows and self._is_refused(n)]
         known = [n for n in found if self._asked[n][0].state == ""]

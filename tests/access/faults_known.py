@@ -1,4 +1,4 @@
-"""What the fault run knows beforehand: a sample for every check, and what cannot be noticed, and why."""
+"""The known results of the fault run: a sample row for every check, and checks that cannot be noticed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SAMPLE: Final[dict[str, str]] = {
         "POST api/v1/workspaces/{ws}/jobs/{job}/cancel again without the right here"
     ),
 }
-"""Checks, and a row by which it is noticed that they are gone."""
+"""Checks, each with a row that fails without it."""
 
 BEHIND: Final[dict[str, tuple[str, ...]]] = {
     "clusters.services.flavor:flavors_found:require_permission:1": (
@@ -45,7 +45,7 @@ BEHIND: Final[dict[str, tuple[str, ...]]] = {
         "quotas.services.requests.quota_request:_may_decide:has_permission:1",
     ),
 }
-"""Checks that others stand before, all of which refuse the same: with those gone, they must be noticed."""
+"""Checks that repeat earlier ones: they must be noticed when the earlier ones are removed."""
 
 _TYPE: Final = (
     "it tells the type checker that an account is there: login_required of every page and IsAuthenticated of "
@@ -102,4 +102,4 @@ ARGUED: Final[dict[str, str]] = {
         "tests/integration/tenants/test_accounts_above.py asks the service"
     ),
 }
-"""Checks that may be taken away without the matrix noticing, with the reason."""
+"""Checks that can be removed unnoticed, each with the reason."""

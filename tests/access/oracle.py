@@ -1,6 +1,6 @@
-"""What the answer has to be, from the actor's grants and the row's clauses alone.
+"""Computes the expected answer from the actor's grants and the row's clauses alone.
 
-Nothing of the platform's own permission code is used here: the two are compared.
+It uses none of the platform's own permission code, so that the two can be compared.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ NO_ACCOUNT = ("nobody", "closed", "expired", "revoked")
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The status and, where it is told, the code of a refusal; `granted` is whether it is none."""
+    """The expected status and, where the answer has one, the code; `granted` is true for no refusal."""
 
     status: int
     code: str = ""
@@ -26,7 +26,7 @@ class Verdict:
 
 
 def met(actor: Actor, wanted: Need) -> int:
-    """The refusal of the first clause that the actor does not meet, else 0."""
+    """Return the refusal of the first clause that the actor does not meet, else 0."""
     for clause in wanted:
         if not any(actor.has(point, place, hands=clause.hands) for point, place in clause.any_of):
             return clause.refusal
@@ -34,9 +34,9 @@ def met(actor: Actor, wanted: Need) -> int:
 
 
 def verdict(actor: Actor, ask: Ask) -> Verdict:
-    """What `actor` gets for `ask`."""
+    """Return the expected answer of `ask` for `actor`."""
     if ask.open:
-        # Without a key everything open is open; a key that is none is an error even there.
+        # Without a key everything open is open; an invalid key is an error even there.
         wrong_key = ask.is_api and actor.state in NO_ACCOUNT and actor.state != "nobody"
         return Verdict(401) if wrong_key else Verdict(ask.ok)
     if actor.state in NO_ACCOUNT:
@@ -54,7 +54,7 @@ def verdict(actor: Actor, ask: Ask) -> Verdict:
 
 
 def _after(actor: Actor, ask: Ask) -> Verdict:
-    """What the second answer is, when something was lost after the first."""
+    """Return the expected second answer, when something was lost after the first."""
     if ask.lost in ENDED:
         return Verdict(403, "ACCESS_LOST")
     if ask.lost == "the password":

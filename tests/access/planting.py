@@ -1,13 +1,13 @@
-"""Taking single permission checks away while the platform runs: a pytest plugin (`-p tests.access.planting`).
+"""Removes single permission checks while the platform runs: a pytest plugin (`-p tests.access.planting`).
 
-It must be loaded before the platform's packages: their sources are changed as they are imported, so that
-each check asks here whether it stands. A check is named by its function, what it calls and its place among
-the like in that function (`quotas.services.budget:_require:has_permission:1`), which survives edits of
-other functions.
+It must be loaded before the platform's packages: it changes their sources at import, so that each check asks
+this module whether it applies. A check is named by its function, what it calls and its place among the same
+calls in that function (`quotas.services.budget:_require:has_permission:1`), which survives edits of other
+functions.
 
-Taken away are: calls of the functions that refuse or that say what somebody may see, refusals that stand in
-the code itself, conditions that bind a look-up to a tenant or an account, the decorators of pages, and for
-each view and method the scope that a key needs.
+It can remove calls of functions that refuse or that compute what a user may see, refusals in the code itself,
+conditions that bind a look-up to a tenant or an account, decorators of pages, and the scope that a key
+needs for each view and method.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ _BINDING: Final = frozenset(
     }
 )  # fmt: skip
 _BOUND_IN: Final = ("selectors", "api", "pages")
-"""In services a look-up by tenant finds what is written, and says nothing of who may."""
+"""Packages whose look-ups by tenant limit what a user sees; in services such a look-up checks nothing."""
 _DECORATORS: Final = frozenset({"login_required", "operator_required"})
 _PURE: Final = ("scheduling.engine", "quotas.tree")
-"""Packages that know of no accounts."""
+"""Packages without accounts."""
 
 SITES: Final[set[str]] = set()
 """Every check that was found."""
@@ -69,7 +69,7 @@ _WHOLE: Final = "*"
 
 @contextmanager
 def without(*sites: str) -> Iterator[None]:
-    """Within the block these checks are gone."""
+    """Remove these checks within the block."""
     _gone.update(sites)
     try:
         yield
@@ -79,7 +79,7 @@ def without(*sites: str) -> Iterator[None]:
 
 @contextmanager
 def without_any_but(site: str) -> Iterator[None]:
-    """Within the block every check that refuses is gone but one; all of them for an empty name."""
+    """Remove every check that refuses except one within the block; all of them for an empty name."""
     _only.append(site)
     try:
         yield
@@ -88,13 +88,13 @@ def without_any_but(site: str) -> Iterator[None]:
 
 
 def refuses(site: str) -> bool:
-    """Whether a check refuses, and does not only say how much is shown."""
+    """Return whether a check refuses; other checks only limit how much is shown."""
     name = site.split(":")[2]
     return name in REFUSING | ALLOWING or name == "refusal" or name.startswith("scope of ")
 
 
 def met() -> frozenset[str]:
-    """The checks that ran since the last call."""
+    """Return the checks that ran since the last call."""
     found = frozenset(_met)
     _met.clear()
     return found
@@ -108,13 +108,13 @@ def _stands(site: str) -> bool:
 
 
 def _encloses(site: str, inner: str) -> bool:
-    """Whether a check is the call of the function in which another check stands."""
+    """Return whether a check is the call of the function that contains another check."""
     return inner.count(":") == 3 and site.split(":")[2] == inner.split(":")[1].rpartition(".")[2]
 
 
 @contextmanager
 def _as_a_whole(site: str) -> Iterator[None]:
-    """Where only one check is left, what it asks within itself is left too."""
+    """Keep, with the only check that is left, also the checks within it."""
     whole = bool(_only) and _only[-1] == site
     if whole:
         _only.append(_WHOLE)
@@ -164,7 +164,7 @@ def _decorated(site: str, decorator: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _Planter(ast.NodeTransformer):
-    """Puts a question in front of each check of one module."""
+    """Adds a question in front of each check of one module."""
 
     def __init__(self, module: str) -> None:
         self._module, self._path = module, [""]
@@ -235,7 +235,7 @@ def _asked(helper: str, site: str, *more: ast.expr) -> ast.Call:
 
 class _Loader(SourceFileLoader):
     def get_code(self, fullname: str) -> CodeType | None:
-        # Not from the cache, which holds the platform as it is.
+        # The cached bytecode is that of the unchanged platform.
         return self.source_to_code(self.get_data(self.path), self.path)
 
     def source_to_code(self, data: Any, path: Any, *, _optimize: int = -1) -> CodeType:
@@ -257,7 +257,7 @@ class _Finder(MetaPathFinder):
 
 
 def plant_scopes(permission: Any) -> None:
-    """Let the scope of each view and method, which `permission` checks, be taken away by itself."""
+    """Make the scope of each view and method, which `permission` checks, removable by itself."""
     before = permission.has_permission
 
     def has_permission(self: Any, request: Any, view: Any) -> bool:
@@ -272,7 +272,7 @@ def plant_scopes(permission: Any) -> None:
 
 
 def plant_kept(kept: Any) -> None:
-    """Let every query that `Kept` keeps be written anew for each call: a check within it then asks here."""
+    """Build every query that `Kept` caches anew for each call, so that a check within it asks this module."""
     call = kept.__call__
 
     def anew(self: Any, *values: Any) -> Any:

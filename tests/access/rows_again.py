@@ -1,4 +1,4 @@
-"""What is asked a second time after a right is gone, streams that are open meanwhile, and commands."""
+"""Rows of requests that are repeated after a right was lost, of open streams, and of commands."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _JOB: Final = "workspaces/{ws}/jobs/{job}"
 
 
 def again(route: str, wanted: Need, scope: str, lost: str, then: Need, **more: Any) -> Ask:
-    """A POST that is sent twice with one key; in between the caller loses something."""
+    """Return the row of a POST that is sent twice with one key; the caller loses something in between."""
     case = f"again without {lost}"
     return api(route, "POST", wanted, scope, lost=lost, then=then, case=case, has_dry_run=False, **more)
 
@@ -153,7 +153,7 @@ AGAIN: Final = (
 
 
 def stream(route: str, lost: str, wanted: Need, then: Need, query: str, **more: Any) -> Ask:
-    """A stream of events; what it tells is read after something was lost."""
+    """Return the row of an event stream that is read again after something was lost."""
     case = f"{more.pop('case')}{' by a session' if more.get('session') else ''} after losing {lost}"
     return api(route, "GET", wanted, _READS, lost=lost, then=then, query=query, case=case, **more)
 
@@ -181,7 +181,7 @@ STREAMS: Final = tuple(
 
 
 def command(words: str, wanted: Need, **more: Any) -> Ask:
-    """A command that is run in the name of the actor."""
+    """Return the row of a command that is run in the name of the actor."""
     return Ask(route=words, method="COMMAND", need=wanted, **more)
 
 
@@ -193,7 +193,7 @@ COMMANDS: Final = (
     command("cell set default --sharing classical", _CHANGE, writes="clusters_cell"),
     command("cluster list", _LOOK),
     command("usage --tenant {ws}", need("job.view")),
-    # It is not there, and the simulated one is not built: whoever may is told so.
+    # The path doesn't exist and the simulated cluster isn't built: an actor with the right gets 422.
     command("cluster add fresh --path nowhere", _CHANGE, ok=422),
     command("cluster sync {cluster}", _LOOK + _CHANGE, ok=422),
     command("cluster set {cluster} --server https://127.0.0.1:1", _LOOK + _CHANGE, ok=422),

@@ -1,4 +1,4 @@
-"""The console's pages of operators and of whoever stands above workspaces."""
+"""The console's pages of operators and of users with a role above workspaces."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ JOB: Final = "job.view"
 QUOTA: Final = "quota.view"
 GPU_CARDS: Final = "gpu.cards"
 ABOVE: Final = ((JOB, "above"), (JOB, "elsewhere"))
-"""Who sees jobs by a role above workspaces."""
+"""Rights of which each shows jobs by a role above workspaces."""
 OPERATES: Final = must(
     ("cluster.view", "platform"),
     ("quota.edit", "anywhere"),
@@ -20,16 +20,16 @@ OPERATES: Final = must(
     (EDIT, "platform"),
     ("audit.view", "platform"),
 )
-"""Who has a way to the operators' side."""
+"""The need of the operators' side of the console."""
 
 
 def page(route: str, wanted: Need, **more: Any) -> Ask:
-    """A page that is read."""
+    """Return the row of a page that is read."""
     return Ask(route=route, method="GET", need=wanted, **more)
 
 
 def listing(route: str, wanted: Need, *, shows: Any = (), by: str = "", **more: Any) -> tuple[Ask, ...]:
-    """A page with a list, its rows alone, and the list as a file; `by` is a filter for one of many rows."""
+    """Return rows of a page with a list, its rows alone, and the list as a file; `by` filters one of many."""
     parts = (("part=rows", "rows alone"), ("format=csv", "as a file"))
     return (
         page(route, wanted, shows=shows, query=by and f"?{by}", **more),
@@ -41,7 +41,7 @@ def listing(route: str, wanted: Need, *, shows: Any = (), by: str = "", **more: 
 
 
 def form(route: str, wanted: Need, writes: str, case: str = "", **more: Any) -> Ask:
-    """A form that is sent; a refusal is a page of its own, or a sentence on the page that it came from."""
+    """Return the row of a form; a refusal is a page of its own, or a sentence on the page of the form."""
     more = {"ok": 302, "quiet": True, **more}
     return Ask(
         route=route,
@@ -283,7 +283,7 @@ WORK: Final = (
             (_READ + _OWN, f"own-{state or 'job'}", "one's own"),
         )
     ),
-    # The job of the table cannot exchange its place with itself: whoever may is told so.
+    # The job of the table cannot exchange its place with itself: an actor with the right gets that error.
     *(
         form(
             f"{_JOBS}/{{job}}/exchange",
@@ -509,7 +509,7 @@ ASKING: Final = (
         body={"resource": "gpu.cores", "amount": "4", "user": ""},
     ),
     form(
-        # Everybody has none on this: that of one user is not meant, and none cannot be lifted.
+        # The limit on this resource is that of one user: no limit of all users exists to be lifted.
         _LIMITS,
         inside(QUOTA) + need(_EDITS) + NOT_SO,
         "quotas_userlimit",

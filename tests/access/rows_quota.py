@@ -126,7 +126,7 @@ QUOTAS: Final = (
         case="of a workspace",
     ),
     api(
-        # Whoever decides about it is named to who may see them.
+        # The answer names the user who decides about the node to those who may see that user.
         "admin/quotas/{above_node}",
         "PATCH",
         need(VIEWS, "above") + must((EDITS, "root")),
@@ -163,7 +163,7 @@ QUOTAS: Final = (
         case="on top",
     ),
     api(
-        # Whose job has to leave is told by name to who may see it there, to others as a number.
+        # A job that would be evicted is named to those who may see it; for others it is only counted.
         "admin/quotas/{leaf}",
         "PATCH",
         need(VIEWS) + must((EDITS, "here")),
@@ -199,7 +199,7 @@ QUOTAS: Final = (
     api("admin/quota-file", "GET", EVERYBODY, VIEWS, lists="file_line", listed=need(VIEWS)),
     api("admin/quota-file", "GET", need(VIEWS), VIEWS, query="?tenant={ws}", case="of a tenant"),
     api(
-        # A tenant out of sight is a word that the file has wrong.
+        # A tenant that the user may not see is an error in the file.
         "admin/quota-file",
         "POST",
         (*anywhere(EDITS), Clause(400, ((VIEW, "here"),)), *need(VIEWS), *_ABOVE),
@@ -258,7 +258,7 @@ REQUESTS: Final = (
         for arrange, refused, case in (("offered", must(), "of another"), ("own-offer", (), "one's own"))
     ),
     api(
-        # What somebody offered whose account was closed is no longer there.
+        # The offer of a user whose account was closed no longer exists.
         f"admin/{_REQUEST}/accept",
         "POST",
         _SEEN,
@@ -387,7 +387,7 @@ LIMITS: Final = (
         writes="quotas_userlimit",
     ),
     api(
-        # Somebody without a role there is a word that the body has wrong.
+        # A user without a role in the workspace is an error in the body.
         "workspaces/{ws}/user-limits",
         "POST",
         SIGHT + need(EDITS) + NOT_SO,

@@ -10,20 +10,20 @@ from tests.access.table import EVERYBODY, NOBODY, SIGHT, Ask, Need, anywhere, co
 
 EDIT: Final = "member.edit"
 MOVES: Final = need("tenant.edit", "above") + cover(*POINTS, place="above")
-"""Of a tenant that leaves a folder with roles of all points: nobody takes what they do not have."""
+"""The need for moving a tenant out of a folder: the actor must have every point that the roles there have."""
 _AUDIT: Final = "audit.view"
 _KEYS_SEEN: Final = SIGHT + see((EDIT, "here"))
 
 
 def api(route: str, method: str, wanted: Need, scope: str | None = None, **more: Any) -> Ask:
-    """A row of the API; it is asked with `If-Match: *`."""
+    """Return a row of the API; it is sent with `If-Match: *`."""
     return Ask(route=f"api/v1/{route}", method=method, need=wanted, scope=scope, **more)
 
 
 _AS_CHIEF: Final = cover(*POINTS)
 _OVER_CHIEF: Final = must((EDIT, "here")) + _AS_CHIEF
 _FOUND_BY_CHIEF: Final = tuple(replace(clause, refusal=404) for clause in _AS_CHIEF)
-"""Keys of a program that may do all of a workspace are for those who may do as much."""
+"""The need for keys of a program with all rights in a workspace: the actor must have as many."""
 _PASSWORDS: Final = {"old": "a long password 1", "new": "quite another 22"}
 ME: Final = (
     api("schema", "GET", EVERYBODY, open=True),

@@ -34,7 +34,7 @@ JOBS: Final = (
         has_dry_run=False,
     ),
     api(
-        # What nobody can read is refused before it is read.
+        # A body that is not JSON is an error only for an actor with the right.
         "workspaces/{ws}/jobs",
         "POST",
         SIGHT + need(_SUBMITS) + NOT_SO,
@@ -186,7 +186,7 @@ ACTIONS: Final = (
         writes="scheduling_job",
         case="one's own",
     ),
-    # The job of the table cannot exchange its place with itself: whoever may is told so.
+    # The job of the table cannot exchange its place with itself: an actor with the right gets that error.
     api(
         f"{_JOB}/exchange",
         "POST",
@@ -206,7 +206,7 @@ ACTIONS: Final = (
         arrange="own-job",
         case="one's own",
     ),
-    # The job of the table waits: whoever may is told that there is nothing to resize.
+    # The job of the table is queued: an actor with the right gets the error that there is nothing to resize.
     api(
         f"{_JOB}/resize",
         "POST",
@@ -226,7 +226,7 @@ ACTIONS: Final = (
         body={"role": "main", "index": 0, "memory": "4Gi"},
         case="one's own",
     ),
-    # The job of the table is not idle: whoever may is told that there is nothing to extend.
+    # The job of the table is not idle: an actor with the right gets the error that nothing can be extended.
     api(f"{_JOB}/extend", "POST", _READ + need(_ANY), f"{_OWN} {_ANY}", ok=409, body={}, case="of another"),
     api(
         f"{_JOB}/extend",

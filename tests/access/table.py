@@ -1,7 +1,7 @@
-"""One row for each thing that can be asked of the platform: the address, and what it takes to get it.
+"""One row for each request that the platform can answer: the address and the rights that it needs.
 
-What it takes is a list of clauses, read from the left: the first that the actor does not meet gives the
-answer, 404 where the thing does not exist for them, 403 where they may see it and not do this.
+The rights are a list of clauses, checked from the left: the first that the actor does not meet gives the
+answer, 404 if the thing does not exist for the actor, 403 if the actor may see it and not do this.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ Right = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """`refusal` is the answer to whoever has none of the rights.
+    """`refusal` is the status for an actor with none of the rights.
 
-    `hands` is a right that is handed on, or that another account has: for that a key's scopes count alone.
+    `hands` marks a right that is handed on, or that another account has: for it only a key's scopes count.
     """
 
     refusal: int
@@ -32,43 +32,43 @@ Need = tuple[Clause, ...]
 
 
 def see(*any_of: Right) -> Need:
-    """Whoever has none of these finds nothing."""
+    """Answer 404 to an actor with none of these rights."""
     return (Clause(404, any_of),)
 
 
 def must(*any_of: Right) -> Need:
-    """Whoever has none of these may not."""
+    """Answer 403 to an actor with none of these rights."""
     return (Clause(403, any_of),)
 
 
 def cover(*points: str, place: str = "here") -> Need:
-    """All of these, so that nothing is handed on that the actor does not have."""
+    """Demand all of these points, so that an actor hands on nothing that it does not have."""
     return tuple(Clause(403, ((point, place),), hands=True) for point in points)
 
 
 def anywhere(point: str) -> Need:
-    """A point at any place at all: whoever has it nowhere has no body read."""
+    """Demand a point at any place; the body of an actor without it is not read."""
     return must((point, "anywhere"))
 
 
 def need(point: str, place: str = "here") -> Need:
-    """A point at a place; who cannot even see the place finds nothing."""
+    """Demand a point at a place; an actor that cannot see the place gets 404."""
     if place == "platform":
         return must((point, place))
     return see((point, place), (VIEW, place)) + must((point, place))
 
 
 def inside(point: str) -> Need:
-    """A point in the workspace or tenant that the address names."""
+    """Demand a point in the workspace or tenant that the address names."""
     return see((VIEW, "here")) + need(point)
 
 
 EVERYBODY: Final[Need] = ()
-"""Whoever is signed in."""
+"""The need that every signed-in actor meets."""
 NOBODY: Final[Need] = see()
-"""Not there for anybody."""
+"""The need that no actor meets: the thing does not exist."""
 NOT_SO: Final[Need] = (Clause(400, ()),)
-"""A mistake, whoever makes it."""
+"""The need of a request that is wrong for every actor."""
 SIGHT: Final = see((VIEW, "here"))
 
 
@@ -77,19 +77,19 @@ class Ask:
     """One request to one route.
 
     `route` is the address below the root, as the URL configuration writes it, its parameters in braces;
-    they, those of `query` and those of `body` stand for things of the world. `ok` is the status for whoever
-    gets what they ask for; `writes` is a table that then has changed. `scope` holds the points that a key
-    with scopes needs, None where such a key is refused. `arrange` names what is made ready first (see
+    they and those of `query` and `body` are replaced by things of the world. `ok` is the status for an actor
+    that meets the need; `writes` is a table that then has changed. `scope` holds the points that a key
+    with scopes needs, None where such a key is refused. `arrange` names what is prepared first (see
     `world.ARRANGED`). `lists` is a kind of thing of which exactly those are shown that `listed` allows.
-    `quiet` is a page that answers a refusal like a success, with a sentence on it. `shows` are pieces of the
-    page that are there for whoever meets the need, and for nobody else. `open` needs no account.
-    `session` asks the API by a session in place of a key. `chosen` is refused to whoever still has a
+    `quiet` marks a page that answers a refusal like a success, with a sentence on it. `shows` are pieces of
+    the page that are shown only to an actor that meets the need. `open` needs no account.
+    `session` calls the API with a session in place of a key. `chosen` is refused to an actor that still has a
     one-time password; a session with one is refused everything but what is `unchosen`.
     `program` is the answer to a program's account where it differs from that to a person. `has_dry_run` is
     False where a dry run has an answer of its own.
     `lost` names what becomes of the actor's roles, key or account after the answer (see `actors.LOSSES`):
     a POST is then sent again with its `Idempotency-Key`, and a stream looks for news again. That second
-    answer is judged, by what `then` takes.
+    answer is compared with the need `then`.
     A command has the method `COMMAND` and its words for a route; it is run with `--user`.
     """
 
@@ -135,5 +135,5 @@ class Ask:
 
     @property
     def rights(self) -> list[Right]:
-        """Every right that is asked for, in order."""
+        """Return every right that is asked for, in order."""
         return list(dict.fromkeys(right for clause in (*self.need, *self.then) for right in clause.any_of))

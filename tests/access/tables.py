@@ -1,4 +1,4 @@
-"""What stands in all tables of the platform."""
+"""The contents of all tables of the platform."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from foundation.models import AuditRecord
 from tenants.access.row_policies import OWN_APPS
 
 OF_REFUSALS: Final = frozenset({"foundation_auditrecord", "django_session"})
-"""Where a refusal is written down, which is no change."""
+"""Tables of refusals; a new row there is no change."""
 
 
 def contents() -> dict[str, list[Any]]:
-    """All rows there are, by model, less the records of what was denied."""
+    """Return all rows by model, without the records of denials."""
     found: dict[str, list[Any]] = {}
     for model in apps.get_models():
         if model._meta.app_label in OWN_APPS:

@@ -1,6 +1,6 @@
-"""Every route, asked by everybody for things that are there: answer, body and tables are compared.
+"""Every route is requested by every actor, for existing things: answer, body and tables are compared.
 
-What is expected comes from `table` and `oracle`, which know nothing of the platform's permission code.
+The expected answer comes from `table` and `oracle`, which use none of the platform's permission code.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ NOT_ASKED: Final = {
     "oidc/{provider_id}/login/": "allauth's own",
     "oidc/{provider_id}/login/callback/": "allauth's own",
 }
-"""Addresses without a row, and why."""
+"""Addresses without a row, each with the reason."""
 _WRITES: Final = tuple(ask for ask in API if ask.method != "GET")
 _HALVES: Final = {"admin": 0, "editor": 1}
-"""Which half of the changes an actor tries as a dry run, the same in every process."""
+"""The half of the changes that an actor tries as a dry run, the same in every process."""
 _POSTS: Final = tuple(
     ask for ask in API if ask.method == "POST" and ask.writes and not (ask.quiet or ask.session)
 )
 
 
 def routes() -> list[str]:
-    """Every address below the root, its parameters in braces."""
+    """Return every address below the root, its parameters in braces."""
     return sorted(set(_walk(get_resolver(), "")))
 
 
@@ -61,7 +61,7 @@ def _walk(resolver: URLResolver, prefix: str) -> Iterator[str]:
 
 
 def shape(route: str) -> str:
-    """A route without the names of its parameters: a row may call them by what stands there."""
+    """Return a route without the names of its parameters, which a row names differently."""
     return re.sub(r"\{[\w.]+\}", "{}", route)
 
 
@@ -103,7 +103,7 @@ def test_a_thing_of_another_workspace_is_not_there_below_ones_own(w: AccessWorld
 
 
 def _try_dry_runs(w: AccessWorld, who: str, ask: Ask) -> list[str]:
-    """What is wrong with a dry run: it answers the same and leaves every table as it was."""
+    """Return the faults of dry runs, which must answer the same and leave every table unchanged."""
     actor = ACTORS[who]
     wanted = verdict(actor, ask)
     before: dict[str, list[Any]] = {}
@@ -131,7 +131,7 @@ def test_a_dry_run_answers_the_same_and_changes_nothing(w: AccessWorld, who: str
 
 
 def _twice(w: AccessWorld, ask: Ask) -> list[str]:
-    """What is wrong when a POST is sent with a key, again, and once more after the right is gone."""
+    """Return the faults of a POST sent with a key, repeated, and repeated again after the right is lost."""
     actor = ACTORS["platform-admin"]
     with undone():
         first = send(w, actor, ask, **{"Idempotency-Key": "k"})
@@ -202,7 +202,7 @@ def test_a_head_or_options_request_tells_no_more_than_a_get(w: AccessWorld, meth
 
 
 def test_what_a_refused_request_leaves_is_only_the_record_of_it(w: AccessWorld) -> None:
-    """The log of statements that the other tests rely on agrees with the contents of all tables."""
+    """Check that the log of statements, which the other tests use, agrees with the contents of all tables."""
     refused = [ask for ask in _WRITES if not verdict(ACTORS["stranger"], ask).granted]
     rows = [ask for ask in refused if not ask.arrange]
     with undone():

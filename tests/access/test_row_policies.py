@@ -1,4 +1,4 @@
-"""The policies on rows with nothing else between the tenants: the application's own checks are taken away."""
+"""Row policies alone separate the tenants: the application's own checks are removed."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ TO_TENANT: Final = {
     "alerts.UserMessage": "tenant",
     "alerts.JobWatch": "job__workspace",
 }
-# Accounts of people belong to the platform, and a kept answer to who got it.
+# Accounts of people belong to the platform, and a stored answer belongs to its caller.
 OF_NOBODY: Final = {"tenants.User", "foundation.IdempotencyKey"}
 
 
@@ -77,11 +77,11 @@ def test_the_way_to_the_tenant_is_known_for_every_protected_table() -> None:
 
 
 STRANGERS: Final = ("neighbour", "sibling-admin", "stranger")
-"""Who is no member of the tenant that the addresses name, and could as well be."""
+"""Users that are no members of the tenant in the address, and could be."""
 _PEOPLE: Final = "api/v1/admin/users"
-"""Accounts of people belong to the platform, so no policy on rows hides them."""
+"""Accounts of people belong to the platform, so no row policy hides them."""
 _ABOVE: Final = "api/v1/admin/jobs"
-"""Refused without a role above workspaces, before anybody looks for what the query names."""
+"""Addresses of places: an actor without a role above workspaces is refused before the query is read."""
 _PLACES: Final = re.compile(
     r"\{(?:ws|tenant|node|leaf|member|role|spare_role|budget|limit|template|alert_rule|alert_channel|silence|grant|revision|override|job|held)\}"
 )
@@ -89,7 +89,7 @@ _PLACES: Final = re.compile(
 
 @pytest.fixture
 def bound(on_postgres: PostgresServer) -> Iterator[AccessWorld]:
-    """The world on PostgreSQL, met from here on in the role of a web process."""
+    """Yield the world on PostgreSQL, from here on in the role of a web process."""
     made = build()
     options = connections.databases["default"]["OPTIONS"] | {"options": f"-c role={WEB_ROLE}"}
     connections["default"].close()
@@ -99,7 +99,7 @@ def bound(on_postgres: PostgresServer) -> Iterator[AccessWorld]:
 
 
 def _all_of_team(team: Tenant) -> dict[str, list[Any]]:
-    """The rows of a tenant by model; what is denied is written down beside it, which is no change."""
+    """Return the rows of a tenant by model, without the records of denials."""
     found = {}
     for label, path in TO_TENANT.items():
         rows = apps.get_model(label)._base_manager.filter(**{path: team.pk})
@@ -115,7 +115,7 @@ def test_nothing_comes_out_nor_changes_without_the_applications_filter(
 ) -> None:
     team = bound.here.tenant
     before = _all_of_team(team)
-    # The number of a record is no secret, and the policies show the tenants above one's own.
+    # The number of a record is no secret, and the policies show the tenants above the own one.
     ids = {str(row[0]) for rows in before.values() for row in rows if not isinstance(row[0], int)}
     ids |= {
         secret
@@ -123,7 +123,7 @@ def test_nothing_comes_out_nor_changes_without_the_applications_filter(
         if any(place != "root" for _right, place in rights)
     }
 
-    # The application's own filter is taken away: everybody may do everything everywhere.
+    # The application's own filter is removed: every user may do everything everywhere.
     for name in ("permissions_on", "permissions_anywhere", "_coverable"):
         monkeypatch.setattr(permissions, name, lambda *_: frozenset(Permission))
     wrong = []

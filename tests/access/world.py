@@ -1,7 +1,7 @@
-"""A world in which everything that an address can name is there twice: for one workspace and for another.
+"""A world with two of everything that an address can name: one for `here` and one for the other workspace.
 
-The workspace that is asked about stands in a folder, beside a second one; the other workspace stands in
-another folder. Names hold the word of their workspace, so that one that leaks is found by looking for it.
+The workspace of the requests is in a folder, beside a second one; the other workspace is in another folder.
+Names contain the word of their workspace, so that a search for the word finds a leak.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ Right = tuple[str, str]
 
 @dataclass(slots=True)
 class Side:
-    """One workspace with one thing of each kind; `names` are what stands for them in addresses and bodies.
+    """A workspace with one thing of each kind; `names` replace placeholders in addresses and bodies.
 
-    `secrets` are texts that only those may read who have one of the rights beside them.
+    `secrets` are texts, each with the rights of which a reader needs one.
     """
 
     tenant: Tenant
@@ -68,7 +68,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class SignedIn:
-    """One actor with what they sign in with: a bearer token for the API, a session for the console."""
+    """An actor with its credentials: a bearer token for the API, a session for the console."""
 
     actor: Actor
     user: User | None
@@ -78,7 +78,7 @@ class SignedIn:
 
 @dataclass(slots=True)
 class AccessWorld:
-    """Everything together; `places` are the tenants by the words of `actors.INSIDE`."""
+    """Both sides together; `places` are the tenants by the words of `actors.INSIDE`."""
 
     cell: Cell
     cluster: Cluster
@@ -91,7 +91,7 @@ class AccessWorld:
     actors: dict[str, SignedIn] = field(default_factory=dict)
 
     def names(self, *, mixed: bool = False) -> dict[str, str]:
-        """What placeholders stand for; `mixed`: the workspace is here, and all else belongs to the other."""
+        """Return the values of placeholders; `mixed`: the workspace is here, all else is the other's."""
         theirs = {f"other.{name}": value for name, value in self.other.names.items()}
         of = self.here.names
         if mixed:
@@ -100,7 +100,7 @@ class AccessWorld:
 
 
 def build(actors: Iterable[Actor] = ACTORS.values()) -> AccessWorld:
-    """The world, with all these signed in."""
+    """Build the world, with all these actors signed in."""
     cell = clusters.cell()
     cluster = clusters.cluster(cell)
     flavor = clusters.flavor(cluster)
@@ -143,7 +143,7 @@ def build(actors: Iterable[Actor] = ACTORS.values()) -> AccessWorld:
         )
         side.names["record"] = str(record.pk)
         side.secrets = _secrets(side)
-    # A use that is noted in the future is not noted again: reading with a key then writes nothing.
+    # A time of use in the future is not updated: reading with a key then writes nothing.
     AccessKey.unscoped.update(last_used_at=clock.now() + timedelta(days=1))
     return w
 
@@ -152,7 +152,7 @@ _HERE: Final = ("quota.view", "here")
 
 
 def _furnish(w: AccessWorld, side: Side) -> None:
-    """One thing of each kind for the workspace of a side."""
+    """Create one thing of each kind for the workspace of a side."""
     word = side.tenant.slug
     mia = tenancy.user(f"mia-{word}")
     hand = tenancy.custom_role(side.tenant, f"hand-{word}", "tenant.view")
@@ -223,7 +223,7 @@ def _template(tenant: Tenant) -> JobTemplate:
 
 
 def _texts(w: AccessWorld, side: Side) -> dict[str, str]:
-    """What addresses, forms and pages of a side say in words."""
+    """Return the texts that addresses, forms and pages of a side use."""
     word, soon = side.tenant.slug, clock.now() + timedelta(days=2)
     return {
         "ws": word,
@@ -262,13 +262,13 @@ def _texts(w: AccessWorld, side: Side) -> dict[str, str]:
 
 
 def _boxes(node: QuotaNode, flavor: Flavor) -> str:
-    """What the form of a quota is filled with, as a browser sends it."""
+    """Return the filled form of a quota, as a browser sends it."""
     shown = quota_form.form_of(pool_limits(SYSTEM, node, flavor))
     return urlencode({box.name: box.value for row in shown.rows for box in row.boxes})
 
 
 def versions(rows: Mapping[str, Any]) -> dict[str, str]:
-    """What a form has to say of each row for nobody to have been faster."""
+    """Return the versions that a form sends, so that none is outdated."""
     for row in rows.values():
         row.refresh_from_db()
     return {f"{name}.version": str(row.version) for name, row in rows.items() if hasattr(row, "version")}
@@ -348,7 +348,7 @@ def _alert_things(tenant: Tenant | None, word: str, author: User) -> dict[str, A
 
 
 def _secrets(side: Side) -> dict[str, tuple[Right, ...]]:
-    """What must not be told to others, with the rights of which each suffices to read it."""
+    """Return texts that are secret, each with the rights of which one suffices to read it."""
     word, names = side.tenant.slug, side.names
     view, told, any_role = ("tenant.view", "here"), ("audit.view", "here"), ("", "here")
     look = ("cluster.view", "platform")
@@ -394,7 +394,7 @@ def _secrets(side: Side) -> dict[str, tuple[Right, ...]]:
     found |= {names[name]: quota for name in limited}
     found |= dict.fromkeys((f"wish-{word}", f"revision-{word}"), quota)
     found |= {names["queue"]: (*quota, *job)}
-    # Who divides the folder's quota sees what each of its workspaces has.
+    # An actor that divides the folder's quota sees the quota of each of its workspaces.
     memory = side.hours * 10**6
     for amount in (memory, memory - quotas.AMPLE[Resource.MEMORY]):
         found[str(amount)] = (*quota, ("quota.view", "above"))
@@ -402,7 +402,7 @@ def _secrets(side: Side) -> dict[str, tuple[Right, ...]]:
 
 
 def _platform(w: AccessWorld) -> None:
-    """What belongs to nobody in particular."""
+    """Create what belongs to no workspace."""
     pat = tenancy.user("pat")
     person = tenancy.user("pip")
     hand = tenancy.custom_role(None, "platform-hand", "tenant.view")
@@ -477,7 +477,7 @@ def _session(user: User) -> str:
 
 
 def _spoil(user: User, key: AccessKey, state: str) -> None:
-    """Make the account or its key what `state` says."""
+    """Put the account or its key into `state`."""
     ago = clock.now() - timedelta(hours=1)
     if state == "closed":
         User.objects.filter(pk=user.pk).update(is_active=False)
@@ -489,7 +489,7 @@ def _spoil(user: User, key: AccessKey, state: str) -> None:
         AccessKey.unscoped.filter(pk=key.pk).update(revoked_at=ago)
 
 
-# What is made ready just before a request, and undone with it
+# What is prepared just before a request, and rolled back with it
 
 
 def _own(

@@ -1,4 +1,4 @@
-"""Which tables a request has written, less what it undid itself."""
+"""Records the tables that a request has written, except what the request rolled back itself."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SAVEPOINT: Final = re.compile(
 
 
 class WriteLog:
-    """Statements in the order in which they came; what a savepoint takes back is taken out again."""
+    """Statements in the order of execution; those that a savepoint rolls back are removed."""
 
     def __init__(self) -> None:
         self._marks: list[tuple[str, int]] = []
@@ -24,11 +24,11 @@ class WriteLog:
 
     @property
     def tables(self) -> set[str]:
-        """Tables with a statement that stands."""
+        """Return the tables with a statement that was not rolled back."""
         return set(self._tables)
 
     def note(self, statement: str) -> None:
-        """Take one statement down."""
+        """Record one statement."""
         if found := _WRITE.match(statement):
             self._tables.append(found[1])
         elif found := _SAVEPOINT.match(statement):
@@ -49,7 +49,7 @@ class WriteLog:
 
 @contextmanager
 def written() -> Iterator[WriteLog]:
-    """Take down what is written within the block."""
+    """Record what is written within the block."""
     log = WriteLog()
 
     def follow(

@@ -1,4 +1,4 @@
-"""Clients that are signed in as somebody of a small world."""
+"""API clients that are signed in as users of a small world."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ As = Callable[[User | None], APIClient]
 
 @pytest.fixture(autouse=True)
 def _with_row_security(request: pytest.FixtureRequest) -> None:
-    """On PostgreSQL every request of these tests meets the policies on rows, which a superuser passes by."""
+    """Apply the row policies, which a superuser bypasses, to every request of these tests on PostgreSQL."""
     if connection.vendor == "postgresql" and "db" in request.fixturenames:
         request.getfixturevalue("db")
         with connection.cursor() as cursor:
@@ -38,7 +38,7 @@ def w(db: None) -> World:
 
 @pytest.fixture
 def as_user() -> As:
-    """A client whose requests are those of the user; of nobody for None."""
+    """Return a client whose requests are those of the user; without credentials for None."""
 
     def sign_in(user: User | None) -> APIClient:
         client = APIClient()
@@ -51,7 +51,7 @@ def as_user() -> As:
 
 @pytest.fixture
 def bound(on_postgres: PostgresServer) -> Iterator[World]:
-    """The small world on PostgreSQL, met from here on in the role of a web process."""
+    """Yield the small world on PostgreSQL, from here on in the role of a web process."""
     made = world()
     jobs.job(made.queue, made.editor, SECRET)
     tenancy.access_key(made.editor)

@@ -1,4 +1,4 @@
-"""What a request that cannot be meant must answer: a problem that names the field, and no change anywhere."""
+"""Checks that an invalid request gets a problem that names the field, and changes nothing."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ REFUSED: Final = (400, 404, 409, 413, 422)
 
 @dataclass(frozen=True, slots=True)
 class Bad:
-    """One request. `{name}` in the path and in text of the body stands for something of the small world.
+    """An invalid request; `{name}` in the path and in texts of the body is a thing of the small world.
 
-    `field` is one that the answer must name; empty: the body as a whole.
+    `field` is one that the answer must name; empty for the body as a whole.
     """
 
     method: str
@@ -47,7 +47,7 @@ def _filled(value: Any, names: dict[str, str]) -> Any:
 
 
 def everything() -> dict[str, list[Any]]:
-    """All rows there are; what was denied is written down beside them, which is no change."""
+    """Return all rows, without the records of denials."""
     found: dict[str, list[Any]] = {}
     for model in apps.get_models():
         if model._meta.app_label in OWN_APPS:
@@ -59,7 +59,7 @@ def everything() -> dict[str, list[Any]]:
 
 
 def faults(client: APIClient, rows: Sequence[Bad], names: dict[str, str]) -> str:
-    """Send each row; a line for each that is answered wrongly, or that changed something."""
+    """Send each row and return a line for each one that is answered wrongly, or that changed something."""
     client.raise_request_exception = False
     before, found = everything(), []
     for bad in rows:
@@ -72,7 +72,7 @@ def faults(client: APIClient, rows: Sequence[Bad], names: dict[str, str]) -> str
 
 
 def _fault(client: APIClient, bad: Bad, names: dict[str, str]) -> str:
-    # JSON of plain ASCII: half of a surrogate pair cannot be sent otherwise. Bytes are sent as they are.
+    # JSON in plain ASCII, because half of a surrogate pair cannot be sent otherwise. Bytes stay as they are.
     body = _filled(bad.body, names)
     text = body if bad.media != "application/json" or isinstance(body, bytes) else json.dumps(body)
     headers = {"Idempotency-Key": "bad", "Accept-Language": "zh-hans", "If-Match": "*"}
@@ -81,7 +81,7 @@ def _fault(client: APIClient, bad: Bad, names: dict[str, str]) -> str:
     if answer.status_code not in REFUSED or answer["Content-Type"] != "application/problem+json":
         return f"{answer.status_code} {answer.content[:300]!r}"
     problem = answer.json()
-    # Of a file they say the line before the field: `body.csv:2 nominal`.
+    # Fields of a file have the line before them: `body.csv:2 nominal`.
     told = [re.sub(r"^body\.\w+:\d+ ?", "", error["field"]) for error in problem["errors"]]
     if bad.field not in told:
         return f"names {told}: {problem['detail']}"

@@ -1,4 +1,4 @@
-"""`GET admin/jobs`: the jobs of all workspaces that somebody has a role above."""
+"""`GET admin/jobs`: the jobs of all workspaces below the caller's roles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests, loans, budgets and limits of users over the API, and what nobody should send there."""
+"""Requests, loans, budgets and limits of users over the API, and invalid input for them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ CARDS: Final = {"flavor": "a100", "resource": "gpu.cards"}
 
 @pytest.fixture
 def anna(w: World) -> User:
-    """The admin of the folder above, which keeps 10 cards for itself."""
+    """Return the admin of the folder above, which keeps 10 cards for itself."""
     root = quotas.quota_node(w.cell, tenancy.root())
     Quota.unscoped.filter(node=root, resource=Resource.GPU_CARDS.value).update(own_nominal=10)
     return tenancy.user("anna", tenancy.root(), Role.ADMIN)
@@ -182,7 +182,7 @@ def test_a_loan_over_the_api(w: World, anna: User, as_user: As) -> None:
     )  # fmt: skip
     assert Quota.unscoped.get(node=w.queue.node, resource="gpu.cards").own_nominal == 11
     assert as_user(w.viewer).get(made["Location"]).status_code == 200
-    # Who is admin of one side only does not even see the other.
+    # The admin of one side only does not even see the other.
     assert as_user(w.admin).post(LOANS, loan(w), format="json").status_code == 404
     assert as_user(w.admin).post(f"{made['Location']}/end").status_code in (403, 404)
     ended = client.post(f"{made['Location']}/end")
@@ -201,7 +201,7 @@ def test_the_end_of_a_loan_is_moved(w: World, anna: User, as_user: As) -> None:
 
     made = client.post(LOANS, loan(w), format="json")
     url, seen = made["Location"], made["ETag"]
-    # Another loan needs what comes back in four hours.
+    # Another loan needs the amount that returns in four hours.
     later = client.post(
         LOANS, loan(w, amounts=[{**CARDS, "amount": 7}], starts_at=at(4), ends_at=at(6)), format="json"
     )
@@ -259,7 +259,7 @@ def test_the_budget_of_a_folder_sums_what_nobody_below_sees_of_the_others(
     Budget.unscoped.create(tenant=tenancy.root(), gpu_hours=10, action="hold")
     (row,) = as_user(w.viewer).get(f"{TEAM}/budget").json()["items"]
     assert (row["tenant"], row["gpu_hours"]) == ("root", 10)
-    # A tenth of an hour each, and whatever passed since.
+    # A tenth of an hour each, and the hours that passed since.
     assert 0.2 <= row["used_gpu_hours"] < 0.3
     (own,) = as_user(w.viewer).get(f"{TEAM}/usage").json()["items"]
     assert 0.1 <= own["gpu_hours"] < 0.15
@@ -280,7 +280,7 @@ def test_a_limit_of_users_over_the_api(w: World, as_user: As) -> None:
     assert client.delete(url, headers={"If-Match": changed["ETag"]}).status_code == 204
 
 
-# What nobody should send
+# Invalid input
 
 
 def wanted(**values: Any) -> dict[str, Any]:
@@ -372,7 +372,7 @@ LIMIT_ROWS: Final[list[tuple[dict[str, Any], str]]] = [
 
 
 def kept() -> list[Any]:
-    """What a refused request must leave as it was; what was denied is noted, and that is no change."""
+    """Return what a refused request must leave unchanged: rows and versions, without records of denials."""
     models = (QuotaRequest, Override, Budget, UserLimit, QuotaRevision, Hint, IdempotencyKey)
     amounts = list(Quota.unscoped.order_by("pk").values_list("pk", "own_nominal"))
     return [*(model._base_manager.count() for model in models), amounts, audited()]

@@ -1,4 +1,4 @@
-"""Input that nobody should send: each row is refused with a 4xx that names the field, and changes nothing."""
+"""Invalid input: each row is refused with a 4xx that names the field, and changes nothing."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ for _ in range(20):
 
 
 def role(**values: Any) -> dict[str, Any]:
-    """A job whose only role has these values."""
+    """Return a job whose only role has these values."""
     return {"roles": [ROLE | values]}
 
 
 def gpu(**values: Any) -> dict[str, Any]:
-    """A job whose only role asks for these cards."""
+    """Return a job whose only role asks for these cards."""
     return role(resources={"gpu": values})
 
 
@@ -165,7 +165,7 @@ def editor(w: World, as_user: As) -> APIClient:
 
 
 def rows() -> list[Any]:
-    """What a refused request must leave as it was; what was denied is noted, and that is no change."""
+    """Return what a refused request must leave unchanged: rows and versions, without records of denials."""
     kept = [Job, JobRole, Task, JobEvent, Hint, IdempotencyKey, AccessKey]
     audit = AuditRecord.unscoped.exclude(result="denied").count()
     versions = list(Job.unscoped.order_by("pk").values_list("pk", "version", "state", "priority"))
@@ -175,7 +175,7 @@ def rows() -> list[Any]:
 def refused(client: APIClient, path: str, body: Any, field: str) -> None:
     before = rows()
 
-    # As JSON of plain ASCII: half of a surrogate pair cannot be sent otherwise.
+    # JSON in plain ASCII, because half of a surrogate pair cannot be sent otherwise.
     text = "" if body is None else json.dumps(body)
     headers = {"Idempotency-Key": "bad", "Accept-Language": "zh-hans"}
     answer = client.generic("POST", path, text, content_type="application/json", headers=headers)

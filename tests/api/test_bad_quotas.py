@@ -1,4 +1,4 @@
-"""Division, files, queues, policies, budgets, limits that cannot be: named by field, nothing changed."""
+"""Invalid distributions, files, queues, policies, budgets and limits are refused by field."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def tree(text: str, field: str) -> Bad:
 
 
 def listed(**values: Any) -> str:
-    """A file of one amount, as YAML."""
+    """Return a file of one amount, as YAML."""
     lines = {"flavor": "a100", "resource": "gpu.cards", "nominal": "8"} | values
     inner = "\n".join(f"        {name}: {value}" for name, value in lines.items())
     return f"quotas:\n  - tenant: team-a\n    queue: default\n    quotas:\n      -\n{inner}\n"
@@ -260,7 +260,7 @@ RULES: Final = [
     Bad("POST", GRANTS, {"tenant": "team-a", "priority_class": "none"}, "priority_class"),
     Bad("POST", GRANTS, {"tenant": "team-a", "priority_class": 7}, "priority_class"),
     Bad("POST", GRANTS, {"tenant": "team-a", "priority_class": "steep", "until": NOWHERE}, "until"),
-    # What is there already, and whom it is for.
+    # Existing rows and their users.
     Bad("PATCH", "admin/budgets/{budget}", {"gpu_hours": -1}, "gpu_hours"),
     Bad("PATCH", "admin/budgets/{budget}", {"gpu_hours": 1e30}, "gpu_hours"),
     Bad("PATCH", "admin/budgets/{budget}", {"gpu_hours": "ten"}, "gpu_hours"),
@@ -282,7 +282,7 @@ RULES: Final = [
 
 @pytest.fixture
 def names(w: World) -> dict[str, str]:
-    """Something of each kind, by the names that the rows use; the queue uses 4 of its 8 cards."""
+    """Return one thing of each kind, by the names that the rows use; the queue uses 4 of its 8 cards."""
     Quota.unscoped.filter(node=quotas.quota_node(w.cell, tenancy.root()), resource="gpu.cards").update(
         own_nominal=10
     )
@@ -305,7 +305,7 @@ def names(w: World) -> dict[str, str]:
 
 @pytest.fixture
 def client(w: World, as_user: As) -> APIClient:
-    """Somebody whom no right is missing: what is refused is refused for what it says."""
+    """Return a client with all rights, so that only the content of a request is refused."""
     return as_user(w.platform_admin)
 
 

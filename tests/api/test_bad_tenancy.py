@@ -1,4 +1,4 @@
-"""Tenants, members, accounts, groups, roles, keys that cannot be: named by field, and nothing changed."""
+"""Invalid tenants, members, accounts, groups, roles and keys are refused by field, and change nothing."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ ROWS: Final = [
     Bad("POST", "me/keys/{prefix}/rotate", {"grace_s": -1}, "grace_s"),
     Bad("POST", "me/keys/{prefix}/rotate", {"grace_s": 1e30}, "grace_s"),
     Bad("POST", "me/keys/{prefix}/rotate", {"grace_s": 604_801}, "grace_s"),
-    # Bodies that are none, or too much of one.
+    # Bodies that are invalid or too large.
     Bad("POST", "tenants", b"{", ""),
     Bad("POST", "tenants", b"\xff\xfe", ""),
     Bad("POST", "tenants", b'{"name": NaN}', ""),
@@ -189,7 +189,7 @@ ROWS: Final = [
 
 @pytest.fixture
 def names(w: World) -> dict[str, str]:
-    """Something of each kind, by the names that the rows use."""
+    """Return one thing of each kind, by the names that the rows use."""
     research = tenancy.folder("research")
     deep = tenancy.folder("deep", tenancy.folder("middle", research))
     twin = tenancy.folder("twin", research)
@@ -217,7 +217,7 @@ def names(w: World) -> dict[str, str]:
 
 @pytest.fixture
 def client(w: World, as_user: As, names: dict[str, str]) -> APIClient:
-    """Somebody whom no right is missing: what is refused is refused for what it says."""
+    """Return a client with all rights, so that only the content of a request is refused."""
     tenancy.member(w.platform_admin, tenancy.root(), Role.ADMIN)
     return as_user(w.platform_admin)
 

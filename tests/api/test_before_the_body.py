@@ -1,4 +1,4 @@
-"""Whoever may not send something is told so before anybody reads it, whatever they send."""
+"""A request without permission is refused before its body is read, whatever the body is."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BOMB = b"[" * 50_000
 
 @pytest.fixture
 def unread(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The sizes of the bodies that a parser of any kind got to read."""
+    """Return the sizes of the bodies that parsers of any kind have read."""
     sizes: list[int] = []
     for kind in _kinds(BodyParser):
         if "read_body" in vars(kind):

@@ -1,7 +1,7 @@
-"""What `docs/job-file.md` says of each field of a job file holds everywhere.
+"""Whatever `docs/job-file.md` states about a field of a job file holds everywhere.
 
-The page is read as text, so that a field is described by nothing but its declaration: the parser, the schema,
-the API, the console's form, policies and the engine are asked for the bounds, the default and the words.
+The page is read as text, so that only its declaration describes a field: the parser, the schema, the API, the
+console's form, policies and the engine are compared with its bounds, default and words.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from tests.builders.world import World
 ROOT = Path(__file__).resolve().parents[2]
 JOBS = "/api/v1/workspaces/team-a/jobs"
 LARGEST = 2**31 - 1
-# What a mapping needs besides the field in question, and what a field needs besides itself.
+# What a mapping needs besides the tested field, and what a field needs besides itself.
 NEEDED: dict[str, dict[str, Any]] = {
     "lifecycle": {"on": "task_failed", "do": "restart_job"},
     "placement.topology": {"level": "rack"},
@@ -52,7 +52,7 @@ NEEDED: dict[str, dict[str, Any]] = {
     "gang.min_available": {},
     "roles.resources.exclusive_cpus": {"cpu": 2, "memory": "1Gi"},
 }
-INSTEAD = {  # Of fields of which one excludes the others, those that go.
+INSTEAD = {  # fields to remove for a field that excludes them
     "volumes": ("claim", "empty", "config", "secret"),
     "environment_from": ("secret", "config"),
     "roles.probes.startup": ("tcp", "command", "http"),
@@ -106,7 +106,7 @@ def test_every_field_is_described() -> None:
 
 
 def body_with(path: str, value: Any) -> dict[str, Any]:
-    """A job file that is right but for the value at `path`."""
+    """Return a job file that is valid except for the value at `path`."""
     body: dict[str, Any] = {"name": "one", "roles": [{}]}
     place, walked = body, ""
     *way, last = path.split(".")
@@ -133,7 +133,7 @@ def body_with(path: str, value: Any) -> dict[str, Any]:
 
 
 def mistakes(body: dict[str, Any]) -> set[str]:
-    """The paths of what is wrong, without places in lists."""
+    """Return the paths of invalid values, without indices of lists."""
     try:
         parse_job(body)
     except Invalid as error:
@@ -147,7 +147,7 @@ def test_the_parser_takes_the_bounds_and_nothing_beyond(row: Described) -> None:
     low, high = row.bounds
     whole = not row.words.startswith("number")
     step = 1 if whole else 0.5
-    # Readiness alone may ask for several successes, and the most tasks of a gang are those of its job.
+    # Only readiness may ask for several successes, and the most tasks of a gang are those of its job.
     path = row.path.replace("startup.successes", "readiness.successes")
     for value in (low, high) if path != "gang.min_available" else (low,):
         assert mistakes(body_with(path, int(value) if whole else value)) == set(), value
@@ -164,7 +164,7 @@ def test_the_parser_takes_texts_of_the_length_that_is_told(row: Described) -> No
     begins = {"mount": "/", "path": "/", "working_directory": "/", "level": "example.com/"}.get(
         row.path.rpartition(".")[2], ""
     )
-    # A profile has a form of its own, and a role has to be one of the job's.
+    # A profile has a form of its own, and a role must be one of the job's.
     if row.path not in ("roles.resources.gpu.profile", "lifecycle.role"):
         text = begins + "a" * (row.limit - len(begins))
         assert mistakes(body_with(row.path, text)) == set()
@@ -192,7 +192,7 @@ def test_the_parser_takes_the_words_that_are_told_and_no_other(row: Described) -
 def test_what_is_left_open_is_what_is_told(row: Described) -> None:
     told = re.fullmatch(r"`(.*)`", row.open)
     if told is None or row.path.startswith(("roles.", "placement.")):
-        return  # Nothing is written in, or it is below a mapping that is not there.
+        return  # The document has no default, or the field is below a mapping that is absent.
     spec = parse_job({"name": "one", "roles": [{}]})
     value = getattr(spec, row.path)
     assert (str(value).lower() if isinstance(value, bool) else str(value)) == told[1]
@@ -263,7 +263,7 @@ def test_the_api_and_the_form_refuse_what_is_beyond(
 
 
 def typed(body: dict[str, Any]) -> dict[str, Any]:
-    """What somebody types into the form for a job file; `do` is anything that submits."""
+    """Return the values of the form for a job file; `do` is anything that submits."""
     values = to_form(body)
     found = {key: value for key, value in values.main.items() if value is not None and value is not False}
     for key, value in values.roles[0].items():

@@ -1,4 +1,4 @@
-"""Tags of jobs over HTTP: submitted, changed in any state, found, and seen by nobody else."""
+"""Tags of jobs over HTTP: submitted, changed in any state, found, and visible to the workspace alone."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_what_is_no_tag_changes_nothing(
     assert (answer.status_code, answer["Content-Type"]) == (status, "application/problem+json")
     job.refresh_from_db()
     assert (job.tags, indexed(job)) == (most, sorted(most))
-    # What it has already does not count twice.
+    # A tag that the job already has does not count twice.
     assert editor.post(f"{JOBS}/{job.pk}/tags", {"add": most[:3]}).status_code == 202
 
 

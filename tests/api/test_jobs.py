@@ -326,5 +326,5 @@ def test_what_is_named_is_found_by_its_key(w: World, editor: APIClient) -> None:
     assert names("filterBy=priority_class!=high") == ["beta"]
     assert names(f"filterBy=queue=={w.queue.name}") == ["alpha", "beta"]
     assert names("submitted_by=ed&filterBy=priority_class==high") == ["alpha"]
-    # Of names that nobody has there are no jobs; another workspace's queue of that name is not meant.
+    # Unknown names match no job; another workspace's queue of that name is not meant.
     assert names("priority_class=nothing") == names("queue=nothing") == names("submitted_by=nobody") == []

@@ -1,4 +1,4 @@
-"""The scopes of an access key bound what its owner's rights can do, in the whole of a request."""
+"""The scopes of an access key limit its owner's rights in the whole of a request."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PASSWORD: Final = "quite another 22"
 
 
 def key(of: User, *scopes: str) -> tuple[APIClient, AccessKey]:
-    """A client with a new key of the user, and the key."""
+    """Return a client with a new key of the user, and the key."""
     made, token = access_key_create(acting_user=SYSTEM, user=of, name="test", scopes=scopes)
     client = APIClient()
     client.credentials(HTTP_AUTHORIZATION=f"Bearer {token}")
@@ -132,7 +132,7 @@ def test_rights_are_a_subset_of_the_reach_and_others_are_not_bounded(w: World) -
             with pytest.raises(PermissionDenied) as refused:
                 permissions.require_cover(w.platform_admin, set(Permission), w.workspace)
             assert refused.value.code == SCOPE
-            # Somebody else who is asked about in the same request has all of their rights.
+            # The scopes don't limit the rights of another user that the same request checks.
             assert permissions.permissions_on(w.admin, w.workspace) > {Permission.MEMBER_EDIT}
     with grants.remember_grants():
         grants.bind_to_scopes(w.platform_admin.pk, ["no.longer-a-point"])
@@ -140,7 +140,7 @@ def test_rights_are_a_subset_of_the_reach_and_others_are_not_bounded(w: World) -
 
 
 class Look(LiveStream):
-    """A stream that binds a user, or tells whether somebody did, in the one thread where all look."""
+    """A stream that binds a user to scopes, or reports whether one is bound; all polls use one thread."""
 
     look_every_s = 0.0
     threads = ThreadPoolExecutor(1)

@@ -1,4 +1,4 @@
-"""What tasks print, as they print it: server-sent events over the API."""
+"""Output of tasks while they print it: server-sent events over the API."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LOGS = "/api/v1/workspaces/team-a/jobs/train/logs"
 
 
 class Ran:
-    """A job of two tasks that runs for a minute, while time stands still between two steps."""
+    """A job of two tasks that runs for a minute, while the clock is frozen between two steps."""
 
     def __init__(self, traveller: time_machine.Traveller) -> None:
         self.traveller = traveller
@@ -49,7 +49,7 @@ class Ran:
         pipeline.step(self.cell, self.cluster)
 
     def looks(self, **query: Any) -> Iterator[list[LogLine]]:
-        """What each look brings, until there is no more to come."""
+        """Yield the lines of each poll until the stream is over."""
         follower = LogFollower(self.job.pk, LogQuery(**query))
         for _ in range(40):
             news = follower.poll_lines(viewer=self.user, workspace=self.place)
@@ -138,7 +138,7 @@ def test_the_request_begins_a_stream_and_too_many_are_refused(
 
 
 class Told(log_stream.Reader):
-    """A stream whose looks are known beforehand."""
+    """A stream with given polls."""
 
     def __init__(self, caller: User, *looks: tuple[str, bool] | Exception) -> None:
         super().__init__(
@@ -199,7 +199,7 @@ def test_a_stream_counts_until_its_reader_leaves() -> None:
         pieces = Told(user, ("a", False)).stream_text()
         await anext(pieces)
         during = log_stream.Reader.opened[user.pk]
-        await pieces.aclose()  # as the server does when the reader is gone
+        await pieces.aclose()  # as the server does when the reader disconnects
         return during, log_stream.Reader.opened[user.pk]
 
     assert asyncio.run(leave()) == (1, 0)

@@ -1,4 +1,4 @@
-"""A safe request reads in one transaction on PostgreSQL, told once whose rows it may meet, and leaves none
+"""A safe request reads in one transaction on PostgreSQL, sends the row scope once, and leaves no transaction
 open behind: not for a stream, not after a failure."""
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def w(on_postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> World:
 
 @pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
-    """What is sent to the server beside the statements that Django knows of."""
+    """Return the statements that are sent to the server besides those that Django knows of."""
     sent: list[bytes] = []
     send = row_scope._send
 
@@ -59,7 +59,7 @@ def _idle() -> bool:
 @pytest.mark.parametrize(("address", "most"), [(JOBS, 5), (f"{JOBS}/train", 9), (f"{JOBS}/train/tasks", 9)])
 def test_a_read_costs_so_many_round_trips(w: World, told: list[bytes], address: str, most: int) -> None:
     client = _client(w)
-    client.get(address)  # notes the use of the key, once a minute
+    client.get(address)  # records the use of the key, once a minute
     told.clear()
 
     with CaptureQueriesContext(connection) as asked:
@@ -68,7 +68,7 @@ def test_a_read_costs_so_many_round_trips(w: World, told: list[bytes], address: 
     kinds = Counter(query["sql"].split(" ")[0].rstrip(";") for query in asked)
     assert (kinds["BEGIN"], kinds["COMMIT"], kinds["SAVEPOINT"]) == (1, 1, 0)
     assert kinds["SELECT"] + kinds["(SELECT"] <= most
-    # To see all while it is found out who asks, then their own: the first goes out with BEGIN.
+    # One scope sees all rows while the user is looked up, then the user's own: the first goes out with BEGIN.
     assert len(told) == 2
     assert told[0].startswith(b"BEGIN; SET LOCAL")
     assert _idle()
@@ -86,7 +86,7 @@ def test_a_list_of_the_console_is_read_in_one_transaction(w: World, told: list[b
 
     kinds = Counter(query["sql"].split(" ")[0].rstrip(";") for query in asked)
     assert kinds["SELECT"] + kinds["(SELECT"] > 15
-    # Who asks and the workspace, each by itself; the frame; the list.
+    # The user, the workspace, the frame and the list, a query each.
     assert (kinds["BEGIN"], kinds["COMMIT"]) == (2, 2)
     assert len(told) == 6
     assert _idle()
@@ -155,7 +155,7 @@ def test_a_submission_costs_so_many_round_trips(w: World, told: list[bytes]) -> 
         assert client.post(JOBS, {"name": "second", "roles": [role]}, format="json").status_code == 202
 
     kinds = Counter(query["sql"].split(" ")[0].rstrip(";") for query in asked)
-    # Who asks; the workspace and its policy; the checks; and what is written, which alone holds locks.
+    # The user; the workspace and its policy; the checks; and the writes, which alone hold locks.
     assert (kinds["BEGIN"], kinds["COMMIT"], kinds["SAVEPOINT"]) == (4, 4, 0)
     assert (kinds["INSERT"], kinds["UPDATE"]) == (6, 0)
     assert kinds["SELECT"] + kinds["(SELECT"] <= 8

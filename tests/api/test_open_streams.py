@@ -1,4 +1,4 @@
-"""An open stream ends, and tells nothing more, once its reader has lost the right to it."""
+"""An open stream ends, and sends nothing more, once its reader has lost the right to it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ LOG: Final = "/api/v1/workspaces/team-m/jobs/train/logs?follow=true"
 
 
 class Reader:
-    """Somebody with a role for each way to lose one, who reads streams about a job of `team-m`."""
+    """A user with a role for each way to lose one, who reads streams about a job of `team-m`."""
 
     def __init__(self, w: World) -> None:
         self.boss = w.platform_admin
@@ -56,14 +56,14 @@ class Reader:
         self.begun: list[LiveStream] = []
 
     def give(self, place: Tenant | None, *, by_group: bool = False) -> None:
-        """A role that may see jobs there."""
+        """Grant a role that may see jobs at a place."""
         role = tenancy.custom_role(place, "Watcher", "tenant.view", "job.view")
         self.group = tenancy.group("watchers", self.user if by_group else self.boss)
         whom: dict[str, Any] = {"group": self.group} if by_group else {"user": self.user}
         self.member = Member.unscoped.create(tenant=place, custom_role=role, **whom)
 
     def sign_in(self, *, by_session: bool = False) -> None:
-        """From here on ask by a new key, or by a session."""
+        """Use a new key, or a session, for the requests from here on."""
         if by_session:
             assert self.client.login(username="reader", password=PASSWORD)
         else:
@@ -89,13 +89,13 @@ def reader(w: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reader]:
         return respond(self)
 
     monkeypatch.setattr(LiveStream, "build_response", response)
-    # On PostgreSQL a feed waits for transactions that run, and a test is one.
+    # On PostgreSQL a feed waits for running transactions, and a test is one.
     monkeypatch.setattr(feed, "_transactions", lambda: (0, 0))
     yield made
 
 
 def look(reader: LiveStream) -> str:
-    """What is new, or the code of the problem that ends the stream."""
+    """Return what is new, or the code of the problem that ends the stream."""
     try:
         return copy_context().run(reader.poll_text)[0]
     except AllotmentError as error:
@@ -185,7 +185,7 @@ def test_a_stream_ends_and_tells_nothing_more_once_the_right_is_gone(
 
     LOSSES[loss](reader)
     add_event(reader.job, "after", now=clock.now())
-    # Between two checks it ends, or the policies on rows hide what happened.
+    # Between two checks the stream ends, or the row policies hide the change.
     assert look(told) in (*ENDS, "") and look(told) in (*ENDS, "")
     monkeypatch.setattr(stream, "CHECK_EVERY_S", 0.0)
     assert look(quiet) in ENDS, "at the next check"
@@ -238,7 +238,7 @@ def test_an_export_of_the_audit_breaks_off_once_the_right_is_gone(
 
 
 async def _read(reader: Reader, address: str, lost: str) -> list[str]:
-    """An export as far as it comes, its reader losing something after the first page."""
+    """Return the pages of an export whose reader loses something after the first page."""
     told: list[str] = []
     response: Any = await sync_to_async(reader.client.get)(address, headers=reader.headers)
     assert response.status_code == 200

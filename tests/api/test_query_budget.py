@@ -31,11 +31,11 @@ CARDS: Final = Resource.GPU_CARDS
 FEW, MANY = 3, 30
 SCHEMA: Final = Path(__file__).parents[2] / "docs" / "openapi.yaml"
 STREAMS: Final = ("/events/stream", "/logs", "/stream")
-"""Answered from elsewhere than the database's rows, or without end."""
+"""Addresses that are not answered from rows of the database, or that don't end."""
 
 
 class Filled:
-    """The small world with so many of everything; `names` stand for the parameters of addresses."""
+    """The small world with a given number of everything; `names` replace the parameters of addresses."""
 
     def __init__(self, w: World) -> None:
         self.w, self.number = w, 0
@@ -161,7 +161,7 @@ class Filled:
 
 
 def lists() -> list[str]:
-    """The addresses of all lists, as the schema names them."""
+    """Return the addresses of all lists, as the schema names them."""
     schema = yaml.load(SCHEMA.read_text(), yaml.CSafeLoader)
     return [
         path
@@ -188,10 +188,10 @@ def test_no_list_asks_the_database_more_often_for_more_rows(w: World, as_user: A
 
 
 def _asked(client: APIClient, filled: Filled, place: str, *, warm: bool = False) -> tuple[int, int]:
-    """How many rows are answered, and after how many queries."""
+    """Return the number of rows of an answer and of the queries for it."""
     address = place.format_map(filled.names)
     if warm:
-        client.get(address)  # what is remembered between requests is read by then
+        client.get(address)  # fills what is cached between requests
     with CaptureQueriesContext(connection) as asked:
         answer = client.get(address, {"limit": 100})
     assert answer.status_code in (200, 403, 404), (address, answer.content)

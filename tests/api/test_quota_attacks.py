@@ -1,8 +1,8 @@
-"""Whatever those inside a folder ask for, in whatever order, it gets no more than was decided above it.
+"""No sequence of requests from inside a folder gives it more than was decided above it.
 
-Random requests over the API by the admins and editors below a folder; the sums are the test's own: what the
-queues below it could hold at most if nobody else held anything, and what it has of its own when all loans
-have been returned. `ALLOTMENT_EXAMPLES=200` tries as many sequences.
+Random requests over the API by the admins and editors below a folder; the test computes its own sums: what
+the queues below it could hold at most if no other queue held anything, and its own quota when all loans have
+been returned. `ALLOTMENT_EXAMPLES=200` tries as many sequences.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ PEOPLE: Final = {
     "team-a": ("adam", "ed"),
     "research": ("fay", "adam", "ed", "bea"),
 }
-"""Who attacks, by what it is that must not grow."""
+"""The attackers of each domain, whose quota must not grow."""
 
 
 class Attack:
@@ -83,7 +83,7 @@ class Attack:
         self.clients = {name: as_user(user) for name, user in users.items()}
         self.people = PEOPLE[domain]
         self.domain = self._node(Tenant.unscoped.get(slug=domain))
-        # Of a team the limits of its queues are decided above it; of a folder only its own is.
+        # The limits of a team's queues are decided above it; of a folder only its own limit is.
         self.most = self.reach() if self.domain.tenant in self.teams else self._potential()
         self.others = self.own(self._node(self.products))
         self.has = self.own(self.domain)
@@ -102,7 +102,7 @@ class Attack:
         return found
 
     def own(self, node: QuotaNode) -> list[int]:
-        """What a node and all below it would have with all loans returned, by flavor."""
+        """Return what a node and all below it would have with all loans returned, by flavor."""
         below, found = self._below(node), []
         for flavor in self.flavors:
             rows = Quota.unscoped.filter(flavor=flavor, resource=CARDS.value, node__in=below)
@@ -115,7 +115,7 @@ class Attack:
         return found
 
     def reach(self) -> list[int]:
-        """The most that the queues below the domain hold together while nobody else holds anything."""
+        """Return the most that the domain's queues hold together while no other queue holds anything."""
         below, found = self._below(self.domain), []
         for flavor in self.flavors:
             tree, held = load_tree(self.cell.pk), 0
@@ -135,7 +135,7 @@ class Attack:
         keys = [(str(flavor.pk), CARDS.value) for flavor in self.flavors]
         return [tree.potential(str(self.domain.pk), key) or 0 for key in keys]
 
-    # What they ask for
+    # The requests
 
     def step(self) -> bool:
         """Send one request; returns whether it may have changed something."""
@@ -156,7 +156,7 @@ class Attack:
     def _one(self, rows: Any) -> Any:
         found = list(rows.order_by("pk"))
         if self.chance.random() < 0.7:
-            # Mostly what is their own: of the rest most is refused at once.
+            # Mostly the attackers' own things, because most requests for others are refused at once.
             below = self._below(self.domain)
             tenants = {node.tenant_id for node in QuotaNode.unscoped.filter(pk__in=below)}
             near = [row for row in found if {row.pk, *self._places(row)} & (below | tenants)]

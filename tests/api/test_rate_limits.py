@@ -1,4 +1,4 @@
-"""Limits on requests: counted per caller, told honestly, and never the reason why nothing works."""
+"""Rate limits count per caller, report exact numbers, and never take the API down."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TEAM = "/api/v1/workspaces/team-a"
 
 @pytest.fixture(autouse=True)
 def limits(settings: LazySettings, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Small limits, and a clock that stands: a window that ends in the middle of a test proves nothing."""
+    """Set small limits and freeze the clock, so that no window ends in the middle of a test."""
     settings.ALLOTMENT_RATES = {"read": 3, "write": 1, "sign-in": 2}
     monkeypatch.setattr(rate_limit, "counter", rate_limit._Counter())
     cache.clear()

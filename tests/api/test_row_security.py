@@ -1,6 +1,6 @@
-"""The second line on PostgreSQL: with the application's own checks taken away, policies on rows still hold.
+"""The second line on PostgreSQL: with the application's own checks removed, row policies still hold.
 
-The role that is taken on is no superuser and owns no table: for those the policies would not apply.
+The role of these tests is no superuser and owns no table, because policies don't apply to those.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def test_one_sees_and_changes_what_is_below_ones_roles(bound: World) -> None:
     own, other = scope_of(bound.editor), scope_of(bound.outsider)
     with row_scope.use_scope(own):
         job = Job.unscoped.select_related("workspace__parent").get()
-        # The folders above are named, and nothing else of them is told.
+        # The folders above are named, and show nothing else.
         assert job.workspace.parent == tenancy.root()
         assert Task.unscoped.count() == 1
         assert set(Queue.unscoped.all()) == {bound.queue}

@@ -1,4 +1,4 @@
-"""Callers without an account: what they are denied fills no audit, and their guesses stay few."""
+"""Callers without an account: their denials don't fill the audit, and their guesses are limited."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_strangers_are_limited_on_pages(w: World, limits: None) -> None:
     answer = client.post("/login")
     assert (answer.status_code, answer["Retry-After"]) == (429, "50")
     assert [client.get("/login").status_code for _ in range(6)] == [200] * 5 + [429]
-    # A made-up session is none, and somebody elsewhere is not concerned.
+    # An invalid session counts as none, and another address is not limited.
     client.cookies["allotment_session"] = "made-up"
     assert client.get("/login").status_code == 429
     assert client.get("/login", REMOTE_ADDR="192.0.2.7").status_code == 200
@@ -190,7 +190,7 @@ def test_one_address_does_not_try_a_few_passwords_for_everybody(w: World, axes: 
         locked.status_code == 429 and "sign in from a network that you used before" in locked.content.decode()
     )
     assert sign_in(client, "ed", PASSWORD, "192.0.2.2") == 302
-    # Another network of the same provider is another one; the same /64 is not.
+    # Another network of the same provider is counted apart; the same /64 is not.
     now.shift(16 * 60)
     assert sign_in(Client(), "ed", PASSWORD) == 302
 

@@ -1,4 +1,4 @@
-"""A team in one request: created once, told before, and its mistakes by field."""
+"""A team in one request: created once, previewed by a dry run, with mistakes reported by field."""
 
 from __future__ import annotations
 

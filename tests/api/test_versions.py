@@ -1,4 +1,4 @@
-"""Whatever people change has a version, and a change names the one that it was made for."""
+"""Everything that users change has a version, and a change names the version that it was made for."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ BODIES: Final[dict[str, Any]] = {
 
 
 def _changes() -> dict[tuple[str, str], bool]:
-    """Every change of the schema, and whether it asks for the version."""
+    """Return every change of the schema, and whether it asks for the version."""
     paths = SchemaGenerator().get_schema(request=None, public=True)["paths"]
     return {
         (method, path.removeprefix("/api/v1")): any(
@@ -88,7 +88,7 @@ def test_every_change_asks_for_a_version_or_says_why_not() -> None:
 
 @pytest.fixture
 def places(w: World) -> dict[str, str]:
-    """One of each kind, by what stands for it in an address."""
+    """Return one thing of each kind, by its parameter in an address."""
     jobs.priority_class("steep", 1000)
     now = clock.now()
     lent = Override.unscoped.create(

@@ -1,4 +1,4 @@
-"""Which operations of a migration processes of the version before it survive.
+"""Checks which operations of a migration the processes of the previous version survive.
 
 During a rolling upgrade old processes run on the new schema: their inserts do not name new columns, and their
 queries name every column that they know.
@@ -18,7 +18,7 @@ from django.db.models.fields import NOT_PROVIDED
 from foundation.sql.online_index import AddIndexOnline, RemoveIndexOnline
 
 REASON: Final = "SAFE_BESIDE_OLD_CODE"
-"""The name in a migration's module that says why old processes survive what these rules cannot judge."""
+"""The name in a migration's module with the reason why old processes survive what these rules can't check."""
 _ALWAYS: Final = (
     operations.CreateModel,
     operations.AlterModelOptions,
@@ -35,7 +35,7 @@ _MAY_GROW: Final = frozenset({"max_length", "max_digits"})
 
 
 def unsafe(migration: Migration, before: ProjectState) -> Iterator[str]:
-    """Each operation of `migration` that a process of the version before would not survive, in words.
+    """Yield each operation of `migration` that a process of the previous version would not survive, in words.
 
     `before` is the state that the migration starts from; it is changed.
     """
@@ -59,7 +59,7 @@ def unsafe(migration: Migration, before: ProjectState) -> Iterator[str]:
 
 
 def _changed(operation: Operation) -> set[str]:
-    """The tables that an operation locks against readers."""
+    """Return the tables that an operation locks against readers."""
     if isinstance(operation, operations.SeparateDatabaseAndState | operations.AlterModelOptions):
         return set()
     return {str(model).lower()} if (model := getattr(operation, "model_name", "")) else set()
@@ -84,7 +84,7 @@ def _judge(operation: Operation, app: str, before: ProjectState, made: set[str])
 
 
 def _judge_forgotten(operation: Operation, app: str, before: ProjectState) -> Iterator[str]:
-    """A column that stays in the database and is no longer known: new processes do not fill it."""
+    """Yield a problem if a column stays in the database without its field: new processes do not fill it."""
     if not isinstance(operation, operations.RemoveField):
         yield f"in the state alone: {operation.describe()}"
         return
@@ -122,7 +122,7 @@ def _has_database_default(field: Any) -> bool:
 
 
 def unexplained(module: Any, found: Sequence[str]) -> list[str]:
-    """What remains of `found` beside the reason in the migration; a reason without need remains, too."""
+    """Return what the reason in the migration leaves of `found`; a reason without need is left, too."""
     reason = getattr(module, REASON, "")
     if reason and not found:
         return [f"{REASON} is not needed"]

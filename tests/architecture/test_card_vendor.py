@@ -1,4 +1,4 @@
-"""The names of a card vendor stand in one folder: how a cluster calls cards is a fact of its plug-in."""
+"""Names of a card vendor are spelled in one folder: how a cluster calls cards is a fact of its plug-in."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ VENDOR_PREFIXES = ("nvidia.com/", "hami.io/")
 
 
 def spelled_names(path: str, tree: ast.Module) -> Iterator[str]:
-    """Every string outside the vendor's folder that spells a resource, label or annotation of a vendor."""
+    """Yield every string outside the vendor's folder that spells a vendor's resource, label or annotation."""
     if path.startswith(HOME):
         return
     for node in walk_tree(tree):

@@ -21,7 +21,7 @@ def test_every_variable_is_described() -> None:
     variables = {name for name in read if not name.startswith("ALLOTMENT_OIDC")}
     described = set(re.findall(r"`(ALLOTMENT_[A-Z_]+)`", (ROOT / "docs" / "settings.md").read_text()))
     internal = {"ALLOTMENT_PENDING_JOBS_MAX", "ALLOTMENT_MIN_RUN_MAX_S"}  # Django settings, not variables
-    of_tasks = {"ALLOTMENT_JOB"}  # told to a job's own processes: `docs/jobs.md`
+    of_tasks = {"ALLOTMENT_JOB"}  # set in a job's own processes: `docs/jobs.md`
     assert variables - internal - of_tasks <= described
 
 
@@ -39,7 +39,7 @@ def test_the_page_of_reason_codes_is_current() -> None:
 
 @pytest.mark.parametrize("document", [ROOT / "CONTRIBUTING.md", ROOT / "docs" / "architecture.md"])
 def test_every_file_and_folder_that_is_named_exists(document: Path) -> None:
-    """A checklist or a way through the code may not lead to a file that has moved."""
+    """Check that no checklist and no way through the code names a file that has moved."""
     named = re.findall(r"`([a-z_]+(?:/[a-z_-]+)*(?:/[a-z_-]+/|\.py|\.js))`", document.read_text())
     tops = (
         ROOT / part for part in ("docs", "frontend", "platform", "quotas", "scheduling", "tenants", "tests")

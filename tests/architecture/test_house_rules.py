@@ -20,12 +20,12 @@ FILE_LIMIT = 600
 FILE_P90 = 350
 FUNCTION_LIMIT = 60
 FOLDER_LIMIT = 20
-NEEDS_NO_WORDS = 20  # lines of a module whose name says it all
+NEEDS_NO_WORDS = 20  # lines of a module whose name says enough
 FUNCTION_P90 = 30
 
 
 def sources() -> dict[Path, str]:
-    """Every Python file of the repository, generated migrations aside."""
+    """Return every Python file of the repository except generated migrations."""
     files = (ROOT / "manage.py", *find_files(*SOURCES))
     return {file.relative_to(ROOT): read_file(file) for file in files}
 
@@ -35,7 +35,7 @@ def trees() -> dict[Path, ast.Module]:
 
 
 def functions() -> Iterator[tuple[str, int]]:
-    """Where each function is, and how many lines it has without its decorators."""
+    """Yield each function's place and its number of lines without decorators."""
     for file, tree in trees().items():
         for node in walk_tree(tree):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.end_lineno:
@@ -88,7 +88,7 @@ def test_every_module_says_what_it_is_for() -> None:
 
 
 def test_the_console_reads_through_selectors() -> None:
-    """A page that asks a model itself would not be bound to what its viewer may see."""
+    """Check that no page queries a model itself, which would not be bound to what its viewer may see."""
     own_queries = [
         f"{path}:{node.lineno}"
         for path, tree in trees().items()
@@ -127,7 +127,7 @@ def _writes_audit(node: ast.AST) -> bool:
 
 
 def _written_and_undone(tree: ast.Module) -> Iterator[int]:
-    """Where something is written into the audit, and refused in the same breath."""
+    """Yield the lines of functions that write to the audit and then refuse."""
     for node in walk_tree(tree):
         for _, block in ast.iter_fields(node):
             if not isinstance(block, list) or not all(isinstance(each, ast.stmt) for each in block):
@@ -139,7 +139,7 @@ def _written_and_undone(tree: ast.Module) -> Iterator[int]:
 
 
 def test_what_is_written_about_a_refusal_outlives_the_transaction_that_it_undoes() -> None:
-    """`audit.record` is undone with the change; a refused attempt is told by `record_failure` or `denied`."""
+    """`audit.record` is rolled back with the change; a refusal needs `record_failure` or `denied`."""
     found = [
         f"{file}:{line}"
         for file, tree in trees().items()
@@ -152,7 +152,7 @@ def test_what_is_written_about_a_refusal_outlives_the_transaction_that_it_undoes
 
 
 def _waits_a_fixed_time(tree: ast.Module) -> Iterator[int]:
-    """Where a test gives a program so many seconds to end, on a busy machine as well."""
+    """Yield the lines where a test gives a program a fixed number of seconds, on a busy machine as well."""
     for node in walk_tree(tree):
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
             continue

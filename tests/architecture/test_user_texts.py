@@ -62,7 +62,7 @@ _CODE: Final = re.compile(r"`[^`]*`|%\(\w+\)s|\{[^}]*\}|\b\w+\.cards\b|https?://
 
 
 def retired(text: str) -> list[str]:
-    """Each retired phrase of a text with what to say instead."""
+    """Return each retired phrase of a text with what to say instead."""
     plain = _CODE.sub("…", text)
     tables = (*RETIRED.items(), *RETIRED_CHINESE.items())
     return [f"{found[0]!r}: say {instead}" for words, instead in tables if (found := re.search(words, plain))]
@@ -77,7 +77,7 @@ def catalogue_texts() -> Iterator[tuple[str, str]]:
 
 
 def help_texts() -> Iterator[tuple[str, str]]:
-    """What the command line and the API reference say of commands, options, endpoints and fields."""
+    """Yield what the command line and the API reference say about commands, options, endpoints and fields."""
     for path in find_files(*PACKAGES):
         if "models" in path.parts or "conformance" in path.parts:
             continue
@@ -95,7 +95,7 @@ OUTPUT: Final = ("management/", "/cli/", "allotment/supervisor/", "allotment/cli
 NO_USERS: Final = ("scheduling/conformance/", "scheduling/engine/")
 
 
-# Calls that carry a message to a user although nothing is raised where they stand.
+# Calls that carry a message to a user although they raise no error themselves.
 _MESSAGES: Final = re.compile(
     r"(Error|Conflict|Invalid|NotFound|Refused|Denied|TooLarge|Unavailable|Disowned|NoRoom|Unusable)$"
     r"|^(add_problem|refuse_field|reject_value|of_refusal|of_unknown)$"

@@ -139,7 +139,7 @@ _ROW_AND_VALUE = "a row of the database or its choices, and the value with which
 _IN_THE_CLIENT = (
     "an object of the API in the client, a distribution of its own, and the server's row or value"
 )
-# Public class names that stand for two things on purpose.
+# Public class names that have two meanings on purpose.
 SAME_NAME = {
     **dict.fromkeys((
         "Allocation", "Claim", "DeviceSlice", "GpuMode", "Job", "Quota", "QuotaNode", "Queue",
@@ -154,14 +154,14 @@ SAME_NAME = {
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A name that a module introduces, and the place where it does."""
+    """A name that a module introduces, and its place."""
 
     name: str
     place: str
 
 
 def sources() -> dict[str, str]:
-    """Every module of the product by its path below the repository; generated migrations are left out."""
+    """Return every module of the product by its path below the repository, without generated migrations."""
     return {str(file.relative_to(ROOT)): read_file(file) for file in find_files(*PACKAGES)}
 
 
@@ -170,7 +170,7 @@ def modules() -> dict[str, ast.Module]:
 
 
 def definitions(path: str, tree: ast.Module) -> Iterator[Definition]:
-    """Each name that a module introduces: its own, functions, classes, parameters, variables, attributes."""
+    """Yield each name that a module introduces: its own and those of functions, classes and variables."""
     yield Definition(Path(path).stem, path)
     for node in walk_tree(tree):
         names: list[str | None] = []
@@ -191,7 +191,7 @@ def definitions(path: str, tree: ast.Module) -> Iterator[Definition]:
 
 
 def words(name: str) -> list[str]:
-    """The words of an identifier: `_legalOf_HTTPQueue2` has legal, of, http and queue."""
+    """Return the words of an identifier: `_legalOf_HTTPQueue2` has legal, of, http and queue."""
     return [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)]
 
 
@@ -205,7 +205,7 @@ def retired_names(path: str, tree: ast.Module) -> list[str]:
 
 
 def public_functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    """Public functions and methods that are called; properties are nouns."""
+    """Yield public functions and methods that are called; properties are nouns."""
     for node in walk_tree(tree):
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or node.name.startswith("_"):
             continue
@@ -217,7 +217,7 @@ def public_functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunct
 
 
 def one_word_functions(trees: Iterable[tuple[str, ast.Module]]) -> tuple[list[str], int]:
-    """The public functions whose name is one word, and the number of all."""
+    """Return the public functions whose name is one word, and the number of all."""
     functions = [
         (path, node)
         for path, tree in trees
@@ -229,7 +229,7 @@ def one_word_functions(trees: Iterable[tuple[str, ast.Module]]) -> tuple[list[st
 
 
 def fragments(path: str, tree: ast.Module) -> list[str]:
-    """The docstrings whose first sentence has no subject."""
+    """Return the docstrings whose first sentence has no subject."""
     found = []
     for node in walk_tree(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
@@ -241,7 +241,7 @@ def fragments(path: str, tree: ast.Module) -> list[str]:
 
 
 def repeated_classes(texts: Mapping[str, str]) -> dict[str, list[str]]:
-    """Public classes whose name another module uses for a class of its own."""
+    """Return public classes whose name another module uses for a class of its own."""
     places = defaultdict(list)
     for path, text in texts.items():
         for name in re.findall(r"^class ([A-Za-z]\w*)", text, re.MULTILINE):
