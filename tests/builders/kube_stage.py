@@ -28,7 +28,7 @@ _MEMORY = 40_960
 
 
 class KubeStage(Stage):
-    """Two nodes of eight whole cards and one of two cards that may be cut, in a real API server."""
+    """Two nodes of eight whole cards and one of two sliceable cards, in a real API server."""
 
     def __init__(self, plane: ControlPlane, traveller: time_machine.Traveller) -> None:
         self.api, self.traveller = Cluster(plane), traveller
@@ -53,7 +53,7 @@ class KubeStage(Stage):
         workspace = tenancy.workspace("team-a")
         self.user = tenancy.user("ed", workspace, Role.EDITOR)
         self.queue = quotas.queue(self.cell, workspace, [self.flavor, flavors[GpuMode.SLICE]], cards=16)
-        observe_cluster(cluster_id=self.cluster.pk)  # no pod is made before the first list of pods
+        observe_cluster(cluster_id=self.cluster.pk)  # no pod is created before the first list of pods
 
     def _node(self, name: str, model: str, cards: dict[str, str], annotations: Json | None = None) -> None:
         size = {"cpu": "96", "memory": "1Ti", "pods": "110", **cards}
@@ -77,23 +77,23 @@ class KubeStage(Stage):
             passed += every_s
 
     def observe(self) -> None:
-        """Look at the cluster, as the platform does every few seconds, without anything else."""
+        """Observe the cluster, as the platform does every few seconds, without any other work."""
         self.traveller.shift(timedelta(seconds=3))
         observe_cluster(cluster_id=self.cluster.pk)
 
     def pods(self) -> dict[str, Json]:
-        """The cluster's own word on the pods of the team, by name."""
+        """Return the team's pods as the cluster reports them, by name."""
         pods = self.api.items("/api/v1/namespaces/team-a/pods")
         return {pod["metadata"]["name"]: pod for pod in pods}
 
     def shared(self) -> set[str]:
-        """The names of the objects that own the pods of the team's jobs."""
+        """Return the names of the objects that own the pods of the team's jobs."""
         selector = "labelSelector=app.kubernetes.io/managed-by=allotment,allotment.io/job"
         found = self.api.items(f"/api/v1/namespaces/team-a/configmaps?{selector}")
         return {item["metadata"]["name"] for item in found}
 
     def assert_bound_as_decided(self) -> None:
-        """Every live allocation has its one pod, where the engine chose, holding what was granted."""
+        """Assert that every live allocation has one pod on the engine's node with the granted devices."""
         pods = self.pods()
         for allocation in Allocation.unscoped.filter(removed_at=None).select_related("node"):
             pod = pods[allocation.pod_name]
@@ -111,8 +111,8 @@ class KubeStage(Stage):
 
 @contextmanager
 def kube_stage(plane: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> Iterator[KubeStage]:
-    """A stage in time that stands still until the test moves it."""
-    monkeypatch.setattr(shares, "_WAIT_S", 0.0)  # no kubelet stirs before the test lets time pass
+    """Yield a stage whose clock is frozen until the test moves it."""
+    monkeypatch.setattr(shares, "_WAIT_S", 0.0)  # no kubelet acts before the test moves the clock
     with time_machine.travel("2026-11-02T08:00:00Z", tick=False) as traveller:
         try:
             yield KubeStage(plane, traveller)

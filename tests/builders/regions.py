@@ -1,7 +1,7 @@
-"""The file in which HAMi's library keeps a container's limits, byte by byte as the library writes it.
+"""Builds the file in which HAMi's library stores a container's limits, byte by byte as the library does.
 
-The offsets are those of the C structure and are written out here once more, so that a mistake in the code
-that reads them cannot hide in a shared constant.
+The offsets are those of the C structure and are repeated here, so that a mistake in the code that reads them
+cannot hide in a shared constant.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ def region(
     sm: Sequence[Mapping[str, int]] = (),
     last_kernel: int = 0,
 ) -> bytearray:
-    """A region with so much memory for each card; `used_mib`: what each process uses of it.
+    """Return a region with this memory limit for each card; `used_mib` is what each process uses of it.
 
-    `host_pids` and `sm`: the number of each process on the node, and its percentage of each card's SMs.
+    `host_pids` and `sm` are each process's number on the node and its percentage of each card's SMs.
     """
     data = bytearray(SIZE)
     struct.pack_into("<iII", data, 0, magic, major, 1)
@@ -50,7 +50,7 @@ def region(
 
 
 def put_region(root: Path, pod_uid: str, data: bytes | bytearray, container: str = "main") -> Path:
-    """Lay it where HAMi does; returns the file."""
+    """Write a region to the path where HAMi does; returns the file."""
     folder = root / f"{pod_uid}_{container}"
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "0b5ef1a2-5b0c-4b83-9d0a-2a5f0f1c9c11.cache"
@@ -59,5 +59,5 @@ def put_region(root: Path, pod_uid: str, data: bytes | bytearray, container: str
 
 
 def limits_mib(file: Path, cards: int = 1) -> list[int]:
-    """What stands there now, by column."""
+    """Return the memory limits in the file, in MiB, by card."""
     return [limit // MIB for limit in struct.unpack_from(f"<{cards}Q", file.read_bytes(), 1600)]

@@ -1,8 +1,8 @@
-"""A day of GPUs as a script, and what follows from it by closed formulas, without the platform's code.
+"""A scripted day of GPUs, and its results by closed formulas, without the platform's code.
 
-Times are seconds since the start of the day. The use of a hold is a line in time, so that its integral over
-any stretch is exact, and what agents sample of it can be compared with that. Normally the day is lived four
-times as fast, with the same intervals between samples; `ALLOTMENT_DAY=full` lives all 24 hours.
+Times are seconds since the start of the day. The use of a hold is linear in time, so that its integral over
+any stretch is exact and can be compared with the samples of agents. The day normally runs four times as fast,
+with the same intervals between samples; `ALLOTMENT_DAY=full` runs all 24 hours.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Hold:
 
 @dataclass(frozen=True)
 class JobOf:
-    """Who runs a job where: `mode` is whole, slice or mig."""
+    """A job with its user and place; `mode` is whole, slice or mig."""
 
     name: str
     workspace: str
@@ -77,7 +77,7 @@ class Silence:
 
 
 NODES: Final = {"alpha": 2, "beta": 2, "gamma": 2}
-"""GPUs of each node of the cluster whose agents push; those of gamma are MIG instances."""
+"""The GPUs of each node in the cluster whose agents push; those of gamma are MIG instances."""
 MIG_CORES: Final = 43
 JOBS: Final = (
     JobOf("train", "team-a", "ann", "qa", "a100", "whole"),
@@ -89,18 +89,18 @@ JOBS: Final = (
     JobOf("simulated", "team-d", "dan", "qd", "sim", "whole"),
 )
 HOLDS: Final = (
-    # Fails in the afternoon and starts again on the same GPU.
+    # The job fails in the afternoon and starts again on the same GPU.
     Hold("train", "alpha", 0, at("01:00"), at("15:31:02"), 100, 40_960, 70, 1.5, 30_000, reason="FAILED"),
     Hold("train", "alpha", 0, at("15:33:41"), at("23:30"), 100, 40_960, 40, 2.0, 25_000, run=2),
     # Two tenants share a GPU.
     Hold("notebook", "alpha", 1, at("02:10:05"), at("20:45:50"), 40, 12_000, 3, 1.7, 9_000),
     Hold("serve", "alpha", 1, at("00:30"), at("18:00"), 50, 20_000, 45, -1.1, 15_000),
-    # Is evicted, waits, and goes on elsewhere.
+    # The job is evicted, waits, and runs again elsewhere.
     Hold("tune", "beta", 0, at("03:00"), at("10:17:23"), 100, 40_960, 95, -2, 38_000,
          reason="RECLAIM_NOMINAL"),
     Hold("tune", "beta", 1, at("10:41:07"), at("22:00"), 100, 40_960, 20, 5.0, 8_000, run=2),
     Hold("batch", "beta", 0, at("10:17:30"), at("19:00"), 100, 40_960, 88, 0.0, 20_000),
-    # Shrinks by a task.
+    # The job shrinks by a task.
     Hold("elastic", "gamma", 0, at("12:00"), at("23:00"), MIG_CORES, 20_000, 30, 0.5, 11_000),
     Hold("elastic", "gamma", 1, at("12:00"), at("20:01"), MIG_CORES, 20_000, 12, 1.0, 6_000, task=1),
     Hold("simulated", "delta", 0, at("08:00"), at("10:00"), 100, 40_960, 55, 6.0, 22_000),
@@ -114,7 +114,7 @@ SILENCES: Final = (
 
 @dataclass(frozen=True)
 class Sample:
-    """What an agent reads at a moment, which stands for the time until the next one."""
+    """A reading of an agent at a moment; it counts for the time until the next reading."""
 
     node: str
     second: int
@@ -131,7 +131,7 @@ def samples_of(node: str, plan: Sequence[tuple[int, int, int]], phase: int) -> I
 
 
 def holds_at(node: str, gpu: int, second: float) -> list[Hold]:
-    """Return who holds a GPU at a moment."""
+    """Return the holds of a GPU at a moment."""
     return [h for h in HOLDS if (h.node, h.gpu) == (node, gpu) and h.begin <= second < h.end]
 
 
@@ -171,44 +171,44 @@ Amount = Callable[[float, float], float]
 
 
 def measured_of(hold: Hold, begin: float, end: float) -> list[Stretch]:
-    """Return when a hold was measured."""
+    """Return the times at which a hold was measured."""
     return overlap(measured_times(hold.node), max(begin, hold.begin), min(end, hold.end))
 
 
 def held_seconds(holds: Sequence[Hold]) -> Amount:
-    """Measured time of all holds, added up."""
+    """Return the measured time of all holds, added up."""
     return lambda a, b: sum(length(measured_of(hold, a, b)) for hold in holds)
 
 
 def used_seconds(holds: Sequence[Hold]) -> Amount:
-    """Measured use of all holds in percent-seconds."""
+    """Return the measured use of all holds in percent-seconds."""
     return lambda a, b: sum(hold.used(c, d) for hold in holds for c, d in measured_of(hold, a, b))
 
 
 def memory_seconds(holds: Sequence[Hold]) -> Amount:
-    """Measured memory of all holds in MiB-seconds."""
+    """Return the measured memory of all holds in MiB-seconds."""
     return lambda a, b: sum(hold.used_memory * length(measured_of(hold, a, b)) for hold in holds)
 
 
 def union_seconds(holds: Sequence[Hold]) -> Amount:
-    """Time in which any of the holds was measured."""
+    """Return the time in which any of the holds was measured."""
     return lambda a, b: length(union(part for hold in holds for part in measured_of(hold, a, b)))
 
 
 def node_seconds(nodes: Iterable[str]) -> Amount:
-    """Time in which any of the nodes measured."""
+    """Return the time in which any of the nodes measured."""
     times = union(part for node in nodes for part in measured_times(node))
     return lambda a, b: length(overlap(times, a, b))
 
 
 def gpu_seconds(gpus: Iterable[str]) -> Amount:
-    """Measured time of GPUs, added up; each is named by its node."""
+    """Return the measured time of GPUs, added up; each is named by its node."""
     names = list(gpus)
     return lambda a, b: sum(length(overlap(measured_times(node), a, b)) for node in names)
 
 
 def allocated_seconds(holds: Sequence[Hold], known: Iterable[str], per: Callable[[Hold], float]) -> Amount:
-    """Allocation while any of the nodes `known` measured: what is held is known of silent nodes as well."""
+    """Return the allocation while any of the nodes `known` measured, including that of unmeasured nodes."""
     times = union(part for node in known for part in measured_times(node))
 
     def amount(a: float, b: float) -> float:
@@ -218,7 +218,7 @@ def allocated_seconds(holds: Sequence[Hold], known: Iterable[str], per: Callable
 
 
 def busy_gpu_seconds(holds: Sequence[Hold], known: Iterable[str]) -> Amount:
-    """Time for which GPUs had a holder while any of the nodes `known` measured; a shared GPU counts once."""
+    """Return the time of GPUs with a hold while any node of `known` measured; a shared GPU counts once."""
     times = union(part for node in known for part in measured_times(node))
     gpus = {(hold.node, hold.gpu) for hold in holds}
     held = [part for gpu in gpus for part in union((h.begin, h.end) for h in holds if (h.node, h.gpu) == gpu)]

@@ -1,4 +1,4 @@
-"""Processes that do platform work, step by step, and may be killed or put to sleep amid one."""
+"""Processes that run platform work in steps, and may be killed or stopped within a step."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _inherited: Final[list[object]] = []
 
 
 class ActorFailed(AssertionError):
-    """The work raised something that no fault explains."""
+    """An error in the work that no fault explains."""
 
 
 class Actor:
-    """One forked process, which does a step of `work` for each order.
+    """A forked process that runs a step of `work` for each order.
 
-    `planted` is the folder with the faults that it may meet. Its memory, its database connection and its
-    leases are its own and die with it.
+    `planted` is the folder of the faults that it may meet. It has its own memory, database connection and
+    leases, which end with it.
     """
 
     def __init__(self, work: Work, planted: Path) -> None:
@@ -50,12 +50,12 @@ class Actor:
         self.alive = True
 
     def ask(self, order: Order) -> None:
-        """Have it do a step; it may not live to answer."""
+        """Order a step; the process may be killed before it answers."""
         self._orders.write(json.dumps(order) + "\n")
         self._orders.flush()
 
     def answer(self) -> Order | None:
-        """What came of the step; None when it was killed. Raises: ActorFailed."""
+        """Return the answer to the step; None when the process was killed. Raises: ActorFailed."""
         line = self._answers.readline()
         if line:
             answer: Order = json.loads(line)
@@ -69,23 +69,23 @@ class Actor:
         return None
 
     def asleep(self) -> bool:
-        """Whether it has been put to sleep in its present step, instead of answering it."""
+        """Return whether the process was stopped within its present step, instead of answering it."""
         status = Path(f"/proc/{self.pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
         return status == "T"
 
     def has_answered(self, within_s: float = 0.0) -> bool:
-        """Whether there is an answer to be read, or it has died."""
+        """Return whether there is an answer to be read, or the process has died."""
         return bool(select.select([self._answers], [], [], within_s)[0])
 
     def wake(self) -> Order | None:
-        """Have it go on, whatever puts it to sleep again; what came of its step, None when it was killed."""
+        """Continue the process, past later stops; return its answer, None when it was killed."""
         while not self.has_answered(0.01):
             if self.asleep():
                 os.kill(self.pid, signal.SIGCONT)
         return self.answer()
 
     def end(self) -> None:
-        """Kill it where it stands."""
+        """Kill the process at once."""
         if self.alive:
             os.kill(self.pid, signal.SIGKILL)
             os.waitpid(self.pid, 0)
@@ -98,10 +98,10 @@ def _pipe() -> tuple[TextIO, TextIO]:
 
 
 def _live(work: Work, planted: Path, orders: TextIO, answers: TextIO) -> None:
-    """The child's whole life, which ends with the parent's or by a fault."""
+    """Run the child process, until its parent ends or a fault kills it."""
     try:
         faults._FOLDER = str(planted)  # type: ignore[misc]  # read from the environment once
-        gc.freeze()  # what the parent made is not looked through again in every child
+        gc.freeze()  # exempts the parent's objects from garbage collection in every child
         for connection in connections.all(initialized_only=True):
             _inherited.append(connection.connection)
             connection.connection = None
@@ -115,5 +115,5 @@ def _live(work: Work, planted: Path, orders: TextIO, answers: TextIO) -> None:
 def _done(work: Work, order: Order) -> Order:
     try:
         return work(order)
-    except BaseException:  # told by the parent
+    except BaseException:  # the parent raises it
         return {"error": traceback.format_exc()}

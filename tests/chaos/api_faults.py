@@ -1,4 +1,4 @@
-"""What an API server does to its callers on a bad day; in one process, before its calls go out."""
+"""Faults of an API server as its callers see them; injected in one process, before its calls go out."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _POOL: Final = urllib3.HTTPSConnectionPool("cluster.invalid")
 
 
 class ApiFault(StrEnum):
-    """One way in which calls go wrong."""
+    """A kind of fault of the API server."""
 
-    SWALLOWED = "swallowed"  # carried out, and the answer is lost
-    ERROR_AFTER = "error-after"  # carried out, and answered by a 500
+    SWALLOWED = "swallowed"  # carried out, but the answer is lost
+    ERROR_AFTER = "error-after"  # carried out, but answered by a 500
     TOO_MANY = "too-many"  # 429, nothing is done
     BROKEN = "broken"  # 500, nothing is done
     FROZEN = "frozen"  # no call is answered any more, nothing is done
@@ -48,14 +48,14 @@ API_FAULTS: Final = {
     "execute": [fault for fault in ApiFault if fault not in _WATCHES],
     "observe": [fault for fault in ApiFault if fault not in _WRITES],
 }
-"""Which may hit the calls of which step: one writes, the other watches."""
+"""The faults that may hit the calls of a step: `execute` writes, `observe` watches."""
 
 
 @dataclass
 class BadDay:
-    """One fault: from the call `first` on, for `calls` calls, or for all where it lasts.
+    """A fault that hits calls from `first` on: the next `calls` of them, or all for a lasting fault.
 
-    `met` tells whether any call was hit. Calls are made by several threads.
+    `met` counts the calls that were hit. Several threads make calls.
     """
 
     kind: ApiFault
@@ -68,7 +68,7 @@ class BadDay:
     @classmethod
     @contextmanager
     def drawn(cls, kind: str | None, draw: random.Random) -> Iterator[BadDay]:
-        """A fault of a kind that begins somewhere among the first calls of the block; None is a good day."""
+        """Draw a fault of a kind that begins among the first calls of the block; None draws no fault."""
         day = cls(ApiFault(kind or ApiFault.SWALLOWED), draw.randrange(4), draw.randint(1, 6))
         whole: Open = KubernetesApi._open
         if kind:
@@ -114,7 +114,7 @@ class BadDay:
             case ApiFault.FROZEN:
                 raise ReadTimeoutError(_POOL, "/", "no answer came")
             case ApiFault.UNREACHABLE:
-                raise NewConnectionError(_POOL, "refused")  # type: ignore[arg-type]  # only told
+                raise NewConnectionError(_POOL, "refused")  # type: ignore[arg-type]  # only for the error message
             case ApiFault.CUT:
                 return _Cut(call())  # type: ignore[return-value]  # what is used of an answer
         headers = {"Retry-After": "0"} if self.kind is ApiFault.TOO_MANY else {}

@@ -1,8 +1,8 @@
-"""Laws that PostgreSQL itself looks at when a transaction commits, whichever process it is of.
+"""Invariants that PostgreSQL itself checks when a transaction commits, whichever process runs it.
 
-Deferred triggers on every table that tells who holds what compare the sums once per transaction, by the
-state that it is about to leave behind. What is wrong is written down beside it, and the commit goes on: the
-platform must not behave otherwise because it is watched.
+Deferred triggers on every table of holdings compare the sums once per transaction, in the state at its end. A
+violation is recorded beside the data and the commit continues: watching must not change what the platform
+does.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ class Database(Protocol):
     """A connection of Django or of psycopg."""
 
     def cursor(self) -> Any:
-        """A cursor that is closed with its block."""
+        """Return a cursor that is closed with its block."""
 
 
 _WATCHED: Final[tuple[type[models.Model], ...]] = (Allocation, DeviceSlice, LedgerEntry, Device, Node)
 _TABLES: Final = {model.__name__.lower(): model._meta.db_table for model in (*_WATCHED, Attempt, Job, Queue)}
 
-# Each gives a row for every sum that is wrong, told as text.
+# Each yields a row, as text, for every sum that is wrong.
 _LAWS: Final = """
     SELECT 'ledger ' || coalesce(l.node_id, h.node_id) || ' ' || coalesce(l.resource, h.resource)
         || ': used ' || coalesce(l.used, 0) || ', held ' || coalesce(h.held, 0) AS wrong
@@ -86,19 +86,19 @@ _TRIGGER: Final = """
 
 
 def watch_commits(database: Database) -> None:
-    """Have every commit looked at from now on, whichever process it is of."""
+    """Check every commit from now on, whichever process makes it."""
     triggers = "".join(_TRIGGER.format(table=model._meta.db_table) for model in _WATCHED)
     with database.cursor() as cursor:
         cursor.execute(_INSTALL.format(laws=_LAWS.format(**_TABLES)) + triggers)
 
 
 def commits_looked_at(database: Database) -> int:
-    """How many transactions that changed who holds what have committed."""
+    """Return how many transactions that changed holdings have committed."""
     return int(_one(database, "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM law_commits"))
 
 
 def assert_every_commit_kept_the_laws(database: Database) -> None:
-    """Nothing was wrong at the end of any transaction."""
+    """Assert that no transaction ended with a violated invariant."""
     broken = _one(database, "SELECT string_agg(at || ' ' || wrong, E'\\n') FROM law_broken")
     assert broken is None, broken
 

@@ -1,7 +1,7 @@
-"""The clock of the machine on which all actors run: moved by the test, seen at once by every process.
+"""The clock of the machine on which all actors run: the test moves it, and every process sees it at once.
 
-Leases and the breaker of a cluster go by it. So a worker loses its lease when the test says that so much
-time has passed, however slow the machine really is, and nobody waits for it.
+Leases and the breaker of a cluster use it. So a worker loses its lease when the test moves the clock, however
+slow the machine really is, and no test waits in real time.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ _SECONDS: Final = struct.Struct("d")
 
 
 class Machine:
-    """Seconds since it was switched on."""
+    """A clock in seconds since the machine was switched on."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._shared = mmap.mmap(-1, _SECONDS.size)  # forks share it
+        self._shared = mmap.mmap(-1, _SECONDS.size)  # shared with forks
         monkeypatch.setattr(leases, "_seconds", self.seconds)
         monkeypatch.setattr(backend, "CircuitBreaker", partial(CircuitBreaker, self.seconds))
 
     def seconds(self) -> float:
-        """What its clock shows."""
+        """Return the time of the clock in seconds."""
         shown: float = _SECONDS.unpack_from(self._shared)[0]
         return shown
 
     def passes(self, seconds: float) -> None:
-        """Let so much time pass."""
+        """Move the clock forward."""
         _SECONDS.pack_into(self._shared, 0, self.seconds() + seconds)
 
     def leases_end(self) -> None:
-        """So much time passes, here and for the database, that every lease runs out that is not renewed."""
+        """Move the clock, also of the database, past the end of every lease that is not renewed."""
         self.passes(max(settings.ALLOTMENT_LEASE_S, LONGEST_PAUSE_S) + 1)
         for model in (Cell, Cluster):
             model.unscoped.filter(lease_until__isnull=False).update(lease_until=Now())

@@ -1,7 +1,7 @@
-"""One run: work goes on, one fault after the other is injected, and the laws are looked at after each.
+"""A chaos run: platform work with one injected fault after the other; the invariants are checked after each.
 
-A step of work is begun again and again, each time over what the last fault has left of it, until it comes
-through. So every fault but the last of a step is followed at once by a process that has to cope with it.
+A step of work is repeated, each time on the state that the last fault left, until it completes. So every
+fault but the last of a step is followed at once by a process that has to cope with it.
 """
 
 from __future__ import annotations
@@ -37,21 +37,21 @@ from tests.fixtures.agents import Agents
 from tests.fixtures.wait import wait_until
 
 _STEP: Final = timedelta(seconds=3)
-_LONG_STEP: Final = timedelta(seconds=11)  # so that a whole list tells what is gone
+_LONG_STEP: Final = timedelta(seconds=11)  # long enough for a full list of pods, which shows deletions
 _IN_A_ROW: Final = 8
 _DELIVERIES: Final = 3
 _IDLE_ROUNDS: Final = 40
 _HEALING_ROUNDS: Final = 60  # four for each attempt of a task, and jobs wait for others
 _INTERFERENCE: Final = 0.2
-# Servers take seconds to come back, a worker a moment.
+# Servers take seconds to restart, a worker a moment.
 _WEIGHTS: Final = {"kill": 50, "api": 25, "sleep": 10, "broker": 10, "freeze": 4, "server": 1}
-# Few rounds come by where a server can die, so none of those may pass while it is still to be met.
+# In few rounds a server can die, so the run waits for those while such faults are left on the list.
 _LISTED_WEIGHTS: Final = {**dict.fromkeys(_WEIGHTS, 1), "server": 1000}
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A kind of fault, and the point or the manner that it has."""
+    """A kind of fault, with its point in the code or its manner."""
 
     kind: str
     point: str = ""
@@ -62,7 +62,7 @@ class Fault:
 
 
 def _known() -> dict[str, list[Fault]]:
-    """Every fault, by the step of work that it hits."""
+    """Return every fault, by the step of work that it hits."""
     found = {step: [Fault("kill", point) for point in points] for step, points in POINTS.items()}
     for step, points in ASLEEP.items():
         found[step] += [Fault("sleep", point) for point in points]
@@ -80,13 +80,13 @@ FAULTS: Final = _known()
 
 
 class NeverMet(AssertionError):
-    """Faults were planted again and again and nobody came by."""
+    """An error for faults that were planted again and again and that no process met."""
 
 
 class ChaosRun:
-    """The state of one run; `injected` counts the faults that were met, by kind and place.
+    """The state of a run; `injected` counts the faults that were met, by kind and place.
 
-    What is listed is met first, each fault once; the others are drawn.
+    Listed faults are met first, each once; the others are drawn.
     """
 
     def __init__(
@@ -107,13 +107,13 @@ class ChaosRun:
         self._listed: list[Fault] = []
         self._wanted = 0
         self._closing = self._calm = False
-        # Once here, so that forks find every module imported and every cache filled.
+        # Run once here, so that forks inherit every imported module and every filled cache.
         for step in POINTS:
             self._work(self._order(step))
         self._time_passes(_STEP)
 
     def inject(self, faults: int, listed: Sequence[Fault] = ()) -> None:
-        """Inject so many faults: those of the list first, as the work comes by them; others by the dice."""
+        """Inject a number of faults: those of the list first, as the work meets them; then drawn ones."""
         self._wanted, self._listed = self.injected.total() + faults, list(listed)
         idle = 0
         while self.injected.total() < self._wanted:
@@ -126,7 +126,7 @@ class ChaosRun:
                 raise NeverMet(", ".join(map(str, self._listed)))
 
     def heal(self) -> None:
-        """Let all work end, and look whether anything is left."""
+        """Let all work end, and check that nothing is left."""
         self._closing = True
         for job in Job.unscoped.filter(state=JobState.SUSPENDED):
             job_resume(acting_user=self.stage.user, job=job)
@@ -139,7 +139,7 @@ class ChaosRun:
         self.stage.assert_nothing_is_held()
 
     def close(self) -> None:
-        """End the worker that is left."""
+        """End the last worker."""
         if self._actor:
             self._actor.end()
         shutil.rmtree(self._folder)
@@ -147,7 +147,7 @@ class ChaosRun:
     # Work
 
     def _until(self, settled: Callable[[], bool]) -> None:
-        """Go on until it is settled, or for a while, in longer and longer steps."""
+        """Run rounds, in longer and longer steps, until it is settled or a limit is reached."""
         step = _STEP
         for _ in range(_HEALING_ROUNDS):
             if settled():
@@ -156,7 +156,7 @@ class ChaosRun:
             step = min(step * 1.5, timedelta(minutes=2))
 
     def _round(self, step: timedelta = _STEP) -> None:
-        """What happens in a few seconds: users, beat, relay, and workers as long as there are messages."""
+        """Run a few seconds of work: users, beat, relay, and workers as long as there are messages."""
         if not self._closing:
             self._step("web")
         self._step("sweep")
@@ -172,7 +172,7 @@ class ChaosRun:
         self._time_passes(step)
 
     def _step(self, do: str) -> None:
-        """One step of work, until it has come through; now and then with faults on its way."""
+        """Run a step of work until it completes; sometimes with planted faults."""
         most = min(_IN_A_ROW, len(FAULTS[do]) - 1)
         for _ in range(0 if self._calm else self._draw.randint(0, most)):
             if self.injected.total() == self._wanted:
@@ -187,7 +187,7 @@ class ChaosRun:
         self._ask(do)
 
     def _ask(self, do: str, **more: Any) -> Order | None:
-        """Have the worker do a step, or a new one where the last has died; None when it died now."""
+        """Order a step from the worker, replaced if it has died; None when it died in this step."""
         worker = self._worker()
         worker.ask(self._order(do, **more))
         return worker.answer()
@@ -201,7 +201,7 @@ class ChaosRun:
         return {"do": do, "at": clock.now().isoformat(), "seed": self._draw.random(), **more}
 
     def _time_passes(self, step: timedelta) -> None:
-        """The same time for everybody; the kubelets do what is due."""
+        """Move all clocks by the same time, and run the kubelets."""
         for allocation in Allocation.unscoped.select_related("attempt__job").filter(removed_at__isnull=True):
             key = (allocation.namespace, allocation.pod_name)
             self.stage.kubelets.scripts[key] = allocation.attempt.job.simulate
@@ -214,7 +214,7 @@ class ChaosRun:
     # Faults
 
     def _hit(self, do: str) -> Fault | None:
-        """Do a step on whose way faults of one kind lie, from the rarest on; the one met, if any was."""
+        """Run a step with faults of one kind, from the rarest on; return the one that it met, if any."""
         listed = [fault for fault in FAULTS[do] if fault in self._listed]
         some = listed or FAULTS[do]
         kinds = sorted({fault.kind for fault in some})
@@ -236,12 +236,12 @@ class ChaosRun:
 
     @staticmethod
     def _from(rarest: Fault, do: str) -> list[Fault]:
-        """That fault and its like at all later points of the step: somewhere the worker comes by."""
+        """Return that fault and the same kind at all later points of the step; the worker meets one."""
         like = [fault for fault in FAULTS[do] if (fault.kind, fault.manner) == (rarest.kind, rarest.manner)]
         return like[like.index(rarest) :]
 
     def _kill(self, do: str, faults: Sequence[Fault]) -> Fault | None:
-        """A worker, the relay or a web process dies by SIGKILL at one of the points."""
+        """Kill a worker, the relay or a web process at one of the points."""
         with self._lying(faults, "kill") as met:
             if self._ask(do) is not None:
                 return None
@@ -249,7 +249,7 @@ class ChaosRun:
         return met[0]
 
     def _sleep(self, do: str, faults: Sequence[Fault]) -> Fault | None:
-        """A worker falls asleep, loses its lease to another, and wakes up when that one is done."""
+        """Stop a worker until another one has taken its lease and finished the work."""
         with self._stopped(do, faults) as met:
             if met:
                 sleeper, self._actor = self._worker(), None
@@ -260,7 +260,7 @@ class ChaosRun:
         return met[0] if met else None
 
     def _server(self, do: str, faults: Sequence[Fault]) -> Fault | None:
-        """The API server or etcd dies, or stands still, between two calls of a worker."""
+        """Kill or stop the API server or etcd between two calls of a worker."""
         with self._stopped(do, faults, hurry=True) as met:
             if met:
                 with servers.hit(self._plane, ServerFault(met[0].manner)):
@@ -269,14 +269,14 @@ class ChaosRun:
         return met[0] if met else None
 
     def _bad_day(self, do: str, fault: Fault) -> Fault | None:
-        """The API server treats the calls of one step badly."""
+        """Inject a fault of the API server into the calls of one step."""
         answer = self._ask(do, day=fault.manner)
         assert answer is not None
         self._machine.leases_end()
         return fault if answer["met"] else None
 
     def _forget(self, do: str, fault: Fault) -> Fault | None:
-        """The broker loses whatever it was given; only the sweep knows what is owed."""
+        """Delete all messages of the broker, so that only the sweep can find the work that is due."""
         self._ask(do)
         messages = list(self._work.messages.iterdir())
         for message in messages:
@@ -284,7 +284,7 @@ class ChaosRun:
         return fault if messages else None
 
     def _go_on_without(self, do: str) -> None:
-        """While a worker sleeps another does the same; or all that was about to be done is taken back."""
+        """While a worker sleeps, run the same work in another, or undo what it was about to do."""
         if self._draw.random() >= _INTERFERENCE:
             for step in (do, self._draw.choice(list(POINTS))):
                 self._ask(step)
@@ -299,7 +299,7 @@ class ChaosRun:
 
     @contextmanager
     def _lying(self, faults: Sequence[Fault], what: str) -> Iterator[list[Fault]]:
-        """Plant a fault at each of the points for the block, which then knows in `met` who was met."""
+        """Plant a fault at each of the points for the block; `met` names those that were met."""
         met: list[Fault] = []
         for fault in faults:
             (self._planted / fault.point).write_text(what, encoding="utf-8")
@@ -311,7 +311,7 @@ class ChaosRun:
 
     @contextmanager
     def _stopped(self, do: str, faults: Sequence[Fault], **more: Any) -> Iterator[list[Fault]]:
-        """A worker that was put to sleep amid a step; `met` is empty when it has come through instead."""
+        """Yield with a worker stopped within a step; `met` is empty when the step completed instead."""
         worker = self._worker()
         with self._lying(faults, "stop") as met:
             worker.ask(self._order(do, **more))

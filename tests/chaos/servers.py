@@ -1,4 +1,4 @@
-"""The cluster's own servers, which die or stand still while a worker is amid its calls."""
+"""Kills or stops the cluster's own servers while a worker is between its calls."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from benchmarks.support.control_plane import ControlPlane, ServerProcess, wait_r
 
 
 class ServerFault(StrEnum):
-    """What happens to which server."""
+    """A fault of one of the servers."""
 
     API_SERVER_DIES = "api-server-dies"
     ETCD_DIES = "etcd-dies"
-    API_SERVER_FREEZES = "api-server-freezes"  # and carries out later what it was asked meanwhile
+    API_SERVER_FREEZES = "api-server-freezes"  # and later carries out what it was asked meanwhile
     ETCD_FREEZES = "etcd-freezes"
 
 
@@ -29,7 +29,7 @@ _SERVER: Final[dict[ServerFault, Callable[[ControlPlane], ServerProcess]]] = {
 
 @contextmanager
 def hit(plane: ControlPlane, fault: ServerFault) -> Iterator[None]:
-    """A server that is away for the block, and back with all its data when it is over."""
+    """Take a server down for the block, and restore it with all its data afterwards."""
     server = _SERVER[fault](plane)
     dies = fault in (ServerFault.API_SERVER_DIES, ServerFault.ETCD_DIES)
     (server.kill_server if dies else server.freeze_server)()

@@ -1,8 +1,7 @@
-"""A whole platform of real processes, any of which is killed with -9 or stands still, loses nothing and takes
-nothing twice.
+"""Any process of a whole platform may be killed with -9 or stopped: no job is lost or started twice.
 
-Web, relay with beat, prefork workers, the bundled broker run as `allotment up` starts them; on SQLite and on
-PostgreSQL, which looks at the books at every commit. Each fault is planted once and must meet one process.
+Web, relay with beat, prefork workers and the bundled broker run as `allotment up` starts them, on SQLite and
+on PostgreSQL, which checks the sums at every commit. Each fault is planted once and must meet one process.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ POINTS: Final = (
     "observe.before_apply",
     "relay.after_publish",
 )
-# Who dies while somebody else is held up at a point.
+# The part that is killed while another process is stopped at a point.
 DEATHS: Final = (
     ("broker", "cycle.before_commit"),
     ("relay", "execute.after_remove"),
@@ -61,18 +60,18 @@ _BOOKS: Final = """
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """A running platform, and a look into its database where that is PostgreSQL."""
+    """A running platform, and access to its database where that is PostgreSQL."""
 
     running: RunningPlatform
     database: psycopg.Connection[Any] | None
 
     @property
     def faults(self) -> Path:
-        """Where faults are planted."""
+        """The folder of planted faults."""
         return Path(self.running.environment["ALLOTMENT_FAULTS"])
 
     def call(self, method: str, address: str, body: object = None, key: str = "") -> dict[str, Any]:
-        """One call of the API, made again while nobody answers."""
+        """Call the API and return the answer; the call is repeated until there is one."""
         headers = {"Authorization": f"Bearer {self.running.token}"}
         if key:
             headers["Idempotency-Key"] = key
@@ -90,19 +89,19 @@ class Installed:
         return parsed
 
     def submit(self, name: str) -> None:
-        """A job of two tasks that runs for a second; whoever asks twice gets it once."""
+        """Submit a job of two tasks that runs for a second; a repeated request creates no second job."""
         role = {"name": "main", "replicas": 2, "image": "x", "resources": {"cpu": 1, "gpu": {"cards": 2}}}
         body = {"name": name, "kind": "batch", "roles": [role], "simulate": {"run_s": 10}}
         self.call("POST", "jobs", body, key=str(uuid.uuid4()))
 
     def plant(self, point: str, what: str) -> Path:
-        """A fault that meets whoever comes by."""
+        """Plant a fault for the first process that reaches a point."""
         planted = self.faults / point
         planted.write_text(what, encoding="utf-8")
         return planted
 
     def assert_all_came_through(self, jobs: int) -> None:
-        """So many jobs have succeeded at their first attempt, nothing is held, no commit broke the books."""
+        """Assert that `jobs` jobs succeeded at once, nothing is held and all sums were right."""
         whole = {"used": 0, "granted": 0, "held": 0, "attempts": [1], "states": {"succeeded": jobs}}
         wait_until(
             lambda: self._books() == whole, "all jobs are done, and nothing is held", within_s=90, every_s=0.2
@@ -156,7 +155,7 @@ def test_no_death_loses_a_job_or_leaves_anything_held(installed: Installed) -> N
     installed.assert_all_came_through(jobs)
 
     if installed.database is None:
-        return  # embedded, whoever is held up amid a transaction holds everybody up
+        return  # in the embedded mode a process stopped within a transaction blocks all others
     for part, point in DEATHS:
         planted = installed.plant(point, "stop")
         installed.submit(_named(f"{part}-{point}"))
@@ -165,7 +164,7 @@ def test_no_death_loses_a_job_or_leaves_anything_held(installed: Installed) -> N
         )
         assert not planted.exists()
         _kill(installed.running, part)
-        with suppress(ProcessLookupError):  # it was one of the worker that has died
+        with suppress(ProcessLookupError):  # it was one of the worker's, which has died
             os.kill(held_up, signal.SIGCONT)
     jobs += len(DEATHS)
     installed.assert_all_came_through(jobs)
@@ -179,7 +178,7 @@ def test_no_death_loses_a_job_or_leaves_anything_held(installed: Installed) -> N
 
 
 def _kill(running: RunningPlatform, part: str) -> None:
-    """A part of the platform dies by kill -9, and its supervisor starts another."""
+    """Kill a part of the platform with -9, whose supervisor starts another."""
     victim = running.process_ids()[part]
     os.kill(victim, signal.SIGKILL)
     wait_until(lambda: running.process_ids().get(part, victim) != victim, f"another {part}", within_s=60)
@@ -190,7 +189,7 @@ def _named(text: str) -> str:
 
 
 def _stopped(running: RunningPlatform) -> list[int]:
-    """The processes of the platform that are put to sleep."""
+    """Return the processes of the platform that are stopped."""
     return [pid for pid in descendants(running.pid) if _state(pid) == "T"]
 
 

@@ -1,6 +1,7 @@
-"""What the processes of the platform do, step by step; each step is done in an actor that may not survive it.
+"""The steps of the platform's processes; each step runs in an actor that may be killed in it.
 
-The broker is a folder: the relay puts the names of tasks there, a file each, and whoever takes one does it.
+The broker is a folder: the relay writes the names of tasks there, a file each, and a worker takes and runs
+one.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _CARD_MIB: Final = 40_960
 
 class Work:
     """The steps of one installation. `folder` holds what outlives every process: messages, and the names of
-    jobs that somebody was told are accepted."""
+    jobs whose acceptance was reported to a user."""
 
     def __init__(self, stage: KubeStage, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self._stage = stage
@@ -59,14 +60,14 @@ class Work:
             monkeypatch.setitem(outbox._publishers, topic.value, lambda _, message=message: message.touch())
 
     def accepted(self) -> set[str]:
-        """The jobs that the platform has promised to run."""
+        """Return the jobs that the platform has accepted."""
         return {path.name for path in self._accepted.iterdir()}
 
     def __call__(self, order: Order) -> Order:
-        """Do one step: `do` names it, `at` is the time, `seed` begins its dice.
+        """Run one step: `do` names it, `at` is the time, `seed` seeds its random choices.
 
-        `day` is what the API server does to its calls, `hurry` has them give up soon. Answers how many
-        calls were hit.
+        `day` is the fault of the API server for its calls, `hurry` gives them short timeouts. Returns how
+        many calls were hit.
         """
         self._stage.traveller.move_to(datetime.fromisoformat(order["at"]))
         draw = random.Random(order["seed"])
@@ -78,7 +79,7 @@ class Work:
         return {"met": day.met}
 
     def _web(self, draw: random.Random) -> None:
-        """Users submit, as long as little is going on, and change their minds now and then."""
+        """Submit jobs, as long as few are active, and cancel some now and then."""
         if Job.unscoped.exclude(state__in=TERMINAL_STATES).count() < _LIVE:
             self._submit(len(list(self._accepted.iterdir())))
         live = list(Job.unscoped.exclude(state__in=TERMINAL_STATES).order_by("id"))
@@ -89,7 +90,7 @@ class Work:
         self._resize(draw)
 
     def _resize(self, draw: random.Random) -> None:
-        """And have running parts of cards made larger and smaller."""
+        """Resize running slices up and down."""
         running = Task.unscoped.filter(state=TaskState.RUNNING, role__gpu_mode=GpuRequestMode.SLICE)
         for task in running.select_related("role", "job__queue", "job__workspace").order_by("id"):
             if draw.random() < _RESIZED:
@@ -113,7 +114,7 @@ class Work:
         name = f"job-{number}"
         body = {"name": name, "roles": [role], "lifecycle": again, "simulate": simulate}
         user, workspace = self._stage.user, self._stage.queue.workspace
-        # Somebody may have been killed after it was accepted and before anybody was told.
+        # A process may have been killed after it accepted the job and before it answered.
         with suppress(Conflict):
             job_submit(acting_user=user, workspace=workspace, spec=parse_job(body))
         (self._accepted / name).touch()

@@ -1,4 +1,4 @@
-"""A server that answers as it was told, for tests of the client without a network."""
+"""A server with scripted answers, for tests of the client without a network."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ KEY = "alt_secretsecretsecret"
 
 
 def problem(status: int, code: str, **more: Any) -> httpx.Response:
-    """A refusal as the platform sends it."""
+    """Return a refusal as the platform sends it."""
     headers = more.pop("headers", {}) | {"Content-Type": "application/problem+json"}
     return httpx.Response(status, json={"code": code, "detail": f"said {code}", **more}, headers=headers)
 

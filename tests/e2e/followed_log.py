@@ -1,4 +1,4 @@
-"""The log of a job as its page shows it while it is followed."""
+"""Checks of the log on a job's page while it is followed."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ LOG: Final = "document.getElementById('log-lines')"
 
 
 def steps_of(page: Page) -> list[int]:
-    """The numbers of the steps that are shown."""
+    """Return the numbers of the steps that are shown."""
     texts = page.locator("#log-lines li span").all_inner_texts()
     return [int(found[1]) for text in texts if (found := re.match(r"step (\d+) ", text))]
 
 
 def wait_for_lines(page: Page, many: int) -> None:
-    """Wait for lines beside so many."""
+    """Wait for more lines than a given number."""
     page.wait_for_function("many => document.querySelectorAll('#log-lines li').length > many", arg=many + 3)
 
 
 def search_lines(page: Page) -> None:
-    """A search shows the lines that match, also of those that come, and stays in the address."""
+    """Search shows the lines that match, new ones included, and stays in the address."""
     page.get_by_label("Search in these lines").fill("step 20 ")
     expect(page.locator("#log-lines li:visible")).to_have_count(1)
     expect(page.locator("#log-lines mark")).to_have_text(["step 20 "])
@@ -49,7 +49,7 @@ def save_lines(page: Page) -> None:
 
 
 def stay_further_up(page: Page) -> None:
-    """Whoever reads further up is left there when lines come."""
+    """New lines don't scroll a log whose reader has scrolled up."""
     page.wait_for_function(f"() => {LOG}.scrollHeight > {LOG}.clientHeight + 100")
     assert page.evaluate(f"{LOG}.scrollTop > 0"), "the end was in sight"
     page.evaluate(f"{LOG}.scrollTop = 0")
@@ -58,9 +58,9 @@ def stay_further_up(page: Page) -> None:
 
 
 def show_lines_of_one_moment(page: Page) -> None:
-    """Lines of the same moment are shown, all of them; the log ends with them, and is no longer followed.
+    """All lines of the same moment are shown; the log then ends, and is no longer followed.
 
-    It has ended before anybody can ask what the switch is now, which `Locator.check` does after its click.
+    The log ends before the state of the switch can be read, which `Locator.check` would do after its click.
     """
     said = AT_ONCE + 'event: end\ndata: {"code": "ENDED"}\n\n'
     page.evaluate(ANSWER_AT_ONCE, said)

@@ -1,4 +1,4 @@
-"""People of one running platform, each signed in in a browser context of their own."""
+"""Users of one running platform, each signed in in a browser context of their own."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from benchmarks.support.deadlines import DEADLINE_FACTOR
 
 SOON_MS: Final = 60_000 * DEADLINE_FACTOR
 LONG_RUN_S: Final = 200_000
-"""Of simulated time: longer than all journeys together."""
+"""Simulated seconds; longer than all journeys together."""
 
 
 @dataclass(slots=True)
 class People:
-    """The browser contexts of everybody who has signed in so far; `problems` are errors in their pages."""
+    """The browser contexts of all users that have signed in so far; `problems` are errors in their pages."""
 
     browser: Browser
     url: str
@@ -42,7 +42,7 @@ class People:
         return page
 
     def close_pages(self) -> None:
-        """Close all pages; everybody stays signed in."""
+        """Close all pages; all users stay signed in."""
         for context in self._contexts.values():
             for page in context.pages:
                 page.close()

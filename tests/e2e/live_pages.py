@@ -1,4 +1,4 @@
-"""How soon a page shows a change, says that it is stale, and is live again after an outage or sleep."""
+"""Measures how soon a page shows a change, reports being stale, and is live after an outage or sleep."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def is_live(page: Page) -> bool:
 
 
 def wait_for_stream(page: Page) -> None:
-    """Open the list of jobs, and wait until its stream has told of a beat."""
+    """Open the list of jobs, and wait until its stream has sent a beat."""
     with page.expect_response(lambda answer: answer.url.endswith("/live")) as begun:
         page.goto(JOBS)
     assert begun.value.headers["content-type"] == "text/event-stream; charset=utf-8"
@@ -46,7 +46,7 @@ def wait_for_stream(page: Page) -> None:
 
 
 def assert_pages_are_live(browser: Browser, running: RunningPlatform, state: Any) -> dict[str, float]:
-    """Check each case within the promised time; returns what was measured, in seconds."""
+    """Check each case against its time limit; returns the measured times, in seconds."""
     measured: dict[str, float] = {}
     with first_visit(browser, running.url, state) as (page, _problems):
         page.set_viewport_size({"width": 1280, "height": 900})
@@ -63,7 +63,7 @@ def assert_pages_are_live(browser: Browser, running: RunningPlatform, state: Any
 
 
 def _change(page: Page) -> float:
-    """A job that is submitted elsewhere appears in the list, which refreshes by itself each ten seconds."""
+    """A job that is submitted elsewhere appears in the list, which refreshes by itself every ten seconds."""
     page.evaluate("window.notReloaded = true")
     token = page.evaluate("JSON.parse(document.body.getAttribute('hx-headers'))['X-CSRFToken']")
     job = {"name": "seen-soon", "roles": [{"resources": {"cpu": 1, "memory": "1Gi"}}]}
@@ -79,14 +79,14 @@ def _change(page: Page) -> float:
 
 
 def _cut_network(page: Page) -> tuple[float, float]:
-    """The page says since when it is stale, and is live when the network is back."""
+    """The page shows since when it is stale, and is live when the network is back."""
     cut_at = datetime.now(UTC)
     page.context.set_offline(True)
     told = measure(lambda: mark(page).startswith(_STALE), "the page says that it is stale")
     since = datetime.strptime(mark(page).removeprefix(_STALE), "%H:%M:%S").time()  # noqa: DTZ007 (a clock time)
     assert since <= cut_at.time() or cut_at.hour == 0
     expect(page.get_by_role("status").filter(has_text="Last updated")).to_be_visible()
-    # Longer than what any wait between two tries may have grown to.
+    # Longer than the longest wait between two tries.
     page.wait_for_timeout(6000)
     assert mark(page).startswith(_STALE)
     page.context.set_offline(False)
@@ -96,7 +96,7 @@ def _cut_network(page: Page) -> tuple[float, float]:
 
 
 def _kill_server(page: Page, running: RunningPlatform) -> tuple[float, float]:
-    """The server ends, and another takes its place."""
+    """The server is killed and restarted."""
     gone = running.process_ids()["web"]
     os.kill(gone, signal.SIGKILL)
     told = measure(lambda: mark(page).startswith(_STALE), "the page says that it is stale")
@@ -112,7 +112,7 @@ def _answers(address: str) -> bool:
 
 
 def _sleep(page: Page) -> float:
-    """A laptop was closed for ten minutes: timers have not run, and the clock is ten minutes on."""
+    """A laptop was closed for ten minutes: timers have not run, and the clock is ten minutes ahead."""
     page.clock.install()
     wait_for_stream(page)
     page.clock.run_for(1500)

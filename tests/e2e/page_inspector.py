@@ -1,4 +1,4 @@
-"""What is wrong with a page for its reader: errors, overflow, foreign or retired texts, barriers."""
+"""Finds what is wrong with a page: errors, overflow, foreign or retired texts, accessibility barriers."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from tests.e2e.page_inventory import HEIGHTS, Screen, Visit
 
 _IMPACTS: Final = frozenset({"critical", "serious", "moderate"})
 _BARRIER_WIDTHS: Final = frozenset({390, 1440})
-"""Where barriers are looked for in a visit with several screens: below and above the break of the layout."""
+"""The widths at which barriers are searched in a visit with several screens: both sides of the breakpoint."""
 _COLOR_RULES: Final = ("color-contrast", "link-in-text-block")
-"""What axe-core can find anew when nothing but the theme changed."""
+"""The rules of axe-core whose result can change with the theme alone."""
 _LOAD_MS: Final = 30_000 * DEADLINE_FACTOR
 _DRAWN_MS: Final = 5_000 * DEADLINE_FACTOR
 _SETTLE_MS: Final = 3_000 * DEADLINE_FACTOR
-"""Sooner than most charts are fetched again, which would hide that they were not redrawn."""
+"""A time before most charts are fetched again, which would hide that they were not redrawn."""
 _TEXTS: Final = """() => {
     const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT)
     const texts = []
@@ -43,7 +43,7 @@ _TEXTS: Final = """() => {
 _DRAWN: Final = """() => [...document.querySelectorAll("[data-chart]")].every((chart) =>
     "drawn" in chart.dataset || !chart.checkVisibility() || chart.querySelector(".chart-problem"))"""
 _DRAW_ALL: Final = "dispatchEvent(new Event('beforeprint'))"
-"""Draws the charts below the screen as well, as for paper."""
+"""Draws also the charts below the screen, as for printing."""
 _FITS: Final = """(width) => innerWidth === width
     && [...document.querySelectorAll("[data-drawn] .chart-plot")].every((plot) => {
         const drawn = plot.querySelector(".main-svg")
@@ -61,24 +61,24 @@ _BARRIERS: Final = """(rules) => axe.run({
     ...(rules.length ? { runOnly: { type: "rule", values: rules } } : {}),
 }).then(({ violations }) => violations)"""
 _ENGLISH: Final = re.compile(r"\b[A-Za-z]+(?: (?:[a-z]+|[A-Z][a-z]+)){2,}\b")
-"""Three words in a row that are no abbreviations: a name of a thing has fewer."""
+"""Three words in a row that are no abbreviations: names of things have fewer."""
 
 _CODE: Final = re.compile(r"[a-z]+(?:_[a-z0-9]+)+")
 """A name of code in place of a label."""
 
 _NAMES: Final = frozenset({"Allotment", "YAML"})
-"""Of the platform and of a format: translated only where they stand for an actor and for a setting."""
+"""Names of the platform and of a format, which are translated only as the name of an actor or a setting."""
 
 
 @dataclass(slots=True)
 class Inspector:
-    """Loads pages in one browser, whose cache they share, and writes down what is wrong with them."""
+    """Loads pages in one browser, whose cache they share, and records what is wrong with them."""
 
     browser: Browser
     address: str
     w: AccessWorld
     pictures: Path | None = None
-    """The folder in which what each screen shows is kept."""
+    """The folder for what each screen shows."""
     _page: Page | None = None
     _reader: tuple[str, str] | None = None
     _noted: list[str] = field(default_factory=list)
@@ -130,7 +130,7 @@ class Inspector:
 
     def _find_wrong_texts(self, page: Page, language: str) -> Iterator[str]:
         """Yield retired phrases, codes in place of labels, and English sentences in another language."""
-        # Names of things hold the word of their workspace.
+        # Names of things contain the word of their workspace.
         words = "|".join(place.slug for place in self.w.places.values())
         for text in dict.fromkeys(page.evaluate(_TEXTS)):
             plain = re.sub(rf"[\w-]*\b(?:{words})\b", "…", text)
@@ -165,7 +165,7 @@ class Inspector:
 
 @cache
 def _translated(language: str) -> frozenset[str]:
-    """Return the English texts that the catalogues translate: none of them may stand on a page as it is."""
+    """Return the English texts that the catalogues translate: no page in another language may show them."""
     catalog = trans_real.translation(language)._catalog
     words = {text for text, other in catalog.items() if isinstance(text, str) and other != text}
     return frozenset(words) - _NAMES
@@ -182,7 +182,7 @@ def _wait(page: Page, condition: str, arg: Any = None, *, within_ms: float = _SE
 
 def _find_overflow(page: Page, width: int) -> Iterator[str]:
     """Yield whether the page, once redrawn, scrolls sideways, has a chart of another width or a text that
-    stands out of its box."""
+    overflows its box."""
     if not _wait(page, _FITS, width):
         wide = page.evaluate("document.documentElement.scrollWidth")
         yield f"scrolls sideways at {width} px: {wide} px" if wide > width else f"a chart ignores {width} px"

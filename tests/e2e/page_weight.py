@@ -1,4 +1,4 @@
-"""What a browser fetches for a page: with charts and without, at the first visit and at the next."""
+"""Measures what a browser fetches for a page: with charts and without, at the first visit and at the next."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ DRAW: Final = """async ([type, rest]) => {
 
 
 def watch_problems(page: Page) -> list[str]:
-    """What goes wrong in the page from here on; a breach of the content security policy is an error."""
+    """Collect the problems of the page from here on; a breach of the content security policy is an error."""
     problems: list[str] = []
     page.on("pageerror", lambda error: problems.append(str(error)))
     page.on("console", lambda said: problems.append(said.text) if said.type == "error" else None)
@@ -47,7 +47,7 @@ def watch_problems(page: Page) -> list[str]:
 
 
 class Traffic:
-    """Bytes that came over the wire for a page, headers included; what the browser kept is none."""
+    """The bytes that were transferred for a page, headers included; cached answers count as none."""
 
     def __init__(self, page: Page) -> None:
         self._came: dict[str, float] = {}
@@ -57,21 +57,21 @@ class Traffic:
         watched.send("Network.enable")
 
     def _add(self, event: dict[str, Any]) -> None:
-        # Of an answer without end, such as a stream of events, nothing else is told.
+        # An answer without end, such as a stream of events, reports no other size.
         self._came[event["requestId"]] = self._came.get(event["requestId"], 0) + event["encodedDataLength"]
 
     def _finish(self, event: dict[str, Any]) -> None:
         self._came[event["requestId"]] = event["encodedDataLength"]
 
     def take(self) -> float:
-        """The bytes since the last time."""
+        """Return the bytes since the last call."""
         came, self._came = sum(self._came.values()), {}
         return came
 
 
 @contextmanager
 def first_visit(browser: Browser, url: str, state: Any) -> Iterator[tuple[Page, list[str]]]:
-    """Somebody who is signed in, in a browser that has kept nothing; and what the console complains of."""
+    """Open a page for a signed-in user in a browser with an empty cache, and collect console errors."""
     context = browser.new_context(base_url=url, storage_state=state)
     page = context.new_page()
     page.set_default_timeout(SOON_MS)
@@ -81,7 +81,7 @@ def first_visit(browser: Browser, url: str, state: Any) -> Iterator[tuple[Page, 
 
 def visit(page: Page, path: str) -> None:
     page.goto(path)
-    page.evaluate("dispatchEvent(new Event('beforeprint'))")  # draws those below the screen as well
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")  # draws the charts below the screen as well
     for chart in page.locator("[data-chart]").all():
         expect(chart).to_have_attribute("data-drawn", "", timeout=SOON_MS)
 

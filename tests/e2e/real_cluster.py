@@ -1,4 +1,4 @@
-"""A whole platform in front of a real API server with up to 50 nodes of 8 cards, which kwok plays."""
+"""A whole platform in front of a real API server with up to 50 nodes of 8 cards, which kwok simulates."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _ENDED: Final = {"exitCode": 0, "reason": "Completed"}
 
 @dataclass(frozen=True)
 class Installation:
-    """What a user sees over REST, and what the cluster itself says of it."""
+    """What a user sees over REST, and what the cluster itself reports."""
 
     running: RunningPlatform
     plane: ControlPlane
@@ -51,7 +51,7 @@ class Installation:
         name: str = "job",
         placement: Json | None = None,
     ) -> str:
-        """Submit a job of one role, of whole machines unless told; returns its id."""
+        """Submit a job of one role, which asks for whole machines by default; returns its id."""
         resources = {"cpu": 1, "memory": "1Gi", "gpu": gpu or {"cards": CARDS, "model": MODEL}}
         role = {"name": "main", "replicas": replicas, "image": "train:1", "resources": resources}
         body = {"name": name, "priority_class": priority, "roles": [role], "placement": placement or {}}
@@ -62,7 +62,7 @@ class Installation:
         return self._ask(f"workspaces/{team}/jobs/{job}")
 
     def placed(self, team: str, job: str) -> dict[str, str]:
-        """The node of each pod that the job has now, as the engine decided."""
+        """Return the node of each present pod of the job, as the engine decided."""
         return {task["allocation"]["pod"]: task["allocation"]["node"] for task in self.tasks(team, job)}
 
     def tasks(self, team: str, job: str) -> list[Json]:
@@ -80,21 +80,21 @@ class Installation:
             raise AssertionError(f"{path}: {error.code} {error.read()[:500]!r}") from error
         return parsed
 
-    # Of the cluster
+    # The cluster's own state
 
     def pods(self, team: str, job: str = "") -> dict[str, Json]:
-        """The pods of a team, or of one of its jobs, by name."""
+        """Return the pods of a team, or of one of its jobs, by name."""
         selector = f"?labelSelector=allotment.io/job={job}" if job else ""
         found = self.api.items(f"/api/v1/namespaces/{team}/pods{selector}")
         return {pod["metadata"]["name"]: pod for pod in found}
 
     def version(self) -> str:
-        """Where the cluster's history stands now."""
+        """Return the current resource version of the cluster."""
         version: str = self.api.call("GET", "/api/v1/pods?limit=1")["metadata"]["resourceVersion"]
         return version
 
     def comings_and_goings(self, team: str, since: str) -> list[tuple[str, str]]:
-        """In the order of the cluster's own history: each pod that was made, or was gone, with its job."""
+        """Return each pod that was created or deleted since a version, in order, with its job."""
         query = f"watch=1&resourceVersion={since}&timeoutSeconds=1"
         status, text = self.api.answer("GET", f"/api/v1/namespaces/{team}/pods?{query}")
         assert status == 200, text
@@ -106,7 +106,7 @@ class Installation:
         ]
 
     def runs(self, team: str, job: str, pods: int = 1) -> dict[str, Json]:
-        """Wait until the job's pods run, all of them where they were decided to; returns them."""
+        """Wait until the job's pods run on the nodes that were decided; returns the pods."""
 
         def look() -> dict[str, Json] | None:
             found = self.pods(team, job)
@@ -121,7 +121,7 @@ class Installation:
         return found
 
     def finish(self, pods: dict[str, Json]) -> None:
-        """What a kubelet tells when the containers of these pods have ended well."""
+        """Report the successful end of these pods' containers, as a kubelet does."""
         for name, pod in pods.items():
             (container,) = pod["status"]["containerStatuses"]
             ended = {**container, "ready": False, "state": {"terminated": _ENDED}}
@@ -129,7 +129,7 @@ class Installation:
             self.api.call("PATCH", path, {"status": {"phase": "Succeeded", "containerStatuses": [ended]}})
 
     def name_container(self, pod: Json) -> str:
-        """Tell the id of a pod's container, as a kubelet does and kwok does not; returns it."""
+        """Report the id of a pod's container, as a kubelet does and kwok does not; returns the id."""
         (container,) = pod["status"]["containerStatuses"]
         name = sha256(pod["metadata"]["uid"].encode()).hexdigest()
         named = {**container, "containerID": f"containerd://{name}"}
@@ -138,7 +138,7 @@ class Installation:
         return name
 
     def serve_parts(self, node: str) -> None:
-        """HAMi's device plugin of a node: it serves the pod that holds the node's lock."""
+        """Serve the pod that holds the node's lock, as HAMi's device plugin does."""
         machine = self.api.call("GET", f"/api/v1/nodes/{node}")
         for pod in self.api.items(f"/api/v1/pods?fieldSelector=spec.nodeName={node}"):
             if (pod["metadata"].get("annotations") or {}).get(hami.PHASE) == hami.PHASE_ALLOCATING:
@@ -159,9 +159,9 @@ class Installation:
 def installation(
     plane: ControlPlane, database: str, teams: Sequence[str], *, whole: int = WHOLE, parts: bool = True
 ) -> Iterator[Installation]:
-    """Nodes, those who play them, and a platform whose account has no more rights than it is said to need.
+    """Nodes, their simulation, and a platform whose account has only the documented rights.
 
-    `whole`: how many nodes with GPUs that are given as a whole; with `parts` also those that cut theirs.
+    `whole` is the number of nodes whose GPUs are allocated whole; with `parts` there are also sliced ones.
     """
     api = Cluster(plane)
     with ExitStack() as stack:
@@ -177,7 +177,7 @@ def installation(
 
 
 def _nodes(api: Cluster, whole: int, parts: bool) -> int:
-    """One call each: what else there is to a node, kwok adds. Returns how many."""
+    """Create the nodes with one call each; kwok adds the rest. Returns how many."""
 
     def node(name: str, model: str, memory: int, cards: Json, annotations: Json | None = None) -> None:
         labels = {"nvidia.com/gpu.product": model, "nvidia.com/gpu.memory": str(memory)}

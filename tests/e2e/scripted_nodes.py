@@ -1,4 +1,4 @@
-"""Nodes whose drivers do what a script says, different on every GPU, and the agents that measure them."""
+"""Nodes with scripted drivers, different for every GPU, and the agents that measure them."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from tests.fixtures.nvml_driver import Driver, server
 INTERVAL_S: Final = 15
 TOTAL_MIB: Final = 40_960
 _CONTEXT_MIB: Final = 300
-"""What a driver keeps on a GPU besides the memory of processes."""
+"""The memory (MiB) that a driver uses on a GPU besides that of processes."""
 _FIRST_PID: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class GpuScript:
-    """What one GPU does: use in percent, what its process holds (MiB), watts, degrees."""
+    """The script of a GPU: use in percent, memory of its process (MiB), watts, degrees."""
 
     pid: int
     utilization: int
@@ -38,12 +38,12 @@ class GpuScript:
 
     @property
     def used_mib(self) -> int:
-        """What the driver says of the whole GPU."""
+        """The memory that the driver reports for the whole GPU."""
         return self.process_mib + _CONTEXT_MIB
 
 
 def script_of(node: int, gpu: int, phase: int) -> GpuScript:
-    """What a GPU of a node does in one phase of the day; no two GPUs and no two phases are alike."""
+    """Return the script of a GPU in one phase of the day; no two GPUs and no two phases are equal."""
     return GpuScript(
         pid=_FIRST_PID + 10 * node + gpu,
         utilization=5 + (7 * node + 11 * gpu + 23 * phase) % 90,
@@ -55,9 +55,9 @@ def script_of(node: int, gpu: int, phase: int) -> GpuScript:
 
 @dataclass(slots=True)
 class ScriptedNode:
-    """One node with its agent. `pods`: uid and container of the pod on each GPU, by index of the driver.
+    """A node with its agent. `pods`: uid and container of the pod on each GPU, by index of the driver.
 
-    `polls`: the phase and the time (ms since 1970) of each poll that the platform has taken.
+    `polls`: the phase and the time (ms since 1970) of each poll that the platform has accepted.
     """
 
     number: int
@@ -68,11 +68,11 @@ class ScriptedNode:
     polls: list[tuple[int, int]] = field(default_factory=list)
 
     def scripts(self, phase: int) -> list[GpuScript]:
-        """What its GPUs do, by index of the driver."""
+        """Return the scripts of its GPUs, by index of the driver."""
         return [script_of(self.number, gpu, phase) for gpu in range(len(self.pods))]
 
     def play(self, phase: int) -> None:
-        """Let the driver answer what the phase says."""
+        """Set the driver's answers to those of a phase."""
         lines: dict[str, object] = {}
         for gpu, does in enumerate(self.scripts(phase)):
             lines |= {
@@ -85,7 +85,7 @@ class ScriptedNode:
         self.driver.put(lines)
 
     def measure(self, phase: int) -> bool:
-        """Poll once and send it; returns whether the platform has taken what the GPUs do."""
+        """Poll once and send the result; returns whether the platform has accepted the values of the GPUs."""
         assert self.telemetry.pusher is not None
         if not len(self.telemetry.buffer):
             self.telemetry.poll_once()
@@ -106,7 +106,7 @@ def scripted_node(
     name: str,
     pods: Sequence[tuple[str, str]],
 ) -> ScriptedNode:
-    """Make the node's driver, its /proc, and its agent, which nobody has started yet."""
+    """Create the node's driver, its /proc, and its agent, which is not started."""
     (folder / "regions").mkdir(parents=True)
     lines = server(len(pods))
     for gpu, (pod, container) in enumerate(pods):

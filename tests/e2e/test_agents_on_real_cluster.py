@@ -1,11 +1,11 @@
 """Agents with the stand-in of NVIDIA's library on the nodes of a real API server, from driver to page.
 
 Each node has eight GPUs that the cluster only counts and two pods with four each. The driver of each node
-does what a script says, on every GPU something else, and the node's /proc says to which pod each process
-belongs. Nobody else tells which GPUs the pods got: those of the first pod are the last four of its node.
+is scripted, differently for every GPU, and the node's /proc shows the pod of each process. No other source
+reports the GPUs of the pods: those of the first pod are the last four of its node.
 
-All nodes are measured twice, with another script. Pages round what they show; the bounds here are that
-rounding. Series are exact, and the hours of the report within 0.5 %.
+All nodes are measured twice, with different scripts. Pages round their figures, so the bounds here are that
+rounding. Series are exact, and the hours of the report are within 0.5 %.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ JOBS: Final = ("first", "second")
 HALF: Final = CARDS // 2
 LOOKED_AT: Final = 6
 FRESH_MS: Final = 28_000
-"""Pages show what was measured in the last 30 s."""
+"""The age in seconds up to which pages show a measurement."""
 CHART_STEP_S: Final = 20
-"""The time between two points of a chart of a few minutes."""
+"""The seconds between two points of a chart of a few minutes."""
 NUMBER: Final = r"([\d.,]+)"
 
 
 @dataclass(frozen=True)
 class HeldGpu:
-    """One GPU of a task as the platform knows it, with what its driver does in each phase."""
+    """A GPU of a task as the platform knows it, with its script in each phase."""
 
     job: str
     task: str
@@ -58,7 +58,7 @@ class HeldGpu:
     index: int
     uuid: str
     gpus: range
-    """The GPUs of the driver, one of which it is."""
+    """The GPUs of the driver that may be this one."""
 
     def scripts(self, phase: int) -> list[GpuScript]:
         return [self.node.scripts(phase)[gpu] for gpu in self.gpus]
@@ -77,7 +77,7 @@ def cluster(
 
 @pytest.fixture
 def held(cluster: Installation, driver: Driver, tmp_path: Path) -> Iterator[list[HeldGpu]]:
-    """Every GPU of the two jobs that fill the cluster, whose nodes have agents."""
+    """Return every GPU of the two jobs that fill the cluster, whose nodes have agents."""
     half = {"cards": HALF, "model": MODEL}
     jobs = {name: cluster.submit("measured", replicas=NODES, gpu=half, name=name) for name in JOBS}
     pods = {name: cluster.runs("measured", job, NODES) for name, job in jobs.items()}
@@ -124,7 +124,7 @@ def test_what_drivers_say_is_on_the_pages_of_nodes_and_jobs_and_in_the_usage_rep
     ]
 
     def shown_in_time() -> dict[str, str] | None:
-        """Measure all and read the pages, which a busy machine may do too late."""
+        """Measure all nodes and read the pages; a busy machine may read them too late."""
         measure_all(nodes, 1)
         seen = look(cluster, pages)
         return seen if time.time() * 1000 - min(node.polls[-1][1] for node in nodes) < FRESH_MS else None
@@ -144,9 +144,9 @@ def test_what_drivers_say_is_on_the_pages_of_nodes_and_jobs_and_in_the_usage_rep
 
 
 def measure_all(nodes: Sequence[ScriptedNode], phase: int) -> None:
-    """Measure all nodes once in a phase, each long enough after its poll before.
+    """Measure all nodes once in a phase, each long enough after its previous poll.
 
-    No time counts twice then, and the second polls are in a step of charts after the first ones.
+    No time is then counted twice, and the second polls are in a later step of charts than the first ones.
     """
 
     def measure(node: ScriptedNode) -> None:
@@ -173,7 +173,7 @@ def of_node(held: Iterable[HeldGpu], node: ScriptedNode) -> list[HeldGpu]:
 
 
 def looked_at(held: Sequence[HeldGpu]) -> list[ScriptedNode]:
-    """Some nodes of each job."""
+    """Return some nodes of each job."""
     found: dict[str, ScriptedNode] = {}
     for job in JOBS:
         named = sorted({gpu.node.name for gpu in held if gpu.job == job})
@@ -191,7 +191,7 @@ def number(text: str) -> float:
 
 
 def check_node_page(page: str, node: ScriptedNode, held: Sequence[HeldGpu]) -> dict[int, GpuScript]:
-    """Compare each GPU on the node's page with one that its pod uses; returns which is at which index."""
+    """Compare each GPU on the node's page with one that its pod uses; returns the script of each index."""
     placed: dict[int, GpuScript] = {}
     for gpu in held:
         card = re.search(rf'<article class="gpu-card [^>]*id="gpu-{gpu.index}">(.*?)</article>', page, re.S)
@@ -214,7 +214,7 @@ def check_node_page(page: str, node: ScriptedNode, held: Sequence[HeldGpu]) -> d
 
 
 def check_gpu_page(page: str, gpu: HeldGpu, does: GpuScript) -> None:
-    """The GPU's page shows the one process, whose it is, and how much of the allocation the pod uses."""
+    """The GPU's page shows its one process, the process's pod, and the pod's use of its allocation."""
     processes = re.findall(r'data-label="PID">(\d+)</td>\s*<td[^>]*>(?:<a[^>]*>)?([^<]*)', page)
     assert processes == [(str(does.pid), gpu.job)]
     used = re.search(rf'data-label="Compute used">{NUMBER} %', page)
@@ -225,7 +225,7 @@ def check_gpu_page(page: str, gpu: HeldGpu, does: GpuScript) -> None:
 
 
 def check_job_page(page: str, held: Sequence[HeldGpu]) -> None:
-    """The job's page shows the mean use of its GPUs, and what its processes hold of all their memory."""
+    """The job's page shows the mean use of its GPUs, and the memory that its processes use."""
     scripts = [gpu.node.scripts(1)[number] for gpu in first_of_tasks(held) for number in gpu.gpus]
     use = re.search(rf'<p class="big"><b>{NUMBER} %</b>', page)
     memory = re.search(rf"{NUMBER} GiB of {NUMBER} GiB", page)
@@ -243,7 +243,7 @@ def first_of_tasks(held: Iterable[HeldGpu]) -> list[HeldGpu]:
 def check_job_series(
     cluster: Installation, job: str, held: Sequence[HeldGpu], placed: dict[str, dict[int, GpuScript]]
 ) -> None:
-    """Each line of the job has what the GPU did at every poll, the same GPU that the node's page shows."""
+    """Each line of the job has the values of one GPU at every poll, the same GPU as on the node's page."""
     since, until = span_of(held)
     query = urlencode({"level": "job", "id": job, "start": since, "end": until, "step": 10})
     found = cluster._ask(f"metrics/series?{query}")
@@ -267,11 +267,11 @@ def check_job_series(
         values = [value for value in line["values"] if value is not None]
         assert values in [pytest.approx(each, abs=0.01) for each in possible], line["label"]
         lines += 1
-    assert lines == 2 * MAX_LINES  # of 80 GPUs at most so many are shown
+    assert lines == 2 * MAX_LINES  # a chart shows at most so many of the 80 GPUs
 
 
 def span_of(held: Iterable[HeldGpu]) -> tuple[str, str]:
-    """A minute before the first poll until now, as an address has it."""
+    """Return a minute before the first poll and the present, as they are written in an address."""
     first = min(node.polls[0][1] for node in (gpu.node for gpu in held)) / 1000 - 60
     return tuple(  # type: ignore[return-value]
         datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ") for at in (first, time.time())
@@ -279,7 +279,7 @@ def span_of(held: Iterable[HeldGpu]) -> tuple[str, str]:
 
 
 def check_report_and_charts(cluster: Installation, held: list[HeldGpu], jobs: dict[str, str]) -> None:
-    """GPU-hours by job in the report, and the mean line of each job's chart, are what the polls stand for."""
+    """GPU-hours by job in the report and the mean line of each job's chart agree with the polls."""
     last = max(gpu.node.polls[-1][1] for gpu in held) / 1000
     wait_until(lambda: time.time() > last + INTERVAL_S, "the time of the last poll is over")
     since, until = span_of(held)
@@ -307,7 +307,7 @@ def check_report_and_charts(cluster: Installation, held: list[HeldGpu], jobs: di
 
 
 def check_chart(figure: Any, tasks: Sequence[HeldGpu]) -> None:
-    """The mean line has, at each time, the mean of what was measured then, and nothing where nothing was."""
+    """The mean line has the mean of the measurements at each time, and a gap without measurements."""
     line = next(trace for trace in figure["data"] if trace["name"] == "Compute")
     points = {
         datetime.fromisoformat(at).timestamp(): value for at, value in zip(line["x"], line["y"], strict=True)
@@ -317,7 +317,7 @@ def check_chart(figure: Any, tasks: Sequence[HeldGpu]) -> None:
         for phase, at_ms in gpu.node.polls:
             found = [gpu.node.scripts(phase)[number].utilization for number in gpu.gpus]
             expected.setdefault(at_ms / 1000 // CHART_STEP_S * CHART_STEP_S, []).extend(found)
-    # Before anything was measured there is a gap, which reaches into the step of the first poll.
+    # Before the first measurement there is a gap, which reaches into the step of the first poll.
     begun = min(at_ms for gpu in tasks for _, at_ms in gpu.node.polls) / 1000
     shown = {at: value for at, value in points.items() if value is not None and at >= begun}
     means = {at: fmean(values) for at, values in expected.items() if at >= begun}

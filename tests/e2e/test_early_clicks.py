@@ -1,7 +1,7 @@
-"""Clicks and changes that come before the scripts of a page: each is carried out when the scripts have run.
+"""Clicks and changes before the scripts of a page run: each is carried out once the scripts have run.
 
-Scripts are held back until the clicks are done, as on a slow connection, and not for a time: whatever a
-control of a kind does, it does after an early click as well, and once.
+Scripts are delayed until the clicks are done, as on a slow connection, and not for a fixed time: every kind
+of control does the same after an early click, and does it once.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _HAVE_COME: Final = "(urls) => urls.every((url) => performance.getEntriesByName(
 
 @dataclass(frozen=True, slots=True)
 class Early:
-    """A control on a page: what is done to it before the scripts run, and how its effect is seen."""
+    """A control on a page: the action before the scripts run, and the check of its effect."""
 
     path: str
     control: str
     effect: Callable[[Page], None]
     width: int = _DESK
     open_first: str = ""
-    """A menu without scripts that the control is in."""
+    """The menu, usable without scripts, that contains the control."""
     choose: str = ""
     """The option that is chosen, where the control isn't clicked."""
 
@@ -60,7 +60,7 @@ def at(query: str) -> Callable[[Page], None]:
 
 
 def copied(page: Page) -> None:
-    """A browser that gives no leave to write to its clipboard selects the text."""
+    """A browser that denies access to its clipboard selects the text instead."""
     page.wait_for_function("() => document.querySelector('[data-toast]') || String(getSelection())")
 
 
@@ -81,7 +81,7 @@ CONTROLS: Final = {
 @pytest.fixture
 def page(on_postgres: PostgresServer) -> Iterator[Page]:
     """A browser in which the administrator of a folder with two queues and a pending job signs in."""
-    chromium_path()  # nothing is started where there is none
+    chromium_path()  # skips the test before anything is started
     cell = clusters.cell()
     flavor = clusters.flavor(clusters.cluster(cell))
     clusters.nodes(flavor, 2)
@@ -96,7 +96,7 @@ def page(on_postgres: PostgresServer) -> Iterator[Page]:
 
 @contextmanager
 def held_scripts(page: Page, names: re.Pattern[str] = _DEFERRED) -> Iterator[None]:
-    """Keep deferred scripts of the page that is opened within, all or some, from coming until the end."""
+    """Delay deferred scripts, all or some, of the page that is opened within the block until its end."""
     held: list[Route] = []
     page.route(names, lambda route: held.append(route))
     yield
@@ -118,7 +118,7 @@ def act_early(page: Page, path: str, early: Early) -> None:
         else:
             control.click()
             expect(control).to_have_attribute("aria-busy", "true")
-            control.click()  # by somebody who is impatient
+            control.click()  # a second, impatient click
 
 
 @pytest.mark.browser
@@ -143,7 +143,7 @@ def test_what_is_clicked_before_the_scripts_run_is_carried_out(page: Page) -> No
 @pytest.mark.server
 @pytest.mark.timeout(120)
 def test_an_action_between_two_scripts_is_carried_out_once(page: Page) -> None:
-    """All scripts have run but the last one, and act on what they hear of."""
+    """All scripts but the last have run, and handle the events that reach them."""
     page.set_viewport_size({"width": _PHONE, "height": 900})
     page.goto("/w/vision/jobs")
     scripts = page.evaluate("[...document.querySelectorAll('script[defer]')].map((one) => one.src)")
@@ -164,7 +164,7 @@ def test_an_action_between_two_scripts_is_carried_out_once(page: Page) -> None:
 @pytest.mark.server
 @pytest.mark.timeout(120)
 def test_an_action_between_the_scripts_and_what_was_kept_is_carried_out_once(page: Page) -> None:
-    """It comes while the page is told that its scripts have run, and once more before."""
+    """The click comes while the page announces that its scripts have run, and once more before."""
     page.set_viewport_size({"width": _PHONE, "height": 900})
     page.add_init_script(
         "addEventListener('DOMContentLoaded', () => document.querySelector('.drawer-button').click());"
@@ -193,9 +193,9 @@ def test_the_theme_is_switched_at_once_and_a_chart_is_offered_as_a_file_when_it_
 
 
 def test_what_only_scripts_act_on_is_a_button_of_its_own() -> None:
-    """Only such buttons are clicked again; whatever else asks for a fragment acts by itself, or without one.
+    """Only such buttons are clicked again; other controls that fetch a fragment work without a second click.
 
-    Forms are sent and links are followed without scripts.
+    Forms and links work without scripts.
     """
     wrong = []
     for file in sorted(Path(frontend.__file__).parent.rglob("templates/**/*.html")):

@@ -29,7 +29,7 @@ TEAM_CLICKS_MAX = 12
 
 @dataclass
 class Hand:
-    """The hand of somebody at the console: each press of a button or link, and each field that is typed in,
+    """A user of the console: each press of a button or link, and each field that is typed in,
     counts as one click."""
 
     page: Page
@@ -46,19 +46,19 @@ class Hand:
 
 @dataclass(frozen=True)
 class FirstStart:
-    """What the terminal shows once the platform is ready."""
+    """The output of the terminal once the platform is ready."""
 
     text: str
 
     def find_value(self, label: str) -> str:
-        """Return the word behind a label."""
+        """Return the word after a label."""
         return self.text.split(label)[1].split()[0]
 
 
 @pytest.fixture(scope="module")
 def platform(tmp_path_factory: pytest.TempPathFactory, migrated_file: Path) -> Iterator[FirstStart]:
-    """What `ALLOTMENT_DEMO=off allotment up` starts in an empty home, and what it prints."""
-    chromium_path()  # nothing is started where there is none
+    """Start `ALLOTMENT_DEMO=off allotment up` in an empty home; yield its output."""
+    chromium_path()  # skips the test before anything is started
     home, port = tmp_path_factory.mktemp("empty"), free_port()
     shutil.copyfile(migrated_file, home / "allotment.sqlite3")
     environment = {**os.environ, "ALLOTMENT_HOME": str(home), "ALLOTMENT_DEMO": "off", "PORT": str(port)}
@@ -114,7 +114,7 @@ def add_cluster(hand: Hand) -> None:
 
 
 def create_team(hand: Hand, name: str, gpus: str, people: tuple[str, ...]) -> None:
-    """From any page that shows the button."""
+    """Create a team, from any page that shows the button."""
     page = hand.page
     hand.press(page.get_by_role("link", name="New team").first, "new team")
     hand.type(page.locator("#id_name"), name, "name")
@@ -160,7 +160,7 @@ def test_from_an_empty_installation_to_a_running_job(
     expect(page.get_by_role("heading", name="Cluster overview")).to_be_visible(timeout=SOON_MS)
     expect(page.locator("#setup")).to_have_count(0, timeout=SOON_MS)
 
-    # A second team in the installation that is set up, and a member who comes by a link.
+    # A second team in the same installation, and a member who joins by a link.
     hand = Hand(page)
     hand.press(page.locator(".side").get_by_role("link", name="Tenants"), "tenants")
     create_team(hand, "Speech", "4", ("lin", "amara", "jonas"))

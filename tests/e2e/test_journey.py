@@ -1,4 +1,4 @@
-"""One person's first quarter of an hour, in a real browser on a running platform."""
+"""The first fifteen minutes of a user, in a real browser on a running platform."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from tests.fixtures.browser import chromium, chromium_path, page_of
 pytestmark = pytest.mark.browser
 
 OWN_PASSWORD = "my own long password 1"
-# Of simulated time: the seeded cluster runs 600 times as fast, so this lasts longer than the test.
+# Simulated seconds: the seeded cluster runs 600 times as fast, so this lasts longer than the test.
 LONG_RUN_S = 200_000
 SOON_MS = 30_000 * DEADLINE_FACTOR
 
 
 @pytest.fixture(scope="module")
 def running(migrated_file: Path) -> Iterator[RunningPlatform]:
-    chromium_path()  # nothing is started where there is none
+    chromium_path()  # skips the test before anything is started
     with run_platform(
         world=large_team(nodes=1, cards=1, speed=600, demo_speed=600), migrated=migrated_file
     ) as it:
@@ -35,7 +35,7 @@ def running(migrated_file: Path) -> Iterator[RunningPlatform]:
 
 @pytest.fixture(scope="module")
 def state(running: RunningPlatform) -> Any:
-    """What the browser keeps of somebody who has signed in."""
+    """Return the browser storage of a signed-in user."""
     with page_of(running.url, soon_ms=SOON_MS) as opened:
         problems = watch_problems(opened)
         sign_in(opened, running.home)
@@ -50,7 +50,7 @@ def page(running: RunningPlatform, state: Any) -> Iterator[Page]:
 
 
 def sign_in(page: Page, home: Path) -> None:
-    """With the printed one-time password, which has to be changed before anything else opens."""
+    """Sign in with the printed one-time password, which must be changed before any other page opens."""
     first = json.loads((home / "first-sign-in.json").read_text("utf-8"))
     assert first["password"] in (home / "up.log").read_text("utf-8")
     page.goto("/w/speech-lab/jobs")

@@ -1,4 +1,4 @@
-"""What people come for, in a real browser on one running platform: each step by somebody who is signed in."""
+"""Main tasks of users, in a real browser on one running platform; each user is signed in."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(180)]
 
 @pytest.fixture(scope="module")
 def running(migrated_file: Path) -> Iterator[RunningPlatform]:
-    chromium_path()  # nothing is started where there is none
+    chromium_path()  # skips the test before anything is started
     with run_platform(world=("tests.e2e.journey_world",), migrated=migrated_file) as it:
         yield it
 
@@ -47,7 +47,7 @@ def everybody(running: RunningPlatform) -> Iterator[People]:
 
 @pytest.fixture
 def people(everybody: People) -> Iterator[People]:
-    """Everybody, without pages; errors in the pages that a test opens are its failure."""
+    """Yield all users without open pages; errors in the pages that a test opens fail the test."""
     everybody.problems.clear()
     yield everybody
     everybody.close_pages()
@@ -72,7 +72,7 @@ def test_a_recommendation_is_taken_and_the_changed_copy_starts(people: People) -
     expect_state(page, "Running")
     expect(head(page)).to_contain_text("4 × GPU")
 
-    # Times of fragments that are fetched later are in the reader's zone at once, not at the next refresh.
+    # Times in fragments that are fetched later are in the reader's zone at once, not at the next refresh.
     page.context.new_cdp_session(page).send("Emulation.setTimezoneOverride", {"timezoneId": "Asia/Shanghai"})
     page.add_init_script("window.setInterval = () => 0")
     page.goto(waiting)
@@ -127,7 +127,7 @@ def test_a_job_starts_when_a_counter_offer_is_accepted(people: People) -> None:
 
 
 def age_run(running: RunningPlatform, job: str, hours: int) -> None:
-    """Move the start of the run of a job into the past: it has run for so many hours."""
+    """Move the start of a job's run into the past by so many hours."""
     with closing(sqlite3.connect(running.home / "allotment.sqlite3", timeout=60)) as base, base:
         began = f"{datetime.now(UTC) - timedelta(hours=hours):%Y-%m-%d %H:%M:%S.%f}"
         of_job = "(SELECT id FROM scheduling_job WHERE name = ?)"
@@ -146,7 +146,7 @@ def test_an_owner_sees_who_preempted_a_job_by_which_rule_and_what_it_cost(
     expect_state(ann, "Running")
     age_run(running, "aurora-train", 5)
 
-    # By a colleague's job: it is named.
+    # A colleague's job is named as the preemptor.
     submit_job(amy, "aurora", "aurora-urgent", 8, priority="high")
     story = ann.locator("#story")
     expect(story).to_contain_text("Preempted by aurora-urgent, which is ahead of it in the same queue")
@@ -155,7 +155,7 @@ def test_an_owner_sees_who_preempted_a_job_by_which_rule_and_what_it_cost(
     expect_state(amy, "Running")
     age_run(running, "aurora-urgent", 2)
 
-    # By a job of another tenant: there is one, and nothing else is said of it.
+    # A preemptor of another tenant is mentioned without any detail.
     submit_job(zoe, "zephyr", "zephyr-claim", 4)
     expect_state(zoe, "Running")
     story = amy.locator("#story")
@@ -233,7 +233,7 @@ WATCH_PROGRESS: Final = """() => {
 
 
 def figures_of(page: Page, figure: str) -> list[str]:
-    """The cells of a row of the comparison: measured, as recorded, with the change, difference."""
+    """Return the cells of a row of the comparison: measured, as recorded, with the change, difference."""
     row = page.locator("#totals tbody tr").filter(has=page.get_by_role("cell", name=figure, exact=True))
     return [" ".join(text.split()) for text in row.get_by_role("cell").all_inner_texts()[1:]]
 
@@ -251,7 +251,7 @@ def test_a_log_is_followed_while_worker_and_server_are_restarted(
     expect(state).to_have_text("Following")
     wait_for_lines(page, 0)
 
-    # The worker is not asked for lines; whoever follows them notices nothing.
+    # The web process reads the lines itself: a restart of the worker doesn't interrupt the log.
     worker = running.process_ids()["worker"]
     os.kill(worker, signal.SIGKILL)
     wait_for_lines(page, len(steps_of(page)))
@@ -272,7 +272,7 @@ def test_a_log_is_followed_while_worker_and_server_are_restarted(
 
     search_lines(page)
 
-    # Another choice of lines is followed in turn.
+    # Another choice of lines is followed as well.
     page.get_by_label("Task", exact=True).select_option("main-0")
     expect(page.locator("#log-lines")).to_have_attribute("data-task", "main-0")
     expect(switch).to_be_checked()
@@ -292,7 +292,7 @@ def test_a_log_is_followed_while_worker_and_server_are_restarted(
 
 
 def test_two_tenants_see_nothing_of_each_other(people: People) -> None:
-    """Both use one pool, wait for one another's GPUs, and have preempted each other's jobs by now."""
+    """Both use one pool, wait for each other's GPUs, and have preempted each other's jobs by now."""
     pages = {"aurora": people.open_page("aurora-ann"), "zephyr": people.open_page("zephyr-zoe")}
     for own, page in pages.items():
         submit_job(page, own, f"{own}-secret", 4)
@@ -304,7 +304,7 @@ def test_two_tenants_see_nothing_of_each_other(people: People) -> None:
         guess(page, own, other, jobs[other], answers)
         page.goto(f"/w/{own}/jobs/{jobs[own]}")
         for token in (other, jobs[other]):
-            # What was typed into an address may come back from there.
+            # Texts that were typed into an address may be shown again.
             told = [url for url, text in answers if token in text.lower() and token not in url]
             assert told == [], f"{own} is told {token}"
         assert sum(own in text for _url, text in answers) > len(answers) / 2, "names are in the answers"
@@ -318,7 +318,7 @@ def test_two_tenants_see_nothing_of_each_other(people: People) -> None:
         beside.goto(page.url)
         cancel_job(beside)
         page.wait_for_function("() => window.told.some(text => text.includes('-secret'))")
-    # Events come in order: the stream that has the last one has passed over those before it.
+    # Events come in order: a stream that has sent the last one has skipped those before it.
     assert "zephyr" not in pages["aurora"].evaluate("window.told.join()")
     assert "aurora" not in pages["zephyr"].evaluate("window.told.join()")
 
@@ -332,7 +332,7 @@ FOLLOW_EVENTS: Final = """own => new Promise((opened) => {
 
 
 def record_answers(page: Page) -> list[tuple[str, str]]:
-    """The address and the text of each answer that the page gets from here on."""
+    """Record the address and the text of each answer that the page gets from here on."""
     answers: list[tuple[str, str]] = []
 
     def pass_on(route: Route) -> None:
@@ -362,7 +362,7 @@ def walk(page: Page, own: str, answers: list[tuple[str, str]]) -> None:
 
 
 def read_parts(page: Page, answers: list[tuple[str, str]]) -> None:
-    """Wait for what the page loads by itself, and read its charts."""
+    """Wait for the parts that the page loads by itself, and read its charts."""
     page.wait_for_load_state("load")
     expect(page.get_by_text("Loading…")).to_have_count(0)
     charts = page.locator("[data-chart-url]").evaluate_all("found => found.map(one => one.dataset.chartUrl)")
@@ -370,7 +370,7 @@ def read_parts(page: Page, answers: list[tuple[str, str]]) -> None:
 
 
 def guess(page: Page, own: str, other: str, job: str, answers: list[tuple[str, str]]) -> None:
-    """Look for the job of the other tenant by name and by ID."""
+    """Search for the job of the other tenant by name and by ID."""
     page.get_by_role("searchbox").first.fill(f"{other}-secret")
     page.get_by_role("searchbox").first.press("Enter")
     expect(page.get_by_text("No results")).to_be_visible()

@@ -1,4 +1,4 @@
-"""A quota administrator at work in a real browser: build, divide, be refused, approve, take back, audit."""
+"""A quota administrator in a real browser: build, distribute, be refused, approve, revert, audit."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ CARDS = "resource=gpu.cards"
 
 @pytest.fixture
 def address(on_postgres: PostgresServer) -> Iterator[str]:
-    """A platform with one pool of sixteen cards, all of them the root's, and nobody below it."""
-    chromium_path()  # nothing is started where there is none
+    """Start a platform with one pool of sixteen cards, all of them the root's, and no other tenant."""
+    chromium_path()  # skips the test before anything is started
     cell = clusters.cell()
     flavor = clusters.flavor(clusters.cluster(cell))
     clusters.nodes(flavor, 2)
@@ -39,7 +39,7 @@ def address(on_postgres: PostgresServer) -> Iterator[str]:
 
 @pytest.fixture
 def page(address: str) -> Iterator[Page]:
-    """A browser in which the administrator is signed in."""
+    """Open a browser in which the administrator is signed in."""
     with signed_in_page(address) as opened:
         yield opened
 
@@ -93,7 +93,7 @@ def test_an_administrator_divides_a_department(page: Page) -> None:
     save_quota(page)
     expect(page.locator("#quota-form")).to_have_count(0)
 
-    # More than the department has left: the sums are shown, and what was typed is kept.
+    # More than the department has left: the sums are shown, and the typed values are kept.
     type_quota(page, "research", "Speech", 8)
     expect(page.locator("#quota-effect").get_by_text("Can't save this quota")).to_be_visible()
     save_quota(page)

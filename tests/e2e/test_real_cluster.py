@@ -1,4 +1,4 @@
-"""From a request to pods on the nodes of a real API server: what the cluster itself says is what counts."""
+"""From a request to pods on the nodes of a real API server; the cluster's own state is what counts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.fixtures.postgres import PostgresServer
 from tests.fixtures.wait import wait_until
 
 pytestmark = [pytest.mark.server, pytest.mark.timeout(240)]
-# A workspace each, so that no test has to wait for what another has left. Nobody borrows.
+# A workspace for each test, so that no test waits for the leftovers of another. No workspace borrows.
 TEAMS = (
     "ends=24:0",
     "gives-way=8:0",
@@ -68,7 +68,7 @@ def test_a_job_of_higher_priority_gets_the_cards_once_they_are_free(cluster: Ins
     assert cluster.comings_and_goings("gives-way", since) == [("DELETED", low), ("ADDED", high)]
     cluster.finish(pods)
     cluster.runs("gives-way", low)
-    # The pod that has ended holds nothing: it goes when nobody waits for anything else.
+    # The pod that has ended holds no card: it is deleted last, after the pods that other jobs wait for.
     rest = {("DELETED", high), ("ADDED", low)}
     wait_until(
         lambda: set(cluster.comings_and_goings("gives-way", since)[2:]) == rest, "the ended pod is gone"
@@ -84,7 +84,7 @@ def test_a_gang_comes_whole_or_not_at_all(cluster: Installation) -> None:
         lambda: cluster.job("gang", gang)["reason"]["code"] not in ("", "PENDING_EVALUATION"),
         "the gang was looked at",
     )
-    assert not cluster.pods("gang", gang)  # three of its four would have found room
+    assert not cluster.pods("gang", gang)  # three of its four tasks would fit
     cluster.finish(held)
     pods = cluster.runs("gang", gang, 4)
     assert cluster.comings_and_goings("gang", since).count(("ADDED", gang)) == 4

@@ -1,7 +1,7 @@
-"""Texts that try to exhaust whoever reads them: YAML, JSON and CSV of the size that is let in.
+"""Texts that try to exhaust their reader: YAML, JSON and CSV of the largest size that is accepted.
 
-A kind is a shape (what is repeated, around what), where in a file it stands, how it is written and how large.
-`kinds()` numbers them all, so that a run can take any of them and name the one that failed.
+A kind is a shape (what is repeated, around what), its place in a file, its notation and its size. `kinds()`
+numbers them all, so that a run can select any of them and name the one that failed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _AROUND: Final = (
 
 
 class Kind(NamedTuple):
-    """One text that is made when it is needed."""
+    """A text that is made when it is needed."""
 
     number: int
     name: str
@@ -37,7 +37,7 @@ class Kind(NamedTuple):
 
 
 def kinds() -> Iterator[Kind]:
-    """Every kind, always in the same order: more than ten thousand."""
+    """Yield every kind, always in the same order: more than ten thousand."""
     ways: tuple[Callable[[str, str, int], str], ...] = (_same, _numbered, _deeper, _mixed)
     sizes = (SIZE, SIZE // 16, 2 * SIZE)
     every = product(enumerate(_PIECES), enumerate(_AROUND), ways, sizes)
@@ -62,13 +62,13 @@ def _same(piece: str, _seed: str, size: int) -> str:
 
 
 def _numbered(piece: str, _seed: str, size: int) -> str:
-    """Every repetition is another: what is compared with all before it costs the square."""
+    """Repeat the piece with a number, so that comparing each with all before it would cost the square."""
     width = len(piece.encode("utf-8", "surrogatepass")) + 6
     return "".join(f"{piece}k{number} " for number in range(size // width))
 
 
 def _deeper(piece: str, _seed: str, size: int) -> str:
-    """Each line stands further in than the one before."""
+    """Indent each line more than the one before."""
     lines, length, indent = [], 0, 0
     while length < size and indent < 700:
         lines.append(" " * indent + piece + ("" if piece.endswith("\n") else "\n"))
@@ -78,7 +78,7 @@ def _deeper(piece: str, _seed: str, size: int) -> str:
 
 
 def _mixed(piece: str, seed: str, size: int) -> str:
-    """The piece among all others, at random."""
+    """Mix the piece with all others, at random."""
     chance = random.Random(seed + piece.encode("utf-8", "surrogatepass").hex())
     found, length = [], 0
     while length < size:
@@ -90,7 +90,7 @@ def _mixed(piece: str, seed: str, size: int) -> str:
 
 
 def _cut(text: str, size: int) -> str:
-    """At most so many bytes; half a character at the end goes, half a pair stays."""
+    """Return at most so many bytes; half a character at the end is removed, half a pair is kept."""
     found = text.encode("utf-8", "surrogatepass")[:size]
     while found and found[-1] >= 0x80 and not _whole(found):
         found = found[:-1]

@@ -1,7 +1,7 @@
-"""Requests made up from the published schema: none fails inside, none is answered by what it does not tell.
+"""Requests generated from the published schema: none fails inside, and each answer is documented there.
 
-Half of the cases name things that exist, so that they come past the 404. Each is undone. A run of CI makes
-`REQUESTS`; `ALLOTMENT_FUZZ=5000` makes that many, other ones each time.
+Half of the cases name things that exist, so that they pass the 404. Each case is rolled back. A run of CI
+sends `REQUESTS`; `ALLOTMENT_FUZZ=5000` sends that many, other ones each time.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def w(db: None) -> World:
 
 @pytest.fixture
 def known(w: World) -> Names:
-    """A value of each parameter of addresses that belongs to something."""
+    """Return a value of each address parameter that belongs to something."""
     job = jobs.job(w.queue, w.editor, "known")
     device = w.nodes[0].devices.first()
     return {
@@ -82,7 +82,7 @@ def send(client: APIClient, case: Any, names: Names) -> Any:
 
 
 def _sendable(value: str) -> bool:
-    """Whether an HTTP client could have sent it in a header at all."""
+    """Return whether an HTTP client could have sent the text in a header at all."""
     return value.isascii() and value.isprintable()
 
 

@@ -1,4 +1,4 @@
-"""What may happen to platforms and to the cluster that they fill, step by step; see `test_card_drill`."""
+"""Steps of what may happen to platforms and to the cluster that they fill; see `test_card_drill`."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Drill:
     # Beginning
 
     def begin(self) -> None:
-        """Make the nodes, and set both platforms up; the first is given the cluster and started."""
+        """Create the nodes, and set both platforms up; the first is given the cluster and started."""
         size = {"cpu": "96", "memory": "1Ti", "pods": "110", "nvidia.com/gpu": str(CARDS)}
         self.api.namespace("theirs")
         for name in NODES:
@@ -86,12 +86,12 @@ class Drill:
             quotas.queue(cluster.cell, workspace, list(cluster.flavors.all()), cards=CARDS * len(NODES))
 
     def add(self, platform: Platform, name: str, *words: str) -> tuple[int, str]:
-        """Ask a platform to add the cluster by some name; its exit status and what it says."""
+        """Ask a platform to add the cluster by some name; returns the exit status and the output."""
         done = platform.command("cluster", "add", name, "--path", self._kubeconfig, *words)
         return done.returncode, done.stdout + done.stderr
 
     def id_of(self, platform: Platform) -> str:
-        """The id of an installation."""
+        """Return the id of an installation."""
         return self._ids["team-a" if platform is self.first else "team-b"]
 
     # Jobs
@@ -115,7 +115,7 @@ class Drill:
             job_cancel(acting_user=User.objects.get(username="ed"), job=job)
 
     def states(self, platform: Platform | None = None) -> dict[str, tuple[str, int]]:
-        """State and attempt of each job."""
+        """Return state and attempt of each job."""
         rows = (platform or self.first).rows("SELECT name, state, attempt_number FROM scheduling_job")
         return {name: (state, attempt) for name, state, attempt in rows}
 
@@ -126,30 +126,30 @@ class Drill:
         )
 
     def pods(self, name: str = "", team: str = "team-a") -> list[Json]:
-        """The pods of a job, or of all jobs, that are there."""
+        """Return the present pods of a job, or of all jobs."""
         found = self.api.items(_PODS.format(team))
         return [pod for pod in found if pod["metadata"]["name"].startswith(name)]
 
     def uids(self, name: str = "") -> set[str]:
-        """Which pods these are."""
+        """Return the uids of the pods."""
         return {pod["metadata"]["uid"] for pod in self.pods(name)}
 
     def finish(self, name: str, team: str = "team-a") -> None:
-        """Have all pods of a job end well."""
+        """Let all pods of a job end successfully."""
         for pod in self.pods(f"{name}-", team):
             path = f"{_PODS.format(team)}/{pod['metadata']['name']}/status"
             self.api.answer("PATCH", path, {"status": {"phase": "Succeeded"}})
 
     def delete_pods(self, pods: list[Json]) -> None:
-        """Delete pods, as somebody with kubectl does."""
+        """Delete pods, as a user of kubectl does."""
         for pod in pods:
             path = f"{_PODS.format(pod['metadata']['namespace'])}/{pod['metadata']['name']}"
             self.api.answer("DELETE", path, {"gracePeriodSeconds": 0})
 
-    # What others do in the cluster
+    # Changes in the cluster from outside
 
     def make_ghost(self, name: str, node: str) -> None:
-        """A pod by hand that looks like one of the platform's, on all cards of a node."""
+        """Create a pod that looks like one of the platform's, on all cards of a node."""
         labels = {**MANAGED, "allotment.io/installation": self._ids["team-a"], JOB: str(uuid.uuid4())}
         labels |= {"allotment.io/attempt": "1", "allotment.io/hold": str(uuid.uuid4())}
         container = {"name": "main", "image": "x", "resources": {"limits": {"nvidia.com/gpu": str(CARDS)}}}
@@ -160,25 +160,25 @@ class Drill:
         self.api.call("POST", _PODS.format("theirs"), body)
 
     def ghosts(self) -> list[Json]:
-        """The pods that were made by hand."""
+        """Return the pods that were created by hand."""
         return self.api.items(_PODS.format("theirs"))
 
     def remove_labels(self, pod: Json) -> None:
-        """Take every label off a pod."""
+        """Remove every label of a pod."""
         gone = dict.fromkeys(pod["metadata"].get("labels") or {})
         path = f"{_PODS.format('team-a')}/{pod['metadata']['name']}"
         self.api.answer("PATCH", path, {"metadata": {"labels": gone}})
 
     def add_second_name(self) -> None:
-        """The same cluster under a second name is refused."""
+        """Check that the same cluster under a second name is refused."""
         status, told = self.add(self.first, "east2")
         assert status != 0
         assert "already added as east" in told, told
 
-    # What happens to platforms
+    # Failures of platforms
 
     def create_late(self) -> None:
-        """A worker sleeps before it makes a pod, until its cards were given to another job."""
+        """Stop a worker before it creates a pod, until its cards were given to another job."""
         (self.first.faults / "execute.before_ensure").write_text("stop", encoding="utf-8")
         late = self.submit()
         reason = "SELECT reason FROM scheduling_job WHERE name = %s"
@@ -205,14 +205,14 @@ class Drill:
         assert not self.pods(f"{late}-"), "a pod of a hold that was given back is there"
 
     def wait_observed(self) -> None:
-        """Wait until the first platform has looked at the cluster twice more."""
+        """Wait until the first platform has observed the cluster twice more."""
         query = "SELECT observed_at FROM clusters_cluster"
         for _ in range(2):
             before = self.first.rows(query)
             wait_until(lambda seen=before: self.first.rows(query) != seen, "another look", within_s=_WITHIN_S)
 
     def restore(self, meanwhile: Callable[[], object]) -> None:
-        """Lose the database: what happens `meanwhile`, after the backup, it does not know of."""
+        """Lose the database: the backup does not contain what happens `meanwhile`."""
         backup = self._folder / f"backup-{next(self._numbers)}"
         self.first.dump(backup)
         meanwhile()
@@ -222,9 +222,9 @@ class Drill:
         self.have_back(self.first, self.id_of(self.first))
 
     def hand_over(self, *, forgetful: bool, meanwhile: Callable[[], object]) -> None:
-        """The second platform takes the cluster from the first, does its work, and gives it back.
+        """The second platform takes the cluster over from the first, does its work, and gives it back.
 
-        `forgetful`: somebody starts the first one while it is not the owner.
+        With `forgetful` the first one is started while it is not the owner.
         """
         self.first.kill()
         if not self.second.rows("SELECT 1 FROM clusters_cluster"):
@@ -247,7 +247,7 @@ class Drill:
         self.have_back(self.first, self.id_of(self.second))
 
     def have_back(self, platform: Platform, owner: str) -> None:
-        """Take the cluster over as soon as it is noticed that another platform, or database, has run it."""
+        """Take the cluster over as soon as the platform reports that another platform or database ran it."""
         confirmed = platform.rows("SELECT owner_at FROM clusters_cluster")
 
         def known() -> bool:
@@ -263,7 +263,7 @@ class Drill:
         self.wait_open(platform)
 
     def wait_health(self, platform: Platform, health: str) -> None:
-        """Wait until a platform sees the cluster so."""
+        """Wait until a platform sees the cluster in this health."""
         query = "SELECT health FROM clusters_cluster"
         wait_until(
             lambda: platform.rows(query) == [(health,)], f"it is {health}", within_s=_WITHIN_S, every_s=0.2
@@ -277,7 +277,7 @@ class Drill:
     # End
 
     def unknown(self) -> list[Json]:
-        """Pods of jobs of which the first platform's database has no row any more."""
+        """Return pods of jobs of which the first platform's database has no row any more."""
         known = {str(row[0]) for row in self.first.rows("SELECT id FROM scheduling_job")}
         return [pod for pod in self.pods() if (pod["metadata"].get("labels") or {}).get(JOB, "") not in known]
 
@@ -288,7 +288,7 @@ class Drill:
 
         def over() -> bool:
             self.finish("job")
-            # The platform may remove what it marked, and nothing else: who took the labels off has to.
+            # The platform may remove only pods with its labels; the drill removes those without.
             bare = [pod for pod in self.pods() if not pod["metadata"].get("labels")]
             self.delete_pods([pod for pod in bare if pod["status"].get("phase") == "Succeeded"])
             return all(state in _ENDED for state, _ in self.states().values()) and not self.pods()

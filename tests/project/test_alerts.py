@@ -1,4 +1,4 @@
-"""The alert rules ask for figures that exist, say what to do, and fire when they should."""
+"""The alert rules use existing metrics, say what to do, and fire when they should."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from tests.fixtures.programs import run_to_end
 ROOT: Final = Path(__file__).resolve().parents[2]
 FOLDER: Final = ROOT / "deploy" / "monitoring"
 OPERATIONS: Final = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
-# Asked of PostgreSQL alone.
+# Metrics that only PostgreSQL has.
 _POSTGRESQL: Final = {"allotment_database_connections", "allotment_database_connections_max"}
 _NAME: Final = re.compile(r"\ballotment_[a-z_]+\b")
 
 
 def rules() -> dict[str, dict[str, Any]]:
-    """Every rule by its name."""
+    """Return every rule by its name."""
     (group,) = yaml.safe_load((FOLDER / "rules.yaml").read_text(encoding="utf-8"))["groups"]
     return {rule["alert"]: rule for rule in group["rules"]}
 
 
 @pytest.fixture
 def names(client: Client, settings: Any, db: None) -> set[str]:
-    """The names of all figures that a scraper is told of, whether or not there are samples."""
+    """Return the names of all metrics that a scraper gets, whether or not there are samples."""
     settings.ALLOTMENT_METRICS_TOKEN = "x"
     text = client.get("/metrics", headers={"Authorization": "Bearer x"}).content.decode()
     found = set(_POSTGRESQL)
@@ -47,7 +47,7 @@ def test_every_figure_that_is_asked_for_exists(names: set[str]) -> None:
 
 
 def test_every_figure_that_is_told_is_documented(names: set[str]) -> None:
-    """Names that go on from the one before are written as their ends."""
+    """A document may shorten a name that continues the previous one to its end."""
     section = OPERATIONS.partition("## Alerts")[0]
     own = {name for name in names if name.startswith("allotment_") and "_tests_" not in name}
     ends = set(re.findall(r"`(_[a-z_]+)`", section))

@@ -1,9 +1,9 @@
 """No node is ever above its cards, and no job runs twice at one time, whatever happens to platforms.
 
 Workers, cycles, relay and beat are real processes on PostgreSQL, the cluster is a real control plane whose
-nodes are played by kwok, backups are made by pg_dump and restored by pg_restore. A watch of its own judges
-the cluster after every change of every pod, by the pods' own limits and nodes; kwok refuses nothing, so what
-is handed out twice is seen.
+nodes are simulated by kwok, backups are made by pg_dump and restored by pg_restore. A separate watch checks
+the cluster after every change of every pod, by the pods' own limits and nodes; kwok refuses nothing, so a
+card that is handed out twice is seen.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def test_no_node_is_above_its_cards_and_no_job_runs_twice(drill: Drill, watch: C
         drill.wait_state(waits, "running")
         drill.delete_pods(drill.pods(pair)[:1])
         drill.delete_pods(drill.ghosts())
-        drill.submit(cards=2)  # it is lost
+        drill.submit(cards=2)  # the restored database lacks it
         drill.wait_observed()
         drill.wait_state(pair, "running")
         assert drill.states()[pair] == ("running", 2)
@@ -166,7 +166,7 @@ def test_in_any_order(drill: Drill, watch: CardWatch) -> None:
 
 
 def small_ends(drill: Drill, dice: random.Random) -> None:
-    """What may happen to pods while another platform is the owner."""
+    """Change pods while another platform is the owner."""
     for _ in range(dice.randint(1, 3)):
         drill.finish(_drawn(drill, dice))
 
@@ -177,6 +177,6 @@ def _drawn(drill: Drill, dice: random.Random) -> str:
 
 
 def _empty_node(drill: Drill) -> str:
-    """A node without pods: kubectl, or a DaemonSet, cannot know what is about to be placed elsewhere."""
+    """Return a node without pods, because kubectl and a DaemonSet ignore what is about to be placed there."""
     used = {pod["spec"].get("nodeName") for pod in drill.api.items("/api/v1/pods")}
     return next((name for name in NODES if name not in used), "")

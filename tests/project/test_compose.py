@@ -103,7 +103,7 @@ def test_the_image_collects_its_static_files(installation: Installation) -> None
     assert (installation.folder / "static" / "staticfiles.json").is_file()
 
 
-# What somebody who can make a web process send any statement would try.
+# Statements of an attacker who can make a web process execute any statement.
 _ATTEMPTS = (
     "SET ROLE allotment",
     "SET SESSION AUTHORIZATION allotment",
@@ -134,7 +134,7 @@ def test_the_login_of_web_owns_nothing_and_can_become_nobody_else(
 ) -> None:
     owner = compose_server.connect_database(
         "allotment", user="allotment"
-    )  # somebody to end, in the last attempt
+    )  # the connection that the last attempt tries to end
     with owner, compose_server.connect_database("allotment", user="allotment_web") as web:
         role = (
             "SELECT rolsuper OR rolcreaterole OR rolcreatedb OR rolbypassrls FROM pg_roles WHERE rolname = %s"

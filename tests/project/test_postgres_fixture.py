@@ -1,4 +1,4 @@
-"""The PostgreSQL that concurrency tests stand on: with row locks, and empty for each test."""
+"""The PostgreSQL of concurrency tests has row locks and is empty for each test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`allotment relay --beat` sends the periodic tasks, outlives its broker, and ends when it is told to."""
+"""`allotment relay --beat` sends the periodic tasks, survives a broker outage, and ends on SIGTERM."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The supervisor over shell scripts: restart, order of stopping, and that nothing survives it."""
+"""The supervisor over shell scripts: restarts, order of stopping, and no process left behind."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tests.fixtures.programs import wait_for_end
 from tests.fixtures.wait import alive, descendants, kill_hard, wait_until
 
 FAKE = Path(__file__).with_name("fake_supervisor.py")
-# Ends as told, after noting its name: the order of the notes is the order of the ends.
+# Ends on SIGTERM, after writing its name: the order of the names is the order of the ends.
 POLITE = "trap 'echo {0} >> order; exit 0' TERM; echo {0} >> started; while :; do sleep 0.05; done"
 STUBBORN = "trap '' TERM; echo $$ > stubborn.pid; while :; do sleep 0.05; done"
 
 
 class Run:
-    """A supervisor under test with the folder it works in."""
+    """A supervisor under test with its folder."""
 
     def __init__(self, folder: Path, plan: dict[str, Any]) -> None:
         self.folder = folder

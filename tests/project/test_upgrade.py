@@ -1,6 +1,6 @@
-"""A rolling upgrade under load: the version before runs on the new schema, and is replaced part by part.
+"""A rolling upgrade under load: the previous version runs on the new schema, and is replaced part by part.
 
-The version before is a commit of this repository, run from its own files with the packages of this one.
+The previous version is a commit of this repository, run from its own files with the packages of this one.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ from tests.fixtures.wait import descendants, kill_hard, wait_until
 pytestmark = [pytest.mark.server, pytest.mark.timeout(240)]
 ROOT: Final = Path(__file__).resolve().parents[2]
 BEFORE: Final = "b33c56342b1a88570b79b3c3d0a1c0f0a45a0e5b"
-"""The version that is upgraded from: the last release, or what stands for it. Moved with each release."""
+"""The version that is upgraded from: a commit, moved with each release."""
 LONGEST_WAIT_S: Final = 10.0
 _PAUSE_S: Final = 0.2
 _APART: Final = {
     "relay": ("allotment.cli", "relay"),
     "beat": ("celery", "-A", "allotment", "beat"),
 }
-"""As an installation on several machines starts them."""
+"""The commands of the parts, as an installation on several machines starts them."""
 
 
 @pytest.fixture(scope="module")
 def before(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The files of the version before."""
+    """Return the files of the previous version."""
     packed = run_to_end(
         ["git", "-C", str(ROOT), "archive", BEFORE], capture_output=True, check=False, within_s=60
     )
@@ -58,7 +58,7 @@ def before(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @dataclass
 class Installation:
-    """Processes of two versions over one database and one broker."""
+    """Processes of two versions that share one database and one broker."""
 
     home: Path
     variables: Mapping[str, str]
@@ -67,12 +67,12 @@ class Installation:
     ports: dict[str, int] = field(default_factory=dict)
 
     def environment(self, version: str) -> dict[str, str]:
-        """What a process of `before` or of `now` finds."""
+        """Return the environment of a process of `before` or of `now`."""
         folder = self.before if version == "before" else ROOT
         return {**os.environ, **self.variables, "PYTHONPATH": f"{folder}:{folder / 'platform'}"}
 
     def run(self, version: str, *words: str) -> str:
-        """Run a command to its end; returns what it printed."""
+        """Run a command to its end; returns its output."""
         folder = self.before if version == "before" else ROOT
         done = run_to_end(
             [sys.executable, *words],
@@ -93,7 +93,7 @@ class Installation:
             )
 
     def stop(self, part: str) -> None:
-        """Stop a part of the version before, and let it end what it is at."""
+        """Stop a part of the previous version, and let it finish its current work."""
         process = self.running.pop(f"{part}-before")
         assert process.poll() is None, self.log("before", part).read_text(encoding="utf-8")
         process.send_signal(signal.SIGTERM)
@@ -103,7 +103,7 @@ class Installation:
             kill_hard([*descendants(process.pid), process.pid])
 
     def log(self, version: str, part: str) -> Path:
-        """Where a part writes what it does."""
+        """Return the path of a part's log."""
         return self.home / f"{part}-{version}.log"
 
     def wait_ready(self, version: str, part: str) -> None:
@@ -116,7 +116,7 @@ class Installation:
             wait_until(lambda: "ready." in log.read_text(encoding="utf-8"), f"{part}-{version}", within_s=60)
 
     def tracebacks(self) -> str:
-        """What the parts have logged of errors."""
+        """Return the tracebacks in the logs of the parts."""
         texts = {file.name: file.read_text(encoding="utf-8") for file in sorted(self.home.glob("*.log"))}
         return "\n".join(
             f"{name}: {text[text.index('Traceback') :][:6000]}"
@@ -153,7 +153,7 @@ def installation(
 
 
 class Load(threading.Thread):
-    """Somebody who submits jobs and looks at them without a pause, wherever `port` points to."""
+    """A client that submits jobs and reads them without a pause, at the address of `port`."""
 
     def __init__(self, port: int, token: str) -> None:
         super().__init__()
@@ -174,7 +174,7 @@ class Load(threading.Thread):
             self.call("GET", "jobs?limit=5")
 
     def call(self, method: str, address: str, body: object = None) -> Any:
-        """One request; an answer that is not the usual one is a trouble."""
+        """Send one request; an answer other than the usual one is recorded as trouble."""
         url = f"http://127.0.0.1:{self.port}/api/v1/workspaces/bench/{address}"
         try:
             answer = httpx.request(
@@ -189,7 +189,7 @@ class Load(threading.Thread):
         return answer.json()
 
     def go_on(self, jobs: int) -> None:
-        """Wait until so many more are accepted."""
+        """Wait until so many more jobs are accepted."""
         wanted = len(self.accepted) + jobs
         wait_until(
             lambda: len(self.accepted) >= wanted or self.troubles, f"{wanted} jobs are accepted", within_s=60
@@ -212,13 +212,13 @@ def test_old_processes_work_on_the_new_schema_and_are_replaced_one_by_one(
     try:
         load.go_on(5)
         installation.run("now", "-m", "allotment.cli", "migrate", "--no-input", "--verbosity", "0")
-        load.go_on(15)  # all by the version before
+        load.go_on(15)  # all by the previous version
         for part in parts:
             installation.start("now", part)
             installation.wait_ready("now", part)
             if part == "web":
                 load.port = installation.ports["now"]
-                # The second answer from here on is the new one's: the old one has answered what it was asked.
+                # The second answer from here on is the new version's: the old one has finished its request.
                 answered = len(load.accepted) + 2
                 wait_until(
                     lambda: len(load.accepted) >= answered or load.troubles,  # noqa: B023 (used at once)
