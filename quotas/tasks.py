@@ -1,4 +1,4 @@
-"""Tasks: three lines each, safe to run twice, late, or beside themselves."""
+"""Celery tasks: three lines each; safe to run repeatedly, late, or concurrently."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from quotas.services.requests.quota_request import quota_requests_expire
 
 @shared_task(name="quotas.tasks.sweep_loans")
 def sweep_loans() -> None:
-    """Start and return what is due."""
+    """Start loans that are due and end loans that are over."""
     overrides_sweep(now=clock.now())
 
 
@@ -25,6 +25,6 @@ def expire_requests() -> None:
 
 @shared_task(name="quotas.tasks.watch_budgets")
 def watch_budgets() -> None:
-    """Put away months that are over, and tell of thresholds."""
+    """Close past months of the ledger, and notify of budget thresholds."""
     months_close(now=clock.now())
     budgets_watch(now=clock.now())

@@ -14,9 +14,12 @@ _CHANGE = f"EXISTS (SELECT 1 FROM {QuotaChange._meta.db_table} c WHERE c.revisio
 
 
 def declare_own() -> None:
-    """A change belongs to the tenant of its node; a revision to whoever one of its changes belongs to, and it
-    is written before them. A loan, and what was passed on of one, belongs to both sides; a budget holds below
-    the folder it stands on."""
+    """Declare the row policies of this package's tables.
+
+    A change belongs to the tenant of its node. A revision belongs to the tenants of its changes, and is
+    written before them. A loan, and quota passed on from it, belongs to both sides. A budget applies below
+    its folder too.
+    """
     declare_rule(QuotaChange, Rule(_node("node_id")))
     declare_rule(QuotaRevision, Rule(_CHANGE, append="true"))
     declare_rule(Override, Rule(f"({_node('lender_id')} OR {_node('borrower_id')})"))

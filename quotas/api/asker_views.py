@@ -1,6 +1,6 @@
-"""The actions of the asker on a request of quota: withdraw it, accept or decline the counter-offer.
+"""The actions of the asker on a quota request: withdraw it, accept or decline the counter-offer.
 
-The same three actions stand below `workspaces/{ws}/` and below `admin/`, where requests of folders are, too.
+The same three actions exist below `workspaces/{ws}/` and below `admin/`, which also has requests of folders.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ class AskerView(PlatformView):
     """One action of the asker, at one of the two addresses."""
 
     points = {"POST": Permission.JOB_SUBMIT}
-    # Who asked may have lost the right to ask, and admins take requests back.
+    # The asker may have lost the permission to ask since, and admins may withdraw requests of others.
     also = (Permission.QUOTA_VIEW,)
     change: ClassVar[Callable[..., QuotaRequest]]
 
     def post(self, request: Request, quota_request: uuid.UUID, ws: str = "") -> Response:
-        """Change the request, and answer it as it is then."""
+        """Run the action and return the changed request."""
         read_query(request, NoQuery)
         found = self.get_request(quota_request)
         read_body(EmptySerializer, request)
@@ -80,7 +80,7 @@ class InboxAskerView(AskerView, InboxRequestView):
 
 
 def _described(operation: str, summary: str, description: str) -> Callable[[V], V]:
-    """Give the POST of a view its place in the schema."""
+    """Decorate a view class with the operation, summary and description of its POST in the schema."""
     inbox = operation.startswith("admin_")
     shown: type[serializers.Serializer[Any]] = InboxRequestSerializer if inbox else QuotaRequestSerializer
     described: Callable[[V], V] = extend_schema_view(

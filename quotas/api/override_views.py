@@ -44,7 +44,7 @@ class PartySerializer(serializers.Serializer[Any]):
 
 
 def _party_row(node: QuotaNode) -> dict[str, Any]:
-    """A side of a loan as `PartySerializer` describes it, whose fields take ten times as long to be asked."""
+    """Return a side of a loan like `PartySerializer`, ten times as fast as its fields."""
     return {
         "node": str(node.pk),
         "tenant": node.tenant.slug,
@@ -64,7 +64,7 @@ class LentSerializer(serializers.Serializer[Any]):
 
 
 def _lent_row(lent: OverrideAmount) -> dict[str, Any]:
-    """An amount as `LentSerializer` describes it."""
+    """Return an amount as `LentSerializer` describes it."""
     flavor = lent.flavor
     place = {"cluster": flavor.cluster.name, "flavor": flavor.name}
     return place | {"resource": lent.resource, "amount": lent.amount}
@@ -246,7 +246,7 @@ class OverrideEndView(PlatformView):
     points = {"POST": Permission.QUOTA_EDIT}
 
     def may_see_again(self) -> None:
-        """Whoever still sees the loan."""
+        """Check that the user may still see the loan. Raises: NotFound."""
         override_get(self.viewer, self.kwargs["override"])
 
     @extend_schema(

@@ -1,4 +1,4 @@
-"""Bodies that are quota files: text, kept as it is so that errors can name its lines."""
+"""Parsers of quota files: the text is kept unparsed, so that errors can name its lines."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class _FileParser(BodyParser):
     bounds: ClassVar[ParseBounds] = FILE_BOUNDS
 
     def read_body(self, body: bytes) -> Any:
-        """The text of the file. Raises: Invalid with code ENCODING."""
+        """Return the text of the file. Raises: Invalid with code ENCODING."""
         try:
             return body.decode("utf-8-sig")
         except UnicodeDecodeError as error:
@@ -26,13 +26,13 @@ class _FileParser(BodyParser):
 
 
 class YamlFileParser(_FileParser):
-    """`application/yaml`."""
+    """The parser of `application/yaml`."""
 
     media_type = "application/yaml"
 
 
 class CsvFileParser(_FileParser):
-    """`text/csv`."""
+    """The parser of `text/csv`."""
 
     media_type = "text/csv"
 

@@ -121,7 +121,7 @@ class QueueView(WorkspaceView):
         tags=["quotas"],
     )
     def patch(self, request: Request, ws: str, queue: str) -> Response:
-        """Change what is named, all or nothing."""
+        """Change the named settings, all or none."""
         read_query(request, NoQuery)
         found, expected = queue_get(self.viewer, self.workspace, queue), if_match(request)
         values = read_body(QueueChangeSerializer, request)
@@ -152,7 +152,7 @@ class QueueView(WorkspaceView):
         tags=["quotas"],
     )
     def delete(self, request: Request, ws: str, queue: str) -> Response:
-        """Close it for good; its name is free again."""
+        """Close the queue permanently; its name can be used again."""
         query = read_query(request, QueueDeleteQuery)
         found, expected, target = queue_get(self.viewer, self.workspace, queue), if_match(request), None
         if "move_to" in query:
@@ -167,7 +167,7 @@ class QueueView(WorkspaceView):
 
 @transaction.atomic
 def open_queue(view: WorkspaceView, request: Request) -> Response:
-    """Open the queue of the body, or nothing of it; the answer of `POST …/queues`."""
+    """Create the queue that the body describes, or nothing if a part is refused; answers `POST …/queues`."""
     values = read_body(QueueCreateSerializer, request)
     cell = get_cell_named(values.get("cell"))
     made = queue_create(

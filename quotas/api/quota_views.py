@@ -1,4 +1,4 @@
-"""Administration of quotas: look, change, take back, import and export."""
+"""Administration of quotas: read, change, revert, import and export."""
 
 from __future__ import annotations
 
@@ -168,13 +168,13 @@ class AdminQuotaHistoryView(PlatformView):
 
 
 class QuotaRevertView(PlatformView):
-    """Taking a change back."""
+    """The revert of a quota change."""
 
     points = {"POST": Permission.QUOTA_EDIT}
     handles_dry_run = True
 
     def may_see_again(self) -> None:
-        """Whoever still sees the revision."""
+        """Check that the user may still see the revision. Raises: NotFound."""
         quota_revision_get(self.viewer, self.kwargs["revision"])
 
     @extend_schema(
@@ -222,7 +222,10 @@ class QuotaFileView(PlatformView):
     handles_dry_run = True
 
     def may_see_again(self) -> None:
-        """Whoever still sees any tenant: the answer tells what their own file said."""
+        """Check that the user may still see any tenant; the answer only repeats the user's own file.
+
+        Raises: PermissionDenied.
+        """
         if not permissions.visible_tenants(self.viewer).exists():
             raise PermissionDenied
 

@@ -1,4 +1,4 @@
-"""Requests of quota below `admin/`: asking for folders, and deciding."""
+"""Quota requests below `admin/`: requests for folders, and decisions."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ class InboxQuery(RequestsQuery):
 
 
 class AdminQuotaRequestsView(PlatformView):
-    """Requests in sight, and asking for a folder."""
+    """The requests in sight, and the creation of a request for any quota node."""
 
     points = {"GET": _P.QUOTA_VIEW, "POST": _P.JOB_SUBMIT}
 
     def may_see_again(self) -> None:
-        """Whoever still sees the node that was named."""
+        """Check that the user may still see the quota node of the request body. Raises: NotFound."""
         body = self.request.data
         node = str(body.get("node", "")) if isinstance(body, dict) else ""
         quota_node_get(self.viewer, uuid.UUID(node))
@@ -73,7 +73,7 @@ class AdminQuotaRequestsView(PlatformView):
         tags=["quota-requests"],
     )
     def post(self, request: Request) -> Response:
-        """Ask; what was used, waits and stood idle below the node is attached."""
+        """Create a request; used, pending and idle GPUs below the node are attached as evidence."""
         read_query(request, NoQuery)
         values = read_body(NodeRequestCreateSerializer, request)
         with named_by("node"):
@@ -93,12 +93,12 @@ class InboxRequestView(PlatformView):
     """An action on one request of any tenant."""
 
     def may_see_again(self) -> None:
-        """Whoever still sees the request."""
+        """Check that the user may still see the request. Raises: NotFound."""
         quota_request_get(self.viewer, self.kwargs["quota_request"])
 
 
 class AdminQuotaRequestView(PlatformView):
-    """One request, for who decides."""
+    """One request as the admin who decides about it sees it."""
 
     points = {"GET": _P.QUOTA_VIEW}
 
@@ -115,7 +115,7 @@ class AdminQuotaRequestView(PlatformView):
 
 
 class QuotaRequestApproveView(InboxRequestView):
-    """Giving what is asked for."""
+    """The approval of a request."""
 
     points = {"POST": _P.QUOTA_EDIT}
     handles_dry_run = True
@@ -134,7 +134,7 @@ class QuotaRequestApproveView(InboxRequestView):
         tags=["quota-requests"],
     )
     def post(self, request: Request, quota_request: uuid.UUID) -> Response:
-        """Decide it, once."""
+        """Approve the request. A request is decided only once."""
         read_query(request, NoQuery)
         found = quota_request_get(self.viewer, quota_request)
         values, expected = read_body(AnswerSerializer, request), if_match(request, required=False)
@@ -149,7 +149,7 @@ class QuotaRequestApproveView(InboxRequestView):
 
 
 class QuotaRequestRejectView(InboxRequestView):
-    """Refusing."""
+    """The rejection of a request."""
 
     points = {"POST": _P.QUOTA_EDIT}
 
@@ -173,7 +173,7 @@ class QuotaRequestRejectView(InboxRequestView):
 
 
 class QuotaRequestCounterView(InboxRequestView):
-    """Offering something else."""
+    """The counter-offer to a request."""
 
     points = {"POST": _P.QUOTA_EDIT}
 
@@ -187,7 +187,7 @@ class QuotaRequestCounterView(InboxRequestView):
         tags=["quota-requests"],
     )
     def post(self, request: Request, quota_request: uuid.UUID) -> Response:
-        """Make the offer; nothing is given yet."""
+        """Store the counter-offer; quota changes only when the asker accepts it."""
         read_query(request, NoQuery)
         found = quota_request_get(self.viewer, quota_request)
         values, expected = read_body(OfferSerializer, request), if_match(request, required=False)
@@ -202,13 +202,13 @@ class QuotaRequestCounterView(InboxRequestView):
 
 
 class _Inbox(InboxRequestSerializer):
-    """The same for one viewer."""
+    """The serializer class for one viewer."""
 
     viewer: ClassVar[Any] = None
 
     @classmethod
     def for_viewer(cls, viewer: Any) -> type[InboxRequestSerializer]:
-        """A serializer that knows who looks."""
+        """Return a serializer class with the viewer, for fields that depend on the viewer's permissions."""
         return type("InboxRequestSerializer", (cls,), {"viewer": viewer})
 
     def get_may_decide(self, request: Any) -> bool:

@@ -70,7 +70,7 @@ class QuotaLacksSerializer(serializers.Serializer[Any]):
 
 
 class QuotaRequestLacksView(PlatformView):
-    """The quota that is missing to approve a request, for who decides."""
+    """The quota that is missing to approve a request, for the admin who decides."""
 
     points: ClassVar = {"GET": Permission.QUOTA_EDIT}
 

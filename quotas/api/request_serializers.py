@@ -147,7 +147,7 @@ class EmptySerializer(StrictSerializer):
 
 
 def check_count(amounts: Any) -> Any:
-    """No more amounts than a person writes. Raises: ValidationError."""
+    """Check that there are no more amounts than a user would enter. Raises: ValidationError."""
     if len(amounts) > 100:
         raise serializers.ValidationError(_("Maximum: 100 at a time."), code="too_many")
     return amounts

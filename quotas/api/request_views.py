@@ -1,4 +1,4 @@
-"""Requests of quota below `workspaces/{ws}/`: what a workspace asks for."""
+"""Quota requests below `workspaces/{ws}/`: what a workspace asks for."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class QuotaRequestsView(WorkspaceView):
         tags=["quota-requests"],
     )
     def post(self, request: Request, ws: str) -> Response:
-        """Ask; an admin above the workspace decides."""
+        """Create a request; an admin above the workspace decides about it."""
         read_query(request, NoQuery)
         values = read_body(QuotaRequestCreateSerializer, request)
         made = service.quota_request_create(
@@ -102,7 +102,7 @@ def show_workspace_request(view: WorkspaceView, pk: uuid.UUID, *, location: str 
 
 
 def _node(nodes: list[QuotaNode], queue: str, cell: str) -> QuotaNode:
-    """The node that a request names. Raises: Invalid."""
+    """Return the node that a request names. Raises: Invalid."""
     found = [
         node
         for node in nodes

@@ -176,7 +176,7 @@ class TeamsView(PlatformView):
     def _plan(self, values: Mapping[str, Any]) -> TeamPlan:
         with named_by("parent"):
             parent = tenant_get(viewer=self.viewer, tenant_id=values["parent"])
-            # An unknown pool is named in the error, so the viewer has to see the quota that is divided.
+            # The viewer has to see the quota that is divided, because the error names an unknown pool.
             permissions.require_permission(self.viewer, Permission.QUOTA_VIEW, parent)
         return TeamPlan(
             parent=parent,

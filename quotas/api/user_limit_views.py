@@ -93,7 +93,7 @@ class UserLimitsView(WorkspaceView):
         tags=["user-limits"],
     )
     def post(self, request: Request, ws: str) -> Response:
-        """Set the limit; what is held above it goes on."""
+        """Set the limit; jobs that already use more continue."""
         read_query(request, NoQuery)
         workspace = self.workspace
         values = read_body(UserLimitCreateSerializer, request)

@@ -69,7 +69,7 @@ class QueuesView(WorkspaceView):
         tags=["quotas"],
     )
     def post(self, request: Request, ws: str) -> Response:
-        """Open it, with its leaf in the quota tree."""
+        """Create a queue with its leaf in the quota tree."""
         read_query(request, NoQuery)
         return open_queue(self, request)
 
@@ -112,7 +112,7 @@ class QueuePresetView(WorkspaceView):
         tags=["quotas"],
     )
     def post(self, request: Request, ws: str, queue: str) -> Response:
-        """Set them all at once."""
+        """Set all settings of the preset at once."""
         read_query(request, NoQuery)
         found = queue_get(self.viewer, self.workspace, queue)
         wanted = read_body(PresetSerializer, request)

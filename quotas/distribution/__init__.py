@@ -1,1 +1,1 @@
-"""Pure arithmetic of who has which part of a quota: division among children, and loans over time."""
+"""Pure arithmetic of quota distribution: division among children, and loans over time."""

@@ -1,8 +1,8 @@
 """Division of a node's nominal among its children.
 
-The nominal of a node is its own nominal and the nominals of its children. Rows store the own nominal, which
-is what the quota tree calculates with, so whatever is distributed to a child leaves the parent and the sum
-over the tree stays as it was. An admin sets the nominal of a child; the own nominal of the parent follows.
+The nominal of a node is its own nominal plus the nominals of its children. Rows store the own nominal, which
+the quota tree calculates with; quota that is distributed to a child is subtracted from the parent, so the sum
+over the tree does not change. An admin sets the nominal of a child; the own nominal of the parent follows.
 Pure arithmetic over one flavor and resource; None is unlimited.
 """
 

@@ -2,10 +2,11 @@
 
 Pure arithmetic; None is unlimited.
 
-Every node has quota *of its own*, which only decisions change. Its own nominal at a moment is that, plus what
-it was lent, less what it has lent out. A decision that hands on more than a node has of its own at hand hands
-on lent quota: that is noted as *passed on*, so that it returns the way it went. Therefore the end of a loan
-takes nothing from what anybody has of their own, and there is always enough to return.
+Every node has quota *of its own*, which only decisions change. Its own nominal at a moment is its own quota
+plus what it was lent minus what it has lent out. A decision can distribute more than a node has available of
+its own; the difference is lent quota and is recorded as *passed on*, so that it returns along the same nodes.
+Therefore the end of a loan takes nothing from the own quota of any node, and there is always enough to
+return.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class Flow:
 def least_own_nominal(own: Amount, flows: Iterable[Flow], start: datetime, end: datetime) -> Amount:
     """Compute the lowest own nominal of a node, which is `own` now, from `start` until before `end`.
 
-    What flows at one moment flows at once: what returns then can be lent on from then.
+    All flows of one moment take effect together: quota that returns then can be lent again from then on.
     """
     if own is None:
         return None
@@ -59,7 +60,9 @@ class Loan:
 
 
 class StillLent(ValueError):
-    """A node would have less than it was lent: `node`, with what it was lent and passed on by others."""
+    """A node would have less than it was lent. `node` is that node, with what it was lent and passed on by
+    others.
+    """
 
     def __init__(self, node: NodeId, lent: int) -> None:
         super().__init__(f"{node} was lent {lent}")
@@ -67,7 +70,7 @@ class StillLent(ValueError):
 
 
 class LoanLedger:
-    """The own nominal of each node, the loans that run, and what of them was passed on; changed by its
+    """The own nominal of each node, the running loans, and what of them was passed on; changed by its
     methods.
 
     Invariant: `count_own` of every node is zero or more. Running loans are ordered by their start.
@@ -84,7 +87,7 @@ class LoanLedger:
         self.own_nominal: dict[NodeId, Amount] = {node: own_nominal.get(node, 0) for node in parents}
         self.loans = dict(loans)
         self.passed: Passed = dict(passed)
-        self._received: Counter[NodeId] = Counter()  # by loans and passed on, less what went the other way
+        self._received: Counter[NodeId] = Counter()  # from loans and passed on, minus what was passed back
         self._lent_out: Counter[NodeId] = Counter()  # by loans alone
         for loan in self.loans.values():
             self._note_loan(loan, 1)
@@ -93,7 +96,7 @@ class LoanLedger:
             self._received[source] -= amount
 
     def count_own(self, node: NodeId) -> Amount:
-        """Return what a node has of its own, without loans and what was passed on of them."""
+        """Return what a node has of its own, without loans and quota passed on from them."""
         own = self.own_nominal[node]
         return None if own is None else own - self._received[node]
 
@@ -106,10 +109,10 @@ class LoanLedger:
         self._shift(loan.lender, loan.borrower, loan.amount)
 
     def end_loan(self, pk: LoanId) -> list[LoanId]:
-        """Return a loan; returns other loans that ended with it, because what they lend is no longer there.
+        """End a loan; return the other loans that ended with it, because the quota that they lend is gone.
 
-        Where the borrower's own nominal is not enough, what it passed on returns to it, and only when that is
-        not enough what it lent out itself, the latest loan first.
+        Where the borrower's own nominal is not enough, quota that it passed on returns to it first. Only if
+        that is not enough, loans by the borrower end, the latest first.
         """
         ended: list[LoanId] = []
         below_zero = [self._return(pk)]
@@ -132,9 +135,10 @@ class LoanLedger:
         return loan.borrower
 
     def _recall(self, node: NodeId) -> list[NodeId]:
-        """Bring back what a node passed on, as far as it lacks it; returns from whom.
+        """Return to a node the quota that it passed on, as far as its own nominal is negative.
 
-        First from those who have it at hand.
+        Nodes that still have that quota available return it first. Returns all nodes to which the node passed
+        quota.
         """
         given = sorted((target for source, target in self.passed if source == node), key=str)
         for at_hand in (True, False):
@@ -151,10 +155,11 @@ class LoanLedger:
     # Decisions
 
     def apply_decision(self, after: Amounts, *, creators: Collection[NodeId] = ()) -> None:
-        """Set own nominals as was decided. What a node gains comes along the tree from those that lose it.
+        """Set own nominals as decided. What a node gains is moved along the tree from the nodes that lose
+        quota.
 
-        At the root, and at `creators`, it is created or destroyed instead of taken from above.
-        Raises: StillLent where quota would be destroyed, or limited, that is only lent.
+        At the root, and at `creators`, it is created or destroyed instead of taken from above. Raises:
+        StillLent where quota that is only lent would be destroyed, or limited.
         """
         for node, amount in after.items():
             if amount is None:
@@ -188,7 +193,7 @@ class LoanLedger:
     def _carry_out(
         self, order: Iterable[NodeId], gets: Mapping[NodeId, int], made: Mapping[NodeId, int]
     ) -> None:
-        """Move what each node gets from above it, or gives up, where it is not made there."""
+        """Move what each node gains from its parent, or loses to it, unless the node creates it itself."""
         upwards = list(order)
         for node, amount in made.items():
             self._make(node, max(0, amount))
@@ -207,7 +212,9 @@ class LoanLedger:
         self.own_nominal[node] = add_amounts(self.own_nominal[node], amount)
 
     def _hand_on(self, source: NodeId, target: NodeId, amount: int) -> None:
-        """Give what was passed on in the other direction first, then what is the source's own and at hand."""
+        """Move quota: first what was passed on in the opposite direction, then what the source has of its
+        own.
+        """
         back = min(amount, self.passed.get((target, source), 0))
         if back:
             self._note_passed(target, source, -back)
@@ -220,7 +227,9 @@ class LoanLedger:
         self._shift(source, target, amount - back)
 
     def _settle(self) -> None:
-        """Let what a node has of its own now stand for what it passed on: that is then given for good."""
+        """Replace quota that a node passed on by quota of its own; what it passed on is then given
+        permanently.
+        """
         changed = True
         while changed:
             changed = False
@@ -231,13 +240,13 @@ class LoanLedger:
                     self._note_passed(source, target, -part)
                     changed = True
 
-    # Books of before
+    # Data of earlier releases
 
     def infer_passed(self, gained: Callable[[], Mapping[NodeId, int]]) -> None:
-        """Work out what was passed on where nobody noted it, by a release that did not know of this.
+        """Infer what was passed on where a release that did not record it has changed quotas.
 
-        A node that would have less than nothing of its own has passed it on: to those below it that `gained`,
-        else to the one above it, else to whoever is around it.
+        A node whose own quota would be negative has passed quota on: to the nodes below it that `gained`,
+        otherwise to its parent, otherwise to any node above or below it.
         """
         if all((self.count_own(node) or 0) >= 0 for node in self.parents):
             return
@@ -259,7 +268,9 @@ class LoanLedger:
             self._pass_below(node)
 
     def _pass_below(self, node: NodeId, most: Mapping[NodeId, int] | None = None) -> None:
-        """Note that a node passed what it lacks on to those below it, to each not more than `most`."""
+        """Record that a node passed the quota that it lacks to the nodes below it, to each at most its
+        `most`.
+        """
         if (self.count_own(node) or 0) >= 0:
             return
         owns = compute_nominals(self.parents, {each: self.count_own(each) for each in self.parents})

@@ -1,4 +1,4 @@
-"""The nodes of a quota tree by position, so that amounts of all of them stand in lists."""
+"""The nodes of a quota tree by position, so that amounts of all nodes can be kept in lists."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class NodeOrder:
     """
 
     def __init__(self, parents: Parents) -> None:
-        # By numbers from here on: an id computes its hash anew each time.
+        # Positions are used from here on, because a UUID computes its hash at every look-up.
         numbers = {node: number for number, node in enumerate(parents)}
         above = [None if parent is None else numbers.get(parent) for parent in parents.values()]
         below: list[list[int]] = [[] for _ in numbers]

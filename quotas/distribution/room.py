@@ -1,7 +1,7 @@
 """Computation of what a few nodes may reserve, for one flavor and resource.
 
-That depends on the nodes above them, and of all others only on what these lend upwards and use of it. So the
-quota tree is built of the nodes on the way to the root alone, and of one leaf for the other children of each:
+The result depends on the nodes above, and on what all other nodes lend upwards and use of it. So the quota
+tree is built only of the nodes on the path to the root, with one leaf for the other children of each node:
 the tree of a whole cell has thousands of nodes.
 """
 
@@ -21,8 +21,8 @@ _KEY = ""
 
 @dataclass(frozen=True, slots=True)
 class QuotaRoom:
-    """The amounts that a node may reserve: `available` now, beside what is reserved, and `potential` if
-    nobody reserved anything. None is unlimited; `available` is negative where others reserve too much.
+    """The amounts that a node may reserve: `available` now, in addition to what is reserved, and `potential`
+    if nothing were reserved. None is unlimited; `available` is negative where other nodes reserve too much.
     """
 
     available: Amount
@@ -51,7 +51,7 @@ def compute_rooms(
 
 
 def _list_ways(order: NodeOrder, wanted: Collection[int]) -> Iterator[int]:
-    """The positions on the ways from some nodes to the root."""
+    """Yield the positions on the paths from some nodes to the root."""
     for position in wanted:
         at: int | None = position
         while at is not None:
@@ -62,7 +62,7 @@ def _list_ways(order: NodeOrder, wanted: Collection[int]) -> Iterator[int]:
 def _reduce_tree(
     order: NodeOrder, limits: Sequence[NodeLimits | None], charged: Sequence[int], way: set[int]
 ) -> tuple[list[Branch[str]], Counter[str]]:
-    """The nodes on the way with one leaf for the other children of each, and the usage at leaves."""
+    """Return the nodes on the path, with one leaf for the other children of each, and the usage at leaves."""
     sums = sum_subtrees(order, limits, charged)
     branches, reserved = [], Counter[str]()
     for position in way:

@@ -47,7 +47,7 @@ def sum_subtrees(
         if quota == 0 and not used:
             continue
         if quota is not None and (of is None or of.lending_limit is None):
-            up, over = quota, used  # as of most nodes: nothing is kept, and nothing need be asked
+            up, over = quota, used  # most nodes have no local quota
         else:
             local = compute_local_quota(quota, None if of is None else of.lending_limit)
             up, over = compute_lent_quota(quota, local), compute_spilled_usage(used, local)

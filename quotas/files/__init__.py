@@ -1,4 +1,4 @@
-"""Quotas as files that people edit: YAML and CSV, read with the line of every value and written back."""
+"""Quota files: YAML and CSV, read with the line of every value and written back."""
 
 from quotas.files.read import FILE_BOUNDS, read_rows
 from quotas.files.rows import COLUMNS, FileFormat, FileProblems, FileRow, PoolRow, PoolShare, Row, find_format

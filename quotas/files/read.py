@@ -1,4 +1,4 @@
-"""Reading quota files. Nothing is half-read: every line is looked at, and all that is wrong is said."""
+"""Reading quota files. A file is read completely or not at all, and all errors are reported together."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _DELIMITERS: Final = ",;\t"
 
 
 def read_rows(text: str, kind: FileFormat, name: str) -> list[Row]:
-    """The limits that a file names, in its order; those of a pool in GPUs as one row.
+    """Return the limits that a file names, in its order; those of a pool in GPUs as one row.
 
-    Raises: Invalid that names file, line and field of everything that is wrong.
+    Raises: Invalid that names file, line and field of every error.
     """
     problems = FileProblems(name)
     if len(text.encode("utf-8", "surrogatepass")) > FILE_BOUNDS.size:
@@ -49,7 +49,7 @@ def _csv_rows(text: str, problems: FileProblems) -> Iterator[FileRow]:
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     try:
         header = [column.strip() for column in next(reader, [])]
-        # Each name once: a line of 256 KiB may have a hundred thousand columns of one name.
+        # Each name is checked once: a line of 256 KiB may have a hundred thousand columns of one name.
         found = Counter(header)
         unknown = [column for column in found if column not in COLUMNS]
         if unknown:

@@ -1,4 +1,4 @@
-"""One limit as a file says it, and what can be wrong with it."""
+"""One limit as a quota file writes it, and the errors that it can have."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PLACE: Final = ("tenant", "queue", "cluster", "flavor", "resource")
 COLUMNS: Final = (*PLACE, *LIMITS)
 ROWS_MAX: Final = 20_000
 _PROBLEMS_MAX: Final = 100
-"""Nobody reads more of them; a file may be nothing but mistakes."""
+"""The maximum number of errors that are reported: a file may consist of errors only."""
 
 
 class FileFormat(StrEnum):
@@ -49,7 +49,7 @@ class FileRow:
 
 
 class PoolShare(Enum):
-    """The part of what the nodes of the pool have that belongs to the GPUs named beside it."""
+    """The part of the nodes' CPU or memory in the pool that belongs to the GPUs of the same row."""
 
     OF_NODES = "nodes"
 
@@ -80,27 +80,27 @@ Cell = tuple[str, int]
 
 
 class FileProblems:
-    """Everything that is wrong with one file, by line and field."""
+    """The errors of one file, by line and field."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self._found: dict[tuple[int, FieldError], None] = {}
 
     def add_problem(self, line: int, field: str, code: str, message: str) -> None:
-        """Note one, once: a line that is for several tenants is wrong for all of them.
+        """Record an error once: a line for several tenants has the same error for each of them.
 
-        Raises: Invalid with all of them when there are too many to go on.
+        Raises: Invalid with all errors when there are too many to continue.
         """
         self._found[line, FieldError(self.locate_field(line, field), code, message)] = None
         if len(self._found) >= _PROBLEMS_MAX:
             self.raise_if_any()
 
     def locate_field(self, line: int, field: str = "") -> str:
-        """`quotas.yaml:12 nominal`: the file, the line and the field."""
+        """Return file, line and field as text, such as `quotas.yaml:12 nominal`."""
         return f"{self.name}:{line} {field}".rstrip()
 
     def raise_if_any(self) -> None:
-        """Raises: Invalid with all of them, in the order of the lines."""
+        """Raise the errors, if any. Raises: Invalid with all of them, in the order of the lines."""
         if self._found:
             errors = [
                 error for _line, error in sorted(self._found, key=lambda item: (item[0], item[1].field))
@@ -110,7 +110,7 @@ class FileProblems:
 
 
 def read_limit(text: str, problems: FileProblems, line: int, field: str) -> int | Keep | None:
-    """A whole number, `unlimited`, or nothing at all, which leaves the limit as it is."""
+    """Read a whole number, `unlimited`, or an empty text, which leaves the limit unchanged."""
     word = text.strip()
     if not word:
         return Keep.AS_IS
@@ -124,7 +124,7 @@ def read_limit(text: str, problems: FileProblems, line: int, field: str) -> int 
 
 
 def read_resource(text: str, problems: FileProblems, line: int) -> Resource:
-    """A resource by its name; the first one, with a problem noted, for any other text."""
+    """Return a resource by its name; for any other text record a problem and return the first resource."""
     word = text.strip()
     if word in {resource.value for resource in Resource}:
         return Resource(word)
@@ -135,7 +135,7 @@ def read_resource(text: str, problems: FileProblems, line: int) -> Resource:
 
 
 def build_row(line: int, found: Mapping[str, Cell], problems: FileProblems) -> FileRow:
-    """One limit from its values, with everything that is wrong with them noted."""
+    """Build one limit from its values; every error in them is recorded in `problems`."""
 
     def text(field: str) -> str:
         return found.get(field, ("", line))[0].strip()

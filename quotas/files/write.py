@@ -18,7 +18,7 @@ _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 
 
 def write_rows(rows: Sequence[Row], kind: FileFormat) -> str:
-    """The text of a file with these limits, in their order. CSV has no rows of pools."""
+    """Return the text of a file with these limits, in their order. CSV has no rows of pools."""
     if kind is FileFormat.YAML:
         return _as_yaml(rows)
     return _as_csv(row for row in rows if isinstance(row, FileRow))
@@ -49,7 +49,7 @@ def _pool(row: PoolRow) -> Mapping[str, Any]:
 
 
 def _with_unit(amount: int | Keep | PoolShare | None, large: int, of_large: str, of_small: str) -> int | str:
-    """An amount in its larger unit where that is exact."""
+    """Return an amount in its larger unit where that is exact."""
     if isinstance(amount, PoolShare):
         return amount.value
     if not isinstance(amount, int) or amount == 0:
@@ -83,5 +83,5 @@ def _word(limit: int | Keep | None) -> int | str:
 
 
 def _safe(text: str) -> str:
-    """A spreadsheet would run text that begins like a formula; names never do, so nothing is lost."""
+    """Prefix text that a spreadsheet would execute as a formula; names never start like one."""
     return f"'{text}" if text.startswith(_FORMULA) else text

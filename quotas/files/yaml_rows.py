@@ -46,7 +46,7 @@ Place = dict[str, Cell]
 
 
 def yaml_rows(text: str, problems: FileProblems) -> Iterator[Row]:
-    """The rows of a file in their order; what is wrong is noted in `problems`."""
+    """Yield the rows of a file in their order; errors are recorded in `problems`."""
     try:
         root = read_yaml(text, FILE_BOUNDS)
     except TextError as error:
@@ -62,7 +62,7 @@ def yaml_rows(text: str, problems: FileProblems) -> Iterator[Row]:
 
 
 def _block_rows(block: Node, problems: FileProblems) -> Iterator[Row]:
-    """Each limit is read once, however many tenants it is for."""
+    """Yield the rows of a block. Each limit is read once, however many tenants the block is for."""
     of = _fields(block, _BLOCK_FIELDS, problems)
     limits: list[tuple[int, dict[str, Cell]]] = []
     if "quotas" in of or "pools" not in of:
@@ -83,7 +83,7 @@ def _block_rows(block: Node, problems: FileProblems) -> Iterator[Row]:
 
 
 def _places(of: Mapping[str, Node], block: Node, problems: FileProblems) -> list[Place]:
-    """The nodes that a block is for: `tenant` with its `queue`, or `tenants`, a queue as tenant/queue."""
+    """Return the nodes of a block: `tenant` with its `queue`, or `tenants`, a queue as tenant/queue."""
     if "tenants" not in of:
         return [{field: _cell(of[field], field, problems) for field in ("tenant", "queue") if field in of}]
     for field in ("tenant", "queue"):
@@ -102,7 +102,7 @@ def _places(of: Mapping[str, Node], block: Node, problems: FileProblems) -> list
 
 
 def _pool_rows(pools: Node, problems: FileProblems) -> Iterator[PoolRow]:
-    """The pools of a block, as yet without a tenant."""
+    """Yield the pools of a block, still without a tenant."""
     if not isinstance(pools, YamlMapping):
         message = _("Must be a map of pools, for example h100: {gpus: 8}.")
         problems.add_problem(pools.line, "pools", "TYPE", message)
@@ -141,7 +141,7 @@ def _pool_row(name: str, line: int, nodes: Mapping[str, Node], problems: FilePro
 
 
 def _of_nodes(cells: Mapping[str, Cell], field: str, problems: FileProblems) -> int | Keep | PoolShare | None:
-    """CPU or memory: an amount with its unit, `unlimited`, or `nodes`."""
+    """Read CPU or memory: an amount with its unit, `unlimited`, or `nodes`."""
     text, line = cells.get(field, ("", 0))
     word = text.strip()
     if not word:
@@ -163,7 +163,10 @@ def _of_nodes(cells: Mapping[str, Cell], field: str, problems: FileProblems) -> 
 
 
 def _amount(word: str, field: str) -> int | None:
-    """Millicores or MiB; None for no amount. A bare number of memory would be bytes, which nobody means."""
+    """Return millicores or MiB, or None for a text that is no amount.
+
+    Memory needs a unit: a bare number would mean bytes, which is almost certainly an error.
+    """
     unitless = field == "memory" and word.isdigit() and word != "0"
     if unitless or not word.isascii() or len(word) > _LONGEST:
         return None
@@ -174,7 +177,7 @@ def _amount(word: str, field: str) -> int | None:
 
 
 def _fields(node: Node, known: tuple[str, ...], problems: FileProblems) -> dict[str, Node]:
-    """The values of a mapping by their names; what is not known or twice there is a problem."""
+    """Return the values of a mapping by name; unknown and repeated names are recorded as problems."""
     if not isinstance(node, YamlMapping):
         message = _("Must be a map with these fields: %(known)s.") % {"known": ", ".join(known)}
         problems.add_problem(node.line, "", "TYPE", message)
@@ -202,7 +205,8 @@ def _items(node: Node | None, field: str, line: int, problems: FileProblems) -> 
 def _cell(node: Node, field: str, problems: FileProblems) -> Cell:
     if isinstance(node, Scalar):
         if node.is_null and field in (*LIMITS, *_POOL_FIELDS) and node.text:
-            # `null` means different things to different people; here people write which one they mean.
+            # `null` is ambiguous in a file (unlimited, none or unchanged), so a file has to write what it
+            # means.
             problems.add_problem(node.line, field, "AMOUNT", _('Enter "unlimited", or omit the field.'))
         return "" if node.is_null else node.text, node.line
     problems.add_problem(node.line, field, "TYPE", _("Must be a single value."))

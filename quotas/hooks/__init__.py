@@ -1,1 +1,1 @@
-"""Hooks by which packages above tell what a change of quota does, and the evidence for a request."""
+"""Hooks by which packages above report the effect of a quota change and the evidence for a request."""

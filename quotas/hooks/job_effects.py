@@ -1,6 +1,6 @@
-"""The effect of a change of quota on jobs: asked below, answered by scheduling, which knows the jobs.
+"""The effect of a quota change on jobs: declared here, computed by scheduling, which knows the jobs.
 
-Scheduling stands above this package, so it registers its answers here when the platform starts.
+Scheduling is a package above this one, so it registers its functions here when the platform starts.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from quotas.tree import NodeLimits
 
 @dataclass(frozen=True, slots=True)
 class OverQuota:
-    """More is reserved at and below a node than its nominal is to be."""
+    """More is reserved at and below a node than its new nominal."""
 
     key: QuotaKey
     reserved: int
@@ -27,7 +27,7 @@ class OverQuota:
 
 @dataclass(frozen=True, slots=True)
 class AffectedJob:
-    """A job that a change touches, and how many cards it asks for."""
+    """A job that a change affects, and how many GPUs it requests."""
 
     job_id: uuid.UUID
     name: str
@@ -57,11 +57,11 @@ class JobsPreview:
 
 @dataclass(frozen=True, slots=True)
 class PendingDemand:
-    """The cards that waiting jobs of one queue ask for.
+    """The GPUs that waiting jobs of one queue request.
 
-    `flavor_cards` is by flavor what those of its jobs ask for that may run there: a job that several flavors
-    suit counts in each, so these are never added up. `flavor_amounts` is the same for CPU and memory; a role
-    without GPUs suits all flavors of its queue.
+    `flavor_cards` counts by flavor the jobs that may run there: a job that may run in several flavors counts
+    in each, so the values must not be added up. `flavor_amounts` is the same for CPU and memory; a role
+    without GPUs may run in all flavors of its queue.
     """
 
     queue_node_id: uuid.UUID
@@ -79,7 +79,7 @@ Pending = Callable[[Sequence[uuid.UUID]], Mapping[uuid.UUID, PendingDemand]]
 
 @dataclass(frozen=True, slots=True)
 class JobEffectProvider:
-    """The functions of scheduling: preview a change, drain what is over quota, count what waits, empty a
+    """The functions of scheduling: preview a change, drain jobs over quota, count pending jobs, empty a
     queue.
     """
 
@@ -93,14 +93,14 @@ _registered: Final[list[JobEffectProvider]] = []
 
 
 def register_provider(answers: JobEffectProvider) -> None:
-    """Called once, from scheduling's `AppConfig.ready()`."""
+    """Register the functions; called once, by scheduling's `AppConfig.ready()`."""
     _registered[:] = [answers]
 
 
 def get_provider() -> JobEffectProvider:
     """Return the functions of scheduling.
 
-    Raises: RuntimeError when nobody has registered, which a running platform never sees.
+    Raises: RuntimeError when none are registered, which does not happen in a running platform.
     """
     if not _registered:
         raise RuntimeError("no package answers for the effect of a change of quota")

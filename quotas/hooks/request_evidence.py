@@ -1,7 +1,7 @@
-"""The evidence for or against a request of quota: asked below, answered by packages above.
+"""The evidence for or against a quota request: declared here, provided by packages above.
 
-Each provider answers a plain mapping that is stored with the request, so that a decision can be understood
-later. What nobody knows is said in `missing`, never left out.
+Each provider returns a plain mapping that is stored with the request, so that a decision can be understood
+later. A mapping names unknown values in `missing` instead of leaving them out.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ WINDOW: Final = timedelta(days=30)
 
 @dataclass(frozen=True, slots=True)
 class EvidenceQuery:
-    """A question about some queues, by their quota nodes, from `start` until `end`."""
+    """The arguments of a provider: queues by their quota nodes, and the period from `start` until `end`."""
 
     queues: Sequence[uuid.UUID]
     start: datetime
@@ -33,15 +33,16 @@ _providers: Final[dict[str, Provider]] = {}
 
 
 def register_provider(name: str, provider: Provider) -> None:
-    """Called once per provider, from the owner's `AppConfig.ready()`."""
+    """Register a provider; called once per provider, by the owner's `AppConfig.ready()`."""
     _providers[name] = provider
 
 
 @row_scope.whole()
 def gather_evidence(node: QuotaNode, *, now: datetime) -> dict[str, Any]:
-    """The evidence about a node and all below it, as of now; the caller has decided who may know it.
+    """Return the evidence about a node and all nodes below it, as of now.
 
-    `use` and `idle` come from the layers above; where nobody is registered, they say so.
+    `use` and `idle` come from the layers above; without a registered provider they are marked as missing. The
+    caller has checked that the reader may see the node.
     """
     below = QuotaNode.unscoped.filter(is_queue=True, cell=node.cell_id)
     below = (

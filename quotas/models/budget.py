@@ -1,4 +1,4 @@
-"""GPU-hours: what was used by the month, and how much a tenant may use."""
+"""GPU-hours: the use per month, and how much a tenant may use."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _thresholds() -> list[int]:
 
 
 class GpuUse(BaseModel):
-    """The use of a flavor by a queue in a month that is over: percent points of a card x milliseconds."""
+    """The use of a flavor by a queue in a past month: percent points of a GPU x milliseconds."""
 
     node = models.ForeignKey(QuotaNode, on_delete=models.CASCADE, related_name="gpu_use")
     flavor = models.ForeignKey(Flavor, on_delete=models.CASCADE, related_name="gpu_use")
@@ -46,8 +46,9 @@ class GpuUse(BaseModel):
 class Budget(Versioned, BaseModel):
     """The GPU-hours that a tenant and all below it may use in each calendar month (UTC).
 
-    Without a flavor, those of all flavors count together. At each of `thresholds` (percent) and at 100 % it
-    is told once in a month: `notified_month` and `notified_percent` remember. `action` is what 100 % means.
+    Without a flavor, those of all flavors count together. One notification is sent in a month for each of
+    `thresholds` (percent) and for 100 %; `notified_month` and `notified_percent` record the last one.
+    `action` is what happens at 100 %.
     """
 
     tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, related_name="budgets")

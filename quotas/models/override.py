@@ -1,4 +1,4 @@
-"""Quota that moves for a while: a loan between tenants, or a reservation from what is above."""
+"""Temporary quota: a loan between tenants, or a reservation from a tenant above."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class OverrideState(models.TextChoices):
 class Override(Versioned, BaseModel):
     """A loan of the lender's own nominal to the borrower from `starts_at` until `ends_at`.
 
-    `problem` is why it could not start yet. `ended_at` is when it ended in fact, `returned` what came back
-    by `<flavor> <resource>` where that was less than was lent.
+    `problem` is the reason why it could not start yet. `ended_at` is the actual end; `returned` is the amount
+    that returned by `<flavor> <resource>` where it was less than the amount lent.
     """
 
     cell = models.ForeignKey(Cell, on_delete=models.PROTECT, related_name="overrides")
@@ -87,9 +87,9 @@ class OverrideAmount(BaseModel):
 
 
 class PassedQuota(BaseModel):
-    """Lent quota that a decision handed on from `source` to `target`, right below or above it.
+    """Lent quota that a decision moved on from `source` to `target`, its child or parent.
 
-    It returns the way it went when `source` needs it for the end of a loan (`quotas.distribution.loans`).
+    It returns to `source` when `source` needs it for the end of a loan (`quotas.distribution.loans`).
     """
 
     source = models.ForeignKey(QuotaNode, on_delete=models.PROTECT, related_name="passed_on")

@@ -1,4 +1,4 @@
-"""Queues: where jobs wait, and by which rules."""
+"""Queues: the places where jobs wait, and their scheduling rules."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ class Preference(models.TextChoices):
 class Queue(BaseModel, Versioned):
     """A leaf of the quota tree. Presets are combinations of its settings, not a setting of their own.
 
-    `preemption` off means that nobody leaves for its jobs, whatever the rules below it say. `reclaim` is
-    about jobs of other queues above their nominal; `while_borrowing` the same in order to borrow, from
-    jobs not above `max_priority` (None: no such bound). `when_can_*` and `preference` say when the search
-    over the ordered flavors ends. With `backfill` those behind the first job that does not fit pass only
-    if they do not delay it; with `user_shares` users who used less lately come first. A queue that was
-    deleted stays, `closed_at` then, for what its jobs and the history of its quota say.
+    With `preemption` off no job is preempted for its jobs, whatever the other rules say. `reclaim` is the
+    rule for jobs of other queues above their nominal; `while_borrowing` is the rule for preemption in order
+    to borrow, of jobs not above `max_priority` (None: any priority). `when_can_*` and `preference` say when
+    the search over the ordered flavors ends. With `backfill` jobs behind the first job that does not fit
+    start only if they do not delay it; with `user_shares` jobs of users who used less lately come first. A
+    deleted queue stays as a row with `closed_at`, because its jobs and the history of its quota refer to it.
     """
 
     cell = models.ForeignKey(Cell, on_delete=models.PROTECT, related_name="queues")
@@ -108,7 +108,7 @@ class Queue(BaseModel, Versioned):
 
 
 class QueueFlavor(BaseModel):
-    """A flavor that a queue may use, at its place in the order of trying."""
+    """A flavor that a queue may use, with its position in the order in which flavors are tried."""
 
     queue = models.ForeignKey(Queue, on_delete=models.CASCADE, related_name="queue_flavors")
     flavor = models.ForeignKey(Flavor, on_delete=models.PROTECT, related_name="queue_flavors")

@@ -21,10 +21,10 @@ RESOURCE_CHOICES = [(resource.value, resource.value) for resource in Resource]
 class QuotaNode(Versioned, BaseModel):
     """A point of a cell's tree: one per tenant, and one per queue below its workspace.
 
-    Folders and workspaces act as cohorts; queues are the leaves that hold usage. `version` grows with
-    every change of the node's limits. `limits_decided` is false for queues that were opened by a release that
-    gave them no limits, until who decides above says how far they reach: that a limit of theirs is missing is
-    nobody's decision (`quotas.selectors.limits.workspace_limits`).
+    Folders and workspaces act as cohorts; queues are the leaves that hold usage. `version` grows with every
+    change of the node's limits. `limits_decided` is false for queues that an earlier release opened without
+    limits, until an admin above sets how far they may borrow and lend: a missing limit of such a queue was
+    not decided (`quotas.selectors.limits.workspace_limits`).
     """
 
     cell = models.ForeignKey(Cell, on_delete=models.PROTECT, related_name="quota_nodes")
@@ -80,10 +80,11 @@ def _this_month() -> date:
 class LedgerEntry(models.Model):
     """The quota that is reserved by the admitted jobs of one queue. Changed only by `quotas.services.ledger`.
 
-    Compute is counted over time as well: by the moment t of `month`, `core_ms` + `reserved` x (t - start of
-    the month) percent points x milliseconds were reserved in it. So a reservation costs nothing while it
-    lasts, and what changes `reserved` moves `core_ms` in the same statement; it may be below zero. The column
-    of `reserved` has the name that processes of earlier releases read and write during an upgrade.
+    Compute is also counted over time: from the start of `month` until the moment t, `core_ms` + `reserved` x
+    (t - start of the month) percent points x milliseconds were reserved. So a reservation needs no write
+    while it lasts, and a change of `reserved` also changes `core_ms` in the same statement; `core_ms` may be
+    below zero. The column of `reserved` has the name that processes of earlier releases read and write during
+    an upgrade.
     """
 
     id = models.BigAutoField(primary_key=True)

@@ -21,9 +21,9 @@ class QuotaChangeSource(models.TextChoices):
 
 
 class QuotaRevision(BaseModel):
-    """A change of quotas: by whom, when and why. `reverts` names the revision that this one undoes.
+    """A change of quotas: its author, time and reason. `reverts` names the revision that this one reverts.
 
-    With `on_top` the quota was created rather than taken from the nodes above; so is its revert.
+    With `on_top` the quota was created rather than taken from the nodes above; the same holds for its revert.
     """
 
     cell = models.ForeignKey(Cell, on_delete=models.PROTECT, related_name="quota_revisions")
@@ -46,10 +46,10 @@ class QuotaRevision(BaseModel):
 
 
 class QuotaChange(BaseModel):
-    """One limit of one node, from and to. The nominal is what the node has, children included.
+    """One limit of one node before and after. The nominal is that of the node with its children.
 
-    None is unlimited. A change that only took from, or returned to, what a node keeps for itself
-    is not listed: the total of that node did not change.
+    None is unlimited. A node whose own nominal only gave quota to a child, or took it back, is not listed:
+    its nominal did not change.
     """
 
     revision = models.ForeignKey(QuotaRevision, on_delete=models.CASCADE, related_name="changes")

@@ -10,7 +10,7 @@ from foundation.core.flavor_resource import FlavorResource
 from foundation.core.quantities import Resource
 
 FlavorKey = tuple[uuid.UUID, Resource]
-"""(flavor, resource): what one tree of quota is kept for."""
+"""(flavor, resource): the key of one quota tree."""
 
 
 class QuotaKey(NamedTuple):
@@ -22,7 +22,7 @@ class QuotaKey(NamedTuple):
 
     @classmethod
     def at_node(cls, node_id: uuid.UUID, key: FlavorResource) -> Self:
-        """The key of one quota of a node, from the key that its quota tree has."""
+        """Return the key of one quota of a node, from its key in the quota tree."""
         return cls(node_id, uuid.UUID(key.flavor), Resource(key.resource))
 
     @property

@@ -1,4 +1,4 @@
-"""Asking for more quota, and what became of it."""
+"""Requests for more quota, and their outcome."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ OPEN_STATES: Final = (RequestState.PENDING, RequestState.COUNTERED)
 
 
 class QuotaRequest(Versioned, BaseModel):
-    """One node's wish for other limits, in the form in which limits are set: `cluster`, `flavor`,
+    """A request for other limits of one node, in the form in which limits are set: `cluster`, `flavor`,
     `resource` and those of `nominal`, `borrowing_limit` and `lending_limit` that are to change.
 
-    `current` is what they were when it was asked, `counter` what was offered instead. With `until` the
-    nominal is lent by the node above until then. `evidence` was gathered when it was asked. Nobody decides
-    after `expires_at`.
+    `current` has the limits at the time of the request, `counter` the counter-offer. With `until` the nominal
+    is lent by the node above until then. `evidence` was gathered at the time of the request. The request
+    cannot be decided after `expires_at`.
     """
 
     node = models.ForeignKey(QuotaNode, on_delete=models.PROTECT, related_name="requests")
@@ -81,5 +81,5 @@ class QuotaRequest(Versioned, BaseModel):
 
     @property
     def is_open(self) -> bool:
-        """Tell whether it still waits for a decision or an answer."""
+        """Return whether the request still waits for a decision or an answer."""
         return self.state in OPEN_STATES

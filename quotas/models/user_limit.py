@@ -1,4 +1,4 @@
-"""Limits of what one user may hold in a workspace."""
+"""Limits of what one user's jobs may reserve in a workspace."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from tenants.models import Tenant
 
 
 class UserLimit(Versioned, BaseModel):
-    """A cap on what the jobs of a user hold at once, all queues and flavors of the workspace together.
+    """A cap on what the jobs of a user reserve at once, all queues and flavors of the workspace together.
 
-    Without a user it is that of everybody who has none of their own. `amount` None is unlimited, which
-    only makes sense as somebody's own.
+    A row without a user applies to every user without a limit of their own. `amount` None is unlimited, which
+    is only useful for a single user.
     """
 
     workspace = models.ForeignKey(Tenant, on_delete=models.CASCADE, related_name="user_limits")

@@ -11,5 +11,5 @@ from tenants.models import Tenant
 
 
 def quota_tenants(viewer: Actor) -> QuerySet[Tenant]:
-    """Tenants on which the viewer has the right to see quotas, by a role there or above."""
+    """Return the tenants on which the viewer has the permission to see quotas, by a role there or above."""
     return permissions.tenants_with(viewer, Permission.QUOTA_VIEW)

@@ -1,4 +1,4 @@
-"""Budgets of GPU-hours, set from above, and telling those concerned when one runs out."""
+"""Budgets of GPU-hours: they are set above the tenant, and thresholds are notified."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def budget_create(
     action: BudgetAction = BudgetAction.WARN,
     thresholds: Sequence[int] = THRESHOLDS,
 ) -> Budget:
-    """Say how many GPU-hours a tenant may use in a calendar month, of one flavor or of all together.
+    """Create a budget of GPU-hours per calendar month for a tenant, of one flavor or of all together.
 
-    What was used of the month before counts. Raises: NotFound, PermissionDenied for who does not stand
-    above the tenant; Invalid; Conflict for one that there is already.
+    Earlier use in the month counts. Raises: NotFound; PermissionDenied for a user without the permission
+    above the tenant; Invalid; Conflict if the tenant has such a budget.
     """
     _require(acting_user, tenant)
     _check(gpu_hours, thresholds)
@@ -59,7 +59,7 @@ def budget_create(
 def budget_change(
     *, acting_user: Actor, budget: Budget, changes: Mapping[str, Any], version: int | None = None
 ) -> Budget:
-    """Set `gpu_hours`, `action` or `thresholds`; what is crossed of the new ones is told again.
+    """Set `gpu_hours`, `action` or `thresholds`; thresholds that are already crossed are notified again.
 
     Raises: NotFound, PermissionDenied; Invalid; PreconditionFailed for another version.
     """
@@ -77,7 +77,7 @@ def budget_change(
 
 @transaction.atomic
 def budget_delete(*, acting_user: Actor, budget: Budget, version: int | None = None) -> None:
-    """Take a budget away; what was used stays counted.
+    """Delete a budget; the recorded use stays.
 
     Raises: NotFound, PermissionDenied; PreconditionFailed for another version.
     """
@@ -88,14 +88,16 @@ def budget_delete(*, acting_user: Actor, budget: Budget, version: int | None = N
 
 
 def budgets_watch(*, now: datetime) -> int:
-    """Tell of each threshold once in a month, and of 100 %; returns how often something was told."""
+    """Notify of each threshold and of 100 %, once in a month; return the number of notifications."""
     budgets = list(Budget.unscoped.select_related("tenant", "flavor").order_by("pk"))
     return sum(_watch(use) for use in budget_uses(budgets, now=now))
 
 
 @transaction.atomic
 def _watch(use: BudgetUse) -> int:
-    """Note what was crossed since it was last told. Of two at once only one finds the row as it was."""
+    """Record the newly crossed thresholds and notify of them. Of two concurrent calls only one updates the
+    row.
+    """
     budget = use.budget
     before = budget.notified_percent if budget.notified_month == use.month else 0
     crossed = [step for step in (*budget.thresholds, _FULL) if before < step <= use.percent]
@@ -125,7 +127,10 @@ def _watch(use: BudgetUse) -> int:
 
 
 def _require(acting_user: Actor, tenant: Tenant) -> None:
-    """The right is needed above the tenant: nobody raises their own budget."""
+    """Check the permission above the tenant, so that no tenant admin raises the tenant's own budget.
+
+    Raises: NotFound, PermissionDenied.
+    """
     permissions.require_permission(acting_user, Permission.QUOTA_VIEW, tenant)
     if not permissions.has_permission(acting_user, Permission.QUOTA_EDIT, tenant.parent):
         message = _("Limits of %(tenant)s are managed by a parent admin.")
@@ -168,6 +173,6 @@ def _done(
 
 
 def _hint() -> None:
-    """Jobs that a budget held may start, or the other way round."""
+    """Request a cycle: jobs that a budget blocked may start, or running out may block others."""
     for cell_id in Cell.unscoped.order_by("pk").values_list("pk", flat=True):
         outbox.add_hint(outbox.Topic.CYCLE, cell_id)

@@ -1,4 +1,4 @@
-"""Refusals of changes of quota, each with a stable code."""
+"""Refusals of quota changes, each with a stable code."""
 
 from __future__ import annotations
 
@@ -15,28 +15,30 @@ class ExceedsParent(Refused):
 
 
 class BelowUse(Refused):
-    """Less than is in use now, and nobody said what becomes of what runs."""
+    """The new quota is below use, and the caller did not choose whether running jobs are evicted."""
 
     code = "QUOTA_BELOW_USE"
     title = _("Usage exceeds the new quota")
 
 
 class LenderShort(Refused):
-    """A node would lend more than it keeps at some moment of the loan."""
+    """A node would lend more than its own nominal at some moment of the loan."""
 
     code = "LOAN_EXCEEDS_LENDER"
     title = _("Insufficient unassigned quota")
 
 
 class QuotaLent(Refused):
-    """Quota that is only lent would be destroyed, or the lender's would be limited before it is back."""
+    """Quota that is only lent would be destroyed, or the lender's quota would be limited before the loan
+    ends.
+    """
 
     code = "QUOTA_IS_LENT"
     title = _("Temporary quota uses this quota")
 
 
 class OverrideClosed(Conflict):
-    """The loan has ended, or never began."""
+    """The loan has ended, or was cancelled before it started."""
 
     code = "LOAN_CLOSED"
     title = _("Temporary quota has ended")

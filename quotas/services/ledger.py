@@ -1,7 +1,7 @@
-"""The ledger: the quota that jobs of each queue reserve, changed only here, and GPU-hours by the month.
+"""The ledger: the quota that jobs of each queue reserve, changed only here, and GPU-hours by month.
 
-Called inside the transaction that changes what is reserved. Sums are made first, then rows are locked in a
-fixed order, so that two transactions that meet cannot deadlock, and written together.
+Functions are called inside the transaction that changes what is reserved. Amounts are summed first, then rows
+are locked in a fixed order, so that two concurrent transactions cannot deadlock, and written together.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _LOCKED: Final = PreparedQuery(
 
 @dataclass(slots=True)
 class _Entry:
-    """A row of the ledger, locked."""
+    """A locked row of the ledger."""
 
     pk: int
     node_id: uuid.UUID
@@ -49,11 +49,11 @@ Amounts = Mapping[QuotaKey, int]
 
 
 class LedgerMismatch(RuntimeError):
-    """More was to be freed than is held: the books are wrong, and nothing is changed."""
+    """More would be freed than is reserved: the ledger is inconsistent, and nothing is changed."""
 
 
 def ledger_reserve(amounts: Amounts, *, now: datetime) -> None:
-    """Add what is taken from `now` on. The caller has checked the tree, under the cell's lock."""
+    """Add what is reserved from `now` on. The caller has checked the tree, under the cell's lock."""
     wanted = {key: amount for key, amount in sorted(amounts.items()) if amount}
     rows = _locked(wanted)
     missing = [key for key in wanted if key not in rows]
@@ -66,18 +66,18 @@ def ledger_reserve(amounts: Amounts, *, now: datetime) -> None:
             ],
             ignore_conflicts=True,
         )
-        # Rows come in the order of their keys, and these are the last.
+        # Rows are locked in the order of their keys, and these keys are the last.
         rows |= _locked(missing)
     _change(rows, wanted, now)
 
 
 def ledger_lock(keys: Iterable[QuotaKey]) -> None:
-    """Lock the rows of these keys, for whoever has to lock nodes or cards before it reserves."""
+    """Lock the rows of these keys, for a caller that locks nodes or GPUs before it reserves."""
     _locked(set(keys))
 
 
 def ledger_free(amounts: Amounts, *, now: datetime) -> None:
-    """Subtract what is given back at `now`.
+    """Subtract what is released at `now`.
 
     Raises: LedgerMismatch when a row holds less than that; then nothing is subtracted.
     """
@@ -85,7 +85,7 @@ def ledger_free(amounts: Amounts, *, now: datetime) -> None:
 
 
 def months_close(*, now: datetime) -> int:
-    """Put away the use of months that are over, of rows that nobody touched since; returns how many."""
+    """Store the use of past months, for rows that were not changed since; return the number of rows."""
     old = LedgerEntry.unscoped.filter(resource=_METERED, month__lt=month_of(now)).order_by("pk")
     rows = old.values_list("node_id", "flavor_id", "resource")
     keys = [QuotaKey(node_id, flavor_id, Resource(resource)) for node_id, flavor_id, resource in rows]
@@ -96,7 +96,7 @@ def months_close(*, now: datetime) -> int:
 
 
 def _add(changes: Amounts, now: datetime) -> None:
-    """Change each row by so much. Raises: LedgerMismatch when one holds less than is taken from it."""
+    """Change each row by its amount. Raises: LedgerMismatch when a row would fall below zero."""
     if changes:
         _change(_locked(changes), changes, now)
 
@@ -113,15 +113,16 @@ def _change(rows: Mapping[QuotaKey, _Entry], changes: Amounts, now: datetime) ->
     for key, row in rows.items():
         row.reserved += changes[key]
     for row in metered:
-        # What is held from now on counts as if it had been held since the month began, less that time. A
-        # moment just before the month of the row is no trouble: then it is more, not less.
+        # The row counts reserved x (t - start of the month), so a change at `now` subtracts the time before
+        # it. This also holds for a `now` shortly before the month of the row: the difference is then
+        # negative.
         row.core_ms -= changes[_key(row)] * (to_ms(now) - start_ms(row.month))
     written = [(row.pk, row.reserved, row.month, row.core_ms) for row in rows.values()]
     update_rows(LedgerEntry, ("reserved", "month", "core_ms"), written)
 
 
 def _locked(keys: Collection[QuotaKey]) -> dict[QuotaKey, _Entry]:
-    """Lock the rows of these keys, in one order."""
+    """Lock the rows of these keys, in a fixed order."""
     if not keys:
         return {}
     nodes, flavors = {key.node_id for key in keys}, {key.flavor_id for key in keys}

@@ -1,4 +1,4 @@
-"""The root of the tenants gets quota for what the pools of a cluster have."""
+"""Quota of the root tenant for the pools of a cluster."""
 
 from __future__ import annotations
 

@@ -54,21 +54,21 @@ __all__ = [
 
 
 class Shrink(StrEnum):
-    """The choice for jobs above a lowered quota: evicted now, or once others need it."""
+    """The choice for jobs above a lowered quota: they are evicted now, or once other jobs need the quota."""
 
     DRAIN = "drain"
     LET_RUN = "let_run"
 
 
 def quota_changed(cell_id: uuid.UUID) -> None:
-    """Note that limits of a cell have changed, and ask for a cycle."""
+    """Record that limits of a cell have changed, and request a cycle."""
     Cell.unscoped.filter(pk=cell_id).update(quota_version=F("quota_version") + 1)
     outbox.add_hint(outbox.Topic.CYCLE, cell_id)
 
 
 @transaction.atomic
 def quota_node_ensure(*, acting_user: Actor, cell: Cell, tenant: Tenant, weight: int = 1000) -> QuotaNode:
-    """Return the tenant's node in the cell's tree, made below its parent's node if it is new.
+    """Return the tenant's node in the cell's tree; a missing node is created below the parent's node.
 
     Raises: PermissionDenied.
     """
@@ -90,7 +90,7 @@ def quota_node_ensure(*, acting_user: Actor, cell: Cell, tenant: Tenant, weight:
 def quota_check(
     *, acting_user: Actor, cell_id: uuid.UUID, changes: Sequence[NodeAmounts], on_top: bool = False
 ) -> QuotaPlan:
-    """Everything that `quota_change` would check but the choice for what runs; writes nothing.
+    """Check everything that `quota_change` checks, except the choice for running jobs; writes nothing.
 
     Raises: PermissionDenied, NotFound; PreconditionFailed for another version; as `quota_plan`.
     """
@@ -116,12 +116,12 @@ def quota_change(
     source: QuotaChangeSource = QuotaChangeSource.EDIT,
     reverts: QuotaRevision | None = None,
 ) -> QuotaRevision | None:
-    """Set limits of some nodes of a cell, all or none; what is not named stays as it is.
+    """Set limits of some nodes of a cell, all or none; other limits stay unchanged.
 
-    What a node gains is taken from its parent, and returned to it: an admin divides what a tenant has
-    and no more. `on_top` creates it instead, which only the platform's admins may. Returns the revision,
-    None when nothing changes.
-    Raises: as `quota_check`; BelowUse when less than is in use is left and `shrink` says nothing.
+    What a node gains is taken from its parent, and what it loses returns to the parent: an admin divides no
+    more than the tenant has. `on_top` creates quota instead, which only the platform's admins may. Returns
+    the revision, None when nothing changes. Raises: as `quota_check`; BelowUse when less than is in use
+    remains and `shrink` is None.
     """
     Cell.unscoped.select_for_update().get(pk=cell_id)
     plan = quota_check(acting_user=acting_user, cell_id=cell_id, changes=changes, on_top=on_top)
@@ -206,9 +206,9 @@ def _names_limits(change: NodeAmounts) -> bool:
 def find_decider(node: QuotaNode, *, limits: bool) -> Tenant | None:
     """Return the tenant whose admins decide about a node; None is the platform.
 
-    It is decided above the node, so that nobody raises their own quota. The admins of a workspace divide
-    what it has among its queues. How far a queue may reach beyond that, or close itself to others, is no
-    matter of dividing: with `limits`, that too is decided above the workspace.
+    A node's nominal is decided above the node, so that no admin raises the own tenant's quota. The admins of
+    a workspace divide its quota among its queues. With `limits` (of borrowing and lending) a queue, too, is
+    decided about above the workspace.
     """
     return node.tenant if node.is_queue and not limits else node.tenant.parent
 
@@ -217,7 +217,7 @@ def require_decider(acting_user: Actor, node: QuotaNode, *, limits: bool) -> Non
     """Check that a user decides about a node. Raises: PermissionDenied."""
     decider = find_decider(node, limits=limits)
     if not permissions.has_permission(acting_user, Permission.QUOTA_EDIT, decider):
-        # Neither is named to who cannot see it: on the way between two nodes stand others.
+        # Tenants that the user cannot see are not named: there may be others on the path between two nodes.
         places = (node.tenant, decider)
         if not all(
             permissions.has_permission(acting_user, Permission.TENANT_VIEW, place)
@@ -231,7 +231,7 @@ def require_decider(acting_user: Actor, node: QuotaNode, *, limits: bool) -> Non
 
 
 def _write(plan: QuotaPlan, revision: QuotaRevision, expected: Mapping[uuid.UUID, int | None]) -> None:
-    # The nominal of a node changes without a row of its own where a child of it is changed with it.
+    # The nominal of a node can change through a change of its child, without a row of its own.
     changed = {key.node_id for key in plan.rows} | {change.node.pk for change in plan.changes}
     for node in QuotaNode.unscoped.filter(pk__in=changed).order_by("pk"):
         advance_version(node, expected=expected.get(node.pk))
@@ -242,7 +242,7 @@ def _write(plan: QuotaPlan, revision: QuotaRevision, expected: Mapping[uuid.UUID
 
 @row_scope.whole()
 def write_passed(plan: QuotaPlan) -> None:
-    """Lent quota may have gone on to, or come back from, tenants that whoever acts cannot see."""
+    """Store what is passed on. Row policies are off: it may involve tenants that the user cannot see."""
     for (flavor_id, resource), wanted in plan.passed.items():
         rows = PassedQuota.unscoped.filter(
             source__cell_id=plan.cell_id, flavor=flavor_id, resource=resource.value

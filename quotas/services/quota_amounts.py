@@ -1,4 +1,4 @@
-"""Limits as they come from outside, with names in place of rows."""
+"""Limits as requests and files write them, with names in place of rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from quotas.services.quota_plan import QuotaAmount
 
 
 def parse_amounts(node: QuotaNode, items: Sequence[Mapping[str, Any]]) -> list[QuotaAmount]:
-    """The limits of `amounts` in a request; those that are left out stay as they are.
+    """Return the limits of `amounts` in a request; omitted limits stay unchanged.
 
     Raises: Invalid for a flavor that the node's cell does not have, or has in several clusters.
     """
@@ -27,15 +27,15 @@ def parse_amounts(node: QuotaNode, items: Sequence[Mapping[str, Any]]) -> list[Q
 
 
 def find_flavor_of_cell(cell_id: uuid.UUID, item: Mapping[str, Any], place: str) -> Flavor:
-    """The flavor that `flavor`, and where needed `cluster`, of an item name.
+    """Return the flavor that `flavor`, and where needed `cluster`, of an item name.
 
-    Raises: Invalid for one that the cell does not have, or has in several clusters.
+    Raises: Invalid for a flavor that the cell does not have, or has in several clusters.
     """
     return _flavor(item, list_flavors([cell_id]), place)
 
 
 def select_flavor(flavors: Sequence[Flavor], name: str, cluster: str, place: str = "") -> Flavor:
-    """The flavor of that name; with an empty cluster there must be but one. Raises: Invalid."""
+    """Return the flavor of that name; with an empty cluster the name must be unique. Raises: Invalid."""
     named = [f for f in flavors if f.name == name and cluster in ("", f.cluster.name)]
     if not named:
         message = _("Pool %(name)s not found.") % {"name": name}

@@ -1,7 +1,7 @@
 """Queues that hold all quota of their workspace follow a change of it.
 
-The quota of a team with a single queue is the queue's. Without this, less for such a team would be refused
-until its queue is lowered as well, and more would not be the queue's own.
+The quota of a team with a single queue is the queue's. Otherwise a lower quota of such a team would be
+refused until its queue is lowered as well, and additional quota would not become the queue's own.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from quotas.services.quota_plan import NodeAmounts
 
 
 def extend_to_queues(changes: Sequence[NodeAmounts]) -> list[NodeAmounts]:
-    """Return the changes with those of queues that follow; a queue that is changed itself does not."""
+    """Return the changes with those of the queues that follow; queues that are in `changes` do not follow."""
     named = {change.node.pk for change in changes}
     wanted = [change.node.pk for change in changes if not change.node.is_queue]
     rows = QuotaNode.unscoped.filter(parent__in=wanted).exclude(queue__closed_at__isnull=False)

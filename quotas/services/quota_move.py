@@ -1,4 +1,4 @@
-"""Quota that goes from node to node without anybody naming amounts: by a loan, or when a tenant leaves it."""
+"""Quota that moves between nodes without given amounts: by a loan, or when a tenant is moved without it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def move_lent_quota(
     reason: str,
     source: QuotaChangeSource,
 ) -> QuotaRevision | None:
-    """Store what the ledgers say after a loan started or ended; `tables` are those before.
+    """Store the state of the ledgers after a loan started or ended; `tables` are those before.
 
     The caller has checked the permission and holds the cell's lock. Returns the revision, None when nothing
     changes.
@@ -41,11 +41,11 @@ def move_lent_quota(
 def move_own_quota(
     acting_user: Actor, tables: QuotaTables, nodes: Collection[uuid.UUID], target: uuid.UUID, *, reason: str
 ) -> QuotaRevision | None:
-    """Move the own nominals of `nodes` to `target`, which stands above them; they have nothing then.
+    """Move the own nominals of `nodes` to `target`, a node above them; their own nominals are 0 afterwards.
 
-    What is unlimited ends, and `target` gains nothing by it: it is no amount. None of it is lent. The caller
-    has checked the permission and holds the cell's lock; `tables` are fresh. Returns the revision, None when
-    nothing changes.
+    Unlimited own nominals become 0 and add nothing to `target`, because they are no amount. None of the quota
+    is lent. The caller has checked the permission and holds the cell's lock; `tables` are fresh. Returns the
+    revision, None when nothing changes.
     """
     after: defaultdict[FlavorKey, dict[uuid.UUID, int | None]] = defaultdict(dict)
     for quota in tables.quotas:

@@ -1,4 +1,4 @@
-"""The plan of a change of quotas, computed before anything is written."""
+"""The plan of a quota change, computed before anything is written."""
 
 from __future__ import annotations
 
@@ -27,15 +27,16 @@ from quotas.texts.amounts import format_amount
 from quotas.tree.limits import NOTHING, Amount, NodeLimits
 
 AMOUNT_MAX: Final = 2**62
-"""Above this a sum of two would not fit a column."""
+"""The maximum of an amount: the sum of two larger ones would not fit a column."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuotaAmount:
-    """Limits of one flavor and resource. None is unlimited; zero is nothing; `Keep` leaves it as it is.
+    """Limits of one flavor and resource. None is unlimited; zero is nothing; `Keep` leaves the limit
+    unchanged.
 
-    `nominal` includes what the node's children are to have. `place` stands before the names of fields in
-    errors: where it was typed.
+    `nominal` includes that of the node's children after the change. `place` is the prefix of field names in
+    errors.
     """
 
     flavor: Flavor
@@ -48,9 +49,7 @@ class QuotaAmount:
 
 @dataclass(frozen=True, slots=True)
 class NodeAmounts:
-    """The limits that one node is to get. `version` is the one that the caller read, None for whichever it
-    is.
-    """
+    """The new limits of one node. `version` is the one that the caller read, None for any version."""
 
     node: QuotaNode
     amounts: Sequence[QuotaAmount]
@@ -59,9 +58,7 @@ class NodeAmounts:
 
 @dataclass(frozen=True, slots=True)
 class QuotaLimits:
-    """The limits of a node as people set and read them: `nominal` with its children's. None is
-    unlimited.
-    """
+    """The limits of a node as users set and read them; `nominal` includes its children's. None: unlimited."""
 
     nominal: Amount
     borrowing_limit: Amount
@@ -69,7 +66,7 @@ class QuotaLimits:
 
     @classmethod
     def of_total(cls, nominal: Amount, limits: NodeLimits) -> Self:
-        """The limits of a node whose nominal, its children's included, is `nominal`."""
+        """Return the limits of a node whose nominal, its children's included, is `nominal`."""
         return cls(nominal, limits.borrowing_limit, limits.lending_limit)
 
 
@@ -91,10 +88,10 @@ class PlannedQuota:
 
 @dataclass(frozen=True, slots=True)
 class QuotaPlan:
-    """`changes` are for people, `rows` and `passed` are what is to be stored, `over_quota` is reserved beyond
-    it.
+    """A planned change: `changes` are shown to users, `rows` and `passed` are to be stored.
 
-    `passed` is the whole of what is passed on, of each flavor and resource of which something is lent.
+    `over_quota` has what is reserved beyond the new nominals. `passed` is all quota that is passed on, of
+    each flavor and resource of which something is lent.
     """
 
     cell_id: uuid.UUID
@@ -108,7 +105,7 @@ class QuotaTables:
     """The rows of a cell by (flavor, resource)."""
 
     def __init__(self, cell_id: uuid.UUID, rows: TreeRows | None = None) -> None:
-        """Take the rows of the cell, which are read unless they are given."""
+        """Index the rows of the cell, which are read unless they are given."""
         self.cell_id = cell_id
         rows = rows or read_tree_rows(cell_id)
         self.nodes = {node.pk: node for node in rows.nodes}
@@ -170,10 +167,10 @@ class QuotaTables:
 
 
 def quota_plan(cell_id: uuid.UUID, changes: Sequence[NodeAmounts], *, on_top: bool = False) -> QuotaPlan:
-    """Work out what would be stored, from the rows of this moment.
+    """Compute what would be stored, from the present rows.
 
     Raises: Invalid for a negative or huge amount, a flavor of another cell or one limit named twice;
-    ExceedsParent with every sum that does not hold; QuotaLent for what is only lent.
+    ExceedsParent with every sum that does not hold; QuotaLent for quota that is only lent.
     """
     wanted = wanted_amounts(cell_id, changes)
     tables = QuotaTables(cell_id)
@@ -210,7 +207,7 @@ def _passed(
     """Compute what is passed on after these divisions. Raises: QuotaLent."""
     found: dict[FlavorKey, Passed] = {}
     for key, division in divisions.items():
-        # Where a node and the one above it are set together, quota goes from one to the other.
+        # Where a node and its parent are set together, quota moves from one to the other.
         named = {node for node, amount in wanted[key].items() if not isinstance(amount.nominal, Keep)}
         creators = [node for node in named if tables.parents[node] not in named] if on_top else []
         try:
@@ -223,7 +220,7 @@ def _passed(
 def wanted_amounts(
     cell_id: uuid.UUID, changes: Sequence[NodeAmounts]
 ) -> dict[FlavorKey, dict[uuid.UUID, QuotaAmount]]:
-    """Group what is asked for by flavor and resource, then by node.
+    """Group the wanted amounts by flavor and resource, then by node.
 
     Raises: Invalid for a negative or huge amount, a flavor of another cell or one limit named twice.
     """
@@ -270,7 +267,7 @@ def _rows(
     flavor_id: uuid.UUID,
     resource: Resource,
 ) -> dict[QuotaKey, NodeLimits]:
-    """Compute the rows that are stored differently afterwards."""
+    """Compute the rows that the division changes."""
     found: dict[QuotaKey, NodeLimits] = {}
     for node, own in division.own_nominal.items():
         key = QuotaKey(node, flavor_id, resource)
@@ -294,7 +291,7 @@ def find_over_quota(planned: Iterable[PlannedQuota], tables: QuotaTables) -> lis
 
 
 def _blamed(excess: Excess, of: Mapping[uuid.UUID, QuotaAmount]) -> QuotaAmount:
-    """The typed amount that an excess belongs to: a child's, else the node's own."""
+    """Return the entered amount to which an excess is reported: a child's, else the node's own."""
     named = [child for child in excess.children if child in of]
     return of[named[0] if named else excess.node]
 
@@ -302,7 +299,7 @@ def _blamed(excess: Excess, of: Mapping[uuid.UUID, QuotaAmount]) -> QuotaAmount:
 def _exceeds(refused: Sequence[tuple[Excess, QuotaAmount]]) -> ExceedsParent:
     names = node_names({pk for excess, _ in refused for pk in (excess.node, *excess.children)})
     errors, first = [], None
-    # The sums of GPUs first: those of CPU and memory follow from them.
+    # The sums of GPUs are reported first, because those of CPU and memory follow from them.
     for excess, amount in sorted(refused, key=lambda pair: pair[1].resource in OF_NODES):
         sentence, numbers = _sums(excess, amount, names)
         first = first or (sentence, numbers)
@@ -314,7 +311,7 @@ def _exceeds(refused: Sequence[tuple[Excess, QuotaAmount]]) -> ExceedsParent:
 def _sums(
     excess: Excess, amount: QuotaAmount, names: Mapping[uuid.UUID, str]
 ) -> tuple[str, dict[str, int | str | None]]:
-    """One sentence with both sums, and the numbers in it."""
+    """Return one sentence with both sums, and the numbers in it."""
     limited = [child for child in excess.children.values() if child is not None]
     total = None if len(limited) < len(excess.children) else sum(limited)
     parts = sorted((names[child], n) for child, n in excess.children.items() if n != 0)

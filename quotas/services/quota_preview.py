@@ -1,4 +1,4 @@
-"""The effect of a change of quotas before it is saved. Writes nothing."""
+"""The effect of a quota change before it is saved. Writes nothing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tenants.access.permissions import Permission
 
 @dataclass(frozen=True, slots=True)
 class VisibleJobs:
-    """Jobs by name in the workspaces whose jobs the viewer may see, the number of all others."""
+    """Jobs by name in the workspaces whose jobs the viewer may see, and the number of all others."""
 
     jobs: Sequence[AffectedJob]
     others: int
@@ -26,12 +26,12 @@ class VisibleJobs:
 
 @dataclass(frozen=True, slots=True)
 class QuotaPreview:
-    """`names` are those of the nodes in `changes` and `over_quota`.
+    """The effect of a quota change; `names` are those of the nodes in `changes` and `over_quota`.
 
     Compared with the next cycle without the change, `reclaimed` are preempted, `scaled_down` lose tasks above
-    their minimum and `started` start, at once or when tasks of others have ended; `spared`
-    are no longer preempted and `delayed` no longer start; `left_out` waiting jobs were not evaluated.
-    `timed_out`: the effect on jobs could not be computed in time. `warnings` do not prevent the change.
+    their minimum and `started` start, at once or when tasks of other jobs have ended; `spared` are no longer
+    preempted and `delayed` no longer start; `left_out` waiting jobs were not evaluated. `timed_out`: the
+    effect on jobs could not be computed in time. `warnings` do not prevent the change.
     """
 
     names: dict[uuid.UUID, str]

@@ -1,4 +1,4 @@
-"""Raising the quota of tenants one above the other, so that the lowest has enough to give away."""
+"""Raising the quota of tenants one above the other, so that the lowest has enough to distribute."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from quotas.services.quota_plan import NodeAmounts, QuotaAmount
 
 
 def quota_raise(*, acting_user: Actor, lacks: Sequence[QuotaLack], reason: str) -> QuotaRevision | None:
-    """Carry out the raises that cover what is lacking of some pools of one cell, all or none.
+    """Apply the raises that cover the missing quota of some pools of one cell, all or none.
 
     Raises: as `quota_change`.
     """

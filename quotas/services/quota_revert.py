@@ -1,4 +1,4 @@
-"""Taking a change of quota back, which is a change itself."""
+"""Reverting a quota change, which is a change itself."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from tenants.access.permissions import Permission
 def quota_revert(
     *, acting_user: Actor, revision: QuotaRevision, reason: str = "", shrink: Shrink | None = None
 ) -> QuotaRevision | None:
-    """Set every limit of a revision back to what it was before.
+    """Set every limit of a revision back to its value before.
 
-    Raises: as `quota_change`; Conflict when one of the limits was changed again since: then that change
-    is to be reverted first, so that nobody's work is undone unseen.
+    Raises: as `quota_change`; Conflict when one of the limits was changed again since: that change has to be
+    reverted first, so that no later change is undone unseen.
     """
     Cell.unscoped.select_for_update().get(pk=revision.cell_id)
     return quota_change(
@@ -43,7 +43,7 @@ def quota_revert(
 
 
 def revert_changes(acting_user: Actor, revision: QuotaRevision) -> list[NodeAmounts]:
-    """Compute the changes that take a revision back; only for who decides about all of it.
+    """Compute the changes that revert a revision, for a user who decides about all of it.
 
     Raises: NotFound, PermissionDenied; Conflict when a limit was changed again since, and for a loan, which
     is ended instead.
@@ -56,7 +56,7 @@ def revert_changes(acting_user: Actor, revision: QuotaRevision) -> list[NodeAmou
         .select_related("node__tenant__parent", "flavor__cluster")
         .order_by("pk")
     )
-    # Asked first: that a quota was changed since, and whose, is none of anybody else's business.
+    # The permission is checked first: other users may not learn whether a quota was changed since.
     for change in changes:
         permissions.require_permission(acting_user, Permission.QUOTA_VIEW, change.node.tenant)
         if not revision.on_top:
@@ -76,7 +76,7 @@ def revert_changes(acting_user: Actor, revision: QuotaRevision) -> list[NodeAmou
 
 
 def _changes_limits(change: QuotaChange) -> bool:
-    """Tell whether more than the nominal is set back."""
+    """Return whether the revert changes limits of borrowing or lending, not only the nominal."""
     before = (change.borrowing_before, change.lending_before)
     return before != (change.borrowing_after, change.lending_after)
 

@@ -1,4 +1,4 @@
-"""Warnings about a change of quota, which may be saved nevertheless."""
+"""Warnings about a quota change, which may be saved nevertheless."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MORE_THAN_EXISTS: Final = "MORE_THAN_EXISTS"
 
 @dataclass(frozen=True, slots=True)
 class QuotaWarning:
-    """`resources` are those that are missing, or of which more is promised than there is."""
+    """A warning. `resources` are those that are missing, or of which more quota is assigned than exists."""
 
     code: str
     node_id: uuid.UUID
@@ -49,8 +49,8 @@ def plan_warnings(plan: QuotaPlan) -> list[QuotaWarning]:
         lacking = {node: missing for node in queues[pk] if (missing := _missing(tree, node, flavor_id))}
         own = _missing(tree, pk, flavor_id)
         if own and len(lacking) == len(queues[pk]):
-            # One warning at the node stands for all of its queues. A node that has nothing itself may have a
-            # queue that is unlimited: what is unlimited there is not the node's to lend.
+            # One warning at the node covers all of its queues. A node without quota may have an unlimited
+            # queue: that quota is not the node's to lend.
             lacking = {pk: own}
         for node, missing in lacking.items():
             found[node, flavor_id] = _no_job_starts(node, flavor, missing, names[node])
@@ -67,7 +67,7 @@ def _rows_afterwards(plan: QuotaPlan) -> TreeRows:
 
 
 def _queues_by_node(tables: QuotaTables) -> Mapping[uuid.UUID, list[uuid.UUID]]:
-    """The quota nodes of the queues below each node."""
+    """Return the quota nodes of the queues below each node."""
     found: defaultdict[uuid.UUID, list[uuid.UUID]] = defaultdict(list)
     for pk, node in tables.nodes.items():
         above = tables.parents[pk] if node.is_queue else None
@@ -78,7 +78,7 @@ def _queues_by_node(tables: QuotaTables) -> Mapping[uuid.UUID, list[uuid.UUID]]:
 
 
 def _missing(tree: QuotaTree[FlavorResource], node: uuid.UUID, flavor: uuid.UUID) -> list[Resource]:
-    """Resources of which a node can never have any, while it can have some of those of a GPU."""
+    """Return the resources of which a node can never have any, if it can have some GPUs."""
     most: dict[Resource, Amount] = {
         resource: tree.potential(str(node), FlavorResource(str(flavor), resource))
         for resource in (*OF_GPUS, *OF_NODES)
@@ -100,7 +100,7 @@ def _no_job_starts(node: uuid.UUID, flavor: Flavor, missing: Sequence[Resource],
 
 
 def _more_than_exists(plan: QuotaPlan, names: Mapping[uuid.UUID, str]) -> Iterator[QuotaWarning]:
-    """Compute beyond that of the healthy GPUs, at the nodes whose quota is raised."""
+    """Find compute quota above that of the healthy GPUs, at the nodes whose quota is raised."""
     raised = [
         change
         for change in plan.changes

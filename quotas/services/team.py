@@ -1,4 +1,4 @@
-"""A new team in one save: its workspace, members, queue and quota, all or nothing."""
+"""Creating a team in one save: its workspace, members, queue and quota, all or nothing."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ from tenants.services.member import member_set
 from tenants.services.tenant import tenant_create
 
 GPUS_MAX: Final = 10**6
-"""So many GPUs are a typing error in any installation."""
+"""The maximum number of GPUs; a larger one is a typing error in any installation."""
 
 
 @dataclass(frozen=True, slots=True)
 class TeamMember:
-    """A person and a role. `email` is for the invitation of a user without an account."""
+    """A user and a role. `email` is for the invitation of a user without an account."""
 
     username: str
     role: str = Role.EDITOR.value
@@ -89,7 +89,7 @@ class TeamPlan:
 
 @dataclass(frozen=True, slots=True)
 class TeamPoolResult:
-    """The nominal quota in one pool, and the resources of which a job with one GPU lacks some."""
+    """The nominal quota in one pool, and the resources that are missing for a job with one GPU."""
 
     flavor: Flavor
     amounts: Mapping[Resource, Amount]
@@ -120,7 +120,7 @@ class TeamPreview:
 
 @dataclass(slots=True)
 class _Draft:
-    """Rows that a transaction has made so far."""
+    """The rows that a transaction has created so far."""
 
     team: Team
     quota: QuotaPlan
@@ -143,10 +143,10 @@ def team_create(*, acting_user: Actor, plan: TeamPlan, address: str = "") -> Tea
 
 
 def team_preview(*, acting_user: Actor, plan: TeamPlan) -> TeamPreview:
-    """Work out everything that `team_create` would do, and undo it.
+    """Compute everything that `team_create` would do, and roll it back.
 
-    The effect on jobs is computed afterwards, so that no lock is held while cycles are compared.
-    Raises: as `team_create`, but for NO_JOB_STARTS, which `can_start` tells.
+    The effect on jobs is computed afterwards, so that no lock is held while cycles are compared. Raises: as
+    `team_create`, except for NO_JOB_STARTS, which is reported in `can_start`.
     """
     with transaction.atomic():
         made = _create(acting_user, plan, "")
@@ -279,9 +279,9 @@ def _unknown(name: str, *, may_invite: bool) -> Invalid:
 def _amounts(
     node: QuotaNode, queue: Queue, pools: Sequence[TeamPool], sizes: Mapping[uuid.UUID, PoolSize]
 ) -> list[NodeAmounts]:
-    """The limits of the workspace, and the whole of its nominal quota for its queue.
+    """Return the limits of the workspace, and those of its queue, which gets the whole nominal quota.
 
-    A queue that never borrows has to have nominal quota of its own.
+    A queue that never borrows needs nominal quota of its own.
     """
     of_workspace: list[QuotaAmount] = []
     of_queue: list[QuotaAmount] = []
@@ -309,7 +309,7 @@ def _amounts(
 
 
 def _results(queue: Queue, plan: TeamPlan, sizes: Mapping[uuid.UUID, PoolSize]) -> list[TeamPoolResult]:
-    """The quota that the queue has now, and of what it can never have enough for a job with one GPU."""
+    """Return the quota that the queue has now, and the resources that a job with one GPU can never get."""
     rows = read_tree_rows(queue.cell_id)
     tree, leaf = build_tree(rows), str(queue.node_id)
     nominal = {quota.key: quota.own_nominal for quota in rows.quotas.get(queue.node_id, ())}

@@ -1,7 +1,7 @@
-"""The limits by which the effect of a new team on jobs of others is computed, without its own nodes.
+"""The limits with which the effect of a new team on other jobs is computed, without the team's own nodes.
 
-A team without jobs changes nothing for others but by what it does not lend: its nominal quota, down to its
-lending limit, is missing at its parent.
+A team without jobs affects others only by what it does not lend: its nominal quota above its lending limit is
+missing at its parent.
 """
 
 from __future__ import annotations

@@ -31,10 +31,10 @@ class QuotaTreeWatcher:
     """Keeps the quota trees of all cells in the shape of the tenant tree."""
 
     def preview_move(self, viewer: Actor, tenant: Tenant, parent: Tenant) -> list[Effect]:
-        """Per flavor and resource: what goes along, and what that makes of the sums of both parents.
+        """Describe per flavor and resource the quota that moves along, and the new sums of both parents.
 
-        Or that it stays with the old one, where the viewer does not divide quota above both. Only for who may
-        see the quotas of both parents; nothing of it is refused here.
+        Where the viewer does not divide quota above both parents, the quota stays with the old one. Returns
+        effects only to a viewer who may see the quotas of both parents; the move is not refused here.
         """
         places = (tenant, parent, tenant.parent)
         if not all(permissions.has_permission(viewer, Permission.QUOTA_VIEW, place) for place in places):
@@ -52,7 +52,10 @@ class QuotaTreeWatcher:
         ]
 
     def refuse_move(self, actor: Actor, tenant: Tenant, parent: Tenant) -> None:
-        """Lent quota comes back first: it would leave those who decide about it, and so would what is due."""
+        """Refuse to move a tenant with running or planned loans whose other side does not move with it.
+
+        Otherwise the admins who decide about the loan would no longer be above both sides. Raises: Conflict.
+        """
         with row_scope.whole():
             along = _takes_quota_along(actor, tenant.parent, parent)
             bound = any(_is_bound(node, along=along) for node in _nodes(tenant))
@@ -61,10 +64,11 @@ class QuotaTreeWatcher:
             raise Conflict(message % {"name": tenant.name}, code="TENANT_HAS_LOANS")
 
     def follow_move(self, actor: Actor, tenant: Tenant) -> None:
-        """Hang the tenant's node of each cell below its new parent's, and ask for a cycle there."""
+        """Move the tenant's node of each cell below its new parent's, and request a cycle there."""
         for node in _nodes(tenant):
             cell = Cell.unscoped.select_for_update().get(pk=node.cell_id)
-            # The mover has the right on both folders; a node that the new one still lacks is made for them.
+            # The user who moves the tenant has the permission on both folders, so a missing node is created
+            # as SYSTEM.
             above = (
                 quota_node_ensure(acting_user=SYSTEM, cell=cell, tenant=tenant.parent)
                 if tenant.parent
@@ -85,7 +89,7 @@ class QuotaTreeWatcher:
             quota_changed(cell.pk)
 
     def _leave_quota(self, actor: Actor, tenant: Tenant, node: QuotaNode) -> None:
-        """Leave its quota with the old parent where the actor may not take it along."""
+        """Leave the tenant's quota with the old parent where the actor may not take it along."""
         old = QuotaNode.unscoped.select_related("tenant").filter(children=node).first()
         if old is None or _takes_quota_along(actor, old.tenant, tenant.parent):
             return
@@ -97,7 +101,7 @@ class QuotaTreeWatcher:
             )
 
     def preview_archive(self, viewer: Actor, tenant: Tenant) -> list[Effect]:
-        """Say that its quota stays its own, and may be lent."""
+        """Report that an archived tenant keeps its quota, which may be lent."""
         own = _below(tenant) if permissions.has_permission(viewer, Permission.QUOTA_VIEW, tenant) else {}
         cards = [key for key, amount in own.items() if key[1] == Resource.GPU_CARDS.value and amount != 0]
         if not cards:
@@ -112,7 +116,7 @@ def _nodes(tenant: Tenant) -> list[QuotaNode]:
 
 
 def _takes_quota_along(actor: Actor, old: Tenant | None, new: Tenant | None) -> bool:
-    """Tell whether the actor divides the quota of the lowest tenant above both."""
+    """Return whether the actor divides the quota of the lowest tenant above both."""
     if old is None or new is None:
         return True
     over_both = Tenant.unscoped.filter(pk__in=set(old.ancestor_ids()) & set(new.ancestor_ids()))
@@ -120,9 +124,9 @@ def _takes_quota_along(actor: Actor, old: Tenant | None, new: Tenant | None) -> 
 
 
 def _is_bound(node: QuotaNode, *, along: bool) -> bool:
-    """Tell whether one side of a loan, or of what was passed on of one, would move without the other.
+    """Return whether one side of a loan, or of quota passed on from one, would move without the other.
 
-    What is lent among those that move binds them too where their quota does not go along.
+    Without its quota moving along, a tenant is also bound by loans between nodes that move together.
     """
     tables = QuotaTables(node.cell_id)
     moved = {node.pk, *nodes_below(tables.parents, node.pk)}

@@ -1,4 +1,4 @@
-"""Limits of users in a workspace. Its own admins set them: they divide what is theirs."""
+"""Limits of users in a workspace. The admins of the workspace set them, because they divide its quota."""
 
 from __future__ import annotations
 
@@ -24,11 +24,10 @@ from tenants.models import Tenant, User
 def user_limit_create(
     *, acting_user: Actor, workspace: Tenant, username: str, resource: Resource, amount: int | None
 ) -> UserLimit:
-    """Cap what a user's jobs hold at once; an empty name is everybody without a limit of their own.
+    """Cap what a user's jobs reserve at once; an empty name means every user without a limit of their own.
 
-    None is unlimited, for somebody whom the limit of everybody is not to hold.
-    Raises: NotFound, PermissionDenied; Invalid for a folder, a stranger or an amount that cannot be;
-    Conflict for one that there is already.
+    None is unlimited, to exempt a user from the limit for all users. Raises: NotFound, PermissionDenied;
+    Invalid for a folder, a user who is not a member, or an impossible amount; Conflict if the limit exists.
     """
     permissions.require_permission(acting_user, Permission.QUOTA_EDIT, workspace)
     if not workspace.is_workspace:
@@ -48,7 +47,7 @@ def user_limit_create(
 def user_limit_change(
     *, acting_user: Actor, limit: UserLimit, amount: int | None, version: int | None = None
 ) -> UserLimit:
-    """Set another amount. What is held above it goes on; nothing new starts until it fits.
+    """Set another amount. Jobs above it continue; new jobs start only when they fit.
 
     Raises: NotFound, PermissionDenied; Invalid; PreconditionFailed for another version.
     """
@@ -63,7 +62,7 @@ def user_limit_change(
 
 @transaction.atomic
 def user_limit_delete(*, acting_user: Actor, limit: UserLimit, version: int | None = None) -> None:
-    """Take a limit away.
+    """Delete a limit.
 
     Raises: NotFound, PermissionDenied; PreconditionFailed for another version.
     """

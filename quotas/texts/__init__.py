@@ -1,1 +1,1 @@
-"""Texts about quota that people read."""
+"""Texts about quota for users."""

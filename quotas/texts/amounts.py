@@ -1,4 +1,4 @@
-"""Amounts of quota in words, for sentences that people read."""
+"""Amounts of quota as text, for sentences that users read."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _describe_amount(resource: Resource, amount: int) -> str:
 
 
 def format_amount(resource: Resource, amount: int | None) -> str:
-    """An amount with its unit: `56 GPUs`, `64 GiB`, `compute of 2 GPUs`, `unlimited`."""
+    """Return an amount with its unit: `56 GPUs`, `64 GiB`, `compute of 2 GPUs`, `unlimited`."""
     if amount is None:
         return _("unlimited")
     if resource is Resource.GPU_CARDS:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class TreeError(ValueError):
-    """A quota tree that cannot be, or a change that it cannot take. `node_id` is the node at fault."""
+    """An invalid quota tree, or an invalid change of it. `node_id` is the node at fault."""
 
     def __init__(self, node_id: str, message: str) -> None:
         super().__init__(message)
@@ -12,16 +12,16 @@ class TreeError(ValueError):
 
 
 class CycleError(TreeError):
-    """Following the parents leads back to the start."""
+    """The parents of nodes form a cycle."""
 
 
 class UnknownNodeError(TreeError):
-    """A node is named that the tree does not have."""
+    """A named node does not exist in the tree."""
 
 
 class NotALeafError(TreeError):
-    """Usage was to be kept at a node with children."""
+    """Usage would be added to a node with children."""
 
 
 class OverdrawnError(TreeError):
-    """More was to be given back than is used."""
+    """More would be removed than is used."""

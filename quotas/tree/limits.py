@@ -1,7 +1,7 @@
 """Limits of one quota node, and arithmetic in which None means unlimited.
 
-An unlimited nominal borrows nothing and lends nothing: whatever stands under it is its own, and its
-neighbours neither gain nor lose by it.
+A node with an unlimited nominal borrows nothing and lends nothing: all usage below it is its own, and its
+neighbours neither gain nor lose quota by it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ Amount = int | None
 
 @dataclass(frozen=True, slots=True)
 class NodeLimits:
-    """The limits of one node for one resource. The default is what an absent row means: nothing of its own.
+    """The limits of one node for one resource. The default is the meaning of an absent row: no quota of its
+    own.
 
     `own_nominal` is the node's quota without what it distributed to its children. `borrowing_limit` caps what
     its subtree may use above its quota, `lending_limit` what others may use of it. None is unlimited.
@@ -38,7 +39,7 @@ NOTHING = NodeLimits()
 
 
 def is_at_least(available: Amount, asked: int) -> bool:
-    """Tell whether an amount, possibly unlimited, is at least what is asked."""
+    """Return whether an amount, possibly unlimited, is at least the requested one."""
     return available is None or available >= asked
 
 

@@ -2,7 +2,7 @@
 
 The formulas are those of Kueue's hierarchical quota (`pkg/cache/scheduler/resource_node.go`, SubtreeQuota,
 localQuota, Usage), extended by an unlimited nominal. Usage is what admitted jobs reserve: at a leaf all of
-it, above that what the children could not hold in their local quota.
+it, at inner nodes what exceeds the local quota of the children.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ K = TypeVar("K", bound=Hashable)
 
 
 class TreeNode(Generic[K]):
-    """State of one node; built and linked by `QuotaTree`, which is the way to use it.
+    """State of one node; only `QuotaTree` builds and links it.
 
-    `changes` counts how often its usage changed, `stirred` how often that of anything below did.
+    `changes` counts how often its usage changed, `stirred` how often that of the node or of a node below
+    changed.
     """
 
     __slots__ = (
@@ -58,15 +59,15 @@ class TreeNode(Generic[K]):
         self.local_quota: dict[K, Amount] = {}
         self.usage: dict[K, int] = {}
         self.height = self.changes = self.stirred = 0
-        # The keys of which more is used than owned, as they were after so many changes.
+        # Cache: the keys over quota at the value `_over_at` of `changes`.
         self._over: frozenset[K] = frozenset()
         self._over_at = -1
-        # What is borrowed of each resource, as it was after so many changes.
+        # Cache: the borrowed amount of each resource at the value `_borrowed_at` of `changes`.
         self._borrowed: dict[str, int] = {}
         self._borrowed_at = -1
 
     def copy(self) -> TreeNode[K]:
-        """The node by itself, without parent and children."""
+        """Return a copy of the node without parent and children."""
         twin = TreeNode(self.id, self.limits, self.weight_milli)
         twin.subtree, twin.local_quota, twin.usage = (
             dict(self.subtree),
@@ -111,9 +112,9 @@ class TreeNode(Generic[K]):
         return max(0, local - self.usage.get(key, 0))
 
     def available_quota(self, key: K, freed: Mapping[str, int] | None = None) -> Amount:
-        """Return what can be added now; negative where others use more than they own.
+        """Return what can be added now; negative where other nodes use more than their quota.
 
-        `freed` is by how much the usage of nodes, by id, is to be taken as lower than it is.
+        `freed` is by node id the amount by which usage is to be counted lower.
         """
         node, unused, bound = self, 0, None
         while True:
@@ -142,12 +143,12 @@ class TreeNode(Generic[K]):
         return reachable if borrowing is None else min_amount(quota + borrowing, reachable)
 
     def exceeds_quota(self, key: K, extra: int) -> bool:
-        """Tell whether usage with `extra` would be above the quota of the subtree."""
+        """Return whether usage with `extra` would be above the quota of the subtree."""
         quota = self.subtree.get(key, 0)
         return quota is not None and self.usage.get(key, 0) + extra > quota
 
     def is_over_quota(self, keys: Iterable[K]) -> bool:
-        """Tell whether usage of any of the keys is above the quota of the subtree."""
+        """Return whether usage of any of the keys is above the quota of the subtree."""
         if self._over_at != self.changes:
             self._over_at = self.changes
             self._over = frozenset(key for key in self.usage if self.exceeds_quota(key, 0))
@@ -164,9 +165,7 @@ class TreeNode(Generic[K]):
         return self._borrowed
 
     def change_of_borrowed(self, key: K, extra: int) -> int:
-        """Return by how much usage above the quota of the subtree would rise with `extra`, or fall where that
-        is
-        negative."""
+        """Return the change of the usage above the quota of the subtree if usage changed by `extra`."""
         quota = self.subtree.get(key, 0)
         if quota is None:
             return 0
@@ -175,14 +174,14 @@ class TreeNode(Generic[K]):
         return (after if after > 0 else 0) - (before if before > 0 else 0)
 
     def mark_changed(self) -> None:
-        """Note that usage at this leaf changed, whether or not anybody above notices."""
+        """Record that usage at this leaf changed, even if no node above changes."""
         node: TreeNode[K] | None = self
         while node is not None:
             node.stirred += 1
             node = node.parent
 
     def add_usage(self, key: K, amount: int) -> None:
-        """Add usage here, and above as far as it spills over."""
+        """Add usage here, and at the nodes above as far as it exceeds local quota."""
         node = self
         while amount:
             used = node.usage.get(key, 0)
@@ -199,7 +198,7 @@ class TreeNode(Generic[K]):
             node = above
 
     def remove_usage(self, key: K, amount: int) -> None:
-        """Take usage away here, and above as far as it had spilled over."""
+        """Remove usage here, and at the nodes above as far as it exceeded local quota."""
         node = self
         while amount:
             used = node.usage.get(key, 0)

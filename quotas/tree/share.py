@@ -1,11 +1,12 @@
-"""Dominant resource share: how much of what it could borrow a node borrows, in its scarcest resource.
+"""Dominant resource share: the ratio of what a node borrows to what it could borrow, in its scarcest
+resource.
 
-Per resource, summed over flavors: what the node's subtree uses above its own quota, in thousandths of
-what the parent's subtree could ever use. The highest ratio, divided by the node's weight, is the share.
-Source: dominant resource fairness (Ghodsi et al., NSDI 2011) in the form of Kueue's fair sharing.
+Per resource, summed over flavors: what the node's subtree uses above its own quota, in thousandths of what
+the parent's subtree could ever use. The highest ratio, divided by the node's weight, is the share. Source:
+dominant resource fairness (Ghodsi et al., NSDI 2011) in the form of Kueue's fair sharing.
 
-Shares are ratios of whole numbers and compare exactly. Division would round two equal shares of unequal
-weights apart, and the order between queues would then hang on the last bit.
+Shares are ratios of whole numbers and compare exactly. Rounded division could make equal shares of unequal
+weights differ, and the order of queues would then depend on the last bit.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ Lendable = Mapping[str, Amount]
 class DominantResourceShare:
     """A share that orders exactly: `numerator / denominator` in weighted thousandths.
 
-    `infinite` marks a borrower of weight zero: it stands above everyone, and the ratio, unweighted
-    then, orders it among its like. `resource` is the dominant one, empty at share zero. `borrows` is
+    `infinite` marks a borrower of weight zero: it orders above all finite shares, and the unweighted ratio
+    orders it among other infinite shares. `resource` is the dominant one, empty at share zero. `borrows` is
     also true where nothing can be lent and the share is therefore zero.
     """
 
@@ -40,7 +41,7 @@ class DominantResourceShare:
 
     @property
     def zero(self) -> bool:
-        """Tell whether the node takes nothing that others could have."""
+        """Return whether the share is zero: the node uses nothing that others could have."""
         return self.numerator == 0
 
     @property
@@ -83,7 +84,7 @@ NO_SHARE = DominantResourceShare()
 
 
 def sum_lendable(node: TreeNode[K], resource_of: Callable[[K], str | None]) -> Lendable:
-    """Per resource, the most that the node's subtree could ever use, over all keys of its tree."""
+    """Return per resource the most that the node's subtree could ever use, over all keys of its tree."""
     root = node
     while root.parent is not None:
         root = root.parent
@@ -101,14 +102,14 @@ def dominant_share(
     lendable_above: Lendable,
     resource_of: Callable[[K], str | None],
 ) -> DominantResourceShare:
-    """The share of a node below a parent; `extra` counts as used."""
+    """Return the share of a node below a parent; `extra` counts as used."""
     borrowed = _borrowed(node, extra, resource_of)
     if not borrowed:
         return NO_SHARE
     best, amount, of = "", 0, 1
     for resource in sorted(borrowed) if len(borrowed) > 1 else borrowed:
         limit = lendable_above.get(resource, 0)
-        # Nothing can be a part of what is unlimited, and of nothing.
+        # There is no ratio to an unlimited amount, nor to zero.
         if limit is None or limit <= 0:
             continue
         if borrowed[resource] * of > amount * limit:

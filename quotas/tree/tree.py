@@ -25,7 +25,8 @@ from quotas.tree.share import NO_SHARE, DominantResourceShare, Lendable, dominan
 class Branch(Generic[K]):
     """The description of one node: its id, its parent's id (None for a root) and its limits per key.
 
-    `weight_milli` divides its dominant resource share, in thousandths; zero puts it above everyone.
+    `weight_milli` divides its dominant resource share, in thousandths; a borrower of weight zero has an
+    infinite share.
 
     Raises:
         ValueError: on a negative weight.
@@ -60,9 +61,9 @@ class QuotaTree(Generic[K]):
         self._children: dict[str, tuple[str, ...]] = {}
         self._roots: dict[str, str] = {}
         self._rivals: dict[tuple[str, str], tuple[str, str]] = {}
-        # The last share of each node, and after how many changes of its usage.
+        # The last share of each node, with the number of changes of its usage at that time.
         self._shares: dict[str, tuple[int, DominantResourceShare]] = {}
-        # What is booked and not counted yet: leaf, amounts, how often.
+        # Deferred changes of usage that are not counted yet: leaf, amounts, how often.
         self._owed: list[tuple[str, Mapping[K, int], int]] = []
         self._nodes: dict[str, TreeNode[K]] = {
             node_id: TreeNode(node_id, described[node_id].limits, described[node_id].weight_milli)
@@ -80,7 +81,7 @@ class QuotaTree(Generic[K]):
             node.recompute_quota()
 
     def copy(self) -> QuotaTree[K]:
-        """The same limits and usage; usage then goes its own way, limits are set in one tree only."""
+        """Return a copy with the same limits and usage; later changes of either affect one tree only."""
         self.settle()
         twin = copy(self)
         twin._owed = []
@@ -119,11 +120,11 @@ class QuotaTree(Generic[K]):
         return self._node(node_id).available_quota(key, freed)
 
     def potential(self, node_id: str, key: K) -> Amount:
-        """The most that the node could ever use, with nobody else using anything."""
+        """Return the most that the node could ever use, if no other node used anything."""
         return self._node(node_id).potential_quota(key)
 
     def borrows(self, node_id: str, key: K, extra: int = 0) -> bool:
-        """Tell whether usage with `extra` is above the quota of the node's subtree."""
+        """Return whether usage with `extra` is above the quota of the node's subtree."""
         return self._node(node_id).exceeds_quota(key, extra)
 
     def borrows_any(self, node_id: str, keys: Iterable[K], extra: Mapping[K, int]) -> bool:
@@ -146,8 +147,9 @@ class QuotaTree(Generic[K]):
         return self.reach(node_id, key, amount)[0]
 
     def reach(self, node_id: str, key: K, amount: int) -> tuple[int, bool]:
-        """The borrow level of a request, and whether the subtree that holds it has a parent: then others
-        outside of it may stand on what it owns, and it can be taken back from them."""
+        """Return the borrow level of a request, and whether the subtree that holds it has a parent: then jobs
+        outside of the subtree may borrow its quota, and it can be reclaimed from them.
+        """
         return self._reach(self._node(node_id), key, amount)
 
     def available_and_level(self, node_id: str, key: K, amount: int) -> tuple[Amount, int]:
@@ -168,15 +170,13 @@ class QuotaTree(Generic[K]):
         return node.height, False
 
     def own_room(self, node_id: str, key: K) -> Amount:
-        """Return how much more has the borrow level 0: negative where too much is used, None for any
-        amount.
-        """
+        """Return how much more has the borrow level 0: negative over quota, None for any amount."""
         node = self._node(node_id)
         quota = node.subtree.get(key, 0)
         return None if node.parent is None or quota is None else quota - node.usage.get(key, 0)
 
     def has_own_room(self, node_id: str, amounts: Mapping[K, int]) -> bool:
-        """Tell whether the amounts may be added now, each with the borrow level 0."""
+        """Return whether the amounts may be added now, each with the borrow level 0."""
         subtree = self._find(node_id).subtree
         limited = [(key, quota) for key in amounts if (quota := subtree.get(key, 0)) is not None]
         if not limited:
@@ -192,11 +192,11 @@ class QuotaTree(Generic[K]):
         return True
 
     def inside(self, node_id: str, keys: Iterable[K]) -> bool:
-        """Tell whether usage of no key is above the quota of the subtree."""
+        """Return whether usage of no key is above the quota of the subtree."""
         return not self._node(node_id).is_over_quota(keys)
 
     def leaves_above(self, node_id: str, keys: Collection[K]) -> list[str]:
-        """The leaves below, or the node itself, that use more of one of the keys than they own."""
+        """Return the leaves below, or the node itself, that use more of one of the keys than their quota."""
         found, waiting = [], [self._node(node_id)]
         while waiting:
             node = waiting.pop()
@@ -207,7 +207,7 @@ class QuotaTree(Generic[K]):
         return found
 
     def stirred(self, node_id: str) -> int:
-        """A count that moves whenever usage at the node or anywhere below it changes."""
+        """Return a count that changes whenever usage at the node or anywhere below it changes."""
         return self._node(node_id).stirred
 
     def local_available(self, node_id: str, key: K) -> Amount:
@@ -215,11 +215,11 @@ class QuotaTree(Generic[K]):
         return self._node(node_id).local_available(key)
 
     def lendable(self, node_id: str) -> dict[str, Amount]:
-        """Per resource, the most that the subtree could ever use, summed over flavors."""
+        """Return per resource the most that the subtree could ever use, summed over flavors."""
         return dict(self._lendable_of(self._node(node_id)))
 
     def share(self, node_id: str, extra: Mapping[K, int] | None = None) -> DominantResourceShare:
-        """The dominant resource share of a node, with `extra` on top of its usage; a root has none."""
+        """Return the dominant resource share of a node, with `extra` on top of its usage; zero for a root."""
         node = self._node(node_id)
         if node.parent is None:
             return NO_SHARE
@@ -263,10 +263,10 @@ class QuotaTree(Generic[K]):
             node = node.parent
 
     def rivals(self, node_id: str, other: str) -> tuple[str, str]:
-        """The children, towards each of two leaves, of the lowest node above both.
+        """Return the children, towards each of two leaves, of their lowest common ancestor.
 
         Raises:
-            ValueError: when they stand in different trees.
+            ValueError: when they are in different trees.
         """
         known = self._rivals.get((node_id, other))
         if known is None:
@@ -290,7 +290,8 @@ class QuotaTree(Generic[K]):
         return amounts
 
     def add_usage(self, node_id: str, key: K, amount: int) -> None:
-        """Use `amount` at a leaf. Does not ask whether it fits: the ledger may stand above a lowered limit.
+        """Add `amount` to the usage of a leaf, without a check of limits: reserved quota may exceed a lowered
+        limit.
 
         Raises:
             NotALeafError: when the node has children.
@@ -303,7 +304,7 @@ class QuotaTree(Generic[K]):
         leaf.add_usage(key, amount)
 
     def remove_usage(self, node_id: str, key: K, amount: int) -> None:
-        """Give back `amount` at a leaf; the exact inverse of `add_usage`.
+        """Remove `amount` from the usage of a leaf; the exact inverse of `add_usage`.
 
         Raises:
             NotALeafError: when the node has children.
@@ -337,10 +338,10 @@ class QuotaTree(Generic[K]):
             leaf.remove_usage(key, amount)
 
     def defer_usage(self, node_id: str, amounts: Mapping[K, int], count: int) -> None:
-        """`add_usages` so many times, or, if negative, `remove_usages`; counted when somebody next looks.
+        """Call `add_usages` `count` times, or `remove_usages` if negative; counted at the next read.
 
-        A simulation books much of which nobody sees anything before it is taken back: neighbouring bookings
-        of the same object cancel out. Errors are raised when it is counted.
+        A simulation adds and removes much usage that is never read in between: consecutive calls with the
+        same mapping cancel out. Errors are raised when the usage is counted.
         """
         if self._owed and self._owed[-1][1] is amounts and self._owed[-1][0] == node_id:
             count += self._owed.pop()[2]
@@ -348,7 +349,7 @@ class QuotaTree(Generic[K]):
             self._owed.append((node_id, amounts, count))
 
     def settle(self) -> None:
-        """Count what was booked, all of a leaf together, as whoever looks does first.
+        """Count the deferred usage, summed per leaf; every read calls this first.
 
         Raises:
             NotALeafError, OverdrawnError: as `add_usages` and `remove_usages`.
@@ -371,7 +372,7 @@ class QuotaTree(Generic[K]):
                     self.remove_usage(node_id, key, -amount)
 
     def set_limits(self, node_id: str, limits: Mapping[K, NodeLimits]) -> None:
-        """Replace a node's limits; everything above it follows."""
+        """Replace a node's limits, and recompute the quota and usage of all nodes above it."""
         node = self._node(node_id)
         node.limits = dict(limits)
         self._lendable.clear()

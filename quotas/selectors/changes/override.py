@@ -37,9 +37,10 @@ def loan_flows(node_id: uuid.UUID, flavor_id: uuid.UUID, resource: Resource) -> 
 
 
 def override_keys(viewer: Actor) -> QuerySet[Override, uuid.UUID]:
-    """Keys of the loans of which the viewer may see the quota of the lender or of the borrower, the latest
-    first; `read_overrides` reads them."""
-    # By the nodes in sight, not by a join to both: the policies on rows hide the other side's node.
+    """Return the keys of the loans of which the viewer may see the quota of the lender or of the borrower,
+    the latest first; `read_overrides` reads them.
+    """
+    # Filtered by the nodes in sight, not by a join to both: the row policies hide the other side's node.
     seen = QuotaNode.unscoped.filter(tenant__in=quota_tenants(viewer)).values("pk")
     rows = Override.unscoped.filter(Q(lender__in=seen) | Q(borrower__in=seen))
     return rows.order_by("-starts_at", "-pk").values_list("pk", flat=True)
@@ -47,8 +48,9 @@ def override_keys(viewer: Actor) -> QuerySet[Override, uuid.UUID]:
 
 @contextmanager
 def overrides_in_sight(viewer: Actor) -> Iterator[QuerySet[Override]]:
-    """Give the loans of `override_keys`, the latest first, to be narrowed and read within the block: there
-    both sides are read, as in `read_overrides`."""
+    """Yield the loans of `override_keys`, the latest first, to be narrowed and read within the block: both
+    sides of a loan are readable there, as in `read_overrides`.
+    """
     seen = list(override_keys(viewer))
     with row_scope.whole():
         yield _both_sides(seen)
@@ -57,8 +59,8 @@ def overrides_in_sight(viewer: Actor) -> Iterator[QuerySet[Override]]:
 def read_overrides(loans: Iterable[uuid.UUID]) -> list[Override]:
     """Read loans, the latest first.
 
-    The caller has decided that the viewer may see one side of each: they read the name of the other too, so
-    it is read here and not later.
+    The caller has checked that the viewer may see one side of each loan. The name of the other side is read
+    here too, because the row policies hide it later.
     """
     seen = list(loans)  # a query of keys runs here, under the policies on rows
     with row_scope.whole():
@@ -75,7 +77,7 @@ def _both_sides(loans: Sequence[uuid.UUID]) -> QuerySet[Override]:
 
 
 def override_get(viewer: Actor, pk: uuid.UUID) -> Override:
-    """One loan. Raises: NotFound, also for one between tenants out of sight."""
+    """Return one loan. Raises: NotFound, also for a loan between tenants out of sight."""
     found = read_overrides(override_keys(viewer).filter(pk=pk))
     if not found:
         raise NotFound(_("Temporary quota not found."))

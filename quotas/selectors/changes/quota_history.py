@@ -17,9 +17,9 @@ from tenants.models import Tenant
 
 
 def quota_history(viewer: Actor, tenant: Tenant) -> QuerySet[QuotaRevision]:
-    """Revisions that changed the tenant or something below it, newest first.
+    """Return the revisions that changed the tenant or something below it, newest first.
 
-    Their `changes` are those alone, so that nothing of others shows.
+    Their `changes` contain only changes of these tenants, so that changes of other tenants stay hidden.
     Raises: NotFound, PermissionDenied.
     """
     permissions.require_permission(viewer, Permission.QUOTA_VIEW, tenant)
@@ -30,7 +30,7 @@ def quota_history(viewer: Actor, tenant: Tenant) -> QuerySet[QuotaRevision]:
 
 
 def quota_revision_get(viewer: Actor, pk: uuid.UUID) -> QuotaRevision:
-    """One revision, with those of its `changes` that the viewer may see.
+    """Return one revision, with those of its `changes` that the viewer may see.
 
     Raises: NotFound when there are none.
     """

@@ -1,4 +1,4 @@
-"""Reading requests of quota."""
+"""Reading quota requests."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ COLUMNS: Final = {
     "created_at": Column("created_at", ColumnKind.TIME),
     "expires_at": Column("expires_at", ColumnKind.TIME),
 }
-"""What a list of requests can be filtered by."""
+"""The columns by which a list of requests can be filtered."""
 INBOX_COLUMNS: Final = {**COLUMNS, "tenant": Column("node.tenant.slug")}
-"""What a list of the requests of several tenants can be filtered by."""
+"""The columns by which a list of requests of several tenants can be filtered."""
 
 
 def _rows() -> QuerySet[QuotaRequest]:
@@ -44,7 +44,7 @@ def workspace_requests(viewer: Actor, workspace: Tenant) -> QuerySet[QuotaReques
 
 
 def workspace_request_get(viewer: Actor, workspace: Tenant, pk: uuid.UUID) -> QuotaRequest:
-    """One of them. Raises: NotFound, PermissionDenied."""
+    """Return one request of a workspace. Raises: NotFound, PermissionDenied."""
     return _one(workspace_requests(viewer, workspace), pk)
 
 
@@ -54,7 +54,7 @@ def quota_requests(viewer: Actor) -> QuerySet[QuotaRequest]:
 
 
 def quota_request_get(viewer: Actor, pk: uuid.UUID) -> QuotaRequest:
-    """One request. Raises: NotFound, also for one of a tenant out of sight."""
+    """Return one request. Raises: NotFound, also for a request of a tenant out of sight."""
     return _one(quota_requests(viewer), pk)
 
 

@@ -1,4 +1,4 @@
-"""The quota that is lacking to approve a request, and the part of the request that is there."""
+"""The quota that is missing to approve a request, and the part of the request that is available."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from quotas.selectors.tables.quota_sums import QuotaSums
 
 @dataclass(frozen=True, slots=True)
 class _AskedPool:
-    """The requested nominals of one pool, and those that it has now; None is unlimited."""
+    """The requested and the present nominals of one pool; None is unlimited."""
 
     flavor: Flavor
     items: Sequence[Mapping[str, Any]]
@@ -80,10 +80,10 @@ def find_request_lacks(viewer: Actor, asked: AskedQuota) -> list[QuotaLack]:
 
 
 def find_offer(asked: AskedQuota, lacks: Sequence[QuotaLack]) -> list[dict[str, Any]]:
-    """Return the request cut down to what is available: in each pool the same part of each amount, and whole
-    GPUs; in a pool that lacks nothing all of it.
+    """Return the request reduced to what is available: in each pool the same part of each amount, with whole
+    GPUs; in a pool that lacks nothing the whole request.
 
-    It is empty where nothing is available, and where all of it is, once quota is raised.
+    The result is empty where nothing is available, and where everything is available once quota is raised.
     """
     of_pool = {lack.flavor.pk: lack for lack in lacks}
     found: list[dict[str, Any]] = []
@@ -108,7 +108,7 @@ def _find_part(increases: Mapping[Resource, int], lack: QuotaLack) -> tuple[int,
         for resource, available in lack.available.items()
         if available is not None and increases.get(resource)
     ]
-    # As a fraction: the smallest part that all amounts can have.
+    # The smallest ratio of available to requested amounts, as a fraction.
     part, of = min(limited, key=lambda pair: pair[0] / pair[1], default=(1, 1))
     if part >= of:
         return 1, 1

@@ -17,9 +17,10 @@ from quotas.tree.limits import Amount
 
 @dataclass(frozen=True, slots=True)
 class BlockingNode:
-    """The quota node that blocks a queue, and whether the workspace can pay for it.
+    """The quota node that blocks a queue, and whether the workspace has enough unassigned quota.
 
-    `unassigned` is by resource what the workspace has and has given to none of its queues; None is unlimited.
+    `unassigned` is by resource the quota that the workspace has not distributed to its queues; None is
+    unlimited.
     """
 
     node: uuid.UUID
@@ -30,11 +31,12 @@ class BlockingNode:
 def find_blocking_node(
     queue: Queue, flavor: Flavor, shorts: Mapping[Resource, int], *, borrows: bool
 ) -> BlockingNode:
-    """Find the node that has to get `shorts` more of a flavor, so that the queue can use that much more.
+    """Find the node whose quota has to rise by `shorts` of a flavor, so that the queue can use that much
+    more.
 
-    It is the queue where its workspace has that unassigned: the workspace's admins divide it. Otherwise it is
-    the workspace, if the queue can borrow there what the workspace gets; `borrows` says whether the job may.
-    Where neither holds it is the queue. The caller has checked that the viewer may see these quotas.
+    It is the queue where its workspace has that much unassigned: the workspace's admins divide it. Otherwise
+    it is the workspace, if the queue can borrow there what the workspace gets; `borrows` says whether the job
+    may borrow. Otherwise it is the queue. The caller has checked that the viewer may see these quotas.
     """
     rows, keys = (
         read_tree_rows(queue.cell_id),

@@ -1,7 +1,7 @@
-"""The limits of one node in one pool, as forms show them, and the sums of what pools assign as quota.
+"""The limits of one node in one pool, as forms show them, and the sums of quota that pools assign.
 
-Nothing is said of what is reserved, lent or could be. A part of a quota that was divided stands in the
-tenants that got it, so own amounts add up to the whole.
+Reserved, lent and available amounts are not part of it. Distributed quota counts at the tenants that received
+it, so own amounts add up to the whole.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def sum_nominals(flavors: Iterable[Flavor]) -> dict[uuid.UUID, Amount]:
 
 @row_scope.whole()
 def _sum_node_nominals(node: QuotaNode, flavor: Flavor) -> dict[str, Amount]:
-    """Sum by resource what a node and all nodes below it have of their own."""
+    """Sum by resource the own nominals of a node and all nodes below it."""
     rows = Quota.unscoped.filter(flavor=flavor)
     if node.is_queue:
         rows = rows.filter(node=node)

@@ -68,9 +68,9 @@ def read_tree_rows(cell_id: uuid.UUID) -> TreeRows:
 
 
 def read_engine_rows(cell_id: uuid.UUID) -> TreeRows:
-    """The rows of a cell's tree as what admits jobs sees them: with the limits of workspaces.
+    """Return the rows of a cell's tree as admission uses them: with the limits of workspaces.
 
-    Nothing else bounds what is admitted. What is shown and written goes by the rows as they are stored.
+    These limits apply to admission only; pages and writes use the rows as they are stored.
     """
     return _bounded(read_tree_rows(cell_id))
 

@@ -1,8 +1,8 @@
-"""Limits of what queues of a workspace borrow together, where one of them has none by mistake.
+"""Limits of what the queues of a workspace borrow together, where one of them has no limit by mistake.
 
-Until queues were opened with limits, a workspace could open another one beside a queue whose borrowing had
-been limited above it, and that one borrowed without limit. Its missing limit is nobody's decision. So the
-workspace as a whole borrows no more than its queues were allowed together.
+Earlier releases opened queues without limits: a workspace whose queue had a borrowing limit, set above the
+workspace, could open a second queue that borrowed without limit. That missing limit was not decided by an
+admin above. So the workspace as a whole borrows no more than its queues were allowed together.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from quotas.tree.limits import Amount
 
 @lru_cache(maxsize=4096)
 def share_limits(own_nominal: Amount, borrowing_limit: Amount, lending_limit: Amount) -> NodeLimits:
-    """One object for equal limits: a tree has thousands of rows, most of them alike."""
+    """Return one shared object for equal limits: a tree has thousands of rows, most of them equal."""
     return NodeLimits(own_nominal, borrowing_limit, lending_limit)
 
 
@@ -47,7 +47,7 @@ class StoredQuota(NamedTuple):
 
 
 class WorkspaceNode(Protocol):
-    """The fields of a quota node that are read here; ids rise with the time at which nodes were made."""
+    """The fields of a quota node that are read here; ids grow with the creation time of nodes."""
 
     @property
     def pk(self) -> uuid.UUID: ...
@@ -68,7 +68,7 @@ FlavorsOf = Callable[[Sequence[uuid.UUID]], Mapping[uuid.UUID, set[uuid.UUID]]]
 def bound_workspaces(
     nodes: Sequence[WorkspaceNode], quotas: Rows, flavors_of: FlavorsOf
 ) -> dict[uuid.UUID, list[StoredQuota]]:
-    """The rows of workspaces that borrow no more than their queues were allowed together."""
+    """Return the rows of workspaces that borrow no more than their queues were allowed together."""
     queues: defaultdict[uuid.UUID, list[WorkspaceNode]] = defaultdict(list)
     for node in sorted(nodes, key=lambda node: node.pk):
         if node.is_queue and node.parent_id is not None:
@@ -92,7 +92,7 @@ def bound_workspaces(
 
 
 def _doubtful(queues: Sequence[WorkspaceNode], quotas: Rows) -> set[uuid.UUID]:
-    """Queues of which nobody said how far they reach, opened after one of which it was said."""
+    """Return the queues without decided limits that were opened after a queue with a borrowing limit."""
     found, limited = set(), False
     for node in queues:
         if limited and not node.limits_decided:

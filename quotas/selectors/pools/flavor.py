@@ -1,6 +1,6 @@
-"""Flavors that forms and files of quota name.
+"""Flavors by the names that forms and quota files use.
 
-A flavor is not a tenant's: the caller has decided that the viewer may see a quota of its cell.
+A flavor does not belong to a tenant: the caller has checked that the viewer may see a quota of its cell.
 """
 
 from __future__ import annotations

@@ -12,10 +12,10 @@ from tenants.models import Tenant
 
 
 def stale_clusters_of(viewer: Actor, *, workspace: Tenant | None = None) -> list[Cluster]:
-    """Clusters of which only the past is known and whose pools the workspace's queues use.
+    """Return the clusters of unknown present state whose pools the workspace's queues use.
 
-    Without a workspace: those of all queues whose quota the viewer may look at, and all clusters for who
-    may view clusters. The caller has checked that the viewer sees the workspace.
+    Without a workspace: those of all queues whose quota the viewer may see, and all such clusters for a
+    viewer who may view clusters. The caller has checked that the viewer sees the workspace.
     """
     health = (ClusterHealth.UNREACHABLE, ClusterHealth.DISOWNED)
     found = Cluster.unscoped.filter(health__in=health).order_by("name", "pk")

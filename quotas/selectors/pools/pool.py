@@ -1,4 +1,4 @@
-"""Free cards in the pools of a workspace's queues: sums only, no names of others."""
+"""Free GPUs in the pools of a workspace's queues: sums only, without names of other tenants."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tenants.models import Tenant
 class WorkspacePool:
     """One pool. `cards` counts its GPUs, `largest_node` those of its largest node.
 
-    `free_by_node` counts the usable ones that no pod holds, of Allotment or others.
+    `free_by_node` counts by node the usable GPUs that no pod holds, whether of Allotment or of another owner.
     """
 
     flavor: Flavor
@@ -41,7 +41,7 @@ class WorkspacePool:
 
 
 def pool_list(viewer: Actor, workspace: Tenant) -> list[WorkspacePool]:
-    """The pools with cards that any queue of the workspace may use, in the queues' order of trying.
+    """Return the pools with GPUs that any queue of the workspace may use, in the queues' order of trying.
 
     Raises: NotFound, PermissionDenied.
     """

@@ -49,7 +49,7 @@ class PoolSize:
 
 
 def pool_sizes(flavors: Iterable[Flavor]) -> dict[uuid.UUID, PoolSize]:
-    """The size of each of these pools, in two queries."""
+    """Return the size of each of these pools, in two queries."""
     wanted = list(flavors)
     here = {"node__flavor__in": wanted, "node__present": True, "healthy": True}
     rows = Device.unscoped.filter(**here).order_by().values("node__flavor")
@@ -83,7 +83,7 @@ def _size(flavor: Flavor, cards: Mapping[str, int], nodes: Mapping[Resource, int
         Resource.GPU_CORES: cores,
         Resource.GPU_MEMORY: flavor.card_memory_mib,
     }
-    # A whole card is charged the memory that its pool says, whatever the card has.
+    # A whole GPU is charged the memory that its pool names, whatever memory the GPU has.
     whole = flavor.gpu_mode == GpuMode.WHOLE
     gpus: dict[Resource, Amount] = {
         Resource.GPU_CARDS: None if number is None else count,

@@ -24,11 +24,11 @@ COLUMNS: Final = {
     "preemption": Column("preemption", ColumnKind.FLAG),
     "backfill": Column("backfill", ColumnKind.FLAG),
 }
-"""What a list of queues can be filtered by."""
+"""The columns by which a list of queues can be filtered."""
 
 
 def queue_list(viewer: Actor, workspace: Tenant) -> list[Queue]:
-    """The queues of a workspace by name, with their flavors in order (`queue_flavors`) at hand.
+    """Return the queues of a workspace by name, with their flavors in order (`queue_flavors`) prefetched.
 
     Raises: NotFound, PermissionDenied.
     """
@@ -38,7 +38,7 @@ def queue_list(viewer: Actor, workspace: Tenant) -> list[Queue]:
 
 
 def queue_get(viewer: Actor, workspace: Tenant, name: str) -> Queue:
-    """One queue of a workspace.
+    """Return one queue of a workspace.
 
     Raises: NotFound, PermissionDenied.
     """

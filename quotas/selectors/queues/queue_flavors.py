@@ -1,4 +1,4 @@
-"""Finding cells and flavors by the names that people write."""
+"""Finding cells and flavors by name."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from quotas.models import Queue, QueueFlavor
 
 
 def get_cell_named(name: str | None) -> Cell:
-    """A cell by name, or the only one.
+    """Return a cell by name, or the only one.
 
     Raises: Invalid.
     """
@@ -33,7 +33,9 @@ def get_cell_named(name: str | None) -> Cell:
 
 
 def find_flavors_named(cell: Cell, names: Sequence[str]) -> tuple[list[Flavor], list[int]]:
-    """Flavors of a cell by `flavor` or `cluster/flavor`, and the places of names that mean no single one."""
+    """Return flavors of a cell by `flavor` or `cluster/flavor`, and the places of names that match no single
+    one.
+    """
     by_name: dict[str, list[Flavor]] = {}
     flavors = Flavor.unscoped.filter(cluster__cell=cell).select_related("cluster")
     for flavor in flavors.order_by("cluster__name", "name", "pk"):
@@ -46,7 +48,7 @@ def find_flavors_named(cell: Cell, names: Sequence[str]) -> tuple[list[Flavor], 
 def list_flavor_names(cell: Cell) -> list[str]:
     """Return the names of a cell's flavors as `find_flavors_named` takes them.
 
-    The caller has decided that the viewer may see a quota of the cell.
+    The caller has checked that the viewer may see a quota of the cell.
     """
     rows = Flavor.unscoped.filter(cluster__cell=cell).order_by("name", "cluster__name", "pk")
     named = list(rows.values_list("cluster__name", "name"))
@@ -55,14 +57,15 @@ def list_flavor_names(cell: Cell) -> list[str]:
 
 
 def prefetch_flavors() -> Prefetch[str, QuerySet[QueueFlavor], str]:
-    """The flavors of queues in their order of trying, each with `ambiguous`: whether its name is another
-    cluster's of the cell, too."""
+    """Return a prefetch of the flavors of queues in their order of trying, each with `ambiguous`: whether
+    another cluster of the cell has a flavor of that name, too.
+    """
     return Prefetch("queue_flavors", queryset=_rows().all())
 
 
 @lru_cache(maxsize=1)
 def _rows() -> QuerySet[QueueFlavor]:
-    """The query of all of them, never asked itself: to resolve its subquery takes longer than to ask."""
+    """Return the query of all rows, built once: resolving its subquery takes longer than running it."""
     same = Flavor.unscoped.filter(
         name=OuterRef("flavor__name"), cluster__cell=OuterRef("flavor__cluster__cell")
     ).exclude(pk=OuterRef("flavor"))
@@ -71,7 +74,9 @@ def _rows() -> QuerySet[QueueFlavor]:
 
 
 def queue_flavor_names(queue: Queue) -> list[str]:
-    """The flavors of a queue that was read `prefetch_flavors`, as `find_flavors_named` takes them."""
+    """Return the flavors of a queue that was read with `prefetch_flavors`, as `find_flavors_named` takes
+    them.
+    """
     rows: list[Any] = list(queue.queue_flavors.all())
     return [
         f"{row.flavor.cluster.name}/{row.flavor.name}" if row.ambiguous else row.flavor.name for row in rows

@@ -1,4 +1,4 @@
-"""Queues of several workspaces at once, for who looks after them."""
+"""Queues of several workspaces at once, for admins of more than one workspace."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from tenants.access import permissions
 
 
 def find_queues(*, viewer: Actor, text: str, limit: int) -> list[Queue]:
-    """The queues of `visible_queues` whose name contains the text, with their workspaces."""
+    """Return the queues of `visible_queues` whose name contains the text, with their workspaces."""
     found = visible_queues(viewer).filter(name__icontains=text).prefetch_related(None)
     return list(found[:limit])
 
 
 def visible_queues(viewer: Actor) -> QuerySet[Queue]:
-    """Every queue whose quota the viewer may look at, by workspace and name, with its flavors at hand."""
+    """Return every queue whose quota the viewer may see, by workspace and name, its flavors prefetched."""
     rows = Queue.unscoped.filter(
         workspace__in=permissions.visible_workspace_ids(viewer), closed_at__isnull=True
     )

@@ -1,1 +1,1 @@
-"""The quota of nodes as it is shown: rows, sums, the tree and its flows."""
+"""The quota of nodes as pages show it: rows, sums, the tree and its flows."""

@@ -1,4 +1,4 @@
-"""Names of quota nodes: its tenant, or its workspace and queue; to show, and to type in forms."""
+"""Names of quota nodes for display and for input in forms: the tenant, or the workspace and queue."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TYPED: Final = re.compile(r"([^/()]+?)(?:/([^/()]+?))?(?: \((.+)\))?")
 
 
 def node_names(nodes: Collection[uuid.UUID]) -> dict[uuid.UUID, str]:
-    """Names by id: a tenant's own, and `workspace / queue` for a queue."""
+    """Return names by id: a tenant's own, and `workspace / queue` for a queue."""
     rows = QuotaNode.unscoped.filter(pk__in=nodes).values_list("pk", "tenant__name", "queue__name")
     return {pk: f"{tenant} / {queue}" if queue else tenant for pk, tenant, queue in rows}
 

@@ -22,7 +22,8 @@ from tenants.models import Tenant
 def workspace_quota(
     viewer: Actor, workspace: Tenant, resources: Collection[Resource] = tuple(Resource)
 ) -> list[QuotaRow]:
-    """Rows of the workspace, then of its queues by name, cell by cell; of some resources when given.
+    """Return the rows of the workspace, then of its queues by name, cell by cell; of some resources when
+    given.
 
     Raises: NotFound, PermissionDenied.
     """
@@ -41,7 +42,7 @@ def workspace_quota(
 def sum_workspace_quota(workspace: Tenant, resource: Resource) -> tuple[Amount, int]:
     """Return the nominal quota of a workspace and what it reserves, of all pools together.
 
-    The caller has decided who may know.
+    The caller has checked the permission.
     """
     of_workspace = {"node__tenant": workspace, "resource": resource.value}
     nominals = Quota.unscoped.filter(**of_workspace).values_list("own_nominal", flat=True)
@@ -59,7 +60,7 @@ def queue_quota(
     flavors: Collection[uuid.UUID] | None = None,
     resources: Collection[Resource] = tuple(Resource),
 ) -> list[QuotaRow]:
-    """Rows of one queue; of some flavors and resources when given.
+    """Return the rows of one queue; of some flavors and resources when given.
 
     Raises: NotFound, PermissionDenied.
     """

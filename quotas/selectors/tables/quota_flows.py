@@ -1,4 +1,4 @@
-"""The quota of a pool as pictures show it: how each tenant's nominal is taken, and who lends to whom."""
+"""The quota of a pool for diagrams: how each tenant's nominal is used, and which tenants lend and borrow."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tenants.models import Tenant, TenantKind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaSlice:
-    """A tenant in a picture, in the resource's unit.
+    """A tenant in a diagram, in the resource's unit.
 
-    `nominal` = `allocated` + `lent` + `free` for a workspace; `allocated` is the part of its nominal that it
-    reserves itself, `borrowed` comes on top. `own_nominal` is what a folder did not distribute, `own_in_use`
-    the part of it that somebody reserves. A nominal of None is unlimited and cannot be drawn.
+    For a workspace `nominal` = `allocated` + `lent` + `free`; `allocated` is the part of its nominal that it
+    reserves itself, `borrowed` is in addition to that. `own_nominal` is what a folder did not distribute,
+    `own_in_use` the reserved part of it. A nominal of None is unlimited and cannot be drawn.
     """
 
     node_id: uuid.UUID
@@ -35,12 +35,12 @@ class QuotaSlice:
 
     @property
     def free(self) -> int:
-        """The part of the nominal that nobody reserves; 0 where it is unlimited."""
+        """The part of the nominal that is not reserved; 0 where it is unlimited."""
         return 0 if self.nominal is None else max(0, self.nominal - self.allocated - self.lent)
 
 
 class FlowSide(StrEnum):
-    """The end of a flow that is no tenant: quota of a folder itself, other tenants, or beyond all quota."""
+    """The end of a flow that is no tenant: quota of a folder itself, other tenants, or outside all quota."""
 
     UNASSIGNED = "unassigned"
     OTHERS = "others"
@@ -49,10 +49,10 @@ class FlowSide(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class QuotaFlow:
-    """An amount that goes from one end to another: `source` and `target` are nodes, or a side at a node.
+    """An amount that flows from one end to another: `source` and `target` are nodes, or a side at a node.
 
-    Quota is lent into what a folder shares and borrowed out of it; what one tenant lends to another in
-    particular is not recorded, because it is not decided. `is_lent` tells the way in.
+    Quota is lent to the shared quota of a folder and borrowed from it; pairs of lender and borrower are not
+    recorded, because the quota tree does not decide them. `is_lent` marks the direction into the folder.
     """
 
     source: tuple[FlowSide, uuid.UUID] | uuid.UUID
@@ -79,7 +79,7 @@ class QuotaPicture:
         self.flows: Sequence[QuotaFlow] = list(self._find_flows())
 
     def _in_order(self) -> Iterator[uuid.UUID]:
-        """The nodes, each after its parent, siblings by name."""
+        """Yield the nodes, each after its parent, siblings by name."""
         ask = self._sorted(None)
         while ask:
             node = ask.pop()
@@ -109,7 +109,9 @@ class QuotaPicture:
         )
 
     def _demand(self, position: int) -> int:
-        """Compute what is taken of a folder's shared quota: by its children beyond theirs, and by others."""
+        """Compute what is taken from a folder's shared quota: by its children above their quota, and by
+        others.
+        """
         inside = sum(self._borrowed[child] for child in self._view.sums.order.children[position])
         return max(0, inside - self._borrowed[position] + self._lent[position])
 

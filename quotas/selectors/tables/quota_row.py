@@ -14,12 +14,12 @@ class QuotaRow:
     """The quota of one node for one resource of one flavor, in the resource's unit. None is unlimited.
 
     `queue` is the name of the node's queue, empty at a tenant. `nominal` = `own_nominal` + `distributed`: the
-    quota of the node, what it keeps for all below it to share, and the nominals of its children together.
-    `reserved` is charged to the admitted jobs at and below the node, whether or not they use it; `borrowed`
-    is the part of it that is quota of others, and `lent` the part of the nominal that others reserve: what
-    all nodes lend together is what they borrow.
-    `available` could be reserved now, borrowing included, and `potential` if nobody else reserved anything;
-    neither is below zero. `has_limits` says whether limits of the node itself are stored for the resource.
+    quota that the node shares among all nodes below it, and the nominals of its children together. `reserved`
+    is charged to the admitted jobs at and below the node, whether or not they use it; `borrowed` is the part
+    of it that is quota of other nodes, and `lent` the part of the nominal that others reserve. The sum of
+    `lent` over all nodes equals the sum of `borrowed`. `available` could be reserved now, borrowing included,
+    and `potential` if others reserved nothing; neither is below zero. `has_limits` says whether limits of the
+    node itself are stored for the resource.
     """
 
     queue: str
@@ -39,12 +39,12 @@ class QuotaRow:
 
     @property
     def is_assigned(self) -> bool:
-        """Tell whether the node has limits or quota, or its jobs reserve any; else it may only borrow."""
+        """Return whether the node has limits or quota, or its jobs reserve any; else it may only borrow."""
         return self.has_limits or self.nominal != 0 or self.reserved > 0
 
     @property
     def free(self) -> Amount:
-        """The part of the nominal that nobody reserves; None where that is unlimited."""
+        """The part of the nominal that is not reserved; None where the nominal is unlimited."""
         return (
             None if self.nominal is None else max(0, self.nominal - self.reserved + self.borrowed - self.lent)
         )
@@ -53,7 +53,7 @@ class QuotaRow:
     def own_free(self) -> Amount:
         """The part of `available` that is inside the nominal; None where that is unlimited.
 
-        It is `free`, unless others reserve more than all have together: they do after a cut.
+        It equals `free`, unless all nodes together reserve more than their quota, as after a reduction.
         """
         return self.free if self.free is None or self.available is None else min(self.free, self.available)
 

@@ -1,4 +1,4 @@
-"""The quota that a folder lacks to give some away, and which tenants have it unassigned or unused."""
+"""The quota that a folder lacks to distribute an amount, and tenants that have it unassigned or unused."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ SIBLINGS_MAX: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class QuotaSource:
-    """A tenant in sight that has quota left, in percent points of a GPU: unassigned above, or unused beside.
+    """A tenant in sight that has quota left, in percent points of a GPU: an ancestor with unassigned quota,
+    or a sibling with unused quota.
 
-    `of` is the nominal of a tenant beside.
+    `of` is the nominal of a sibling.
     """
 
     node: QuotaNode
@@ -45,11 +46,11 @@ class Raise:
 
 @dataclass(frozen=True, slots=True)
 class QuotaLack:
-    """The amounts of a pool that a tenant lacks to give others away.
+    """The amounts of a pool that a tenant lacks in order to distribute a wanted amount.
 
-    `raises` would cover it, from the tenant upwards; they are empty where those above don't have it either,
-    or the viewer may not decide about all of them. `exceeds_pool`: the root would have to have more than the
-    pool. `available` is what it could give by such raises.
+    `raises` would cover them, from the tenant upwards; they are empty where the tenants above lack them too,
+    or the viewer may not decide about all of them. `exceeds_pool`: the root would need more than the pool
+    has. `available` is what the tenant could distribute after such raises.
     """
 
     node: QuotaNode
@@ -105,7 +106,7 @@ def _go_up(sums: QuotaSums, node: QuotaNode) -> Iterator[uuid.UUID]:
 def _read_nodes(
     viewer: Actor, sums: QuotaSums, way: Sequence[uuid.UUID], node: QuotaNode, asking: uuid.UUID | None
 ) -> dict[uuid.UUID, QuotaNode]:
-    """The nodes in sight on the way to the root, and the tenants below the first one."""
+    """Return the nodes in sight on the path to the root, and the tenants below the first one."""
     beside = (sums.order.nodes[child] for child in sums.order.children[sums.order.positions[node.pk]])
     wanted = {*way, *(pk for pk in beside if pk != asking)}
     rows = QuotaNode.unscoped.filter(pk__in=wanted, tenant__in=quota_tenants(viewer))
@@ -126,7 +127,7 @@ class _Lack:
         self._creates = permissions.has_permission(viewer, Permission.QUOTA_EDIT)
 
     def list_left(self, resource: Resource, wanted: int) -> list[int]:
-        """Return what is left of an amount after each level gave what it has unassigned."""
+        """Return what remains of an amount after each level contributed what it has unassigned."""
         sums, left, found = self._sums.get_sums((self._flavor.pk, resource)), wanted, []
         for position in self._positions:
             own, nominal = sums.own_nominals[position], sums.nominals[position]
@@ -159,7 +160,7 @@ class _Lack:
                 return None
             total += own
             if node is None or not self._decides(node):
-                break  # what is above is not the viewer's to give
+                break  # the viewer may not distribute the quota of the tenants above
         return total
 
     def exceeds_pool(self, increases: Mapping[Resource, int]) -> bool:
@@ -199,7 +200,9 @@ class _Lack:
         return permissions.has_permission(self._viewer, Permission.QUOTA_EDIT, node.tenant.parent)
 
     def _may_raise(self, node: QuotaNode, increases: Mapping[Resource, int]) -> bool:
-        """Whoever decides for the platform may raise the root, up to what the pool has."""
+        """Return whether the viewer may raise a node; platform admins may raise the root up to the size of
+        the pool.
+        """
         if node.tenant.parent is not None:
             return self._decides(node)
         return self._creates and not self.exceeds_pool(increases)

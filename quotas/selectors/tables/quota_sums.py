@@ -1,7 +1,7 @@
-"""Quota at every node of a tree: limits and what is reserved, read in three queries, and sums of them.
+"""Quota at every node of a tree: limits and reserved quota, read in three queries, and sums of them.
 
-A page needs a few pools and resources, so only their rows are read. Rows are read as tuples: the models of a
-cell with a thousand tenants take several times as long as everything that is computed of them.
+A page needs a few pools and resources, so only their rows are read. Rows are read as tuples: creating the
+models of a cell with a thousand tenants takes several times as long as all computations on them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _KEY: Final = ("flavor_id", "resource")
 
 
 class NodePlace(NamedTuple):
-    """A node as the shape of the tree needs it."""
+    """The fields of a node that define the shape of the tree."""
 
     pk: uuid.UUID
     parent_id: uuid.UUID | None
@@ -76,9 +76,9 @@ class KeySums:
 class QuotaSums:
     """The amounts of some pools and resources, in three queries.
 
-    Everything is read, whatever the viewer may see: what a node lends depends on all others. Without
-    `cell_id` the nodes of all cells are read, without `flavors` all pools. Rows of nodes that were made while
-    this was read are left out.
+    All rows are read, whatever the viewer may see: what a node lends depends on all other nodes. Without
+    `cell_id` the nodes of all cells are read, without `flavors` all pools. Rows of nodes that were created
+    during the reads are left out.
     """
 
     @row_scope.whole()
@@ -94,7 +94,7 @@ class QuotaSums:
             nodes = nodes.filter(cell_id=cell_id)
         self.places = [NodePlace._make(row) for row in nodes]
         self.order = NodeOrder({place.pk: place.parent_id for place in self.places})
-        # Ids are looked up by their numbers: an id computes its hash anew each time.
+        # Ids are looked up by their integer values, because a UUID computes its hash at every look-up.
         self._positions = {node.int: position for position, node in enumerate(self.order.nodes)}
 
         def narrow(rows: QuerySet[_Rows]) -> QuerySet[_Rows]:

@@ -1,4 +1,4 @@
-"""The quota of nodes as it is shown: limits, totals, what is reserved, and what could be."""
+"""The quota of nodes as pages show it: limits, totals, reserved quota, and what could be reserved."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class QuotaTable:
         return set(closed.values_list("node_id", flat=True))
 
     def child_nodes(self, node_id: uuid.UUID) -> Sequence[uuid.UUID]:
-        """Right below a node, by name."""
+        """Return the nodes right below a node, by name."""
         children = self._order.children[self._order.positions[node_id]]
         found = [pk for pk in (self._order.nodes[child] for child in children) if pk not in self.closed]
         names = self.name_nodes(found)
@@ -168,7 +168,7 @@ class QuotaTable:
     def _bound_limits(
         self, limits: Sequence[NodeLimits | None], flavor_id: uuid.UUID, resource: Resource
     ) -> Sequence[NodeLimits | None]:
-        """The limits with those that bound what is admitted; what is shown is as it is stored."""
+        """Return the limits with those that apply to admission; pages show the limits as they are stored."""
         found = list(limits)
         for node, quotas in self._bounds.items():
             for quota in quotas:
@@ -217,7 +217,7 @@ def _sum(amounts: Iterable[Amount]) -> Amount:
 
 
 def quota_nodes(viewer: Actor, tenant: Tenant | None = None) -> QuerySet[QuotaNode]:
-    """Nodes of tenants whose quota the viewer may see, parents first; of one tenant only when given.
+    """Return the nodes of tenants whose quota the viewer may see, parents first; of one tenant when given.
 
     Raises: NotFound, PermissionDenied.
     """
@@ -231,9 +231,9 @@ def quota_nodes(viewer: Actor, tenant: Tenant | None = None) -> QuerySet[QuotaNo
 
 
 def quota_node_get(viewer: Actor, pk: uuid.UUID) -> QuotaNode:
-    """One node by id.
+    """Return one node by id.
 
-    Raises: NotFound, also for one of a tenant that the viewer cannot see; PermissionDenied.
+    Raises: NotFound, also for a node of a tenant that the viewer cannot see; PermissionDenied.
     """
     node = QuotaNode.unscoped.select_related("tenant__parent", "cell", "queue").filter(pk=pk).first()
     if node is None:
@@ -243,9 +243,9 @@ def quota_node_get(viewer: Actor, pk: uuid.UUID) -> QuotaNode:
 
 
 def quota_nodes_get(viewer: Actor, wanted: Collection[uuid.UUID]) -> dict[uuid.UUID, QuotaNode]:
-    """Several nodes by id.
+    """Return several nodes by id.
 
-    Raises: NotFound as soon as one does not exist or is of a tenant that the viewer cannot see;
+    Raises: NotFound if one does not exist or belongs to a tenant that the viewer cannot see;
     PermissionDenied.
     """
     rows = QuotaNode.unscoped.select_related("tenant__parent", "cell", "queue").filter(pk__in=wanted)
@@ -258,7 +258,7 @@ def quota_nodes_get(viewer: Actor, wanted: Collection[uuid.UUID]) -> dict[uuid.U
 
 
 def tenant_get(viewer: Actor, slug: str) -> Tenant:
-    """A folder or workspace by slug.
+    """Return a folder or workspace by slug.
 
     Raises: NotFound, PermissionDenied.
     """
@@ -270,7 +270,7 @@ def tenant_get(viewer: Actor, slug: str) -> Tenant:
 
 
 def node_quota(viewer: Actor, node: QuotaNode) -> NodeQuota:
-    """One node with its rows.
+    """Return one node with its rows.
 
     Raises: NotFound, PermissionDenied.
     """
@@ -281,7 +281,7 @@ def node_quota(viewer: Actor, node: QuotaNode) -> NodeQuota:
 def tenant_quota_table(
     viewer: Actor, tenant: Tenant, cell: Cell, resources: Collection[Resource] = tuple(Resource)
 ) -> list[NodeQuota]:
-    """The tenant's node first, then its children by name; empty where the cell does not know the tenant.
+    """Return the tenant's node, then its children by name; empty where the tenant has no node in the cell.
 
     Raises: NotFound, PermissionDenied.
     """

@@ -1,4 +1,4 @@
-"""The quota tree of one pool as a viewer sees it: rows of all levels, as many as a page takes at a time."""
+"""The quota tree of one pool as a viewer sees it: rows of all levels, read page by page."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from tenants.access.permissions import Permission
 from tenants.models import TenantKind
 
 ROWS_FIRST: Final = 60
-"""So many rows are shown at first: levels are opened from the top down as long as they fit."""
+"""The number of rows shown at first: levels are opened from the top down as long as they fit."""
 CHILDREN_MAX: Final = 50
-"""So many children of a node are shown at a time."""
+"""The number of children of a node shown at a time."""
 FOUND_MAX: Final = 50
 
 
@@ -52,7 +52,7 @@ class ResourceQuota:
 
     @property
     def free(self) -> Amount:
-        """The part of the nominal that nobody reserves."""
+        """The part of the nominal that is not reserved; None where the nominal is unlimited."""
         return (
             None if self.nominal is None else max(0, self.nominal - self.reserved + self.borrowed - self.lent)
         )
@@ -62,8 +62,8 @@ class ResourceQuota:
 class QuotaTreeRow:
     """A node with its amounts. `parent_id` is None where the viewer may not see the parent.
 
-    `may_edit`: the viewer decides about its nominal. `children` counts those in sight, `is_open` says that
-    (some of) them are shown below. `followed`: the resources of which its only queue has all quota.
+    `may_edit`: the viewer may set its nominal. `children` counts those in sight, `is_open` says that (some
+    of) them are shown below. `followed`: the resources of which its only queue has all quota.
     """
 
     node_id: uuid.UUID
@@ -122,14 +122,16 @@ def tree_flavors(viewer: Actor) -> list[Flavor]:
 
 
 class _Everything:
-    """Contains whatever one asks for."""
+    """A container that contains every value."""
 
     def __contains__(self, _item: object) -> bool:
         return True
 
 
 def tenants_with_point(viewer: Actor, point: Permission) -> Container[uuid.UUID]:
-    """The tenants on which a viewer has a point; none is read for who has it on all."""
+    """Return the tenants on which a viewer has a permission; nothing is read if the viewer has it on all
+    tenants.
+    """
     if permissions.has_permission(viewer, point):
         return _Everything()
     return set(permissions.tenants_with(viewer, point).order_by().values_list("pk", flat=True))
@@ -137,7 +139,7 @@ def tenants_with_point(viewer: Actor, point: Permission) -> Container[uuid.UUID]
 
 @row_scope.whole()
 def _closed_nodes(cell_id: uuid.UUID) -> set[uuid.UUID]:
-    """The nodes of deleted queues: what they reserve counts, and they are not shown."""
+    """Return the nodes of deleted queues: they are not shown, but what they reserve counts."""
     closed = Queue.unscoped.filter(cell=cell_id, closed_at__isnull=False)
     return set(closed.values_list("node_id", flat=True))
 
@@ -200,10 +202,10 @@ class QuotaTreeView:
     @cached_property
     @row_scope.whole()
     def pending(self) -> dict[Resource, list[int]]:
-        """Return the requests of pending jobs at and below each node, by position.
+        """The requests of pending jobs at and below each node, by position.
 
-        Of jobs that may start in this pool: GPUs, and CPU and memory where these are shown. Jobs that several
-        pools suit count in each.
+        Jobs that may start in this pool are counted: GPUs, and CPU and memory where these are shown. Jobs
+        that may start in several pools count in each.
         """
         queues = [place.pk for place in self.sums.places if place.is_queue]
         demand, flavor = get_provider().count_pending(queues), self.flavor.pk
@@ -231,7 +233,9 @@ class QuotaTreeView:
         return parent if parent in self._places else None
 
     def _open_first(self) -> set[uuid.UUID]:
-        """Open level by level; what does not fit as a whole level is opened as far as it fits."""
+        """Return the nodes that are open at first, level by level; a level that does not fit is opened in
+        part.
+        """
         opened: set[uuid.UUID] = set()
         level = self.children[None]
         shown = len(level)
@@ -239,7 +243,7 @@ class QuotaTreeView:
             below: list[uuid.UUID] = []
             for node in level:
                 children = self.children.get(node, ())
-                # Queues are shown once someone opens their workspace.
+                # Queues are shown only after their workspace is opened.
                 if not children or self._places[children[0]].is_queue:
                     continue
                 if shown + min(len(children), CHILDREN_MAX) > ROWS_FIRST:
@@ -281,7 +285,7 @@ class QuotaTreeView:
         return nodes.exclude(queue__closed_at__isnull=False)
 
     def _name(self, wanted: Q) -> dict[uuid.UUID | None, list[_Named]]:
-        """The named nodes in sight by their parent, None for those at the top; in their order."""
+        """Return the named nodes in sight by their parent, None for those at the top; in their order."""
         names = ("tenant__name", "tenant__slug", "tenant__kind", "queue__name")
         found: defaultdict[uuid.UUID | None, list[_Named]] = defaultdict(list)
         for pk, parent, name, slug, kind, queue, version in (
@@ -342,7 +346,7 @@ class QuotaTreeView:
         return found
 
     def _may_edit(self, node_id: uuid.UUID) -> bool:
-        """The nominal of a queue is decided by its workspace, that of a tenant above it."""
+        """Return whether the viewer may set the nominal: a queue's in its workspace, a tenant's above it."""
         place = self._places[node_id]
         if place.is_queue:
             return place.tenant_id in self._dividable

@@ -1,4 +1,4 @@
-"""Budgets and the GPU-hours that tenants used. Sums of a few rows of the ledger, never of allocations."""
+"""Budgets and the GPU-hours of tenants, summed from a few rows of the ledger, never from allocations."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tenants.access.permissions import Permission
 from tenants.models import Tenant
 
 _NARROW: Final = 10
-"""The use below more tenants than these is read together with that of all others."""
+"""For more tenants than this, the use of all tenants is read instead of theirs alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class BudgetUse:
 
     @property
     def percent(self) -> int:
-        """Rounded down, so that 100 means used up; a budget of nothing is used up from the start."""
+        """The used percentage, rounded down, so that 100 means used up; a budget of 0 is always used up."""
         limit = self.budget.gpu_hours * CORE_MS_PER_GPU_HOUR
         return min(self.core_ms * 100 // limit, 2**31 - 1) if limit else 100
 
@@ -53,7 +53,7 @@ class BudgetUse:
 
     @property
     def state(self) -> str:
-        """`ok`, `warning` from its first threshold on, `exhausted`."""
+        """`ok`, `warning` from its first threshold on, or `exhausted`."""
         if self.exhausted:
             return "exhausted"
         return "warning" if any(self.percent >= step for step in self.budget.thresholds) else "ok"
@@ -67,18 +67,19 @@ BUDGET_COLUMNS: Final = {
     "gpu_hours": Column("budget.gpu_hours", ColumnKind.NUMBER),
     "used_gpu_hours": Column("used_hours", ColumnKind.NUMBER),
 }
-"""What a list of budgets with their use can be filtered by."""
+"""The columns by which a list of budgets with their use can be filtered."""
 
 
 class GpuHours:
-    """Use of compute in the month of `now`, by the path of the tenant and the flavor: one query."""
+    """The use of compute in the month of `now`, by tenant path and flavor: one query."""
 
     @row_scope.whole()
     def __init__(self, now: datetime, below: Sequence[str] | None = None) -> None:
-        """`below` are paths of tenants; others may be left out. The caller has decided who may know the
-        sums."""
+        """Read the use of the tenants whose paths are `below`, or of all; more may be read than asked for.
+        The caller has checked that the reader may see the sums.
+        """
         self.month, since = month_of(now), start_ms(month_of(now))
-        # By flavor and the path of every tenant at and above which something was used.
+        # By flavor and by the path of every tenant that used something, and of all tenants above it.
         self._used: defaultdict[uuid.UUID, Counter[str]] = defaultdict(Counter)
         rows = LedgerEntry.unscoped.filter(resource=Resource.GPU_CORES.value).order_by()
         if below is not None and len(below) <= _NARROW:
@@ -104,12 +105,12 @@ class GpuHours:
         return sum(used[path] for used in self._used.values())
 
     def sum_by_flavor(self, path: str) -> Mapping[uuid.UUID, int]:
-        """The same for each flavor of which anything was used."""
+        """Return the use of a tenant and all below it, by flavor, for flavors with any use."""
         return {flavor: used[path] for flavor, used in self._used.items() if path in used}
 
 
 def _paths_above(path: str) -> Iterator[str]:
-    """The path of a tenant, those of all tenants above it, and that of everything."""
+    """Yield the path of a tenant, the paths of all tenants above it, and the path that means all tenants."""
     end = path.find("/")
     while end >= 0:
         yield path[: end + 1]
@@ -117,7 +118,7 @@ def _paths_above(path: str) -> Iterator[str]:
 
 
 def budget_uses(budgets: Iterable[Budget], *, now: datetime) -> list[BudgetUse]:
-    """Budgets with what was used of them this month, in their order. `budget.tenant` should be selected."""
+    """Return budgets with their use of this month, in their order. `budget.tenant` should be selected."""
     listed = list(budgets)
     hours = GpuHours(now, sorted({budget.tenant.path for budget in listed}))
     return [
@@ -133,12 +134,12 @@ def _budgets() -> QuerySet[Budget]:
 
 
 def budget_list(viewer: Actor, *, now: datetime) -> list[BudgetUse]:
-    """Budgets of all tenants whose quota the viewer may see."""
+    """Return the budgets of all tenants whose quota the viewer may see."""
     return budget_uses(_budgets().filter(tenant__in=quota_tenants(viewer)), now=now)
 
 
 def budget_get(viewer: Actor, pk: uuid.UUID) -> Budget:
-    """One budget. Raises: NotFound, also for one of a tenant out of sight; PermissionDenied."""
+    """Return one budget. Raises: NotFound, also for a budget of a tenant out of sight; PermissionDenied."""
     budget = _budgets().filter(pk=pk).first()
     if budget is None:
         raise NotFound(_("Budget not found."))
@@ -147,7 +148,7 @@ def budget_get(viewer: Actor, pk: uuid.UUID) -> Budget:
 
 
 def budgets_above(workspace: Tenant) -> list[Budget]:
-    """The budgets that a workspace counts against: its own and those of every folder above it."""
+    """Return the budgets that a workspace counts against: its own and those of every folder above it."""
     return list(_budgets().filter(tenant__in=[uuid.UUID(pk) for pk in workspace.ancestor_ids()]))
 
 

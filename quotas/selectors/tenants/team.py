@@ -1,4 +1,4 @@
-"""Folders in which a viewer may create a team, and the quota that is there to be divided."""
+"""Folders in which a viewer may create a team, and the quota that can be divided there."""
 
 from __future__ import annotations
 
@@ -90,8 +90,9 @@ def find_team_lack(
     cpu: int | Keep | None = Keep.AS_IS,
     memory: int | Keep | None = Keep.AS_IS,
 ) -> QuotaLack | None:
-    """Find what a folder lacks to give a team so many GPUs of a pool; CPU and memory follow from the pool
-    where they are not given. None where it lacks nothing.
+    """Find what a folder lacks to give a team so many GPUs of a pool; None where it lacks nothing.
+
+    CPU and memory follow from the pool where they are not given.
     """
     node = QuotaNode.unscoped.select_related("tenant__parent").filter(
         tenant=parent, is_queue=False, cell=flavor.cluster.cell_id

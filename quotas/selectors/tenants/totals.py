@@ -1,4 +1,4 @@
-"""Sums of the quota in a viewer's sight over pools, and the workspaces that use least of theirs."""
+"""Sums of the quota in a viewer's sight over pools, and the workspaces that use the least of their quota."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class PoolTotal:
     """One pool, in percent points of a GPU. `capacity` is that of its healthy GPUs.
 
     `nominal` and `reserved` are those of the topmost tenants in sight, None is unlimited. `pending` is what
-    jobs ask for that may start there; a job that several pools suit counts in each of them.
+    pending jobs request that may start there; a job that may start in several pools counts in each.
     """
 
     flavor: Flavor

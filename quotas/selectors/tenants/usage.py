@@ -58,7 +58,9 @@ class TenantUsage:
 
 
 def tenant_usage(*, viewer: Actor) -> list[TenantUsage]:
-    """Every tenant in the viewer's sight, parents first, with the pools of which it has or reserves quota."""
+    """Return every tenant in the viewer's sight, parents first, with the pools in which it has or reserves
+    quota.
+    """
     pools = _read_pools()
     depths: dict[uuid.UUID, int] = {}
     usages = []
@@ -69,7 +71,7 @@ def tenant_usage(*, viewer: Actor) -> list[TenantUsage]:
 
 
 def tenant_pools(*, viewer: Actor, tenant: Tenant) -> list[FlavorUsage]:
-    """The pools of one tenant by name; none where the viewer may not see the tenant."""
+    """Return the pools of one tenant by name; none where the viewer may not see the tenant."""
     if not permissions.has_permission(viewer, Permission.TENANT_VIEW, tenant):
         return []
     return _read_pools(tenant).get(tenant.pk, [])
@@ -77,9 +79,9 @@ def tenant_pools(*, viewer: Actor, tenant: Tenant) -> list[FlavorUsage]:
 
 @row_scope.whole()
 def _read_pools(only: Tenant | None = None) -> dict[uuid.UUID, list[FlavorUsage]]:
-    """The pools of each tenant by name, or of one of them, in four queries.
+    """Return the pools of each tenant by name, or of one of them, in four queries.
 
-    Everything is read, whatever the viewer may see: what a tenant lends depends on all others.
+    All rows are read, whatever the viewer may see: what a tenant lends depends on all other tenants.
     """
     sums = QuotaSums(None, resources=[Resource.GPU_CORES])
     tenants = {
@@ -91,7 +93,7 @@ def _read_pools(only: Tenant | None = None) -> dict[uuid.UUID, list[FlavorUsage]
     for flavor in Flavor.unscoped.select_related("cluster").order_by("name", "id"):
         if (flavor.pk, Resource.GPU_CORES) in sums.keys:
             of = sums.get_sums((flavor.pk, Resource.GPU_CORES))
-            # Nodes at and below which there are limits of the pool, or anything is reserved.
+            # Nodes at and below which there are limits of the pool, or quota is reserved.
             known = sums.order.sum_counts([int(limits is not None) for limits in of.limits])
             for position, tenant in tenants.items():
                 if known[position] or of.reserved[position]:

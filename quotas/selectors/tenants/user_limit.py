@@ -16,7 +16,7 @@ from tenants.models import Tenant
 
 
 def user_limit_list(viewer: Actor, workspace: Tenant) -> QuerySet[UserLimit]:
-    """Limits of a workspace, those of everybody first.
+    """Return the limits of a workspace, those that apply to all users first.
 
     Raises: NotFound, PermissionDenied.
     """
@@ -26,7 +26,7 @@ def user_limit_list(viewer: Actor, workspace: Tenant) -> QuerySet[UserLimit]:
 
 
 def user_limit_get(viewer: Actor, workspace: Tenant, pk: uuid.UUID) -> UserLimit:
-    """One limit. Raises: NotFound, PermissionDenied."""
+    """Return one limit. Raises: NotFound, PermissionDenied."""
     found = user_limit_list(viewer, workspace).filter(pk=pk).first()
     if found is None:
         raise NotFound(_("Limit not found."))

@@ -1,7 +1,7 @@
-"""The end of a loan: what was lent comes back the way it went.
+"""The end of a loan: lent quota returns along the nodes that passed it on.
 
-What a borrower got may have been divided among its neighbors, and lent on. `quotas.distribution.loans` notes
-which way it went, so the return takes nothing from nodes that had no part in it, and no node keeps any of it.
+A borrower may have distributed the lent quota to its neighbors, or lent it on. `quotas.distribution.loans`
+records this, so the return takes nothing from nodes that received none, and no node keeps any of it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ class ReturnedLoan:
 
 
 def return_loan(loan: Override, tables: QuotaTables) -> ReturnedLoan:
-    """Work out the end of a loan. Where it is short of what was lent on, that loan ends too, as a whole."""
+    """Compute the end of a loan. If quota of it was lent on and is missing, that other loan ends too, as a
+    whole.
+    """
     ledgers: dict[FlavorKey, LoanLedger] = {}
     ending = [loan.pk]
     for pk in ending:

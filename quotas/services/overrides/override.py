@@ -1,8 +1,8 @@
-"""Loans: quota that a node lends to another for a while, and that returns by itself.
+"""Loans: quota that a node lends to another for a limited time, and that returns by itself.
 
-A loan moves own nominal from the lender to the borrower, so at every moment the tree is divided as if an
-admin had done it. `overrides_sweep` starts and ends what is due by the rows, whenever it runs: a tick that
-was missed costs time and nothing else.
+A loan moves own nominal from the lender to the borrower, so the tree is always divided as if an admin had
+done it. `overrides_sweep` starts and ends what is due according to the rows, whenever it runs: a missed run
+only delays these changes.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ LONGEST: Final = timedelta(days=366)
 
 @dataclass(frozen=True, slots=True)
 class LoanAmount:
-    """An amount that is lent. `place` stands before the names of fields in errors."""
+    """An amount that is lent. `place` is the prefix of field names in errors."""
 
     flavor: Flavor
     resource: Resource
@@ -65,8 +65,8 @@ def override_create(
 ) -> Override:
     """Plan a loan, and start it at once where `starts_at` is None or has passed.
 
-    Raises: NotFound, PermissionDenied for who does not decide about both nodes; Invalid for a window in
-    the wrong order and for amounts that cannot be; LenderShort with the sums.
+    Raises: NotFound; PermissionDenied for a user who does not decide about both nodes; Invalid for a window
+    in the wrong order and for impossible amounts; LenderShort with the sums.
     """
     for node in (lender, borrower):
         permissions.require_permission(acting_user, Permission.QUOTA_VIEW, node.tenant)
@@ -104,7 +104,7 @@ def override_create(
 def override_end(*, acting_user: Actor, override: Override, version: int | None = None) -> Override:
     """End a loan before its time, or cancel one that has not begun.
 
-    Raises: NotFound, PermissionDenied for who does not decide about both nodes; OverrideClosed;
+    Raises: NotFound; PermissionDenied for a user who does not decide about both nodes; OverrideClosed;
     PreconditionFailed for another version.
     """
     for node in (override.lender, override.borrower):
@@ -127,11 +127,11 @@ def override_end(*, acting_user: Actor, override: Override, version: int | None 
 def override_move_end(
     *, acting_user: Actor, override: Override, ends_at: datetime, version: int | None = None
 ) -> Override:
-    """Let a loan that has not ended last longer, or less long, than was said.
+    """Move the end of a loan that has not ended, to a later or an earlier time.
 
-    Raises: NotFound, PermissionDenied for who does not decide about both nodes; OverrideClosed; Invalid for
-    a window that cannot be; LenderShort with the sums, where the lender has promised it to others by then;
-    PreconditionFailed for another version.
+    Raises: NotFound; PermissionDenied for a user who does not decide about both nodes; OverrideClosed;
+    Invalid for an impossible window; LenderShort with the sums, where the lender's quota is lent to others by
+    then; PreconditionFailed for another version.
     """
     for node in (override.lender, override.borrower):
         permissions.require_permission(acting_user, Permission.QUOTA_VIEW, node.tenant)
@@ -146,7 +146,7 @@ def override_move_end(
     before, found.ends_at = found.ends_at, ends_at
     for item in _items(found) if ends_at > before else ():
         own = tables.get_own_nominals(item.flavor.pk, item.resource)[found.lender_id]
-        # Its own return is among what flows: what comes back then has to be there to stay away.
+        # The flows include the return of this loan at its old end, so `least` has to cover the amount again.
         flows = loan_flows(found.lender_id, item.flavor.pk, item.resource)
         least = least_own_nominal(own, flows, before, ends_at)
         if least is not None and least < item.amount:
@@ -158,7 +158,9 @@ def override_move_end(
 
 
 def overrides_sweep(*, now: datetime) -> int:
-    """Return what is over, then start what is due, each in a transaction of its own; returns how many."""
+    """End loans that are over, then start loans that are due, each in its own transaction; return their
+    number.
+    """
     over = Override.unscoped.filter(state=OverrideState.ACTIVE, ends_at__lte=now)
     due = Override.unscoped.filter(state=OverrideState.PLANNED, starts_at__lte=now)
     done = 0
@@ -186,7 +188,7 @@ def _sweep_one(pk: uuid.UUID, now: datetime) -> bool:
         with transaction.atomic():
             _start(SYSTEM, found, QuotaTables(found.cell_id))
     except LenderShort as error:
-        # It is tried again until its time is over: what is missing may come back.
+        # The start is retried until the loan's time is over, because the missing quota may become available.
         if found.problem == error.detail[:1000]:
             return False
         found.problem = error.detail[:1000]
@@ -202,7 +204,7 @@ def _locked(pk: uuid.UUID) -> Override:
     return rows.select_for_update(of=("self",)).get(pk=pk)
 
 
-# What is checked
+# Checks
 
 
 def _check_places(lender: QuotaNode, borrower: QuotaNode) -> None:
@@ -254,8 +256,10 @@ def _check_sums(
     amounts: Sequence[LoanAmount],
     window: tuple[datetime, datetime],
 ) -> None:
-    """The own nominal of the lender must be enough at every moment, with all that it lends and gets
-    besides.
+    """Check that the lender's own nominal suffices at every moment, with all other loans that it gives and
+    gets.
+
+    Raises: Invalid, LenderShort.
     """
     for item in amounts:
         if tables.get_own_nominals(item.flavor.pk, item.resource)[borrower.pk] is None:
@@ -293,14 +297,16 @@ def _short(lender: QuotaNode, item: LoanAmount, own: int, least: int, *, field: 
 
 @row_scope.whole()
 def _between(tables: QuotaTables, one: uuid.UUID, other: uuid.UUID) -> list[QuotaNode]:
-    """The nodes whose totals a move changes: those on the way from each up to where the ways meet."""
+    """Return the nodes whose nominals a move changes: those on the paths from each side up to their meeting
+    point.
+    """
     ways = [path_to_root(tables.parents, one), path_to_root(tables.parents, other)]
     changed = [pk for way, against in (ways, ways[::-1]) for pk in way if pk not in against]
     rows = QuotaNode.unscoped.select_related("tenant__parent").in_bulk(changed)
     return [rows[pk] for pk in changed]
 
 
-# What is done
+# Changes
 
 
 def _start(acting_user: Actor, override: Override, tables: QuotaTables) -> None:
@@ -324,10 +330,10 @@ def _start(acting_user: Actor, override: Override, tables: QuotaTables) -> None:
 
 @row_scope.whole()
 def _return(acting_user: Actor, override: Override, tables: QuotaTables, now: datetime) -> None:
-    """Bring back what was lent, and end the loans of it. What runs on it goes on, above quota, until others
-    need it.
+    """Return the lent quota, and end the loans made of it. Jobs that use it continue over quota until other
+    jobs need the quota.
 
-    What was lent on may be with tenants that whoever ends the loan cannot see.
+    Row policies are off: the quota may have been lent on to tenants that the user cannot see.
     """
     found = return_loan(override, tables)
     revision = move_lent_quota(

@@ -36,10 +36,11 @@ def queue_create(
 ) -> Queue:
     """Open a queue in a workspace, with its leaf in the cell's quota tree; flavors are tried in order.
 
-    Opened with the workspace's right alone it borrows nothing until that is decided above.
+    A queue that is opened with the workspace's permission alone borrows nothing until an admin above allows
+    it.
 
-    Raises: PermissionDenied; Invalid for a folder, a bad name or a flavor of another cell; Conflict
-    when the workspace has a queue of that name.
+    Raises: PermissionDenied; Invalid for a folder, a bad name or a flavor of another cell; Conflict when the
+    workspace has a queue of that name.
     """
     permissions.require_permission(acting_user, Permission.QUEUE_EDIT, workspace)
     if not workspace.is_workspace:
@@ -93,7 +94,7 @@ def _wrong(field: str, code: str, message: str) -> Invalid:
 
 @transaction.atomic
 def queue_rename(*, acting_user: Actor, queue: Queue, name: str, expected: int | None = None) -> Queue:
-    """Give a queue another name. Jobs go along; files that name the old one are refused from then on.
+    """Rename a queue. Its jobs stay in it; job files that name the old one are refused from then on.
 
     Raises: PermissionDenied; PreconditionFailed; Invalid for the name; Conflict when it is taken.
     """

@@ -13,11 +13,12 @@ from tenants.access.permissions import Permission
 
 
 def bound_flavors(acting_user: Actor, queue: Queue, flavors: Sequence[Flavor]) -> bool:
-    """Have a queue borrow nothing in flavors of which nothing was said yet; returns whether it has to.
+    """Set a borrowing limit of 0 for a queue in flavors without stored limits, unless the user decides above.
 
-    How far a queue reaches beyond what the workspace has is decided above the workspace. Without a limit of
-    its own it would reach as far as it can, so that a second queue, or another flavor, undid the limit of the
-    first. Who has the right above opens it as it comes.
+    The limit of what a queue borrows is decided above the workspace. Without a limit of its own a queue
+    borrows as much as it can, so that a second queue, or another flavor, would bypass the limit of the first.
+    A user with the permission above the workspace opens the queue without limits. Returns whether the queue
+    is limited.
     """
     if permissions.has_permission(acting_user, Permission.QUOTA_EDIT, queue.workspace.parent):
         return False

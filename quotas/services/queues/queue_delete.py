@@ -1,4 +1,4 @@
-"""Deleting a queue. Its row stays, closed: jobs that ran in it and the history of its quota name it."""
+"""Deleting a queue. Its row stays, closed, because its jobs and the history of its quota refer to it."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ from tenants.access.permissions import Permission
 def queue_delete(
     *, acting_user: Actor, queue: Queue, move_to: Queue | None = None, expected: int | None = None
 ) -> None:
-    """Close a queue for good and free its name; its quota goes back to the workspace.
+    """Close a queue permanently and free its name; its quota returns to the workspace.
 
-    Waiting jobs go to `move_to`, where one is given, and keep the time of their first submission.
-    Raises: PermissionDenied; PreconditionFailed; Invalid for a queue elsewhere; Conflict (QUEUE_IN_USE)
-    while jobs wait and are not moved, or run, and while a loan or a request names its quota.
+    Waiting jobs move to `move_to`, if given, and keep the time of their first submission. Raises:
+    PermissionDenied; PreconditionFailed; Invalid for a `move_to` of another workspace or cell; Conflict
+    (QUEUE_IN_USE) while jobs run, or wait and are not moved, and while a loan or a request names its quota.
     """
     permissions.require_permission(acting_user, Permission.QUEUE_EDIT, queue.workspace)
     Cell.unscoped.select_for_update().get(pk=queue.cell_id)

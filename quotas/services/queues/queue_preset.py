@@ -26,11 +26,11 @@ class Preset(StrEnum):
 
 
 def preset_settings(preset: Preset) -> Mapping[str, Any]:
-    """The settings of a queue that make up a preset, by field.
+    """Return the settings of a queue that make up a preset, by field.
 
-    `throughput` uses whatever is free and pushes out lower priorities even in order to borrow;
-    `deterministic` stays within its own nominal and pushes nobody out; `balanced` borrows, takes its own
-    back, and leaves equal priorities alone.
+    `throughput` uses all free quota and preempts lower priorities even in order to borrow; `deterministic`
+    stays within its own nominal and preempts no job; `balanced` borrows, reclaims its own quota, and does not
+    preempt jobs of equal priority in its queue.
     """
     throughput, static = preset is Preset.THROUGHPUT, preset is Preset.DETERMINISTIC
     return {

@@ -27,7 +27,7 @@ SETTINGS: Final[tuple[str, ...]] = (
 
 
 def preset_of(queue: Queue) -> Preset | None:
-    """The preset whose settings the queue has, if it has just those of one."""
+    """Return the preset whose settings the queue has, or None if they are those of no preset."""
     for preset in Preset:
         if all(getattr(queue, name) == value for name, value in preset_settings(preset).items()):
             return preset
@@ -46,9 +46,9 @@ def queue_update(
 ) -> Queue:
     """Change the named `SETTINGS`, on top of those of `preset`, and the flavors in their order of trying.
 
-    Pushing out whoever ranks higher elsewhere in order to borrow is decided above the workspace, as raised
-    priorities are: a team does not help itself at the cost of others.
-    Raises: PermissionDenied; PreconditionFailed; Invalid for flavors; Conflict for one that is in use.
+    Preemption of higher priorities in other queues in order to borrow is decided above the workspace, as are
+    raised priorities: a team must not gain at the cost of others by its own setting. Raises:
+    PermissionDenied; PreconditionFailed; Invalid for flavors; Conflict for a flavor that is in use.
     """
     values = queue_check(acting_user=acting_user, queue=queue, values=values, preset=preset)
     advance_version(queue, expected=expected)
@@ -104,7 +104,7 @@ def _require_above(acting_user: Actor, queue: Queue, values: Mapping[str, Any]) 
 
 
 def _reorder(queue: Queue, flavors: Sequence[Flavor]) -> list[str]:
-    """Give the queue these flavors; returns the names of those it had."""
+    """Set the flavors of the queue; return the names of the earlier ones."""
     rows = list(QueueFlavor.unscoped.filter(queue=queue).select_related("flavor").order_by("position", "pk"))
     if not flavors or len({one.pk for one in flavors}) < len(flavors):
         message = _("Select at least one pool; no duplicates.")

@@ -28,11 +28,11 @@ def pool_amounts(
     given: Mapping[QuotaNode, Sequence[QuotaAmount]],
     problems: FileProblems,
 ) -> Iterator[tuple[QuotaNode, list[QuotaAmount]]]:
-    """The limits that each row of a pool stands for; what is wrong with them is noted in `problems`.
+    """Yield the limits that each row of a pool results in; errors are recorded in `problems`.
 
-    CPU and memory that a row leaves out stay as they are. Where the node has nothing of them yet, and `given`
-    names no limit, they are unlimited if the root's are or the node is the root, else they follow from the
-    nodes of the pool: without them no job could start.
+    CPU and memory that a row omits stay unchanged. Where the node has none of them yet, and `given` names no
+    limit, they are unlimited if the root's are or the node is the root, otherwise they follow from the nodes
+    of the pool: without them no job could start.
     """
     sizes = pool_sizes({flavor.pk: flavor for _node, _row, flavor in pools}.values())
     tables = {cell: _Totals(cell) for cell in {node.cell_id for node, _row, _flavor in pools}}
@@ -50,12 +50,12 @@ def pool_amounts(
 def amounts_of_gpus(
     node: QuotaNode, flavor: Flavor, gpus: int, *, cpu: Setting = Keep.AS_IS, memory: Setting = Keep.AS_IS
 ) -> list[QuotaAmount]:
-    """The nominals that so many GPUs of a pool come to, with the CPU and memory that belong to them.
+    """Return the nominals of so many GPUs of a pool, with the CPU and memory that belong to them.
 
-    CPU and memory that are given are taken as they are. Unlimited ones stay so; they are unlimited too where
+    Given CPU and memory are used as they are. Unlimited ones stay unlimited; they also become unlimited where
     the node has none of them yet, the root is unlimited and the parent has no limit. Otherwise they are the
-    part of the pool's nodes that belongs to the GPUs.
-    Raises: Invalid for a pool without GPUs, or one whose nodes are not known.
+    part of the pool's nodes that belongs to the GPUs. Raises: Invalid for a pool without GPUs, or one whose
+    nodes are not known.
     """
     table, size, problems = _Totals(node.cell_id), pool_sizes([flavor])[flavor.pk], FileProblems("gpus")
     of_nodes = [
@@ -83,7 +83,7 @@ def amounts_of_gpus(
 
 
 def amounts_of_compute(flavor: Flavor, size: PoolSize, points: Amount, place: str = "") -> list[QuotaAmount]:
-    """The nominals of GPUs that so many percent points of compute come to; None is unlimited.
+    """Return the nominals of GPUs for so many percent points of compute; None is unlimited.
 
     Raises: Invalid for a pool without GPUs or of unknown size, and for a part of a GPU where the pool has
     only whole ones.
@@ -112,7 +112,7 @@ def amounts_of_compute(flavor: Flavor, size: PoolSize, points: Amount, place: st
 def _unlimited_or_share(
     had: Mapping[uuid.UUID, Amount], node: QuotaNode, root: uuid.UUID
 ) -> PoolShare | None:
-    # What is limited at the parent can't be unlimited below it.
+    # A resource that is limited at the parent can't be unlimited below it.
     unset = had[node.pk] == 0 and not (node.parent_id and had[node.parent_id])
     unlimited = had[node.pk] is None or (unset and had[root] is None)
     return None if unlimited else PoolShare.OF_NODES
@@ -137,7 +137,9 @@ class _Totals:
 def _limits_of_pool(
     row: PoolRow, flavor: Flavor, size: PoolSize, unset: Mapping[Resource, bool], problems: FileProblems
 ) -> list[QuotaAmount]:
-    """`unset` are the resources that get an amount though none is named: whether it is unlimited."""
+    """Return the limits of a row. `unset` has, for each resource that gets an unnamed amount, whether it is
+    unlimited.
+    """
     found = []
     named = [limit for limit in (row.gpus, row.borrowing_limit, row.lending_limit) if limit is not Keep.AS_IS]
     if named:
@@ -181,7 +183,7 @@ def _gpus_known(row: PoolRow, flavor: Flavor, size: PoolSize, problems: FileProb
 
 
 def _share(row: PoolRow, resource: Resource, size: PoolSize, problems: FileProblems) -> Setting:
-    """The amount that belongs to the GPUs of the row; all of the nodes' where it names none."""
+    """Return the amount that belongs to the GPUs of the row, or that of all nodes if it names none."""
     if row.gpus is None:
         return None
     if isinstance(row.gpus, Keep):

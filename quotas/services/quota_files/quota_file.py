@@ -1,4 +1,4 @@
-"""Quotas in bulk: a file is checked as a whole, shown as a difference, and applied all or not at all."""
+"""Quotas in bulk: a file is checked as a whole, shown as a difference, and applied completely or not."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tenants.models import Tenant
 
 @dataclass(frozen=True, slots=True)
 class QuotaFile:
-    """The text of a file and what it is called."""
+    """The text of a file and its name."""
 
     text: str
     kind: FileFormat
@@ -50,7 +50,7 @@ Changes = Mapping[uuid.UUID, Sequence[NodeAmounts]]
 
 
 def quota_file_check(*, acting_user: Actor, file: QuotaFile, on_top: bool = False) -> QuotaDifference:
-    """Read a file and say what it would change; writes nothing.
+    """Read a file and return what it would change; writes nothing.
 
     Raises: Invalid, Refused that name file, line and field; PermissionDenied.
     """
@@ -70,7 +70,7 @@ def quota_file_apply(
     shrink: Shrink | None = None,
     on_top: bool = False,
 ) -> list[QuotaRevision]:
-    """Set what a file says, one revision per cell; nothing at all when any of it is refused.
+    """Set the limits of a file, one revision per cell; nothing at all when any of it is refused.
 
     Raises: as `quota_file_check`; BelowUse.
     """
@@ -93,10 +93,10 @@ def quota_file_apply(
 def quota_file_export(
     *, viewer: Actor, kind: FileFormat, tenant: Tenant | None = None, short: bool = False
 ) -> str:
-    """All limits that the viewer may see, of one tenant and what is below it when given, as a file.
+    """Return all limits that the viewer may see, of one tenant and all below it when given, as a file.
 
-    With `short`, pools are written in GPUs where that tells the same; YAML only.
-    Raises: NotFound, PermissionDenied.
+    With `short`, pools are written in GPUs where that is equivalent; YAML only. Raises: NotFound,
+    PermissionDenied.
     """
     visible = quota_tenants(viewer)
     if tenant is not None:
@@ -111,7 +111,7 @@ def quota_file_export(
 
 def _rows_of(table: QuotaTable, seen: set[uuid.UUID], *, short: bool) -> list[Row]:
     slugs = dict(Tenant.unscoped.filter(pk__in=seen).values_list("pk", "slug"))
-    # Of all cells: a file is read without knowing the cell.
+    # Flavors of all cells are counted, because a file is read without knowing the cell.
     names = Counter(Flavor.unscoped.order_by().values_list("name", flat=True))
     sizes = pool_sizes(table.flavors.values()) if short else {}
     shown = [node for node in table.nodes.values() if node.tenant_id in seen and node.pk not in table.closed]
@@ -148,7 +148,7 @@ def _file_row(place: Mapping[str, Any], row: QuotaRow) -> FileRow:
 
 
 def _changes(acting_user: Actor, file: QuotaFile) -> Changes:
-    """The rows of a file as changes of nodes, by cell."""
+    """Return the rows of a file as changes of nodes, by cell."""
     problems = FileProblems(file.name)
     rows = read_rows(file.text, file.kind, file.name)
     tenants = {t.slug: t for t in permissions.visible_tenants(acting_user).select_related("parent")}

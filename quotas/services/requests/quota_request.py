@@ -1,7 +1,7 @@
-"""Asking for more quota, and deciding about it.
+"""Requests for more quota, and decisions about them.
 
-A request is decided once: whoever decides holds the lock of the cell and finds it still pending. What is
-approved goes through the same services as an admin's own change, with the rights of who approves.
+A request is decided once: the decision locks the cell and requires a pending request. An approval calls the
+same services as an admin's own change, with the permissions of the approving user.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _DECIDER_FIELDS: Final = (
     *("asked", "node__is_queue", "node__tenant__path", "node__tenant__parent__path"),
     *("node__tenant__parent__parent",),
 )
-"""Nobody is told more precisely how many requests wait."""
+"""The fields that `may_decide_request` needs of a request."""
 Items = Sequence[Mapping[str, Any]]
 
 
@@ -68,10 +68,10 @@ def quota_request_create(
     until: datetime | None = None,
     expires_at: datetime | None = None,
 ) -> QuotaRequest:
-    """Ask that a node be given other limits, for good or `until` then; the evidence is gathered now.
+    """Request other limits for a node, permanently or until `until`; the evidence is gathered now.
 
-    Raises: NotFound, PermissionDenied for who may not submit jobs there; Invalid for what is no request
-    for more; RequestOpen while the asker has an open one for the node.
+    Raises: NotFound; PermissionDenied for a user who may not submit jobs there; Invalid for a request that
+    asks for no more than there is; RequestOpen while the asker has an open request for the node.
     """
     permissions.require_permission(acting_user, Permission.JOB_SUBMIT, node.tenant)
     now = clock.now()
@@ -97,10 +97,10 @@ def quota_request_create(
 def quota_request_approve(
     *, acting_user: User, request: QuotaRequest, answer: str = "", version: int | None = None
 ) -> QuotaRequest:
-    """Give what is asked for, by a change of quota or a loan from above until `until`.
+    """Approve a request, by a quota change or a loan from above until `until`.
 
     Raises: NotFound, PermissionDenied; RequestNotPending; PreconditionFailed for another version; as
-    `quota_change` and `override_create` where the node above does not have it.
+    `quota_change` and `override_create` where the node above does not have the quota.
     """
     found = _pending(acting_user, request, version)
     _decide(found, acting_user, RequestState.APPROVED, answer)
@@ -113,7 +113,7 @@ def quota_request_approve(
 def quota_request_reject(
     *, acting_user: User, request: QuotaRequest, answer: str, version: int | None = None
 ) -> QuotaRequest:
-    """Refuse, and say why.
+    """Reject a request with a reason.
 
     Raises: NotFound, PermissionDenied; RequestNotPending; PreconditionFailed.
     """
@@ -127,9 +127,10 @@ def quota_request_reject(
 def quota_request_counter(
     *, acting_user: User, request: QuotaRequest, offer: Items, answer: str = "", version: int | None = None
 ) -> QuotaRequest:
-    """Offer something else. The asker has as long as the request lasts to accept or decline.
+    """Make a counter-offer. The asker can accept or decline it until the request expires.
 
-    Raises: NotFound, PermissionDenied; RequestNotPending; PreconditionFailed; Invalid for what is no offer.
+    Raises: NotFound, PermissionDenied; RequestNotPending; PreconditionFailed; Invalid for an impossible
+    offer.
     """
     found = _pending(acting_user, request, version)
     items = store_amounts(found.node, offer, until=found.until, name="offer")
@@ -143,11 +144,11 @@ def quota_request_counter(
 def quota_request_accept(
     *, acting_user: User, request: QuotaRequest, version: int | None = None
 ) -> QuotaRequest:
-    """Take the counter-offer. It is carried out with the rights that who made it has now.
+    """Accept the counter-offer. It is applied with the present permissions of the user who made it.
 
-    Raises: NotFound, PermissionDenied for anybody but the asker; RequestNotPending; OfferGone where it cannot
-    be carried out any more: why is written to the audit of who decides, and not told to who asked, for it
-    speaks of others.
+    Raises: NotFound; PermissionDenied for any user but the asker; RequestNotPending; OfferWithdrawn where it
+    cannot be applied any more. The reason is recorded in the audit of the deciding tenant and hidden from the
+    asker, because it may name other tenants.
     """
     try:
         return _accept(acting_user, request, version)
@@ -166,7 +167,7 @@ def quota_request_accept(
 
 
 class _CannotApply(Exception):
-    """The counter-offer cannot be carried out; `why` is for who offered it."""
+    """The counter-offer cannot be applied; `why` is the error, for the tenant that decides."""
 
     def __init__(self, why: AllotmentError) -> None:
         super().__init__(why.code)
@@ -181,13 +182,14 @@ def _accept(acting_user: User, request: QuotaRequest, version: int | None) -> Qu
         raise RequestNotPending
     try:
         if not decider.is_active:
-            # Its roles are still written down, for who opens it again; nothing is done by them meanwhile.
+            # A disabled account keeps its roles for a later reactivation; until then its offers are not
+            # applied.
             raise PermissionDenied(_("The account that sent the proposal is disabled."))
-        # It is the decider's change: rows that the asker does not meet belong to it.
+        # It is the decider's change, so rows that the asker may not see belong to it.
         with row_scope.whole():
             _apply(decider, found, found.counter)
     except NotFound:
-        raise  # it names nobody
+        raise  # NotFound names no tenant
     except AllotmentError as error:
         raise _CannotApply(error) from error
     _close(found, RequestState.APPROVED)
@@ -199,9 +201,9 @@ def _accept(acting_user: User, request: QuotaRequest, version: int | None) -> Qu
 def quota_request_decline(
     *, acting_user: User, request: QuotaRequest, version: int | None = None
 ) -> QuotaRequest:
-    """Leave the counter-offer.
+    """Decline the counter-offer.
 
-    Raises: NotFound, PermissionDenied for anybody but the asker; RequestNotPending; PreconditionFailed.
+    Raises: NotFound, PermissionDenied for any user but the asker; RequestNotPending; PreconditionFailed.
     """
     found = _offered(acting_user, request, version)
     _close(found, RequestState.DECLINED)
@@ -213,7 +215,7 @@ def quota_request_decline(
 def quota_request_withdraw(
     *, acting_user: User, request: QuotaRequest, version: int | None = None
 ) -> QuotaRequest:
-    """Take a request back while nothing has come of it; the asker, or an admin of the tenant.
+    """Withdraw a request that is still open; allowed for the asker and the admins of the tenant.
 
     Raises: NotFound, PermissionDenied; RequestNotPending; PreconditionFailed.
     """
@@ -228,7 +230,7 @@ def quota_request_withdraw(
 
 
 def quota_requests_expire(*, now: datetime) -> int:
-    """Close open requests whose time is over; returns how many."""
+    """Close open requests whose time is over; return their number."""
     over = QuotaRequest.unscoped.filter(state__in=OPEN_STATES, expires_at__lte=now)
     return sum(_expire(pk, now) for pk in over.order_by("expires_at", "pk").values_list("pk", flat=True))
 
@@ -246,7 +248,7 @@ def _expire(pk: uuid.UUID, now: datetime) -> bool:
 
 
 def may_decide_request(viewer: Actor, request: QuotaRequest) -> bool:
-    """Tell whether the viewer may decide about a request."""
+    """Return whether the viewer may decide about a request."""
     return _may_decide(viewer, request_decider(request))
 
 
@@ -255,11 +257,11 @@ def _may_decide(viewer: Actor, decider: Tenant | None) -> bool:
 
 
 def requests_to_decide(viewer: Actor) -> int:
-    """Count the requests that wait for the viewer's decision; no more than `COUNTED` are looked at."""
+    """Count the requests that wait for the viewer's decision, out of the first `COUNTED` pending requests."""
     if Permission.QUOTA_EDIT not in permissions.permissions_anywhere(viewer):
         return 0
     waiting = quota_requests(viewer).filter(state=RequestState.PENDING, expires_at__gt=clock.now())
-    # Every page of an operator counts them. Who decides for the platform decides about all.
+    # Every page of an operator shows this count. An admin of the platform decides about all requests.
     if _may_decide(viewer, None):
         return waiting.order_by()[:COUNTED].count()
     narrow = waiting.select_related(None).select_related("node__tenant__parent").only(*_DECIDER_FIELDS)
@@ -294,7 +296,9 @@ def _require_all(acting_user: Actor, node: QuotaNode, items: Items) -> None:
 
 
 def _pending(acting_user: Actor, request: QuotaRequest, version: int | None) -> QuotaRequest:
-    """The locked request, which waits for a decision of this user."""
+    """Return the locked request, if it waits for a decision of this user. Raises: as `_locked`,
+    PermissionDenied.
+    """
     _require_all(acting_user, request.node, request.asked)
     return _locked(request, version, (RequestState.PENDING,))
 
@@ -307,7 +311,7 @@ def _offered(acting_user: Actor, request: QuotaRequest, version: int | None) -> 
 
 
 def _locked(request: QuotaRequest, version: int | None, states: Sequence[str]) -> QuotaRequest:
-    """Lock the cell, then the request, as a change of quota does; its version is raised.
+    """Lock the cell, then the request, in the order of a quota change; increment the request's version.
 
     Raises: RequestNotPending when it is in none of the states, or its time is over; PreconditionFailed.
     """
@@ -336,7 +340,7 @@ def _close(request: QuotaRequest, state: RequestState) -> None:
 
 
 def _apply(acting_user: User, request: QuotaRequest, items: Items) -> None:
-    """Give it. What the node has more of by now stays."""
+    """Apply the items. Limits that are higher by now stay unchanged."""
     node = request.node
     if request.until is not None:
         request.override = _lend(acting_user, request, find_missing_amounts(node, items))

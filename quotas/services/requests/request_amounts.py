@@ -1,4 +1,4 @@
-"""The limits that a request or an offer names: checked, kept as text names them, and read back."""
+"""The limits that a request or an offer names: checked, stored by name, and read back."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ Items = Sequence[Mapping[str, Any]]
 def store_amounts(
     node: QuotaNode, items: Items, *, until: datetime | None, name: str = "amounts"
 ) -> list[dict[str, Any]]:
-    """The items as they are kept, each with the cluster of its flavor.
+    """Return the items as they are stored, each with the cluster of its flavor.
 
-    Raises: Invalid that names the item, for amounts that cannot be, for what is no more than there is, and
-    for limits other than a nominal of a wish that ends.
+    Raises: Invalid that names the item, for impossible amounts, for amounts that are not above the present
+    ones, and for limits other than a nominal in a request with an end.
     """
     amounts = [replace(a, place=a.place.replace("amounts.", f"{name}.")) for a in parse_amounts(node, items)]
     wanted_amounts(node.cell_id, [NodeAmounts(node, amounts)])
@@ -40,7 +40,7 @@ def store_amounts(
 
 
 def names_lending_limits(items: Items) -> bool:
-    """Tell whether more than nominals is named, which is decided further up."""
+    """Return whether the items name a limit of borrowing or lending, which is decided further up."""
     return any(name in item for item in items for name in ("borrowing_limit", "lending_limit"))
 
 
@@ -55,7 +55,7 @@ def current_limits(node: QuotaNode, items: Items) -> list[dict[str, Any]]:
 
 
 def find_missing_amounts(node: QuotaNode, items: Items) -> list[QuotaAmount]:
-    """Find the amounts that are still more than the node has; it got the rest in some other way."""
+    """Return the amounts that are still above the node's limits; others were raised in the meantime."""
     tables, found = QuotaTables(node.cell_id), []
     for amount in parse_amounts(node, items):
         now = _limits_now(tables, node, amount)
@@ -83,7 +83,7 @@ def _check_more(amount: QuotaAmount, now: QuotaLimits) -> None:
 
 
 def _asks(name: str, asked: Amount, has: Amount) -> bool:
-    """Tell whether it is more; of what may be lent, any change is more."""
+    """Return whether a limit asks for more than the node has; any change of a lending limit does."""
     if name == "lending_limit":
         return asked != has
     return has is not None and (asked is None or asked > has)
