@@ -15,8 +15,9 @@ from typing import Any, Final
 
 from allotment.supervisor.broker import broker_program
 from allotment.supervisor.child import spawn_process
+from benchmarks.support.ports import free_port
 from benchmarks.support.postgres import PostgresServer, running_postgres
-from benchmarks.support.running import free_port, wait_ready
+from benchmarks.support.running import wait_ready
 
 Report = Callable[[str], None]
 DATABASE: Final = "allotment"

@@ -26,8 +26,8 @@ import yaml
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
+from benchmarks.support.ports import free_port
 from benchmarks.support.postgres import MissingProgram
-from benchmarks.support.running import free_port
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 _PROGRAMS: Final = ("etcd", "kube-apiserver")

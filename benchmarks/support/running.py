@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.support.deadlines import DEADLINE_FACTOR
+from benchmarks.support.ports import free_port
 from benchmarks.support.postgres import PostgresServer, running_postgres
 from benchmarks.support.processor import child_processes, seconds_of_family
 
@@ -62,14 +62,6 @@ def _part(pid: int) -> str:
         return ""
     words = {"uvicorn": "web", "relay": "relay", "cycles@": "cycles", "celery": "worker"}
     return next((part for word, part in words.items() if word in title), "broker")
-
-
-def free_port() -> int:
-    """A port of the loopback address that nobody listens on now."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port
 
 
 def large_team(*, nodes: int, cards: int, speed: float = 1.0, demo_speed: float = 0) -> tuple[object, ...]:

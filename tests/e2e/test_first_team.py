@@ -14,7 +14,8 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from benchmarks.support.deadlines import DEADLINE_FACTOR
-from benchmarks.support.running import free_port, wait_ready
+from benchmarks.support.ports import free_port
+from benchmarks.support.running import wait_ready
 from tests.fixtures.browser import chromium_path, page_of
 from tests.fixtures.programs import wait_for_end
 from tests.fixtures.wait import wait_until

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import socket
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -14,6 +13,7 @@ import psycopg
 import pytest
 
 from allotment.celery import QUEUES
+from benchmarks.support.ports import free_port
 from benchmarks.support.postgres import PostgresServer
 from tests.fixtures.compose import ROOT, VARIABLES, Installation, compose_services, fresh_installation
 from tests.fixtures.valkey import ValkeyServer
@@ -40,12 +40,6 @@ def _says(log: Path, words: str) -> None:
         return words in text
 
     wait_until(read, f"{log.name} says {words!r}", within_s=40)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def test_every_service_of_ours_is_checked_here(services: dict[str, Any]) -> None:
@@ -153,7 +147,7 @@ def test_the_login_of_web_owns_nothing_and_can_become_nobody_else(
 
 @pytest.mark.server
 def test_web_answers(installation: Installation) -> None:
-    port = _free_port()
+    port = free_port()
 
     def answer() -> httpx.Response | None:
         try:

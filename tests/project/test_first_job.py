@@ -19,8 +19,8 @@ import pytest
 
 from benchmarks.support import control_plane
 from benchmarks.support.control_plane import ControlPlane, find_programs, running_nodes
+from benchmarks.support.ports import free_port
 from benchmarks.support.postgres import MissingProgram, PostgresServer
-from benchmarks.support.running import free_port
 from tests.fixtures.compose import ROOT, VARIABLES, Installation, fresh_installation
 from tests.fixtures.kubelet import Cluster
 from tests.fixtures.need import need

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import stat
 import subprocess
 import sys
@@ -15,6 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from benchmarks.support.ports import free_port
 from tests.fixtures.programs import wait_for_end
 from tests.fixtures.wait import alive, descendants, kill_hard, wait_until
 
@@ -26,7 +26,7 @@ class Platform:
 
     def __init__(self, home: Path) -> None:
         self.home = home
-        self.port = _free_port()
+        self.port = free_port()
         self.output = home.parent / "console.txt"
         self.process: subprocess.Popen[bytes] | None = None
         self.seen: set[int] = set()
@@ -74,12 +74,6 @@ class Platform:
         if self.process is not None:
             kill_hard([*descendants(self.process.pid), self.process.pid, *self.seen])
             self.process.wait()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @pytest.fixture

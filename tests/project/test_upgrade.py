@@ -22,7 +22,7 @@ import httpx
 import pytest
 
 from allotment.supervisor.programs import embedded_plan
-from benchmarks.support.running import free_port
+from benchmarks.support.ports import free_port
 from tests.fixtures.need import need
 from tests.fixtures.postgres import PostgresServer
 from tests.fixtures.programs import run_to_end, wait_for_end

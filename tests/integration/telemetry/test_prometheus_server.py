@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import socket
 import subprocess
 import time
 import urllib.request
@@ -15,6 +14,7 @@ from typing import Any, Final
 
 import pytest
 
+from benchmarks.support.ports import free_port
 from clusters.gpu.measures import Level
 from telemetry.models import SourceKind
 from telemetry.sources.declarations import MeasureOrigin
@@ -75,12 +75,6 @@ def _backfill() -> str:
     return "\n".join([*lines, "# EOF", ""])
 
 
-def _free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
-
-
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     program, tool = shutil.which("prometheus"), shutil.which("promtool")
@@ -101,7 +95,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
             f"scrape_configs: [{{job_name: dcgm, static_configs: [{{targets: ['{target}']}}]}}]\n",
             encoding="utf-8",
         )
-        url = f"http://127.0.0.1:{_free_port()}"
+        url = f"http://127.0.0.1:{free_port()}"
         process = subprocess.Popen(
             [program, f"--config.file={home / 'config.yml'}", f"--storage.tsdb.path={home / 'data'}",
              f"--web.listen-address={url.removeprefix('http://')}", "--storage.tsdb.retention.time=100y"],

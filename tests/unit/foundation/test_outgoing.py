@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.support.ports import free_port
 from foundation.web.outgoing import AddressNotAllowed, OutgoingError, check_url, resolve_url, send_request
 from telemetry.sources.fetch import Access, SourceFailed, SourceProblem, fetch_exposition
 from tests.fixtures.http_receiver import Receiver, run_receiver
@@ -195,9 +196,7 @@ def test_only_the_address_that_is_named_answers(receiver: Receiver, monkeypatch:
 
 
 def test_a_closed_port_is_a_plain_error(receiver: Receiver) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     with pytest.raises(OutgoingError, match=r"127\.0\.0\.1"):
         send_request("GET", f"http://127.0.0.1:{port}/")
 
