@@ -1,4 +1,4 @@
-"""Automatic effects of writing rows of this package."""
+"""Signal handlers for rows of this package."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tenants.sign_in import oidc
 
 
 def connect_hooks() -> None:
-    """Forget remembered grants when anything they depend on is written; take groups from a sign-in."""
+    """Drop cached grants when a row they depend on is written; update groups at a sign-in."""
     for model in (Member, GroupMember, CustomRole, Tenant):
         post_save.connect(_forget, sender=model, dispatch_uid=f"grants-save-{model.__name__}")
         post_delete.connect(_forget, sender=model, dispatch_uid=f"grants-delete-{model.__name__}")
@@ -25,7 +25,7 @@ def connect_hooks() -> None:
 
 
 def _protect(sender: Any, *, using: str, **_: Any) -> None:
-    # Sent for each app with models, in their order, when all of them are migrated.
+    # The signal is sent for each app with models, after all of them are migrated.
     if sender is row_policies.last_app():
         row_policies.sync_policies(using)
 

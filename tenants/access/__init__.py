@@ -1,1 +1,1 @@
-"""Roles, permissions and row-level security: who may do what where."""
+"""Roles, permissions and row-level security: the checks of what a user may do on which tenant."""

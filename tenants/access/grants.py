@@ -1,12 +1,12 @@
-"""The roles that somebody holds, read in one query and remembered while one request lasts.
+"""The roles of a user, read in one query and cached for the duration of one request.
 
-Everything that asks "may I" within a request asks about the same person, so their grants are read once.
-They are remembered only between two writes of the same request: as soon as a membership, group, role or
-tenant is written in it, each question reads afresh until the request ends, because the transaction of
-that write may still be undone. Outside a request (workers, commands, streams) nothing is remembered.
+All permission checks of a request concern the same user, so the grants are read once. They are cached only
+until the first write of the request: as soon as it writes a membership, group, role or tenant, every check
+reads them again until the request ends, because the transaction of that write may still be rolled back.
+Outside of requests (workers, commands, streams) nothing is cached.
 
-A request by an access key with scopes is bounded by them: its owner's grants lose every point that the
-scopes do not reach, so that whatever a service asks about the owner has the key's answer.
+A request with an access key that has scopes is bounded by them: its owner's grants lose every permission that
+the scopes do not reach, so every check of a service on the owner applies to the key.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from tenants.models import Member, TenantKind
 class Grant:
     """One role of one actor.
 
-    `path` is that of the tenant it stands on, None on the platform; `on_workspace` is true if that is a
-    workspace. `role` is the built-in role's word or the custom one's name. `group` names the group through
-    which it came, or is empty.
+    `path` is that of the tenant of the role, None on the platform; `on_workspace` is true if that tenant is a
+    workspace. `role` is the word of the built-in role or the name of the custom one. `group` is the group
+    that has the role, or empty for a direct role.
     """
 
     member_id: uuid.UUID
@@ -47,7 +47,7 @@ class Grant:
     group: str
 
     def counts_on(self, path: str | None) -> bool:
-        """Return whether it applies to the tenant with that path; None is the platform."""
+        """Return whether the role applies to the tenant with that path; None is the platform."""
         return self.path is None or (path is not None and path.startswith(self.path))
 
 
@@ -59,9 +59,9 @@ class _Memory:
 
 @dataclass(frozen=True, slots=True)
 class KeyBound:
-    """The bound that the key of a request sets to its owner's rights.
+    """The bound that the key of a request sets to its owner's permissions.
 
-    `scopes` are the points that the key names. `reach` adds the views without which they are of no use.
+    `scopes` are the permissions that the key names. `reach` adds the views that their use needs.
     """
 
     user_id: uuid.UUID
@@ -75,7 +75,9 @@ _bound: ContextVar[KeyBound | None] = ContextVar("key_bound", default=None)
 
 @contextmanager
 def remember_grants(bound: KeyBound | None = None) -> Iterator[None]:
-    """Remember grants inside; one request each. `bound`, or one that is set inside, ends with the block."""
+    """Cache grants within the block, one per request. `bound`, or a bound that is set inside, ends with the
+    block.
+    """
     token, bound_token = _memory.set(_Memory()), _bound.set(bound)
     try:
         yield
@@ -85,25 +87,27 @@ def remember_grants(bound: KeyBound | None = None) -> Iterator[None]:
 
 
 def bind_to_scopes(user_id: uuid.UUID, scopes: Iterable[str]) -> None:
-    """Bound the rights of `user_id` by the scopes of a key until the context ends; none bound nothing."""
+    """Bound the permissions of `user_id` by the scopes of a key until the context ends; no scopes mean no
+    bound.
+    """
     words = list(scopes)
     points = points_of(words)
     _bound.set(KeyBound(user_id, points, reach_of(points)) if words else None)
 
 
 def current_bound() -> KeyBound | None:
-    """The bound of the key of this request, None where nothing bounds its owner."""
+    """Return the bound of the key of this request, None where its owner is not bounded."""
     return _bound.get()
 
 
 def bound_of(actor: Actor) -> KeyBound | None:
-    """The bound of the key by which `actor` makes this request, None where nothing bounds it."""
+    """Return the bound of the key with which `actor` makes this request, None where it is not bounded."""
     bound = _bound.get()
     return bound if bound is not None and bound.user_id == actor.pk else None
 
 
 def forget_grants() -> None:
-    """Something that grants depend on is being written: stop remembering."""
+    """Stop caching, because a row that grants depend on is being written."""
     memory = _memory.get()
     if memory is not None:
         memory.written = True
@@ -111,7 +115,9 @@ def forget_grants() -> None:
 
 
 def grants_of(actor: Actor) -> tuple[Grant, ...]:
-    """The roles that `actor` can use in this request, in a fixed order: all, or what its key reaches."""
+    """Return the roles that `actor` can use in this request, in a fixed order: all, or those that its key
+    reaches.
+    """
     held, bound = grants_held(actor), bound_of(actor)
     if bound is None:
         return held
@@ -120,7 +126,7 @@ def grants_of(actor: Actor) -> tuple[Grant, ...]:
 
 
 def grants_held(actor: Actor) -> tuple[Grant, ...]:
-    """All roles of `actor`, by groups as well, in a fixed order, whatever the request's key reaches.
+    """Return all roles of `actor`, also by groups, in a fixed order, whatever the request's key reaches.
 
     An actor without an account has none.
     """
@@ -147,7 +153,7 @@ _COLUMNS: Final = (
 
 
 def _of(user_id: uuid.UUID) -> QuerySet[Member, tuple[Any, ...]]:
-    # Two halves of a union: each is read from an index, which a condition on either of two tables is not.
+    # A union of two queries: each uses an index, which one query with conditions on both tables would not.
     own = Member.unscoped.filter(user_id=user_id).order_by().values_list(*_COLUMNS)
     by_group = Member.unscoped.filter(group__people__user_id=user_id).order_by().values_list(*_COLUMNS)
     return own.union(by_group, all=True)
@@ -163,7 +169,7 @@ def _read(user_id: uuid.UUID) -> tuple[Grant, ...]:
 
 @row_scope.whole()
 def read_ahead(users: Iterable[uuid.UUID]) -> None:
-    """Read the grants of many users in one query, and remember them where grants are remembered."""
+    """Read the grants of many users in one query, and cache them where grants are cached."""
     memory = _memory.get()
     if memory is None or memory.written:
         return

@@ -48,7 +48,7 @@ ROLE_PERMISSIONS: Final[dict[str, frozenset[Permission]]] = {
 }
 
 PLATFORM_POINTS: Final = frozenset({_P.CLUSTER_VIEW, _P.CLUSTER_EDIT})
-"""Points that mean something on the platform only: no role of a tenant may hold them."""
+"""Permissions that apply to the platform only: no role of a tenant may hold them."""
 
 _NEEDED_VIEWS: Final = {
     _P.QUOTA_EDIT: {_P.QUOTA_VIEW},
@@ -63,7 +63,7 @@ _KNOWN: Final = {point.value: point for point in Permission}
 
 
 def points_of(words: object) -> frozenset[Permission]:
-    """The points behind stored words; a word that no longer is a point counts for nothing."""
+    """Return the permissions of stored words; a word that is no longer a permission is ignored."""
     return (
         frozenset(_KNOWN[word] for word in words if word in _KNOWN)
         if isinstance(words, list)
@@ -72,9 +72,10 @@ def points_of(words: object) -> frozenset[Permission]:
 
 
 def reach_of(scopes: frozenset[Permission]) -> frozenset[Permission]:
-    """The scopes of a key with the views that their use needs: a job is found before it is stopped.
+    """Return the scopes of a key with the view permissions that their use needs: a job is read before it is
+    stopped.
 
-    The views of the REST API still ask for the scopes themselves, so that nothing more can be listed.
+    The views of the REST API check the scopes themselves, so that a key lists nothing beyond them.
     """
     views = (_NEEDED_VIEWS.get(point, frozenset[Permission]()) for point in scopes)
     return scopes.union({_P.TENANT_VIEW}, *views) if scopes else scopes

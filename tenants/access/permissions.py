@@ -1,7 +1,7 @@
 """The permission checks: user, action and tenant.
 
-A role is a set of points. A membership on a folder counts for everything below it. What a viewer may
-not see does not exist for them: `require_permission` answers "not found" before it answers "not allowed".
+A role is a set of permissions. A membership on a folder applies to everything below it. Tenants that a viewer
+may not see are reported as missing: `require_permission` raises NotFound before PermissionDenied.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ __all__ = [
 
 
 def permissions_on(actor: Actor, tenant: Tenant | None = None) -> frozenset[Permission]:
-    """All points that `actor` can use on `tenant`, inherited ones and platform-wide ones included."""
+    """Return all permissions of `actor` on `tenant`, inherited and platform-wide ones included."""
     if actor is SYSTEM:
         return frozenset(Permission)
     return _on(grants_of(actor), tenant.path if tenant is not None else None)
@@ -51,7 +51,7 @@ def _on(grants: Iterable[Grant], path: str | None) -> frozenset[Permission]:
 
 
 def permissions_anywhere(actor: Actor) -> frozenset[Permission]:
-    """All points that `actor` can use on any tenant or on the platform: what a key may be good for."""
+    """Return all permissions of `actor` on any tenant or on the platform: the scopes that a key may have."""
     if actor is SYSTEM:
         return frozenset(Permission)
     return frozenset().union(*(grant.points for grant in grants_of(actor)))
@@ -91,7 +91,7 @@ def require_above_workspaces(actor: Actor, permission: Permission) -> None:
 def missing_permission(
     actor: Actor, permission: Permission, tenant: Tenant | None = None
 ) -> PermissionDenied:
-    """The refusal of who does not have a point there."""
+    """Return the error for a user without a permission on a tenant or the platform."""
     bound = bound_of(actor)
     if bound is not None and permission in _on(grants_held(actor), tenant.path if tenant else None):
         return _scope_missing()
@@ -100,10 +100,10 @@ def missing_permission(
 
 
 def require_cover(actor: Actor, points: Iterable[Permission], tenant: Tenant | None = None) -> None:
-    """Check that `actor` has all of `points`: nobody gives, changes or takes what they do not have.
+    """Check that `actor` has all of `points`: a user gives, changes and takes only permissions of their own.
 
-    A key with scopes hands on nothing but its scopes.
-    Raises: PermissionDenied with code CANNOT_GRANT and the points that are lacking, or SCOPE_MISSING.
+    A key with scopes can give only its scopes. Raises: PermissionDenied with code CANNOT_GRANT and the points
+    that are missing, or SCOPE_MISSING.
     """
     path = tenant.path if tenant is not None else None
     lacking = sorted(set(points) - _coverable(actor, path))
@@ -118,10 +118,9 @@ def require_cover(actor: Actor, points: Iterable[Permission], tenant: Tenant | N
 def require_over(actor: Actor, user: Actor) -> None:
     """Check that `actor` may do all that `user` may, on every tenant and on the platform.
 
-    Who sets a password, makes a key or closes an account could act in the place of its owner. Every
-    service that does something to an account asks this.
-    Raises: PermissionDenied with code ACCOUNT_HAS_MORE_RIGHTS and the points that are lacking, or
-    SCOPE_MISSING.
+    A user who sets a password, creates a key or closes an account could act in the place of its owner. Every
+    service that changes an account calls this. Raises: PermissionDenied with code ACCOUNT_HAS_MORE_RIGHTS and
+    the points that are missing, or SCOPE_MISSING.
     """
     lacking: dict[str | None, set[Permission]] = {}
     for grant in grants_held(user):
@@ -145,7 +144,7 @@ def is_over(actor: Actor, user: Actor) -> bool:
 
 
 def _coverable(actor: Actor, path: str | None) -> frozenset[Permission]:
-    """The points that `actor` may hand on or act over there: a key's scopes without the views they need."""
+    """Return the permissions that `actor` may give there: a key's scopes without the views that they need."""
     if actor is SYSTEM:
         return frozenset(Permission)
     bound = bound_of(actor)
@@ -154,7 +153,7 @@ def _coverable(actor: Actor, path: str | None) -> frozenset[Permission]:
 
 
 def _refuse_bound(actor: Actor, lacking: dict[str | None, set[Permission]]) -> None:
-    """Say that it is the key which lacks something, where its owner would not."""
+    """Raise the error about the key's scopes where the key's owner would have all that is lacking."""
     if bound_of(actor) is None:
         return
     held = grants_held(actor)
@@ -167,7 +166,7 @@ def _scope_missing() -> PermissionDenied:
 
 
 def tenants_with(actor: Actor, permission: Permission) -> QuerySet[Tenant]:
-    """Tenants on which `actor` has `permission`, by a role there or above; archived ones too."""
+    """Return the tenants on which `actor` has `permission`, by a role there or above; archived ones too."""
     if has_permission(actor, permission):
         return Tenant.unscoped.all()
     below = Q(pk__in=[])
@@ -178,16 +177,16 @@ def tenants_with(actor: Actor, permission: Permission) -> QuerySet[Tenant]:
 
 
 def visible_tenants(actor: Actor) -> QuerySet[Tenant]:
-    """Tenants that `actor` may see, by membership on them or above them; archived ones too."""
+    """Return the tenants that `actor` may see, by membership on them or above them; archived ones too."""
     return tenants_with(actor, Permission.TENANT_VIEW)
 
 
 def visible_workspaces(actor: Actor) -> QuerySet[Tenant]:
-    """Workspaces among the visible tenants that are not archived, by name."""
+    """Return the visible workspaces that are not archived, by name."""
     live = visible_tenants(actor).filter(kind=TenantKind.WORKSPACE, archived_at__isnull=True)
     return live.order_by("name", "id")
 
 
 def visible_workspace_ids(actor: Actor) -> QuerySet[Tenant, uuid.UUID]:
-    """Ids for use in a sub-query; archived workspaces too, whose past stays readable."""
+    """Return ids for use in a sub-query, also of archived workspaces, whose past stays readable."""
     return visible_tenants(actor).filter(kind=TenantKind.WORKSPACE).values_list("id", flat=True)

@@ -18,9 +18,9 @@ from tenants.models import GroupMember, Member, Tenant, User
 
 @dataclass(frozen=True, slots=True)
 class Right:
-    """One role of one person as it counts somewhere.
+    """One role of one user as it applies to a tenant.
 
-    `tenant` is where the role was given, None for the platform; `group` is through which group it came.
+    `tenant` is where the role was given, None for the platform; `group` is the group that has the role.
     """
 
     username: str
@@ -32,22 +32,22 @@ class Right:
 
 @dataclass(frozen=True, slots=True)
 class EffectiveRights:
-    """A person's rights on one tenant: the roles that count, and each point with the roles that give it."""
+    """A user's rights on one tenant: its roles, and each permission with the roles that give it."""
 
     user: User
     rights: tuple[Right, ...]
 
     @property
     def points(self) -> dict[Permission, tuple[Right, ...]]:
-        """Each point the person has, with the roles it comes from."""
+        """Return each permission of the user with the roles that give it."""
         found = {point for right in self.rights for point in right.points}
         return {p: tuple(right for right in self.rights if p in right.points) for p in sorted(found)}
 
 
 def rights_on(tenant_ids: Sequence[str], *, platform: bool = False) -> dict[uuid.UUID, tuple[Right, ...]]:
-    """The roles that people hold on any of these tenants, by user; two queries.
+    """Return the roles of users on any of these tenants, by user; two queries.
 
-    With `platform`, roles that stand on the platform count as well.
+    With `platform`, roles on the platform are included.
     """
     scope = Q(tenant_id__in=tenant_ids)
     if platform:
@@ -75,17 +75,17 @@ def _people(group_ids: set[uuid.UUID]) -> dict[uuid.UUID | None, list[User]]:
 
 
 def role_points(member: Member) -> frozenset[Permission]:
-    """The points of a member's role."""
+    """Return the permissions of a member's role."""
     if member.custom_role is not None:
         return points_of(member.custom_role.points)
     return ROLE_PERMISSIONS[member.role]
 
 
 def effective_list(*, viewer: Actor, tenant: Tenant) -> list[EffectiveRights]:
-    """Everybody who may do anything on `tenant`, by name; roles of the platform only for those who may
-    edit members there.
+    """Return every user who may do anything on `tenant`, by name.
 
-    Raises: NotFound, PermissionDenied.
+    Roles of the platform are included only for a viewer who may edit members of the platform. Raises:
+    NotFound, PermissionDenied.
     """
     permissions.require_permission(viewer, Permission.TENANT_VIEW, tenant)
     platform = permissions.has_permission(viewer, Permission.MEMBER_EDIT)

@@ -1,12 +1,13 @@
-"""Row-level security on PostgreSQL: which rows of which table a request may meet.
+"""Row-level security on PostgreSQL: which rows of which table a request may read and change.
 
-Each table that belongs to tenants gets a policy, found by walking the models: one with a column that names a
-tenant follows that tenant; one without follows the row that it is part of. So a new model is covered when
-its table is made. What no walk can know is declared by the package that owns the model (`declare_rule`).
+Each table that belongs to tenants gets a policy, derived from the models: a table with a column that names a
+tenant follows that tenant; a table without one follows the row that it is part of. So a new model is covered
+as soon as its table exists. A rule that cannot be derived is declared by the package of the model
+(`declare_rule`).
 
-`sync_policies` runs after `migrate`, changes what is different, and makes the role ALLOTMENT_WEB as which web
-processes act: neither a superuser nor who bypasses policies is bound by them. FORCE binds the owner of the
-tables too.
+`sync_policies` runs after `migrate`, changes policies that differ, and creates the role ALLOTMENT_WEB, which
+web processes use: policies do not apply to superusers or to roles that bypass them. FORCE applies them to the
+owner of the tables too.
 """
 
 from __future__ import annotations
@@ -40,20 +41,22 @@ _READ_AND_WRITE: Final = _READ | {"INSERT", "UPDATE", "DELETE"}
 _LIMITED: Final = {
     "foundation_auditrecord": _READ | {"INSERT"},
     "foundation_auditseal": _READ,  # workers seal
-    # The id is the platform's alone.
+    # Only the platform writes the id.
     "foundation_installation": _READ | {"UPDATE (setup_dismissed_at, name, logo, logo_type, logo_mark)"},
     "django_content_type": _READ,
     "django_migrations": _READ,
     "auth_permission": _READ,
     "auth_group_permissions": _READ,
 }
-"""Privileges of the role on tables that no request changes; it has all four on the others."""
+"""Privileges of the role on tables that requests change in part or not at all; it has all four on others."""
 _NAMES: Final = frozenset({"tenant_id", "workspace_id"})
 """Columns that name a tenant without a foreign key."""
 
 _SEES_ALL: Final = f"coalesce(current_setting('{SCOPE}', true), '') = 'all'"
 _LISTED: Final = 64
-"""So many tenants at or below one's roles are listed once per statement; what is not listed is looked up."""
+"""The maximum number of tenants at or below a user's roles that are listed once per statement. If there are
+more, each row looks its tenant up.
+"""
 _FUNCTIONS: Final = f"""
 CREATE OR REPLACE FUNCTION allotment_sees_all() RETURNS boolean LANGUAGE sql STABLE PARALLEL SAFE AS
 $$ SELECT {_SEES_ALL} $$;
@@ -76,9 +79,9 @@ $$ BEGIN RETURN ARRAY(
 CREATE OR REPLACE FUNCTION allotment_user() RETURNS uuid LANGUAGE sql STABLE PARALLEL SAFE AS
 $$ SELECT nullif(current_setting('{USER}', true), '')::uuid $$;
 """
-# Sub-selects without a row in them are answered once per statement. The functions in PL/pgSQL are never
-# written out into a statement, so that planning it does not plan them again; their own plans are kept. The
-# look-up is called cheap because it hardly ever happens, and every row of an estimate would pay for it.
+# Sub-selects without a column of the row are evaluated once per statement. Functions in PL/pgSQL are never
+# inlined into a statement, so planning the statement does not plan them again; their own plans are cached.
+# The look-up is declared cheap because it rarely runs, and the cost would count for every row of an estimate.
 _BELOW: Final = (
     "({column} = ANY ((SELECT allotment_tenants())::uuid[]) OR "
     f"(SELECT cardinality(allotment_tenants()) = {_LISTED}) AND allotment_below({{column}}))"
@@ -88,8 +91,8 @@ _ABOVE: Final = "{column} = ANY ((SELECT allotment_line())::uuid[])"
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Conditions in SQL on a row: to change it; to read it as well as those that may be changed; to add it
-    where nobody may change it.
+    """Conditions in SQL on a row: `change` to change it, `read` to read it in addition to rows that may be
+    changed, and `append` to add it where no request may change it.
     """
 
     change: str
@@ -102,17 +105,19 @@ _reads_above: set[str] = set()
 
 
 def declare_rule(model: type[models.Model], rule: Rule) -> None:
-    """Give a model a rule of its own; called once from the owner's `AppConfig.ready()`."""
+    """Set the rule of a model; called once from the owner's `AppConfig.ready()`."""
     _declared[model._meta.label] = rule
 
 
 def reads_above(*kinds: type[models.Model]) -> None:
-    """Rows of these that stand on the folders above a tenant hold below it as well, and may be read there."""
+    """Let a tenant read rows of these models that belong to the folders above it, because they apply to it
+    too.
+    """
     _reads_above.update(kind._meta.label for kind in kinds)
 
 
 def all_rules() -> dict[type[models.Model], Rule]:
-    """The rule of every model that belongs to tenants."""
+    """Return the rule of every model that belongs to tenants."""
     own = [model for model in apps.get_models() if model._meta.app_label in OWN_APPS]
     found = {model: rule for model in own if (rule := _direct(model)) is not None}
     while True:
@@ -144,21 +149,21 @@ def _any_of(columns: list[str], condition: str) -> str:
 
 
 def _part(model: type[models.Model], found: dict[type[models.Model], Rule]) -> Rule | None:
-    """Return the policy part of a row that refers to others: the first that it can't be without names its
+    """Return the rule of a row that refers to other rows: its first reference that is required names its
     owner.
     """
     for field in model._meta.concrete_fields:
         whole: Any = field.related_model
         if field.null or whole in (None, "self", model, User) or whole not in found:
             continue
-        # The policy of that table applies within the condition, whether its rows are seen or changed.
+        # The policy of that table applies within the condition, for reads and for changes.
         of = f"{whole._meta.db_table} w WHERE w.{whole._meta.pk.column} = {{row}}.{field.column}"
         return Rule(f"EXISTS (SELECT 1 FROM {of})")
     return None
 
 
 def _policies(model: type[models.Model], rule: Rule) -> Iterator[tuple[str, str]]:
-    """Name and text of each policy of a table."""
+    """Yield the name and text of each policy of a table."""
     table = model._meta.db_table
 
     def policy_when(condition: str) -> str:
@@ -177,12 +182,12 @@ def _policies(model: type[models.Model], rule: Rule) -> Iterator[tuple[str, str]
 
 
 def last_app() -> AppConfig:
-    """The last of our apps that has models."""
+    """Return the last of our apps that has models."""
     return [app for app in apps.get_app_configs() if app.name in OWN_APPS and app.models_module][-1]
 
 
 def sync_policies(using: str) -> None:
-    """Make the policies and the role what they should be. Nothing happens on SQLite."""
+    """Create or change policies and the role as declared. Does nothing on SQLite."""
     connection = connections[using]
     if connection.vendor != "postgresql":
         return
@@ -191,7 +196,8 @@ def sync_policies(using: str) -> None:
         cursor.execute(_FUNCTIONS)
         for model, rule in sorted(all_rules().items(), key=lambda item: item[0]._meta.db_table):
             if model._meta.db_table in tables:  # an earlier state of the migrations may lack it
-                # Together: between two policies running web processes would see no row of the table.
+                # One transaction: between dropping and creating a policy, web processes would see no row of
+                # the table.
                 with transaction.atomic(using):
                     _protect(cursor, model._meta.db_table, dict(_policies(model, rule)))
         _ensure_role(cursor)
@@ -215,14 +221,14 @@ def _protect(cursor: Any, table: str, wanted: dict[str, str]) -> None:
 
 
 def _ensure_role(cursor: Any) -> None:
-    """Make the role where we may, for processes that take it on, unless it exists, also as a login."""
+    """Create the role for SET ROLE, unless it exists (as a login, too) or we may not; grant it privileges."""
     cursor.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", [WEB_ROLE])
     if cursor.fetchone() is None:
         cursor.execute("SELECT rolsuper OR rolcreaterole FROM pg_roles WHERE rolname = current_user")
         if not cursor.fetchone()[0]:
             log.warning("no role for web processes", role=WEB_ROLE, why="this role may not create roles")
             return
-        # Two installations in one server may get here at once.
+        # Two installations on one server may do this at the same time.
         cursor.execute(
             f"DO $$ BEGIN CREATE ROLE {WEB_ROLE} NOLOGIN NOSUPERUSER NOBYPASSRLS; "
             "EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$"
@@ -234,9 +240,10 @@ def _ensure_role(cursor: Any) -> None:
 
 
 def _grant_tables(cursor: Any) -> None:
-    """Give the role its privileges on each table, and take those that it should not have.
+    """Grant the role its privileges on each table, and revoke those that it should not have.
 
-    A table that is as it should be is not touched: a running web process must never be without its rights.
+    A table with the right privileges is not touched: a running web process must never be without its
+    privileges.
     """
     cursor.execute(
         "SELECT c.relname, array_remove(array_agg(a.privilege_type), NULL)"
@@ -254,12 +261,12 @@ def _grant_tables(cursor: Any) -> None:
 
 
 def declare_own() -> None:
-    """The rules of this package and of the foundation below it that the walk cannot know."""
+    """Declare the rules of this package and of the foundation that cannot be derived from the models."""
     below = "{row}.path ^@ ANY ((SELECT allotment_paths())::text[])"
     declare_rule(Tenant, Rule(below, _any_of(["id"], _ABOVE)))
     declare_rule(
         User, Rule(f"({{row}}.home_id IS NULL OR {_any_of(['home_id'], _BELOW)})")
-    )  # people have no home
+    )  # users have no home tenant
     of_service = (
         f"EXISTS (SELECT 1 FROM {User._meta.db_table} u WHERE u.id = {{row}}.user_id AND "
         f"{_BELOW.format(column='u.home_id')})"
@@ -268,6 +275,6 @@ def declare_own() -> None:
     keys = apps.get_model("foundation", "IdempotencyKey")
     declare_rule(keys, Rule(f"({{row}}.scope = (SELECT allotment_user()) OR {_any_of(['scope'], _BELOW)})"))
     audit = apps.get_model("foundation", "AuditRecord")
-    # What is denied to a stranger is written down too, beside the tenant that they reached for.
+    # Any request may add records: a refused access to a tenant out of sight is recorded with that tenant.
     declare_rule(audit, Rule(_any_of(["tenant_id"], _BELOW), append="true"))
     reads_above(Member, CustomRole)

@@ -10,9 +10,11 @@ from tenants.models import User
 
 
 def scope_of(user: User) -> RowScope:
-    """All rows for who has a role on the platform; else those of the tenants with a role, and below.
+    """Return all rows for a user with a role on the platform; else those of the tenants with a role, and
+    below.
 
-    Coarser than the permissions, which say what may be done with them: this is the line behind those.
+    This is coarser than the permissions, which decide what may be done with the rows: it is a second line of
+    defence.
     """
     grants = grants_of(user)
     if any(grant.path is None for grant in grants):
@@ -21,7 +23,7 @@ def scope_of(user: User) -> RowScope:
 
 
 def act_for(user: object) -> None:
-    """It is now known who asks; somebody without an account sees nothing."""
+    """Narrow the rows to those of the authenticated user; a user without an account sees nothing."""
     if isinstance(user, User):
         row_scope.narrow_scope(scope_of(user))
         serving.set_user(str(user.pk))

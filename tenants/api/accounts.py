@@ -1,4 +1,4 @@
-"""Accounts of people and groups (operators), service accounts (whoever manages a tenant)."""
+"""Accounts of users and groups (for operators), and service accounts (for admins of a tenant)."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class UserView(PlatformView):
 
 
 class UserUnlockView(PlatformView):
-    """Let somebody try again."""
+    """The reset of an account's failed sign-ins."""
 
     points: ClassVar = {"POST": _EDIT}
 
@@ -158,7 +158,7 @@ class UserPasswordView(PlatformView):
         tags=["accounts"],
     )
     def post(self, request: Request, **kwargs: Any) -> Response:
-        """Set it, and answer when it expires and how many keys were revoked."""
+        """Set the password; the response has its expiry and the number of revoked keys."""
         read_query(request, NoQuery)
         user = user_get(viewer=self.viewer, user_id=kwargs["user"])
         values = body_of(request, PasswordSetSerializer)
@@ -331,7 +331,7 @@ class GroupPersonView(PlatformView):
 
 
 class ServiceAccountsView(PlaceView):
-    """Service accounts of a tenant. Their keys stand with those of the workspace."""
+    """Service accounts of a tenant. Their keys are listed with those of the workspace."""
 
     points: ClassVar = {"GET": _EDIT, "POST": _EDIT}
 

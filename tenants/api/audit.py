@@ -1,4 +1,4 @@
-"""The audit over HTTP: of the platform, of one workspace, and either as a file."""
+"""The audit over HTTP: of the platform and of one workspace, as pages or as a file."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ from tenants.selectors.tenant import workspace_get
 _CHUNK: Final = 500
 Lines = Callable[[Sequence[Any]], str]
 _Page = tuple[str, str | None]
-"""Lines, and the cursor behind them."""
+"""The lines of a page, and the cursor after them."""
 Piece = Callable[[Lines, str | None], _Page]
 Find = Callable[[User, AuditFilter], QuerySet[AuditRecord]]
 Found = tuple[RowScope, QuerySet[AuditRecord]]
-"""Records, and whose rows may be met in reading them."""
+"""The records to read, and the scope of rows for reading them."""
 View = TypeVar("View", bound=Callable[..., Any])
 
 
@@ -110,12 +110,12 @@ def _file(request: Request, viewer: User, find_records: Find) -> StreamingHttpRe
 
 
 async def _pieces(piece: Piece, lines: Lines, *, header: bool) -> AsyncIterator[str]:
-    """The records page by page, so that an export of any size holds one page in memory."""
+    """Yield the records page by page, so that an export of any size holds one page in memory."""
     if header:
         yield ",".join(AuditRecordSerializer().fields) + "\r\n"
     cursor: str | None = None
     while True:
-        # A context of its own for each page: the scopes of a key bound this one and no other.
+        # Each page runs in its own context, because the scopes of a key are bound in it.
         text, cursor = await sync_to_async(copy_context().run)(piece, lines, cursor)
         yield text
         if cursor is None:
@@ -123,7 +123,8 @@ async def _pieces(piece: Piece, lines: Lines, *, header: bool) -> AsyncIterator[
 
 
 def _piece(begun: Found, again: Callable[[], Found], lines: Lines, cursor: str | None) -> _Page:
-    # The request is over while its answer still flows: whoever reads on is asked again who they are.
+    # The response is still being sent after the request has ended, so later pages authenticate the reader
+    # again.
     rows, records = begun if cursor is None else again()
     with row_scope.use_scope(rows):
         items, following = audit_page(records, cursor=cursor, limit=_CHUNK)
@@ -131,7 +132,7 @@ def _piece(begun: Found, again: Callable[[], Found], lines: Lines, cursor: str |
 
 
 def _again(request: Request, find_records: Find, filters: AuditFilter) -> Found:
-    """Return what the reader may read now. Raises: PermissionDenied, NotFound, which break the file off."""
+    """Return what the reader may read now. Raises: PermissionDenied, NotFound, which abort the file."""
     viewer = signed_in_still(request)
     rows = scope_of(viewer)
     with row_scope.use_scope(rows):

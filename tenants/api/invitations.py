@@ -1,4 +1,4 @@
-"""Invitations of people, and the end of an account's sessions and keys."""
+"""Invitations of users, and the end of an account's sessions and keys."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _EDIT = Permission.MEMBER_EDIT
 
 
 def console_address(request: Request) -> str:
-    """The address of the console for links that leave it."""
+    """Return the address of the console for links in emails and other outside texts."""
     return settings.ALLOTMENT_URL.rstrip("/") or request.build_absolute_uri("/").rstrip("/")
 
 

@@ -1,6 +1,6 @@
-"""Access keys: one's own, and those of a workspace's service accounts.
+"""Access keys: the user's own, and those of a workspace's service accounts.
 
-Closed to keys with scopes: they could make themselves better ones.
+Keys with scopes can't use these views: they could create keys with more permissions.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _created(path: str, key: AccessKey, token: str) -> Response:
 
 
 class AccessKeysView(WorkspaceView):
-    """Keys that work in a workspace: one's own, and its service accounts' for who manages it."""
+    """The keys for a workspace: the user's own, and those of service accounts that the user manages."""
 
     secret_fields = ("token",)
 
@@ -83,7 +83,7 @@ class AccessKeysView(WorkspaceView):
         tags=["keys"],
     )
     def post(self, request: Request, ws: str) -> Response:
-        """Make a key, one's own or a service account's; its token is in this answer only."""
+        """Create a key of your own or of a service account. The token is only in this response."""
         read_query(request, NoQuery)
         workspace = self.workspace
         values = body_of(request, WorkspaceKeyCreateSerializer)
@@ -111,7 +111,7 @@ class AccessKeyView(WorkspaceView):
 
 
 class AccessKeyRotateView(WorkspaceView):
-    """A new key in the place of one."""
+    """The rotation of a key."""
 
     secret_fields = ("token",)
 
@@ -129,7 +129,7 @@ class AccessKeyRotateView(WorkspaceView):
 
 
 class MyKeysView(PlatformView):
-    """One's own keys, wherever they work."""
+    """The user's own keys for all workspaces."""
 
     secret_fields = ("token",)
 
@@ -161,7 +161,7 @@ class MyKeysView(PlatformView):
 
 
 class MyKeyView(PlatformView):
-    """One of them."""
+    """One of the user's own keys."""
 
     @extend_schema(
         operation_id="my_key_revoke",
@@ -176,7 +176,7 @@ class MyKeyView(PlatformView):
 
 
 class MyKeyRotateView(PlatformView):
-    """A new key in the place of one."""
+    """The rotation of one of the user's own keys."""
 
     secret_fields = ("token",)
 
@@ -194,7 +194,9 @@ class MyKeyRotateView(PlatformView):
 
 
 class MyPasswordView(PlatformView):
-    """One's own password, changed by a session only: whoever found a key must not end up with the account."""
+    """The user's own password. Only a session may change it, so that a stolen key can't take over the
+    account.
+    """
 
     open_to_one_time_passwords = True
 
@@ -210,7 +212,7 @@ class MyPasswordView(PlatformView):
         tags=["me"],
     )
     def post(self, request: Request) -> Response:
-        """Change it, knowing the old one."""
+        """Change the password; the old one is required."""
         read_query(request, NoQuery)
         if isinstance(request.auth, AccessKey):
             raise PermissionDenied(_("Sign in to change your password."), code="SESSION_REQUIRED")

@@ -42,7 +42,7 @@ class MembersQuery(ListQuery):
 
 
 class MembersView(PlaceView):
-    """Roles that were given here."""
+    """The roles that were given on this tenant."""
 
     points: ClassVar = {"GET": Permission.TENANT_VIEW, "POST": Permission.MEMBER_EDIT}
 
@@ -86,7 +86,7 @@ class MembersView(PlaceView):
 
 
 class MemberView(PlaceView):
-    """One role that was given here."""
+    """One role that was given on this tenant."""
 
     points: ClassVar = {
         "GET": Permission.TENANT_VIEW,
@@ -147,7 +147,7 @@ class MemberView(PlaceView):
 
 
 def _named(*names: str) -> dict[str, Any]:
-    """Names of the same operations on the platform; the order is that of the methods below."""
+    """Return the names of the same operations on the platform, in the order of the methods below."""
     methods = ("get", "post") if len(names) == 2 else ("get", "patch", "delete")
     return {m: extend_schema(operation_id=name) for m, name in zip(methods, names, strict=True)}
 
@@ -199,7 +199,7 @@ class RolesQuery(ListQuery):
 
 
 class RolesView(PlaceView):
-    """Custom roles that may be given here."""
+    """Custom roles that may be given on this tenant."""
 
     points: ClassVar = {"GET": Permission.TENANT_VIEW, "POST": Permission.MEMBER_EDIT}
 
@@ -234,7 +234,7 @@ class RolesView(PlaceView):
 
 
 class RoleView(PlaceView):
-    """One custom role that was made here."""
+    """One custom role of this tenant."""
 
     points: ClassVar = {
         "GET": Permission.TENANT_VIEW,

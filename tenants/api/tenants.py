@@ -40,7 +40,7 @@ class TenantsQuery(ListQuery):
 
 
 def body_of(request: Request, kind: type[serializers.Serializer[Any]]) -> dict[str, Any]:
-    """The checked body. Raises: rest_framework.exceptions.ValidationError."""
+    """Return the checked body. Raises: rest_framework.exceptions.ValidationError."""
     body = kind(data=request.data)
     body.is_valid(raise_exception=True)
     return dict(body.validated_data)
@@ -122,7 +122,7 @@ class TenantView(PlaceView):
 
 
 class TenantMoveView(PlaceView):
-    """Put a tenant below another folder."""
+    """The move of a tenant below another folder."""
 
     points: ClassVar = {"POST": Permission.TENANT_EDIT}
 
@@ -136,7 +136,7 @@ class TenantMoveView(PlaceView):
         tags=["tenants"],
     )
     def post(self, request: Request, **kwargs: Any) -> Response:
-        """Move it with all below it, and answer what that changed."""
+        """Move the tenant with all below it; the response has the effects."""
         read_query(request, NoQuery)
         tenant, expected = self.tenant, if_match(request)
         wanted = body_of(request, TenantMoveSerializer)["parent"]
@@ -158,7 +158,7 @@ class _Closing(PlaceView):
 
 
 class TenantArchiveView(_Closing):
-    """Close a tenant."""
+    """The archiving of a tenant."""
 
     @extend_schema(
         operation_id="tenant_archive",
@@ -173,7 +173,7 @@ class TenantArchiveView(_Closing):
         tags=["tenants"],
     )
     def post(self, request: Request, **kwargs: Any) -> Response:
-        """Archive it, and answer what goes on there."""
+        """Archive the tenant; the response lists what continues there."""
         effects = tenant_archive_preview(viewer=self.viewer, tenant=self.tenant)
         archived = self.act_on_tenant(request, tenant_archive)
         return Response(
@@ -183,7 +183,7 @@ class TenantArchiveView(_Closing):
 
 
 class TenantRestoreView(_Closing):
-    """Open it again."""
+    """The restoring of a tenant."""
 
     @extend_schema(
         operation_id="tenant_restore",

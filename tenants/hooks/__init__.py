@@ -1,1 +1,1 @@
-"""Hooks for the packages above, which follow changes of tenants."""
+"""Hooks by which the packages above follow changes of tenants."""

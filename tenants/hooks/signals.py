@@ -1,4 +1,4 @@
-"""News from the tenants' side, for whoever stands above."""
+"""Django signals of this package for the packages above."""
 
 from __future__ import annotations
 

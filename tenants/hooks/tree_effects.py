@@ -1,8 +1,8 @@
 """The effects of a change of the tree on the packages above, which report them.
 
-Moving or archiving a tenant concerns quotas and jobs, and this package knows neither. An upper package
-registers a `TreeWatcher` when it is loaded: it foresees, in sentences and numbers, and it follows, in the
-transaction of the move.
+Moving or archiving a tenant affects quotas and jobs, and this package knows neither. A package above
+registers a `TreeWatcher` when it is loaded. The watcher previews the effects, as sentences and numbers, and
+changes its own rows in the transaction of the move.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tenants.models import Tenant
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """One thing that a change would do: a stable code, a sentence for the reader, and its numbers."""
+    """One effect of a change: a stable code, a sentence for the reader, and its numbers."""
 
     code: str
     text: str
@@ -36,11 +36,11 @@ class TreeWatcher(Protocol):
         ...
 
     def follow_move(self, actor: Actor, tenant: Tenant) -> None:
-        """Bring own rows after `tenant`, which stands below its new parent already."""
+        """Update own rows after a move; `tenant` already has its new parent."""
         ...
 
     def preview_archive(self, viewer: Actor, tenant: Tenant) -> list[Effect]:
-        """Return the effects of archiving that all packages report."""
+        """Return the effects of archiving on the package."""
         ...
 
 
@@ -58,13 +58,13 @@ def preview_move(viewer: Actor, tenant: Tenant, parent: Tenant) -> list[Effect]:
 
 
 def refuse_move(actor: Actor, tenant: Tenant, parent: Tenant) -> None:
-    """Let any package refuse a move. Raises: Conflict."""
+    """Refuse a move if any package refuses it. Raises: Conflict."""
     for _, watcher in sorted(_watchers.items()):
         watcher.refuse_move(actor, tenant, parent)
 
 
 def follow_move(actor: Actor, tenant: Tenant) -> None:
-    """Let all packages follow a move."""
+    """Update the rows of all packages after a move."""
     for _, watcher in sorted(_watchers.items()):
         watcher.follow_move(actor, tenant)
 

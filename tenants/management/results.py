@@ -1,4 +1,4 @@
-"""The common part of commands: the acting user, the output of results, the text of refusals."""
+"""The base of commands: the acting user, the output of results, and the text of refusals."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def acting_user(name: str | None) -> User:
         return user
     direct = Q(memberships__role=Role.PLATFORM_ADMIN)
     by_group = Q(in_groups__group__memberships__role=Role.PLATFORM_ADMIN)
-    # Keys are made in the order of time.
+    # Primary keys are in the order of creation.
     admins = User.objects.filter(direct | by_group, is_active=True, kind=AccountKind.PERSON)
     admin = admins.order_by("memberships__created_at", "memberships__pk", "pk").first()
     if admin is None:
@@ -45,7 +45,7 @@ def acting_user(name: str | None) -> User:
 
 
 def read_password(file: str) -> str:
-    """The password in a file, `-` for standard input, without the end of its line.
+    """Return the password in a file, `-` for standard input, without the end of its line.
 
     Raises: CommandError when the file cannot be read.
     """
@@ -57,7 +57,8 @@ def read_password(file: str) -> str:
 
 
 def write_json(target: str, result: Any, *, secret: bool = False) -> None:
-    """Write the result to a file, or to standard output for `-`; one with a secret is its owner's alone.
+    """Write the result to a file, or to standard output for `-`; a file with a secret is readable only by its
+    owner.
 
     Raises: CommandError when the file cannot be written.
     """
@@ -77,14 +78,14 @@ def write_json(target: str, result: Any, *, secret: bool = False) -> None:
 def _write_private(target: str, text: str) -> None:
     descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        if stat.S_ISREG(os.fstat(descriptor).st_mode):  # one that was there may be readable by others
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):  # an existing file may be readable by others
             os.fchmod(descriptor, 0o600)
         file.write(text)
 
 
 @contextmanager
 def report_refusals(place: str = "") -> Iterator[None]:
-    """Turn what a service refuses into lines for a terminal, each field on its own."""
+    """Turn errors of a service into lines for a terminal, one per field."""
     try:
         yield
     except AllotmentError as error:

@@ -1,4 +1,4 @@
-"""Commands of several verbs, such as `allotment quota get|set`: who acts, and how results leave."""
+"""Commands of several verbs, such as `allotment quota get|set`: acting user and output of results."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _WIDTH: Final = 150
 
 
 class VerbCommand(BaseCommand):
-    """Each verb is a method `_<verb>(user, options)`: its result as data, and the text that is shown.
+    """A command of several verbs. Each verb is a method `_<verb>(user, options)` that returns data and text.
 
-    The results of `secret_verbs` hold a password or a token.
+    The results of `secret_verbs` contain a password or a token.
     """
 
     secret_verbs: frozenset[str] = frozenset()
 
     def common_arguments(self, verbs: Any) -> None:
-        """Give every verb the options that all have; `verbs` is the parser's action for sub-commands."""
+        """Add the options that all verbs have; `verbs` is the parser's action for sub-commands."""
         for chosen in verbs.choices.values():
             chosen.add_argument(
                 "--user", metavar="NAME", help="acting user; default: the first platform admin"
@@ -36,7 +36,7 @@ class VerbCommand(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         user, secret = acting_user(options["user"]), options["verb"] in self.secret_verbs
-        # A secret that cannot be written is undone with all it came with: nobody would know it.
+        # If a secret cannot be written, the transaction is rolled back: no user would know the secret.
         with transaction.atomic() if secret else nullcontext():
             with report_refusals():
                 result, shown = getattr(self, f"_{options['verb'].replace('-', '_')}")(user, options)
@@ -49,9 +49,9 @@ class VerbCommand(BaseCommand):
 def confirm_by_name(
     question: str, name: str, *, wanted: str = "Enter the name to confirm", instead: str = "--yes"
 ) -> None:
-    """Ask for the name of what is to be removed, or taken over; the option `instead` goes without asking.
+    """Ask for the name of the object to be removed, or taken over; the option `instead` skips the question.
 
-    Raises: CommandError for any other answer, and where nobody is there to answer.
+    Raises: CommandError for any other answer, and without a terminal to answer.
     """
     try:
         answer = input(f"{question} {wanted}: ")
@@ -64,7 +64,7 @@ def confirm_by_name(
 
 
 def format_table(table: Table) -> str:
-    """A table for a terminal; a pipe gets it in its full width, since ids and reasons are copied."""
+    """Return a table for a terminal; a pipe gets its full width, because ids and reasons are copied."""
     console = Console()
     console.width = max(console.width, _WIDTH)
     with console.capture() as text:
@@ -73,7 +73,7 @@ def format_table(table: Table) -> str:
 
 
 def table_text(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A plain table of texts, its columns headed by their names."""
+    """Return a plain table of texts with column headings."""
     table = Table(*(column.replace("_", " ") for column in columns))
     for row in rows:
         table.add_row(*row)

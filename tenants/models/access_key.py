@@ -9,9 +9,9 @@ from foundation.models import BaseModel
 
 
 class AccessKey(BaseModel):
-    """A key of one user: looked up by its prefix, checked by its hash, never stored in clear.
+    """A key of one user: found by its prefix, checked by its hash, never stored in clear text.
 
-    A key that was rotated names the one that took its place in `replaced_by`, and ends soon after.
+    A rotated key names its successor in `replaced_by`, and expires soon after the rotation.
     """
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="access_keys")

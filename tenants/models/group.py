@@ -1,4 +1,4 @@
-"""Groups of people, so that a role can be given to many at once."""
+"""Groups of users, so that a role can be given to many at once."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from foundation.models import BaseModel, Versioned
 
 
 class Group(BaseModel, Versioned):
-    """A named set of people.
+    """A named set of users.
 
-    With a `claim`, the group is the one of that name at the identity provider: who belongs to it is
-    settled at each sign-in there, and by nobody here.
+    With a `claim`, the group is the one of that name at the identity provider: each sign-in there updates its
+    members, and they cannot be changed here.
     """
 
     name = models.CharField(max_length=120, unique=True)
@@ -25,7 +25,7 @@ class Group(BaseModel, Versioned):
 
 
 class GroupMember(BaseModel):
-    """A person in a group."""
+    """A user in a group."""
 
     group = models.ForeignKey(Group, on_delete=models.CASCADE, related_name="people")
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="in_groups")

@@ -72,7 +72,7 @@ class Member(BaseModel, Versioned):
 
     @property
     def role_name(self) -> str:
-        """The built-in role's word, or the name of the custom one."""
+        """The word of the built-in role, or the name of the custom one."""
         return self.role or str(self.custom_role)
 
     @property

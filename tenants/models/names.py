@@ -17,10 +17,10 @@ _RESERVED: Final = frozenset({"default", "allotment"})
 
 
 def clean_name(text: str, *, field: str = "name", longest: int = 120) -> str:
-    """The name as it is kept: composed characters, single spaces.
+    """Return the name as it is stored: composed characters, single spaces.
 
-    It is printable, holds a letter or digit, and none of `/ \\ < >`, which stand between names elsewhere.
-    Raises: Invalid naming `field`.
+    It is printable, has a letter or digit, and none of `/ \\ < >`, which separate names elsewhere. Raises:
+    Invalid naming `field`.
     """
     name = " ".join(unicodedata.normalize("NFC", text).split())
     sound = name.isprintable() and any(c.isalnum() for c in name) and not _NOT_IN_NAMES & set(name)
@@ -33,7 +33,7 @@ def clean_name(text: str, *, field: str = "name", longest: int = 120) -> str:
 
 
 def clean_slug(text: str, *, field: str = "slug") -> str:
-    """The short name that addresses and Kubernetes namespaces are made of.
+    """Return the short name, from which addresses and Kubernetes namespaces are built.
 
     Raises: Invalid naming `field`.
     """
@@ -53,9 +53,9 @@ def is_reserved(slug: str) -> bool:
 
 
 def slug_of(name: str) -> str:
-    """A slug from a name that has Latin letters or digits.
+    """Return a slug of a name that has Latin letters or digits.
 
-    Raises: Invalid naming `slug` for a name of other letters, which nobody could tell from the next.
+    Raises: Invalid naming `slug` for a name without any, because slugs of such names would be alike.
     """
     if not any(c.isascii() and c.isalnum() for c in name):
         raise _wrong("slug", "required", _("Enter an ID of lowercase letters, digits and hyphens."))
@@ -63,7 +63,7 @@ def slug_of(name: str) -> str:
 
 
 def same_name(one: str, other: str) -> bool:
-    """Return whether two names differ in case or form of letters alone."""
+    """Return whether two names differ at most in case or Unicode form of letters."""
     return _folded(one) == _folded(other)
 
 

@@ -1,4 +1,4 @@
-"""Roles: sets of permission points, built in or made here."""
+"""Roles: sets of permissions, built-in or custom."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tenants.models.tenant import Tenant
 
 
 class Role(models.TextChoices):
-    """Tenant roles are inherited downwards; platform roles stand on no tenant."""
+    """The built-in roles. Tenant roles are inherited downwards; platform roles are not given on a tenant."""
 
     ADMIN = "admin", "Admin"
     EDITOR = "editor", "Editor"
@@ -27,7 +27,7 @@ PLATFORM_ROLES = (Role.PLATFORM_ADMIN, Role.PLATFORM_VIEWER, Role.AUDITOR)
 
 
 class CustomRole(BaseModel, Versioned):
-    """A further set of permission points.
+    """A custom set of permissions.
 
     It may be given on `tenant` and below it; without a tenant, on the platform.
     """

@@ -19,9 +19,9 @@ class TenantKind(models.TextChoices):
 class Tenant(BaseModel, Versioned):
     """A node of the tree: a folder (department, may nest) or a workspace (team, the only one with jobs).
 
-    `path` holds the ids from the root down to this node, so that "everything below" is one indexed
-    prefix query instead of a walk. An archived folder takes what is below it along: each of them carries
-    the time, and in `archived_with` the topmost one, so that restoring brings back exactly these.
+    `path` holds the ids from the root down to this node, so that "everything below" is one indexed prefix
+    query. Archiving a folder archives all tenants below it: each of them gets the time, and in
+    `archived_with` the topmost one, so that restoring reopens exactly these.
     """
 
     parent = models.ForeignKey(
@@ -42,7 +42,8 @@ class Tenant(BaseModel, Versioned):
             models.CheckConstraint(
                 condition=Q(parent__isnull=False) | Q(kind=TenantKind.FOLDER), name="tenant_root_is_folder"
             ),
-            # The services compare in Python, where case is Unicode's; this holds where two write at once.
+            # The services compare names in Python, by Unicode case; this constraint catches concurrent
+            # writes.
             models.UniqueConstraint(
                 F("parent"),
                 Lower("name"),
@@ -68,9 +69,9 @@ class Tenant(BaseModel, Versioned):
         return self.archived_at is not None
 
     def ancestor_ids(self) -> list[str]:
-        """Ids from the root down to and including this tenant."""
+        """Return the ids from the root down to and including this tenant."""
         return self.path.strip("/").split("/")
 
     def contains_tenant(self, other: Tenant) -> bool:
-        """Return whether `other` is this tenant or stands below it."""
+        """Return whether `other` is this tenant or is below it."""
         return other.path.startswith(self.path)

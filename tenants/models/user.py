@@ -19,13 +19,13 @@ class AccountKind(models.TextChoices):
 
 
 class User(Versioned, AbstractUser):
-    """A person or a service account. What it may do comes from its memberships alone.
+    """A user or a service account. Its permissions come from its memberships alone.
 
-    A one-time password (`must_change_password`) is good until `password_expires_at`, for nothing but to
-    choose another one; an account that has no password yet is an invitation until then. Sessions carry the
-    number `sessions_ended`, so that a higher one ends them all. A service account belongs to a tenant
-    (`home`), has no password, and acts by access keys only. `language` is that of the pages at the last
-    sign-in, or chosen since.
+    A one-time password (`must_change_password`) is valid until `password_expires_at`, only for choosing
+    another one; an account without a password is an invitation until then. Sessions carry the number
+    `sessions_ended`, so that a higher number ends them all. A service account belongs to a tenant (`home`),
+    has no password, and uses access keys only. `language` is that of the pages at the last sign-in, or chosen
+    since.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -38,7 +38,7 @@ class User(Versioned, AbstractUser):
     sessions_ended = models.PositiveIntegerField(default=0, db_default=0)
     language = models.CharField(max_length=10, blank=True, default="", db_default="")
 
-    REQUIRED_FIELDS: ClassVar[list[str]] = []  # nothing here is sent by e-mail
+    REQUIRED_FIELDS: ClassVar[list[str]] = []  # createsuperuser must not ask for an email address
 
     class Meta(AbstractUser.Meta):
         constraints: ClassVar = [
@@ -54,18 +54,18 @@ class User(Versioned, AbstractUser):
 
     @property
     def password_expired(self) -> bool:
-        """True if the one-time password was not changed in time."""
+        """Return whether the one-time password was not changed in time."""
         end = self.password_expires_at
         return self.must_change_password and end is not None and end <= clock.now()
 
     @property
     def is_invited(self) -> bool:
-        """True if the account waits for its person to choose a first password."""
+        """Return whether the account waits for its user to choose a first password."""
         return self.must_change_password and not self.has_usable_password()
 
     def _get_session_auth_hash(self, secret: str | None = None) -> str:
         found: str = super()._get_session_auth_hash(secret=secret)  # type: ignore[misc]
-        # Zero adds nothing, so that sessions of the version before stay open over an upgrade.
+        # Zero adds nothing, so that sessions of earlier releases stay open after an upgrade.
         return f"{found}{self.sessions_ended}" if self.sessions_ended else found
 
     @property

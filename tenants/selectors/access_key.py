@@ -1,4 +1,4 @@
-"""Reading access keys: everybody sees their own; who manages a tenant sees those of its service accounts."""
+"""Reading access keys: users see their own; admins of a tenant also see those of its service accounts."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ KEY_COLUMNS: Final = {
     "expires_at": Column("expires_at", ColumnKind.TIME),
     "last_used_at": Column("last_used_at", ColumnKind.TIME),
 }
-"""What a list of access keys can be filtered by."""
+"""The columns by which a list of access keys can be filtered."""
 
 
 def access_key_list(*, viewer: User, tenant: Tenant | None = None) -> QuerySet[AccessKey]:
-    """The viewer's keys that are not revoked, newest first.
+    """Return the viewer's keys that are not revoked, newest first.
 
-    With a `tenant`, those of its service accounts too, for who may edit its members: of the accounts that
-    may do no more than the viewer.
+    With a `tenant`, a viewer who may edit its members also gets the keys of its service accounts, except of
+    accounts with more permissions than the viewer.
     """
     whose = Q(user_id=viewer.pk)
     if tenant is not None and permissions.has_permission(viewer, Permission.MEMBER_EDIT, tenant):
@@ -39,7 +39,7 @@ def access_key_list(*, viewer: User, tenant: Tenant | None = None) -> QuerySet[A
 
 
 def access_key_get(*, viewer: User, prefix: str, tenant: Tenant | None = None) -> AccessKey:
-    """One of them by its prefix.
+    """Return one key by its prefix.
 
     Raises: NotFound.
     """

@@ -1,4 +1,4 @@
-"""Reading accounts and groups: the whole of them is for operators, one by name for who adds members."""
+"""Reading accounts and groups: operators list all of them; users who add members find one by name."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from tenants.models import AccountKind, Group, GroupMember, Tenant, User
 
 
 def user_list(*, viewer: Actor) -> QuerySet[User]:
-    """Every person's account, by name. Raises: PermissionDenied."""
+    """Return every user's account, by name. Raises: PermissionDenied."""
     permissions.require_permission(viewer, Permission.MEMBER_EDIT)
     return User.objects.filter(kind=AccountKind.PERSON).order_by("username", "pk")
 
 
 def user_get(*, viewer: Actor, user_id: uuid.UUID) -> User:
-    """One person's account. Raises: PermissionDenied, NotFound."""
+    """Return one user's account. Raises: PermissionDenied, NotFound."""
     user = user_list(viewer=viewer).filter(pk=user_id).first()
     if user is None:
         raise NotFound(_("User not found."))
@@ -34,7 +34,7 @@ def user_get(*, viewer: Actor, user_id: uuid.UUID) -> User:
 
 
 def locked_usernames() -> frozenset[str]:
-    """Names that too many wrong passwords have locked somewhere, at this moment."""
+    """Return the names that too many wrong passwords have locked at some address now."""
     attempts = AccessAttempt.objects.filter(
         failures_since_start__gte=settings.AXES_FAILURE_LIMIT,
         attempt_time__gt=clock.now() - settings.AXES_COOLOFF_TIME,
@@ -43,7 +43,7 @@ def locked_usernames() -> frozenset[str]:
 
 
 def user_named(name: str, field: str = "user") -> User:
-    """The open account of that very name, for who may add members somewhere.
+    """Return the active account of exactly that name, for a caller who may add members somewhere.
 
     Raises: Invalid naming `field`.
     """
@@ -54,7 +54,7 @@ def user_named(name: str, field: str = "user") -> User:
 
 
 def group_named(name: str, field: str = "group") -> Group:
-    """The group of that very name. Raises: Invalid naming `field`."""
+    """Return the group of exactly that name. Raises: Invalid naming `field`."""
     group = Group.unscoped.filter(name=name).first()
     if group is None:
         raise _unknown(field, _("Group %(name)s not found.") % {"name": name})
@@ -66,17 +66,17 @@ def _unknown(field: str, message: str) -> Invalid:
 
 
 GROUP_COLUMNS: Final = {"name": Column("name"), "claim": Column("claim")}
-"""What a list of groups can be filtered by."""
+"""The columns by which a list of groups can be filtered."""
 
 
 def group_list(*, viewer: Actor) -> QuerySet[Group]:
-    """All groups by name, each with `size`. Raises: PermissionDenied."""
+    """Return all groups by name, each with `size`. Raises: PermissionDenied."""
     permissions.require_permission(viewer, Permission.MEMBER_EDIT)
     return Group.unscoped.annotate(size=Count("people")).order_by("name", "pk")
 
 
 def group_get(*, viewer: Actor, group_id: uuid.UUID) -> Group:
-    """One group with `size`. Raises: PermissionDenied, NotFound."""
+    """Return one group with `size`. Raises: PermissionDenied, NotFound."""
     group = group_list(viewer=viewer).filter(pk=group_id).first()
     if group is None:
         raise NotFound(_("Group not found."))
@@ -91,7 +91,7 @@ def group_people(*, viewer: Actor, group: Group) -> list[User]:
 
 
 def service_account_list(*, viewer: Actor, tenant: Tenant) -> QuerySet[User]:
-    """Open service accounts of a tenant, by name.
+    """Return the active service accounts of a tenant, by name.
 
     Raises: NotFound, PermissionDenied.
     """
@@ -101,7 +101,7 @@ def service_account_list(*, viewer: Actor, tenant: Tenant) -> QuerySet[User]:
 
 
 def service_account_get(*, viewer: Actor, tenant: Tenant, name: str) -> User:
-    """One of them by its name, with or without the `@<tenant>` behind it.
+    """Return one service account by its name, with or without the suffix `@<tenant>`.
 
     Raises: NotFound, PermissionDenied.
     """

@@ -1,4 +1,4 @@
-"""Reading the audit: of the platform by its auditors, of a tenant by those who administer it."""
+"""Reading the audit: of the platform for its auditors, of a tenant for its admins."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ COLUMNS: Final = {
     "address": Column("address"),
     "request_id": Column("request_id"),
 }
-"""What the audit can be filtered by."""
+"""The columns by which the audit can be filtered."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +47,7 @@ class AuditFilter:
 def audit_query(
     *, viewer: Actor, tenant: Tenant | None = None, filters: AuditFilter = AuditFilter()
 ) -> QuerySet[AuditRecord]:
-    """Records of one tenant, or of the whole platform, that match.
+    """Return the matching records of one tenant, or of the whole platform.
 
     Raises: NotFound, PermissionDenied.
     """
@@ -68,7 +68,7 @@ def audit_query(
 def audit_page(
     records: QuerySet[AuditRecord], *, cursor: str | None, limit: int
 ) -> tuple[list[AuditRecord], str | None]:
-    """The next records, newest first, and the cursor after them. Raises: Invalid for a bad cursor."""
+    """Return the next records, newest first, and the cursor after them. Raises: Invalid for a bad cursor."""
     source = AuditRecord.unscoped.all() if records.query.has_filters() else None
     return keyset.read_page(records, sort="-created_at", cursor=cursor, limit=limit, source=source)
 

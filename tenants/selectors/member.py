@@ -17,21 +17,22 @@ from tenants.access.permissions import Permission
 from tenants.models import Member, Role, Tenant, User
 
 MEMBER_COLUMNS: Final = {"role": Column("role_name"), "name": Column("subject_name")}
-"""What a list of members can be filtered by."""
+"""The columns by which a list of members can be filtered."""
 
 
 def membership_list(*, viewer: User) -> list[Member]:
-    """The viewer's own memberships, those by a group too, platform first, then by tenant."""
+    """Return the viewer's own memberships, also by groups, platform first, then by tenant."""
     own = Member.unscoped.filter(Q(user=viewer) | Q(group__people__user=viewer))
     rows = own.select_related("tenant", "custom_role", "group", "user")
     return sorted(rows, key=lambda member: (member.tenant is not None, str(member.tenant), str(member.pk)))
 
 
 def member_list(*, viewer: Actor, tenant: Tenant | None, inherited: bool = False) -> list[Member]:
-    """Roles given on `tenant`, and with `inherited` those given above it; those of the platform for None.
+    """Return roles given on `tenant`, with `inherited` also those given above it; those of the platform for
+    None.
 
-    From the root downwards, then by name. Who may see a tenant may see who else is there.
-    Raises: NotFound, PermissionDenied.
+    Ordered from the root downwards, then by name. A viewer who may see a tenant may see its members. Raises:
+    NotFound, PermissionDenied.
     """
     rows = _rows(viewer, tenant)
     if tenant is not None:
@@ -40,7 +41,7 @@ def member_list(*, viewer: Actor, tenant: Tenant | None, inherited: bool = False
 
 
 def list_admins(*, viewer: Actor, tenants: Collection[uuid.UUID]) -> dict[uuid.UUID, list[str]]:
-    """Return the names of users and groups who are admins of some tenants themselves, of those in sight."""
+    """Return the names of users and groups with an admin role on these tenants, for those in sight."""
     seen = permissions.tenants_with(viewer, Permission.TENANT_VIEW).filter(pk__in=tenants)
     rows = Member.unscoped.filter(tenant__in=seen.values("pk"), role=Role.ADMIN)
     found: dict[uuid.UUID, list[str]] = {}
@@ -51,7 +52,7 @@ def list_admins(*, viewer: Actor, tenants: Collection[uuid.UUID]) -> dict[uuid.U
 
 
 def member_get(*, viewer: Actor, tenant: Tenant | None, member_id: uuid.UUID) -> Member:
-    """One role given on `tenant`, or on the platform.
+    """Return one role given on `tenant`, or on the platform.
 
     Raises: NotFound, PermissionDenied.
     """

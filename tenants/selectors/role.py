@@ -18,20 +18,20 @@ from tenants.models import PLATFORM_ROLES, CustomRole, Role, Tenant
 
 @dataclass(frozen=True, slots=True)
 class BuiltIn:
-    """A role that is there from the start."""
+    """A built-in role."""
 
     name: str
     points: frozenset[Permission]
 
 
 def built_in_list(tenant: Tenant | None) -> list[BuiltIn]:
-    """The built-in roles that may be given on a tenant, or on the platform for None."""
+    """Return the built-in roles that may be given on a tenant, or on the platform for None."""
     names = [role for role in Role if (role in PLATFORM_ROLES) == (tenant is None)]
     return [BuiltIn(role.value, ROLE_PERMISSIONS[role]) for role in names]
 
 
 def role_list(*, viewer: Actor, tenant: Tenant | None) -> QuerySet[CustomRole]:
-    """Custom roles that may be given on `tenant`, or on the platform; by name.
+    """Return the custom roles that may be given on `tenant`, or on the platform; by name.
 
     Raises: NotFound, PermissionDenied.
     """
@@ -44,7 +44,7 @@ def role_list(*, viewer: Actor, tenant: Tenant | None) -> QuerySet[CustomRole]:
 
 
 def role_get(*, viewer: Actor, tenant: Tenant | None, role_id: uuid.UUID) -> CustomRole:
-    """One custom role made on `tenant`, or on the platform.
+    """Return one custom role of `tenant`, or of the platform.
 
     Raises: NotFound, PermissionDenied.
     """
@@ -55,7 +55,7 @@ def role_get(*, viewer: Actor, tenant: Tenant | None, role_id: uuid.UUID) -> Cus
 
 
 def role_named(*, viewer: Actor, tenant: Tenant | None, name: str) -> Role | CustomRole:
-    """The built-in role of that word, else the custom role of that name, nearest to `tenant` first.
+    """Return the built-in role of that word, else the custom role of that name, nearest to `tenant` first.
 
     Raises: Invalid when there is none that may be given here; NotFound, PermissionDenied.
     """

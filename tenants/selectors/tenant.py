@@ -27,31 +27,31 @@ _WORKSPACE: Final = PreparedQuery(
 
 
 def workspace_list(*, viewer: Actor, limit: int | None = None) -> list[Tenant]:
-    """Workspaces the viewer may see and that are not archived, with their folder, by name."""
+    """Return the workspaces in sight that are not archived, with their folder, by name."""
     return list(permissions.visible_workspaces(viewer).select_related("parent")[:limit])
 
 
 def workspace_find(*, viewer: Actor, text: str, limit: int) -> list[Tenant]:
-    """Workspaces as of `workspace_list` whose name or slug contains the text."""
+    """Return the workspaces of `workspace_list` whose name or slug contains the text."""
     named = Q(name__icontains=text) | Q(slug__icontains=text)
     return list(permissions.visible_workspaces(viewer).filter(named).select_related("parent")[:limit])
 
 
 def tenant_find(*, viewer: Actor, text: str, limit: int) -> list[Tenant]:
-    """Folders and workspaces in sight whose name or slug contains the text, by name."""
+    """Return folders and workspaces in sight whose name or slug contains the text, by name."""
     named = Q(name__icontains=text) | Q(slug__icontains=text)
     seen = permissions.visible_tenants(viewer).filter(named, archived_at__isnull=True)
     return list(seen.order_by("name", "id")[:limit])
 
 
 def tenants_named(*, viewer: Actor, text: str) -> list[Tenant]:
-    """The tenant in sight with this slug, or else all with this name in any case."""
+    """Return the tenant in sight with this slug, or else all with this name in any case."""
     seen = permissions.visible_tenants(viewer)
     return list(seen.filter(slug=text)) or list(seen.filter(name__iexact=text).order_by("pk"))
 
 
 def list_unique_names(*, viewer: Actor, tenants: Collection[Tenant]) -> set[str]:
-    """The names of tenants that lead `tenants_named` to one of them alone."""
+    """Return the names of tenants for which `tenants_named` returns a single tenant."""
     wanted = Q(pk__in=[])
     for tenant in tenants:
         wanted |= Q(name__iexact=tenant.name) | Q(slug=tenant.name)
@@ -69,7 +69,7 @@ def list_unique_names(*, viewer: Actor, tenants: Collection[Tenant]) -> set[str]
 
 
 def workspace_get(*, viewer: Actor, slug: str) -> Tenant:
-    """One workspace by slug; an archived one too, whose past stays readable.
+    """Return one workspace by slug; an archived one too, whose past stays readable.
 
     Raises: NotFound when there is none in the viewer's sight.
     """
@@ -80,7 +80,7 @@ def workspace_get(*, viewer: Actor, slug: str) -> Tenant:
 
 
 def workspace_find_live(*, viewer: Actor, slug: str) -> Tenant | None:
-    """One workspace by slug; None when it is archived, or there is none in the viewer's sight."""
+    """Return one workspace by slug; None when it is archived, or there is none in the viewer's sight."""
     workspace = _in_sight(viewer, slug)
     return None if workspace is None or workspace.is_archived else workspace
 
@@ -93,7 +93,7 @@ def _in_sight(viewer: Actor, slug: str) -> Tenant | None:
 
 
 def tenant_get(*, viewer: Actor, tenant_id: uuid.UUID) -> Tenant:
-    """One folder or workspace by id, with its parent.
+    """Return one folder or workspace by id, with its parent.
 
     Raises: NotFound when there is none in the viewer's sight.
     """
@@ -104,8 +104,9 @@ def tenant_get(*, viewer: Actor, tenant_id: uuid.UUID) -> Tenant:
 
 
 def tenant_list(*, viewer: Actor, archived: bool = False) -> list[Tenant]:
-    """Every tenant the viewer may see, parents before children, siblings by name; with `archived`, also
-    those that are. Their `parent` is at hand.
+    """Return every tenant that the viewer may see, parents before children, siblings by name.
+
+    With `archived`, archived tenants are included. The `parent` of each is prefetched.
     """
     visible = permissions.visible_tenants(viewer)
     if not archived:
@@ -126,7 +127,7 @@ def tenant_list(*, viewer: Actor, archived: bool = False) -> list[Tenant]:
 
 
 def _link_parents(tenants: Sequence[Tenant]) -> None:
-    """Let children of one tenant share its model: a join makes one for each, as many as there are tenants."""
+    """Let children of one tenant share its model: a join would create one model for each child."""
     known: dict[uuid.UUID | None, Tenant] = {tenant.pk: tenant for tenant in tenants}
     missing = {tenant.parent_id for tenant in tenants if tenant.parent_id is not None} - known.keys()
     if missing:
@@ -137,12 +138,12 @@ def _link_parents(tenants: Sequence[Tenant]) -> None:
 
 
 def tenant_paths(tenants: Collection[uuid.UUID]) -> dict[uuid.UUID | None, str]:
-    """Return the paths of tenants by id, for the platform's own use."""
+    """Return the paths of tenants by id, without a check of permissions."""
     return dict(Tenant.unscoped.filter(pk__in=tenants).values_list("pk", "path")) if tenants else {}
 
 
 def tenant_topmost(*, viewer: Actor) -> Tenant | None:
-    """The first of `tenant_list`, None where the viewer sees no tenant."""
+    """Return the first of `tenant_list`, None where the viewer sees no tenant."""
     seen = permissions.visible_tenants(viewer).filter(archived_at__isnull=True)
     below = seen.filter(parent__in=seen.values("pk")).values("pk")
     return seen.exclude(pk__in=below).order_by("name", "id").first()
@@ -150,12 +151,12 @@ def tenant_topmost(*, viewer: Actor) -> Tenant | None:
 
 @row_scope.whole()
 def has_root_tenant() -> bool:
-    """Return whether the installation has a root tenant, whoever asks."""
+    """Return whether the installation has a root tenant, whether or not the user may see it."""
     return Tenant.unscoped.filter(parent=None).exists()
 
 
 def tenants_above(*, viewer: Actor, tenant: Tenant) -> list[Tenant]:
-    """The tenants above one that the viewer may see, archived ones too, from the root on."""
+    """Return the tenants above one that the viewer may see, archived ones too, starting at the root."""
     above = permissions.visible_tenants(viewer).filter(pk__in=tenant.path.strip("/").split("/")[:-1])
     return sorted(above, key=lambda one: len(one.path))
 

@@ -1,4 +1,4 @@
-"""The effects of moving a tenant, before it is done."""
+"""The effects of moving a tenant, computed before the move."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tenants.services.tenant_move import tenant_move_check
 
 @dataclass(frozen=True, slots=True)
 class AccessChange:
-    """One person whose rights on the tenant would change, with the roles before and after."""
+    """One user whose permissions on the tenant would change, with the roles before and after."""
 
     username: str
     before: tuple[Right, ...]
@@ -27,7 +27,7 @@ class AccessChange:
 
     @property
     def verdict(self) -> str:
-        """`gains` access, `loses` it, or `changes` what they may do."""
+        """The kind of change: `gains` access, `loses` it, or `changes` permissions."""
         if not any(Permission.TENANT_VIEW in right.points for right in self.before):
             return "gains"
         if not any(Permission.TENANT_VIEW in right.points for right in self.after):
@@ -50,7 +50,9 @@ class MovePreview:
 
 
 def tenant_move_preview(*, viewer: Actor, tenant: Tenant, parent: Tenant) -> MovePreview:
-    """Foresee a move and write nothing. Raises: as `tenants.services.tenant_move.tenant_move_check`."""
+    """Return the effects of a move; writes nothing. Raises: as
+    `tenants.services.tenant_move.tenant_move_check`.
+    """
     tenant_move_check(acting_user=viewer, tenant=tenant, parent=parent)
     before = rights_on([*tenant.ancestor_ids()])
     after = rights_on([*parent.ancestor_ids(), str(tenant.pk)])

@@ -1,4 +1,4 @@
-"""The tenants that a viewer may see as a list: filtered by the database, parents before children."""
+"""The tenants in a viewer's sight as a list: filtered by the database, parents before children."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ TENANT_COLUMNS: Final = {
     "kind": Column("kind"),
     "parent": Column("parent_id", ColumnKind.ID),
 }
-"""What a list of tenants can be filtered by."""
+"""The columns by which a list of tenants can be filtered."""
 
 
 @dataclass(frozen=True, slots=True)
 class TreePlace:
-    """A tenant in the order of the tree. `depth` counts those above it in the same list."""
+    """A tenant in the order of the tree. `depth` counts its ancestors in the same list."""
 
     pk: uuid.UUID
     depth: int = 0
 
 
 def tenant_query(*, viewer: Actor, archived: bool = False) -> QuerySet[Tenant]:
-    """Tenants in sight, in no order; with `archived`, also those that are."""
+    """Return the tenants in sight, unordered; with `archived`, also archived ones."""
     rows = permissions.visible_tenants(viewer)
     return rows if archived else rows.filter(archived_at__isnull=True)
 
 
 def order_as_tree(rows: QuerySet[Tenant]) -> list[TreePlace]:
-    """Return the tenants with parents before children and siblings by name, of each its place alone."""
+    """Return the positions of tenants, with parents before children and siblings by name."""
     below: dict[uuid.UUID | None, list[uuid.UUID]] = {}
     found = list(rows.order_by("name", "pk").values_list("pk", "parent_id"))
     listed = {pk for pk, _parent in found}
@@ -55,12 +55,12 @@ def order_as_tree(rows: QuerySet[Tenant]) -> list[TreePlace]:
 
 
 def tenants_at(places: Sequence[TreePlace]) -> dict[uuid.UUID, Tenant]:
-    """Return the tenants of some places with their parents; the places were in the viewer's sight."""
+    """Return the tenants at these positions with their parents; the positions were in the viewer's sight."""
     return Tenant.unscoped.select_related("parent").in_bulk([place.pk for place in places])
 
 
 def count_below(rows: QuerySet[Tenant], tenants: Sequence[Tenant]) -> Mapping[uuid.UUID, Counter[str]]:
-    """Count those of `rows` that stand below each folder among `tenants`, by their kind: one query."""
+    """Count the `rows` below each folder among `tenants`, by their kind: one query."""
     folders = {str(one.pk): one.pk for one in tenants if one.kind == TenantKind.FOLDER}
     below = Q(pk__in=[])
     for one in tenants:

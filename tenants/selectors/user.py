@@ -1,4 +1,4 @@
-"""Reading the accounts of people for their admins: search, states, roles and sign-in methods."""
+"""Reading user accounts for their admins: search, states, roles and sign-in methods."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ COLUMNS: Final = {
     "is_active": Column("is_active", ColumnKind.FLAG),
     "last_login": Column("last_login", ColumnKind.TIME),
 }
-"""What a list of users can be filtered by."""
+"""The columns by which a list of users can be filtered."""
 USER_SORTS: Final = ("username", "email", "last_login", "date_joined")
 
 
 class UserState(StrEnum):
-    """The state of an account. A locked account is active: only its sign-in is."""
+    """The state of an account. A locked account is active: only its sign-in is locked."""
 
     ACTIVE = "active"
     INVITED = "invited"
@@ -43,7 +43,7 @@ class UserState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class UserOverview:
-    """An account with what an admin decides by. `roles` are direct and by groups."""
+    """An account with the data that its admin needs. `roles` are direct and by groups."""
 
     user: User
     state: UserState
@@ -54,14 +54,14 @@ class UserOverview:
 
     @property
     def expired(self) -> bool:
-        """True if its invitation or one-time password can't be used any more."""
+        """Return whether the invitation or one-time password can't be used any more."""
         return self.user.password_expired
 
 
 def user_query(
     *, viewer: Actor, text: str = "", state: UserState | None = None, sort: str = "username"
 ) -> QuerySet[User]:
-    """Accounts of people whose name or email contains `text`, in a state. Raises: PermissionDenied."""
+    """Return user accounts whose name or email contains `text`, in a state. Raises: PermissionDenied."""
     rows = user_list(viewer=viewer)
     if text:
         rows = rows.filter(Q(username__icontains=text) | Q(email__icontains=text))
@@ -95,7 +95,7 @@ def find_user_state(user: User, locked: frozenset[str]) -> UserState:
 
 
 def user_overviews(*, viewer: Actor, users: Iterable[User]) -> list[UserOverview]:
-    """Describe accounts in five queries, however many they are. Raises: PermissionDenied."""
+    """Describe accounts in five queries, whatever their number. Raises: PermissionDenied."""
     permissions.require_permission(viewer, Permission.MEMBER_EDIT)
     shown, locked = list(users), locked_usernames()
     ids = [user.pk for user in shown]
@@ -127,7 +127,7 @@ def user_overviews(*, viewer: Actor, users: Iterable[User]) -> list[UserOverview
 def _groups(
     ids: Sequence[uuid.UUID],
 ) -> tuple[Mapping[uuid.UUID, list[Group]], Mapping[uuid.UUID | None, list[uuid.UUID]]]:
-    """The groups of each account, and the accounts of each group."""
+    """Return the groups of each account, and the accounts of each group."""
     of: defaultdict[uuid.UUID, list[Group]] = defaultdict(list)
     by_group: defaultdict[uuid.UUID | None, list[uuid.UUID]] = defaultdict(list)
     rows = GroupMember.unscoped.filter(user__in=ids).select_related("group").order_by("group__name")
@@ -147,10 +147,10 @@ def _key_numbers(ids: Sequence[uuid.UUID]) -> Mapping[uuid.UUID, int]:
 
 
 def people_find(*, viewer: Actor, text: str, limit: int = 20) -> list[User]:
-    """Find people whose name or email contains `text`, by name.
+    """Find users whose name or email contains `text`, by name.
 
-    Whoever manages members of the platform finds every open account. Others find the people of the tenants
-    whose members they may see, and themselves.
+    A viewer who manages members of the platform finds every active account. Other viewers find the users of
+    the tenants whose members they may see, and themselves.
     """
     rows = User.objects.filter(kind=AccountKind.PERSON, is_active=True)
     if text:
@@ -164,8 +164,10 @@ def people_find(*, viewer: Actor, text: str, limit: int = 20) -> list[User]:
 
 
 def find_named_groups(*, viewer: Actor, text: str, limit: int = 20) -> list[str]:
-    """Find names of groups that contain `text`: all of them for whoever manages members of the platform,
-    for others those that have a role on a tenant in their sight.
+    """Find names of groups that contain `text`.
+
+    A viewer who manages members of the platform finds all groups, other viewers those with a role on a tenant
+    in their sight.
     """
     rows = Group.unscoped.filter(name__icontains=text) if text else Group.unscoped.all()
     if not permissions.has_permission(viewer, Permission.MEMBER_EDIT):

@@ -1,8 +1,8 @@
 """Issuing and checking access keys.
 
-A key is `alt_<prefix>_<secret>`: the prefix finds the row, the SHA-256 of 256 random bits proves it.
-A slow password hash is not needed for a secret nobody chose. The token exists in the answer that made it
-and nowhere else: rows, audit, logs and errors know the prefix only.
+A key is `alt_<prefix>_<secret>`: the prefix finds the row, the SHA-256 of 256 random bits proves it. A random
+secret does not need a slow password hash. The token exists only in the response that created it: rows, audit,
+logs and errors contain the prefix only.
 """
 
 from __future__ import annotations
@@ -52,13 +52,12 @@ def access_key_create(
     scopes: Sequence[str] = (),
     expires_at: datetime | None = None,
 ) -> tuple[AccessKey, str]:
-    """Make a key for `user`; returns the row and the token, which cannot be read again.
+    """Create a key for `user`; return the row and the token, which cannot be read again.
 
-    An empty `scopes` means every point the user has.
-    Raises: PermissionDenied for a person other than oneself without the right to edit members of the
-    platform, for an account that may do more than the actor, and for a service account that one may not
-    manage; Invalid for a moment that has passed, and
-    for a name that cannot be read.
+    An empty `scopes` means every permission of the user. Raises: PermissionDenied for another user without
+    the permission to edit members of the platform, for an account with more permissions than the actor, and
+    for a service account that the actor may not manage; Invalid for a past expiry, and for an unreadable
+    name.
     """
     _require_owner(acting_user, user)
     if not name.isprintable():
@@ -74,10 +73,10 @@ def access_key_create(
 
 @transaction.atomic
 def access_key_rotate(*, acting_user: Actor, key: AccessKey, grace_s: int = 0) -> tuple[AccessKey, str]:
-    """Put a new key in the place of one, with the same name, scopes and length of life.
+    """Replace a key by a new one, with the same name, scopes and lifetime.
 
-    The old one goes on for `grace_s` seconds, so that whoever uses it has time to change.
-    Raises: as `access_key_create`; Conflict for a key that has ended or was rotated before.
+    The old key stays valid for `grace_s` seconds, so that its users have time to change. Raises: as
+    `access_key_create`; Conflict for a key that has ended or was rotated before.
     """
     key = AccessKey.unscoped.select_for_update(of=("self",)).select_related("user__home").get(pk=key.pk)
     _require_owner(acting_user, key.user)
@@ -112,7 +111,7 @@ def _make(user: User, *, name: str, scopes: list[str], expires_at: datetime | No
 
 @transaction.atomic
 def access_key_revoke(*, acting_user: Actor, key: AccessKey) -> None:
-    """End a key at once. Raises: as `access_key_create`."""
+    """Revoke a key immediately. Raises: as `access_key_create`."""
     _require_owner(acting_user, key.user)
     if AccessKey.unscoped.filter(pk=key.pk, revoked_at__isnull=True).update(revoked_at=clock.now()):
         _note(acting_user, "revoke", key)
@@ -126,7 +125,7 @@ def _require_owner(acting_user: Actor, user: User) -> None:
         return
     if acting_user.pk != user.pk:
         permissions.require_permission(acting_user, Permission.MEMBER_EDIT)
-    # Of one's own keys as well: a key with scopes makes none that could do more.
+    # Own keys are checked too: a key with scopes must not create a key that could do more.
     permissions.require_over(acting_user, user)
 
 
@@ -143,7 +142,7 @@ def _note(actor: Actor, verb: str, key: AccessKey, after: dict[str, str] | None 
 
 @row_scope.whole()
 def access_key_check(token: str) -> AccessKey | None:
-    """Return the live key behind a token, or None. Notes its use at most once a minute."""
+    """Return the valid key of a token, or None. Records its use at most once a minute."""
     mark, _mark, rest = token.partition("_")
     prefix, _mark, secret = rest.partition("_")
     if mark != _MARK or not secret:
@@ -155,7 +154,7 @@ def access_key_check(token: str) -> AccessKey | None:
     if not key.user.is_active or (key.expires_at is not None and key.expires_at <= now):
         return None
     if key.last_used_at is None or now - key.last_used_at > _TOUCH_EVERY:
-        # Asked again in the statement: of many requests at once, one writes.
+        # The condition is repeated in the statement, so that of many concurrent requests only one writes.
         stale = Q(last_used_at__isnull=True) | Q(last_used_at__lt=now - _TOUCH_EVERY)
         AccessKey.unscoped.filter(stale, pk=key.pk).update(last_used_at=now)
     return key

@@ -1,4 +1,4 @@
-"""Accounts of people: made, closed, unlocked, and their passwords."""
+"""User accounts: creating, closing and unlocking them, and their passwords."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class WrongPassword(Invalid):
 
 @dataclass(frozen=True, slots=True)
 class AccessEnd:
-    """The access of an account that was ended: whether its sessions, and how many keys."""
+    """The access of an account that was ended: whether its sessions ended, and how many keys."""
 
     user: User
     sessions_ended: bool
@@ -59,11 +59,11 @@ def user_create(
     email: str = "",
     expires: bool = True,
 ) -> User:
-    """Create an account with no rights; `member_set` gives it some.
+    """Create an account without permissions; `member_set` gives it a role.
 
-    A password that must be changed expires after ALLOTMENT_ONE_TIME_PASSWORD_HOURS, unless not `expires`.
-    Raises: PermissionDenied; Invalid for the name or a password against the rules; Conflict when the name
-    is taken.
+    A password that must be changed expires after ALLOTMENT_ONE_TIME_PASSWORD_HOURS, unless `expires` is
+    false. Raises: PermissionDenied; Invalid for the name or a password against the rules; Conflict when the
+    name is taken.
     """
     permissions.require_permission(acting_user, Permission.MEMBER_EDIT)
     require_free_username(username, email)
@@ -77,7 +77,7 @@ def user_create(
 
 
 def user_set_active(*, acting_user: Actor, user: User, active: bool, expected: int | None = None) -> User:
-    """Close an account or open it again. A closed one signs in nowhere; its keys and sessions end at once.
+    """Close an account or reopen it. A closed account cannot sign in; its keys and sessions end immediately.
 
     Raises: PermissionDenied; PreconditionFailed; Conflict for the last admin of the platform.
     """
@@ -94,7 +94,7 @@ def user_set_active(*, acting_user: Actor, user: User, active: bool, expected: i
 
 @transaction.atomic
 def user_unlock(*, acting_user: Actor, user: User) -> int:
-    """Let somebody try again who typed too many wrong passwords; returns how many locks there were.
+    """Remove the locks of a user after too many wrong passwords; return the number of locks.
 
     Raises: PermissionDenied.
     """
@@ -110,7 +110,8 @@ def user_end_access(
 ) -> AccessEnd:
     """End the sessions of an account, revoke its access keys, or both; its password and roles stay.
 
-    Raises: PermissionDenied; PreconditionFailed; Conflict for one's own sessions, which signing out ends.
+    Raises: PermissionDenied; PreconditionFailed; Conflict for the actor's own sessions, which signing out
+    ends.
     """
     require_account(acting_user, user)
     if sessions and acting_user.pk == user.pk:
@@ -127,11 +128,11 @@ def user_end_access(
 
 @transaction.atomic
 def password_set(*, acting_user: Actor, user: User, password: str, keep_keys: bool = False) -> PasswordReset:
-    """Give another person a one-time password, which they must change before anything else.
+    """Set a one-time password of another user, who must change it before anything else.
 
-    Their sessions end, and their access keys unless `keep_keys`: a thief of the old password has made some.
-    Raises: PermissionDenied; Conflict for one's own password, which is changed by who knows it; Invalid
-    against the rules, or for an account that has no password.
+    Their sessions end, and so do their access keys unless `keep_keys`: they may have been created with a
+    stolen password. Raises: PermissionDenied; Conflict for the actor's own password, which requires the old
+    one; Invalid against the rules, or for an account that has no password.
     """
     require_account(acting_user, user)
     if user.is_service:
@@ -152,7 +153,7 @@ def password_set(*, acting_user: Actor, user: User, password: str, keep_keys: bo
 
 @transaction.atomic
 def password_change(*, acting_user: User, old_password: str, new_password: str) -> None:
-    """Change one's own password. All sessions end but the one that its page keeps.
+    """Change the user's own password. All sessions end but that of the current page.
 
     Raises: WrongPassword for the old one; Invalid when the new one is the old one or against the rules;
     PermissionDenied with code PASSWORD_EXPIRED for a one-time password that was not changed in time.
@@ -185,13 +186,13 @@ def require_account(actor: Actor, user: User) -> None:
 
 
 def _set(user: User, password: str) -> None:
-    # Sessions carry a hash of the password's hash: with this write, all others are no longer valid.
+    # Sessions carry a hash of the password's hash, so this write invalidates all others.
     user.set_password(password)
     user.save(update_fields=["password", "must_change_password", "password_expires_at"])
 
 
 def one_time_end() -> datetime:
-    """The moment until which a one-time password or an invitation of now can be used."""
+    """Return the time until which a one-time password or an invitation issued now is valid."""
     return clock.now() + timedelta(hours=settings.ALLOTMENT_ONE_TIME_PASSWORD_HOURS)
 
 
@@ -205,7 +206,7 @@ def require_good_password(password: str, user: User, *, field: str = "password")
 
 
 def require_free_username(username: str, email: str) -> None:
-    """Check the fields of an account to be.
+    """Check the user name and email address of a new account.
 
     Raises: Invalid for a name or an address against the rules; Conflict with code NAME_TAKEN.
     """

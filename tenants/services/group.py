@@ -1,4 +1,4 @@
-"""Groups of people. Only who may edit members of the platform changes them, and whom they hold."""
+"""Groups of users. Only users who may edit members of the platform change groups and their members."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tenants.services.last_admin import require_admin_left
 
 @transaction.atomic
 def group_create(*, acting_user: Actor, name: str, claim: str = "") -> Group:
-    """Make a group; with a `claim`, the one of that name at the identity provider.
+    """Create a group; with a `claim`, the one of that name at the identity provider.
 
     Raises: PermissionDenied; Invalid for the name; Conflict when name or claim is taken.
     """
@@ -43,7 +43,7 @@ def group_update(
     claim: str | None = None,
     expected: int | None = None,
 ) -> Group:
-    """Rename a group, or tie it to another group of the identity provider.
+    """Rename a group, or link it to another group of the identity provider.
 
     Raises: as `group_create`.
     """
@@ -65,7 +65,7 @@ def group_update(
 
 
 def group_delete(*, acting_user: Actor, group: Group, expected: int | None = None) -> None:
-    """Remove a group and every role it gave.
+    """Delete a group and every role that it has.
 
     Raises: PermissionDenied; Conflict for the last admin of the platform.
     """
@@ -78,9 +78,10 @@ def group_delete(*, acting_user: Actor, group: Group, expected: int | None = Non
 
 @transaction.atomic
 def group_add(*, acting_user: Actor, group: Group, user: User) -> GroupMember:
-    """Put a person into a group; nothing happens to who is in it.
+    """Add a user to a group; does nothing for a user who is in it.
 
-    Raises: PermissionDenied; Invalid for a service account; Conflict where the identity provider decides.
+    Raises: PermissionDenied; Invalid for a service account; Conflict where the identity provider sets the
+    members.
     """
     _require(acting_user, group)
     _require_local(group)
@@ -94,9 +95,9 @@ def group_add(*, acting_user: Actor, group: Group, user: User) -> GroupMember:
 
 
 def group_remove(*, acting_user: Actor, group: Group, user: User) -> None:
-    """Take a person out of a group.
+    """Remove a user from a group.
 
-    Raises: PermissionDenied; Conflict for the last admin, or where the identity provider decides.
+    Raises: PermissionDenied; Conflict for the last admin, or where the identity provider sets the members.
     """
     _require(acting_user, group)
     _require_local(group)
@@ -108,14 +109,14 @@ def group_remove(*, acting_user: Actor, group: Group, user: User) -> None:
 
 
 def _require(actor: Actor, group: Group) -> None:
-    """Check that the actor may give all roles of a group: its members get all of them."""
+    """Check that the actor may give all roles of a group, because its members get all of them."""
     permissions.require_permission(actor, Permission.MEMBER_EDIT)
     for member in Member.unscoped.filter(group=group).select_related("tenant", "custom_role"):
         permissions.require_cover(actor, role_points(member), member.tenant)
 
 
 def _require_claim(actor: Actor, claim: str | None) -> None:
-    """The people of an admin group of the provider are platform admins: such a claim is theirs to give."""
+    """Check that the actor may set a claim: members of an admin group of the provider are platform admins."""
     if claim in settings.ALLOTMENT_OIDC_ADMIN_GROUPS:
         permissions.require_cover(actor, Permission)
 
@@ -135,7 +136,7 @@ def _save(group: Group, *, new: bool) -> None:
     try:
         with transaction.atomic():
             group.save(force_insert=new)
-    except IntegrityError as error:  # somebody was faster
+    except IntegrityError as error:  # a concurrent request took the name
         raise _taken("name", group.name) from error
 
 

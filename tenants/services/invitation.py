@@ -1,4 +1,4 @@
-"""Invitations: accounts without a password, and the link by which their person chooses one."""
+"""Invitations: accounts without a password, and the link with which their user chooses one."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ _SALT: Final = "tenants.services.invitation"
 
 @dataclass(frozen=True, slots=True)
 class Invitation:
-    """An invited account, and the path of the page where its person chooses a password.
+    """An invited account, and the path of the page where its user chooses a password.
 
-    The path can't be read again; a new invitation makes an earlier one invalid.
+    The path can't be read again; a new invitation invalidates an earlier one.
     """
 
     user: User
@@ -51,11 +51,11 @@ class Invitation:
 
 @transaction.atomic
 def user_invite(*, acting_user: Actor, username: str, email: str = "", address: str = "") -> Invitation:
-    """Create an account without a password and without rights, and a link that sets its first password.
+    """Create an account without a password and without permissions, and a link that sets its first password.
 
     The link is valid once, for ALLOTMENT_ONE_TIME_PASSWORD_HOURS. With an email address and
-    ALLOTMENT_SMTP_URL the link is sent too; `address` is that of the console, for the link.
-    Raises: PermissionDenied; Invalid for the name; Conflict when the name is taken.
+    ALLOTMENT_SMTP_URL the link is sent too; `address` is that of the console, for the link. Raises:
+    PermissionDenied; Invalid for the name; Conflict when the name is taken.
     """
     permissions.require_permission(acting_user, Permission.MEMBER_EDIT)
     require_free_username(username, email)
@@ -67,7 +67,7 @@ def user_invite(*, acting_user: Actor, username: str, email: str = "", address: 
 def invitation_renew(
     *, acting_user: Actor, user: User, address: str = "", expected: int | None = None
 ) -> Invitation:
-    """Make a new link in place of the earlier one.
+    """Create a new link in place of the earlier one.
 
     Raises: PermissionDenied; PreconditionFailed; Conflict for an account that has a password.
     """
@@ -76,7 +76,7 @@ def invitation_renew(
         message = _("User %(name)s has already accepted the invitation.")
         raise Conflict(message % {"name": user.username}, code="NOT_INVITED")
     advance_version(user, expected=expected)
-    user.set_unusable_password()  # a new random part, which the link depends on
+    user.set_unusable_password()  # a new random value, from which the link is derived
     return _invite(acting_user, user, "invite", address)
 
 
@@ -123,15 +123,15 @@ def _invite(acting_user: Actor, user: User, verb: str, address: str) -> Invitati
 
 
 def _token_of(user: User) -> str:
-    # The unusable password is random and new with every invitation, and gone once one is accepted.
+    # The unusable password is random and new with every invitation, and is replaced when one is accepted.
     value = f"{user.pk}{user.password}"
     return salted_hmac(_SALT, value, algorithm="sha256").hexdigest()
 
 
 def _send_link(user: User, link: str) -> None:
-    """Send the link; a failure is in the log, and the person who invited has the link as well."""
+    """Send the link; a failure is logged, because the inviting user has the link as well."""
     product = read_branding().display_name
-    # Who never signed in is written to in the language of the person who invites.
+    # A user who never signed in gets the email in the language of the inviting user.
     with translation.override(user.language or translation.get_language()):
         subject = _("Invitation to %(product)s") % {"product": product}
         lines = [

@@ -1,4 +1,4 @@
-"""The language in which a user reads, for texts that are written when no request of theirs is open."""
+"""The language of a user, for texts that are written outside of the user's requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The platform always has an admin who can let others in."""
+"""The check that the platform always has an active admin."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ from tenants.models import AccountKind, Member, Role, User
 
 @contextmanager
 def require_admin_left() -> Iterator[None]:
-    """One transaction, undone if it takes the last admin of the platform away.
+    """Run the block in one transaction, which is rolled back if it removes the last admin of the platform.
 
-    Such changes happen one after the other: two admins who remove each other at the same moment would
-    both still see one left. A platform that has no admin yet may go on without.
-    Raises: Conflict with code LAST_PLATFORM_ADMIN.
+    Such changes are serialized: two admins who remove each other at the same time would both still see one
+    left. A platform without an admin may stay without one. Raises: Conflict with code LAST_PLATFORM_ADMIN.
     """
     with transaction.atomic():
         admins = Member.unscoped.select_for_update().filter(role=Role.PLATFORM_ADMIN)
@@ -31,7 +30,7 @@ def require_admin_left() -> Iterator[None]:
 
 
 def _admins_left() -> bool:
-    """Return whether an active person is platform admin, directly or by a group."""
+    """Return whether an active user is platform admin, directly or by a group."""
     direct = Q(memberships__role=Role.PLATFORM_ADMIN)
     by_group = Q(in_groups__group__memberships__role=Role.PLATFORM_ADMIN)
     return User.objects.filter(direct | by_group, is_active=True, kind=AccountKind.PERSON).exists()

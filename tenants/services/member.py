@@ -1,4 +1,6 @@
-"""Memberships: who has which role where. Nobody gives, changes or takes what they do not have."""
+"""Memberships: the roles of users and groups. An actor gives, changes and takes only permissions of their
+own.
+"""
 
 from __future__ import annotations
 
@@ -29,10 +31,10 @@ def member_set(
     group: Group | None = None,
     expected: int | None = None,
 ) -> Member:
-    """Give a user or a group the role on `tenant` (or on the platform), replacing the one it had there.
+    """Give a user or a group the role on `tenant` (or on the platform), replacing its role there.
 
-    Raises: PermissionDenied, also for a role that holds, or replaces one that held, more than the acting
-    user has; Invalid when the role does not belong to that place or the account is another tenant's;
+    Raises: PermissionDenied, also for a role with more permissions than the acting user has, or replacing
+    such a role; Invalid when the role does not belong to that place or the account belongs to another tenant;
     Conflict for an archived tenant or the last admin of the platform.
     """
     permissions.require_permission(acting_user, Permission.MEMBER_EDIT, tenant)
@@ -65,7 +67,7 @@ def _save(member: Member) -> None:
 
 
 def member_remove(*, acting_user: Actor, member: Member, expected: int | None = None) -> None:
-    """Take a role away; what is inherited or comes by a group stays.
+    """Remove a role; inherited roles and roles by groups stay.
 
     Raises: PermissionDenied, NotFound; Conflict for the last admin of the platform.
     """
@@ -98,7 +100,9 @@ def _check_place(role: AnyRole, tenant: Tenant | None) -> None:
 
 
 def _check_account(user: User, tenant: Tenant | None) -> None:
-    """A service account stays at home: whoever manages it there decides over its keys."""
+    """Refuse roles of a service account outside its home tenant, whose admins control its keys. Raises:
+    Invalid.
+    """
     if user.home is not None and (tenant is None or not user.home.contains_tenant(tenant)):
         message = _("Service account %(name)s can only have roles in %(tenant)s.")
         text = message % {"name": user.username, "tenant": user.home.name}

@@ -1,4 +1,4 @@
-"""Guesses of the password of a session that is open already, counted and locked like sign-ins."""
+"""Wrong passwords in an open session, counted and locked like failed sign-ins."""
 
 from __future__ import annotations
 
@@ -16,16 +16,15 @@ from tenants.models import User
 from tenants.services.account import WrongPassword
 
 WRONG = "wrong_password_of"
-"""The attribute of a request that holds the user name of whose password was guessed wrong."""
+"""The attribute of a request with the name of the user whose password was wrong."""
 
 
 @contextmanager
 def counted_attempt(request: Any, user: User) -> Iterator[None]:
     """Check that the user's password may be tried here, and have a wrong one counted.
 
-    It is counted by the middleware, after the answer is made: the transaction of a dry run, or of a request
-    with an Idempotency-Key, takes everything back that is written in it.
-    Raises: TooManyRequests with code LOCKED_OUT.
+    The middleware counts it after the response is created: a dry run, or a request with an Idempotency-Key,
+    rolls back everything that its transaction writes. Raises: TooManyRequests with code LOCKED_OUT.
     """
     if settings.AXES_ENABLED and not AxesProxyHandler.is_allowed(request, {"username": user.username}):
         raise TooManyRequests(
@@ -40,6 +39,6 @@ def counted_attempt(request: Any, user: User) -> Iterator[None]:
 
 
 def wrong_password_of(request: HttpRequest) -> str:
-    """The user name of whose password this request guessed wrong, or nothing."""
+    """Return the name of the user whose password was wrong in this request, or an empty text."""
     name: str = getattr(request, WRONG, "")
     return name

@@ -1,4 +1,4 @@
-"""Custom roles: sets of permission points that somebody needs and the built-in roles do not give."""
+"""Custom roles: sets of permissions that the built-in roles do not offer."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def role_create(
     points: Iterable[Permission],
     description: str = "",
 ) -> CustomRole:
-    """Make a role that may be given on `tenant` and below it, or on the platform.
+    """Create a role that may be given on `tenant` and below it, or on the platform.
 
-    Raises: PermissionDenied, also for points that the acting user lacks; Invalid for the name or for
-    points that a tenant's role cannot hold; Conflict when the name is taken.
+    Raises: PermissionDenied, also for permissions that the acting user lacks; Invalid for the name or for
+    permissions that a tenant's role cannot hold; Conflict when the name is taken.
     """
     permissions.require_permission(acting_user, Permission.MEMBER_EDIT, tenant)
     if tenant is not None:
@@ -54,9 +54,9 @@ def role_update(
     description: str | None = None,
     expected: int | None = None,
 ) -> CustomRole:
-    """Change a role for all who have it. What is not named stays.
+    """Change a role for all its members. Fields that are None stay unchanged.
 
-    Raises: as `role_create`; the acting user needs the points that it had, too.
+    Raises: as `role_create`; the acting user also needs the permissions that the role had before.
     """
     permissions.require_permission(acting_user, Permission.MEMBER_EDIT, role.tenant)
     role = CustomRole.unscoped.select_for_update(of=("self",)).select_related("tenant").get(pk=role.pk)
@@ -79,9 +79,9 @@ def role_update(
 
 @transaction.atomic
 def role_delete(*, acting_user: Actor, role: CustomRole, expected: int | None = None) -> None:
-    """Remove a role that nobody has.
+    """Delete a role without members.
 
-    Raises: PermissionDenied, NotFound; Conflict while somebody has it.
+    Raises: PermissionDenied, NotFound; Conflict while the role has members.
     """
     permissions.require_permission(acting_user, Permission.MEMBER_EDIT, role.tenant)
     permissions.require_cover(acting_user, points_of(role.points), role.tenant)
@@ -99,7 +99,7 @@ def role_delete(*, acting_user: Actor, role: CustomRole, expected: int | None = 
 
 
 def role_copy(actor: Actor, role: CustomRole, tenant: Tenant) -> CustomRole:
-    """Make a role of `tenant` with the same points and a name that is free; the caller checked who acts."""
+    """Create a role of `tenant` with the same permissions and a free name, without a check of the actor."""
     taken = {name.casefold() for name in tenant.custom_roles.values_list("name", flat=True)}
     ends = ("", *(f" {number}" for number in range(2, len(taken) + 3)))
     name = next(found for end in ends if (found := role.name[: 60 - len(end)] + end).casefold() not in taken)

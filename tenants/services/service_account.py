@@ -1,4 +1,4 @@
-"""Service accounts: a tenant's own hands for pipelines and robots."""
+"""Service accounts: a tenant's accounts for pipelines and other automation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tenants.services.tree import require_live
 
 @transaction.atomic
 def service_account_create(*, acting_user: Actor, tenant: Tenant, name: str) -> User:
-    """Make the account `<name>@<tenant>`; it has no rights until `member_set` gives it a role at home.
+    """Create the account `<name>@<tenant>`; it has no permissions until `member_set` gives it a role at home.
 
     Raises: PermissionDenied, NotFound; Invalid for the name; Conflict when it is taken or the tenant is
     archived.
@@ -38,7 +38,7 @@ def service_account_create(*, acting_user: Actor, tenant: Tenant, name: str) -> 
 
 @transaction.atomic
 def service_account_close(*, acting_user: Actor, account: User) -> None:
-    """End a service account: its keys are revoked and its roles taken; its jobs keep its name.
+    """Close a service account: its keys are revoked and its roles removed; its jobs keep its name.
 
     Raises: PermissionDenied, NotFound.
     """
@@ -54,9 +54,9 @@ def service_account_close(*, acting_user: Actor, account: User) -> None:
 
 
 def require_manage(actor: Actor, account: User) -> None:
-    """Check that `actor` may act on a service account: an owner of its keys has all its rights.
+    """Check that `actor` may manage a service account: a holder of its keys has all its permissions.
 
-    Raises: PermissionDenied, also when the account may do more than the actor; NotFound.
+    Raises: PermissionDenied, also when the account has more permissions than the actor; NotFound.
     """
     permissions.require_permission(actor, Permission.MEMBER_EDIT, account.home)
     permissions.require_over(actor, account)

@@ -1,4 +1,4 @@
-"""The checklist of an installation's first steps, put away."""
+"""The checklist of an installation's first steps, and hiding it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tenants.access.permissions import Permission
 
 @transaction.atomic
 def setup_dismiss(*, acting_user: Actor) -> None:
-    """Hide the checklist from everybody; nothing else changes. Raises: PermissionDenied."""
+    """Hide the checklist from all users; nothing else changes. Raises: PermissionDenied."""
     permissions.require_permission(acting_user, Permission.CLUSTER_EDIT)
     key = installation_id()
     Installation.unscoped.update(setup_dismissed_at=clock.now())
@@ -23,5 +23,5 @@ def setup_dismiss(*, acting_user: Actor) -> None:
 
 
 def is_setup_dismissed() -> bool:
-    """Tell whether the checklist was put away."""
+    """Return whether the checklist was hidden."""
     return Installation.unscoped.filter(setup_dismissed_at__isnull=False).exists()

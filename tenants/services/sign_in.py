@@ -1,4 +1,4 @@
-"""The changes that a sign-in by an identity provider makes here."""
+"""The changes that a sign-in by an identity provider causes here."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _NAME_MAX: Final = 120
 
 @transaction.atomic
 def groups_follow(*, user: User, claimed: frozenset[str]) -> None:
-    """Make the user's groups those that the provider names: others of the provider's are lost.
+    """Set the user's groups to those that the provider names; other groups of the provider are removed.
 
-    A group here is the provider's when it carries its name as `claim`; groups without one stay as they
-    are, and names that no group here carries count for nothing. The names in the setting
-    ALLOTMENT_OIDC_ADMIN_GROUPS are made groups of platform admins, so that the first admin can come in.
+    A group belongs to the provider if its `claim` is a name there; groups without a claim stay unchanged, and
+    names without a group here are ignored. The names in the setting ALLOTMENT_OIDC_ADMIN_GROUPS become groups
+    of platform admins, so that the first admin can sign in.
     """
     for name in sorted(claimed & frozenset(settings.ALLOTMENT_OIDC_ADMIN_GROUPS)):
         _admin_group(name)
@@ -56,15 +56,15 @@ def _admin_group(claim: str) -> None:
     except IntegrityError:
         if not Group.unscoped.filter(claim=claim).exists():
             raise
-        return  # somebody else signed in at the same moment
+        return  # a concurrent sign-in created the group
     after = {"name": group.name, "claim": claim, "role": Role.PLATFORM_ADMIN.value}
     audit_log.record_action(SYSTEM, "group.create", entity="group", entity_id=group.pk, after=after)
 
 
 def _free_name(claim: str) -> str:
-    """The claim as a name, or with a number behind it.
+    """Return the claim as a name, with a number appended if the name is taken.
 
-    A group of that name that was made here is another one: its people must not become platform admins.
+    A group of that name that was created here is a different one: its users must not become platform admins.
     """
     taken = list(Group.unscoped.values_list("name", flat=True))
     for number in count(1):
@@ -76,7 +76,7 @@ def _free_name(claim: str) -> str:
 
 
 def person_noted(*, user: User) -> None:
-    """The audit row of an account that its first sign-in made."""
+    """Record the account that a first sign-in created, in the audit."""
     audit_log.record_action(
         SYSTEM,
         "user.create",

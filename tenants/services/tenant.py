@@ -1,4 +1,4 @@
-"""Growing the tenant tree: create, rename, archive, restore."""
+"""Changes of the tenant tree: create, rename, archive, restore."""
 
 from __future__ import annotations
 
@@ -56,10 +56,10 @@ def _require_folder(parent: Tenant) -> None:
 
 @transaction.atomic
 def tenant_rename(*, acting_user: Actor, tenant: Tenant, name: str, expected: int | None = None) -> Tenant:
-    """Give a tenant another display name; its slug stays, since addresses and namespaces hang on it.
+    """Change the display name of a tenant; its slug stays, because addresses and namespaces contain it.
 
     Raises: PermissionDenied, NotFound; Invalid for the name; Conflict when it is taken or archived;
-    PreconditionFailed, as all of these changes, when `expected` is no longer its version.
+    PreconditionFailed, as for all of these changes, when `expected` is no longer its version.
     """
     permissions.require_permission(acting_user, Permission.TENANT_EDIT, tenant)
     tree.tree_lock()
@@ -78,10 +78,10 @@ def tenant_rename(*, acting_user: Actor, tenant: Tenant, name: str, expected: in
 
 @transaction.atomic
 def tenant_archive(*, acting_user: Actor, tenant: Tenant, expected: int | None = None) -> Tenant:
-    """Close a tenant and all below it: no new jobs, not in lists. What runs goes on to its end.
+    """Archive a tenant and all below it: it gets no new jobs and is not listed. Running jobs continue.
 
-    That it exists is decided above it: the right is needed on its parent.
-    Raises: PermissionDenied, NotFound; Conflict for the root or when it is archived already.
+    The permission is needed on the tenant's parent, because it decides about its children. Raises:
+    PermissionDenied, NotFound; Conflict for the root or when it is archived already.
     """
     permissions.require_permission(acting_user, Permission.TENANT_VIEW, tenant)
     permissions.require_permission(acting_user, Permission.TENANT_EDIT, tenant.parent)
@@ -102,7 +102,7 @@ def tenant_archive(*, acting_user: Actor, tenant: Tenant, expected: int | None =
 
 @transaction.atomic
 def tenant_restore(*, acting_user: Actor, tenant: Tenant, expected: int | None = None) -> Tenant:
-    """Open an archived tenant again, with all that was archived along with it.
+    """Restore an archived tenant, with all that was archived along with it.
 
     Raises: PermissionDenied, NotFound; Conflict when it is not archived, was archived together with a folder
     above it, or its name has been taken meanwhile.

@@ -1,4 +1,4 @@
-"""Moving a tenant, with all below it, under another folder."""
+"""Moving a tenant, with all below it, to another folder."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from tenants.services.role import role_copy
 
 
 def tenant_move_check(*, acting_user: Actor, tenant: Tenant, parent: Tenant) -> None:
-    """Check that the move is allowed now; `tenant` with its parent, and `parent`, as they stand.
+    """Check that the move is allowed now; `tenant` with its parent, and `parent`, are the present rows.
 
-    Who moves a tenant edits tenants in every folder that it leaves and in the one it comes to, and could give
-    and take all rights on it that others gain and lose: with a folder come the people who have roles there.
+    The actor needs to edit tenants in every folder that the tenant leaves and in the new one, and needs all
+    permissions on it that other users gain and lose: users with roles on a folder have them on all below it.
 
-    Raises: PermissionDenied, with code CANNOT_GRANT for rights that the actor lacks; NotFound; Conflict for
-    the root, for what is archived, for a name that is taken there and for what a loan holds; Invalid for a
-    workspace as a parent or for a folder that stands below the tenant itself.
+    Raises: PermissionDenied, with code CANNOT_GRANT for permissions that the actor lacks; NotFound; Conflict
+    for the root, for an archived tenant, for a name that is taken there and for a tenant that a loan binds;
+    Invalid for a workspace as a parent or for a folder below the tenant itself.
     """
     permissions.require_permission(acting_user, Permission.TENANT_VIEW, tenant)
     permissions.require_permission(acting_user, Permission.TENANT_EDIT, parent)
@@ -52,7 +52,7 @@ def tenant_move_check(*, acting_user: Actor, tenant: Tenant, parent: Tenant) -> 
 
 @row_scope.whole()
 def _require_over_both(acting_user: Actor, tenant: Tenant, parent: Tenant) -> None:
-    """Check what the actor may hand on and take away. Roles are read wherever they stand."""
+    """Check the permissions that the move gives and takes. Roles are read regardless of the actor's sight."""
     old, new = tenant.ancestor_ids()[:-1], parent.ancestor_ids()
     left, joined = [pk for pk in old if pk not in new], [pk for pk in new if pk not in old]
     for top in Tenant.unscoped.filter(pk__in=left[:1]):
@@ -61,7 +61,7 @@ def _require_over_both(acting_user: Actor, tenant: Tenant, parent: Tenant) -> No
             raise PermissionDenied(message % {"name": tenant.name})
     roles = Member.unscoped.filter(tenant__in=[*left, *joined]).select_related("tenant", "custom_role")
     for member in roles.order_by("pk"):
-        # What is gained has to be there to be given; what is lost can be taken by who has it where it stands.
+        # A gained permission is needed on the tenant; a lost one where its role was given.
         place = tenant if str(member.tenant_id) in joined else member.tenant
         permissions.require_cover(acting_user, role_points(member), place)
 
@@ -72,12 +72,12 @@ def _wrong(code: str, message: str) -> Invalid:
 
 @transaction.atomic
 def tenant_move(*, acting_user: Actor, tenant: Tenant, parent: Tenant, expected: int | None = None) -> Tenant:
-    """Put `tenant` below `parent`; members with their roles, and jobs, go along. Nothing if it is there.
+    """Move `tenant` below `parent`, with its members, roles and jobs. Does nothing if it is there already.
 
-    Its quota goes along where whoever moves it divides quota above both folders, and stays with the old one
+    Its quota moves too if the actor divides quota above both folders, and stays with the old parent
     otherwise.
 
-    Raises: as `tenant_move_check`, judged under the lock of the tree; PreconditionFailed.
+    Raises: as `tenant_move_check`, evaluated under the lock of the tree; PreconditionFailed.
     """
     tree.tree_lock()
     tenant, parent = tree.tenant_fresh(tenant), tree.tenant_fresh(parent)
@@ -89,7 +89,7 @@ def tenant_move(*, acting_user: Actor, tenant: Tenant, parent: Tenant, expected:
     old_path = tenant.path
     tenant.parent, tenant.path = parent, f"{parent.path}{tenant.pk}/"
     tree.save_tenant(tenant, ["parent"])
-    # The new start of each path, and its own rest: one statement, whatever the size of the subtree.
+    # One statement replaces the start of each path, whatever the size of the subtree.
     rest = Substr("path", len(old_path) + 1)
     moved = Concat(Value(tenant.path), rest, output_field=TextField())
     Tenant.unscoped.filter(path__startswith=old_path).update(path=moved)
@@ -101,10 +101,10 @@ def tenant_move(*, acting_user: Actor, tenant: Tenant, parent: Tenant, expected:
 
 
 def _take_roles_along(acting_user: Actor, tenant: Tenant) -> None:
-    """Put copies on `tenant` in the place of custom roles that stand above its old place alone.
+    """Replace custom roles that are no longer above their members by copies on `tenant`.
 
-    Whoever edits members of the old folder may change its roles at any time, and would go on to decide what
-    people may do here.
+    Otherwise users who edit members of the old folder could still change these roles, and so the permissions
+    of users in the moved tenant.
     """
     members = Member.unscoped.filter(
         tenant__path__startswith=tenant.path, custom_role__tenant__isnull=False

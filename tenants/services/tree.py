@@ -1,5 +1,5 @@
-"""The common part of all changes of the tenant tree: one at a time, unique names among siblings, nothing
-archived.
+"""The base of all changes of the tenant tree: serialized, with unique names among siblings, none on archived
+tenants.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from tenants.models.names import same_name
 
 
 def tree_lock() -> None:
-    """Let one change of the tree happen at a time: two moves at once could close a circle."""
+    """Lock the tree, so that changes are serialized: two concurrent moves could create a cycle."""
     list(Tenant.unscoped.select_for_update().filter(parent__isnull=True).values_list("pk"))
 
 
 def tenant_fresh(tenant: Tenant) -> Tenant:
-    """The tenant as it stands now, under the lock of the tree. Raises: Tenant.DoesNotExist."""
+    """Return the present row of a tenant, under the lock of the tree. Raises: Tenant.DoesNotExist."""
     return Tenant.unscoped.select_related("parent").get(pk=tenant.pk)
 
 
 def require_live(tenant: Tenant, *, field: str = "") -> None:
-    """Refuse to change what is archived; `field` is what names it in the request, if anything does.
+    """Refuse to change an archived tenant; `field` is the request's field that names it, if any.
 
     Raises: Conflict with code TENANT_ARCHIVED.
     """
@@ -39,7 +39,7 @@ def require_live(tenant: Tenant, *, field: str = "") -> None:
 
 
 def require_free_name(name: str, *, parent_id: uuid.UUID | None, but: Tenant | None = None) -> None:
-    """Refuse a name that a sibling has already, in whatever case.
+    """Refuse a name that a sibling has already, in any case.
 
     Raises: Conflict with code NAME_TAKEN.
     """
@@ -51,7 +51,7 @@ def require_free_name(name: str, *, parent_id: uuid.UUID | None, but: Tenant | N
 
 
 def name_taken(name: str) -> Conflict:
-    """The refusal of a name."""
+    """Return the error for a name that is taken."""
     message = _("Tenant %(name)s already exists.") % {"name": name}
     return Conflict(message, code="NAME_TAKEN", errors=[FieldError("name", "taken", message)])
 
@@ -59,7 +59,7 @@ def name_taken(name: str) -> Conflict:
 def save_tenant(tenant: Tenant, fields: list[str]) -> None:
     """Write some columns and a new version.
 
-    Raises: Conflict with code NAME_TAKEN where the database refuses the name after all.
+    Raises: Conflict with code NAME_TAKEN where the database constraint refuses the name.
     """
     tenant.version += 1
     try:
@@ -70,7 +70,7 @@ def save_tenant(tenant: Tenant, fields: list[str]) -> None:
 
 
 def record_change(actor: Actor, verb: str, tenant: Tenant, **change: Any) -> None:
-    """The audit row of a change of `tenant`."""
+    """Record a change of `tenant` in the audit."""
     audit_log.record_action(
         actor, f"tenant.{verb}", entity="tenant", entity_id=tenant.pk, tenant_id=tenant.pk, **change
     )

@@ -1,4 +1,4 @@
-"""Lets the grants of whoever asks be read once per request, and counts guesses of passwords."""
+"""Middleware that caches the user's grants per request, and counts wrong passwords."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tenants.services.password_attempt import wrong_password_of
 
 
 class GrantsMiddleware:
-    """Remember grants while the answer is made; a stream that goes on afterwards reads them afresh."""
+    """Cache grants while the response is created; a stream that continues afterwards reads them again."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         with remember_grants():
-            # Who has a session is known by now; who has a key, when its view has checked it.
+            # A session's user is known here; a key's user only after its view has checked the key.
             if settings.SESSION_COOKIE_NAME in request.COOKIES:
                 act_for(request.user)
             return self.get_response(request)

@@ -1,8 +1,8 @@
 """Signing in by an OpenID Connect provider, through django-allauth.
 
-The first sign-in makes the account; who it is, is settled by the provider's `sub` and never by a name or
-an e-mail address, so that nobody takes over a local account. Each sign-in brings the groups of the claim;
-`tenants.services.sign_in` makes the groups here the same.
+The first sign-in creates the account. The provider's `sub` identifies it, never a name or an email address,
+so that no provider account takes over a local account. Each sign-in reads the groups of the claim, and
+`tenants.services.sign_in` updates the groups here.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]
         super().login(request, user)
 
     def respond_user_inactive(self, request: HttpRequest, user: User) -> HttpResponse:
-        """Back to the sign-in page."""
+        """Redirect to the sign-in page."""
         return _back(request, _("This account is disabled. Contact a platform admin."))
 
     def add_message(self, *args: Any, **kwargs: Any) -> None:
-        """Nothing: the console shows who is signed in."""
+        """Add no message: the console shows the signed-in user."""
 
 
 class SocialAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]
     """The handling of the provider's answer by allauth."""
 
     def on_authentication_error(self, request: HttpRequest, provider: Any, **about: Any) -> NoReturn:
-        """Back to the sign-in page; what the provider said stands in the log, without its tokens."""
+        """Redirect to the sign-in page; the provider's error is logged, without its tokens."""
         log.warning("sign-in by the provider failed", error=str(about.get("error") or "unknown"))
         text = _("Sign-in with the identity provider failed. Try again, or use a local account.")
         raise ImmediateHttpResponse(_back(request, text))
@@ -61,7 +61,7 @@ class SocialAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]
         return str(settings.LOGIN_REDIRECT_URL)
 
     def populate_user(self, request: HttpRequest, sociallogin: Any, data: dict[str, Any]) -> User:
-        """Take over what the provider says of a person, as far as a row can hold it."""
+        """Copy what the provider reports about a user, truncated to what a row can hold."""
         sociallogin.account.extra_data = _readable(sociallogin.account.extra_data)
         user: User = super().populate_user(request, sociallogin, _readable(data))
         for name in ("username", "first_name", "last_name"):
@@ -69,9 +69,10 @@ class SocialAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]
         return user
 
     def save_user(self, request: HttpRequest, sociallogin: Any, form: object = None) -> User:
-        """The account of the first sign-in; of two people of one name at one moment the second gets another.
+        """Create the account of the first sign-in; a concurrent second user of the same name gets another
+        name.
 
-        Raises: ImmediateHttpResponse back to the sign-in page when there can be no such account.
+        Raises: ImmediateHttpResponse to the sign-in page when the account cannot be created.
         """
         for _attempt in range(_ATTEMPTS):
             try:
@@ -81,7 +82,7 @@ class SocialAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]
                 return user
             except (IntegrityError, DataError) as error:
                 log.warning("an account could not be made from a sign-in", error=str(error))
-                sociallogin.user.username = ""  # another one is made up
+                sociallogin.user.username = ""  # allauth generates another name
         text = _("Couldn't create your account. Try again, or contact a platform admin.")
         raise ImmediateHttpResponse(_back(request, text))
 
@@ -92,25 +93,25 @@ def _back(request: HttpRequest, text: str) -> HttpResponse:
 
 
 def follow_groups(sender: object, *, user: User, sociallogin: Any = None, **_kwargs: Any) -> None:
-    """After a sign-in by the provider: the groups of its claim."""
+    """Update the user's groups from the claim, after a sign-in by the provider."""
     if sociallogin is None:
         return
     data = sociallogin.account.extra_data
     claim = settings.ALLOTMENT_OIDC_GROUPS_CLAIM
-    # Providers send groups in the token, in the answer about the user, or in both.
+    # Providers send groups in the ID token, in the userinfo response, or in both.
     sources = [data.get("userinfo") or {}, data.get("id_token") or {}]
     claimed = [name for source in sources for name in _names(_readable(source.get(claim)))]
     groups_follow(user=user, claimed=frozenset(claimed))
 
 
 def _names(claim: Any) -> list[str]:
-    """The names in a claim, which is a list, or one name where somebody is in one group only."""
+    """Return the names in a claim, which is a list, or a single text where the user is in one group only."""
     names = [claim] if isinstance(claim, str) else claim if isinstance(claim, list) else []
     return [name for name in names if isinstance(name, str) and 0 < len(name) <= _CLAIM_MAX]
 
 
 def _readable(value: Any) -> Any:
-    """The value without NUL, which JSON can say and no column can hold."""
+    """Return the value without NUL characters, which JSON allows and PostgreSQL refuses."""
     if isinstance(value, str):
         return value.replace("\x00", "")
     if isinstance(value, dict):

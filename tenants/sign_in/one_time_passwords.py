@@ -1,4 +1,4 @@
-"""A session that was opened with a one-time password may choose another one and do nothing else."""
+"""A session that was opened with a one-time password can only choose another password."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from foundation.core.errors import PermissionDenied
 from tenants.models import AccessKey, User
 
 if TYPE_CHECKING:
-    # Views load their default permissions, this one among them, while their own module is loading.
+    # Views load their default permissions, this one included, while their own module is being imported.
     from rest_framework.views import APIView
 
 
 def require_password_chosen(user: object, auth: object) -> None:
-    """Check that the session is not one of a one-time password; access keys need none.
+    """Check that the session was not opened with a one-time password; access keys are not affected.
 
     Raises: PermissionDenied with code PASSWORD_CHANGE_REQUIRED.
     """
@@ -29,7 +29,7 @@ def require_password_chosen(user: object, auth: object) -> None:
 
 
 class PasswordChosen(BasePermission):
-    """Closes every view to one-time passwords but those that say `open_to_one_time_passwords`."""
+    """Closes every view to one-time passwords except those with `open_to_one_time_passwords`."""
 
     def has_permission(self, request: Request, view: APIView) -> bool:
         if not getattr(view, "open_to_one_time_passwords", False):

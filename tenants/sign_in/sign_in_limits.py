@@ -1,8 +1,8 @@
 """Limits on wrong passwords beyond the pair of user and address that axes locks.
 
-One address may not try a few passwords for every user, and one user may not be tried from everywhere. Both
-only slow down: who signed in from an address before is never held up there, so that a stranger who knows a
-name cannot shut its owner out.
+One address must not try a few passwords for every user, and one user must not be tried from many addresses.
+Both limits only slow attempts down and do not apply at addresses from which the user signed in before, so
+that an attacker who knows a user name cannot lock its owner out.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from django.http import HttpRequest
 from foundation.core import clock
 
 ONE_ATTEMPT_IN: Final = timedelta(minutes=1)
-"""How often a user who was tried too often may be tried again, from all unknown addresses together."""
+"""The interval of attempts for a user with too many failures, from all unknown addresses together."""
 KNOWN_FOR: Final = timedelta(days=90)
-"""How long an address from which a user signed in counts as known."""
+"""The time for which an address from which a user signed in counts as known."""
 TRIED_FOR: Final = timedelta(days=1)
-"""How long wrong passwords are kept, which is longer than any limit looks back."""
+"""The time for which wrong passwords are kept, longer than the period of any limit."""
 
 
 BATCH: Final = 1000
 
 
 def sign_ins_prune(*, now: datetime) -> int:
-    """Forget sign-ins that no limit looks at any more, and sessions that are over; returns how many.
+    """Delete sign-ins that no limit reads any more, and expired sessions; return their number.
 
-    No more than `BATCH` sign-ins at once: it is called again.
+    At most `BATCH` sign-ins are deleted per call.
     """
-    # Keys rise with time, so the oldest are found without a look at all.
+    # Keys grow with time, so the oldest rows are found without a scan.
     oldest = AccessLog.objects.order_by("pk").values_list("pk", "attempt_time")[:BATCH]
     known = [pk for pk, at in oldest if at < now - KNOWN_FOR]
     done: int = AccessLog.objects.filter(pk__in=known).delete()[0]
@@ -47,11 +47,11 @@ def sign_ins_prune(*, now: datetime) -> int:
 
 
 class SignInHandler(AxesDatabaseHandler):  # type: ignore[misc]
-    """The handler of axes with the two limits beside its own."""
+    """The handler of axes with the two limits of this module."""
 
     def is_locked(self, request: Any, credentials: dict[str, Any] | None = None) -> bool:
-        """Return whether no password may be tried: by the pair, by the address, or by the user for a
-        moment.
+        """Return whether no password may be tried: the pair is locked, or the address or the user is slowed
+        down.
         """
         if super().is_locked(request, credentials):
             return True
@@ -83,5 +83,5 @@ def _is_known(request: Any, username: str) -> bool:
 
 
 def is_slowed(request: HttpRequest) -> bool:
-    """Return whether the answer to this request is that of a limit of this module."""
+    """Return whether a limit of this module refused this request."""
     return bool(getattr(request, "sign_in_slowed", False))

@@ -25,7 +25,7 @@ from tenants.services.access_key import access_key_check
 class AccessKeyAuthentication(BaseAuthentication):
     """Sign in by access key. A wrong key is an error, not an anonymous request.
 
-    From here to the end of the request its scopes bound what its owner may do.
+    The scopes of the key bound what its owner may do, until the end of the request.
     """
 
     def authenticate(self, request: Request) -> tuple[User, AccessKey] | None:
@@ -46,10 +46,10 @@ class SessionSignIn(SessionAuthentication):
     """Sign in by session, with a CSRF token in the header as in the console's own calls."""
 
     def enforce_csrf(self, request: Request) -> None:
-        """Check the token of the header by a copy of Django's request that has no form.
+        """Check the token of the header on a copy of Django's request that has no form.
 
-        Both requests would read the body to look for a token in it, before it is known who asks; of a form
-        nothing would be left for the parsers, which refuse it.
+        Otherwise both requests would read the body to look for a token in it, before the user is
+        authenticated, and a form would leave nothing for the parsers, which refuse it.
         """
         formless: Any = copy(getattr(request, "_request", request))
         formless._post = QueryDict()

@@ -1,5 +1,5 @@
-"""The common part of every view of the REST API: user, scopes, workspace, and the handling of writes and
-sparse answers.
+"""The base of every view of the REST API: user, scopes, workspace, dry runs, idempotency and sparse
+responses.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from tenants.selectors.tenant import workspace_get
 
 
 class PlatformView(APIView):
-    """A view that says which point each of its methods needs of a key with scopes.
+    """A view that declares which permission each of its methods needs of a key with scopes.
 
-    `reads_together`: its answers to safe methods are read in one transaction, which also tells the policies
-    on rows once; not where an answer waits for something other than the database.
-    `handles_dry_run`: its dry run writes nothing by itself, so that nothing need be undone.
-    `secret_fields`: what of its answers is shown once and never kept.
-    `also`: points of which one is enough in place of that in `points`, for some of what is asked there.
+    `reads_together`: responses to safe methods are read in one transaction, which also sets the row policies
+    once; false for responses that wait for something other than the database. `handles_dry_run`: its dry run
+    writes nothing by itself, so that nothing has to be rolled back. `secret_fields`: the fields of its
+    responses that are shown once and never stored. `also`: permissions of which one suffices in place of that
+    in `points`, for some of the requests.
     """
 
     points: ClassVar[dict[str, Permission]] = {}
@@ -43,7 +43,7 @@ class PlatformView(APIView):
     also: ClassVar[tuple[Permission, ...]] = ()
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        """Return a request; a stream begins after the transaction."""
+        """Handle a request; reads run in one transaction, except a stream, which begins after it."""
         if not self.reads_together or request.method not in SAFE_METHODS:
             return super().dispatch(request, *args, **kwargs)
         with row_scope.read_transaction():
@@ -51,22 +51,22 @@ class PlatformView(APIView):
 
     @row_scope.read_transaction()
     def perform_authentication(self, request: Request) -> None:
-        """Find out who asks, and see their rows from here on."""
+        """Authenticate the user, and narrow the rows to theirs from here on."""
         super().perform_authentication(request)
         act_for(request.user)
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
         if any("\x00" in str(value) for value in kwargs.values()):
-            raise NotFound  # no row has such a name, and a database may refuse to look for it
+            raise NotFound  # no row has such a name, and PostgreSQL refuses it in a query
         handler = getattr(self, (request.method or "").lower(), None)
         if request.method in UNSAFE and handler is not None:
             # The instance serves this one request, so its handler may be wrapped in place.
             setattr(self, request.method.lower(), partial(carry_out, self, handler))
 
     def finalize_response(self, request: Request, response: Response, *args: Any, **kwargs: Any) -> Response:
-        """Leave out the fields that `fields` does not name."""
-        # A stream is no Response, and what failed before there was a Request is none of ours.
+        """Remove the fields that `fields` does not name."""
+        # A stream is no Response, and an error before there was a Request is not handled here.
         if isinstance(request, Request) and request.method == "GET" and isinstance(response, Response):
             wanted = request.query_params.get("fields")
             if wanted is not None and response.status_code == 200:
@@ -78,17 +78,17 @@ class PlatformView(APIView):
 
     @property
     def viewer(self) -> User:
-        """The user; the permission classes have refused anonymous requests by now."""
+        """Return the user; the permission classes have refused anonymous requests by now."""
         user = self.request.user
         if not isinstance(user, User):
             raise PermissionDenied
         return user
 
     def before_body(self) -> None:
-        """Refuse a body of who may not send it, before anybody reads it.
+        """Refuse a body of a user without the permission, before it is read.
 
-        Without a tenant in the address, whoever has the right somewhere may send one; whether they have it
-        there is for the service to say. Raises: PermissionDenied, NotFound.
+        Without a tenant in the address, any user with the permission somewhere may send a body; the service
+        checks the tenant. Raises: PermissionDenied, NotFound.
         """
         self._require_one(permissions.permissions_anywhere(self.viewer))
 
@@ -98,7 +98,7 @@ class PlatformView(APIView):
             raise permissions.missing_permission(self.viewer, point, tenant)
 
     def may_see_again(self) -> None:
-        """Check that the caller may still be told what was answered. Raises: PermissionDenied, NotFound."""
+        """Check that the caller may still see a stored response. Raises: PermissionDenied, NotFound."""
         point = self.points.get(self.request.method or "")
         if point is not None:
             permissions.require_permission(self.viewer, point)
@@ -109,18 +109,18 @@ class WorkspaceView(PlatformView):
 
     @cached_property
     def workspace(self) -> Tenant:
-        """The workspace of the address.
+        """Return the workspace of the address.
 
-        Raises: NotFound when the viewer cannot see it, which answers the same as when there is none.
+        Raises: NotFound when it does not exist or the viewer cannot see it.
         """
         return workspace_get(viewer=self.viewer, slug=self.kwargs["ws"])
 
     def before_body(self) -> None:
-        """Check the workspace before the body is read, as for every view."""
+        """Check the permission on the workspace before the body is read."""
         self._require_one(permissions.permissions_on(self.viewer, self.workspace), self.workspace)
 
     def may_see_again(self) -> None:
-        """Check that the workspace is still in sight, as for every view."""
+        """Check that the workspace is still in sight, in addition to the checks of every view."""
         workspace = self.workspace
         point = self.points.get(self.request.method or "")
         if point is not None:
@@ -128,7 +128,7 @@ class WorkspaceView(PlatformView):
 
 
 def _sparse(body: Any, wanted: str) -> Any:
-    """The body, or each item of a list, with the wanted fields alone."""
+    """Return the body, or each item of a list, with the wanted fields alone."""
     names = [name.strip() for name in wanted.split(",") if name.strip()]
     if not isinstance(body, dict):
         return body

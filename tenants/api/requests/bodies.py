@@ -1,4 +1,4 @@
-"""Bodies of requests: declared fields of the declared types only, and what they name must be in sight."""
+"""Bodies of requests: declared fields of the declared types only; rows that they name must be in sight."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class StrictSerializer(serializers.Serializer[Any]):
                 message = _("Unknown field. Valid: %(known)s")
                 problem = message % {"known": ", ".join(self.fields)}
                 raise serializers.ValidationError(dict.fromkeys(unknown, problem), code="unknown")
-            # The framework would read text as a number and a number as text; the schema promises neither.
+            # DRF would accept text as a number and a number as text; the schema allows neither.
             wrong = {
                 name: message
                 for name, field in self.fields.items()
@@ -45,15 +45,15 @@ class StrictSerializer(serializers.Serializer[Any]):
 
 
 def _wrong_type(field: Any, value: Any) -> Any:
-    """Return the type errors of a value, by index where it is a list; None where nothing is wrong."""
+    """Return the type errors of a value, by index for a list; None for a valid one."""
     if value is None:
-        return None  # whether it may be missing is the field's own question
+        return None  # the field itself decides whether it is required
     if isinstance(field, _TEXT):
         return None if isinstance(value, str) else _("Must be a string.")
     if isinstance(field, serializers.BooleanField):
         return None if isinstance(value, bool) else _("Must be true or false.")
     if isinstance(field, serializers.IntegerField):
-        # 12.0 is a whole number in JSON, too.
+        # 12.0 is an integer in JSON, too.
         whole = isinstance(value, int | float) and not isinstance(value, bool)
         return None if whole else _("Must be a whole number.")
     if isinstance(field, serializers.ListField) and isinstance(value, list):
@@ -86,6 +86,6 @@ def read_body(kind: type[serializers.Serializer[Any]], request: Request) -> dict
 
 
 def answer_row(kind: type[serializers.Serializer[Any]], row: Any, *, location: str = "") -> Response:
-    """Return a versioned row with its entity tag; with the address of a new one, the status is 201."""
+    """Return a versioned row with its entity tag; with the address of a new row, the status is 201."""
     headers = version_header(row) | ({"Location": location} if location else {})
     return Response(kind(row).data, status=201 if location else 200, headers=headers)

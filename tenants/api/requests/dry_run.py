@@ -1,4 +1,4 @@
-"""Carrying a change out only to see what it would do."""
+"""Running a change only to see its effect."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 def preview_change(change: Callable[[], T]) -> T:
-    """Run `change` and undo its writes, events, hints and audit rows included; its answer is the effect."""
+    """Run `change` and roll back its writes, events, hints and audit rows; its response is the effect."""
     with transaction.atomic():
         result = change()
         transaction.set_rollback(True)

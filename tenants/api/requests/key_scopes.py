@@ -14,12 +14,12 @@ from tenants.access.permissions import Permission
 from tenants.models import AccessKey
 
 if TYPE_CHECKING:
-    # Views load their default permissions, this one among them, while their own module is loading.
+    # Views load their default permissions, this one included, while their own module is being imported.
     from rest_framework.views import APIView
 
 
 def scope_require(request: Request, point: Permission | None) -> None:
-    """Refuse a key whose scopes leave out `point`; None is a point that no scope covers.
+    """Refuse a key whose scopes do not include `point`; None is a permission that no scope covers.
 
     Raises: PermissionDenied with code SCOPE_MISSING.
     """
@@ -33,7 +33,7 @@ def scope_require(request: Request, point: Permission | None) -> None:
 class KeyScopes(BasePermission):
     """The limits of a key with scopes: the view's `points`, and no more.
 
-    A view or method that names no point is closed to such a key, so that a new one is not open by
+    A view or method that names no permission is closed to such a key, so that a new one is not open by
     oversight. The services and selectors still decide what the user may do.
     """
 

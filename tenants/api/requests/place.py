@@ -1,4 +1,4 @@
-"""Views that stand below `tenants/{tenant}/`, or below `admin/` for the platform itself."""
+"""Views below `tenants/{tenant}/`, or below `admin/` for the platform itself."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ class PlaceView(PlatformView):
 
     @cached_property
     def place(self) -> Tenant | None:
-        """The tenant of the address, None for the platform.
+        """Return the tenant of the address, None for the platform.
 
-        Raises: NotFound when the viewer cannot see it, which answers the same as when there is none.
+        Raises: NotFound when it does not exist or the viewer cannot see it.
         """
         tenant_id = self.kwargs.get("tenant")
         return tenant_get(viewer=self.viewer, tenant_id=tenant_id) if tenant_id else None
 
     @property
     def tenant(self) -> Tenant:
-        """The tenant of the address. Raises: NotFound."""
+        """Return the tenant of the address. Raises: NotFound."""
         if self.place is None:
             raise NotFound
         return self.place
 
     def may_see_again(self) -> None:
-        """Check that the tenant is still in sight, as for every view."""
+        """Check that the tenant is still in sight, in addition to the checks of every view."""
         place = self.place
         point = self.points.get(self.request.method or "")
         if point is not None:

@@ -1,4 +1,4 @@
-"""Query parameters: declared ones only, so that a misspelt filter is an error and not silence."""
+"""Query parameters: only declared ones, so that a misspelt filter is an error and is not ignored."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ PAGE: Final = 50
 PAGE_MAX: Final = 500
 _OFFSET_MAX: Final = 2**31 - 1
 GENERAL: Final = {True: frozenset({"fields"}), False: frozenset({"dry_run"})}
-"""What every read and every write understands, whatever the view declares.
+"""The parameters that every read (`fields`) and every write (`dry_run`) accepts, whatever the view declares.
 
 See `tenants.api.requests.base`.
 """
 NUMBER_MAX: Final = 2**63 - 1
-"""The largest number that a database takes."""
+"""The largest integer that the database stores."""
 
 
 class QuerySerializer(serializers.Serializer[Any]):
-    """Base of all query parameters.
+    """The base of all query parameters.
 
-    `kept` takes the fields that are made once, because to make them takes longer than to read by them. They
-    remember the language in which they first complained, so that complaints are left to fields made anew.
+    With `cached`, its fields are built once, because building them takes longer than reading with them. Such
+    fields keep the language of their first error message, so errors are produced by fields built anew.
     """
 
     def __init__(self, *, cached: bool = False, **kwargs: Any) -> None:
@@ -61,9 +61,9 @@ class WriteQuery(QuerySerializer):
 
 
 class OffsetQuery(QuerySerializer):
-    """Paging by number, for lists that people page through: `offset` and `limit`, or `page` and `pageSize`.
+    """Paging by number: `offset` and `limit`, or `page` and `pageSize`.
 
-    What is read has `limit` and `offset`, whichever pair was sent.
+    The validated data has `limit` and `offset`, whichever pair was sent.
     """
 
     limit = serializers.IntegerField(default=PAGE, min_value=1, max_value=PAGE_MAX)
@@ -95,7 +95,7 @@ class OffsetQuery(QuerySerializer):
 class FilterQuery(QuerySerializer):
     """Conditions on the declared `columns`: each as a parameter of its own, and by `filterBy`.
 
-    What is read has them all as `conditions`.
+    The validated data has them all as `conditions`.
     """
 
     columns: ClassVar[Mapping[str, Column]] = {}
@@ -108,7 +108,7 @@ class FilterQuery(QuerySerializer):
     )
 
     def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
-        """The declared parameters, and one for each column that has none of its own."""
+        """Return the declared parameters, and one for each column that has none of its own."""
         fields = super().get_fields()
         for name, column in self.columns.items():
             if name not in fields:
@@ -141,7 +141,7 @@ class ListQuery(FilterQuery, OffsetQuery):
 
 
 class WordsField(serializers.CharField):
-    """Several words of a closed set, separated by commas or by repeating the parameter."""
+    """A field of several words of a closed set, separated by commas or by repeating the parameter."""
 
     def __init__(self, *, words: tuple[str, ...], **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -160,7 +160,7 @@ Q = TypeVar("Q", bound=QuerySerializer)
 
 
 def read_query(request: Request, kind: type[Q]) -> dict[str, Any]:
-    """Validate the query string; repeated parameters are joined by commas, conditions stay apart.
+    """Validate the query string; repeated parameters are joined by commas, except conditions.
 
     Raises: rest_framework.exceptions.ValidationError; Invalid for a bad condition.
     """
@@ -185,7 +185,7 @@ def _fields(kind: type[QuerySerializer]) -> Any:
 
 @cache
 def _parameters(kind: type[QuerySerializer]) -> tuple[frozenset[str], frozenset[str]]:
-    """The names of all parameters, and of those that may be repeated."""
+    """Return the names of all parameters, and of those that may be repeated."""
     fields = _fields(kind)
     lists = (name for name, field in fields.items() if isinstance(field, serializers.ListField))
     return frozenset(fields), frozenset(lists)

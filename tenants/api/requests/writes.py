@@ -1,7 +1,7 @@
 """The parameters of every write of the REST API: `dry_run=true`, and `Idempotency-Key` on POST.
 
-The views know nothing of it. A dry run carries the request out, undoes it and answers what it would have
-answered, marked by the header `Dry-Run: true`. A repeated request is answered from what was kept.
+The views do not handle them. A dry run executes the request, rolls it back and returns the same response,
+marked by the header `Dry-Run: true`. A repeated request returns the stored response.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Handler = Callable[..., Response]
 
 
 class Writes(Protocol):
-    """The properties of a view's writes."""
+    """The properties of a view that its writes depend on."""
 
     handles_dry_run: bool
     secret_fields: tuple[str, ...]
@@ -57,7 +57,7 @@ def dry_run_of(request: Request) -> bool:
 
 
 def carry_out(view: Writes, handler: Handler, request: Request, *args: Any, **kwargs: Any) -> Response:
-    """Run the handler of a write as its parameters and headers ask."""
+    """Run the handler of a write as the request's parameters and headers say."""
 
     def run() -> Response:
         return handler(request, *args, **kwargs)
@@ -80,7 +80,7 @@ def _once(view: Writes, run: Callable[[], Response], request: Request) -> Respon
         answer = run()
         given.append(answer)
         headers = {name: answer.headers[name] for name in _STORED_HEADERS if name in answer.headers}
-        # A secret is shown once: what is kept for a repetition does not have it.
+        # A secret is shown once, so it is removed from the response that is stored for repetitions.
         return StoredAnswer(answer.status_code, _without(answer.data, view.secret_fields), headers)
 
     query = {name: values for name, values in request.query_params.lists() if name != "dry_run"}

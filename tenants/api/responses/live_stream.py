@@ -1,8 +1,8 @@
-"""A stream of server-sent events that looks for news again and again, until there is no more to come.
+"""A stream of server-sent events that polls for news until there is no more to come.
 
-Each look runs in a worker thread and holds no connection when it is over, so that many open streams cost
-little. A comment shows every few seconds that the stream lives. It ends by itself after an hour, so that a
-server that is being replaced is left by its readers; they come back by themselves.
+Each poll runs in a worker thread and holds no connection afterwards, so that many open streams cost little. A
+comment every few seconds shows that the stream is alive. The stream ends after an hour, so that readers move
+off a server that is being replaced; clients reconnect automatically.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ HEARTBEAT_S: Final = 15.0
 
 
 class TooManyStreams(TooManyRequests):
-    """A caller opens streams and does not close them."""
+    """The caller has too many open streams."""
 
     code = "TOO_MANY_STREAMS"
 
 
 class LiveStream(ABC):
-    """One open stream of one caller. Each kind says how it looks, and counts its own."""
+    """One open stream of one caller. Each subclass defines how it polls, and counts its own streams."""
 
     look_every_s: ClassVar[float]
     longest_s: ClassVar[float] = 3600.0
     opening: ClassVar[str] = ""
-    """What is sent before the first look."""
+    """The text that is sent before the first poll."""
     threads: ClassVar[Executor | None] = None
-    """Where it looks; None: where the server does everything else."""
+    """The executor of polls; None: the default executor."""
     open_max: ClassVar[int]
-    """So many of this kind one caller may have open at once in each web process."""
+    """The maximum number of streams of this class that one caller may have open in each web process."""
     opened: ClassVar[Counter[uuid.UUID]]
-    """How many each caller reads from this process; changed by the one loop that serves them."""
+    """The number of open streams of each caller in this process; changed by a single event loop."""
 
     def __init__(self, caller: uuid.UUID) -> None:
         self._caller = caller
@@ -59,16 +59,16 @@ class LiveStream(ABC):
 
     @classmethod
     def require_room(cls, caller: uuid.UUID, refusal: str) -> None:
-        """Refuse one stream too many, in words with `count`. Raises: TooManyStreams."""
+        """Refuse a stream above the maximum, with a message that contains `count`. Raises: TooManyStreams."""
         if cls.opened[caller] >= cls.open_max:
             raise TooManyStreams(refusal % {"count": cls.open_max}, numbers={"limit": cls.open_max})
 
     def build_response(self) -> StreamingHttpResponse:
-        """The answer that flows."""
+        """Return the streaming response."""
         return streaming_response(self.stream_text(), "text/event-stream; charset=utf-8")
 
     async def stream_text(self) -> AsyncIterator[str]:
-        """The text of the stream, piece by piece."""
+        """Yield the text of the stream, piece by piece."""
         self.opened[self._caller] += 1
         try:
             async for piece in self._pieces():
@@ -85,7 +85,7 @@ class LiveStream(ABC):
             yield self.opening
         while time.monotonic() - began < self.longest_s:
             try:
-                # A context of its own for each look: the scopes of a key bound this one and no other.
+                # Each poll runs in its own context, because the scopes of a key are bound in it.
                 text, over = await loop.run_in_executor(self.threads, copy_context().run, self._look)
             except AllotmentError as error:
                 yield _end(error.code, error.detail)
@@ -103,13 +103,13 @@ class LiveStream(ABC):
     def _look(self) -> tuple[str, bool]:
         close_old_connections()
         try:
-            with translation.override(self._language):  # a worker thread has none of its own
+            with translation.override(self._language):  # a worker thread has no active language
                 return self.poll_text()
         finally:
             close_old_connections()
 
 
 def _end(code: str, detail: str = "") -> str:
-    """The last message: why the stream ends, where it is a problem in the reader's language as well."""
+    """Return the last message: why the stream ends, with the problem's text for the reader, if any."""
     data = {"code": code, "detail": detail} if detail else {"code": code}
     return f"event: end\ndata: {json.dumps(data, ensure_ascii=False)}\n\n"

@@ -1,4 +1,4 @@
-"""Lists always answer `items`, `total` and `next`."""
+"""Responses of lists, which always have `items`, `total` and `next`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Shape = serializers.BaseSerializer[Any]
 
 
 def list_of(item: type[serializers.Serializer[Any]], *, cursor: bool = False) -> Shape:
-    """The schema of a list of `item`; `next` is a cursor or the next offset."""
+    """Return the schema of a list of `item`; `next` is a cursor or the next offset."""
     following = (
         serializers.CharField(allow_null=True, help_text="Pass as `cursor` to get the next page.")
         if cursor
@@ -37,10 +37,10 @@ def list_of(item: type[serializers.Serializer[Any]], *, cursor: bool = False) ->
 def page_of(
     rows: QuerySet[Any] | Sequence[Any], *, limit: int, offset: int, by_keys: bool = False
 ) -> tuple[list[Any], int, int | None]:
-    """Items of one page, how many there are in all, and the next offset (None at the end).
+    """Return the items of one page, the number of all, and the next offset (None at the end).
 
-    `by_keys` is for thousands of rows that are shown with what they refer to: the keys of the page are read
-    first, so that the database sorts keys alone.
+    `by_keys` is for lists of thousands of rows with their related rows: the keys of the page are read first,
+    so that the database sorts keys alone.
     """
     total = rows.count() if isinstance(rows, QuerySet) else len(rows)
     page = slice(offset, offset + limit)
@@ -61,7 +61,7 @@ def format_timestamp(at: datetime | None) -> str | None:
 
 
 def page_body(items: Any, total: int | None, following: Any) -> dict[str, Any]:
-    """The body of a list; lists with a cursor are not counted and have no total."""
+    """Return the body of a list; lists with a cursor are not counted and have no total."""
     return {"items": items, "total": total, "next": following}
 
 
@@ -71,9 +71,9 @@ def list_response(
     rows: QuerySet[Any] | Sequence[Any],
     shape: type[serializers.Serializer[Any]],
 ) -> Response:
-    """The answer to a list that pages by number: `rows` narrowed, sorted and cut as the query says.
+    """Return the response of a list with offsets: `rows` filtered, sorted and cut as the query says.
 
-    Without `sort` they stay in their order. Raises: as `read_query`.
+    Without `sort` the rows keep their order. Raises: as `read_query`.
     """
     return listed_by(read_query(request, kind), kind, rows, shape)
 
@@ -86,7 +86,7 @@ def listed_by(
     *,
     by_keys: bool = False,
 ) -> Response:
-    """Return `list_response` by a query that has been read already; `by_keys` as of `page_of`."""
+    """Return `list_response` for a query that has been validated already; `by_keys` as in `page_of`."""
     rows = filter_rows(rows, query["conditions"])
     if "sort" in query:
         rows = sort_rows(rows, query["sort"], kind.columns)

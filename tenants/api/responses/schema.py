@@ -1,7 +1,7 @@
-"""Pieces of the OpenAPI schema that many views share, and what every operation has in common.
+"""The parts of the OpenAPI schema that many views or all operations share.
 
-`complete_schema` is a hook of the generator: it writes into each operation what
-`tenants.api.requests.base` does for every view, so that no view repeats it.
+`complete_schema` is a hook of the generator: it adds to each operation what `tenants.api.requests.base` does
+for every view, so that no view repeats it.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ IF_MATCH_OPTIONAL: Final = OpenApiParameter(
 
 
 def problem_responses(*statuses: int) -> dict[tuple[int, str], OpenApiResponse]:
-    """Error responses by status; 401 and 403 always belong to them."""
+    """Return error responses by status; 401 and 403 are always included."""
     return {
         (status, PROBLEM_TYPE): OpenApiResponse(ProblemSerializer, description=_SENTENCES[status])
         for status in sorted({401, 403, *statuses})
@@ -99,7 +99,7 @@ _METHODS: Final = ("get", "post", "put", "patch", "delete")
 
 
 def complete_schema(result: dict[str, Any], generator: Any, request: Any, public: bool) -> dict[str, Any]:
-    """Add to every operation its general parameters and the problems that any of them may answer."""
+    """Add to every operation its general parameters and the errors that any operation may return."""
     for path, methods in result["paths"].items():
         for method in _METHODS:
             if method in methods:

@@ -1,5 +1,5 @@
-"""The common part of streaming answers: they take any `Accept`, no proxy holds them back, and a long
-reader is authenticated again.
+"""The base of streaming responses: they ignore `Accept`, proxies must not buffer them, and the reader of a
+long stream is authenticated again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tenants.sign_in.one_time_passwords import require_password_chosen
 
 
 class AnyAccept(BaseContentNegotiation):
-    """The view knows what it answers; its problems are JSON whatever was asked for."""
+    """A content negotiation that accepts any `Accept`; errors are JSON whatever was requested."""
 
     def select_parser(self, request: Request, parsers: Iterable[BaseParser]) -> BaseParser | None:
         return next(iter(parsers), None)
@@ -41,7 +41,7 @@ class AnyAccept(BaseContentNegotiation):
 def streaming_response(
     content: AsyncIterator[str], content_type: str, **headers: str
 ) -> StreamingHttpResponse:
-    """A response that sends each piece as it comes; `_` in the names of headers stands for a hyphen."""
+    """Return a response that sends each piece at once; `_` in the names of headers becomes a hyphen."""
     response = StreamingHttpResponse(content, content_type=content_type)
     response["X-Accel-Buffering"] = "no"
     response["Cache-Control"] = "no-store"
@@ -52,7 +52,7 @@ def streaming_response(
 
 @row_scope.whole()
 def session_user_still(request: HttpRequest) -> User:
-    """Whoever made this request of the console, read afresh. Raises: PermissionDenied."""
+    """Return the user of a console request, read again. Raises: PermissionDenied."""
     user = _by_session(request)
     if user is None or not user.is_active:
         raise PermissionDenied(_("Your access has been removed."), code="ACCESS_LOST")
@@ -61,10 +61,10 @@ def session_user_still(request: HttpRequest) -> User:
 
 @row_scope.whole()
 def signed_in_still(request: Request) -> User:
-    """Whoever made this request, read afresh, while key or session are good as they were then.
+    """Return the user of this request, read again, while the key or session is still valid.
 
-    In the context of the caller the scopes of the key bound what its owner may do.
-    Raises: PermissionDenied with code ACCESS_LOST or PASSWORD_CHANGE_REQUIRED.
+    In the context of the caller the scopes of the key bound what its owner may do. Raises: PermissionDenied
+    with code ACCESS_LOST or PASSWORD_CHANGE_REQUIRED.
     """
     user = _by_key(request.auth) if isinstance(request.auth, AccessKey) else _by_session(request)
     if user is None or not user.is_active:
@@ -82,7 +82,7 @@ def _by_key(known: AccessKey) -> User | None:
 
 
 def _by_session(request: Request | HttpRequest) -> User | None:
-    """The user of the session as it is stored now: gone after sign-out or a changed password."""
+    """Return the user of the session as stored now; None after sign-out or a change of password."""
     session_key = getattr(getattr(request, "session", None), "session_key", None)
     if session_key is None:
         return None

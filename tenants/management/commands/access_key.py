@@ -1,4 +1,4 @@
-"""`allotment access-key create`: a token for the REST API, for whoever has a shell on the platform."""
+"""`allotment access-key create`: a token for the REST API, for an administrator with a shell."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Command(BaseCommand):
         user = User.objects.filter(username=options["user"], is_active=True).first()
         if user is None:
             raise CommandError(f"user {options['user']!r} not found", returncode=2)
-        with transaction.atomic():  # a token that cannot be written is never made
+        with transaction.atomic():  # no key is created whose token cannot be written
             key, token = access_key_create(acting_user=SYSTEM, user=user, name=options["name"])
             if options["json"] is None:
                 sys.stdout.write(f"{token}\n")

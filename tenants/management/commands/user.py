@@ -1,4 +1,4 @@
-"""`allotment user add|list|password`: accounts of people, their roles and passwords from a shell."""
+"""`allotment user add|list|password`: accounts of users, their roles and passwords from a shell."""
 
 from __future__ import annotations
 
@@ -78,7 +78,8 @@ class Command(VerbCommand):
             raise CommandError(f"user {options['name']!r} not found", returncode=USAGE)
         chosen = read_password(options["password_file"]) if options["password_file"] else ""
         password = chosen or secrets.token_urlsafe(_PASSWORD_BYTES)
-        # Whoever acts for an admin from the shell may have lost that admin's own password.
+        # The system acts where an admin resets their own password, which the service refuses to the user
+        # themselves.
         reset = password_set(
             acting_user=SYSTEM if account.pk == user.pk else user,
             user=account,
