@@ -1,12 +1,12 @@
-"""Engine decisions in, rows out, in one transaction.
+"""Writes the decisions of an engine cycle to the database in one transaction.
 
-The engine decided on a snapshot; the world may have moved. So under the cell's lock the epoch is
-checked, the tree arithmetic is run again on the ledger of this moment, each job must still be as it
-was read, and nodes and cards are taken by guarded updates. A decision that no longer holds is
-dropped with everything that belongs to it; the next cycle looks at its jobs again.
+The engine decides on a snapshot, and rows may have changed since. So the commit, which holds the cell's
+lock, checks the epoch, computes the available quota from the current ledger, requires each job to have the
+version that was read, and takes nodes and cards by guarded updates. A decision that no longer holds is
+dropped with its bundle; the next cycle evaluates its jobs again.
 
 Rows are locked in the order that every change of a job keeps: the cell, jobs, allocations, the ledger,
-nodes, cards, and last of all the hints.
+nodes, cards, and at last the hints.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _JOBS: Final = PreparedQuery(
         .filter(pk__any_of=jobs)
         .order_by("pk")
         .select_related("queue", "workspace")
-        # Much of a job is for its pods alone, and takes long to read.
+        # These columns serve pods or readers only, and take long to read.
         .defer("placement", "environment", "volumes", "runtime", "simulate", "reason_numbers", "reason_help")
     )
 )
@@ -78,15 +78,15 @@ def commit_cycle(
 
     Raises: LeaseLost when another process has taken the cell over; then nothing is written.
     """
-    # Changes of slices have transactions of their own.
+    # Changes of slices are written in their own transactions.
     others = [made for made in result.decisions if made.kind is not em.DecisionKind.RESIZE]
     commit, bundles, done = _Commit(cell_id, epoch, taken, now), bundles_of(others), Committed()
     try:
         if bundles:
             done.add_batch(commit.write_together(bundles))
     except (NoLongerFree, IntegrityError):
-        # Something was taken or has failed since the snapshot, or cannot be written at all. One by one,
-        # so that only what no longer holds is lost and not its whole cycle.
+        # A node, a card or quota was taken or failed since the snapshot, or a row cannot be written. The
+        # bundles are written one by one, so that only the decisions that no longer hold are dropped.
         for bundle in bundles:
             commit.write_alone(bundle, done)
     done.reasons_changed = commit_reasons(cell_id, epoch, taken, result.outcomes, now)
@@ -95,7 +95,7 @@ def commit_cycle(
 
 @dataclass(frozen=True, slots=True)
 class _Commit:
-    """One cycle's result on its way into rows."""
+    """The commit of one cycle's result."""
 
     cell_id: uuid.UUID
     epoch: int
@@ -103,7 +103,7 @@ class _Commit:
     now: datetime
 
     def write_alone(self, bundle: Bundle, done: Committed) -> None:
-        """Write one bundle; if it cannot be, it is dropped."""
+        """Write one bundle, or drop it if it cannot be written."""
         try:
             done.add_batch(self.write_together([bundle]))
             return
@@ -115,9 +115,9 @@ class _Commit:
 
     @transaction.atomic
     def write_together(self, bundles: Sequence[Bundle]) -> CommitBatch:
-        """Write all of them in one transaction, but those that no longer hold.
+        """Write all bundles that still hold in one transaction.
 
-        Raises: LeaseLost; NoLongerFree, IntegrityError when nothing of it is written.
+        Raises: LeaseLost, NoLongerFree, IntegrityError; then nothing is written.
         """
         cell = leases.lock_current(Cell, self.cell_id, self.epoch)
         jobs = _lock_jobs(bundles)
@@ -137,7 +137,7 @@ class _Commit:
         return batch
 
     def _carry_out(self, batch: CommitBatch, bundle: Bundle, tasks: admission.TaskIds) -> bool:
-        """Do it if everything it needs still holds; returns whether it did."""
+        """Carry out a bundle if all its decisions still hold; return whether it was carried out."""
         first = bundle.decisions[0]
         if first.kind is em.DecisionKind.ADMIT:
             return admission.admit_job(batch, first, tasks)
@@ -162,8 +162,8 @@ def _admitted(bundles: Iterable[Bundle], jobs: Mapping[str, Job]) -> list[Job]:
 
 
 def _lock_allocations(jobs: dict[str, Job], bundles: Iterable[Bundle]) -> None:
-    """Lock the allocations of all jobs that are to be evicted, in one order: workers note what they did
-    with pods of many jobs.
+    """Lock the allocations of all jobs to be evicted, by primary key: workers update allocations of many
+    jobs in the same order.
     """
     givers = {d.job for bundle in bundles for d in bundle.decisions if d.kind in evictions.GIVING}
     if not givers:

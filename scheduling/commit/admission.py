@@ -1,4 +1,4 @@
-"""Admissions: a job gets an attempt, and its tasks their places, cards and quota."""
+"""Admissions: a job gets an attempt, and its tasks get nodes, cards and quota."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ TaskIds = Mapping[str, Mapping[tuple[str, int], uuid.UUID]]
 
 
 def tasks_of(decisions: Iterable[em.Decision]) -> TaskIds:
-    """Task ids per admitted job by role name and index."""
+    """Return the task ids of each admitted job, by role name and index."""
     found: defaultdict[str, dict[tuple[str, int], uuid.UUID]] = defaultdict(dict)
     ids = [uuid.UUID(d.job) for d in decisions if d.kind is em.DecisionKind.ADMIT]
     for pk, job_id, role, index in _TASKS.for_any(ids):
@@ -72,7 +72,7 @@ def tasks_of(decisions: Iterable[em.Decision]) -> TaskIds:
 
 
 def admit_job(batch: CommitBatch, decision: em.Decision, tasks: TaskIds) -> bool:
-    """Admit a job if the quota of this moment allows it; returns whether it did."""
+    """Admit a job if the current quota and limits allow it; return whether it was admitted."""
     job, amounts = batch.jobs[decision.job], amounts_of(decision)
     if not _fits(batch, job, amounts) or not batch.limits.allow_job(job, amounts):
         return False
@@ -80,7 +80,10 @@ def admit_job(batch: CommitBatch, decision: em.Decision, tasks: TaskIds) -> bool
 
 
 def record_admission(batch: CommitBatch, decision: em.Decision, tasks: TaskIds) -> bool:
-    """Book an admission that stands, whoever decided it; returns whether the job was still waiting."""
+    """Record an admission without checks of quota or limits; return whether the job was still queued.
+
+    The caller checks quota, or follows an admission that a cluster's own engine has made.
+    """
     return _write_admission(batch, decision, amounts_of(decision), tasks)
 
 
@@ -99,7 +102,7 @@ def _write_admission(
 
 
 def amounts_of(decision: em.Decision) -> dict[em.FlavorResource, int]:
-    """Return the charge of all placements together."""
+    """Return the sum of the charges of all placements."""
     amounts: Counter[em.FlavorResource] = Counter()
     for allocation in decision.allocations:
         for charge in allocation.charges:
@@ -108,7 +111,7 @@ def amounts_of(decision: em.Decision) -> dict[em.FlavorResource, int]:
 
 
 def grow_job(batch: CommitBatch, decision: em.Decision) -> bool:
-    """Give a running job more tasks if the quota of this moment allows it; returns whether it did."""
+    """Give a running job more tasks if current quota and limits allow it; return whether they did."""
     job, amounts = batch.jobs[decision.job], amounts_of(decision)
     attempt = Attempt.unscoped.filter(job=job, ended_at__isnull=True).first()
     if job.state not in _LIVE or attempt is None or attempt.number != job.attempt_number:
@@ -130,7 +133,7 @@ def grow_job(batch: CommitBatch, decision: em.Decision) -> bool:
 
 
 def _places_to_grow(job: Job, decision: em.Decision) -> list[tuple[em.Allocation, Task]] | None:
-    """Return which task each place is for; None where the job has not so many that could begin."""
+    """Return the waiting task for each placement; None if the job has too few waiting tasks."""
     free: defaultdict[str, dict[int, Task]] = defaultdict(dict)
     waiting = Task.unscoped.filter(job=job, state=TaskState.WAITING).select_related("role")
     for task in waiting.order_by("index"):
@@ -158,7 +161,7 @@ def _note_growth(
 
 
 def fits_quota(batch: CommitBatch, decision: em.Decision) -> bool:
-    """Return whether the tree allows the admission at this moment."""
+    """Return whether the quota tree currently allows the admission."""
     return _fits(batch, batch.jobs[decision.job], amounts_of(decision))
 
 
@@ -175,7 +178,7 @@ def _collect(
     attempt = new_id()
     batch.attempts.append((attempt, job.pk, number, batch.cell.epoch, batch.now, borrowed))
     batch.admitted[job.pk] = job
-    batch.unclaimed.add(job.pk)  # the promise is kept
+    batch.unclaimed.add(job.pk)  # the admission fulfils the job's claim, if it has one
     numbers = _summary(decision, number)
     batch.add_event(job, "admitted", numbers)
     batch.add_decision(job, DecisionKind.ADMIT, "", numbers)
@@ -193,7 +196,10 @@ def _hold(
     pod: str,
     granted_at: datetime | None = None,
 ) -> None:
-    """A place for a task; `whose` are the attempt and the task, `granted_at` is set for a running job."""
+    """Add an allocation to the batch; `whose` are the attempt and the task.
+
+    `granted_at` is set if the job runs already.
+    """
     allocation, node = new_id(), uuid.UUID(item.node)
     charge = {charge.resource: charge.amount for charge in item.charges}
     of = (node, uuid.UUID(item.flavor), item.cpu, item.memory, charge, namespace, pod, granted_at)
@@ -206,7 +212,7 @@ def _hold(
 
 
 def _summary(decision: em.Decision, attempt: int) -> dict[str, Any]:
-    """Return the numbers of an admission for the timeline; of GPUs, a slice counts as its share."""
+    """Return the numbers of an admission for the timeline; a GPU slice counts as its share of a card."""
     held = {f"{key.flavor}/{key.resource}": amount for key, amount in amounts_of(decision).items()}
     borrowed = _borrowed_amounts(decision)
     return {
@@ -223,9 +229,9 @@ def _borrowed_amounts(decision: em.Decision) -> dict[str, int]:
 
 
 def with_loans(decision: em.Decision, tree: QuotaTree[em.FlavorResource], node: str) -> em.Decision:
-    """Return the charges with the amount beyond the queue's own quota, of which `node` is the quota node.
+    """Return the decision with `borrowed` set to the amounts beyond the own nominal of the quota node `node`.
 
-    For an admission that is followed: whoever decided it knew nothing of the queue's quota.
+    It is for admissions that were decided without the platform's quota tree, by a cluster's own engine.
     """
 
     def amount_beyond(key: em.FlavorResource, amount: int) -> int:
@@ -238,9 +244,9 @@ def with_loans(decision: em.Decision, tree: QuotaTree[em.FlavorResource], node: 
 
 
 def write_admissions(batch: CommitBatch, *, in_use: bool = False) -> None:
-    """Take quota, nodes and cards, and write what holds them.
+    """Take quota, nodes and cards, and write the attempts, allocations and slices that hold them.
 
-    `in_use`: pods hold the nodes and cards already. Raises: NoLongerFree; IntegrityError.
+    `in_use`: pods already use the nodes and cards. Raises: NoLongerFree; IntegrityError.
     """
     if not batch.admitted and not batch.allocations:
         return
@@ -264,7 +270,7 @@ def _count_waits(batch: CommitBatch) -> None:
 
 
 def _count_users(batch: CommitBatch) -> None:
-    """Count a user from its first admission on; until the next sample as one without earlier use."""
+    """Start the usage record of users at their first admission, with no use until the next sample."""
     users = {
         (job.queue_id, job.submitted_by_id): UserUsage(
             queue_id=job.queue_id, user_id=job.submitted_by_id, at=batch.now

@@ -1,4 +1,4 @@
-"""Rows and sums of one transaction, written together at its end."""
+"""The rows and sums of one commit transaction, which are written together at its end."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from scheduling.snapshots import CellSnapshot
 CHUNK: Final = 500
 """Rows per statement, and ids per query."""
 Row = tuple[Any, ...]
-"""Values of a row that is to be written, in the order of the names of its table."""
+"""The values of a row to be written, in the order of its table's column names."""
 _EVENT: Final = ("job_id", "at", "code", "numbers")
 _DECISION: Final = ("cell_id", "job_id", "cycle", "epoch", "kind", "code", "numbers", "beneficiary_id")
 
 
 @dataclass(slots=True)
 class CommitBatch:
-    """The rows that one transaction writes. `jobs` are locked and as they are now, by id; `bound` are the
-    tasks that get places.
+    """The rows that one transaction writes. `jobs` are the locked and current jobs by id; `bound` are the
+    tasks that get a placement; `unclaimed` are the jobs whose claim ends.
     """
 
     cell: Cell
@@ -57,7 +57,7 @@ class CommitBatch:
     dropped: int = 0
 
     def add_event(self, job: Job, code: str, numbers: Mapping[str, Any]) -> None:
-        """Add a line to a job's story."""
+        """Add an event to a job's timeline."""
         self.events.append((job.pk, self.now, code, dict(numbers)))
 
     def add_decision(
@@ -80,22 +80,22 @@ def decision_row(
     numbers: Mapping[str, Any],
     beneficiary: str | None = None,
 ) -> Row:
-    """A decision of the cell's present cycle, not yet written."""
+    """Return the row of a decision of the cell's current cycle, to be written by `write_decisions`."""
     beneficiary_id = uuid.UUID(beneficiary) if beneficiary else None
     return cell.pk, job.pk, cell.cycle_number, cell.epoch, kind, code, dict(numbers), beneficiary_id
 
 
 def write_events(rows: Sequence[Row]) -> None:
-    """Write the lines of stories."""
+    """Write job events, and log them once the transaction is committed."""
     insert_values(JobEvent, _EVENT, rows)
     log_jobs(JournalStep(job, code, numbers=numbers) for job, _, code, numbers in rows)
 
 
 def write_decisions(rows: Sequence[Row]) -> None:
-    """Write decisions."""
+    """Write decisions about jobs."""
     insert_values(Decision, _DECISION, rows)
 
 
 def task_key(allocation: em.Allocation) -> tuple[str, int]:
-    """Return the key of a task among those of its job."""
+    """Return the key of a task within its job: role name and index."""
     return allocation.role, allocation.index

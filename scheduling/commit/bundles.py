@@ -1,7 +1,7 @@
-"""Decisions that only make sense together.
+"""Groups of decisions that are carried out together or not at all.
 
-Somebody is told to leave because somebody else was promised the place: the one without the other would
-cost a job its run for nothing, or promise what nobody leaves.
+Victims are evicted because a preemptor gets a claim on their capacity. An eviction without the claim would
+stop a job for nothing; a claim without the evictions would reserve capacity that is never released.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from scheduling.engine import model as em
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """Decisions that are carried out all or not at all, in their order."""
+    """Decisions that are carried out in their order, all of them or none."""
 
     decisions: tuple[em.Decision, ...]
 
     @property
     def jobs(self) -> frozenset[str]:
-        """The jobs that it changes."""
+        """The jobs that its decisions change."""
         return frozenset(decision.job for decision in self.decisions)
 
 
 def bundles_of(decisions: Iterable[em.Decision]) -> list[Bundle]:
-    """Group what leaves for a job with the promise to that job; everything else stands alone."""
+    """Group the evictions for a job with the decision about that job; each other decision is a bundle."""
     bundles: list[Bundle] = []
     leaving: defaultdict[str, list[em.Decision]] = defaultdict(list)
     for decision in decisions:
@@ -37,6 +37,6 @@ def bundles_of(decisions: Iterable[em.Decision]) -> list[Bundle]:
             leaving[decision.beneficiary].append(decision)
         else:
             bundles.append(Bundle((decision,)))
-    # Those whose beneficiary got no promise in words still leave for it together.
+    # Evictions for one beneficiary that has no decision of its own are also one bundle.
     bundles += [Bundle(tuple(leaving[job])) for job in sorted(leaving)]
     return bundles

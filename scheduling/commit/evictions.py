@@ -1,7 +1,7 @@
-"""Jobs that have to give way, and what others are promised in their place.
+"""Evictions of jobs, and the claims on the capacity that they release.
 
-What a job holds is not touched here: it comes back pod by pod as each is confirmed gone. Until then the
-promise is kept as a row, so that later cycles ask nobody else to leave for the same job.
+Quota, nodes and cards are not released here, but for each pod once it is confirmed gone. Until then the
+preemptor's claim exists as a row, so that later cycles evict no more jobs for it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _THEN: Final = {
     em.EvictRule.IDLE: JobState.SUSPENDED,
     em.EvictRule.BUDGET: JobState.SUSPENDED,
 }
-# Most who start were promised nothing.
+# Most jobs that start have no claim, so only the existing claims are deleted.
 _CLAIMED: Final = PreparedQuery(lambda jobs: Claim.unscoped.filter(job__pk__any_of=jobs).values_list("pk"))
 
 
@@ -48,12 +48,12 @@ def holds_still(batch: CommitBatch, decision: em.Decision) -> bool:
     if decision.kind is em.DecisionKind.PARK:
         return job.state == JobState.QUEUED
     if decision.kind is em.DecisionKind.MIGRATE and after_eviction(job, JobState.QUEUED) != JobState.QUEUED:
-        return False  # it would end instead of coming back
+        return False  # its lifecycle rules would end or suspend it instead of queueing it again
     return job.state in LIVE
 
 
 def carry_out(batch: CommitBatch, bundle: Bundle) -> None:
-    """Tell jobs to leave and note the promises; rows are written with the rest of the batch.
+    """Mark jobs for eviction and add their claims, which are written with the rest of the batch.
 
     Raises: StaleJob, IllegalTransition.
     """
@@ -108,8 +108,8 @@ def _rule(decision: em.Decision) -> str:
 
 
 def _numbers(batch: CommitBatch, job: Job, decision: em.Decision) -> dict[str, Any]:
-    """Return the numbers for the job's owners: its size, the beneficiary if that is one of their own jobs,
-    and the excess of its queue if the job itself did not borrow.
+    """Return the numbers of an eviction: the job's size, the beneficiary's name if it is in the same
+    workspace, and the excess of the job's queue if the job itself did not borrow.
     """
     held = batch.taken.snapshot.allocations
     released = [held[key] for key in decision.released if key in held]
@@ -138,14 +138,16 @@ def _promise(
 
 
 def _places(batch: CommitBatch, decision: em.Decision) -> tuple[em.Allocation, ...]:
-    """Return all places of a job that moves: it restarts as a whole, so unmoved tasks keep a claim too."""
+    """Return all placements of a job that is moved: it restarts as a whole, so the claim of a task that stays
+    on its node is included.
+    """
     moved = {allocation.id: allocation for allocation in decision.allocations}
     stays = [a for a in batch.taken.snapshot.allocations_of(decision.job) if a.id not in decision.released]
     return (*decision.allocations, *(a for a in stays if a.id not in moved and not a.leaving))
 
 
 def _in_the_way(decision: em.Decision, bundle: Bundle) -> tuple[str, ...]:
-    """Tasks of others that leave or move for the same job and stand where this one may be going."""
+    """Return the tasks of other jobs that the bundle evicts or moves, whose nodes this job may get."""
     return tuple(
         task
         for other in bundle.decisions
@@ -155,7 +157,7 @@ def _in_the_way(decision: em.Decision, bundle: Bundle) -> tuple[str, ...]:
 
 
 def remove_pods(batch: CommitBatch) -> set[uuid.UUID]:
-    """Have the pods of everybody who gives way removed; returns the clusters that have to be told."""
+    """Mark the pods of evicted jobs and tasks for removal; return the clusters that need a hint."""
     if not batch.evicted and not batch.given_up:
         return set()
     which = Q(attempt__job__in=[job.pk for job in batch.evicted])
@@ -167,7 +169,7 @@ def remove_pods(batch: CommitBatch) -> set[uuid.UUID]:
 
 
 def write_claims(batch: CommitBatch) -> None:
-    """Store and end promises."""
+    """Write new claims, and delete those that ended."""
     ended = [pk for (pk,) in _CLAIMED.for_any(sorted(batch.unclaimed))]
     for first in range(0, len(ended), CHUNK):
         Claim.unscoped.filter(pk__in=ended[first : first + CHUNK]).delete()

@@ -1,4 +1,4 @@
-"""Limits of users and budgets, asked again under the cell's lock for what is admitted now."""
+"""Limits of users and budgets, checked again under the cell's lock for the jobs of one commit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from scheduling.models import Job
 
 
 class AdmissionLimits:
-    """The limits of one transaction that admits jobs. Other transactions of the same workspaces wait."""
+    """The limits for one transaction that admits jobs. It locks the user limits of their workspaces."""
 
     def __init__(self, jobs: Iterable[Job], now: datetime) -> None:
         places = {job.workspace_id: job.workspace for job in jobs}
@@ -22,7 +22,7 @@ class AdmissionLimits:
         self._given: Counter[tuple[uuid.UUID, uuid.UUID, str]] = Counter()
 
     def allow_job(self, job: Job, amounts: Mapping[FlavorResource, int]) -> bool:
-        """Return whether a job may have that much; if so, it counts from now on."""
+        """Return whether a job may be charged `amounts`; if so, they count for the jobs checked next."""
         asked: Counter[str] = Counter()
         for (_, resource), amount in amounts.items():
             asked[resource] += amount

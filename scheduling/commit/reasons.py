@@ -1,4 +1,4 @@
-"""The reason of each pending job, stored where it has changed since it was last written."""
+"""Writes the reasons of pending jobs that have changed since they were last written."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from scheduling.engine import model as em
 from scheduling.models import DecisionKind, Job, JobState
 from scheduling.snapshots import CellSnapshot
 
-# A job's place in line changes with every cycle; it is counted when somebody reads it, not stored.
+# A job's position in its queue changes with every cycle; it is computed when it is read, and not stored.
 _VOLATILE: Final = frozenset({"position", "ahead"})
 
 _CYCLE_DONE: Final = PreparedUpdate(
@@ -37,7 +37,7 @@ _WAITING: Final = PreparedQuery(
     )
 )
 FOREIGN_WORK: Final = "FOREIGN_WORK"
-"""Among what would help: `cards` of `flavor` are held by pods that the platform did not make."""
+"""The code of a recommendation: `cards` of `flavor` are used by pods that the platform did not create."""
 
 
 def _steady(numbers: em.Numbers, taken: CellSnapshot) -> dict[str, Any]:
@@ -46,7 +46,7 @@ def _steady(numbers: em.Numbers, taken: CellSnapshot) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """The reason of a pending job, as it is stored."""
+    """The reason of a pending job in its stored form: code, numbers and recommendations."""
 
     job: Job
     code: str
@@ -59,7 +59,7 @@ class Wait:
         return known != (self.code, self.numbers, self.helps) or self.job.reason_at is None
 
     def update_job(self, at: datetime) -> None:
-        """Let the job say what its row now says."""
+        """Set the fields of the job object to what was written to its row."""
         job = self.job
         job.reason, job.reason_numbers, job.reason_help = self.code, self.numbers, self.helps
         job.reason_at = at
@@ -72,7 +72,7 @@ def commit_reasons(
     outcomes: Iterable[em.JobOutcome],
     now: datetime,
 ) -> int:
-    """Store the reasons of one cycle; returns how many had changed. The jobs of `taken` then say so too.
+    """Write the reasons of one cycle that have changed, also to the jobs of `taken`; return their number.
 
     Raises: LeaseLost.
     """
@@ -81,7 +81,7 @@ def commit_reasons(
     changed = [
         (wait, outcome)
         for outcome in outcomes
-        # Most are told what they were told before: they must cost next to nothing.
+        # Most outcomes are unchanged, so the check for them has to be cheap.
         if (foreign or taken.reported.get(outcome.job) is not outcome)
         and (wait := _news(taken, outcome, foreign)) is not None
     ]
@@ -99,13 +99,11 @@ def commit_reasons(
 
 
 def _news(taken: CellSnapshot, outcome: em.JobOutcome, foreign: Mapping[str, int]) -> Wait | None:
-    """Return the new explanation of a job; None where it is stored already, as for most: they must cost
-    little.
-    """
+    """Return the new reason of a job; None if it is stored already. Most are, so that check comes first."""
     job = taken.jobs.get(outcome.job)
     if job is None or outcome.reason is None:
         return None
-    # What others hold is no part of the outcome, and may be another amount each time.
+    # The cards of foreign pods are no part of the outcome, and their number may change at any time.
     helped = _others_hold(outcome, foreign, taken.names)
     changed = None if helped else taken.reported.get(outcome.job)
     if changed is not None and _is_equal(changed, outcome):
@@ -122,7 +120,7 @@ def _news(taken: CellSnapshot, outcome: em.JobOutcome, foreign: Mapping[str, int
 
 
 def _is_equal(changed: em.JobOutcome, outcome: em.JobOutcome) -> bool:
-    """Tell whether both are stored as the same; in doubt no."""
+    """Return whether both outcomes are stored as the same reason; False if that cannot be decided cheaply."""
     if changed.reason is not outcome.reason or changed.help != outcome.help:
         return False
     known, numbers = changed.numbers, outcome.numbers
@@ -133,8 +131,8 @@ def _is_equal(changed: em.JobOutcome, outcome: em.JobOutcome) -> bool:
 
 
 def _publish(waits: Sequence[Wait], now: datetime) -> None:
-    """Write what jobs are told. One that has moved on, or waits no longer, keeps what it says now."""
-    # Locked first, in the order in which everybody does.
+    """Write the reasons of jobs that are still queued and unchanged since the snapshot."""
+    # Jobs are locked by primary key, as in all other transactions.
     current = dict(_WAITING.for_any(sorted(wait.job.pk for wait in waits)))
     rows = [
         (wait.job.pk, wait.code, wait.numbers, wait.helps)
@@ -145,7 +143,7 @@ def _publish(waits: Sequence[Wait], now: datetime) -> None:
 
 
 def _foreign(cell_id: uuid.UUID, outcomes: Iterable[em.JobOutcome]) -> Mapping[str, int]:
-    """Cards that pods of others hold, by flavor; not looked at while every job finds room."""
+    """Return the cards that foreign pods use, by flavor; empty if no job lacks capacity (`NO_ROOM`)."""
     if all(outcome.reason is not em.Reason.NO_ROOM for outcome in outcomes):
         return {}
     return {str(flavor): cards for flavor, cards in foreign_cards_by_flavor(cell_id).items()}
@@ -154,8 +152,8 @@ def _foreign(cell_id: uuid.UUID, outcomes: Iterable[em.JobOutcome]) -> Mapping[s
 def _others_hold(
     outcome: em.JobOutcome, foreign: Mapping[str, int], names: Mapping[str, str]
 ) -> list[dict[str, Any]]:
-    """Return the numbers of a job that foreign pods block: how many cards, and nothing that names their
-    owner.
+    """Return a recommendation with the number of cards that foreign pods use in the job's flavor; it doesn't
+    name their owners.
     """
     if not foreign or outcome.reason is not em.Reason.NO_ROOM:
         return []
@@ -167,9 +165,9 @@ def _others_hold(
 
 
 def note_reason(cell: Cell, wait: Wait, now: datetime) -> list[Row]:
-    """Store why a job waits; returns the decision that comes with it, if its code has changed."""
+    """Write the reason of a pending job; return the decision to write if the reason's code has changed."""
     job = wait.job
-    # Guarded by the version: a job that has moved on keeps what it says now.
+    # The version guards the update: a job that has changed since keeps its reason.
     Job.unscoped.filter(pk=job.pk, version=job.version, state=JobState.QUEUED).update(
         reason=wait.code, reason_numbers=wait.numbers, reason_help=wait.helps, reason_at=now
     )
@@ -177,7 +175,7 @@ def note_reason(cell: Cell, wait: Wait, now: datetime) -> list[Row]:
 
 
 def _decisions(cell: Cell, wait: Wait) -> list[Row]:
-    """The decision that comes with what a job is told, if that has another code."""
+    """Return the decision for a new reason, if its code differs from the stored one."""
     if wait.job.reason == wait.code:
         return []
     return [decision_row(cell, wait.job, DecisionKind.PARK, wait.code, wait.numbers)]

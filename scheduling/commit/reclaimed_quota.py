@@ -1,4 +1,4 @@
-"""Finds why a job that started within the nominal quota of its queue is evicted for borrowed quota."""
+"""Explains why a job that did not borrow at its admission is evicted for borrowed quota."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _GPUS: Final = (Resource.GPU_CARDS, Resource.GPU_CORES)
 
 
 def find_queue_excess(batch: CommitBatch, job: Job, released: Collection[em.Allocation]) -> dict[str, Any]:
-    """Return `borrowed_none` for a job that borrowed nothing at its admission; empty for one that did.
+    """Return `borrowed_none` for a job that borrowed nothing at its admission; nothing for one that did.
 
-    With it are the first pool of the job in which its queue uses more than its nominal quota, both amounts,
-    and `lowered` where no job of the queue borrowed there at its admission: then its quota has become less.
+    The numbers also name the job's first flavor in which its queue uses more than its nominal quota, and both
+    amounts. `lowered` is set if no job of the queue borrowed there at its admission: the quota was lowered.
     """
     attempts = Attempt.unscoped.filter(job__queue=job.queue_id, ended_at__isnull=True)
     borrowed = dict(attempts.values_list("job_id", "borrowed"))

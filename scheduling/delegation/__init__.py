@@ -1,1 +1,1 @@
-"""Clusters that admit by themselves: our quota tree and jobs go there, what was decided comes back."""
+"""Clusters whose own engine (Kueue) admits jobs: they get the quota tree and jobs, and report decisions."""

@@ -1,8 +1,8 @@
-"""Places for jobs that the engine of a cluster has admitted, and the books that follow.
+"""Places jobs that a cluster's own engine has admitted, and records their admissions.
 
-Who is admitted is decided; where its tasks go is still to be chosen, and our engine chooses it as it does
-elsewhere. Each job comes into a cycle of placement alone, with just the quota and the flavors it
-was admitted to, so that the engine can only place it or say why there is no room.
+The cluster's engine decides only on admission; the platform's engine chooses the nodes. Each job gets into a
+cycle that only places, with exactly the quota and the flavors of its admission, so that the engine either
+places it or reports why no node fits.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ log = structlog.get_logger(__name__)
 
 @cache
 def _config() -> engine.EngineConfig:
-    """Placement alone: nobody leaves, nobody is compared with others."""
+    """Return a configuration that only places jobs, without preemption, fair sharing or recommendations."""
     return replace(engine_config(), actions=("allocate",), fair_sharing=None, user_shares=None, advise_for="")
 
 
 def place_admitted(
     cluster: Cluster, admitted: Sequence[tuple[Job, Sequence[JobRole], WorkloadVerdict]], now: datetime
 ) -> list[tuple[Job, str, Mapping[str, int | str]]]:
-    """Place and book what can be placed; of the others the code and the numbers that say why not."""
+    """Place the jobs that fit and record their admissions; return the others with reason and numbers."""
     if not admitted:
         return []
     jobs = {str(job.pk): job for job, _, _ in admitted}
@@ -63,7 +63,7 @@ def place_admitted(
 
 
 def _numbers(outcome: em.JobOutcome, taken: CellSnapshot) -> Mapping[str, int | str]:
-    """Its numbers with names; the queue is one that exists for this look alone."""
+    """Return the outcome's numbers with names, without the queue, which exists in this cycle only."""
     numbers = taken.with_names(outcome.numbers)
     return {key: value for key, value in numbers.items() if value != outcome.job}
 
@@ -92,7 +92,7 @@ def _seeker(job: Job, roles: Sequence[JobRole], verdict: WorkloadVerdict) -> See
 
 
 def _amounts(roles: Sequence[em.Role], verdict: WorkloadVerdict) -> Mapping[tuple[str, Resource], int]:
-    """Cards and CPU by flavor, as admitted: with several flavors they say which role goes where."""
+    """Return the admitted cards and CPU by flavor; if there are several, this decides each role's flavor."""
     found: dict[tuple[str, Resource], int] = {}
     for role in roles:
         flavor, gpu = verdict.pools.get(role.name, ""), role.request.gpu
@@ -106,7 +106,7 @@ def _amounts(roles: Sequence[em.Role], verdict: WorkloadVerdict) -> Mapping[tupl
 def _write_placement(
     cluster: Cluster, taken: CellSnapshot, decision: em.Decision, verdict: WorkloadVerdict, now: datetime
 ) -> None:
-    """Write one admission; if its places are gone meanwhile, it is placed by the next look."""
+    """Write one admission; if its nodes or cards were taken meanwhile, the next reconciliation places it."""
     try:
         with transaction.atomic():
             _write(cluster, taken, decision, verdict, now)
@@ -117,7 +117,7 @@ def _write_placement(
 def _write(
     cluster: Cluster, taken: CellSnapshot, decision: em.Decision, verdict: WorkloadVerdict, now: datetime
 ) -> None:
-    # In the order that every change keeps: the cell, the job, the ledger, nodes, cards.
+    # Locks are taken in the order that every change keeps: the cell, the job, the ledger, nodes, cards.
     cell = Cell.unscoped.select_for_update(no_key=True).get(pk=cluster.cell_id)
     rows = Job.unscoped.filter(pk=decision.job).select_related("queue", "workspace")
     job = rows.select_for_update(of=("self",), no_key=True).get()
@@ -130,7 +130,7 @@ def _write(
     if not admission.record_admission(batch, decision, admission.tasks_of([decision])):
         return
     if not explained:
-        # The ledger follows all the same: what the cluster has admitted runs.
+        # The ledger records it nevertheless, because the cluster has admitted the job and it runs.
         log.warning("admitted beyond the quota tree", cluster=cluster.name, job=decision.job)
         numbers = {"cluster": cluster.name, "workload": f"{verdict.namespace}/{verdict.name}"}
         batch.add_event(job, "beyond_quota", numbers)

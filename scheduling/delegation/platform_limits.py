@@ -1,7 +1,7 @@
-"""The platform's own limits before a job may wait at all: limits of users, and budgets that are used up.
+"""The platform's own limits for jobs that a cluster's engine admits: user limits and used-up budgets.
 
-The engine of a cluster knows of neither. So a job beyond them is not handed over, and is taken back while it
-waits; what is handed over of one user fits into that user's limit together.
+The cluster's engine knows neither. So a job beyond them gets no workload there, or loses it while it waits;
+all workloads of one user together stay within the user's limit.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from scheduling.models import Job, JobState
 
 @dataclass(frozen=True, slots=True)
 class Unwanted:
-    """A job that is not to be asked for, and why."""
+    """The reason why a job must have no workload in the cluster."""
 
     code: Reason
     numbers: Mapping[str, int | str]
 
 
 class PlatformLimits:
-    """The rules at one moment, for the jobs of one look; to be asked in the order of their arrival."""
+    """The limits at one moment, for the jobs of one reconciliation; checked in the order of submission."""
 
     def __init__(self, jobs: Sequence[Job], pools: Mapping[str, em.Flavor], now: datetime) -> None:
         places = {job.workspace_id: job.workspace for job in jobs if job.state == JobState.QUEUED}
@@ -37,17 +37,17 @@ class PlatformLimits:
         self._given: Counter[tuple[str, str]] = Counter()
 
     def barred_flavors(self, job: Job) -> Mapping[str, em.BarredFlavor]:
-        """The flavors in which it may take no GPUs because a budget is used up, by id."""
+        """Return the flavors, by id, in which the job may take no GPUs because a budget is used up."""
         found = self._found.barred_flavors(job.workspace_id, preemptible=job.preemptible)
         return {item.flavor: item for item in found}
 
     def find_limit(
         self, job: Job, roles: Sequence[em.Role], pools: Sequence[Sequence[str]]
     ) -> Unwanted | None:
-        """The limit that keeps a job back; where there is none it counts from now on.
+        """Return the limit that the job exceeds; if there is none, the job counts for the jobs checked next.
 
-        `pools`: by role the flavors it may be admitted to. It counts at its full size and highest charge,
-        whatever of it is admitted in the end.
+        `pools` are the flavors that each role may be admitted to. The job counts with all its tasks at the
+        highest charge, even if the cluster admits it at a smaller size.
         """
         caps = self._found.of_user(job.workspace_id, job.submitted_by_id)
         asked: Counter[str] = Counter()
@@ -66,7 +66,7 @@ class PlatformLimits:
 
 
 def budget_refusal(budget: em.BarredFlavor, flavor: str) -> Unwanted:
-    """Return the refusal of a used-up budget; `flavor` by its name."""
+    """Return the refusal because of a used-up budget; `flavor` is a name."""
     numbers: dict[str, int | str] = {
         "flavor": flavor,
         "budget_of": budget.tenant,

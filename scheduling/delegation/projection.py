@@ -1,4 +1,4 @@
-"""The part of a cell's quota tree that stands in one cluster, as the engine there is to see it."""
+"""The part of a cell's quota tree that belongs to one cluster, for the engine of that cluster."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from scheduling.snapshots.delegated import delegated_queues
 
 @row_scope.whole()
 def projection_of(cluster: Cluster) -> Projection:
-    """Its flavors, the queues that are decided there, everything above them, and every priority class."""
+    """Return the cluster's flavors, the queues that its engine decides, their cohorts, and all priorities."""
     flavors = list(Flavor.unscoped.filter(cluster=cluster).order_by("pk"))
     ids = list(delegated_queues({cluster.pk}))
     queues = Queue.unscoped.filter(pk__in=ids, closed_at__isnull=True).select_related("workspace", "node")
@@ -66,7 +66,7 @@ def _tried(queues: Sequence[uuid.UUID]) -> dict[uuid.UUID, tuple[str, ...]]:
 
 
 def _above(nodes: Sequence[uuid.UUID], by_id: dict[uuid.UUID, QuotaNode]) -> set[uuid.UUID]:
-    """Every node above those."""
+    """Return all ancestors of these quota nodes."""
     found: set[uuid.UUID] = set()
     for node in nodes:
         parent = by_id[node].parent_id
@@ -101,7 +101,7 @@ def _rules(
 ) -> QueueRules:
     takes = queue.preemption
     own = limits.get(queue.node_id, ())
-    if queue.allocation_mode == "static":  # its own nominal, and nothing borrowed
+    if queue.allocation_mode == "static":  # the queue uses its own nominal and never borrows
         own = tuple(QuotaLimit(q.pool, q.resource, q.nominal, 0, q.lending) for q in own)
     return QueueRules(
         id=str(queue.pk),

@@ -1,7 +1,7 @@
-"""The translation between a cluster's own engine and the platform's jobs, in both directions.
+"""Reconciles the platform's jobs with the workloads of a cluster's own engine, in both directions.
 
-One look at one job yields one step, chosen from its state and the verdict alone. A step that is lost is found
-missing by the next look.
+Each reconciliation takes one step for each job, chosen from its state and the workload's verdict only. If a
+step is lost, the next reconciliation takes it again.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from scheduling.models import Job, JobRole, JobState
 log = structlog.get_logger(__name__)
 LIVE: Final = (JobState.ADMITTED, JobState.STARTING, JobState.RUNNING)
 UNPLACED_S: Final = 120
-"""How long an admitted job without places keeps its quota,"""
+"""The seconds for which an admitted job that can't be placed keeps its quota."""
 REST_S: Final = 60
-"""and how long it then leaves it to others before it is asked for again."""
+"""The seconds for which the job is paused afterwards, so that other jobs can use the quota."""
 _SINCE: Final = "unseated_since"
 _DETAIL_LENGTH: Final = 300
 
 
 @dataclass(slots=True)
 class Reconciliation:
-    """One look at all jobs of a cluster. `admitted` are still to be placed."""
+    """One reconciliation of the jobs of a cluster. `admitted` are the jobs that are still to be placed."""
 
     cluster: Cluster
     delegate: Delegate
@@ -48,16 +48,16 @@ class Reconciliation:
     unknown: int = 0
 
     def reconcile_unqueued(self, job: Job, seen: WorkloadVerdict | None) -> None:
-        """Take the step that a job needs which is not in line."""
+        """Take the step that a job which isn't queued needs."""
         if job.state in LIVE:
             self._keep(job, seen)
         elif job.state == JobState.SUSPENDED and seen is not None:
             self._idle(job, seen)
 
     def report_unplaced(self, job: Job, code: str, numbers: Mapping[str, int | str]) -> None:
-        """Say why an admitted job has no places; after a while others are to have the quota."""
+        """Report why an admitted job can't be placed; after `UNPLACED_S`, pause it to free its quota."""
         since = int(job.reason_numbers.get(_SINCE, self.now.timestamp()))
-        if job.backoff_until is not None:  # what was before it has given its quota back is no matter
+        if job.backoff_until is not None:  # the time before the last pause does not count
             since = max(since, int(job.backoff_until.timestamp()))
         if self.now.timestamp() - since < UNPLACED_S:
             self.report_wait(job, code, **{**numbers, _SINCE: since})
@@ -71,13 +71,13 @@ class Reconciliation:
             log.info("job moved on before its quota was given back", job=str(job.pk))
 
     def report_wait(self, job: Job, code: str, **numbers: Any) -> None:
-        """Say why a job waits, if that is news."""
+        """Record why a job waits, if the reason has changed."""
         wait = Wait(job, code, {**numbers, "cluster": self.cluster.name}, [])
         if wait.is_news:
             self.waits.append(wait)
 
     def _keep(self, job: Job, seen: WorkloadVerdict | None) -> None:
-        """A job that runs: it goes when it is told to, or when nobody vouches for it any more."""
+        """Keep a running job while its workload is admitted; evict it if the workload is evicted or gone."""
         if seen is not None and seen.kind is VerdictKind.ADMITTED and seen.attempt == job.attempt_number:
             return
         rule = seen.code if seen is not None and seen.kind is VerdictKind.LEAVING else "NOT_READY"
@@ -97,7 +97,7 @@ class Reconciliation:
         wanted: DelegatedWorkload | Unwanted,
         seen: WorkloadVerdict | None,
     ) -> None:
-        """Take the step that a job in line needs."""
+        """Take the step that a queued job needs."""
         if isinstance(wanted, Unwanted):
             self.report_wait(job, wanted.code, **wanted.numbers)
             if seen is not None:
@@ -110,7 +110,7 @@ class Reconciliation:
             if not paused:
                 self._ask(job, wanted)
         elif seen.kind is VerdictKind.ENDED or seen.shape != self.delegate.shape_of(wanted):
-            self._try(self.delegate.delete_workload(seen))  # and asked for again by the next look
+            self._try(self.delegate.delete_workload(seen))  # the next reconciliation creates it again
         elif seen.active == paused:
             self._try(self.delegate.set_paused(seen, paused=paused))
         elif seen.reserved and (paused or self._is_over(job, seen)):
@@ -121,7 +121,7 @@ class Reconciliation:
             self._say(job, seen)
 
     def _is_over(self, job: Job, seen: WorkloadVerdict) -> bool:
-        """Return whether a workload holds quota for a run that has ended, or was evicted before it began."""
+        """Return whether a workload holds quota for an attempt that ended or was evicted before it began."""
         return seen.kind is VerdictKind.LEAVING or seen.attempt != job.attempt_number + 1
 
     def _idle(self, job: Job, seen: WorkloadVerdict) -> None:
@@ -146,7 +146,7 @@ class Reconciliation:
         elif seen.detail:
             self.report_wait(job, Reason.WAITING_FOR_QUOTA, told=seen.detail[:_DETAIL_LENGTH])
         else:
-            # Only who stands in front is looked at, and told.
+            # Kueue reports a reason only for the workloads that it evaluates, at the head of their queue.
             self.report_wait(
                 job, Reason.BEHIND_HEAD if job.queue.strategy == "strict-fifo" else Reason.IN_LINE
             )
@@ -158,7 +158,7 @@ class Reconciliation:
 
 
 def store_waits(cell_id: uuid.UUID, waits: Sequence[Wait], now: datetime) -> None:
-    """Write why jobs wait, all of them together."""
+    """Write the reasons of pending jobs in one transaction."""
     if not waits:
         return
     with transaction.atomic():

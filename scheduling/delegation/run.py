@@ -1,8 +1,9 @@
-"""One look at a cluster that admits by itself: its tree brought in step, its verdicts followed.
+"""Reconciles a cluster whose own engine admits jobs: updates its quota objects and follows its verdicts.
 
-Level-triggered: what is there is read and compared with rows, so that running it twice, late or after a crash
-ends in the same place. Nothing is concluded from silence; who waits then says so. Between two such looks the
-cluster's watch is listened to, so that an admission or an eviction is followed when it comes.
+It is level-triggered: the cluster's workloads are read and compared with rows, so that running it twice, late
+or after a crash has the same result. If the cluster doesn't answer, no job changes its state, and pending
+jobs report it. Between reconciliations the cluster's watch is read, so that admissions and evictions are
+followed soon.
 """
 
 from __future__ import annotations
@@ -42,13 +43,13 @@ from scheduling.snapshots.inventory import engine_flavors
 log = structlog.get_logger(__name__)
 _RETRY_S: Final = 0.3
 _LISTEN_S: Final = 0.4
-"""How long after one look at what is new there is the next."""
+"""The time between two readings of the cluster's changes, in seconds."""
 _MESSAGE: Final = 200
 
 
 @row_scope.whole()
 def delegation_run(*, cluster_id: uuid.UUID) -> int:
-    """Bring one cluster in step and follow it; returns how many of its jobs were looked at."""
+    """Reconcile one cluster; return how many unfinished jobs it has."""
     with leases.hold_lease(Cluster, cluster_id) as epoch:
         if epoch is None:
             outbox.add_hint(outbox.Topic.DELEGATE, cluster_id, delay_s=_RETRY_S)
@@ -79,10 +80,10 @@ def delegation_run(*, cluster_id: uuid.UUID) -> int:
 
 @row_scope.whole()
 def delegation_listen(*, cluster_id: uuid.UUID) -> int:
-    """Follow what a cluster has said since the last look; returns of how many jobs it spoke.
+    """Follow the changes of a cluster since the last reading; return the number of jobs that they concern.
 
-    It is listened to without the lease, which is taken only where there is something to follow. Where it does
-    not answer, the next whole look says so.
+    The changes are read without the lease, which is taken only if there are any. If the cluster doesn't
+    answer, the next full reconciliation reports it.
     """
     cluster = Cluster.unscoped.filter(pk=cluster_id, backend__in=ADMITS_ITSELF).first()
     if cluster is None or not cluster.delegate_cursor:
@@ -109,7 +110,7 @@ def delegation_listen(*, cluster_id: uuid.UUID) -> int:
 def _follow_changes(
     cluster: Cluster, delegate: Delegate, news: WorkloadChanges, about: frozenset[str]
 ) -> bool:
-    """Follow the changes; returns False if another process does so or has read further meanwhile."""
+    """Follow the changes; return False if another process does so, or has read later ones meanwhile."""
     with leases.hold_lease(Cluster, cluster.pk) as epoch:
         if epoch is None:
             return False
@@ -130,7 +131,7 @@ def _follow_changes(
 
 
 def _jobs(cluster: Cluster) -> list[Job]:
-    """Every job that is decided there and has not ended, in the order of their arrival."""
+    """Return the unfinished jobs that the cluster's engine decides, in the order of submission."""
     return list(_live(cluster).select_related("queue", "workspace").order_by("submitted_at", "pk"))
 
 
@@ -157,7 +158,7 @@ def _follow(
     verdicts: Sequence[WorkloadVerdict],
     about: Container[str] | None = None,
 ) -> None:
-    """Take the steps that jobs need: all of them, or those that it is `about`."""
+    """Take the steps that jobs need: all jobs, or those whose ids are in `about`."""
     by_job = {verdict.job: verdict for verdict in verdicts}
     roles = _roles(jobs)
     flavors = _flavors(look.cluster)
@@ -165,7 +166,7 @@ def _follow(
     curbs = PlatformLimits(jobs, pools, look.now)
     for job in jobs:
         seen, meant = by_job.get(str(job.pk)), about is None or str(job.pk) in about
-        if job.state == JobState.QUEUED:  # in their order, since what is handed over counts for the next
+        if job.state == JobState.QUEUED:  # all in their order: each counts towards the limits of the next
             wanted = workload_of(job, roles[job.pk], flavors[job.queue_id], pools, curbs)
             if meant:
                 look.reconcile_queued(job, roles[job.pk], wanted, seen)
@@ -174,7 +175,7 @@ def _follow(
     known = {str(job.pk) for job in jobs}
     for verdict in verdicts:
         if verdict.job and verdict.job not in known:
-            # Its job has ended, or nobody knows of one: what it holds is of use to others.
+            # Its job has ended or is unknown; other jobs can use the quota that it holds.
             look.delegate.delete_workload(verdict)
     for job, code, numbers in place_admitted(look.cluster, look.admitted, look.now):
         look.report_unplaced(job, code, numbers)
@@ -182,7 +183,7 @@ def _follow(
 
 
 def _note_foreign(cluster: Cluster, verdicts: Sequence[WorkloadVerdict]) -> None:
-    """Work in our queues that nobody asked for here is not touched; the ledger cannot explain its quota."""
+    """Warn of foreign workloads that hold quota in the platform's queues. They are not changed."""
     names = sorted(f"{seen.namespace}/{seen.name}" for seen in verdicts if not seen.job and seen.reserved)
     if names:
         log.warning("work of others holds quota", cluster=cluster.name, workloads=names)
@@ -196,7 +197,7 @@ def _roles(jobs: Sequence[Job]) -> dict[uuid.UUID, list[JobRole]]:
 
 
 def _flavors(cluster: Cluster) -> dict[uuid.UUID, list[Flavor]]:
-    """The flavors of each queue in their order."""
+    """Return the flavors of each queue in their order."""
     found: defaultdict[uuid.UUID, list[Flavor]] = defaultdict(list)
     rows = QueueFlavor.unscoped.filter(flavor__cluster=cluster).select_related("flavor")
     for row in rows.order_by("queue_id", "position"):
@@ -205,7 +206,7 @@ def _flavors(cluster: Cluster) -> dict[uuid.UUID, list[Flavor]]:
 
 
 def _note_unreachable(cluster: Cluster, jobs: Sequence[Job], message: str, now: datetime) -> None:
-    """Note an unreachable cluster: pending jobs wait for an answer, running jobs keep running."""
+    """Record that the cluster is unreachable as the reason of its pending jobs; running jobs keep running."""
     numbers = {"cluster": cluster.name, "unheard": message[:_MESSAGE]}
     waits = [
         Wait(job, Reason.PENDING_EVALUATION, numbers, []) for job in jobs if job.state == JobState.QUEUED

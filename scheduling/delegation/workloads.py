@@ -1,4 +1,4 @@
-"""A job as the engine of a cluster gets it: what its tasks count, and which flavors may hold them."""
+"""The workload of a job for a cluster's own engine: the charges of its tasks, and their possible flavors."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ def workload_of(
     pools: Mapping[str, em.Flavor],
     curbs: PlatformLimits,
 ) -> DelegatedWorkload | Unwanted:
-    """The workload of a job. Needs `workspace` selected; `flavors` are its queue's, `pools` by id."""
+    """Return the workload of a job, or why it must have none. The job needs `workspace` selected; `flavors`
+    are its queue's, `pools` the engine's flavors by id."""
     groups, barred = [], curbs.barred_flavors(job)
     sizes = engine_job(job, roles).roles
     for role, asked in zip(roles, sizes, strict=True):
@@ -55,7 +56,7 @@ def workload_of(
 
 
 def _elastic(roles: Iterable[JobRole]) -> object:
-    """The one role that may be admitted at a smaller size: engines of clusters allow no second one."""
+    """Return the key of the role that may be admitted at a smaller size: Kueue allows only one pod set."""
     return next((role.pk for role in roles if role.min_replicas < role.replicas), None)
 
 
@@ -92,6 +93,6 @@ def _group(
 def _most(asked: em.Request, pools: Sequence[em.Flavor], resource: Resource) -> int:
     """Return the largest charge of one task.
 
-    What a workload counts must not depend on the flavor it gets; the ledger has what it really got.
+    The amount that a workload requests must not depend on the flavor; the ledger has the actual charge.
     """
     return max(engine.compute_demand(asked, pool).get(resource.value, 0) for pool in pools)

@@ -1,1 +1,1 @@
-"""Rows of the database as values that the engine takes."""
+"""Converts rows of the database to the input of the engine."""

@@ -1,7 +1,7 @@
-"""Limits of users and budgets of tenants as the engine takes them: with each job.
+"""Limits of users and budgets of tenants, which the engine gets as fields of each job.
 
-Both are read twice: for the snapshot, and again under the cell's lock by the commit, where jobs of one
-user that were admitted together by different snapshots would otherwise go beyond a limit together.
+Both are read for the snapshot, and again by the commit under the cell's lock: otherwise jobs of one user that
+are admitted from different snapshots could exceed a limit together.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ _BUDGETS: Final = PreparedQuery(_budgets)
 
 
 class AllowanceReader:
-    """Limits of the jobs of some workspaces at one moment; two queries if there are none."""
+    """The limits for the jobs of some workspaces at one moment; two queries if no limit exists."""
 
     @row_scope.whole()
     def __init__(self, workspaces: Iterable[Tenant], *, now: datetime, locked: bool = False) -> None:
-        """`locked`: nobody else admits jobs of these workspaces until the transaction ends."""
+        """Read the limits; `locked` locks the rows of user limits until the transaction ends."""
         self._places = {workspace.pk: workspace for workspace in workspaces}
         limits = (_LIMITS_LOCKED if locked else _LIMITS).for_any(list(self._places))
         self._limits: defaultdict[uuid.UUID, list[UserLimit]] = defaultdict(list)
@@ -59,7 +59,7 @@ class AllowanceReader:
         self._caps: dict[Who, tuple[em.Allowance, ...]] = {}
 
     def of_user(self, workspace_id: uuid.UUID, user_id: uuid.UUID) -> tuple[em.Allowance, ...]:
-        """The caps of one user: for each resource their own, else that of everybody."""
+        """Return the limits of one user: for each resource the user's own, else that of all users."""
         who = workspace_id, user_id
         if workspace_id not in self._limits:
             return ()
@@ -69,11 +69,11 @@ class AllowanceReader:
 
     @property
     def any(self) -> bool:
-        """Return whether any user is limited at all."""
+        """Return whether any user limit or used-up budget exists."""
         return bool(self._limits or self._spent)
 
     def apply_limits(self, job: em.Job, *, workspace_id: uuid.UUID, user_id: uuid.UUID) -> em.Job:
-        """The job with what limits it. With its budget used up nobody moves it: it could not come back."""
+        """Return the job with its limits. With a used-up budget it isn't movable: it couldn't start again."""
         caps = self.of_user(workspace_id, user_id)
         gpus = any(role.request.gpu for role in job.roles)
         barred = self.barred_flavors(workspace_id, preemptible=job.preemptible) if gpus else ()
@@ -82,9 +82,9 @@ class AllowanceReader:
         return replace(job, allowances=caps, barred=barred, movable=job.movable and not barred)
 
     def barred_flavors(self, workspace_id: uuid.UUID, *, preemptible: bool) -> tuple[em.BarredFlavor, ...]:
-        """The flavors in which no such job of a workspace may take GPUs because a budget is used up.
+        """Return the flavors in which a job of the workspace may take no GPUs because a budget is used up.
 
-        One without a flavor bars all of them, and is told before those of one flavor.
+        A budget without a flavor bars all flavors, and is reported in preference to those of one flavor.
         """
         found: dict[str, em.BarredFlavor] = {}
         for use, flavors in self._spent.get(workspace_id, ()):
@@ -125,7 +125,7 @@ class AllowanceReader:
 
 
 def _held(limits: Mapping[uuid.UUID, Sequence[UserLimit]]) -> dict[Who, Counter[str]]:
-    """Return the present holdings of the users of limited workspaces, in all cells."""
+    """Return the amounts that are charged to each user of the workspaces with limits, in all cells."""
     held: defaultdict[Who, Counter[str]] = defaultdict(Counter)
     if limits:
         rows = Allocation.unscoped.filter(released_at__isnull=True, attempt__job__workspace__in=list(limits))

@@ -1,7 +1,7 @@
-"""The configuration of the platform's engine: one for cycles, previews, checks and saved cycles.
+"""The configuration of the platform's engine for cycles, previews, checks and saved cycles.
 
-Time limits, lost nodes and jobs that never start stay with the sweep, which needs no cycle for them. A
-queue that is emptied is the business of the admission, which then already counts on what comes free.
+The sweep handles time limits, lost nodes and jobs that do not start, which need no cycle. The action `admit`
+also evicts the jobs of drained queues, so that it counts on the capacity that they release.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from scheduling.engine_input.preview_time import start_deadline
 FAIR, CLASSICAL = "fair", "classical"
 """The values of `clusters.models.Sharing`; saved cycles are replayed without Django, which models need."""
 ACTIONS: Final = ("pressure", "idle", "resize", "admit", "consolidate", "elastic")
-"""In the order in which they run."""
+"""The actions of a cycle, in the order in which they run."""
 
-# A card counts as much as 16 CPUs or about 100 GiB of memory; its own memory comes with it.
+# A card counts as much as 16 CPUs or about 100 GiB of memory; GPU memory does not count separately.
 _USER_WEIGHTS: Final = (
     (Resource.GPU_CORES.value, 1000),
     (Resource.CPU.value, 6),
@@ -35,17 +35,17 @@ _USER_WEIGHTS: Final = (
 
 @cache
 def user_shares() -> UserShares:
-    """Return how usage of users counts."""
+    """Return the configuration of fair shares among users, with the weight of each resource."""
     return UserShares(resource_weights=_USER_WEIGHTS)
 
 
 @cache
 def engine_config(sharing: str = FAIR) -> engine.EngineConfig:
-    """The configuration of cells with this sharing, with the plug-ins of installed packages; read once per
-    process.
+    """Return the configuration for cells with this sharing and the plug-ins of installed packages, which are
+    read once per process.
 
-    An installed veto holds for every job. An installed score, order or action waits to be named.
-    Raises: ConfigError when an installed plug-in cannot be used.
+    An installed veto applies to every job. An installed score, order or action applies only where it is
+    named. Raises: ConfigError when an installed plug-in cannot be used.
     """
     plugins = engine.with_entry_points(engine.BUILTIN)
     default = engine.EngineConfig()

@@ -1,4 +1,4 @@
-"""The history that jobs of a cell bring into a cycle: claims, earlier attempts, and past use."""
+"""The history of a cell's jobs that a cycle needs: claims, earlier attempts, and past usage."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ PREEMPTED: Final = (
     em.EvictRule.CONSOLIDATION,
     em.EvictRule.SLICE_RETURNED,
 )
-"""Rules by which a job loses its place for another: what its cap on evictions counts."""
+"""The rules by which a job is evicted for another job; only these evictions count towards its cap."""
 
 DRAINED_FOR: Final = timedelta(minutes=10)
-"""So long a job that was drained does not borrow: whoever it was drained for comes first."""
+"""The time for which a drained job does not borrow, so that others get the released capacity first."""
 _DRAINED: Final = em.EvictRule.QUEUE_DRAINED.value
 
 
@@ -75,7 +75,7 @@ def _finished(jobs: list[uuid.UUID]) -> QuerySet[Task, tuple[uuid.UUID, uuid.UUI
 _EVICTIONS: Final = PreparedQuery(_evictions)
 _EMPTIED: Final = PreparedQuery(_emptied)
 _FINISHED: Final = PreparedQuery(_finished)
-# Few, of all cells together; a cell's jobs are many.
+# Read for all cells: there are few such attempts, and a filter by a cell's many jobs would cost more.
 _SCALED: Final[PreparedQuery[tuple[Any, ...]]] = PreparedQuery(
     lambda: (
         Attempt.unscoped.filter(ended_at__isnull=True, scaled_at__isnull=False)
@@ -104,19 +104,19 @@ _USAGE: Final = PreparedQuery(
 
 
 def claim_content(claim: em.Claim) -> dict[str, Any]:
-    """A promise as it is stored."""
+    """Return a claim in its stored form."""
     content: dict[str, Any] = engine.encode(claim)
     return content
 
 
 def claims_of(cell_id: uuid.UUID) -> dict[str, em.Claim]:
-    """The promises of a cell by job id."""
+    """Return the claims of a cell by job id."""
     found: dict[str, em.Claim] = {}
     for row in _CLAIMS.for_any([job_id for (job_id,) in _PROMISED()], cell_id):
         try:
             claim = engine.decode(em.Claim, row.content)
         except engine.CodecError as error:
-            # Written by another release: the job takes its turn like everybody else.
+            # Another release wrote it: the job is evaluated in its order, without a claim.
             log.warning("claim cannot be read", job=str(row.job_id), why=str(error))
             continue
         found[claim.job] = replace(claim, until=em.Instant(row.expires_at.timestamp()))
@@ -126,8 +126,8 @@ def claims_of(cell_id: uuid.UUID) -> dict[str, em.Claim]:
 def places_of_moved(snapshot: engine.Snapshot) -> Iterator[em.Allocation]:
     """Yield the claimed places of jobs that are being moved, until they are removed and queued again.
 
-    A claim speaks for a job that waits; a mover still leaves, and its new place must not go to another
-    meanwhile. Of quota only what its tasks have given back already: the rest they still hold.
+    The engine applies claims of queued jobs only. A job that is being moved still terminates, and its new
+    nodes must stay reserved. A place is charged only once the task has released its quota.
     """
     for job_id, claim in snapshot.claims.items():
         job = snapshot.jobs.get(job_id)
@@ -139,24 +139,22 @@ def places_of_moved(snapshot: engine.Snapshot) -> Iterator[em.Allocation]:
 
 
 def has_left(job: Job) -> bool:
-    """Return whether an attempt of a job that waits or holds something has ended."""
+    """Return whether any attempt of an unfinished job has ended."""
     return job.attempt_number > (job.state != JobState.QUEUED)
 
 
 def has_parts(job: Job, roles: Iterable[JobRole | RoleRow]) -> bool:
-    """Return whether a job holds something and has several tasks, of which some may have finished before
-    others.
-    """
+    """Return whether a job has allocations and several tasks, of which some may have finished already."""
     return job.holds and sum(role.replicas for role in roles) > 1
 
 
 def pasts_of(
     promised: frozenset[str], *, left: Collection[uuid.UUID], in_parts: Collection[uuid.UUID]
 ) -> Mapping[uuid.UUID, Past]:
-    """Evictions, drains, finished tasks, idle times and promises of the jobs that have any.
+    """Return evictions, drains, finished tasks, idle times and claims of the jobs that have any.
 
-    `left` are those of which an attempt has ended, `in_parts` at least those that `has_parts` tells. Five
-    queries at most.
+    `left` are the jobs for which `has_left` is true, `in_parts` includes those for which `has_parts` is true.
+    Five queries at most.
     """
     again = sorted(left)
     evictions = {pk: (count, last) for pk, count, last in _EVICTIONS.for_any(again)}
@@ -186,7 +184,7 @@ def pasts_of(
 
 
 def _idleness(row: IdleStretch, now: datetime) -> Idleness:
-    """Return the meaning of an idle time for the engine. Only a job whose owner was warned is acted upon."""
+    """Return an idle time as the engine takes it. The engine acts only if the job's owner was warned."""
     preemptible = row.action == IdleAction.PREEMPTIBLE
     after = row.act_at - row.since if row.act_at is not None and row.is_due(now) and not preemptible else None
     return Idleness(

@@ -1,4 +1,4 @@
-"""Jobs as the engine sees them, made from rows or from a specification that is not a job yet."""
+"""Converts rows of jobs, or a specification that is not submitted yet, to jobs of the engine."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from scheduling.job_file.declaration.fields import ALL
 from scheduling.models import NO_GROWTH, GpuRequestMode, Job, JobKind, JobRole, JobState
 
 ASKED: Final = "asked"
-"""The id of a job that only a specification describes."""
+"""The id of a job that is made from a specification."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,13 +36,12 @@ class Idleness:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Past:
-    """The past of a job, where its own row does not have it.
+    """The history of a job that its own row does not contain.
 
-    `evictions` counts attempts that others put an end to, `evicted_at` is when the last of them ended,
-    `ended` the tasks per role that have finished. `promised`: others were told to leave for it;
-    `drained_until`: it was told so lately because its queue has too much, and borrows no more until then.
-    `idle`: all its GPUs are measured idle. `scaled_at` is when the present attempt last grew or shrank,
-    `shrinks` how often it has shrunk.
+    `evictions` counts the attempts that ended because the job was evicted for another job, `evicted_at` is
+    when the last of them ended, `ended` counts the finished tasks by role. `promised`: the job has a claim.
+    `drained_until`: it was drained lately and does not borrow until then. `idle`: all its GPUs are measured
+    idle. `scaled_at` is when the current attempt last grew or shrank, `shrinks` how often it has shrunk.
     """
 
     evictions: int = 0
@@ -78,7 +77,7 @@ class RoleRow(NamedTuple):
 _NEW: Final = Past()
 _ANYWHERE: Final = em.PlacementRules()
 _GROWING_KINDS: Final = (JobKind.BATCH, JobKind.PYTORCH, JobKind.SERVICE)
-"""Tasks of other kinds know their peers from the beginning, and cannot take in more."""
+"""The kinds of jobs that can grow; tasks of other kinds get their list of peers once, when they start."""
 _GROWTH_STEP_S: Final = 60
 _GROWTH_PAUSE_S: Final = 300
 _GROWTH_PAUSE_MOST_S: Final = 3600
@@ -93,7 +92,7 @@ _STATES: Final = {
 
 
 _OF_FILE: Final = tuple(field.name for field in ALL if field.engine)
-"""Fields of the job file that a job has in the engine as well, under the same names."""
+"""The fields of the job file that the engine's job also has, under the same names."""
 _values_of_file: Final = attrgetter(*_OF_FILE)
 
 
@@ -105,9 +104,10 @@ def engine_job(
     past: Past = _NEW,
     name: str = "",
 ) -> em.Job:
-    """One job that waits or holds something; `roles` in their order.
+    """Return the engine's job of an unfinished job; `roles` are in their order.
 
-    `watched` as `watched_workspaces` tells; `name` is its id in the engine where that is not the row's.
+    `watched` are the workspaces that `watched_workspaces` returns; `name` is the engine's id of the job if it
+    is not the row's.
     """
     name = name or str(job.pk)
     namespace = str(job.workspace_id) if job.workspace_id in watched else ""
@@ -135,14 +135,14 @@ def engine_job(
         drained_until=_instant(past.drained_until),
         grows=JobKind(job.kind) in _GROWING_KINDS and past.shrinks < NO_GROWTH,
         grow_after=_grow_after(job, past),
-        # One that asks to end when it is evicted would not come back to its new place.
+        # A job whose rules end it after an eviction would not start again on its new nodes.
         movable=not any(rule["on"] == "task_evicted" for rule in job.lifecycle),
     )
 
 
 def _grow_after(job: Job, past: Past) -> em.Instant | None:
-    """Return when a job may grow again. Members that come or go cost it the work since its last checkpoint,
-    and who shrinks again and again waits longer each time, so that nothing goes to and fro."""
+    """Return when a job may grow again. Each change of its size loses the work since its last checkpoint; the
+    pause doubles with each shrink, up to an hour, so that the size does not oscillate."""
     if past.scaled_at is None or past.shrinks >= NO_GROWTH:
         return None
     after_shrink = min(_GROWTH_PAUSE_S * 2 ** (past.shrinks - 1), _GROWTH_PAUSE_MOST_S) if past.shrinks else 0
@@ -151,7 +151,7 @@ def _grow_after(job: Job, past: Past) -> em.Instant | None:
 
 
 def _idle_fields(idle: Idleness) -> dict[str, Any]:
-    """Return what the engine is told of an idle job; one that was made preemptible is not protected."""
+    """Return the engine's fields of an idle job; a job made preemptible loses its guaranteed run time."""
     fields: dict[str, Any] = {
         "idle_since": _instant(idle.since),
         "max_idle_s": -1 if idle.act_after_s is None else idle.act_after_s,
@@ -165,7 +165,7 @@ def _instant(moment: datetime | None) -> em.Instant | None:
 
 
 def asked_job(spec: JobSpec, queue: Queue, *, priority: int, now: datetime, user: Any = None) -> em.Job:
-    """The job that a specification would become if `user` (an id) submitted it now."""
+    """Return the job that a specification would become if `user` (an id) submitted it now."""
     workspace = queue.workspace_id
     job = Job(
         workspace_id=workspace,
@@ -180,7 +180,7 @@ def asked_job(spec: JobSpec, queue: Queue, *, priority: int, now: datetime, user
 
 
 def as_counted(profile: str) -> str:
-    """A MIG profile as nodes count it: the mark of further engines is `.me` there and `+me` elsewhere."""
+    """Return a MIG profile as resource names of nodes spell it: `.me` for `+me` (media engines)."""
     return profile.replace("+", ".")
 
 
@@ -204,13 +204,14 @@ def _role(
     gpu: tuple[Any, ...] | None,
     ended: int,
 ) -> em.Role:
-    """One for all jobs that ask alike; `each` are the CPU and the memory of a task, `gpu` as for `_gpu`."""
+    """Return a role, one object for equal requests; `each` is a task's CPU and memory, `gpu` as for
+    `_gpu`."""
     request = em.Request(cpu=each[0], memory=each[1], gpu=None if gpu is None else _gpu(*gpu), qos=qos)
     return em.Role(name=name, replicas=sizes[0], min_replicas=sizes[1], request=request, ended=ended)
 
 
 def _qos(cpu_millicores: int, memory_mib: int, container: Mapping[str, Any]) -> em.QosClass:
-    """The class that Kubernetes derives for a task; cards have no part in it."""
+    """Return the QoS class that Kubernetes derives for a task from CPU and memory; GPUs do not count."""
     asked = {"cpu": f"{cpu_millicores}m", "memory": f"{memory_mib}Mi"}
     limits: Mapping[str, str] = container.get("limits", {})
     if not (cpu_millicores or memory_mib or limits):
@@ -227,7 +228,7 @@ def _gpu(
     models: Sequence[str],
     profile: str,
 ) -> em.GpuRequest:
-    """Cards of one task; only a slice names cores, and memory in MiB or in percent."""
+    """Return the GPU request of one task; only a slice has cores, and memory in MiB or percent."""
     if mode != GpuRequestMode.SLICE:
         return em.GpuRequest(
             cards=cards, mode=em.GpuMode(mode), models=tuple(models), profile=as_counted(profile)
@@ -244,9 +245,10 @@ def _gpu(
 
 
 def watched_workspaces(placements: Iterable[tuple[uuid.UUID, Mapping[str, Any]]]) -> frozenset[uuid.UUID]:
-    """Workspaces in which some job speaks of other tasks: there every job matters, labelled or not.
+    """Return the workspaces in which the pod (anti-)affinity of some job refers to other tasks.
 
-    Elsewhere the engine need not tell jobs of different workspaces apart, which keeps it fast.
+    Only there do jobs get their workspace as namespace; elsewhere equal jobs of different workspaces stay
+    equivalent, which makes the engine faster.
     """
     return frozenset(
         workspace
@@ -261,8 +263,8 @@ def placement_rules(
     """Return the rules about where a job may run and should preferably run, from its stored (normalised)
     form.
 
-    `namespace` is the workspace under which its tasks meet others, empty where they need not; `group`
-    names its tasks when they had better stand together.
+    `namespace` is the workspace in which pod (anti-)affinity sees its tasks, empty if none refers to them;
+    `group` names its tasks if they are to be placed close together when possible.
     """
     if not placement and not namespace:
         return _ANYWHERE
@@ -289,7 +291,7 @@ def placement_rules(
 
 
 def topology_rule(placement: Mapping[str, Any]) -> em.TopologyRule | None:
-    """Return how near to each other the tasks of a job are to be placed."""
+    """Return the topology level within which the tasks of a job must or should be placed; None for none."""
     asked = placement.get("topology")
     if not asked:
         return None
@@ -317,7 +319,7 @@ def _expressions(term: Iterable[Mapping[str, Any]]) -> tuple[em.Expression, ...]
 
 
 def read_toleration(item: Mapping[str, Any]) -> em.Toleration:
-    """One toleration in its stored form, which is that of Kubernetes."""
+    """Return a toleration from its stored form, which is that of Kubernetes."""
     effect = item.get("effect")
     return em.Toleration(
         key=item.get("key", ""),

@@ -1,4 +1,4 @@
-"""The time of one preview: how long its cycles may take together."""
+"""The time limit of a preview, which holds for all its cycles together."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 PREVIEW_S: Final = 10.0
-"""The time that somebody who asked for a preview waits for its cycles together, in seconds."""
+"""The time that all cycles of one preview may take together, in seconds."""
 
 
 @dataclass(slots=True)
@@ -24,7 +24,7 @@ _current: ContextVar[_PreviewTime | None] = ContextVar("preview_time", default=N
 
 @contextmanager
 def limit_preview(within_s: float) -> Iterator[None]:
-    """Allow cycles of previews within the block, of `within_s` together, counted from the first on."""
+    """Allow cycles of a preview within the block; they may take `within_s` seconds from the first one on."""
     token = _current.set(_PreviewTime(within_s))
     try:
         yield
@@ -38,7 +38,7 @@ def is_previewing() -> bool:
 
 
 def start_deadline() -> float:
-    """Return the monotonic moment until which the preview may take; it begins with the first call.
+    """Return the deadline of the preview on the monotonic clock; its time starts with the first call.
 
     Raises: RuntimeError outside of `limit_preview`.
     """

@@ -1,4 +1,4 @@
-"""One engine cycle as a file: everything it saw, to be run again anywhere with the same answer."""
+"""Saves the complete input of an engine cycle to a file, and runs such a file with the same result."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ class DumpError(ValueError):
 
 
 def dump_cycle(snapshot: engine.Snapshot, now: float, *, sharing: str = FAIR) -> str:
-    """A snapshot, the moment (epoch seconds) and the cell's sharing as text."""
+    """Return a snapshot, the time of its cycle (epoch seconds) and the cell's sharing as JSON text."""
     content = {"format": FORMAT, "now": now, "sharing": sharing, "snapshot": json.loads(snapshot.to_json())}
     return json.dumps(content)
 
 
 def replay_cycle(text: str) -> dict[str, Any]:
-    """Run a saved cycle; returns `decisions`, `outcomes` and `counters` as plain JSON values.
+    """Run a saved cycle; return `decisions`, `outcomes` and `counters` as plain JSON values.
 
     Raises: DumpError.
     """
@@ -34,7 +34,7 @@ def replay_cycle(text: str) -> dict[str, Any]:
             raise DumpError(f"this is not a saved cycle ({FORMAT})")
         snapshot = engine.Snapshot.from_json(json.dumps(_with_known_policies(content["snapshot"])))
         now = Instant(float(content["now"]))
-        # Files of versions before the setting do not name it; all cells were fair then.
+        # Older files do not name the sharing; all cells used fair sharing then.
         sharing = content.get("sharing", FAIR)
     except (json.JSONDecodeError, KeyError, TypeError, AttributeError, engine.SnapshotError) as error:
         raise DumpError(f"this is not a saved cycle: {error}") from error
@@ -46,8 +46,8 @@ def replay_cycle(text: str) -> dict[str, Any]:
 
 
 def _with_known_policies(snapshot: dict[str, Any]) -> dict[str, Any]:
-    """Return a saved snapshot in which flavors of a policy that is not offered any more have the default one,
-    as in a cell."""
+    """Return a saved snapshot in which flavors with a removed placement policy get the default one, as in
+    a cell."""
     known = {name for name, _ in engine.EngineConfig().policies}
     flavors = [
         flavor if flavor["policy"] in known else {**flavor, "policy": _DEFAULT_POLICY}

@@ -1,4 +1,4 @@
-"""The volume claims that jobs mount, as the engine takes them: with the placement rules of each job."""
+"""The volume claims that jobs mount, which the engine gets with the placement rules of each job."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from scheduling.engine import model as em
 from scheduling.models import ClaimPhase, Job, MountedClaim
 
 WITH_CLAIMS: Final = (BackendKind.KUBERNETES, BackendKind.KUEUE)
-"""Clusters whose pods mount claims; a simulated one has no volumes, and none ties a pod to a node."""
+"""Backends of clusters whose pods mount claims; a simulated cluster has no volumes."""
 _CLUSTERS: Final[PreparedQuery[tuple[Any, ...]]] = PreparedQuery(
     lambda cell: (
         Cluster.unscoped.filter(cell_id=cell, backend__in=WITH_CLAIMS).order_by("pk").values_list("pk")
@@ -23,7 +23,7 @@ _CLUSTERS: Final[PreparedQuery[tuple[Any, ...]]] = PreparedQuery(
 )
 _FACTS: Final = PreparedQuery(lambda cell: MountedClaim.unscoped.filter(cluster__cell_id=cell))
 READ_BEFORE: Final = timedelta(minutes=1)
-"""What was read so long before a submission may no longer hold: nobody has read the claim since."""
+"""The age from which the last reading of a claim, at the submission of a job that mounts it, is too old."""
 _STATES: Final = {
     ClaimPhase.BOUND: em.ClaimState.BOUND,
     # Its volume is created for the node on which a pod is placed.
@@ -35,13 +35,13 @@ _STATES: Final = {
     ClaimPhase.LOST: em.ClaimState.LOST,
     ClaimPhase.MISSING: em.ClaimState.MISSING,
     ClaimPhase.DELETING: em.ClaimState.DELETING,
-    # Nothing is known against it, and the kubelet will say what is wrong.
+    # No problem of it is known; if there is one, the kubelet reports it.
     ClaimPhase.UNKNOWN: em.ClaimState.BOUND,
 }
 
 
 ClaimKey = tuple[uuid.UUID, str]
-"""The workspace and the name of a claim, whatever the cluster."""
+"""The workspace and the name of a claim, in any cluster."""
 
 
 def claim_names(volumes: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
@@ -73,10 +73,10 @@ class ClaimReader:
         return bool(self._clusters)
 
     def find_changed(self, before: ClaimReader) -> set[ClaimKey] | None:
-        """Return the claims that the reading `before` described otherwise; None where its clusters were
-        others, so that any may count otherwise.
+        """Return the claims that differ from the reading `before`; None if that covered other clusters, so
+        that any claim may differ.
 
-        When they were read is no part of it: jobs with an unread claim are to be looked at again anyway.
+        Times of reading are not compared: jobs with an unread claim are evaluated again in any case.
         """
         if self._clusters != before._clusters:
             return None

@@ -1,4 +1,4 @@
-"""The books of pods that are adopted: quota, nodes and cards go from what others hold to the job.
+"""Records the admission of adopted pods: their quota, nodes and cards move from foreign pods to the job.
 
 Rows are locked in the order that every change keeps: the cell and the job by the caller, then the ledger,
 nodes and cards.
@@ -39,12 +39,12 @@ TaskKey = tuple[str, int]
 
 
 class NotAdoptable(ValueError):
-    """Pods that say they are of a job and cannot be what it is; the message says why."""
+    """Pods with the labels of a job that do not match it; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class _AdoptedPod:
-    """A pod of one task, on a node that is known. `held` is what it holds; None for one that has ended."""
+    """A pod of a task, on a known node. `held` has its amounts; None for a pod that has ended."""
 
     task: TaskKey
     role: JobRole
@@ -56,7 +56,7 @@ class _AdoptedPod:
 def admit_adopted(
     *, cell: Cell, cluster: Cluster, job: Job, number: int, pods: Sequence[PodObservation], now: datetime
 ) -> None:
-    """Admit a waiting job as its attempt `number`, exactly as `pods` are.
+    """Admit a queued job as its attempt `number`, with the nodes and amounts of `pods`.
 
     The caller has locked the cell and the job. Raises: NotAdoptable; NoLongerFree; IntegrityError.
     """
@@ -75,7 +75,7 @@ def admit_adopted(
     taken = CellSnapshot(engine.Snapshot(), {str(job.pk): job}, devices, {})
     batch = CommitBatch(cell, now, taken, tree, {str(job.pk): job}, AdmissionLimits((), now))
     decision = admission.with_loans(decision._replace(allocations=tuple(parts)), tree, str(job.queue.node_id))
-    job.attempt_number = number - 1  # whatever attempts there were in between have ended
+    job.attempt_number = number - 1  # all attempts before it have ended
     tasks = admission.tasks_of([decision])
     admission.record_admission(batch, decision, tasks)
     batch.add_event(job, "adopted", {"attempt": number, "cluster": cluster.name, "tasks": len(found)})
@@ -93,7 +93,7 @@ def admit_adopted(
 def _find(
     cluster: Cluster, job: Job, roles: Sequence[JobRole], number: int, pods: Sequence[PodObservation]
 ) -> list[_AdoptedPod]:
-    """The task, the node and the holds of each pod. Raises: NotAdoptable."""
+    """Return the task, the node and the amounts of each pod. Raises: NotAdoptable."""
     tasks = {
         pod_name(job, number, role.name, index): (role, index)
         for role in roles
@@ -126,10 +126,10 @@ def _holds(cluster: Cluster, pods: Sequence[PodObservation]) -> list[ForeignPod]
 def _allocation(
     one: _AdoptedPod, job: Job, request: em.Request, flavors: Mapping[str, em.Flavor]
 ) -> em.Allocation:
-    """Return the allocation of a pod, charged as if it had been placed where it is; its cards are chosen
-    later.
+    """Return the allocation of a pod, charged as if the engine had placed it on its node; without cards,
+    which are chosen later.
 
-    Raises: NotAdoptable where it holds another number of cards than the task asks for.
+    Raises: NotAdoptable if it uses another number of cards than the task requests.
     """
     flavor = flavors[str(one.node.flavor_id)]
     if (held := one.held) is not None:
@@ -139,7 +139,7 @@ def _allocation(
                 f"pod {one.pod.ref.name} holds {cards} GPUs, its task requests {one.role.gpu_cards}"
             )
         gpu = request.gpu
-        if held.shares and gpu is not None:  # the memory may have been changed while it ran
+        if held.shares and gpu is not None:  # its GPU memory may have been resized while it ran
             _, cores, memory = held.shares[0]
             gpu = replace(gpu, cores=cores, memory=memory, memory_percent=None)
         request = replace(request, cpu=held.cpu_millicores, memory=held.memory_mib, gpu=gpu)
@@ -162,9 +162,10 @@ def _allocation(
 def _hand_over(
     cluster: Cluster, found: Sequence[_AdoptedPod]
 ) -> tuple[dict[TaskKey, tuple[em.DeviceSlice, ...]], dict[str, uuid.UUID]]:
-    """Count the pods no longer as those of others, and choose their cards; also the keys of all these cards.
+    """Delete the rows that count the pods as foreign, and choose their cards; return the slices by task and
+    the keys of the nodes' cards.
 
-    Raises: NotAdoptable where a node has no such card free: then more is held there than there is.
+    Raises: NotAdoptable if a node has no such free card: then more is allocated there than it has.
     """
     ForeignPod.unscoped.filter(pk__in=[one.held.pk for one in found if one.held is not None]).delete()
     foreign_settle(cluster_id=cluster.pk, names={one.node.name for one in found})
@@ -204,7 +205,7 @@ def _note_pods(
     tasks: admission.TaskIds,
     now: datetime,
 ) -> None:
-    """Note which pod each hold has, and the holds of those that have ended and hold nothing."""
+    """Record the pod of each allocation, and add released allocations for the pods that have ended."""
     ((attempt, *_),) = batch.attempts
     of_names = {name: pk for pk, *_, name, _allocated_at in batch.allocations}
     made = [(of_names[one.pod.ref.name], now, one.pod.ref.uid) for one in found if one.held is not None]

@@ -1,14 +1,14 @@
-"""Pods of an attempt that this database does not know: after a restore a job is what runs of it.
+"""Adopts the pods of attempts that a restored database does not know.
 
-A database that was restored from a backup may say that a job waits, or runs as an earlier attempt, while
-the cluster runs pods of a later attempt that this very installation made. Such pods are the job: it is
-admitted as that attempt, on the nodes and with the amounts that the pods have, above its quota too, because
-they hold them in any case. It is not queued again beside them. Pods that have ended count as well, so that a
-job which ended since the backup ends here by its own rules, as long as its pods are there to say how.
+A database that was restored from a backup may have a job as queued, or running as an earlier attempt, while
+the cluster runs pods of a later attempt that this installation created. The job is then admitted as that
+attempt, on the nodes and with the amounts of its pods, even beyond its quota, because the pods use them in
+any case. It is not started again beside them. Pods that have ended are adopted too, so that a job that ended
+since the backup ends here by its own lifecycle rules, as long as its pods exist.
 
-A gang of which too few pods are there cannot go on: those that are missing met the others once and are not
-waited for again. What is left of it is removed, and the job is queued for its next attempt. Attempts only
-move forward, so neither a number nor the name of a pod is used twice.
+A gang with too few pods cannot continue: its members do not wait for missing members a second time. Its
+remaining pods are removed, and the job is queued for its next attempt. Attempt numbers only increase, so
+neither a number nor a pod's name is used twice.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _PORTION: Final = 500
 _ENDED: Final = (PodPhase.SUCCEEDED, PodPhase.FAILED)
 _LIVE: Final = (JobState.ADMITTED, JobState.STARTING, JobState.RUNNING)
 _HOLD_BACK: Final = timedelta(minutes=2)
-"""How long a job is not started whose pods could not be adopted; renewed while they are there."""
+"""The pause of a job whose pods could not be adopted; it is renewed while they exist."""
 _RENEW: Final = timedelta(seconds=30)
 _DIGITS: Final = 10
 _UNKNOWN: Final = PreparedQuery(
@@ -56,7 +56,7 @@ _UNKNOWN: Final = PreparedQuery(
 
 @dataclass(slots=True)
 class UnknownAttempt:
-    """The pods of the latest attempt of one job, of which the database does not know."""
+    """The pods of a job's latest attempt, which the database does not know."""
 
     job: uuid.UUID
     number: int
@@ -64,15 +64,13 @@ class UnknownAttempt:
 
 
 def has_unknown(cluster: Cluster, pods: Sequence[PodObservation]) -> bool:
-    """Return whether some of `pods` hold something and are of unknown attempts; usually not, for one
-    query.
-    """
+    """Return whether some of `pods` hold resources and belong to unknown attempts; usually one query."""
     uids = _unknown_uids(cluster) if pods else set()
     return any(pod.ref.uid in uids for pod in pods) and bool(_find(cluster, pods, uids, ended=False))
 
 
 def find_unknown(cluster: Cluster, pods: Sequence[PodObservation]) -> list[UnknownAttempt]:
-    """The unknown attempts among `pods`, which are all pods of the platform in a cluster."""
+    """Return the unknown attempts among `pods`, which are all pods of the platform in a cluster."""
     return _find(cluster, pods, _unknown_uids(cluster), ended=True)
 
 
@@ -83,7 +81,7 @@ def _unknown_uids(cluster: Cluster) -> set[str]:
 def _find(
     cluster: Cluster, pods: Sequence[PodObservation], uids: set[str], *, ended: bool
 ) -> list[UnknownAttempt]:
-    """Return the pods that `uids` names, and with `ended` the ones that have ended."""
+    """Return the unknown attempts of the pods in `uids`, with `ended` also of the pods that have ended."""
     found: dict[tuple[uuid.UUID, int], UnknownAttempt] = {}
     for pod in pods:
         if pod.ref.uid in uids or (ended and pod.phase in _ENDED):
@@ -110,7 +108,7 @@ def _find(
 
 
 def _attempt_of(pod: PodObservation) -> tuple[uuid.UUID, int] | None:
-    """The job and the attempt that a pod says it is of; None for a pod that says neither."""
+    """Return the job and the attempt number in a pod's labels; None if they are missing or invalid."""
     number = pod.labels.get(LABEL_ATTEMPT, "")
     if not (number.isascii() and number.isdecimal() and len(number) < _DIGITS):
         return None
@@ -121,7 +119,7 @@ def _attempt_of(pod: PodObservation) -> tuple[uuid.UUID, int] | None:
 
 
 def _with_unmade(jobs: Collection[uuid.UUID]) -> set[uuid.UUID]:
-    """Return the jobs of whose attempt a pod was not made: few."""
+    """Return the jobs of whose current attempt a pod was not created; they are few."""
     found: set[uuid.UUID] = set()
     ordered = sorted(jobs)
     for start in range(0, len(ordered), _PORTION):
@@ -135,7 +133,7 @@ def _with_unmade(jobs: Collection[uuid.UUID]) -> set[uuid.UUID]:
 
 
 def _is_unmade(attempt: UnknownAttempt) -> bool:
-    """Return whether this database has admitted the job as the attempt of that number, and made none of
+    """Return whether this database has admitted the job as the attempt of that number, but created none of
     its pods.
     """
     own = Allocation.unscoped.filter(attempt__job=attempt.job, attempt__number=attempt.number)
@@ -148,7 +146,7 @@ def _latest(job: uuid.UUID) -> int:
 
 
 def _jobs(cluster: Cluster, keys: Iterable[uuid.UUID]) -> dict[uuid.UUID, Job]:
-    """Return the jobs that have not ended and are of the cell of the cluster."""
+    """Return the unfinished jobs among `keys` that belong to the cluster's cell."""
     found: dict[uuid.UUID, Job] = {}
     ordered = sorted(keys)
     for start in range(0, len(ordered), _PORTION):
@@ -159,10 +157,10 @@ def _jobs(cluster: Cluster, keys: Iterable[uuid.UUID]) -> dict[uuid.UUID, Job]:
 
 
 def hold_back(cluster: Cluster, attempts: Sequence[UnknownAttempt], *, now: datetime) -> None:
-    """Have no cycle start these jobs again before their pods are adopted.
+    """Keep cycles from starting these jobs again before their pods are adopted.
 
-    To be called before what the list lacks is noted: that may put a job back into the queue. Pods that were
-    not made yet will not be.
+    Call it before the pods that a list lacks are recorded as removed: that may queue a job again. Pods of
+    these attempts that were not created yet are given up.
     """
     if attempts and not is_read_current(cluster):
         return
@@ -174,7 +172,7 @@ def hold_back(cluster: Cluster, attempts: Sequence[UnknownAttempt], *, now: date
 
 
 def _give_up_unmade(attempt: UnknownAttempt, now: datetime) -> None:
-    """End an attempt of which no pod was made: nothing else would."""
+    """End an attempt of which no pod was created: no observation would end it."""
     job = Job.unscoped.select_related("queue").get(pk=attempt.job)
     if job.state not in _LIVE:
         return
@@ -202,7 +200,7 @@ def _give_up_unmade(attempt: UnknownAttempt, now: datetime) -> None:
 def adopt_all(
     cluster: Cluster, backend: ClusterBackend, attempts: Sequence[UnknownAttempt], *, now: datetime
 ) -> int:
-    """Make each job what its pods are; returns how many were adopted."""
+    """Adopt the pods of each attempt; return how many attempts were adopted."""
     adopted = 0
     for attempt in attempts:
         try:
@@ -220,21 +218,21 @@ def adopt_all(
 
 @transaction.atomic
 def _adopt(cluster: Cluster, backend: ClusterBackend, attempt: UnknownAttempt, now: datetime) -> bool | None:
-    """Admit a job as the attempt that its pods are of; returns whether enough of them are there to go on.
+    """Admit a job as the attempt of its pods; return whether enough of them exist to continue.
 
-    None when it does not wait, so that nothing was done. Raises: NotAdoptable; NoLongerFree;
-    IntegrityError; StaleJob.
+    Return None if nothing was done: the list of pods is outdated, or the job is not queued or has a later
+    attempt. Raises: NotAdoptable; NoLongerFree; IntegrityError; StaleJob.
     """
     cell = Cell.unscoped.select_for_update(no_key=True).get(pk=cluster.cell_id)
     rows = Job.unscoped.select_for_update(of=("self",), no_key=True).select_related("queue", "workspace")
     job = rows.get(pk=attempt.job)
-    if not is_read_current(cluster):  # the pods may have gone since they were read
+    if not is_read_current(cluster):  # the pods may have ended since they were read
         return None
-    if job.state == JobState.SUSPENDED:  # somebody resumed it since
+    if job.state == JobState.SUSPENDED:  # it was resumed after the backup, because its pods run
         change_state(job, JobState.QUEUED, code="resumed", now=now)
     if job.state != JobState.QUEUED:
         return None
-    if _is_unmade(attempt):  # its number is that of the one which runs
+    if _is_unmade(attempt):  # the attempt of the pods has the same number
         job.attempts.filter(number=attempt.number).delete()
     elif job.attempt_number >= attempt.number:
         return None
@@ -256,7 +254,7 @@ def _adopt(cluster: Cluster, backend: ClusterBackend, attempt: UnknownAttempt, n
 
 
 def _missing(job: Job) -> int:
-    """Count the missing tasks of those that the job can't do without."""
+    """Count the missing tasks that the job can't run without."""
     bound: Counter[uuid.UUID] = Counter(
         Task.unscoped.filter(job=job, allocations__attempt__number=job.attempt_number).values_list(
             "role_id", flat=True
@@ -267,14 +265,14 @@ def _missing(job: Job) -> int:
 
 
 def _note_not_adopted(cluster: Cluster, attempt: UnknownAttempt, why: str, now: datetime) -> None:
-    """Keep a job from starting beside pods of it that cannot be adopted, and say so in its events."""
+    """Pause a job whose pods cannot be adopted, so that it doesn't run twice, and add an event."""
     names = sorted(pod.ref.name for pod in attempt.pods if pod.phase not in _ENDED)
     log.warning(
         "pods of a job are not adopted",
         cluster=cluster.name, job=str(attempt.job), attempt=attempt.number, pods=names, why=why,
     )  # fmt: skip
     if not names:
-        return  # what has ended is in nobody's way
+        return  # pods that have ended are no reason to pause the job
     due = Q(backoff_until__isnull=True) | Q(backoff_until__lt=now + _RENEW)
     job = Job.unscoped.filter(due, pk=attempt.job, state=JobState.QUEUED).first()
     if job is None:

@@ -1,4 +1,4 @@
-"""The changes that a batch of observations makes in tasks and allocations, written together at its end."""
+"""The changes of tasks and allocations by a batch of observations, written together at its end."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from foundation.sql.bulk import Guard, update_rows
 from scheduling.models import Allocation, Task
 
 Row = Task | Allocation
-# As they were read: the rows are locked, so a guard that fails is a fault in the order of locks.
+# Rows must be as they were read: they are locked, so a guard that fails shows a fault in the order of locks.
 _GUARDS: Final = {Task: Guard(same=("state",)), Allocation: Guard(where={"removed_at": None})}
 _HELD: Final = Guard(where={"removed_at": None, "released_at": None})
 
 
 class NotLocked(RuntimeError):
-    """Somebody changed a row that this transaction had to itself; nothing of it may be kept."""
+    """Another transaction changed a row that this transaction has locked; it must be rolled back."""
 
 
 class RowChanges:
-    """Rows of one transaction, which has locked their jobs, with the fields that are to be written.
+    """The changed rows of one transaction, which has locked their jobs, with the fields to write.
 
-    The objects change at once, so what comes later in the batch sees it.
+    The objects change at once, so that later observations of the batch see the changes.
     """
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class RowChanges:
         self._states: dict[Row, str] = {}
 
     def set_fields(self, row: Row, **fields: Any) -> None:
-        """Change a row, to be written by `write_changes`."""
+        """Change fields of a row object; `write_changes` writes them."""
         if isinstance(row, Task):
             self._states.setdefault(row, row.state)
         for name, value in fields.items():
@@ -38,7 +38,7 @@ class RowChanges:
         self._names.setdefault(row, set()).update(fields)
 
     def write_changes(self) -> None:
-        """Write everything, one statement for those rows that change in the same fields.
+        """Write all changes, with one statement for all rows that change the same fields.
 
         Raises: NotLocked.
         """

@@ -1,6 +1,4 @@
-"""The check that a cluster answers, within seconds and concurrently with everything else that waits for
-it.
-"""
+"""Checks within seconds whether a cluster answers, independently of other calls that wait for it."""
 
 from __future__ import annotations
 
@@ -17,16 +15,17 @@ from foundation.core import clock
 
 log = structlog.get_logger(__name__)
 CHECK_EVERY_S: Final = 4.0
-"""In one process. With the period of observation and two answers of 2 s that are waited for, silence is known
-within 10 s."""
+"""The least time between two checks by one process, in seconds. With the period of observation and two
+timeouts of 2 s, an unreachable cluster is noticed within 10 s."""
 _checked: Final[dict[uuid.UUID, tuple[float, bool]]] = {}
 
 
 def health_check(cluster: Cluster) -> bool:
-    """Ask the cluster whether it is there, if it was not asked a moment ago; returns False if it is not.
+    """Check the cluster, unless it was checked less than `CHECK_EVERY_S` ago; return whether it answers.
 
-    That it is there again is noted by whoever has read what has changed. Of a cluster that was silent no
-    earlier answer is taken, which another process may know to be old.
+    This records that a cluster is unreachable; the observation records that it is healthy again. For a
+    cluster that is recorded as unreachable no earlier success is reused, because another process may have
+    checked since.
     """
     now = time.monotonic()
     at, well = _checked.get(cluster.pk, (-CHECK_EVERY_S, True))
@@ -43,9 +42,9 @@ def health_check(cluster: Cluster) -> bool:
 
 
 def health_note(cluster: Cluster, health: ClusterHealth, message: str) -> None:
-    """Store how the cluster is; `health_since` moves only when that changes.
+    """Write the health of a cluster; `health_since` changes only together with the health.
 
-    That a cluster is not ours stands until it is known to be.
+    A disowned cluster does not become unreachable: it stays disowned until its ownership is confirmed.
     """
     if (cluster.health, cluster.health_message) == (health, message):
         return

@@ -1,8 +1,8 @@
-"""Pods that a cluster refuses to make, or of which nobody knows whether it has.
+"""Handles pods that a cluster refuses to create, and creations whose outcome is unknown.
 
-An unknown creation is asked for again by the same name, less and less often, and holds up no other. A job of
-which one pod cannot be made while the cluster is well gives everything back and is tried again after a pause.
-Its cards come back when the cluster has confirmed that its pods are not there.
+A creation with unknown outcome is requested again under the same name at growing intervals, without delaying
+other pods. If a pod cannot be created in a reachable cluster, its job is evicted and queued again after a
+pause. Its cards are released when the cluster has confirmed that its pods do not exist.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ from scheduling.services.start_limit import can_spare, give_up_task
 
 log = structlog.get_logger(__name__)
 ASKED_AT_MOST: Final = 10
-"""So many unknown creations of one pod, over about six minutes, end the attempt."""
+"""The number of creations of one pod with unknown outcome, over about six minutes, that ends the attempt."""
 NOT_CREATED: Final = "NotCreated"
-"""How the message of a task begins whose pod is not known to be there."""
+"""The prefix of the message of a task whose pod is not known to exist."""
 _FIRST_PAUSE_S: Final = 2
 _LONGEST_PAUSE_S: Final = 60
-# What an operator has to put right is told by a rule of its own.
+# Refusals that an operator has to resolve have eviction rules of their own.
 _OWN_RULES: Final = frozenset({"NAMESPACE_NOT_OWNED"})
 NO_ROOM_LEFT: Final = "NO_LONGER_FREE"
-# The pod of that name was made for another hold, by the cluster's own answer.
+# Refusals because a pod of that name was created for another allocation.
 _OF_OTHERS: Final = ("NAME_TAKEN", "BOUND_ELSEWHERE")
 _LIVE: Final = (JobState.ADMITTED, JobState.STARTING, JobState.RUNNING)
 
 
 def note_unknown(cluster: Cluster, unknown: Sequence[tuple[Allocation, PodOutcome]]) -> int:
-    """Note creations whose outcome is not known, and give up those that were asked for too often.
+    """Record creations with unknown outcome, and evict the jobs of those that were requested too often.
 
-    Returns how many were put off. What was never sent, and what a cluster does not answer that answers
-    nothing else either, is not held against the job: one that only waited for others waits a moment more.
+    Return how many creations were postponed. Requests that were never sent, and all requests to an
+    unreachable cluster, do not count as failures.
     """
     if cluster.health == ClusterHealth.UNREACHABLE:
         return 0
@@ -62,7 +62,7 @@ def note_unknown(cluster: Cluster, unknown: Sequence[tuple[Allocation, PodOutcom
         list(locking_in_order(Allocation.unscoped.filter(pk__in=[row[0] for row in rows])))
         absent = Guard(where={"ensured_at": None})
         update_rows(Allocation, ("ensure_failures", "ensure_after"), rows, guard=absent)
-    # By itself: others lock tasks before their allocations.
+    # A separate transaction, because other transactions lock tasks before their allocations.
     with transaction.atomic():
         list(locking_in_order(Task.unscoped.filter(pk__in=[row[0] for row in messages])))
         update_rows(Task, ("message",), messages, guard=Guard(where={"state": TaskState.BOUND}))
@@ -73,11 +73,12 @@ def note_unknown(cluster: Cluster, unknown: Sequence[tuple[Allocation, PodOutcom
 
 
 def send_back_crowded(wanted: Sequence[Allocation], specs: Sequence[TaskSpec]) -> set[uuid.UUID]:
-    """Send back what was placed on cards that others turned out to hold; returns the keys of these holds.
+    """Evict jobs with pods to create on nodes where foreign pods use allocated cards; return the keys of
+    these allocations.
 
-    Such a node has more cards given out than it has, and the pod that is not made yet is the one to yield.
-    A hold of a job that is not live any more is not among them: it would be found again each time, and no
-    other pod of the cluster would ever be made.
+    Such a node has more cards allocated than it has, so a pod that is not created yet is given up.
+    Allocations of jobs that are no longer live are not returned: they would be found each time, and no other
+    pod of the cluster would ever be created.
     """
     sent: set[uuid.UUID] = set()
     for allocation, spec in zip(wanted, specs, strict=True):
@@ -95,10 +96,10 @@ def _pause(failures: int) -> timedelta:
 
 
 def send_back(allocation: Allocation, outcome: PodOutcome, now: datetime) -> bool:
-    """Evict the job of a pod that cannot be made, with its whole gang, to be tried again after a pause.
+    """Evict the job of a pod that cannot be created, to be queued again after a pause.
 
-    A job that runs with enough other tasks goes on without the one of this pod.
-    Returns False for a job that is not live, which keeps its state.
+    A running job with enough other tasks continues without this task, unless the pod's name belongs to
+    another allocation. Return False for a job that is not live, which keeps its state.
     """
     job = Job.unscoped.select_related("queue").get(pk=allocation.attempt.job_id)
     if job.state not in _LIVE:
@@ -127,10 +128,10 @@ def send_back(allocation: Allocation, outcome: PodOutcome, now: datetime) -> boo
 
 
 def _leave_alone(allocation: Allocation, job: Job, now: datetime) -> None:
-    """Nothing was made under that name, so there is nothing to wait for or to remove.
+    """Record that the pod is removed: it was not created, so there is nothing to wait for or to remove.
 
-    What is there belongs to a hold that this database does not know. The next attempt has a number above all
-    that pods of the job show.
+    The existing pod of that name belongs to an allocation that this database does not know. The job's attempt
+    number is raised to the highest of its foreign pods, so that the next attempt has an unused number.
     """
     most = ForeignPod.unscoped.filter(job=str(job.pk)).aggregate(most=Max("attempt"))["most"]
     Job.unscoped.filter(pk=job.pk, attempt_number__lt=most or 0).update(attempt_number=most or 0)

@@ -1,4 +1,4 @@
-"""The cause of a container's end, in the words of the cluster."""
+"""The cause of a container's end, as the cluster reports it."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from clusters.backends.base import PodObservation, PodPhase
 
 _SAYS_NOTHING: Final = ("", "Error", "Completed")
 _SIGNALS: Final = {128 + number.value: number.name for number in signal.Signals}
-"""By exit code, the signal that ended a program, as shells and container runtimes write it."""
+"""The signal that ended a program by exit code, as shells and container runtimes encode it."""
 
 
 def signal_name(exit_code: int | None) -> str:
-    """The signal behind an exit code; "" for a program that ended by itself."""
+    """Return the name of the signal that an exit code stands for; "" if no signal ended the program."""
     return "" if exit_code is None else _SIGNALS.get(exit_code, "")
 
 
 def ending_message(seen: PodObservation) -> str:
-    """The message of a task whose pod has ended: reason, signal, and what the cluster says besides."""
+    """Return the message of a task whose pod has ended: the reason or signal, and the cluster's message."""
     if seen.phase is PodPhase.REMOVED:
         return seen.message or "the pod was deleted by somebody else"
     parts = [] if seen.reason in _SAYS_NOTHING else [seen.reason]
@@ -28,7 +28,8 @@ def ending_message(seen: PodObservation) -> str:
 
 
 def ending_numbers(seen: PodObservation) -> dict[str, Any]:
-    """The same for an event: pod, exit code, message, and reason and signal where there are any."""
+    """Return the numbers of an event for the end of a pod: pod, exit code, message, and a reason or
+    signal."""
     numbers: dict[str, Any] = {
         "pod": seen.ref.name,
         "exit_code": seen.exit_code,

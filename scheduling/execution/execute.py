@@ -1,8 +1,7 @@
-"""Carrying decisions out: pods that should exist are created, pods that should not are removed.
+"""Executes decisions: creates the pods that should exist and removes the pods that should not.
 
-Level-triggered: it looks at rows, not at messages, so running it twice, late or never-until-the-sweep
-ends in the same place. Calls to the cluster are made outside any transaction; each answer is written
-by compare-and-set.
+It is level-triggered: it reads rows, not messages, so that running it twice, late, or only by the sweep has
+the same result. The cluster is called outside of transactions; each answer is written by compare-and-set.
 """
 
 from __future__ import annotations
@@ -40,18 +39,18 @@ from scheduling.models import Allocation
 from scheduling.monitoring import counters
 
 log = structlog.get_logger(__name__)
-# What is noted between two batches costs as much time for few as for many, and nothing is made meanwhile.
+# Writing the answers of a batch takes as long for few as for many, and no pod is created meanwhile.
 _BATCH: Final = 1000
 _ASK_AGAIN: Final = timedelta(seconds=30)
 RETRY_S: Final = 0.3
-"""What finds the cluster's lease taken tries again after this time."""
-# No pod starts or goes sooner, and what came of all that was asked for meanwhile is seen together.
+"""The delay after which work is tried again that found the cluster's lease taken, in seconds."""
+# No pod starts or ends sooner, and one observation then sees the results of many requests.
 _SEEN_S: Final = 0.1
 _OUT_OF_SERVICE: Final = "node.kubernetes.io/out-of-service"
 
 
 def _wanted(cluster: uuid.UUID, now: datetime) -> QuerySet[Allocation]:
-    """Return the allocations whose pods are to be made, without those that are tried again later."""
+    """Return the allocations whose pods are to be created, without those that are tried again later."""
     return (
         Allocation.unscoped.filter(
             Q(ensure_after__isnull=True) | Q(ensure_after__lte=now),
@@ -73,8 +72,8 @@ def _wanted(cluster: uuid.UUID, now: datetime) -> QuerySet[Allocation]:
 
 
 def _unwanted(cluster: uuid.UUID, sent_before: datetime) -> QuerySet[Allocation]:
-    """Return the allocations whose pods are to be removed, with the seconds that each has for it; first
-    those that hold something, which others wait for.
+    """Return the allocations whose pods are to be removed, with their grace periods in seconds; allocations
+    that are not released come first, because other jobs wait for them.
     """
     unsent = Q(removal_sent_at__isnull=True) | Q(removal_sent_at__lt=sent_before)
     return (
@@ -107,7 +106,7 @@ _UNWANTED: Final[PreparedQuery[Any]] = PreparedQuery(_unwanted)
 
 
 def execute_cluster(*, cluster_id: uuid.UUID) -> int:
-    """Bring the pods of one cluster in line with the rows; returns how many calls were answered."""
+    """Create and remove pods of one cluster as its rows say; return how many calls were answered."""
     with leases.hold_lease(Cluster, cluster_id) as epoch:
         if epoch is None:
             outbox.put_off(outbox.Topic.EXECUTE, cluster_id, delay_s=RETRY_S)
@@ -122,11 +121,11 @@ def execute_cluster(*, cluster_id: uuid.UUID) -> int:
             answered = cordoned + _remove(
                 cluster, backend, [one for one in unwanted if not one.released_at], now
             )
-            # Until its pods were listed it is not known what others hold in a cluster.
+            # Until the cluster's pods were listed, the cards of foreign pods are unknown.
             listed = cluster.listed_at is not None and cluster.opens_at is None
             if listed or not backend.capabilities.owned:
                 answered += _ensure(cluster, backend)
-            # Nobody waits for pods that have ended.
+            # Pods that have ended hold nothing, so they are removed last.
             answered += _remove(cluster, backend, [one for one in unwanted if one.released_at], now)
             if backend.capabilities.resize:
                 resizing.apply_resizes(cluster, backend)
@@ -135,7 +134,7 @@ def execute_cluster(*, cluster_id: uuid.UUID) -> int:
         except BackendUnavailable as error:
             log.warning("cluster did not answer", cluster=cluster.name, error=str(error))
             return 0
-    # A look that came meanwhile was put off, and others wait for what it would have seen.
+    # An observation that was due meanwhile found the lease taken and was postponed.
     outbox.hasten_hint(outbox.Topic.OBSERVE, cluster_id)
     if answered:
         outbox.add_hint(outbox.Topic.OBSERVE, cluster_id, delay_s=_SEEN_S)
@@ -148,7 +147,7 @@ def _ensure(cluster: Cluster, backend: ClusterBackend) -> int:
     while wanted := _WANTED(cluster.pk, began):
         specs = task_specs(wanted)
         if creation.send_back_crowded(wanted, specs):
-            break  # the others are asked for when their gangs are known to be whole
+            break  # the next execution creates the others, without pods of the evicted gangs
         if backend.capabilities.gangs:
             gangs.note_gathered(zip(wanted, specs, strict=True))
         faults.fault_point("execute.before_ensure")
@@ -163,7 +162,7 @@ def _ensure(cluster: Cluster, backend: ClusterBackend) -> int:
         faults.fault_point("execute.after_note")
         answered += len(known)
         if len(known) + put_off < len(wanted):
-            break  # the cluster is silent: a later sweep asks again, by the same names
+            break  # the cluster does not answer: a later execution creates them, under the same names
     return answered
 
 
@@ -188,7 +187,7 @@ def _pod(allocation: Allocation) -> JournalPod:
 
 
 def _remove(cluster: Cluster, backend: ClusterBackend, unwanted: Sequence[Any], now: datetime) -> int:
-    """Ask for these to be removed, rows of `_UNWANTED`; returns how many were."""
+    """Remove the pods of `unwanted`, rows of `_UNWANTED`; return how many removals the cluster accepted."""
     if not unwanted:
         return 0
     faults.fault_point("execute.before_remove")
@@ -206,10 +205,10 @@ def _remove(cluster: Cluster, backend: ClusterBackend, unwanted: Sequence[Any], 
 
 
 def _is_given_up(allocation: Allocation) -> bool:
-    """Return whether the cluster's own admins have said that nothing runs on its node any more.
+    """Return whether the cluster's administrators have declared that nothing runs on the node any more.
 
-    They say so by removing the node's object or by the taint that Kubernetes has for it. Then no kubelet
-    will ever confirm the end of a pod, and its object is removed at once. Silence alone says nothing.
+    They do so by removing the node object or by the taint `out-of-service`. Then no kubelet will confirm the
+    end of a pod, and its object is removed without a grace period. A node that is not ready is not enough.
     """
     node = allocation.node
     return not node.present or any(taint["key"] == _OUT_OF_SERVICE for taint in node.taints)

@@ -1,4 +1,4 @@
-"""The variables that the launchers of each kind of job read: torchrun, and those of MPI.
+"""The environment variables that launchers read: torchrun and those of MPI implementations.
 
 torchrun reads the default of each of its options from `PET_<OPTION>` and from no other variable
 (`torch.distributed.argparse_util`). Open MPI reads a parameter from `OMPI_MCA_<name>`, or from
@@ -15,22 +15,23 @@ from clusters.backends.base import GANG_FOLDER
 from scheduling.models import Job, JobKind, JobRole, Task
 
 HOSTFILE: Final = "hostfile"
-"""In the format of Open MPI and DeepSpeed: `<address> slots=<n>`."""
+"""The host file in the format of Open MPI and DeepSpeed: `<address> slots=<n>`."""
 MACHINEFILE: Final = "machinefile"
-"""In the format of MPICH and Intel MPI: `<address>:<n>`. Neither reads the other's."""
+"""The host file in the format of MPICH and Intel MPI: `<address>:<n>`. Neither family reads the other
+format."""
 TORCH_PORT: Final = 29500
 RENDEZVOUS_PORT: Final = 29400
 _RESTARTS: Final = 3
-"""How often workers of an elastic job start again after a failure; leaving and joining count as none."""
+"""How often workers of an elastic job restart after a failure; changes of membership do not count."""
 _RETRY: Final = "-o ConnectionAttempts=10"
-"""Of ssh, once a second: a launcher may start before the sshd of its peers."""
+"""The options of ssh for one attempt per second: a launcher may start before the sshd of its peers."""
 _INTERFACE: Final = "eth0"
-"""Of every pod, by container runtimes. By its address hydra's proxies call back; the short host name that
-they would be given otherwise is known to the launcher's own pod alone."""
+"""The interface that container runtimes give every pod. Hydra's proxies connect to the launcher by its
+address; without it they get the launcher's short host name, which other pods cannot resolve."""
 _MPI: Final = {
     "OMPI_MCA_orte_default_hostfile": f"{GANG_FOLDER}/{HOSTFILE}",
     "PRTE_MCA_prte_default_hostfile": f"{GANG_FOLDER}/{HOSTFILE}",
-    # By itself Open MPI cuts names at the first dot, and DNS does not know what is left.
+    # By default Open MPI cuts names at the first dot, and DNS can't resolve the rest.
     "OMPI_MCA_orte_keep_fqdn_hostnames": "true",
     "PRTE_MCA_prte_keep_fqdn_hostnames": "true",
     "OMPI_MCA_plm_rsh_args": _RETRY,
@@ -46,27 +47,28 @@ _MPI: Final = {
 
 @dataclass(frozen=True, slots=True)
 class LauncherSetup:
-    """A gang as the launcher of a kind without one of its own sees it: nothing is set."""
+    """The launcher set-up of kinds of jobs without a launcher: no variables and no files."""
 
     @property
     def is_elastic(self) -> bool:
-        """Return whether its tasks agree on ranks and size without help."""
+        """Return whether the tasks agree on ranks and size among themselves."""
         return False
 
     def task_environment(self, own: Task, rank: int) -> dict[str, str]:
-        """The variables of one task."""
+        """Return the variables of one task."""
         return {}
 
     def gang_files(self) -> dict[str, str]:
-        """Files of the gang by name."""
+        """Return the files of the gang by name."""
         return {}
 
 
 @dataclass(frozen=True, slots=True)
 class Torchrun(LauncherSetup):
-    """Agents that meet at the first task: of a fixed number, or between `least` and `most` of them.
+    """The set-up of torchrun: agents rendezvous at the first task, a fixed number of them or `least` to
+    `most`.
 
-    `name` is that of the gang, which no other attempt has.
+    `name` is the gang's name, which is unique to the attempt.
     """
 
     name: str
@@ -83,7 +85,7 @@ class Torchrun(LauncherSetup):
         if not self.is_elastic:
             found |= {"PET_NNODES": str(len(self.hosts)), "PET_NODE_RANK": str(rank)}
             return found | {"PET_MASTER_ADDR": self.hosts[0], "PET_MASTER_PORT": str(TORCH_PORT)}
-        # By itself an agent knows that it hosts the rendezvous only where the address is its own full name.
+        # An agent detects that it hosts the rendezvous only if the address is its own full name.
         hosting = f"is_host={'true' if rank == 0 else 'false'}"
         found |= {"PET_NNODES": f"{self.least}:{self.most}", "PET_MAX_RESTARTS": str(_RESTARTS)}
         found |= {"PET_RDZV_BACKEND": "c10d", "PET_RDZV_ENDPOINT": f"{self.hosts[0]}:{RENDEZVOUS_PORT}"}
@@ -92,9 +94,10 @@ class Torchrun(LauncherSetup):
 
 @dataclass(frozen=True, slots=True)
 class Mpi(LauncherSetup):
-    """Hosts with the number of processes that each takes.
+    """The set-up of MPI: hosts with their numbers of processes (slots).
 
-    Where some tasks have cards, those without only launch and are left out; where none has, each takes one.
+    If some tasks have cards, tasks without cards only launch and are left out; if none has, each gets one
+    slot.
     """
 
     hosts: Sequence[str]
@@ -114,7 +117,7 @@ class Mpi(LauncherSetup):
 
 
 def launcher_setup(job: Job, name: str, hosts: Sequence[str], gang: Sequence[Task]) -> LauncherSetup:
-    """Return the launcher set-up of the job's kind for a gang of that name, given in rank order."""
+    """Return the launcher set-up of the job's kind for a gang of this name; `gang` is in rank order."""
     if job.kind == JobKind.PYTORCH:
         roles: dict[object, JobRole] = {task.role.pk: task.role for task in gang}
         least = sum(role.min_replicas for role in roles.values())

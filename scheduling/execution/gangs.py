@@ -1,7 +1,8 @@
-"""The shared objects of an attempt's pods in a cluster: noted before they are made, removed after the pods.
+"""Removes the shared objects of a gang's pods from a cluster after the pods have ended.
 
-A worker that was paused beyond its lease may make it once more after that. Once a minute what is there is
-compared with the attempts; what is left of an ended one without pods is noted again, and removed like any.
+The attempt records the object before it is created. A worker that was paused beyond its lease may create the
+object again after its removal. So once a minute the existing objects are compared with the attempts; an
+object of an ended attempt without pods is recorded again and removed.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _BATCH: Final = 200
 
 
 def note_gathered(wanted: Iterable[tuple[Allocation, TaskSpec]]) -> None:
-    """Remember, before it is asked for, that something may be there to be dissolved."""
+    """Record in the attempts, before their shared objects are created, that these may exist."""
     common = {allocation.attempt for allocation, spec in wanted if spec.gang and not spec.gang.alone}
     fresh = sorted(attempt.pk for attempt in common if attempt.gathered_at is None)
     if fresh:
@@ -35,7 +36,7 @@ def note_gathered(wanted: Iterable[tuple[Allocation, TaskSpec]]) -> None:
 
 
 def finished_attempts() -> QuerySet[Attempt]:
-    """Attempts whose last pod is gone and whose gang is still there."""
+    """Return the ended attempts without pods whose shared object may still exist."""
     return _without_pods().filter(gathered_at__isnull=False)
 
 
@@ -45,7 +46,7 @@ def _without_pods() -> QuerySet[Attempt]:
 
 
 def remove_finished_gangs(cluster: Cluster, backend: ClusterBackend) -> int:
-    """Dissolve the gangs of attempts that are over; returns how many calls were answered."""
+    """Remove the shared objects of ended attempts without pods; return how many were removed."""
     here = Allocation.unscoped.filter(attempt=OuterRef("pk"), node__cluster=cluster)
     ended = finished_attempts().filter(Exists(here)).select_related("job").order_by("ended_at", "pk")[:_BATCH]
     attempts = _unseen(cluster, ended)
@@ -60,7 +61,7 @@ def remove_finished_gangs(cluster: Cluster, backend: ClusterBackend) -> int:
 
 
 def note_left_everywhere() -> None:
-    """Look for what is left in every cluster; one that does not answer holds up no other."""
+    """Call `note_left` for every cluster; a cluster that does not answer is skipped."""
     for cluster in Cluster.unscoped.order_by("id"):
         try:
             note_left(cluster, backend_confirmed(cluster))
@@ -69,11 +70,10 @@ def note_left_everywhere() -> None:
 
 
 def note_left(cluster: Cluster, backend: ClusterBackend) -> list[str]:
-    """Have removed what is left of attempts that have ended and have no pods any more; returns its names.
+    """Mark the remaining shared objects of ended attempts without pods for removal; return their names.
 
-    The job may be over or run again by now: what belongs to its next attempt has another name.
-
-    What belongs to no attempt that is known here is left alone. Raises: BackendUnavailable.
+    The job may have ended or run again: the object of its next attempt has another name. Objects of unknown
+    attempts are not removed. Raises: BackendUnavailable.
     """
     if not backend.capabilities.gangs:
         return []
@@ -95,8 +95,8 @@ def note_left(cluster: Cluster, backend: ClusterBackend) -> list[str]:
 
 
 def _unseen(cluster: Cluster, attempts: Iterable[Attempt]) -> list[Attempt]:
-    """Return the attempts without a running pod that this database does not know: their shared object owns
-    it.
+    """Return the attempts without foreign pods. The shared object owns the pods of its attempt, also those
+    that this database does not know, so its removal would end them.
     """
     found = list(attempts)
     jobs = {str(attempt.job_id) for attempt in found}

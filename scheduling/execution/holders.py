@@ -1,4 +1,4 @@
-"""The check which pods are live holds of this database, by name and uid, not by label."""
+"""Finds the pods that belong to allocations of this database, by name and uid and not by label."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _LIVE: Final[PreparedQuery[tuple[Any, ...]]] = PreparedQuery(_live)
 
 
 def find_own_pods(cluster: Cluster, bound: BoundPods) -> frozenset[str]:
-    """The uids of those pods that are live holds."""
+    """Return the uids of the pods that belong to live allocations."""
     found: dict[tuple[str, str], tuple[Any, ...]] = {}
     names = sorted({pod.name for pod in bound.pods})
     for start in range(0, len(names), _PORTION):
@@ -41,11 +41,10 @@ def find_own_pods(cluster: Cluster, bound: BoundPods) -> frozenset[str]:
 
 
 def _is_it(pod: PodOnNode, hold: tuple[Any, ...]) -> bool:
-    """Return whether a pod is the one of a hold.
+    """Return whether a pod is the one of an allocation.
 
-    Before the answer to its making is noted, its uid is not known: then it is known by what it says of its
-    job and of the hold that it was made for. The uid noted until then is that of a predecessor, which is
-    gone.
+    Until the answer to its creation is written, the pod's uid is unknown, and its labels for job, attempt and
+    allocation are compared. An earlier uid of the allocation is that of a predecessor, which has ended.
     """
     uid, ensured_at, node, *meant, own = hold
     if pod.node != node:

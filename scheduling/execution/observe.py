@@ -1,8 +1,8 @@
-"""The observations of a cluster become state of tasks and jobs.
+"""Applies the observations of a cluster to tasks and jobs.
 
-Observations come at least once and in any order, so each is applied as a level, never as a step: a
-pod seen running after it was seen finished changes nothing. Freed quota is booked in the transaction
-that notes the end of its holder.
+Observations come at least once and in any order, so each is applied as a level, never as a step: a pod
+observed as running after it was observed as finished changes nothing. Quota is released in the transaction
+that records the end of its pod.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ from scheduling.models import Allocation, Attempt, TaskState
 from scheduling.monitoring import counters
 
 log = structlog.get_logger(__name__)
-# Small: embedded, each transaction holds the one write lock that submissions wait for. Elsewhere the rows
-# alone are locked, and what a transaction costs by itself is shared by more; but what the first of them gives
-# back may be given away while the others are noted.
+# On SQLite each transaction holds the only write lock, for which submissions wait, so chunks are small. On
+# PostgreSQL only rows are locked, and larger chunks save transactions; but several chunks release the first
+# quota earlier.
 _CHUNK: Final = 50
 _CHUNK_ON_POSTGRESQL: Final = (15, 250)
 _NAMES: Final = 500
@@ -72,17 +72,17 @@ _LISTED: Final = PreparedUpdate(
 
 
 def observe_cluster(*, cluster_id: uuid.UUID) -> int:
-    """Read what changed in one cluster and apply it; returns the number of observations."""
-    # The same lease as execution's: the two take turns, so a list is never read while pods are made.
+    """Read what changed in one cluster and apply it; return the number of observations."""
+    # Execution takes the same lease, so that no list is read while pods are created.
     with leases.hold_lease(Cluster, cluster_id) as epoch:
         cluster = cluster_by_key(cluster_id)
         if epoch is None:
-            # Execution may wait for a silent cluster for a while: that it is silent is found out beside it.
+            # Execution may be waiting for an unreachable cluster, so the health is checked independently.
             health_check(cluster)
             outbox.put_off(outbox.Topic.OBSERVE, cluster_id, delay_s=RETRY_S)
             return 0
         if cluster.epoch != epoch or not health_check(cluster):
-            return 0  # or the lease is another's already
+            return 0  # another process has the lease, or the cluster does not answer
         faults.fault_point("observe.leased")
         try:
             backend = backend_owned(cluster)
@@ -104,21 +104,21 @@ def observe_cluster(*, cluster_id: uuid.UUID) -> int:
         if batch.again_s is not None and batch.again_s < settings.ALLOTMENT_OBSERVE_EVERY_S:
             took_s = (clock.now() - read_at).total_seconds()
             outbox.add_hint(outbox.Topic.OBSERVE, cluster_id, delay_s=max(0.0, batch.again_s - took_s))
-    outbox.hasten_hint(outbox.Topic.EXECUTE, cluster_id)  # what came meanwhile was put off
+    outbox.hasten_hint(outbox.Topic.EXECUTE, cluster_id)  # an execution due meanwhile was postponed
     pod_events.note_events(cluster, backend)
     read_mounted_claims(cluster, backend)
     return len(batch.observations)
 
 
 def _others_are_old(cluster: Cluster, now: datetime) -> bool:
-    """Return whether the foreign pods are to be listed: in between, changes of them are followed."""
+    """Return whether the foreign pods must be listed again; between lists their changes are followed."""
     return cluster.foreign_listed_at is None or now - cluster.foreign_listed_at > _LIST_OTHERS_EVERY
 
 
 def _apply(cluster: Cluster, backend: ClusterBackend, batch: ObservedBatch, now: datetime) -> None:
     nodes = [item for item in batch.observations if isinstance(item, NodeObservation)]
     pods = [item for item in batch.observations if isinstance(item, PodObservation)]
-    if batch.complete:  # nodes that it lacks have left
+    if batch.complete:  # nodes that the list lacks no longer exist
         inventory_sync(cluster=cluster, inventory=Inventory(tuple(seen.fact for seen in nodes if seen.fact)))
     elif nodes:
         nodes_observe(cluster=cluster, observations=nodes)
@@ -134,10 +134,10 @@ def _apply(cluster: Cluster, backend: ClusterBackend, batch: ObservedBatch, now:
     if cluster.opens_at is not None and cluster.opens_at <= now and listed and is_read_current(cluster):
         nodes_open(cluster)
     faults.fault_point("observe.before_cursor")
-    # The cursor moves last: a crash before this line only means seeing the same things again. Nor does it
-    # move once the lease is another's: what was not applied under it would be passed over.
+    # The cursor is written last: after a crash before this line the same changes are read again. It is not
+    # written if another process has the lease, because unapplied changes would be skipped.
     (_LISTED if batch.complete else _FOLLOWED)(cluster.pk, cluster.epoch, batch.cursor, now)
-    if look_again:  # by a list, and no pod is made before it
+    if look_again:  # without `listed_at` the next observation lists all pods, and none is created before it
         Cluster.unscoped.filter(pk=cluster.pk).update(listed_at=None)
         outbox.add_hint(outbox.Topic.OBSERVE, cluster.pk)
 
@@ -149,10 +149,10 @@ def _unknown_attempts(
     pods: Sequence[PodObservation],
     now: datetime,
 ) -> list[adoption.UnknownAttempt]:
-    """Later attempts of jobs than this database knows of, by a list of all pods; their jobs are held back."""
+    """Return the attempts that a list of all pods has and this database doesn't; their jobs are paused."""
     if not (batch.complete and backend.capabilities.owned):
         return []
-    if batch.bound.complete:  # after a restore: what is to be adopted is counted first
+    if batch.bound.complete:  # pods to adopt must be counted as foreign first
         _count_others(cluster, batch)
     unknown = adoption.find_unknown(cluster, pods)
     adoption.hold_back(cluster, unknown, now=now)
@@ -164,8 +164,8 @@ def _count_others(cluster: Cluster, batch: ObservedBatch) -> None:
 
 
 def _news(cluster: Cluster, pods: Sequence[PodObservation]) -> list[PodObservation]:
-    """Return the observations without running pods that are known to run: most of a list, and applying
-    them would change nothing.
+    """Return the observations without running pods that are known to run: these are most of a list, and
+    applying them would change nothing.
     """
     running = [seen.ref.name for seen in pods if seen.phase is PodPhase.RUNNING]
     here = Allocation.unscoped.filter(node__cluster=cluster, removed_at__isnull=True, restarting=False)
@@ -181,9 +181,9 @@ def _news(cluster: Cluster, pods: Sequence[PodObservation]) -> list[PodObservati
 
 
 def _absent(cluster: Cluster, backend: ClusterBackend, pods: Sequence[PodObservation], now: datetime) -> None:
-    """A pod that a complete list lacks is gone, if it was asked for before the list was read.
+    """Record the pods that a complete list lacks as removed, if they were created before the list was read.
 
-    One that still holds something is asked for by its name first, because a list may leave out what is there.
+    A pod whose allocation isn't released is first read by name, because a list may lack an existing pod.
     """
     seen = {(pod.ref.namespace, pod.ref.name) for pod in pods}
     expected = Allocation.unscoped.filter(node__cluster=cluster, removed_at__isnull=True)
@@ -199,7 +199,7 @@ def _absent(cluster: Cluster, backend: ClusterBackend, pods: Sequence[PodObserva
 
 
 def _still_there(cluster: Cluster, backend: ClusterBackend, holding: Sequence[Allocation]) -> set[uuid.UUID]:
-    """Return the allocations whose pod exists, or may exist."""
+    """Return the keys of allocations whose pod exists or may exist."""
     refs = [TaskRef(one.namespace, one.pod_name, one.known_uid, str(one.pk)) for one in holding]
     try:
         there = backend.pods_exist(refs)
@@ -227,10 +227,10 @@ def _chunks(observations: Sequence[PodObservation]) -> Iterator[Sequence[PodObse
 
 
 def _remove_strays(cluster: Cluster, backend: ClusterBackend, batch: ObservedBatch) -> None:
-    """Remove pods that came after their hold was given back, from a worker that outlived its lease.
+    """Remove pods that a worker created after its lease and after the release of their allocation.
 
-    Only pods whose name was given out here and is used up, and only the very pod that was seen. One that says
-    it was made for another hold is of a time that this database has lost, and is left alone.
+    Only the observed pod is removed, and only if its name belongs to a removed allocation. A pod with the
+    label of another allocation was created by an attempt that this database has lost, and is not removed.
     """
     pods = [seen for seen in batch.observations if isinstance(seen, PodObservation)]
     there = {(seen.ref.namespace, seen.ref.name): seen for seen in pods if seen.phase is not PodPhase.REMOVED}
@@ -250,7 +250,7 @@ def _remove_strays(cluster: Cluster, backend: ClusterBackend, batch: ObservedBat
     if not strays:
         return
     log.warning("pods without a hold are removed", cluster=cluster.name, pods=[ref.name for ref in strays])
-    if backend.capabilities.gangs:  # whoever made the pod has made that again, too
+    if backend.capabilities.gangs:  # the worker that created the pod has also created its gang's object again
         Attempt.unscoped.filter(pk__in=late).update(gathered_at=clock.now())
     try:
         backend.remove_many(strays, 0)

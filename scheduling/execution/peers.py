@@ -1,7 +1,7 @@
-"""The variables and files by which a task finds itself and its peers, in the words that programs expect.
+"""The variables and files that tell a task its rank and its peers, under the names that programs expect.
 
-`MASTER_ADDR` to `RANK` are PyTorch's; what launchers read by themselves is in `frameworks`. Each thing has
-one name: a variable costs the API server as much as any other line of a pod, with each of its changes.
+`MASTER_ADDR` to `RANK` are PyTorch's; `frameworks` has the variables of launchers. No value has two names,
+because each variable enlarges every pod object that the API server stores and sends.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ from scheduling.models.pod_names import gang_name, pod_name
 MASTER_PORT: Final = 23456
 PEERS: Final = "peers"
 _IN_VARIABLE: Final = 48 * 1024
-"""Bytes: Linux starts no program with a longer variable than 128 KiB, nor with many that are half of it."""
+"""The largest size of `HOSTS` in bytes: Linux starts no program with a variable longer than 128 KiB, and
+limits the sum of all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Peers:
-    """The tasks that an attempt started: their addresses in rank order, and the rank of each by its key."""
+    """The tasks that an attempt started: addresses in rank order, and the rank of each task by its key."""
 
     job: Job
     hosts: Sequence[str]
@@ -35,10 +36,10 @@ class Peers:
     size: int
 
     def task_environment(self, own: Task) -> dict[str, str]:
-        """The variables of the task `own` that a job file cannot set; the first task of the first role is the
-        master.
+        """Return the variables of the task `own` that a job file cannot set; the first task of the first role
+        is the master.
 
-        An elastic job of PyTorch is told no rank and no size: its agents agree on both, each time anew.
+        An elastic PyTorch job gets no rank and no size: its agents agree on both after each change.
         """
         found = {"ALLOTMENT_JOB": self.job.name, "ROLE": own.role.name, "TASK_INDEX": str(own.index)}
         if not self.launched.is_elastic:
@@ -51,12 +52,12 @@ class Peers:
         return found
 
     def launcher_environment(self, own: Task) -> dict[str, str]:
-        """The variables of the task `own` that a launcher reads, for which a job file may say otherwise."""
+        """Return the variables of the task `own` that a launcher reads; a job file may override them."""
         return self.launched.task_environment(own, self.ranks[own.pk])
 
 
 def gang_size(gang: Sequence[Task]) -> int:
-    """Return how many tasks a gang has; an elastic one may get more, and is told of as two at least."""
+    """Return how many tasks a gang has; at least two for an elastic gang, which may grow."""
     elastic = any(task.role.min_replicas < task.role.replicas for task in gang)
     return max(len(gang), 2) if elastic else len(gang)
 
@@ -64,9 +65,9 @@ def gang_size(gang: Sequence[Task]) -> int:
 def peers_of(
     job: Job, attempt: int, gang: Sequence[Task], pods: Mapping[uuid.UUID, str] = MappingProxyType({})
 ) -> Peers:
-    """The peers of a gang, given in rank order; `pods` are names of pods by task, where they are known.
+    """Return the peers of a gang, given in rank order; `pods` are the known pod names by task.
 
-    Each is found at `<pod>.<gang>` in its own namespace, and one that stays alone by its own name.
+    The address of a peer is `<pod>.<gang>` within its namespace; that of a single task is its pod's name.
     """
     hosts = [pods.get(task.pk) or pod_name(job, attempt, task.role.name, task.index) for task in gang]
     service = gang_name(job, attempt)

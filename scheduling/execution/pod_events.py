@@ -1,4 +1,4 @@
-"""Obstacles to a pod's start that appear in its events alone, as a volume that does not come."""
+"""Finds obstacles to a pod's start that only events report, such as a volume that can't be mounted."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _AT_ONCE: Final = 20
 _EVERY_S: Final = 15.0
 _STARTING: Final = (TaskState.BOUND, TaskState.STARTING)
 _GOES_ON: Final = ("Pulling", "Pulled", "Created", "Started")
-"""What is noted once the obstacle is gone."""
+"""Event reasons that follow once an obstacle is gone."""
 _OF_EVENTS: Final = reduce(
     or_, (Q(task__message__startswith=one) for one in sorted(EVENTS)), Q(task__message="")
 )
@@ -35,7 +35,8 @@ _asked: Final[dict[uuid.UUID, float]] = {}
 
 
 def _silent(cluster: uuid.UUID, before: datetime) -> QuerySet[Allocation, tuple[Any, ...]]:
-    """Pods that were made a while ago and of whose containers nothing is told but by events."""
+    """Return allocations whose pods were created before `before`, have not started, and have no message other
+    than one from events."""
     return (
         Allocation.unscoped.filter(
             node__cluster=cluster,
@@ -57,11 +58,11 @@ _SILENT: Final[PreparedQuery[tuple[Any, ...]]] = PreparedQuery(_silent)
 
 
 def note_events(cluster: Cluster, backend: ClusterBackend) -> int:
-    """Have tasks say what the latest event about the start of their pods is; returns how many changed."""
+    """Write the latest event about the start of its pod to each task's message; return how many changed."""
     now = time.monotonic()
     if now - _asked.get(cluster.pk, -_EVERY_S) < _EVERY_S:
         return 0
-    _asked[cluster.pk] = now  # a cluster may be looked at several times a second
+    _asked[cluster.pk] = now  # a cluster may be observed several times a second
     rows = _SILENT(cluster.pk, clock.now() - _SLOW)
     if not rows:
         return 0

@@ -1,4 +1,4 @@
-"""Applying observed pods to allocations, tasks and jobs, a batch in one transaction."""
+"""Applies observed pods to allocations, tasks and jobs, each batch in one transaction."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from scheduling.services.release import give_back
 log = structlog.get_logger(__name__)
 
 _S: Final = TaskState
-# A phase is applied only from these task states; anything else is an old or repeated observation.
+# A phase is applied only to tasks in these states; otherwise the observation is old or repeated.
 _FROM: Final = {
     PodPhase.PENDING: (),
     PodPhase.STARTING: (_S.BOUND,),
@@ -56,16 +56,17 @@ _TO: Final = {
     PodPhase.FAILED: _S.FAILED,
     PodPhase.REMOVED: _S.FAILED,
 }
-# What the kubelet says while everything goes as it should.
+# The reasons of the kubelet that report no problem.
 _AS_USUAL: Final = ("", "ContainerCreating", "PodInitializing")
-# Whether a task is restarted in place has been asked before; what is left are the rules that end the attempt.
+# Restarts in place were handled before; with this count only rules that end the attempt are found.
 _NEVER_AGAIN: Final = 1 << 31
 _LIVE: Final = (JobState.ADMITTED, JobState.STARTING, JobState.RUNNING)
 _ENDED: Final = (PodPhase.SUCCEEDED, PodPhase.FAILED, PodPhase.REMOVED)
 
 
 _TIDY_S: Final = 1.0
-"""Pods that have ended hold nothing: they are removed with what is to be done next, or after this time."""
+"""The seconds after which pods that have ended are removed, unless an execution comes first; they hold
+nothing."""
 _OF_THE_POD: Final = ("gpu_models", "image", "command", "container")
 
 
@@ -82,7 +83,7 @@ _JOBS: Final = PreparedQuery(
         .filter(pk__any_of=jobs)
         .order_by("pk")
         .select_related("queue")
-        # What a pod is made of is not asked any more once it is there.
+        # These columns are needed only to create a pod.
         .defer("placement", "environment", "volumes", "runtime", "simulate", "reason_numbers", "reason_help")
     )
 )
@@ -107,23 +108,24 @@ _STATES: Final[PreparedQuery[tuple[uuid.UUID, str, str]]] = PreparedQuery(
 
 @transaction.atomic
 def pods_apply(*, cluster: Cluster, observations: Sequence[PodObservation], now: datetime) -> None:
-    """Apply one batch; jobs whose tasks changed are moved on in the same transaction.
+    """Apply one batch of observations, and change the states of jobs whose tasks changed in the same
+    transaction.
 
-    Rows are locked in the order that every change of a job keeps: the job, its allocations, then what
-    they hold. Two pods of one job that end at the same moment in two clusters see each other that way.
-    What follows is decided on those rows and written together: a batch of any size is a few statements.
+    Rows are locked in the order that every change of a job keeps: the job, its allocations, then ledger,
+    nodes and cards. So two transactions for pods of one job in two clusters run one after the other. All
+    changes are written together: a batch of any size takes a few statements.
     """
     allocations = _allocations(cluster, observations)
     changes = RowChanges()
     touched: dict[Job, list[PodObservation]] = {}
     ended: list[Allocation] = []
-    # Finished pods are still objects in the cluster, and so is what a gang had in common: have them removed.
+    # Finished pods, and the shared object of a gang, still exist in the cluster and have to be removed.
     left = any(seen.phase in (PodPhase.SUCCEEDED, PodPhase.FAILED) for seen in observations)
     restarted, removed = False, list[JournalPod]()
     for seen in observations:
         allocation = allocations.get((seen.ref.namespace, seen.ref.name))
         if allocation is None:
-            continue  # not ours, or of a cluster that was forgotten
+            continue  # a pod without a live allocation in this cluster
         if _of_a_predecessor(allocation, seen):
             continue
         if restart.belongs_to_restart(allocation, seen):
@@ -162,7 +164,7 @@ def _allocations(
     by_name: dict[tuple[str, str], Allocation] = {}
     tasks: dict[uuid.UUID, Task] = {}
     for row in rows:
-        # One object per job and task, so that what is changed for one pod is seen by the next.
+        # One object for each job and task, so that observations of other pods see its changes.
         row.attempt.job = jobs[row.attempt.job_id]
         row.task = tasks.setdefault(row.task_id, row.task)
         by_name[(row.namespace, row.pod_name)] = row
@@ -170,10 +172,11 @@ def _allocations(
 
 
 def _of_a_predecessor(allocation: Allocation, seen: PodObservation) -> bool:
-    """A task restarted in place has a new pod by the same name; news of the old one is no longer news."""
+    """Return whether the observed pod is not the allocation's: for example, a task that restarted in place
+    has a new pod under the same name."""
     hold = seen.labels.get(HOLD) if not allocation.known_uid else None
     if hold is not None and hold != str(allocation.pk):
-        return True  # made for another hold, of which this database does not know
+        return True  # the pod was created for another allocation, which this database does not know
     if not allocation.pod_uid or not seen.ref.uid:
         return False
     same = allocation.pod_uid == seen.ref.uid
@@ -181,7 +184,7 @@ def _of_a_predecessor(allocation: Allocation, seen: PodObservation) -> bool:
 
 
 def _apply_pod(allocation: Allocation, seen: PodObservation, changes: RowChanges, now: datetime) -> bool:
-    """Move the task and note the pod's end; returns whether anything changed."""
+    """Update the task's state and the allocation's times; return whether anything changed."""
     task, changed = allocation.task, False
     if seen.phase is PodPhase.REMOVED:
         if allocation.removed_at is None:
@@ -190,7 +193,7 @@ def _apply_pod(allocation: Allocation, seen: PodObservation, changes: RowChanges
         if task.message.startswith(TERMINATING):
             changes.set_fields(task, message="")
         if task.state == _S.LEAVING:
-            if allocation.attempt.job.state in _LIVE:  # given up by a job that goes on without it
+            if allocation.attempt.job.state in _LIVE:  # its job shrank and continues without the task
                 changes.set_fields(task, state=_S.WAITING, started_at=None, finished_at=None)
             else:
                 changes.set_fields(task, state=_S.REMOVED, finished_at=seen.at)
@@ -209,8 +212,8 @@ def _apply_pod(allocation: Allocation, seen: PodObservation, changes: RowChanges
 
 
 def _note_obstacle(task: Task, seen: PodObservation, changes: RowChanges) -> bool:
-    """Note what keeps a pod from starting, or from going, as the cluster tells it; returns whether that is
-    news."""
+    """Write to the task's message what keeps its pod from starting or from ending; return whether the job
+    needs an update, which is never so for a pod that is ending."""
     if task.state == _S.LEAVING and seen.finalizers and seen.phase is not PodPhase.REMOVED:
         text = f"{TERMINATING}: {', '.join(seen.finalizers)}"[:2000]
         if task.message != text:
@@ -226,7 +229,7 @@ def _note_obstacle(task: Task, seen: PodObservation, changes: RowChanges) -> boo
 
 
 def _advance(touched: Mapping[Job, Sequence[PodObservation]], now: datetime) -> None:
-    """Move jobs on according to the states of their tasks."""
+    """Change the states of jobs according to the states of their tasks."""
     jobs = sorted(touched, key=lambda job: job.pk)
     settle_jobs(jobs, now=now)
     tasks = _states([job for job in jobs if job.state in _LIVE])
@@ -254,7 +257,7 @@ def _advance(touched: Mapping[Job, Sequence[PodObservation]], now: datetime) -> 
 
 
 def _states(jobs: Sequence[Job]) -> dict[Job, dict[str, list[str]]]:
-    """The states of the tasks of each job, by role, those aside that wait to be needed."""
+    """Return the states of the tasks of each job, by role, without tasks that wait for growth."""
     found: dict[Job, dict[str, list[str]]] = {job: {} for job in jobs}
     if not found:
         return found
@@ -265,9 +268,7 @@ def _states(jobs: Sequence[Job]) -> dict[Job, dict[str, list[str]]]:
 
 
 def _complete(job: Job, by_role: Mapping[str, Sequence[str]]) -> bool:
-    """Return whether all tasks have succeeded, or enough of them for the job's rules to say that it is
-    done.
-    """
+    """Return whether all tasks have succeeded, or enough of them to complete the job by its rules."""
     if any(_S.SUCCEEDED in states and rule_for(job, "task_completed", role=role)
            for role, states in by_role.items()):  # fmt: skip
         return True
@@ -281,7 +282,7 @@ def _succeed(jobs: Sequence[Job], tasks: Mapping[Job, Mapping[str, Sequence[str]
     _note_start({job: job.started_at or now for job in jobs if job.state != JobState.RUNNING})
     end_attempts(dict.fromkeys(jobs, "SUCCEEDED"), now=now)
     finish_jobs(jobs, JobState.SUCCEEDED, now=now)
-    # What still runs when one role has ended its job.
+    # Other tasks may still run if a rule has completed the job.
     ask_removal(
         [
             job
@@ -295,7 +296,7 @@ def _succeed(jobs: Sequence[Job], tasks: Mapping[Job, Mapping[str, Sequence[str]
 def _beginning(
     job: Job, states: Sequence[str], seen: Sequence[PodObservation], now: datetime
 ) -> list[StateMove]:
-    """The move of a job of which all tasks, or the first of them, are up; none while nothing has begun."""
+    """Return the state change of a job whose tasks all run, or begin to start; none if it does not change."""
     if all(state in (_S.RUNNING, _S.SUCCEEDED) for state in states):
         at = max((s.at for s in seen if s.phase is PodPhase.RUNNING), default=now)
         limit = at + timedelta(seconds=job.max_run_s) if job.max_run_s else None
@@ -319,7 +320,7 @@ def _note_start(times: Mapping[Job, datetime]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Failure:
-    """A job with a failed task, what was seen of it, and what the job's rules do about it."""
+    """A job with a failed task, the observation of the failure, and the action of the job's rules."""
 
     job: Job
     cause: PodObservation
@@ -333,13 +334,14 @@ def _failure(job: Job, by_role: Mapping[str, Sequence[str]], seen: Sequence[PodO
 
 
 def _giving_up(job: Job, seen: PodObservation, now: datetime) -> StateMove:
-    """A pod can never start: to wait, or to try it again, would only hold its cards."""
+    """Return the state change that fails a job with a pod that can never start, so that its cards are
+    released."""
     numbers = {"pod": seen.ref.name, "message": seen.message[:300]}
     return eviction_move(job=job, rule=never_starts(seen), then=JobState.FAILED, now=now, numbers=numbers)
 
 
 def _failing(failure: _Failure, now: datetime) -> StateMove:
-    """A task has failed: the whole attempt gives way, and the job's rules say where to."""
+    """Return the eviction of a job with a failed task; the job's rules decide its next state."""
     cause, verdict = failure.cause, after_failure(failure.cause, failure.action)
     return eviction_move(
         job=failure.job,

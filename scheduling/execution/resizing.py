@@ -1,4 +1,4 @@
-"""Carrying changes of memory out: the cluster is asked until it is known what became of what is wanted."""
+"""Executes changes of GPU memory: the cluster is asked until the outcome of each change is known."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _ASK_AGAIN_S: Final = 1.0
 
 
 def _open(cluster: uuid.UUID) -> QuerySet[MemoryResize]:
-    """Return the open resizes of pods that exist. A pod that is being made anew begins with the wanted
-    memory, and is checked when it exists.
+    """Return the open changes for pods that exist. A pod that is created again starts with the wanted memory,
+    and its change is checked once it exists.
     """
     return (
         MemoryResize.unscoped.filter(
@@ -40,7 +40,7 @@ _OPEN: Final[PreparedQuery[Any]] = PreparedQuery(_open)
 
 
 def apply_resizes(cluster: Cluster, backend: ClusterBackend) -> int:
-    """Ask for every change that is open; returns how many are over now."""
+    """Request every open change from the cluster; return how many have ended."""
     waiting = _OPEN(cluster.pk)
     over = sum(_one(backend, item) for item in waiting)
     if over < len(waiting):

@@ -1,7 +1,8 @@
-"""Starting tasks again where they were: same nodes, same cards, same names, new pods.
+"""Restarts tasks in place: same nodes, same cards, same names, new pods.
 
-The hold is never released in between, so nobody can take the place. The old pods have to be gone first,
-because their names are taken until then. Of a role all are waited for, so that no new task meets an old one.
+Allocations are not released in between, so no other job can take the cards. The old pods must be gone first,
+because their names are taken until then. A restart of a role waits for all its old pods, so that no new task
+connects to an old one.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ _ACTIVE: Final = (TaskState.BOUND, TaskState.STARTING, TaskState.RUNNING)
 
 
 def belongs_to_restart(allocation: Allocation, seen: PodObservation) -> bool:
-    """Return whether this observation belongs to a restart in place, beginning or under way."""
+    """Return whether this observation starts or continues a restart in place."""
     return allocation.restarting or action_for(allocation, seen) in IN_PLACE
 
 
 def action_for(allocation: Allocation, seen: PodObservation) -> str:
-    """Return the action of the job's rules for this task, if it failed on its own and still counts."""
+    """Return the action of the job's rules for a failed task of a live job; empty for none."""
     job = allocation.attempt.job
     live = job.state in _LIVE and allocation.removal_asked_at is None and allocation.task.state in _ACTIVE
     return after_failed_task(job, allocation.task.role.name, allocation.restarts, seen) if live else ""
@@ -37,15 +38,16 @@ def action_for(allocation: Allocation, seen: PodObservation) -> str:
 def advance_restart(
     allocation: Allocation, seen: PodObservation, *, batch: Iterable[Allocation], now: datetime
 ) -> None:
-    """Have the old pods removed, and once they are gone have the next ones made; the caller hints at it.
+    """Mark the old pods for removal, and once they are gone the new ones for creation; the caller adds a
+    hint.
 
-    The caller holds the job's row: a cancellation at the same moment comes before or after, not between.
-    `batch` are the rows at hand, whose fields follow.
+    The caller has locked the job's row, so that a concurrent cancellation comes before or after. `batch` are
+    the allocations in memory, which are updated too.
     """
     if not allocation.restarting:
         _begin(allocation, seen, batch, now)
     elif seen.phase is PodPhase.REMOVED:
-        # `pod_uid` stays: news of the pod that is gone may come again.
+        # `pod_uid` stays, because observations of the removed pod may be repeated.
         Allocation.unscoped.filter(pk=allocation.pk).update(ensured_at=None)
         allocation.ensured_at = None
         together = _together(allocation) if allocation.restarting_role else _alone(allocation)
@@ -58,7 +60,7 @@ def _alone(allocation: Allocation) -> QuerySet[Allocation]:
 
 
 def _together(allocation: Allocation) -> QuerySet[Allocation]:
-    """The tasks of its role that have not ended."""
+    """Return the allocations of the task's role that are not released."""
     return Allocation.unscoped.filter(
         attempt=allocation.attempt_id, task__role=allocation.task.role_id, released_at__isnull=True
     )
@@ -82,7 +84,7 @@ def _make_again(together: QuerySet[Allocation]) -> None:
 
 def _begin(allocation: Allocation, seen: PodObservation, batch: Iterable[Allocation], now: datetime) -> None:
     whole_role = action_for(allocation, seen) == "restart_role"
-    # One that nobody has been told to make yet is not there to be removed, and is made in its turn.
+    # Allocations whose pods are already being removed are left out.
     chosen = _together(allocation).filter(removal_asked_at__isnull=True) if whole_role else _alone(allocation)
     keys = set(chosen.values_list("pk", flat=True))
     tasks = list(chosen.values_list("task_id", flat=True))

@@ -1,4 +1,4 @@
-"""The pod of a task: the engine's choice, the user's command, and the task's place in the gang."""
+"""Builds the pod of a task: the engine's placement, the user's command, and the task's rank in the gang."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PARTS: Final[PreparedQuery[tuple[Any, ...]]] = PreparedQuery(
     lambda allocations: (
         DeviceSlice.unscoped.filter(allocation__pk__any_of=allocations)
         .order_by("device__index", "id")
-        # A pod that is made again while its memory is being changed begins with what it is to have.
+        # A pod that is created again during a change of its GPU memory starts with the wanted memory.
         .values_list("allocation_id", "device__uuid", "cores", Coalesce("wanted_mib", "memory_mib"))
     )
 )
@@ -38,9 +38,10 @@ _MEMBERS: Final = PreparedQuery(
 
 
 def task_specs(allocations: Sequence[Allocation]) -> list[TaskSpec]:
-    """Build the pod of each allocation.
+    """Return the pod specification of each allocation.
 
-    Needs `task__role`, `attempt__job`, `node` and `flavor` selected. Three queries, however many pods.
+    The allocations need `task__role`, `attempt__job`, `node` and `flavor` selected. It takes three queries,
+    for any number of pods.
     """
     grants = _grants(allocations)
     attempts = {allocation.attempt_id: allocation.attempt for allocation in allocations}
@@ -62,10 +63,11 @@ def _grants(allocations: Sequence[Allocation]) -> dict[uuid.UUID, list[DeviceGra
 
 
 def _gangs(attempt_ids: set[uuid.UUID]) -> dict[uuid.UUID, tuple[list[Task], dict[uuid.UUID, str]]]:
-    """The tasks that each attempt started, in rank order: by role as written, then by index; and the names
-    of their latest pods.
+    """Return the tasks that each attempt has started, in rank order (by role in the job file's order, then by
+    index), and the names of their latest pods.
 
-    An elastic role may have more; whoever waited for those would wait for ever.
+    Tasks of an elastic role that have not started are left out, because peers would wait for them without
+    end.
     """
     gangs: defaultdict[uuid.UUID, tuple[list[Task], dict[uuid.UUID, str]]]
     gangs = defaultdict(lambda: ([], {}))

@@ -1,1 +1,1 @@
-"""The states of a job: transitions, endings, retries and the journal of both."""
+"""The states of a job: transitions, endings, retries, and the log of them."""

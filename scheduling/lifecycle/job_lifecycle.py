@@ -1,7 +1,7 @@
-"""The end of a running job: marked for stop, evicted, and settled when its pods are confirmed removed.
+"""The end of a running job: it is marked for stop or eviction, and settled when all its pods are gone.
 
-Quota and cards stay held through `evicting` and `stopping`. They come back one by one as each pod's
-end is observed; the job moves on when the last one is.
+Quota and cards stay allocated through `evicting` and `stopping`. They are released for each pod as its end is
+observed; the job changes its state after the last pod.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _UNFINISHED: Final = (TaskState.BOUND, TaskState.STARTING, TaskState.RUNNING)
 
 
 def begin_stopping(*, job: Job, now: datetime, actor: str = "") -> None:
-    """Tell a job that holds cards to end; it becomes `cancelled` when every pod is gone.
+    """Begin to stop a job with allocations; it becomes `cancelled` when every pod is gone.
 
     Raises: IllegalTransition, StaleJob.
     """
@@ -53,7 +53,7 @@ def begin_stopping(*, job: Job, now: datetime, actor: str = "") -> None:
         after_eviction="",
         **no_reason(job),
     )
-    end_claims([job])  # a job that is being moved was promised its new place
+    end_claims([job])  # a job that is being moved has a claim on its new nodes
     ask_removal([job], now)
 
 
@@ -67,10 +67,10 @@ def begin_eviction(
     numbers: Mapping[str, Any] | None = None,
     backoff: bool = False,
 ) -> None:
-    """Make a job give back what it holds; it becomes `then` when every pod is gone.
+    """Begin to evict a job; it becomes `then`, or what its lifecycle rules say, when every pod is gone.
 
-    `rule` is the code of what evicts it. With `backoff` it waits before its next try, doubling from
-    one minute to one hour.
+    `rule` is the code of the rule that evicts it. With `backoff` the job waits before its next admission: one
+    minute after the first failure, twice as long after each further one, one hour at most.
     Raises: IllegalTransition, StaleJob.
     """
     mark_evicting(job=job, rule=rule, then=then, now=now, actor=actor, numbers=numbers, backoff=backoff)
@@ -87,7 +87,7 @@ def mark_evicting(
     numbers: Mapping[str, Any] | None = None,
     backoff: bool = False,
 ) -> None:
-    """The first half of `begin_eviction`, for whoever has the pods of several jobs removed together.
+    """Mark a job for eviction; the caller requests the removal of the pods of several jobs together.
 
     Raises: IllegalTransition, StaleJob.
     """
@@ -104,7 +104,7 @@ def eviction_move(
     numbers: Mapping[str, Any] | None = None,
     backoff: bool = False,
 ) -> StateMove:
-    """The move that begins an eviction; see `begin_eviction`."""
+    """Return the state change that begins an eviction; see `begin_eviction`."""
     if rule not in OWN_END_REASONS:
         then = after_eviction(job, then)
     fields: dict[str, Any] = {"after_eviction": then.value, "end_reason": rule, **no_reason(job)}
@@ -117,12 +117,12 @@ def eviction_move(
 
 
 def no_reason(job: Job) -> dict[str, Any]:
-    """The fields that take back what kept the job so far, if anything did."""
+    """Return the fields that clear the job's reason, if it has one."""
     return {"reason": "", "reason_numbers": {}, "reason_help": []} if job.reason else {}
 
 
 def ask_removal(jobs: Collection[Job], now: datetime) -> None:
-    """Have every pod of the jobs removed; what they hold comes back as each is confirmed gone."""
+    """Request the removal of all pods of the jobs; each allocation is released when its pod is gone."""
     if not jobs:
         return
     Task.unscoped.filter(job__in=jobs, state__in=_UNFINISHED).update(state=TaskState.LEAVING)
@@ -131,15 +131,15 @@ def ask_removal(jobs: Collection[Job], now: datetime) -> None:
 
 
 def note_removal(which: Q, now: datetime) -> set[uuid.UUID]:
-    """Mark the pods of those allocations as unwanted; the caller hints at the clusters returned."""
+    """Mark the pods of those allocations for removal; return the clusters that need a hint."""
     present = Allocation.unscoped.filter(which, removed_at__isnull=True)
-    # In the order in which workers note what they did with them.
+    # Workers update allocations in the same order.
     locked = present.select_for_update(of=("self",), no_key=True).order_by("pk")
     held = list(locked.values_list("task_id", flat=True))
     for start in range(0, len(held), _BATCH):
         tasks = Task.unscoped.filter(pk__in=held[start : start + _BATCH])
         tasks.filter(state__in=_UNFINISHED).update(state=TaskState.LEAVING)
-    present.filter(restarting=True).update(restarting=False)  # not to be made again after all
+    present.filter(restarting=True).update(restarting=False)  # their pods are not created again
     live = present.filter(removal_asked_at__isnull=True)
     clusters = set(live.values_list("node__cluster_id", flat=True))
     live.update(removal_asked_at=now)
@@ -147,18 +147,18 @@ def note_removal(which: Q, now: datetime) -> set[uuid.UUID]:
 
 
 def note_shrink(job: Job, now: datetime, *, for_good: bool = False) -> None:
-    """Note that the running attempt gave up tasks; the more often it did, the later it grows again.
+    """Record that the running attempt lost tasks; each further time delays its next growth longer.
 
-    `for_good`: these tasks do not start, so the attempt grows no more.
+    `for_good`: these tasks cannot start, so the attempt does not grow again.
     """
     live = Attempt.unscoped.filter(job=job, ended_at__isnull=True)
     live.update(scaled_at=now, shrinks=NO_GROWTH if for_good else F("shrinks") + 1)
 
 
 def settle_jobs(jobs: Iterable[Job], *, now: datetime) -> list[Job]:
-    """Move on those leaving jobs of which nothing is left; returns them.
+    """Change the state of evicting and stopping jobs without remaining pods; return these jobs.
 
-    Called in the transaction that noted the end of their pods.
+    It is called in the transaction that records the end of their pods.
     """
     leaving = [job for job in jobs if job.state in (JobState.EVICTING, JobState.STOPPING)]
     if not leaving:
@@ -181,7 +181,7 @@ def settle_jobs(jobs: Iterable[Job], *, now: datetime) -> list[Job]:
 
 
 def _go_back(jobs: Sequence[Job], target: JobState, now: datetime) -> None:
-    """Put jobs that gave everything back into the queue again, or aside."""
+    """Queue or suspend jobs whose allocations are all released."""
     queued = target == JobState.QUEUED
     fields: dict[str, Any] = {
         "after_eviction": "",
@@ -210,7 +210,7 @@ def _go_back(jobs: Sequence[Job], target: JobState, now: datetime) -> None:
 
 
 def finish_jobs(jobs: Sequence[Job], to: JobState, *, now: datetime) -> None:
-    """Bring jobs to their terminal state."""
+    """Change jobs to the terminal state `to`."""
     fields = {"finished_at": now, "reason": "", "reason_numbers": {}, "reason_help": []}
     moves = [
         StateMove(
@@ -227,12 +227,12 @@ def finish_jobs(jobs: Sequence[Job], to: JobState, *, now: datetime) -> None:
 
 
 def end_claims(jobs: Sequence[Job]) -> None:
-    """Take back what the jobs were promised, if anything: they will not come for it."""
+    """Delete the claims of jobs that will not use them."""
     Claim.unscoped.filter(job__in=jobs).delete()
 
 
 def end_attempts(reasons: Mapping[Job, str], *, now: datetime) -> None:
-    """Close the live attempts of jobs, each for its reason."""
+    """End the live attempt of each job with its reason."""
     rows = [(job.pk, reason) for job, reason in reasons.items()]
     live = Guard(where={"ended_at": None})
     update_rows(Attempt, ("end_reason",), rows, key="job", constants={"ended_at": now}, guard=live)

@@ -1,7 +1,7 @@
-"""The life of each job in the logs of the processes that handle it, and in the counters of `/metrics`.
+"""Logs the events of jobs and pods, and counts them for `/metrics`.
 
-One line per step, once it is committed: `job` with the job's id and the code of its event, `pod` with the
-pod's name as well. The lines of a request carry its id.
+Each event is logged in one line once its transaction is committed: `job` with the job's id and the event's
+code, `pod` also with the pod's name. Lines that belong to a request carry the request's id.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LOGGED: Final = {
     "rule": "rule", "reason": "reason", "code": "cause", "attempt": "attempt", "exit_code": "exit_code",
     "message": "message",
 }  # fmt: skip
-"""What a line tells of the numbers of an event, and under which name; the rest is in the job's story."""
+"""The numbers of an event that its log line contains, with their names there; the job's events have all."""
 
 
 class JournalStep(NamedTuple):
@@ -36,7 +36,7 @@ class JournalStep(NamedTuple):
 
 
 class JournalPod(NamedTuple):
-    """A pod, the job that it is of, and its node where that is part of what happened."""
+    """A pod, its job, and its node where that matters for the event."""
 
     job: uuid.UUID
     namespace: str
@@ -45,14 +45,14 @@ class JournalPod(NamedTuple):
 
 
 def log_jobs(steps: Iterable[JournalStep]) -> None:
-    """Log and count these steps when the present transaction is committed."""
+    """Log and count events of jobs when the current transaction is committed."""
     entries = list(steps)
     if entries:
         transaction.on_commit(partial(_log_jobs, entries), robust=True)
 
 
 def log_pods(what: str, pods: Iterable[JournalPod], **more: str) -> None:
-    """Log what happened to these pods when the present transaction is committed."""
+    """Log the event `what` of these pods when the current transaction is committed."""
     entries = list(pods) if log.isEnabledFor(logging.INFO) else []
     if entries:
         transaction.on_commit(partial(_log_pods, what, entries, more), robust=True)

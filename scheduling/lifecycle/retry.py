@@ -9,7 +9,7 @@ from typing import Any, Final
 from clusters.backends.base import PodObservation, PodPhase
 from scheduling.models import OWN_END_REASONS, Attempt, Job, JobState
 
-# The kubelet's words for "this node could not take the pod": the cluster's fault, not the program's.
+# Pod reasons of Kubernetes for a failure of the node or its kubelet, not of the program.
 _NODE: Final = (
     "NodeLost",
     "NodeShutdown",
@@ -23,17 +23,17 @@ _NOT_THE_PROGRAM: Final = (
     *("Preempting", *_NODE),
 )
 
-# The kubelet tries these again for ever, and nothing that it could find changes by itself.
+# The kubelet retries these without end, and they can't succeed unless the pod or the image changes.
 _NEVER_STARTS: Final = {"InvalidImageName": "IMAGE_NAME_INVALID", "ErrImageNeverPull": "IMAGE_NOT_ON_NODE"}
 _BY_ROOT: Final = ("CreateContainerConfigError", "runAsNonRoot")
 
 IN_PLACE: Final = ("restart_task", "restart_role")
-"""Actions that give nothing back: the pods are made again by the same names, on the same cards."""
+"""Actions that release nothing: the pods are created again with the same names, on the same cards."""
 
 
 @dataclass(frozen=True, slots=True)
 class RetryVerdict:
-    """`rule` names the cause, `then` the state after the eviction, `backoff` whether to pause first."""
+    """What follows a failure: `rule` is its code, `then` the state after the eviction, `backoff` a pause."""
 
     rule: str
     then: JobState
@@ -41,7 +41,7 @@ class RetryVerdict:
 
 
 def never_starts(seen: PodObservation) -> str:
-    """The code of what keeps a pod from ever starting; empty for one that may yet start."""
+    """Return the code of an error because of which a pod can never start; empty if it may still start."""
     if seen.phase not in (PodPhase.PENDING, PodPhase.STARTING):
         return ""
     reason, by_root = _BY_ROOT
@@ -51,9 +51,9 @@ def never_starts(seen: PodObservation) -> str:
 
 
 def rules_for(job: Job, event: str, **facts: Any) -> Iterator[Mapping[str, Any]]:
-    """Return the job's lifecycle rules about this event, in their order.
+    """Yield the job's lifecycle rules for an event, in their order.
 
-    `facts` are the exit code and the role of the task; a rule that names neither is about all.
+    `facts` are the exit code and the role of the task; a rule that names neither applies to all.
     """
     rules: list[dict[str, Any]] = job.lifecycle
     for rule in rules:
@@ -64,16 +64,16 @@ def rules_for(job: Job, event: str, **facts: Any) -> Iterator[Mapping[str, Any]]
 
 
 def rule_for(job: Job, event: str, **facts: Any) -> Mapping[str, Any] | None:
-    """The first of `rules_for`."""
+    """Return the first rule of `rules_for`, or None."""
     return next(rules_for(job, event, **facts), None)
 
 
 def after_failed_task(job: Job, role: str, restarts: int, cause: PodObservation) -> str:
-    """Return the action of the job's rules for a failed task: the first whose limit is not reached; empty for
+    """Return the action for a failed task: that of the first matching rule below its limit; empty if there is
     none.
 
-    `restarts`: how often the task has been started again where it was. A pod that the cluster lost or could
-    not take has not failed by its own doing, and no rule is about it.
+    `restarts` counts the restarts of the task in place. No rule applies to a pod that the cluster lost or
+    could not run.
     """
     if cause.phase is not PodPhase.FAILED or _is_not_the_program(cause):
         return ""
@@ -91,7 +91,7 @@ def after_failed_task(job: Job, role: str, restarts: int, cause: PodObservation)
 
 
 def _is_not_the_program(cause: PodObservation) -> bool:
-    """Return whether the cluster ended the pod or never ran it: a kubelet that refuses a pod gives a
+    """Return whether the cluster ended the pod or never ran it: a kubelet that rejects a pod reports a
     reason and no exit code.
     """
     refused = bool(cause.reason) and cause.exit_code is None
@@ -101,9 +101,9 @@ def _is_not_the_program(cause: PodObservation) -> bool:
 def after_failure(cause: PodObservation, action: str) -> RetryVerdict:
     """Decide what follows a failed task that is not restarted in place.
 
-    A pod that the cluster lost or could not take is tried again, with back-off, without limit: the
-    job was accepted and waits with a reason. A program that failed is tried again only as the job's
-    own lifecycle rules allow; `action` is what they do.
+    A job whose pod the cluster lost or could not run is queued again, as often as needed, and with back-off
+    unless the node was lost. A job whose program failed is queued again only if its lifecycle rules say so;
+    `action` is that of its rules.
     """
     if cause.phase is PodPhase.REMOVED:
         return RetryVerdict("POD_DELETED", JobState.QUEUED, backoff=False)
@@ -115,8 +115,8 @@ def after_failure(cause: PodObservation, action: str) -> RetryVerdict:
 
 
 def after_eviction(job: Job, then: JobState) -> JobState:
-    """Return the next state after an eviction that would put the job back into the queue; its rules may
-    end it instead.
+    """Return the state after an eviction that would make the job `then`; the job's rules may end or suspend
+    a job that would be queued again.
     """
     if then != JobState.QUEUED:
         return then
@@ -128,5 +128,5 @@ def after_eviction(job: Job, then: JobState) -> JobState:
         ended = Attempt.unscoped.filter(job=job, ended_at__isnull=False)
         if ended.exclude(end_reason__in=OWN_END_REASONS).count() < int(rule["max"]):
             return then
-    # Rules that speak of evictions, all at their limits: the last word is theirs, not the queue's.
+    # The job has rules for evictions and all have reached their limits, so it fails.
     return then if rule_for(job, "task_evicted") is None else JobState.FAILED

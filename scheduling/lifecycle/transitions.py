@@ -1,8 +1,8 @@
-"""The job's state machine: `Job.state` is changed here and nowhere else.
+"""The state machine of jobs: `Job.state` is changed only here.
 
-One compare-and-set on `job.version`, one event, nothing else. Whoever loses the race learns it as
-`StaleJob` and looks again; no lock is held while deciding. Many jobs are moved together by whoever has
-locked them, each still compared.
+Each change is a compare-and-set on `job.version` and one event. If another process changed the job first,
+`StaleJob` is raised and the caller reads the job again, so that no lock is needed while it decides. A caller
+that has locked many jobs changes them together; the version of each is still compared.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ ALLOWED: Final[dict[str, frozenset[JobState]]] = {
 
 
 class StaleJob(Conflict):
-    """The job was changed by somebody else since it was read."""
+    """The job was changed by another process since it was read."""
 
     code = "STALE_JOB"
 
 
 class IllegalTransition(Conflict):
-    """The state machine has no such arrow."""
+    """The state machine has no such transition."""
 
     code = "ILLEGAL_TRANSITION"
 
@@ -53,14 +53,14 @@ class IllegalTransition(Conflict):
 def add_event(
     job: Job, code: str, *, now: datetime, actor: str = "", numbers: Mapping[str, Any] | None = None
 ) -> JobEvent:
-    """Add a line to the job's story."""
+    """Add an event to the job's timeline."""
     log_jobs([JournalStep(job.pk, code, actor, numbers or {})])
     return JobEvent.unscoped.create(job=job, at=now, code=code, actor=actor, numbers=dict(numbers or {}))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateMove:
-    """One job's way to the state `to`: the code and numbers of its event, and fields set together with it."""
+    """A change of one job to the state `to`: the code and numbers of its event, and other fields to set."""
 
     job: Job
     to: JobState
@@ -79,9 +79,9 @@ def change_state(
     numbers: Mapping[str, Any] | None = None,
     **fields: Any,
 ) -> None:
-    """Move `job` to the state `to`, setting `fields` in the same statement, and note the event `code`.
+    """Change `job` to the state `to`, set `fields` in the same statement, and add the event `code`.
 
-    Must run inside the transaction of everything the move implies.
+    It must run in the same transaction as all other changes that belong to the transition.
     Raises: IllegalTransition; StaleJob when `job.version` is no longer current.
     """
     move = StateMove(job=job, to=to, code=code, numbers=numbers or {}, fields=fields)
@@ -89,9 +89,9 @@ def change_state(
 
 
 def transition_all(moves: Sequence[StateMove], *, now: datetime, actor: str = "") -> None:
-    """Move many jobs that the caller has locked: a statement for those that set the same fields.
+    """Change the states of many locked jobs, with one statement for all jobs that set the same fields.
 
-    Raises: IllegalTransition; StaleJob when one of them is no longer current, and then none may be moved.
+    Raises: IllegalTransition; StaleJob when one job is no longer current: the caller must then roll back.
     """
     by_fields: defaultdict[tuple[str, ...], list[StateMove]] = defaultdict(list)
     moves = [_note_queueing(move, now) for move in moves]
@@ -114,7 +114,7 @@ def transition_all(moves: Sequence[StateMove], *, now: datetime, actor: str = ""
 
 
 def _note_queueing(move: StateMove, now: datetime) -> StateMove:
-    """A move into the queue also sets since when the job waits; waits before it are over."""
+    """Return the change with `queued_at` set if it queues the job: the job waits since then."""
     if move.to != JobState.QUEUED:
         return move
     return replace(move, fields={**move.fields, "queued_at": now})
@@ -149,7 +149,7 @@ def advance_job(
     numbers: Mapping[str, Any] | None = None,
     **fields: Any,
 ) -> None:
-    """Change `fields` of `job` but not its state, and note it: whoever read it before has to look again.
+    """Change `fields` of `job` but not its state, add an event, and increment the version.
 
     Raises: StaleJob when `job.version` is no longer current.
     """
@@ -164,10 +164,10 @@ def advance_job(
 
 
 def admit_jobs(jobs: Iterable[Job], *, now: datetime) -> set[uuid.UUID]:
-    """Admit those that are still as they were read; returns the ids of these.
+    """Admit the queued jobs whose version is still current; return their ids.
 
-    The one move that does not raise and notes no event: a cycle admits many jobs at once and writes their
-    events with the rest. The caller has locked the rows.
+    Unlike other transitions it neither raises nor adds events: a commit admits many jobs at once and writes
+    their events itself. The caller has locked the rows.
     """
     waiting = Guard(same=("version",), where={"state": JobState.QUEUED})
     return update_rows(

@@ -1,4 +1,4 @@
-"""Rows and inventory in, engine snapshot out."""
+"""Builds engine snapshots of a cell from its rows."""
 
 from scheduling.snapshots.cell_reading import cell_snapshot, empty_snapshot, read_cell
 from scheduling.snapshots.cell_snapshot import CellSnapshot, names_in, with_names

@@ -38,8 +38,8 @@ _MARKS: Final[PreparedQuery[tuple[Any, ...]]] = PreparedQuery(
 
 @dataclass(slots=True)
 class CachedHolds:
-    """Allocations by the key of their row. All that can change of one is whether it is leaving, with its
-    revision what it holds, and what memory it should have by its use."""
+    """Allocations by the key of their row. Only three things of an allocation can change: whether it is
+    leaving, its content (with its revision), and the memory that its measured use suggests."""
 
     cell_id: uuid.UUID
     known: dict[uuid.UUID, em.Allocation] = field(default_factory=dict)
@@ -48,10 +48,10 @@ class CachedHolds:
     def read_changes(
         self, watched: Collection[uuid.UUID], turned: Collection[uuid.UUID]
     ) -> tuple[list[em.Allocation], list[em.Allocation]]:
-        """Read what has changed; returns what is held no longer or otherwise, and what is held instead.
+        """Read the changes; return the allocations that were removed or replaced, and the new ones.
 
-        `watched` are the workspaces in which jobs meet each other, `turned` those in which that is new, or
-        no longer so.
+        `watched` are the workspaces with pod (anti-)affinity, `turned` those that became watched or no longer
+        are.
         """
         rows = _MARKS(self.cell_id)
         marks = {pk: (bool(leaving), revision, wanted) for pk, leaving, revision, wanted in rows}

@@ -1,4 +1,4 @@
-"""The jobs of a cell, kept between cycles and followed by their versions."""
+"""The jobs of a cell, cached between cycles and updated by comparing their versions."""
 
 from __future__ import annotations
 
@@ -24,11 +24,12 @@ from scheduling.models import HOLDING_STATES, Job, JobRole, JobState
 from scheduling.snapshots.jobs import SEEN, apply_limits
 
 PORTION: Final = 500
-"""Rows that are loaded by their keys at a time: SQLite bounds the parameters of a statement."""
+"""The number of rows loaded by one statement: SQLite limits the parameters of a statement."""
 TRUSTED_FOR: Final = timedelta(seconds=1)
-"""So long after all versions were compared a brief look is enough where quota came back."""
+"""The time after a comparison of all versions for which a brief cycle may use a partial comparison."""
 _SUBMITTING: Final = timedelta(seconds=1)
-"""A job may be there so much later than it says; one that takes longer waits for the next whole look."""
+"""The time by which a job's commit may follow its `submitted_at`; a partial comparison finds no later
+ones."""
 _NEW: Final = Past()
 
 
@@ -36,7 +37,7 @@ def _in(cell: uuid.UUID, *states: JobState) -> QuerySet[Job]:
     return Job.unscoped.filter(queue__cell_id=cell, state__in=states)
 
 
-# Of thousands of keys texts are read and looked up several times as fast.
+# Thousands of keys are read and looked up several times as fast as text.
 _NAME: Final = Cast("pk", TextField())
 _VERSIONS: Final[PreparedQuery[tuple[Any, ...]]] = PreparedQuery(
     lambda cell: _in(cell, *SEEN).values_list(_NAME, "version")
@@ -55,7 +56,7 @@ _LATELY: Final[PreparedQuery[tuple[Any, ...]]] = PreparedQuery(
 
 
 _FRESH: Final = PreparedQuery(
-    # What is for its pods or for readers alone stays unread.
+    # Columns that only pods or readers need are not read.
     lambda jobs: Job.unscoped.filter(pk__any_of=jobs, state__in=SEEN).defer(
         "environment", "runtime", "simulate", "tags"
     )
@@ -71,7 +72,7 @@ _FIXED: Final = (
     *("id", "created_at", "workspace", "queue", "name", "kind", "submitted_by", "submitted_at"),
     *("min_available", "placement", "lifecycle", "environment", "volumes", "runtime", "simulate", "tags"),
 )
-"""What nobody changes of a job that is there, no more than its roles; and its tags, which decide nothing."""
+"""The columns that never change after submission, like roles, and the tags, on which no decision depends."""
 _MOVING: Final = tuple(item.attname for item in Job._meta.concrete_fields if item.name not in _FIXED)
 _AGAIN: Final[PreparedQuery[tuple[Any, ...]]] = PreparedQuery(
     lambda jobs: Job.unscoped.filter(pk__any_of=jobs, state__in=SEEN).values_list("pk", *_MOVING)
@@ -79,20 +80,21 @@ _AGAIN: Final[PreparedQuery[tuple[Any, ...]]] = PreparedQuery(
 
 
 def key_batches(keys: Iterable[uuid.UUID]) -> Iterator[list[uuid.UUID]]:
-    """The keys in order, so many at a time."""
+    """Return the keys in order, in batches of `PORTION`."""
     ordered = sorted(keys)
     return (ordered[first : first + PORTION] for first in range(0, len(ordered), PORTION))
 
 
 @dataclass(slots=True)
 class CachedJobs:
-    """Jobs that wait or hold something, as rows and as the engine sees them.
+    """The unfinished jobs of a cell, as rows and as jobs of the engine.
 
-    `plain` are the jobs without what limits them, `watched` the workspaces in which jobs meet each other.
-    `told` is what a waiting job was last told, as long as its row is the one that says so. `_versions` are
-    those of the rows: thousands are compared each time that all are, last `compared_at`. Jobs `decided` about
-    since may have held something and ended before anybody looked. `_mounting` has the claims of the jobs that
-    mount any, `_unread` those of them with a claim that was not read when `_mounted` was.
+    `plain` are the engine's jobs without limits and volume claims, `watched` the workspaces with pod
+    (anti-)affinity. `reported` is the last written outcome of a pending job, until its row changes.
+    `_versions` are the versions of the rows; `compared_at` is when all of them were last compared. `decided`
+    are the jobs with decisions since then, which may have started and ended meanwhile. `_mounting` has the
+    volume claims of the jobs that mount any, `_unread` the jobs with a claim that was unread in the reading
+    `_mounted`.
     """
 
     cell_id: uuid.UUID
@@ -118,11 +120,11 @@ class CachedJobs:
     _limited: bool = False
 
     def read_changes(self, promised: frozenset[str], *, alone: bool, briefly: bool = False) -> None:
-        """Read what has changed; what may have changed is `pending` until `complete_jobs`.
+        """Read the changes; jobs that may have changed are `pending` until `complete_jobs`.
 
-        `alone`: nobody but the keeper of these jobs has written why they wait. That leaves the version as it
-        is, and is told by its time otherwise. `briefly`: only what moves without anybody's doing, not what
-        somebody may have changed of a job that has been waiting; whoever changed it asks for a whole look.
+        `alone`: only this process has written reasons of these jobs since. Otherwise they are compared by
+        `reason_at`, because a new reason does not change the version. `briefly`: compare only jobs with
+        allocations and new jobs, not older pending jobs, whose change by a user requests a full cycle.
         """
         removed: set[uuid.UUID] = set()
         if briefly and alone and self.compared_at is not None:
@@ -153,10 +155,11 @@ class CachedJobs:
         mounted: ClaimReader,
         below_cap: Callable[[list[em.Job]], list[em.Job]],
     ) -> list[em.Job]:
-        """The pending jobs with what limits them, and others that it may limit otherwise than before."""
+        """Return the `pending` jobs with their limits and claims, and other jobs whose limits may have
+        changed."""
         wanted = dict.fromkeys(self.plain if limits.any or self._limited else self.pending)
         moved = self._find_otherwise_mounting(mounted)
-        self.pending |= dict.fromkeys(sorted(moved))  # and again, should this attempt fail
+        self.pending |= dict.fromkeys(sorted(moved))  # so that they are included again if this attempt fails
         wanted |= dict.fromkeys(sorted(self._capped | moved))
         self._limited = limits.any
         jobs = apply_limits(
@@ -166,7 +169,7 @@ class CachedJobs:
         return below_cap(jobs) if self._capped else jobs
 
     def _find_otherwise_mounting(self, mounted: ClaimReader) -> set[str]:
-        """Return the jobs whose claims may exclude other nodes than before, or were not read before."""
+        """Return the jobs whose volume claims may exclude other nodes than before, or were unread before."""
         before, self._mounted = self._mounted, mounted
         changed = None if before is None else mounted.find_changed(before)
         if changed is None:
@@ -175,7 +178,7 @@ class CachedJobs:
         return moved | self._unread
 
     def _apply_claims(self, mounted: ClaimReader, jobs: list[em.Job]) -> list[em.Job]:
-        """Return the jobs with the claims that they mount, and note those with claims that are not read."""
+        """Return the jobs with the volume claims that they mount, and record the jobs with unread claims."""
         found = []
         for plain in jobs:
             job = plain
@@ -191,9 +194,9 @@ class CachedJobs:
         return [self.by_id[name] for name in self._mounting]
 
     def _read_marks(self, *, alone: bool) -> tuple[set[uuid.UUID], set[uuid.UUID]]:
-        """The keys of jobs that are new or were changed since they were loaded, and of those gone.
+        """Return the keys of jobs that are new or have changed since they were loaded, and of removed jobs.
 
-        Each key is looked up once: with thousands of jobs that is what costs.
+        Each key is looked up once: with thousands of jobs, look-ups are the main cost.
         """
         marks = _plain((_VERSIONS if alone else _VERSIONS_AND_TIMES)(self.cell_id))
         rows, versions = self.by_id, self._versions
@@ -206,7 +209,8 @@ class CachedJobs:
         return {uuid.UUID(name) for name in changed}, {rows[name].pk for name in removed}
 
     def _read_moving(self, since: datetime) -> set[uuid.UUID]:
-        """The keys of changed jobs among those that hold or may have held something, or came `since` then."""
+        """Return the keys of changed jobs among those that have or may have had allocations, or are newer
+        than `since`."""
         marks = _plain([*_HOLDING(self.cell_id), *_LATELY(self.cell_id, since)])
         changed = {name for name, version in marks if self._versions.get(name) != version}
         moved = self._holding | (self.decided & self.by_id.keys())
@@ -214,7 +218,7 @@ class CachedJobs:
         return {uuid.UUID(name) for name in changed}
 
     def _load(self, keys: Collection[uuid.UUID]) -> dict[uuid.UUID, Job]:
-        """Read new jobs with their roles, and of known ones what may have changed."""
+        """Read new jobs with their roles, and the columns of known jobs that may have changed."""
         found: dict[uuid.UUID, Job] = {}
         new = [key for key in keys if key not in self._rows]
         for job in _FRESH.for_any(new):
@@ -229,7 +233,8 @@ class CachedJobs:
         return found
 
     def _watch(self, fresh: Mapping[uuid.UUID, Job]) -> dict[uuid.UUID, Job]:
-        """Note which jobs speak of others; returns those that now meet others, or no longer do."""
+        """Record which jobs have pod (anti-)affinity; return the other jobs of workspaces for which that
+        changed."""
         for pk, row in fresh.items():
             self._speakers.pop(pk, None)
             for workspace in watched_workspaces([(row.workspace_id, row.placement)]):
@@ -247,12 +252,12 @@ class CachedJobs:
             self._rows[pk] = self.by_id[name] = row
             self._versions[name] = row.version
             self.reported.pop(name, None)
-            if roles:  # else it has ended meanwhile, or the next cycle sees it whole
+            if roles:  # without roles the job has ended meanwhile, or the next cycle reads it completely
                 job = engine_job(row, roles, watched=self.watched, past=self._pasts.get(pk, _NEW))
                 self.plain[name] = job
                 self.pending[name] = None
                 (self._capped.add if job.evictions >= cap else self._capped.discard)(name)
-                if row.volumes and name not in self._mounting:  # nobody changes the volumes of a job
+                if row.volumes and name not in self._mounting:  # the volumes of a job never change
                     keys = tuple((row.workspace_id, claim) for claim in claim_names(row.volumes))
                     self._mounting |= {name: keys} if keys else {}
 
@@ -273,4 +278,4 @@ class CachedJobs:
 def _plain(marks: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     if connection.vendor == "postgresql":
         return marks
-    return [(str(uuid.UUID(name)), *mark) for name, *mark in marks]  # elsewhere a key is written otherwise
+    return [(str(uuid.UUID(name)), *mark) for name, *mark in marks]  # SQLite casts UUIDs without hyphens

@@ -1,4 +1,4 @@
-"""Nodes and cards of a cell, kept between cycles and followed by the marks on their rows."""
+"""Nodes and cards of a cell, cached between cycles and updated by comparing the versions of their facts."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from scheduling.snapshots.inventory import devices_of, engine_node, with_tasks
 
 @dataclass(slots=True)
 class CachedNodes:
-    """`devices` are the keys of cards by uuid, `names` those of nodes by id.
+    """The cached nodes. `devices` are the keys of cards by uuid, `names` the names of nodes by id.
 
-    Facts alone are followed. What is held follows from the allocations: rows are read for their facts, and
-    must not say otherwise.
+    Only the facts of nodes are compared. Allocated amounts follow from the allocations; the amounts of rows
+    that are read must be equal to them.
     """
 
     cell_id: uuid.UUID
@@ -31,7 +31,7 @@ class CachedNodes:
     names: dict[str, str] = field(default_factory=dict)
     _version: int | None = None
     _marks: dict[uuid.UUID, tuple[int, int]] = field(default_factory=dict)
-    # Until when nodes get nothing new, and those on which others wait for cards: they get what comes free.
+    # Until when nodes take no new tasks, and the nodes on which foreign pods get the next free cards.
     _held_until: dict[uuid.UUID, datetime] = field(default_factory=dict)
     _short: set[uuid.UUID] = field(default_factory=set)
     _cards: dict[uuid.UUID, list[str]] = field(default_factory=dict)
@@ -40,12 +40,13 @@ class CachedNodes:
     def read_changes(
         self, version: int, held: Collection[em.Allocation], again: Iterable[uuid.UUID] = ()
     ) -> tuple[list[em.Node], dict[str, int], list[str]]:
-        """Read what has changed; returns nodes that are new or others now, new ranks of others, and ids of
-        those gone.
+        """Read the changes; return new and changed nodes, changed ranks of other nodes, and ids of removed
+        nodes.
 
-        `version` is the cell's mark of its inventory, `held` what is held now; `again` are read in any case.
+        `version` is the version of the cell's inventory, `held` are the current allocations; the nodes
+        `again` are read in any case.
 
-        Raises: Contradiction when a node or card is not held as the allocations say.
+        Raises: Contradiction when the row of a node or card differs from the allocations.
         """
         marks = self._marks if version == self._version else self._read_marks()
         changed = {
@@ -69,9 +70,9 @@ class CachedNodes:
         return nodes, ranks, [str(pk) for pk in removed]
 
     def nodes_to_reread(self, held: em.Allocation) -> set[uuid.UUID]:
-        """Nodes to be read again when a task takes or gives back something, beside what it holds itself.
+        """Return the nodes to read again when an allocation appears or disappears.
 
-        That is where its cards are now, if they were moved, and where others take what comes free.
+        These are the nodes to which its cards were moved, and nodes on which foreign pods take freed cards.
         """
         found = {self._where[part.device] for part in held.slices if part.device in self._where}
         return {pk for pk in found if str(pk) != held.node or pk in self._short}
@@ -116,7 +117,7 @@ class CachedNodes:
 
 
 class _NodeHolds:
-    """The nodes and cards that allocations hold, as their rows have it."""
+    """The sums of allocations by node and card, to compare with their rows."""
 
     def __init__(self, held: Iterable[em.Allocation]) -> None:
         self._of_nodes: dict[str, Counter[str]] = {}
@@ -132,7 +133,7 @@ class _NodeHolds:
                 card["holders"] += 1
 
     def check(self, node: Node, cards: Iterable[Device]) -> None:
-        """Raises: Contradiction."""
+        """Check that the rows of a node and its cards are equal to the sums. Raises: Contradiction."""
         nothing: Counter[str] = Counter()
         of_node = self._of_nodes.get(str(node.pk), nothing)
         if (of_node["cpu"], of_node["memory"]) != (node.cpu_granted, node.memory_granted):
@@ -148,9 +149,10 @@ class _NodeHolds:
 
 
 def unlike_rows(snapshot: engine.Snapshot, moved: Iterable[em.Allocation]) -> list[em.Node]:
-    """Nodes of whose cards the engine, by what came and went alone, would not say what their rows say.
+    """Return the nodes on which the engine's `exclusive` marks of cards differ from their rows after `moved`.
 
-    A row calls a card closed when its one holder has all of its cores, a booking when it was asked for whole.
+    By its row a card is exclusive when its only holder has all of its cores; by an allocation, when the whole
+    card was requested.
     """
     fleet = snapshot.fleet
     rows: set[int] = set()

@@ -1,4 +1,4 @@
-"""The facts of a cell that are read as a whole for every cycle, because there are few of them."""
+"""The facts of a cell that are read completely for every cycle, because there are few."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ Usage = Mapping[em.FlavorResource, int]
 
 @dataclass(slots=True)
 class CellFacts:
-    """`cycle` is the number of the next cycle, `inventory_version` the mark of nodes and cards."""
+    """The facts; `cycle` is the number of the next cycle, `inventory_version` the version of nodes and
+    cards."""
 
     inventory_version: int
     cycle: int
@@ -42,14 +43,14 @@ class CellFacts:
 
     @classmethod
     def read_cell(cls, cell_id: uuid.UUID) -> CellFacts:
-        """Read it; a fixed number of queries."""
+        """Read the facts with a fixed number of queries."""
         ((version, cycle, sharing, lost_ppm, workload),) = _MARKS(cell_id)
         return cls(
             inventory_version=version,
             cycle=cycle,
             sharing=sharing,
             names=pool_names(cell_id),
-            queues=engine_queues(cell_id),  # before the tree: one opened meanwhile must not lack its node
+            queues=engine_queues(cell_id),  # before the tree, so that a new queue has its quota node
             tree=engine_quota_nodes(cell_id),
             flavors=engine_flavors(cell_id),
             claims=claims_of(cell_id),
@@ -59,15 +60,15 @@ class CellFacts:
         )
 
     def is_same_shape(self, other: CellFacts) -> bool:
-        """Return whether a snapshot can go from the other to this: flavors, queues, limits and sharing are
-        the same.
+        """Return whether changes can turn a snapshot of `other` into one of these facts: flavors, queues,
+        limits and sharing are equal, and no user's usage record is missing.
         """
         limits, others = ([replace(node, usage=()) for node in frame.tree] for frame in (self, other))
         parts, theirs = ((frame.flavors, frame.queues, frame.sharing) for frame in (self, other))
         return limits == others and parts == theirs and self.usage.keys() >= other.usage.keys()
 
     def list_changes(self, snapshot: engine.Snapshot) -> Iterator[engine.Change]:
-        """Promises, usage of users, lost GPU time and workload mix that the snapshot does not know so."""
+        """Yield the changes of claims, usage of users, lost GPU time and workload mix for the snapshot."""
         if snapshot.lost_ppm != self.lost_ppm:
             yield engine.LossPut(self.lost_ppm)
         if snapshot.workload != self.workload:
@@ -83,7 +84,7 @@ class CellFacts:
                 yield engine.UsagePut(used)
 
     def check_usage(self, snapshot: engine.Snapshot) -> None:
-        """Check that the snapshot's usage is that of the ledger.
+        """Check that the snapshot's usage of each queue is equal to the ledger's.
 
         Raises: Contradiction.
         """
@@ -95,7 +96,7 @@ class CellFacts:
                     raise Contradiction(f"the ledger of {node.id} is not what its tasks hold")
 
     def check_charges(self, held: Iterable[em.Allocation]) -> None:
-        """Check that allocations add up to the ledger.
+        """Check that the charges of allocations add up to the ledger's usage.
 
         Raises: Contradiction.
         """

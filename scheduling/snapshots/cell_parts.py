@@ -1,4 +1,5 @@
-"""Snapshots where others decide: cycles of ours without what is theirs, and places for what they admitted."""
+"""Snapshots for cells of which another engine decides a part: without that part, or to place its
+admissions."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ from scheduling.snapshots.jobs import apply_claims
 
 @dataclass(frozen=True, slots=True)
 class Seeker:
-    """A job that was admitted elsewhere, with a queue and a quota node of its own."""
+    """A job that another engine admitted, with a queue and a quota node made for it."""
 
     job: em.Job
     queue: em.Queue
@@ -41,7 +42,7 @@ class CellParts:
     claims: Sequence[em.Claim]
 
     def exclude_delegated(self, elsewhere: DelegatedScope) -> CellParts:
-        """All but what others decide about; a queue of ours loses the flavors that lie in their clusters."""
+        """Return the parts without delegated clusters and queues; other queues lose the clusters' flavors."""
         clusters, theirs = set(map(str, elsewhere.clusters)), set(map(str, elsewhere.queues))
         nodes = [node for node in self.nodes if node.cluster not in clusters]
         flavors = [flavor for flavor in self.flavors if flavor.cluster not in clusters]
@@ -72,9 +73,9 @@ class CellParts:
 
 @row_scope.whole()
 def placement_snapshot(cluster: Cluster, seekers: Sequence[Seeker], jobs: Mapping[str, Job]) -> CellSnapshot:
-    """The nodes of one cluster, for jobs that others have admitted there and that have no places yet.
+    """Return a snapshot of one cluster, to place the jobs that another engine has admitted there.
 
-    Each comes with a queue and a quota of its own, of what it was admitted to and nothing else.
+    Each job has its own queue and quota, with exactly what it was admitted to.
     """
     own = str(cluster.pk)
     devices = devices_of(Device.unscoped.filter(node__cluster=cluster, node__present=True))

@@ -1,7 +1,7 @@
-"""Rows and inventory in, engine snapshot out.
+"""Reads the rows of a cell and builds an engine snapshot from them.
 
-The snapshot is built from a fixed number of queries, whatever the size of the cell, and remembers the
-version of each job it read, so that the commit can tell which of them have moved on since.
+The number of queries is fixed, whatever the size of the cell. The snapshot keeps the version of each job, so
+that the commit finds the jobs that have changed since.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from scheduling.snapshots.tree import engine_queues, engine_quota_nodes
 
 @dataclass(frozen=True, slots=True)
 class CellReading:
-    """Everything one cycle of a cell needs, read once."""
+    """The input of one cycle of a cell, read once."""
 
     cell_id: uuid.UUID
     parts: CellParts
@@ -48,7 +48,7 @@ class CellReading:
 
     @row_scope.whole()
     def build_snapshot(self) -> CellSnapshot:
-        """A snapshot of its own; cycles may change it."""
+        """Return a new snapshot, which a cycle may change."""
         parts = self.parts
         snapshot = engine.Snapshot(
             nodes=parts.nodes,
@@ -69,13 +69,13 @@ class CellReading:
 
 
 def cell_snapshot(cell_id: uuid.UUID, *, but: DelegatedScope = NOWHERE) -> CellSnapshot:
-    """Read everything one cycle of a cell needs; what is decided elsewhere is not there for it."""
+    """Return a snapshot of a cell without the delegated part `but`."""
     return read_cell(cell_id, but=but).build_snapshot()
 
 
 @row_scope.whole()
 def read_cell(cell_id: uuid.UUID, *, but: DelegatedScope = NOWHERE) -> CellReading:
-    """Read the rows and the inventory of a cell."""
+    """Read the rows of a cell without the delegated part `but`."""
     jobs = list(
         Job.unscoped.filter(queue__cell_id=cell_id, state__in=SEEN)
         .select_related("queue", "workspace")
@@ -83,10 +83,10 @@ def read_cell(cell_id: uuid.UUID, *, but: DelegatedScope = NOWHERE) -> CellReadi
     )
     rows = {str(job.pk): job for job in jobs}
     devices = devices_of(Device.unscoped.filter(node__cluster__cell_id=cell_id, node__present=True))
-    queues = engine_queues(cell_id)  # before the tree: a queue opened meanwhile must not lack its node
+    queues = engine_queues(cell_id)  # before the tree, so that a new queue has its quota node
     watched = watched_workspaces((job.workspace_id, job.placement) for job in jobs)
     claims = claims_of(cell_id)
-    # What is used is read before who holds it: what is given back meanwhile then still counts as used.
+    # The usage is read before the allocations, so that quota released in between still counts as used.
     quota_nodes = engine_quota_nodes(cell_id)
     roles = JobRole.unscoped.filter(job__queue__cell_id=cell_id, job__state__in=SEEN).order_by(
         "job_id", "position"
@@ -127,7 +127,7 @@ def read_cell(cell_id: uuid.UUID, *, but: DelegatedScope = NOWHERE) -> CellReadi
 
 @row_scope.whole()
 def empty_snapshot(cell_id: uuid.UUID) -> engine.Snapshot:
-    """Nodes, flavors and queues of a cell without jobs: what could fit, not what does."""
+    """Return a snapshot of a cell without jobs and allocations, to check what fits into the empty cell."""
     devices = devices_of(Device.unscoped.filter(node__cluster__cell_id=cell_id, node__present=True))
     queues = engine_queues(cell_id)  # before the tree, as above
     return engine.Snapshot(

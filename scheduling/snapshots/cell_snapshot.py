@@ -1,4 +1,4 @@
-"""A snapshot with what is needed to write its decisions back."""
+"""An engine snapshot together with the rows and keys that a commit needs."""
 
 from __future__ import annotations
 
@@ -25,34 +25,34 @@ _QUEUES: Final = PreparedQuery(lambda cell: Queue.unscoped.filter(cell_id=cell).
 
 @dataclass(frozen=True, slots=True)
 class CellSnapshot:
-    """An engine snapshot with what is needed to write its decisions back."""
+    """An engine snapshot with the rows and keys that are needed to write its decisions."""
 
     snapshot: engine.Snapshot
     jobs: Mapping[str, Job]
     devices: Mapping[str, uuid.UUID]
-    # Names of clusters, flavors, nodes and queues by id: the engine speaks in ids, people read names.
+    # Names of clusters, flavors, nodes and queues by id: the engine returns ids, users read names.
     names: Mapping[str, str]
-    # What each waiting job is known to have been told last; who tells it notes that here.
+    # The last outcome written for each pending job; `commit_reasons` updates it.
     reported: dict[str, em.JobOutcome] = field(default_factory=dict)
-    # The cell's rule for what tenants leave unused.
+    # The rule by which the cell shares unused quota.
     sharing: str = Sharing.FAIR
 
     def with_names(self, numbers: em.Numbers) -> dict[str, int | str]:
-        """The numbers of an outcome with ids replaced by names, those of jobs as well."""
+        """Return the numbers of an outcome with ids, also those of jobs, replaced by names."""
         return with_names(numbers, self.names, self.jobs)
 
 
 class Contradiction(RuntimeError):
-    """The rows contradict each other: they are of different moments, or the ledger is wrong."""
+    """Rows contradict each other: they were read at different moments, or the ledger is wrong."""
 
 
 def with_names(
     numbers: em.Numbers, names: Mapping[str, str], jobs: Mapping[str, Job] = _NO_JOBS
 ) -> dict[str, int | str]:
-    """Numbers of an outcome with ids replaced by names, also of several with commas between them.
+    """Return the numbers of an outcome with ids, also comma-separated ones, replaced by names.
 
-    The engine puts a job into the numbers of another one only if both are in one queue, so whoever reads the
-    one may read the other's name.
+    The engine puts a job into the numbers of another job only if both are in one queue, so that every reader
+    of one job may read the other's name.
     """
 
     def find_name(text: str) -> str:
@@ -67,11 +67,11 @@ def with_names(
 
 @row_scope.whole()
 def names_in(cell_id: uuid.UUID) -> dict[str, str]:
-    """Names of clusters, flavors, queues and nodes of a cell by id."""
+    """Return the names of clusters, flavors, queues and nodes of a cell by id."""
     nodes = Node.unscoped.filter(cluster__cell_id=cell_id).values_list("id", "name")
     return pool_names(cell_id) | {str(pk): name for pk, name in nodes}
 
 
 def pool_names(cell_id: uuid.UUID) -> dict[str, str]:
-    """Names of clusters, flavors and queues of a cell by id."""
+    """Return the names of clusters, flavors and queues of a cell by id."""
     return {str(pk): name for pk, name in (*_CLUSTERS(cell_id), *_FLAVORS(cell_id), *_QUEUES(cell_id))}

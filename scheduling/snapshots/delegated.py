@@ -15,7 +15,7 @@ from quotas.models import QueueFlavor
 
 @dataclass(frozen=True, slots=True)
 class DelegatedScope:
-    """Clusters whose own engines decide, and the queues about whose jobs they do."""
+    """The clusters whose own engines decide, and the queues whose jobs they admit."""
 
     clusters: frozenset[uuid.UUID] = frozenset()
     queues: frozenset[uuid.UUID] = frozenset()
@@ -28,21 +28,21 @@ _DELEGATING: Final = PreparedQuery(
 
 
 def read_delegated(cell_id: uuid.UUID) -> DelegatedScope:
-    """Read what of a cell another engine decides; one query if that is nothing."""
+    """Read the delegated clusters and queues of a cell; one query if there are none."""
     clusters = delegating_clusters(cell_id)
     return DelegatedScope(clusters, frozenset(delegated_queues(clusters))) if clusters else NOWHERE
 
 
 def delegating_clusters(cell_id: uuid.UUID) -> frozenset[uuid.UUID]:
-    """The clusters of a cell whose own engines admit."""
+    """Return the clusters of a cell whose own engines admit jobs."""
     return frozenset(pk for (pk,) in _DELEGATING(cell_id))
 
 
 def delegated_queues(clusters: Set[uuid.UUID]) -> dict[uuid.UUID, uuid.UUID]:
-    """Queues whose jobs wait in one of those clusters, by id, with the cluster.
+    """Return the queues that one of those clusters decides, by id, with the cluster.
 
-    All flavors of such a queue lie in that cluster. A queue with others beside them stays with us, and those
-    flavors are of no use to it: a job has one engine that decides about it.
+    All flavors of such a queue lie in that cluster. The platform's engine decides a queue with other flavors
+    too, and the queue cannot use the cluster's flavors: exactly one engine decides about a job.
     """
     if not clusters:
         return {}

@@ -1,4 +1,4 @@
-"""The allocations of live tasks, made from rows."""
+"""Converts rows of allocations to the engine's allocations."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ HOLD: Final = (
     "slice_use__wanted_mib",
     "slice_use__lent_at",
 )
-"""What is read of an allocation."""
+"""The columns that are read of an allocation."""
 PART: Final = ("allocation_id", "device__uuid", "cores", "memory_mib", "exclusive")
-"""What is read of a part of a card."""
+"""The columns that are read of a slice of a card."""
 Row = tuple[Any, ...]
 
 
 def allocations_of(
     rows: QuerySet[Allocation], parts: QuerySet[DeviceSlice], watched: Container[uuid.UUID]
 ) -> dict[uuid.UUID, em.Allocation]:
-    """Return these allocations by id; `parts` are the parts of cards among them, theirs at least."""
+    """Return these allocations by id; `parts` includes all their slices of cards."""
     holds = rows.order_by("id").values_list(*HOLD)
     return holds_of(holds, parts.order_by("device__index", "id").values_list(*PART), watched)
 
@@ -50,7 +50,7 @@ def allocations_of(
 def holds_of(
     rows: Iterable[Row], parts: Iterable[Row], watched: Container[uuid.UUID]
 ) -> dict[uuid.UUID, em.Allocation]:
-    """The same of what was read of them already, in the order of cards."""
+    """Return allocations by id from values of `HOLD` and `PART`; slices are in the order of cards."""
     slices: defaultdict[uuid.UUID, list[em.DeviceSlice]] = defaultdict(list)
     for allocation, *part in parts:
         slices[allocation].append(em.DeviceSlice(*part))
@@ -71,11 +71,11 @@ def _allocation(row: Row, slices: tuple[em.DeviceSlice, ...], watched: Container
         memory=memory,
         slices=slices,
         charges=_charges(str(flavor), tuple(sorted(charge.items()))),
-        # A task that is started again where it was is removed, and stays.
+        # A task that restarts in place has its pod removed, but keeps its allocation.
         leaving=asked is not None and not again,
         wanted_memory=wanted,
         lent_at=None if lent_at is None else em.Instant(lent_at.timestamp()),
-        # What the tasks of a running job mean to others, where they may mean anything.
+        # The labels and affinity rules, which matter only where some job has pod (anti-)affinity.
         rules=placement_rules(placement, namespace=str(workspace), group=str(job))
         if workspace in watched
         else None,
@@ -84,5 +84,5 @@ def _allocation(row: Row, slices: tuple[em.DeviceSlice, ...], watched: Container
 
 @lru_cache(maxsize=4096)
 def _charges(flavor: str, charge: tuple[tuple[str, int], ...]) -> tuple[em.Charge, ...]:
-    """One for all tasks that are charged alike."""
+    """Return the charges of a task, one object for equal charges."""
     return tuple(em.Charge(flavor, Resource(name), amount) for name, amount in charge)

@@ -1,4 +1,4 @@
-"""Nodes, cards and flavors of a cell, made from rows."""
+"""Converts rows of nodes, cards and flavors of a cell to the engine's."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def engine_nodes(cell_id: uuid.UUID, devices: Mapping[uuid.UUID, Sequence[Device
 
 
 def with_tasks(nodes: Iterable[em.Node], held: Iterable[em.Allocation]) -> list[em.Node]:
-    """The nodes, to whose pods those of the tasks are added that hold something of them."""
+    """Return the nodes with the pods of the allocations added to their used pods."""
     tasks = Counter(allocation.node for allocation in held)
     return [
         replace(node, used_pods=node.used_pods + tasks[node.id]) if node.id in tasks else node
@@ -42,7 +42,8 @@ def with_tasks(nodes: Iterable[em.Node], held: Iterable[em.Allocation]) -> list[
 
 
 def engine_node(node: Node, devices: Sequence[Device], rank: int, now: datetime) -> em.Node:
-    """One node; `devices` are its cards, `rank` its place among those that serve a task equally well."""
+    """Return the engine's node; `devices` are its cards, `rank` orders nodes that suit a task equally
+    well."""
     return em.Node(
         id=str(node.pk),
         cluster=str(node.cluster_id),
@@ -51,7 +52,7 @@ def engine_node(node: Node, devices: Sequence[Device], rank: int, now: datetime)
         taints=tuple(_taint(taint) for taint in node.taints),
         ready=node.ready,
         schedulable=is_node_schedulable(node, now),
-        # What belongs to the node itself will never be free; other work of others may end.
+        # Requests of pods that belong to the node itself are subtracted from its capacity: they never end.
         cpu=max(node.cpu_millicores - node.cpu_standing, 0),
         memory=max(node.memory_mib - node.memory_standing, 0),
         used_cpu=node.cpu_granted + node.cpu_foreign - node.cpu_standing,
@@ -66,7 +67,7 @@ def engine_node(node: Node, devices: Sequence[Device], rank: int, now: datetime)
 
 def _device(device: Device) -> em.Device:
     holders, cores, memory = device.holders, device.cores_granted, device.memory_granted
-    if device.foreign_holders:  # on few cards, of very many
+    if device.foreign_holders:  # checked first, because few cards have any
         holders += device.foreign_holders
         cores += device.cores_foreign
         memory += device.memory_foreign
@@ -91,7 +92,7 @@ def _taint(taint: Mapping[str, str]) -> em.Taint:
 
 
 def engine_flavors(cell_id: uuid.UUID) -> list[em.Flavor]:
-    """The flavors of a cell."""
+    """Return the flavors of a cell."""
     return [
         em.Flavor(
             id=str(flavor.pk),

@@ -1,4 +1,4 @@
-"""Jobs of a cell as the engine sees them, with what limits them."""
+"""The jobs of a cell as jobs of the engine, with their limits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from scheduling.engine_input.volume_claims import ClaimReader
 from scheduling.models import HOLDING_STATES, Job, JobRole, JobState
 from tenants.models import Tenant
 
-# What a cycle looks at: jobs that wait for it, and those that hold what others wait for.
+# A cycle reads pending jobs and jobs with allocations.
 SEEN: Final = (JobState.QUEUED, *HOLDING_STATES)
 _WORKSPACES: Final = PreparedQuery(
     lambda cell: Tenant.unscoped.filter(queues__cell=cell).order_by().distinct()
@@ -33,10 +33,10 @@ def jobs_of(
     watched: Container[uuid.UUID],
     pasts: Mapping[uuid.UUID, Past],
 ) -> list[em.Job]:
-    """Return these jobs; `roles` are theirs at least, those of each in their order.
+    """Return these jobs as jobs of the engine; `roles` includes their roles, those of each job in order.
 
-    A job submitted between the two queries has roles but is not in `jobs`, one that ended is there without
-    any; the next cycle sees the one, and nobody has to see the other.
+    A job submitted between the two queries has roles but is not in `jobs`; the next cycle reads it. A job
+    that ended between them has no roles, and is left out.
     """
     of: defaultdict[uuid.UUID, list[JobRole | RoleRow]] = defaultdict(list)
     for role in roles:
@@ -50,17 +50,17 @@ def jobs_of(
 
 
 def allowances_of(cell_id: uuid.UUID) -> AllowanceReader:
-    """Return the limits of the jobs of a cell at this moment."""
+    """Return the current limits for the jobs of a cell."""
     return AllowanceReader(_WORKSPACES(cell_id), now=clock.now())
 
 
 def apply_claims(found: ClaimReader, seen: list[em.Job], rows: Mapping[str, Job]) -> list[em.Job]:
-    """The jobs with the volume claims that they mount."""
+    """Return the jobs with the volume claims that they mount."""
     return [found.apply_claims(job, rows[job.id]) for job in seen] if found.any else seen
 
 
 def apply_limits(found: AllowanceReader, seen: list[em.Job], rows: Mapping[str, Job]) -> list[em.Job]:
-    """The jobs with the limits of their users and what their tenants' budgets do not let start."""
+    """Return the jobs with the limits of their users and the flavors that used-up budgets bar."""
     if not found.any:
         return seen
     return [
@@ -70,7 +70,7 @@ def apply_limits(found: AllowanceReader, seen: list[em.Job], rows: Mapping[str, 
 
 
 def most_cards(nodes: Sequence[em.Node], flavors: Sequence[em.Flavor]) -> dict[str, int]:
-    """The cards of the largest node of each flavor."""
+    """Return the number of cards of the largest node of each flavor."""
     return {
         flavor.id: max(
             (
@@ -90,10 +90,10 @@ def below_cap(
     quota_nodes: Sequence[em.QuotaNode],
     most_cards: Mapping[str, int],
 ) -> list[em.Job]:
-    """The jobs, those that their queue's own cards could never hold kept one eviction below the cap.
+    """Return the jobs; those that can never fit into their queue's own quota stay one eviction below the cap.
 
-    At the cap a job starts inside the own nominal alone. One that can never fit there, on nodes that take
-    its tasks, would wait for ever, in an empty cluster too: it goes on borrowing, and giving way.
+    A job at the cap may only start within own nominal. A job that can never fit there, on nodes with enough
+    cards for a task, would wait without end even in an empty cluster; so it may still borrow, and be evicted.
     """
     cap = engine_config().preemption.eviction_cap
     by_node = {node.id: [q for q in node.quotas if q.resource == Resource.GPU_CARDS] for node in quota_nodes}

@@ -1,8 +1,8 @@
-"""Snapshots kept between cycles: a few cells' per process, each brought up to date before it is used.
+"""Caches the snapshots of a few cells in each process; a snapshot is updated before each use.
 
-What is kept is compared with marks that are read anew every time: versions of jobs and nodes, the state of
-allocations, and whole rows where there are few. So nothing depends on news that might be lost, nor on who ran
-the cycles in between. Where something does not add up, all of it is read anew.
+The cached state is compared with values that are read each time: versions of jobs and nodes, the state of
+allocations, and complete rows where there are few. So the cache depends neither on messages, which could be
+lost, nor on the process that ran the cycles in between. After a contradiction everything is read again.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from scheduling.snapshots.jobs import allowances_of, below_cap, most_cards
 log = structlog.get_logger(__name__)
 
 MOST_CELLS: Final = 4
-"""So many cells a process keeps, those that it worked on last."""
+"""The number of cells that a process caches, those that it used last."""
 MOST_DOUBTS: Final = 3
 _cells: Final[dict[uuid.UUID, CachedCell]] = {}
 _lock: Final = threading.Lock()
 
 
 class CachedCell:
-    """One cell as it was when it was last looked at."""
+    """The cached state of one cell."""
 
     def __init__(self, cell_id: uuid.UUID) -> None:
         self.cell_id = cell_id
@@ -52,30 +52,31 @@ class CachedCell:
         self._frame: CellFacts | None = None
         self._names: dict[str, str] = {}
         self._places: list[str] = []
-        # How many cycles in a row were based on something that no longer held when it was to be written.
+        # How many consecutive cycles had a decision that no longer held at the commit.
         self.doubts = 0
-        # Whether the last cycle was run with this snapshot; another process may have run it.
+        # Whether this snapshot was used for a cycle since its last update; another process may have run
+        # others.
         self.ran_cycle = False
-        # Nodes to be read again although their marks may be as they were.
+        # Nodes to be read again even if their versions are unchanged.
         self._again: set[uuid.UUID] = set()
 
     @property
     def is_trusted(self) -> bool:
-        """True if all of its jobs were compared with their rows a moment ago."""
+        """True if all jobs were compared with their rows within `TRUSTED_FOR`."""
         at = self._jobs.compared_at
         return at is not None and timedelta(0) <= clock.now() - at < TRUSTED_FOR
 
     def note_decided(self, decided: Iterable[str]) -> None:
-        """About these jobs something was decided since it was brought up to date."""
+        """Record jobs about which decisions were made since the last update."""
         self._jobs.decided.update(decided)
 
     @row_scope.whole()
     def refresh_snapshot(self, *, briefly: bool = False) -> CellSnapshot:
-        """Bring it up to date; after a contradiction that can be tried again.
+        """Update the snapshot; after a contradiction this may be tried again.
 
-        `briefly`: of the jobs only those that hold something, or did, and those submitted lately.
+        `briefly`: read only the jobs that have or had allocations, and those submitted lately.
 
-        Raises: Contradiction; SnapshotError, where all has to be read anew.
+        Raises: Contradiction; SnapshotError if everything has to be read again.
         """
         self._give_back_places()
         with one_moment():
@@ -98,7 +99,7 @@ class CachedCell:
         return self._taken(snapshot, frame)
 
     def _follow_jobs(self, frame: CellFacts, *, briefly: bool) -> None:
-        """Bring jobs up to date, and the snapshot in what their tasks hold."""
+        """Update the cached jobs, and the allocations in the snapshot."""
         alone = self.ran_cycle and self._frame is not None and frame.cycle == self._frame.cycle + 1
         self.ran_cycle = False
         before = self._jobs.watched
@@ -107,14 +108,14 @@ class CachedCell:
         out, new = self._holds.read_changes(watched, before ^ watched)
         self._again.update(pk for held in (*out, *new) for pk in self._nodes.nodes_to_reread(held))
         if self._snapshot is not None:
-            # What is given back first: a task may hold something again.
+            # Removals come first, because an allocation may be replaced by one with the same id.
             removed = (engine.AllocationRemoved(held.id) for held in out)
             self._snapshot.apply_delta(engine.Delta((*removed, *map(engine.AllocationPut, new))))
             unlike = unlike_rows(self._snapshot, (*out, *new))
             self._snapshot.apply_delta(engine.Delta(tuple(map(engine.NodePut, unlike))))
 
     def _follow_nodes(self, frame: CellFacts) -> Sequence[em.Node]:
-        """Bring nodes up to date; returns all of them."""
+        """Update the cached nodes, also in the snapshot; return all nodes."""
         held = self._holds.known.values()
         nodes, ranks, removed = self._nodes.read_changes(frame.inventory_version, held, self._again)
         snapshot = self._snapshot
@@ -141,7 +142,8 @@ class CachedCell:
     def _built(
         self, frame: CellFacts, nodes: Sequence[em.Node], limits: AllowanceReader, mounted: ClaimReader
     ) -> engine.Snapshot:
-        """A new snapshot of what is kept: the first one, or one with other flavors, queues or limits."""
+        """Return a new snapshot of the cached state: the first one, or one with other flavors, queues or
+        limits."""
         held = self._holds.known.values()
         frame.check_charges(held)
         self._jobs.pending |= dict.fromkeys(self._jobs.plain)
@@ -165,7 +167,7 @@ class CachedCell:
         names = self._nodes.names | frame.names
         if names != self._names:
             self._names = names
-            self._jobs.reported.clear()  # by other names it would be something else
+            self._jobs.reported.clear()  # the stored reasons contain the old names
         return CellSnapshot(
             snapshot, self._jobs.by_id, self._nodes.devices, names, self._jobs.reported, frame.sharing
         )
@@ -176,7 +178,7 @@ class CachedCell:
 
 
 def is_trusted(cell_id: uuid.UUID) -> bool:
-    """Return whether a brief comparison of a cached cell is enough for a cycle."""
+    """Return whether a partial comparison of a cached cell is enough for a brief cycle."""
     with _lock:
         cached = _cells.get(cell_id)
         return cached is not None and cached.is_trusted
@@ -185,18 +187,19 @@ def is_trusted(cell_id: uuid.UUID) -> bool:
 def checkout_snapshot(
     cell_id: uuid.UUID, *, but: DelegatedScope = NOWHERE, briefly: bool = False
 ) -> tuple[CellSnapshot, CachedCell | None]:
-    """A cell's snapshot of this moment, and what is to be handed to `checkin` when its decisions are written.
+    """Return a cell's current snapshot, and the cached cell for `checkin_snapshot` after the commit; None if
+    it is not cached.
 
-    Until then nobody else has it, and it is lost if that never happens. Where others decide about a part of
-    the cell, nothing is kept: they write reasons and books of their own. `briefly`: what somebody changed of
-    jobs that were waiting before need not be seen; none of them is started on terms that no longer hold,
-    since what is written looks at their versions.
+    Until `checkin_snapshot` no other caller gets the cached cell, and without it the cached cell is lost. A
+    cell of which other engines decide a part is not cached, because reasons and allocations are written there
+    without cycles. `briefly`: changes of older pending jobs need not be read; the commit checks the versions
+    of jobs.
     """
     with _lock:
         cached = _cells.pop(cell_id, None)
     if but.clusters:
         return cell_snapshot(cell_id, but=but), None
-    # What is kept contradicts what was read when somebody wrote meanwhile: then it is read once more.
+    # Concurrent writes can make the cached state contradict what was read: then it is read once more.
     tries = [CachedCell(cell_id)] if cached is None else [CachedCell(cell_id), cached, cached]
     while tries:
         known = tries.pop()
@@ -207,18 +210,18 @@ def checkout_snapshot(
             log.info("snapshot read again", cell=str(cell_id), why=str(error))
         except engine.SnapshotError as error:
             log.warning("snapshot not kept", cell=str(cell_id), why=str(error))
-            del tries[1:]  # it is unusable now
+            del tries[1:]  # the cached cell is unusable now
     return cell_snapshot(cell_id), None
 
 
 def checkin_snapshot(
     known: CachedCell, result: em.CycleResult | None = None, *, dropped: bool = False
 ) -> None:
-    """Keep it for the next cycle; the one that was used longest ago has to go.
+    """Put a cached cell back for the next cycle, and drop the least recently used one if there are too many.
 
-    `result` is that of the cycle that ran with it, None without one. `dropped`: a decision no longer held,
-    because another process was faster. If that happens MOST_DOUBTS times in a row, the snapshot itself may be
-    wrong, and the next cycle reads all of it anew.
+    `result` is that of the cycle that ran with it, None if none ran. `dropped`: a decision no longer held at
+    the commit. If that happens MOST_DOUBTS times in a row, the snapshot may be wrong and is dropped, so that
+    the next cycle reads everything.
     """
     known.note_decided(made.job for made in (result.decisions if result else ()))
     known.ran_cycle = result is not None

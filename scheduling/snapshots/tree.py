@@ -1,4 +1,4 @@
-"""The quota tree and the queues of a cell, made from rows."""
+"""Converts rows of the quota tree and the queues of a cell to the engine's."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _QUEUE_FLAVORS: Final = PreparedQuery(
 
 
 def engine_quota_nodes(cell_id: uuid.UUID) -> list[em.QuotaNode]:
-    """The quota tree of a cell with its usage."""
+    """Return the quota tree of a cell with its usage."""
     rows = read_engine_rows(cell_id)
     return [
         em.QuotaNode(
@@ -51,7 +51,7 @@ def engine_quota_nodes(cell_id: uuid.UUID) -> list[em.QuotaNode]:
 
 
 def engine_queues(cell_id: uuid.UUID) -> list[em.Queue]:
-    """The queues of a cell with their flavors in order."""
+    """Return the queues of a cell with their flavors in order."""
     queues = _QUEUES(cell_id)
     flavors: defaultdict[uuid.UUID, list[str]] = defaultdict(list)
     for queue_id, flavor_id in _QUEUE_FLAVORS(cell_id):
@@ -60,7 +60,7 @@ def engine_queues(cell_id: uuid.UUID) -> list[em.Queue]:
 
 
 def engine_queue(queue: Queue, flavors: Sequence[str]) -> em.Queue:
-    """One queue, with its flavors in order."""
+    """Return the engine's queue of a row; `flavors` are in order."""
     return em.Queue(
         id=str(queue.pk),
         quota_node=str(queue.node_id),

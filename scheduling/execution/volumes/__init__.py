@@ -1,1 +1,1 @@
-"""Claims that jobs mount: reading them, and selecting nodes for volumes that are created on demand."""
+"""Reads the volume claims that jobs mount, and selects nodes for volumes that are created on demand."""

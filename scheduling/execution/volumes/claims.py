@@ -125,7 +125,7 @@ class _Pass:
         try:
             found = self.backend.read_volume_terms(asked)
         except AccessDenied as error:
-            # Placed as before this was read: on any node. A claim of a single zone may then not be mounted.
+            # Jobs are then placed on any node, where the volume of a single zone may not be mountable.
             log.warning("volumes may not be read", cluster=self.cluster.name, error=str(error))
             return list(rows)
         except BackendUnavailable as error:
