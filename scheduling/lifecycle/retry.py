@@ -33,7 +33,8 @@ IN_PLACE: Final = ("restart_task", "restart_role")
 
 @dataclass(frozen=True, slots=True)
 class RetryVerdict:
-    """What follows a failure: `rule` is its code, `then` the state after the eviction, `backoff` a pause."""
+    """The result of a failure: the eviction `rule`, the state `then` after it, and whether to pause
+    (`backoff`)."""
 
     rule: str
     then: JobState

@@ -1,4 +1,4 @@
-"""One engine cycle of one cell: lease, snapshot, decide, commit."""
+"""Runs one engine cycle of a cell: lease, snapshot, decisions, commit."""
 
 from __future__ import annotations
 
@@ -30,11 +30,10 @@ from scheduling.snapshots.snapshot_cache import checkin_snapshot, checkout_snaps
 
 log = structlog.get_logger(__name__)
 _RETRY_S = 0.1
-# Under a flood of submissions one cycle sees many of them; one for each would keep the database busy with
-# nothing else. So a cycle leaves others the time that it took, within bounds, and several times as much when
-# it gave nothing away: what is submitted to a full cell can wait. After a quiet moment the next still runs at
-# once, and so it does when quota came back: cards that nobody uses wait for it. But not where each of its
-# commits keeps every other writer waiting.
+# One cycle evaluates many submissions; a cycle for each would occupy the database. So a pause follows each
+# cycle: twice its duration within bounds, and five times if it admitted nothing, because jobs submitted to a
+# full cell can wait. A cycle runs at once after a longer time without cycles, and when quota was released, so
+# that cards don't stay unused. On SQLite it does not, because each commit blocks every other writer.
 _SHARE, _SHARE_IN_VAIN = 2, 5
 _BOUNDS_S, _BOUNDS_IN_VAIN_S = (0.1, 0.5), (0.5, 1.0)
 _took_s: Final[dict[uuid.UUID, float]] = {}
@@ -43,9 +42,9 @@ _LAST: Final = PreparedQuery(lambda cell: Cell.unscoped.filter(pk=cell).values_l
 
 
 def cycle_run(*, cell_id: uuid.UUID, freed: bool = False) -> Committed | None:
-    """Run one cycle; None when another process is at it or the last one has only just ended.
+    """Run one cycle; None if another process runs one or the pause after the last one isn't over.
 
-    In both cases the hint is kept for later. `freed`: quota came back for it.
+    In both cases the hint is postponed. `freed`: the cycle was requested because quota was released.
     """
     topic = outbox.Topic.FREED if freed else outbox.Topic.CYCLE
     at_once = freed and connection.vendor == "postgresql"
@@ -54,11 +53,11 @@ def cycle_run(*, cell_id: uuid.UUID, freed: bool = False) -> Committed | None:
         return None
     with leases.hold_lease(Cell, cell_id) as epoch, gc_paused():
         if epoch is None:
-            # The change that woke us may be newer than the running cycle's snapshot.
+            # The change that requested this cycle may be newer than the running cycle's snapshot.
             outbox.put_off(topic, cell_id, delay_s=_RETRY_S)
             return None
         now = clock.now()
-        # For what somebody changed of a job the cycle that was asked for then still comes.
+        # A brief cycle keeps the hint for the full cycle that a user's change of a job has requested.
         briefly = at_once and is_trusted(cell_id)
         outbox.clear_hints((topic,) if briefly else (outbox.Topic.CYCLE, outbox.Topic.FREED), cell_id)
         faults.fault_point("cycle.leased")
@@ -103,8 +102,8 @@ def cycle_run(*, cell_id: uuid.UUID, freed: bool = False) -> Committed | None:
 def _commit(
     cell_id: uuid.UUID, epoch: int, taken: CellSnapshot, result: CycleResult, now: datetime
 ) -> Committed:
-    """Begin the changes of slices, before others take the room that one of them needs back; then write the
-    rest. Raises: LeaseLost."""
+    """Begin the changes of slices first, because a slice may need memory back that other decisions would
+    take; then write the rest. Raises: LeaseLost."""
     for decision in result.decisions:
         if decision.kind is DecisionKind.RESIZE:
             resize_by_use(cell_id=cell_id, epoch=epoch, decision=decision, now=now)
@@ -112,9 +111,10 @@ def _commit(
 
 
 def _hint_at_next(cell_id: uuid.UUID, others: DelegatedScope, result: CycleResult, *, dropped: bool) -> None:
-    """Hint at a cycle where one must follow, and at the placing of jobs that clusters admit themselves."""
+    """Add hints for the next cycle if one must follow, and for reconciling clusters that admit jobs
+    themselves."""
     for cluster_id in sorted(others.clusters):
-        # Whatever woke us, a job or a quota, may be theirs.
+        # The change that requested this cycle, of a job or a quota, may concern those clusters.
         outbox.add_hint(outbox.Topic.DELEGATE, cluster_id)
     if dropped:
         outbox.add_hint(outbox.Topic.CYCLE, cell_id, delay_s=_RETRY_S)
@@ -123,7 +123,7 @@ def _hint_at_next(cell_id: uuid.UUID, others: DelegatedScope, result: CycleResul
 
 
 def _store_workload(cell_id: uuid.UUID, workload: TaskWorkload | None) -> None:
-    """Store a new workload mix, from which the next cycles learn; if that fails, they count it again."""
+    """Store a new workload mix for the next cycles; if that fails, the next cycle computes it again."""
     if workload is not None:
         Cell.unscoped.filter(pk=cell_id).update(workload=engine.encode(workload))
 
@@ -136,11 +136,11 @@ def _name(cell_id: uuid.UUID) -> str:
 def find_pause(cell_id: uuid.UUID, now: datetime, *, freed: bool) -> float:
     """Return the seconds until the next cycle is due; zero or less if it is due now.
 
-    A last cycle in the future, by a clock that was set back since, counts like one as far in the past: the
-    cell would get no cycle until then.
+    If the clock was set back, the last cycle is in the future; it then counts like one as far in the past.
+    Otherwise the cell would get no cycle until that time.
     """
     ((last,),) = _LAST(cell_id)
-    # Another process may have run the last one; what it took there is not known here.
+    # Another process may have run the last cycle; its duration is then unknown here.
     in_vain = cell_id in _idle and not freed
     share, (least_s, most_s) = (_SHARE_IN_VAIN, _BOUNDS_IN_VAIN_S) if in_vain else (_SHARE, _BOUNDS_S)
     spacing_s = min(max(share * _took_s.get(cell_id, 0.0), least_s), most_s)

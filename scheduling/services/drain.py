@@ -1,4 +1,4 @@
-"""Draining what runs above a lowered quota, in the transaction that lowers it."""
+"""Evicts jobs that exceed a lowered quota, in the transaction that lowers it."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _RUNS = (JobState.ADMITTED, JobState.STARTING, JobState.RUNNING)
 
 
 def quota_drain(acting_user: Actor, over_quota: Sequence[OverQuota]) -> int:
-    """Tell jobs to leave until less than the new limits is used; returns how many were told.
+    """Evict jobs until the usage is within the new limits; return how many were marked for eviction.
 
-    They go back into their queues. The caller holds the cell's lock, so that no cycle admits meanwhile.
+    They are queued again. The caller holds the cell's lock, so that no cycle admits jobs meanwhile.
     """
     if not over_quota:
         return 0
@@ -40,6 +40,6 @@ def quota_drain(acting_user: Actor, over_quota: Sequence[OverQuota]) -> int:
                 actor=acting_user.get_username(),
             )
         except StaleJob:
-            continue  # it ended, or left, while we looked: then it holds nothing for long
+            continue  # it has ended or was evicted meanwhile, so its quota is released anyway
         marked += 1
     return marked

@@ -1,4 +1,4 @@
-"""Keeping the surroundings of workspaces in their clusters: limits derived from quota, drift reported."""
+"""Keeps the namespaces of workspaces in clusters in the wanted state: limits follow from quota."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ log = structlog.get_logger(__name__)
 
 
 def govern_clusters() -> None:
-    """Bring every cluster's namespaces in line; one that does not answer holds up no other."""
+    """Update the namespaces of every cluster; a cluster that does not answer is skipped."""
     for cluster in Cluster.unscoped.order_by("id"):
         try:
             ensure_namespaces(cluster)
@@ -35,7 +35,7 @@ def govern_clusters() -> None:
 
 
 def ensure_namespaces(cluster: Cluster) -> bool:
-    """Bring one cluster's namespaces in line; returns whether anything had to be done.
+    """Update the namespaces of one cluster; return whether anything had to be changed.
 
     Raises: BackendUnavailable.
     """
@@ -75,10 +75,10 @@ def ensure_namespaces(cluster: Cluster) -> bool:
 
 @row_scope.whole()
 def limits_of(cluster: Cluster) -> Iterator[TenantLimits]:
-    """The most that the queues of each workspace could ever hold in a cluster, were nobody else there.
+    """Yield the most that the queues of each workspace could hold in a cluster without any other workspace.
 
-    Added up over queues, though they may borrow the same cards: what a queue does not lend is not seen from
-    above it, and the sum must never be too small.
+    The maxima of queues are added up, although queues may borrow the same cards: quota that a queue does not
+    lend is not visible in its parent, and the sum must never be too small.
     """
     tree = load_tree(cluster.cell_id)
     flavors = list(Flavor.unscoped.filter(cluster=cluster).order_by("id"))
@@ -104,7 +104,7 @@ def limits_of(cluster: Cluster) -> Iterator[TenantLimits]:
 def _used(
     cluster: Cluster, limits: Iterable[TenantLimits], unmarked: Container[str]
 ) -> Iterator[TenantLimits]:
-    """Return the workspaces of which the ledger knows pods in a namespace that names no owner."""
+    """Yield the workspaces that have allocations with pods in a namespace without an owner's label."""
     for item in limits:
         if item.namespace in unmarked:
             pods = Allocation.unscoped.filter(node__cluster=cluster, namespace=item.namespace)
@@ -113,7 +113,7 @@ def _used(
 
 
 def _counted_as(cluster: Cluster) -> dict[uuid.UUID, set[str]]:
-    """Return the profiles under which the nodes of each MIG flavor count their instances."""
+    """Return the profiles in the resource names of the nodes of each MIG flavor."""
     instances = Device.unscoped.filter(
         node__cluster=cluster, node__flavor__isnull=False, mode=GpuMode.MIG
     ).values_list("node__flavor", "uuid")

@@ -1,7 +1,7 @@
-"""Jobs whose GPUs are idle: what was measured is recorded, their owner is warned, then the policy acts.
+"""Handles jobs whose GPUs are idle: records measurements, warns owners, and takes the policy's action.
 
-The times on rows alone decide when something is done. Where measurements stop, rows go stale and nothing
-happens; where they come back after a gap, the idle time begins anew.
+Only the times in rows decide when something is done. If measurements stop, rows become stale and no action is
+taken; if they resume after a gap, the idle time starts again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from scheduling.snapshots.delegated import read_delegated
 
 log = structlog.get_logger(__name__)
 MAX_GAP: Final = timedelta(seconds=90)
-"""Without a measurement for longer than this the idle time of a job begins anew."""
+"""The longest gap between measurements; after a longer one the idle time of a job starts again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class UseReport:
 
 
 def record_use(reports: Mapping[uuid.UUID, UseReport], *, now: datetime) -> None:
-    """Begin, extend and end the idle times of running jobs. Of a job without a report nothing is known."""
+    """Begin, extend and end the idle times of running jobs. The idle time of a job without a report stays."""
     jobs = Job.unscoped.filter(pk__in=list(reports), state=JobState.RUNNING).select_related("workspace")
     known = {row.job_id: row for row in IdleStretch.unscoped.filter(job__in=list(reports))}
     policies: dict[uuid.UUID, EffectivePolicy] = {}
@@ -89,7 +89,7 @@ def _begin_stretch(job: Job, report: UseReport, rule: Mapping[str, Any]) -> None
 
 
 def _extend_stretch(stretch: IdleStretch, report: UseReport, rule: Mapping[str, Any]) -> None:
-    """Note the latest measurement, and what the policy says now."""
+    """Record the latest measurement, and the current idle rule of the policy."""
     fields: dict[str, Any] = {**rule, "seen_at": max(stretch.seen_at, report.last_at)}
     if rule["limit_s"] is None:
         fields["warned_at"] = None
@@ -97,7 +97,7 @@ def _extend_stretch(stretch: IdleStretch, report: UseReport, rule: Mapping[str, 
 
 
 def _end_stretch(stretch: IdleStretch, job: Job, now: datetime) -> None:
-    """Forget an idle time; a job that was warned or acted upon is looked at again by whoever has read it."""
+    """Delete an idle time; the version of a job that was warned increases, because its state has changed."""
     try:
         with transaction.atomic():
             if stretch.warned_at is not None and job.state == JobState.RUNNING:
@@ -108,7 +108,7 @@ def _end_stretch(stretch: IdleStretch, job: Job, now: datetime) -> None:
 
 
 def enforce_idle_rules(now: datetime) -> None:
-    """Warn owners and act on jobs whose time has come, by rows alone; the sweep calls it."""
+    """Warn owners of idle jobs and take actions that are due, by rows only. The sweep calls it."""
     ended = ~Q(job__state=JobState.RUNNING) | ~Q(attempt_number=F("job__attempt_number"))
     IdleStretch.unscoped.filter(ended).delete()
     limited = IdleStretch.unscoped.filter(limit_s__isnull=False, acted_at__isnull=True)
@@ -140,7 +140,7 @@ def _warn(row: IdleStretch, now: datetime) -> None:
 
 
 def _act(row: IdleStretch, now: datetime) -> None:
-    """Take the action. Evictions are the engine's to decide where it schedules the job."""
+    """Take the policy's action. If the platform's engine schedules the job, a cycle decides its eviction."""
     job = row.job
     numbers = {"idle_s": int((now - row.since).total_seconds()), "limit_s": row.limit_s}
     if row.action == IdleAction.PREEMPTIBLE:

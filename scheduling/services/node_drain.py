@@ -1,6 +1,6 @@
-"""Draining a node: it is cordoned, and then the jobs on it are evicted into their queues.
+"""Drains nodes: a node is cordoned, and then the jobs on it are evicted and queued again.
 
-Nothing is evicted before the cluster has confirmed the cordon, so a refused one costs no job its work.
+No job is evicted before the cluster has confirmed the cordon, so a refused cordon stops no job.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from scheduling.selectors.allocations.node_drain import preview_drain
 log = structlog.get_logger(__name__)
 _LIMIT: Final = 200
 BY_OPERATOR: Final = "operator"
-"""The `by` of an eviction from a node that an operator drains, in place of a taint of the node."""
+"""The value of `by` in the event of an eviction from a node that an operator drains."""
 
 
 def _draining() -> QuerySet[NodeCordon, tuple[uuid.UUID, uuid.UUID, str, str]]:
@@ -44,11 +44,10 @@ _DRAINING: Final = PreparedQuery(_draining)
 
 
 def node_drain(*, acting_user: Actor, node: Node, reason: str = "") -> NodeCordon | None:
-    """Request that a node is cordoned and the jobs on it are evicted into their queues.
+    """Request that a node is cordoned and the jobs on it are evicted and queued again.
 
-    Pods of others stay. A node that is being drained is left as it is, unless a reason is given that is not
-    known yet. Raises: PermissionDenied; NotFound for a node that has left; ClusterUnreachable; Invalid for
-    the reason.
+    Foreign pods stay. A node that is being drained does not change, unless a new reason is given. Raises:
+    PermissionDenied; NotFound for a node that no longer exists; ClusterUnreachable; Invalid for the reason.
     """
     with transaction.atomic():
         found = preview_drain(viewer=acting_user, node=node)
@@ -57,7 +56,8 @@ def node_drain(*, acting_user: Actor, node: Node, reason: str = "") -> NodeCordo
 
 
 def evict_from_draining(*, now: datetime) -> None:
-    """Evict the jobs on nodes that are being drained, and note which nodes hold none any more."""
+    """Evict the jobs on nodes that are being drained, and record the nodes without any allocation as
+    drained."""
     for cordon_id, node_id, name, actor in _DRAINING():
         held = Allocation.unscoped.filter(node=node_id, released_at__isnull=True)
         jobs = Job.unscoped.filter(

@@ -1,7 +1,7 @@
-"""The reasons why an admitted job does not start, and why a job that was marked for eviction still has pods.
+"""Records why an admitted job does not start, and why a job that was marked for eviction still has pods.
 
-A job says one reason at a time. It is worked out from rows again and again, so it goes when its cause goes,
-and nothing has to remember to take it back.
+A job has one such reason at a time. It is computed from rows repeatedly, and removed when its cause no longer
+exists.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from scheduling.lifecycle.transitions import add_event
 from scheduling.models import Allocation, Job, JobEvent, JobState, TaskState
 
 START_LIMIT: Final = "START_LIMIT"
-"""The rule by which tasks are given up that do not start in time."""
+"""The rule by which tasks that do not start in time are given up."""
 CODES: Final = tuple(reason for reason in Reason if reason.row.gate is Gate.CLUSTER)
-"""The most fundamental first: of several the first is told."""
+"""The reasons in the order of their preference: if several apply, the first is reported."""
 TERMINATING: Final = "Terminating"
-"""How the message of a task begins whose pod is kept by finalizers."""
+"""The prefix of the message of a task whose pod still exists because of finalizers."""
 PROVISIONING_FAILED: Final = "ProvisioningFailed"
 """The event of a volume claim whose volume can't be created."""
 _CODE_OF: Final = {
@@ -51,19 +51,19 @@ _CODE_OF: Final = {
 EVENTS: Final = frozenset(
     {"FailedMount", "FailedAttachVolume", "FailedMapVolume", "FailedCreatePodSandBox", PROVISIONING_FAILED}
 )
-"""What no container says, and is only among the events of the pod and of its claims."""
+"""Reasons that only events of the pod and of its volume claims report, not the status of a container."""
 _STARTING: Final = (TaskState.BOUND, TaskState.STARTING)
-# Shorter than that is no obstacle: most pods start, and end, within it.
+# Most pods start, and end, within these times, so a shorter delay is not reported.
 _SLOW: Final = timedelta(seconds=45)
 _LEAVES_SLOWLY: Final = timedelta(seconds=45)
 _LIMIT: Final = 1000
-"""Jobs that one call looks at. The next call goes on behind them; what those behind say stays as it is."""
+"""The number of jobs that one call examines. The next call continues with the jobs after them."""
 _FIRST: Final = uuid.UUID(int=0)
 
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """The obstacle of a job, as its reason is stored."""
+    """The obstacle of a job, in the form of its stored reason."""
 
     code: Reason | Literal[""]
     numbers: dict[str, Any] = field(default_factory=dict)
@@ -89,7 +89,8 @@ def _obstructed(states: _States, slow: datetime, leaving: datetime, after: uuid.
 def _held_up(
     states: _States, slow: datetime, leaving: datetime, after: uuid.UUID
 ) -> QuerySet[Allocation, tuple[Any, ...]]:
-    """All pods that keep one of the next `_LIMIT` jobs: of a job either every such pod is counted or none."""
+    """Return all obstructing pods of the next `_LIMIT` jobs that have any, so that each job's pods are
+    complete."""
     obstructed = _obstructed(states, slow, leaving, after)
     jobs = obstructed.order_by("attempt__job_id").values("attempt__job_id").distinct()[:_LIMIT]
     return (
@@ -117,13 +118,13 @@ _GIVEN_UP: Final[dict[_States, PreparedQuery[tuple[Any, ...]]]] = {
     _RUNNING: PreparedQuery(lambda after: _that_say(_RUNNING, after)),
 }
 _reached: Final[dict[_States, uuid.UUID]] = {}
-"""The last job of this process's call before, where more are behind it."""
+"""The last job that this process's previous call examined, if there were more."""
 
 
 def obstacles_note(*, now: datetime, running: bool = False) -> int:
-    """Have each job that starts or leaves say what keeps it, if anything does; returns how many changed.
+    """Write the obstacle of each job that starts or terminates to its reason; return how many jobs changed.
 
-    `running`: those that run instead, of which a task may be starting; they are many, so look less often.
+    `running`: examine running jobs instead, of which a task may be starting; call this less often.
     """
     states = _RUNNING if running else _HELD
     after = _reached.pop(states, _FIRST)
@@ -146,13 +147,13 @@ def obstacles_note(*, now: datetime, running: bool = False) -> int:
 
 
 def given_up_note(*, job: Job, now: datetime) -> None:
-    """Have a running job say that a task of it was just given up."""
+    """Write to a running job's reason that a task was given up."""
     for obstacle in _given_up([job]).values():
         _note(job, obstacle, now)
 
 
 def _given_up(jobs: Sequence[Job]) -> dict[uuid.UUID, Obstacle]:
-    """The jobs of which the present attempt gave up tasks that did not start."""
+    """Return the obstacles of jobs whose current attempt gave up tasks that did not start."""
     began = {job.pk: job.admitted_at for job in jobs if job.admitted_at is not None}
     if not began:
         return {}
@@ -170,7 +171,8 @@ def _without_tasks(last: Mapping[str, Any], tasks: int) -> Obstacle:
 
 
 def _note(job: Job, obstacle: Obstacle, now: datetime) -> int:
-    """Store it where the job has not moved on; a new code is an event as well."""
+    """Write the obstacle if the job is unchanged, and add an event for a new code; return the jobs
+    changed."""
     news = obstacle.code != job.reason
     current = Job.unscoped.filter(pk=job.pk, version=job.version, state=job.state)
     fields: dict[str, Any] = {"reason": obstacle.code, "reason_numbers": obstacle.numbers, "reason_help": []}
@@ -208,7 +210,7 @@ def _obstacle(
     asked: datetime | None,
     cluster: tuple[str, str, datetime | None],
 ) -> Obstacle | None:
-    """Return the obstacle of one pod."""
+    """Return the obstacle that one pod reports, if any."""
     name, health, since = cluster
     if health == ClusterHealth.UNREACHABLE and state != JobState.RUNNING:
         return Obstacle(Reason.CLUSTER_UNREACHABLE, {"cluster": name, **_at(since)})
@@ -223,7 +225,7 @@ def _obstacle(
         if code != Reason.POD_NOT_CREATED
         else {"message": text[:300]}
     )
-    # The claims exist where a volume can't be created, so that another help applies.
+    # If a volume can't be created its claim exists, so that another recommendation applies.
     uncreated = {"pod_without_volume": pod} if reason == PROVISIONING_FAILED else {}
     return Obstacle(code, {"pod": pod, **(said if message else {}), **uncreated, **_at(ensured)})
 

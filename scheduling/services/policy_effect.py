@@ -1,4 +1,4 @@
-"""The effect of a change of scheduling policy on jobs, before it is saved. Writes nothing."""
+"""Previews the effect of a change of scheduling policy on jobs. Writes nothing."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _NONE = VisibleJobs((), 0)
 
 @dataclass(frozen=True, slots=True)
 class PolicyPreview:
-    """The difference to the next cycle without the change, as `JobsPreview`, as far as the user may see jobs.
+    """The difference that the change makes to the next cycle, as in `JobsPreview`; names only visible jobs.
 
-    `changes`: the settings differ from those of now.
+    `changes`: the new settings differ from the current ones.
     """
 
     changes: bool
@@ -50,7 +50,7 @@ def preview_queue_settings(
     preset: Preset | None = None,
     flavors: Sequence[Flavor] | None = None,
 ) -> PolicyPreview:
-    """Compare the next cycle with other settings of a queue, and without.
+    """Compare the next cycle with new settings of a queue to the one with its current settings.
 
     Raises: PermissionDenied, as `queue_update`.
     """
@@ -66,7 +66,7 @@ def preview_queue_settings(
 
 
 def preview_sharing(*, acting_user: Actor, cell: Cell, sharing: Sharing) -> PolicyPreview:
-    """Compare the next cycle with another sharing of unused quota, and without.
+    """Compare the next cycle with another sharing of unused quota to the one with the current sharing.
 
     Raises: PermissionDenied.
     """
@@ -80,7 +80,7 @@ def _put_queue(
     snapshot: engine.Snapshot, *, changed: Queue, order: tuple[str, ...] | None
 ) -> Iterable[engine.Change]:
     present = snapshot.queues.get(str(changed.pk))
-    if present is not None:  # Else another engine decides about it.
+    if present is not None:  # otherwise another engine decides about the queue
         yield engine.QueuePut(engine_queue(changed, present.flavors if order is None else order))
 
 

@@ -1,7 +1,8 @@
-"""The GPU time that preemption discarded lately in each cell, by which the engine leaves owners room.
+"""Measures the GPU time that preemption discarded lately in each cell, on which an option of the engine
+depends.
 
-What is counted is the work since the last checkpoint of jobs that lost their place to others as a whole,
-against the time that the GPUs of the cell have had: a cell that is new has lost next to nothing.
+It is the work since the last checkpoint of jobs that were preempted as a whole, divided by the GPU time of
+the cell's present GPUs in the window. A new cell has lost next to nothing.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ from scheduling.metering.intervals import WHOLE_GPU, gpu_percent, lost_since_ms
 from scheduling.models import Allocation
 
 LOSS_WINDOW: Final = timedelta(seconds=engine.LOSS_WINDOW_S)
-"""So far back losses count; `allotment replay` counts them the same."""
+"""The window in which losses count; `allotment replay` uses the same."""
 _MOST_PPM: Final = 1_000_000
 
 
 @row_scope.whole()
 def measure_preemption_loss(*, now: datetime) -> int:
-    """Note for each cell what preemption lost; returns how many cells lost another part than before."""
+    """Record the lost part of GPU time of each cell; return for how many cells it changed."""
     lost = _read_lost_gpu_seconds(now - LOSS_WINDOW)
     gpus = _count_gpus()
     changed = 0

@@ -1,7 +1,7 @@
-"""Previews are computed in a process beside the web process, elsewhere in the process that asks for them.
+"""Runs previews in a process beside the web process; outside of the web process they run in the caller's.
 
-A cycle of a large cell takes seconds of one processor. In a thread of the web process it would hold the lock
-that all threads share, and no other page would be answered meanwhile.
+A cycle of a large cell takes seconds of one processor. In a thread of the web process it would hold Python's
+global lock, and other pages would wait for it.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ MODULES: Final = (
 def preview(when_late: Callable[..., R]) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Make a function a preview: it may run engine cycles with `preview_config`.
 
-    Its arguments and its result are pickled. `when_late` gives the result if no process was free within the
-    time of a preview, if too many wait, or if the process was killed.
+    Its arguments and its result are pickled. `when_late` computes the result if no process was free within
+    the time of a preview, if too many previews wait, or if the process was killed.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:

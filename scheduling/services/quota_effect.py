@@ -1,8 +1,9 @@
-"""The effect of a change on jobs: one engine cycle as things are, and one with the change.
+"""Computes the effect of a change on jobs: the difference of one engine cycle without and one with the
+change.
 
-The difference is the effect. Nothing is written, and the number of waiting jobs that are looked at is
-bounded, so that a preview answers in about the time of two cycles however long the queues are. Where the
-cycles take longer than the deadline of `preview_config`, the preview says that it does not know.
+Nothing is written. The number of evaluated pending jobs is limited, so that a preview takes about the time of
+two cycles for queues of any length. If the cycles exceed the deadline of `preview_config`, the preview is
+marked as timed out.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ from scheduling.services.previewing import preview
 from scheduling.snapshots import CellSnapshot, read_cell
 
 WAITING_MAX: Final = 1000
-"""So many waiting jobs are looked at: those of the highest priority, the oldest first."""
+"""The maximum number of pending jobs that are evaluated: those of the highest priority, the oldest first."""
 
 
 def preview_quota_change(
     cell_id: uuid.UUID, rows: Mapping[QuotaKey, NodeLimits], over_quota: Sequence[OverQuota]
 ) -> JobsPreview:
-    """Compute the difference that new limits make to the next cycle; `over_quota` are drained at once."""
+    """Compute the difference that new limits make to the next cycle; jobs over them are evicted first."""
     return compare_cycles(cell_id, partial(_puts, rows=rows), over_quota=over_quota)
 
 
@@ -52,7 +53,7 @@ def compare_cycles(
 ) -> JobsPreview:
     """Compute the difference that changes of the snapshot, or another sharing, make to the next cycle.
 
-    `change` is pickled. Jobs of `over_quota` are drained at once.
+    `change` is pickled. The jobs that exceed the limits of `over_quota` are evicted first.
     """
     try:
         return _compare_cycles(cell_id, change, over_quota, sharing)
@@ -66,7 +67,7 @@ def _compare_cycles(
     over_quota: Sequence[OverQuota],
     sharing: str | None,
 ) -> JobsPreview:
-    # Both cycles start from one reading: what happens between two readings is no effect of the change.
+    # Both cycles start from one reading, so that concurrent changes do not count as an effect.
     reading = read_cell(cell_id)
     taken, changed = reading.build_snapshot(), reading.build_snapshot()
     config = preview_config(reading.sharing)
@@ -101,7 +102,7 @@ def jobs_to_drain(snapshot: engine.Snapshot, over_quota: Iterable[OverQuota]) ->
 
 
 def queues_below(nodes: Iterable[uuid.UUID]) -> dict[uuid.UUID, set[uuid.UUID]]:
-    """Ids of the queues at or below each quota node."""
+    """Return the ids of the queues at or below each quota node."""
     wanted = list(nodes)
     cells = QuotaNode.unscoped.filter(pk__in=wanted).values("cell_id")
     parents: dict[uuid.UUID, uuid.UUID | None] = {}
@@ -123,7 +124,7 @@ def queues_below(nodes: Iterable[uuid.UUID]) -> dict[uuid.UUID, set[uuid.UUID]]:
 
 
 def _shorten(snapshot: engine.Snapshot) -> int:
-    """Drop the waiting jobs beyond the bound; returns how many."""
+    """Remove the pending jobs beyond `WAITING_MAX`; return how many."""
     waiting = [job for job in snapshot.jobs.values() if job.state is em.JobState.QUEUED]
     waiting.sort(key=lambda job: (-job.priority, job.submitted_at, job.id))
     beyond = waiting[WAITING_MAX:]
@@ -156,7 +157,8 @@ def _scaled_down(result: em.CycleResult) -> set[str]:
 
 
 def _starting(result: em.CycleResult) -> set[str]:
-    """Return the jobs that start at once, and those that start when tasks of other jobs have ended."""
+    """Return the jobs that start at once, and those that get a claim and start when other tasks have
+    ended."""
     kinds = em.DecisionKind.ADMIT, em.DecisionKind.PARK
     return {d.job for d in result.decisions if d.kind in kinds and d.allocations}
 

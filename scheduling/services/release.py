@@ -1,4 +1,4 @@
-"""Giving back what allocations hold, once it is confirmed that nobody uses it any more."""
+"""Releases the quota, nodes and cards of allocations whose pods have been confirmed as ended."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _RELEASED: Final = PreparedUpdate(
 
 
 def give_back(allocations: Sequence[Allocation], *, now: datetime) -> None:
-    """Free ledger, cards and nodes of allocations of which this transaction has set `released_at`.
+    """Release the quota, cards and nodes of allocations whose `released_at` this transaction has set.
 
-    It has locked them and found them held: whoever sets that frees, once. `allocation.attempt.job.queue`
-    should be selected.
+    The caller has locked the allocations and found them unreleased, so that each is released once.
+    `allocation.attempt.job.queue` should be selected.
     """
     if not allocations:
         return

@@ -1,4 +1,5 @@
-"""Jobs of which a restored database and the cluster cannot tell whether they have run since the backup."""
+"""Finds and suspends jobs for which it is unknown, after a restore, whether they have run since the
+backup."""
 
 from __future__ import annotations
 
@@ -25,8 +26,9 @@ _PORTION: Final = 500
 
 @row_scope.whole()
 def find_restarting(cluster: Cluster, seen: Collection[str]) -> list[RestartingJob]:
-    """The jobs that start when a cluster is used after a restore: those that wait in its cell, and those that
-    hold something there, of which it has no pod. `seen` are the ids of the jobs that have pods."""
+    """Return the jobs that would start when a cluster is used after a restore: queued jobs of its cell, and
+    live jobs with allocations there, without pods in the cluster. `seen` are the ids of the jobs that have
+    pods."""
     rows = _starting(cluster).order_by("workspace__slug", "name", "pk")
     found = rows.values_list("pk", "workspace__slug", "name", "state")
     return [RestartingJob(*row) for row in found if str(row[0]) not in seen]
@@ -40,9 +42,9 @@ def _starting(cluster: Cluster) -> QuerySet[Job]:
 
 @row_scope.whole()
 def hold_restarting(actor: Actor, cluster: Cluster, found: Sequence[RestartingJob]) -> None:
-    """Suspend these jobs, so that somebody decides for each whether it is to run.
+    """Suspend these jobs, so that users decide for each whether it is to run.
 
-    Must run inside a transaction that has locked their cell.
+    It must run in a transaction that has locked their cell.
     """
     now, name = clock.now(), actor.get_username()
     for job in _locked([one.job_id for one in found]):

@@ -1,4 +1,4 @@
-"""Running jobs whose budget is used up, where the budget says that those that may give way shall."""
+"""Suspends running preemptible jobs whose budget is used up, if the budget's action is to stop them."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _RUNS = (JobState.ADMITTED, JobState.STARTING, JobState.RUNNING)
 
 
 def stop_over_budget(*, now: datetime) -> int:
-    """Tell preemptible jobs with GPUs of a used-up budget to leave; returns how many were told.
+    """Evict preemptible jobs with GPUs of a used-up budget; return how many were marked for eviction.
 
-    They end as gracefully as for any eviction, and are suspended: their users resume them once there is
-    budget again. Jobs that are not preemptible go on.
+    They terminate as in any eviction, and are suspended: users can resume them once there is budget again.
+    Jobs that are not preemptible continue.
     """
     stopping = Budget.unscoped.filter(action=BudgetAction.STOP_PREEMPTIBLE).select_related("tenant")
     spent = [use for use in budget_uses(stopping.order_by("tenant__path", "pk"), now=now) if use.exhausted]

@@ -1,7 +1,8 @@
-"""Jobs whose pods do not start: given back, tried again after a pause, and in the end failed.
+"""Evicts jobs whose pods do not start: they are queued again after a pause, and fail after the last try.
 
-The clock of a pod runs from its creation, or from the admission where it was never made, and stands while its
-cluster is silent. Kueue's `waitForPodsReady` does the same: evict, requeue with back-off, count, deactivate.
+The time of a pod counts from its creation, or from the admission if it was never created, and starts again
+when an unreachable cluster answers. Kueue's `waitForPodsReady` does the same: evict, requeue with back-off,
+count, deactivate.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from tenants.models import Tenant
 log = structlog.get_logger(__name__)
 RULE: Final = START_LIMIT
 TRIES: Final = 3
-"""So many attempts of a job may end by this rule; the last of them ends the job."""
+"""The number of attempts of a job that may end by this rule; the last of them fails the job."""
 _LIVE: Final = (JobState.ADMITTED, JobState.STARTING, JobState.RUNNING)
 _STARTING: Final = (TaskState.BOUND, TaskState.STARTING)
 _LIMIT: Final = 200
@@ -39,7 +40,7 @@ _LIMIT: Final = 200
 
 def _unstarted(before: datetime) -> QuerySet[Allocation]:
     began = Q(ensured_at__lt=before)
-    # One that is made again in its place has an attempt that has run: its old pod may take long to leave.
+    # Pods that restart in place are excluded: their attempt has started, and the old pod may end slowly.
     never_made = Q(ensured_at__isnull=True, attempt__started_at__isnull=True, attempt__admitted_at__lt=before)
     return (
         Allocation.unscoped.filter(
@@ -64,7 +65,7 @@ _UNSTARTED: Final[PreparedQuery[Any]] = PreparedQuery(lambda before: _unstarted(
 
 
 def find_unstarted(jobs: Collection[Job], now: datetime) -> dict[uuid.UUID, datetime]:
-    """Return since when the first pod of each job that still starts has been starting."""
+    """Return since when the earliest pod of each job that isn't running yet has been starting."""
     found: dict[uuid.UUID, datetime] = {}
     for held in _unstarted(now).filter(attempt__job__in=jobs):
         since = _starting_since(held)
@@ -78,9 +79,9 @@ def _starting_since(held: Any) -> datetime:
 
 
 def end_slow_starts(*, now: datetime) -> int:
-    """Evict jobs of which a pod takes longer to start than their workspace's policy allows; returns how many.
+    """Evict jobs with a pod that takes longer to start than their workspace's policy allows; return how many.
 
-    Of an elastic job that runs with enough tasks only the task that does not start is given up.
+    An elastic job that runs with enough other tasks loses only the task that does not start.
     """
     limits: dict[uuid.UUID, int | None] = {}
     seen: set[uuid.UUID] = set()
@@ -114,7 +115,7 @@ def _end(held: Allocation, job: Job, limit_s: int, now: datetime) -> None:
 
 
 def give_up_task(held: Allocation, job: Job, numbers: dict[str, Any], now: datetime) -> None:
-    """Let a running job go on without a task that does not start. Raises: StaleJob."""
+    """Remove a task that does not start from a running job, which continues. Raises: StaleJob."""
     advance_job(job, code="shrunk", now=now, numbers={"tasks": 1, **numbers})
     note_shrink(job, now, for_good=True)
     given_up_note(job=job, now=now)
@@ -123,6 +124,6 @@ def give_up_task(held: Allocation, job: Job, numbers: dict[str, Any], now: datet
 
 
 def can_spare(task: Task) -> bool:
-    """Return whether enough tasks of the same role run without it."""
+    """Return whether enough other tasks of the role run or have succeeded."""
     others = Task.unscoped.filter(role=task.role_id, state__in=(TaskState.RUNNING, TaskState.SUCCEEDED))
     return others.count() >= task.role.min_replicas

@@ -1,4 +1,4 @@
-"""The sweep: looks at rows and asks for whatever is still owed, in case a hint was lost."""
+"""The sweep: finds due work in rows and adds hints for it, in case a hint was lost."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _pending_cordons() -> QuerySet[NodeCordon, tuple[uuid.UUID]]:
 
 
 def _open_resizes() -> QuerySet[MemoryResize, tuple[uuid.UUID]]:
-    """Clusters of which another memory of running tasks is wanted."""
+    """Return the clusters with open changes of the GPU memory of running tasks."""
     there = {"allocation__ensured_at__isnull": False, "allocation__removal_asked_at__isnull": True}
     live = MemoryResize.unscoped.filter(ended_at__isnull=True, **there)
     return live.values_list("allocation__node__cluster_id").distinct()
@@ -104,7 +104,8 @@ _THAT_ADMIT: Final = PreparedQuery(
 
 
 def sweep_cells() -> None:
-    """Ask for every cycle, execution and settlement that rows say is due."""
+    """Evict and settle jobs, end claims and changes, and add hints for cycles and clusters, as rows
+    require."""
     now = clock.now()
     _evict_over_time(now)
     _evict_from_nodes(now)
@@ -119,10 +120,9 @@ def sweep_cells() -> None:
 
 
 def watch_starts() -> None:
-    """End starts that take too long, have running jobs say which task does not start, and keep the rules of
-    idle jobs.
+    """End starts that take too long, record tasks of running jobs that do not start, and enforce idle rules.
 
-    Less often than the sweep: it looks at everything that runs.
+    It is called less often than the sweep, because it examines all running jobs.
     """
     now = clock.now()
     enforce_idle_rules(now)
@@ -132,7 +132,8 @@ def watch_starts() -> None:
 
 
 def _hint_cells(now: datetime) -> None:
-    """Cells with a job that no cycle has seen, one whose pause has ended, or no look for a while."""
+    """Add hints for cells with a job that no cycle has evaluated or whose back-off is over, or without a
+    cycle for a while."""
     due = {*_CELLS_WITH_NEWS(now), *_CELLS_LONG_UNSEEN(now - _RECHECK)}
     for (cell_id,) in sorted(due):
         outbox.add_hint(outbox.Topic.CYCLE, cell_id)
@@ -146,7 +147,7 @@ def _hint_clusters() -> None:
 
 
 def hint_observation() -> None:
-    """Ask for a look at every cluster."""
+    """Add a hint to observe every cluster."""
     for cluster_id in Cluster.unscoped.order_by("id").values_list("id", flat=True):
         outbox.add_hint(outbox.Topic.OBSERVE, cluster_id)
 
@@ -159,7 +160,7 @@ def _evict_all(
     *,
     because: Mapping[uuid.UUID, Mapping[str, str]] = MappingProxyType({}),
 ) -> None:
-    """`because` tells more of the cause, by job."""
+    """Evict these jobs; `because` has more numbers of the cause, by job."""
     for job in jobs:
         numbers = because.get(job.pk)
         try:
@@ -174,7 +175,7 @@ def _evict_over_time(now: datetime) -> None:
 
 
 def _evict_from_nodes(now: datetime) -> None:
-    """Jobs whose nodes are lost or being drained, or of which a card is known to have failed."""
+    """Evict jobs whose node is lost or drained by a taint, or whose card is known to have failed."""
     for rule, found in (
         ("NODE_LOST", unusable.on_lost_nodes(now=now)),
         ("NODE_DRAINED", unusable.on_drained_nodes()),
@@ -186,7 +187,7 @@ def _evict_from_nodes(now: datetime) -> None:
 
 
 def _end_claims(now: datetime) -> None:
-    """Promises that were not kept in time; their jobs take their turn like everybody else."""
+    """Delete expired claims; their jobs are evaluated in their order, without a claim."""
     cells = set(_ENDED_CLAIMS(now))
     if not cells:
         return
@@ -197,13 +198,13 @@ def _end_claims(now: datetime) -> None:
 
 
 def _give_up_resizes(now: datetime) -> None:
-    """Changes of memory that no cluster has confirmed in time."""
+    """Give up changes of memory that no cluster has confirmed in time."""
     for (resize_id,) in sorted(_OVERDUE(now)):
         resize_give_up(resize_id=resize_id, now=now)
 
 
 def _settle_leaving(now: datetime) -> None:
-    """Jobs whose last pod ended in a transaction that did not live to move them on."""
+    """Settle jobs whose last pod has ended, but whose state was not changed."""
     for job in _WITHOUT_PODS():
         try:
             with transaction.atomic():

@@ -1,4 +1,4 @@
-"""The effect of changes of the tenant tree on jobs."""
+"""Effects of changes of the tenant tree on jobs."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from tenants.models import Tenant
 
 
 class JobTreeWatcher:
-    """Jobs stay with their workspace wherever it goes; archiving ends none of them."""
+    """Jobs stay in their workspace when it moves; archiving it ends no jobs."""
 
     def preview_move(self, viewer: Actor, tenant: Tenant, parent: Tenant) -> list[Effect]:
-        """Return the number of jobs that move too; new neighbours may preempt those that borrow."""
+        """Return the number of jobs that move too; jobs that borrow may be preempted at the new place."""
         running, waiting = _counts(viewer, tenant)
         if not running + waiting:
             return []
@@ -26,13 +26,13 @@ class JobTreeWatcher:
         return [Effect("JOBS_MOVE", text % numbers, numbers)]
 
     def follow_move(self, actor: Actor, tenant: Tenant) -> None:
-        """Jobs hang on their workspace and queue, which keep their ids."""
+        """Do nothing: jobs refer to their workspace and queue, which keep their ids."""
 
     def refuse_move(self, actor: Actor, tenant: Tenant, parent: Tenant) -> None:
-        """Jobs go along wherever it goes."""
+        """Refuse no move because of jobs."""
 
     def preview_archive(self, viewer: Actor, tenant: Tenant) -> list[Effect]:
-        """Return the number of jobs that go on."""
+        """Return the number of jobs that continue."""
         running, waiting = _counts(viewer, tenant)
         if not running + waiting:
             return []
@@ -44,7 +44,8 @@ class JobTreeWatcher:
 
 
 def _counts(viewer: Actor, tenant: Tenant) -> tuple[int, int]:
-    """Jobs that hold something and jobs that wait in a subtree; none for who may not see jobs there."""
+    """Return the numbers of jobs with allocations and of pending jobs in a subtree; 0 if the viewer may not
+    see jobs there."""
     if not permissions.has_permission(viewer, Permission.JOB_VIEW, tenant):
         return 0, 0
     counts = Job.unscoped.filter(workspace__path__startswith=tenant.path).aggregate(

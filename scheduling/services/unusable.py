@@ -1,6 +1,6 @@
-"""Allocations on nodes and cards that can no longer be counted on, and what is said of each.
+"""Finds jobs on nodes and cards that have failed or are drained, with the numbers for their evictions.
 
-That a job is told to leave frees nothing: what it holds comes back when its pods are confirmed gone.
+An eviction releases nothing by itself: allocations are released when their pods are confirmed gone.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from scheduling.engine_input.jobs import read_toleration
 from scheduling.models import Allocation, JobState
 
 NODE_GRACE: Final = timedelta(seconds=30)
-"""So long a node may be silent before its jobs are started elsewhere."""
+"""The time for which a node may be not ready before its jobs are evicted."""
 CARD_GRACE: Final = timedelta(seconds=30)
-"""So long a card may be reported as failed, in case the report is taken back."""
+"""The time for which a card may be reported as failed before its jobs are evicted."""
 _LIMIT: Final = 200
 _RUNNING: Final = (JobState.ADMITTED, JobState.STARTING, JobState.RUNNING)
 
@@ -53,12 +53,12 @@ _BROKEN: Final = PreparedQuery(_broken)
 
 
 def on_lost_nodes(*, now: datetime) -> Because:
-    """Jobs on nodes that have left the cluster, or are not ready for too long; by job the node."""
+    """Return the jobs on nodes that no longer exist or are not ready for too long, with the node."""
     return {job: {"node": node} for job, node in _LOST(now - NODE_GRACE)}
 
 
 def on_drained_nodes() -> Because:
-    """Jobs on nodes whose `NoExecute` taints they do not tolerate; by job the node and the taint."""
+    """Return the jobs on nodes with `NoExecute` taints that they do not tolerate, with node and taint."""
     found: Because = {}
     for row in _TAINTED():
         asked = row.attempt.job.placement.get("tolerations") or ()
@@ -75,5 +75,5 @@ def _covered(taint: dict[str, str], accepted: Iterable[em.Toleration]) -> bool:
 
 
 def on_broken_cards(*, now: datetime) -> Because:
-    """Jobs that hold a part of a card which is known to have failed; by job the node and the card."""
+    """Return the jobs that hold a part of a failed card, with node and card."""
     return {job: {"node": node, "card": card} for job, node, card in _BROKEN(now - CARD_GRACE)}

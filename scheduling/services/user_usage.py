@@ -1,8 +1,8 @@
-"""Counting what users use, so that the order of a queue can take their past into account.
+"""Samples the usage of users, so that the order of a queue can depend on their past usage.
 
-Between two samples the past loses weight with the half-life, and the present use gains what the past has
-lost. Whether a sample comes late, twice or not at all changes little: its weight is the time that has
-passed. Source: Kueue's usage-based admission fair sharing, by user in place of the local queue.
+Between two samples the weight of past usage decays with the half-life, and current usage gets the remaining
+weight. A late, repeated or missing sample changes little, because the weight follows from the elapsed time.
+Source: Kueue's usage-based admission fair sharing, by user instead of by local queue.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ Who = tuple[uuid.UUID, uuid.UUID]
 """(queue id, user id)."""
 
 _BATCH: Final = 500
-# Far below one percent of a card: as good as nothing.
+# Amounts far below one percent of a card are dropped.
 _NOTHING: Final = 0.001
 
 
 @transaction.atomic
 def user_usage_sample(*, now: datetime) -> int:
-    """Bring what each user used in each queue up to `now`; returns how many users are counted."""
+    """Update the usage of each user in each queue to `now`; return the number of users that are counted."""
     held = _held()
     rows = UserUsage.unscoped.select_for_update(no_key=True).order_by("pk")
     known = {(row.queue_id, row.user_id): row for row in rows}
@@ -39,7 +39,7 @@ def user_usage_sample(*, now: datetime) -> int:
         if not row.consumed and key not in held:
             forgotten.append(row.pk)
     new = [
-        # Nobody knows since when: as if for one interval.
+        # The beginning of this usage is unknown, so one interval is assumed.
         UserUsage(
             queue_id=queue,
             user_id=user,
@@ -62,7 +62,7 @@ def _blended(past: Mapping[str, float], present: Mapping[str, int], elapsed_s: f
 
 
 def _held() -> dict[Who, Counter[str]]:
-    """Return the present holdings of the jobs of each user, in queues that count users."""
+    """Return the current charges of each user's jobs, in queues with user shares."""
     rows = Allocation.unscoped.filter(released_at__isnull=True, attempt__job__queue__user_shares=True)
     held: defaultdict[Who, Counter[str]] = defaultdict(Counter)
     for queue, user, charge in rows.values_list(

@@ -1,4 +1,4 @@
-"""Emptying a queue that is about to be deleted."""
+"""Empties a queue that is about to be deleted."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from tenants.access.permissions import Permission
 
 
 def queue_vacate(acting_user: Actor, queue: Queue, move_to: Queue | None) -> int:
-    """Move the waiting jobs of a queue to another one; returns how many. The caller holds the cell's lock.
+    """Move the waiting jobs of a queue to another one; return how many. The caller holds the cell's lock.
 
-    Raises: Conflict (QUEUE_IN_USE) while jobs run, or wait and have nowhere to go; PermissionDenied for who
-    may not stop the jobs of others.
+    Raises: Conflict (QUEUE_IN_USE) while jobs run, or if jobs wait and `move_to` is None; PermissionDenied
+    for users who may not stop the jobs of others.
     """
     running = Job.unscoped.filter(queue=queue, state__in=HOLDING_STATES).count()
     waiting = list(Job.unscoped.filter(queue=queue, state__in=WAITING_STATES).order_by("pk"))

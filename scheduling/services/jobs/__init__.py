@@ -1,1 +1,1 @@
-"""Submitting and changing jobs."""
+"""Submits and changes jobs."""

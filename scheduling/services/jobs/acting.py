@@ -1,4 +1,4 @@
-"""Changes of a job by people: their permission, and the outcome when the engine was faster."""
+"""Changes of a job by users: checks permissions, and retries when the engine changed the job meanwhile."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TRIES: Final = 3
 
 
 def require_stop(user: User, job: Job) -> None:
-    """Check that a user may change what a job does: their own, or any as an admin of its workspace.
+    """Check that a user may change a job: their own job, or any job of a workspace where they may stop all.
 
     Raises: PermissionDenied, NotFound.
     """
@@ -31,10 +31,10 @@ def require_stop(user: User, job: Job) -> None:
 
 
 def act_on(job: Job, expected: int | None, act: Callable[[], T]) -> T:
-    """Run `act` in a transaction; when the engine was faster, look again and decide anew.
+    """Run `act` in a transaction; if the job was changed meanwhile, read it and run `act` again.
 
-    Only the version `expected` is changed, where one is given: each act is a compare-and-set on the version
-    that was checked here.
+    If `expected` is given, only that version is changed: each act is a compare-and-set on the version that
+    was checked here.
     """
     for _try in range(_TRIES - 1):
         require_current(job, expected)

@@ -1,4 +1,4 @@
-"""The check that a job could ever run, made before it is accepted."""
+"""Checks before a job is accepted that it could run at all."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from scheduling.job_file import JobSpec
 
 
 class NeverFits(Refused):
-    """No flavor of the queue could hold the job even if everything were empty."""
+    """No flavor of the queue could hold the job even in an empty cell."""
 
     code = Reason.NEVER_FITS
 
 
 @dataclass(frozen=True, slots=True)
 class JobMisfit:
-    """The reason why a job can never run: numbers (asked, largest, …) and what would help."""
+    """The reason why a job can never run: numbers (asked, largest, …) and recommendations."""
 
     numbers: Mapping[str, Any] = field(default_factory=dict)
     help: Sequence[Mapping[str, Any]] = ()
 
 
-# Most commands submit nothing, and need not load snapshots and the engine.
+# The import is deferred, because most commands submit no jobs and need neither snapshots nor the engine.
 find_misfit: Final[Callable[[JobSpec, Queue], JobMisfit | None]] = defer_import(
     "scheduling.services.jobs.potential:find_misfit"
 )

@@ -1,4 +1,4 @@
-"""More time for a job whose GPUs are idle, before its workspace's policy acts on it."""
+"""Extends the time before the policy's action on a job whose GPUs are idle."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tenants.models import User
 def extend_idle_job(
     *, acting_user: User, job: Job, seconds: int | None = None, expected: int | None = None
 ) -> IdleStretch:
-    """Put the action off that the owner of an idle job was warned of, by at most the idle timeout again.
+    """Postpone the action of which the owner of an idle job was warned, by at most the idle timeout.
 
-    Without `seconds` it is put off by the whole timeout. A second request for the same warning changes
-    nothing. Before the new time comes the owner is warned again, and can extend again.
+    Without `seconds` it is postponed by the whole timeout. A second request for the same warning changes
+    nothing. The owner is warned again before the new time, and can extend again.
 
     Raises: PermissionDenied, NotFound; Conflict (NOT_WARNED) when no action is announced; Invalid for the
-    time; PreconditionFailed when the job is not at the version `expected`.
+    time; PreconditionFailed when the job does not have the version `expected`.
     """
     require_stop(acting_user, job)
     return act_on(job, expected, lambda: _extend(acting_user, job, seconds))
@@ -39,7 +39,7 @@ def _extend(user: User, job: Job, seconds: int | None) -> IdleStretch:
     act_at = stretch.act_at
     if stretch.warned_at is None or act_at is None:
         if stretch.extensions:
-            return stretch  # pressed twice
+            return stretch  # the request was sent twice
         raise Conflict(_("The job has no idle warning."), code="NOT_WARNED")
     by_s = stretch.limit_s if seconds is None else seconds
     if not 1 <= by_s <= stretch.limit_s:

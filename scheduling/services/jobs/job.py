@@ -1,4 +1,4 @@
-"""Submitting jobs, and what a user may do with them afterwards."""
+"""Submits jobs, and carries out the actions of users on them."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import Tenant, User
 
-# What is submitted within this time is decided together: what comes first would take the cards that something
-# more urgent, or larger, wants a moment later.
+# Jobs submitted within this time are evaluated together; otherwise the first would take the cards that a job
+# with higher priority, or a larger one, requests a moment later.
 _TOGETHER_S: Final = 0.25
 
 
@@ -48,14 +48,14 @@ def job_submit(
     now: datetime | None = None,
     policy: EffectivePolicy | None = None,
 ) -> Job:
-    """Accept a job into its queue; the engine looks at it in the next cycle. Its roles are at hand.
+    """Accept a job into its queue; the next cycle evaluates it. Its roles are prefetched.
 
     `policy`: as for `Checks`. Raises: as `job_check`; NameTaken.
     """
     checked = job_check(acting_user=acting_user, workspace=workspace, spec=spec, policy=policy)
     rows = checked.build_rows(now or clock.now())
-    # The checks read outside the transaction: embedded, it takes the one write lock, and holding that
-    # while the engine looks at the inventory would make submissions wait for each other.
+    # The checks run outside of the transaction: on SQLite it takes the only write lock, and submissions would
+    # wait for each other while the engine checks the inventory.
     with transaction.atomic():
         job = create_rows(rows)
         note_submissions(acting_user, [job])
@@ -66,7 +66,8 @@ def job_submit(
 
 
 def note_submissions(acting_user: User, jobs: Sequence[Job]) -> None:
-    """Tell the story, the audit and the engine of new jobs, within the transaction that wrote them."""
+    """Add the events, audit records and the hint for a cycle of new jobs, in the transaction that wrote
+    them."""
     name = acting_user.get_username()
     story = [JobEvent(job=job, at=job.submitted_at, code="submitted", actor=name) for job in jobs]
     insert_rows(story)
@@ -83,10 +84,10 @@ def note_submissions(acting_user: User, jobs: Sequence[Job]) -> None:
 
 
 def job_cancel(*, acting_user: User, job: Job, expected: int | None = None) -> Job:
-    """End a job: at once while it waits, and when its last pod is gone if it holds something.
+    """Cancel a job: a waiting job ends at once, any other when its last pod is gone.
 
-    Raises: PermissionDenied, NotFound; Conflict when it has ended already; PreconditionFailed when it is
-    not at the version `expected`.
+    Raises: PermissionDenied, NotFound; Conflict when it has ended already; PreconditionFailed when it does
+    not have the version `expected`.
     """
     require_stop(acting_user, job)
     act_on(job, expected, lambda: _cancel(acting_user, job))
@@ -107,9 +108,9 @@ def _cancel(user: User, job: Job) -> None:
 
 
 def job_suspend(*, acting_user: User, job: Job, expected: int | None = None) -> Job:
-    """Take a job out of the race until someone resumes it; what it holds is given back.
+    """Suspend a job until a user resumes it; its quota and devices are released.
 
-    Raises: PermissionDenied, NotFound; Conflict when it is suspended, leaving or ended.
+    Raises: PermissionDenied, NotFound; Conflict when it is suspended, terminating or ended.
     """
     require_stop(acting_user, job)
     act_on(job, expected, lambda: _suspend(acting_user, job))
@@ -134,7 +135,7 @@ def _suspend(user: User, job: Job) -> None:
 
 
 def job_resume(*, acting_user: User, job: Job, expected: int | None = None) -> Job:
-    """Put a suspended job back into its queue, at the place its first submission gives it.
+    """Put a suspended job back into its queue, in the order of its submission time.
 
     Raises: PermissionDenied, NotFound; Conflict when it is not suspended.
     """
@@ -182,10 +183,10 @@ def _restart(user: User, job: Job) -> None:
 
 
 def job_priority(*, acting_user: User, job: Job, priority_class: str, expected: int | None = None) -> Job:
-    """Give a waiting job another priority class; its place in the queue follows.
+    """Give a waiting job another priority class; its position in the queue changes accordingly.
 
     Raises: PermissionDenied, NotFound; Invalid for an unknown class; Refused for one that is not granted;
-    Conflict when the job does not wait.
+    Conflict when the job is not waiting.
     """
     require_stop(acting_user, job)
     permissions.require_permission(acting_user, Permission.JOB_SUBMIT, job.workspace)
@@ -221,7 +222,7 @@ def _reprioritise(user: User, job: Job, priority: PriorityClass) -> None:
 def _leave_queue(job: Job, to: JobState, code: str, user: User, now: datetime, **fields: Any) -> None:
     cleared: dict[str, Any] = {"reason": "", "reason_numbers": {}, "reason_help": []}
     change_state(job, to, code=code, now=now, actor=user.get_username(), **(cleared | fields))
-    # What was promised to it goes to others, and whoever stood behind it moves up.
+    # Its claim is released for other jobs, and the jobs behind it in the queue are evaluated.
     job_lifecycle.end_claims([job])
     outbox.add_hint(outbox.Topic.CYCLE, job.queue.cell_id)
 

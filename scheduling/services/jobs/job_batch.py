@@ -1,7 +1,7 @@
-"""Submitting many jobs to one workspace at once: a sweep over parameters is one request, not a thousand.
+"""Submits many jobs to one workspace in one request, such as a sweep over parameters.
 
-Each job stands for itself, and what one is refused for does not stop the others. What all of them are checked
-against is read once, and all that may be written is written together.
+Jobs are independent: a refused job does not stop the others. The data for the checks is read once, and all
+accepted jobs are written together.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _TRIES: Final = 3
 
 @dataclass(slots=True)
 class BatchEntry:
-    """One job file of a batch, and what became of it: `job` or `error`, and neither in a dry run."""
+    """One job file of a batch and its result: `job` or `error`; an accepted job of a dry run has neither."""
 
     body: Any
     checked: Submission | None = None
@@ -37,7 +37,7 @@ class BatchEntry:
 
     @property
     def name(self) -> str:
-        """The name that was asked for, as far as there is one."""
+        """The name in the job file; empty if there is none."""
         if self.checked is not None:
             return self.checked.spec.name
         name = self.body.get("name") if isinstance(self.body, dict) else None
@@ -52,7 +52,7 @@ def jobs_submit(
     now: datetime | None = None,
     dry_run: bool = False,
 ) -> list[BatchEntry]:
-    """Accept the job files that may be, in their order; says of each what became of it.
+    """Submit the job files that pass the checks, in their order; return the result of each.
 
     `dry_run`: check, and write nothing.
     Raises: PermissionDenied, NotFound; Conflict for an archived workspace.
@@ -80,7 +80,7 @@ def _check(entries: Sequence[BatchEntry], checks: Checks) -> None:
 
 
 def _refuse_taken(entries: Sequence[BatchEntry], workspace: Tenant) -> None:
-    """Refuse every name that a live job has, or an earlier entry."""
+    """Refuse entries whose name a live job or an earlier entry has."""
     asked = [entry.name for entry in entries if entry.error is None]
     live = Job.unscoped.filter(workspace=workspace, name__in=asked).exclude(state__in=TERMINAL_STATES)
     taken = set(live.order_by().values_list("name", flat=True))
@@ -93,9 +93,9 @@ def _refuse_taken(entries: Sequence[BatchEntry], workspace: Tenant) -> None:
 
 
 def _write(entries: Sequence[BatchEntry], acting_user: User, workspace: Tenant, now: datetime) -> None:
-    """Write what was not refused; somebody may take a name at the same moment, then that one is left out.
+    """Write the accepted jobs. If a concurrent submission has taken a name, that job is refused.
 
-    Raises: IntegrityError when names are taken faster than they can be looked up.
+    Raises: IntegrityError when names are taken by concurrent submissions in every one of `_TRIES` tries.
     """
     for tries in range(_TRIES):
         good = [(entry, entry.checked) for entry in entries if entry.checked and not entry.error]

@@ -1,4 +1,4 @@
-"""The checks of a job before it may be submitted; nothing is written."""
+"""Checks a job before its submission; nothing is written."""
 
 from __future__ import annotations
 
@@ -28,15 +28,16 @@ from tenants.models import Tenant, User
 from tenants.services.tree import require_live
 
 PENDING_MAX: Final = getattr(settings, "ALLOTMENT_PENDING_JOBS_MAX", 10_000)
-"""How many jobs of one workspace may wait; beyond that a submission is refused."""
+"""The maximum number of waiting jobs of a workspace; further submissions are refused."""
 PENDING_TASKS_MAX: Final = getattr(settings, "ALLOTMENT_PENDING_TASKS_MAX", 100_000)
-"""How many tasks the jobs of one workspace that wait may have together."""
+"""The maximum number of tasks of all waiting jobs of a workspace."""
 REQUEST_TASKS_MAX: Final = TASKS_MAX
-"""How many tasks the jobs of one request may have together: each is a row, written in one transaction."""
-# Adding up costs a look at every job that waits, and jobs of so few tasks are bounded by their number.
+"""The maximum number of tasks of the jobs of one request: each is a row, and all are in one transaction."""
+
+# Counting tasks reads every waiting job; small jobs are limited well enough by the number of jobs.
 _FEW_TASKS: Final = 10
 MIN_RUN_MAX_S: Final = getattr(settings, "ALLOTMENT_MIN_RUN_MAX_S", 3600)
-"""The longest protection from preemption a job may ask for."""
+"""The longest guaranteed run time that a job gets, in seconds."""
 _QUEUE: Final = PreparedQuery(
     lambda workspace, name: Queue.unscoped.filter(
         workspace=workspace, name=name, closed_at__isnull=True
@@ -44,7 +45,7 @@ _QUEUE: Final = PreparedQuery(
 )
 _PRIORITY: Final = PreparedQuery(lambda name: PriorityClass.unscoped.filter(name=name).order_by())
 _PENDING: Final[PreparedQuery[tuple[Any, ...]]] = PreparedQuery(
-    # Counted through the queues: their index knows the state, the workspace's does not.
+    # Counted by queue, because only the index on the queue contains the state.
     lambda workspace: (
         Job.unscoped.filter(queue__workspace=workspace, state__in=WAITING_STATES)
         .order_by()
@@ -73,20 +74,20 @@ class PolicyDenied(Refused):
 
 
 class TooManyPending(Refused):
-    """The workspace has as many waiting jobs as it may."""
+    """The workspace already has the maximum number of waiting jobs."""
 
     code = "TOO_MANY_PENDING"
 
 
 class TooManyTasks(Refused):
-    """The jobs that wait, or those of one request, would have more tasks than they may together."""
+    """The waiting jobs of the workspace, or the jobs of one request, would have too many tasks."""
 
     code = "TOO_MANY_PENDING_TASKS"
 
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A specification that was checked against the workspace and may be written."""
+    """A specification that has passed the checks for its workspace."""
 
     spec: JobSpec
     queue: Queue
@@ -95,7 +96,7 @@ class Submission:
     submitted_by: User
 
     def build_rows(self, now: datetime) -> Rows:
-        """The rows to write when it is submitted at that moment."""
+        """Return the rows of the job for a submission at `now`."""
         return rows_of(
             self.spec,
             queue=self.queue,
@@ -107,9 +108,9 @@ class Submission:
 
 
 class Checks:
-    """The checks of jobs for one workspace, read once for as many as come together.
+    """The checks for jobs of one workspace, whose data is read once for many jobs.
 
-    `policy` is that of the workspace; it may be handed in where it has just been read.
+    `policy` is that of the workspace, if the caller has just read it.
     Raises: PermissionDenied, NotFound; Conflict for an archived workspace.
     """
 
@@ -125,10 +126,10 @@ class Checks:
         self._fitting: set[str] = set()
 
     def check(self, spec: JobSpec, *, ahead: int = 0, tasks_ahead: int = 0) -> Submission:
-        """Check one job; `ahead` others of the workspace, with so many tasks, are to be written before it.
+        """Check one job; `ahead` jobs of the same request, with `tasks_ahead` tasks, are written before it.
 
         Raises: Invalid for an unknown queue or class; Refused for a class that is not granted;
-        PolicyDenied with every breach; TooManyPending, TooManyTasks; NeverFits.
+        PolicyDenied with every violation; TooManyPending, TooManyTasks; NeverFits.
         """
         queue = self._queues.get(spec.queue) or _queue(self._workspace, spec.queue)
         name = spec.priority_class
@@ -141,7 +142,7 @@ class Checks:
         return Submission(spec, queue, priority, _protection(spec, self.policy), self._user)
 
     def _check_fit(self, spec: JobSpec, queue: Queue) -> None:
-        # Jobs of a sweep differ in what they run, and ask for the same.
+        # Jobs of a sweep differ in image and command only, and are checked once.
         asked = [replace(role, image="", command=()) for role in spec.roles]
         shape = repr((queue.pk, asked, spec.min_available, spec.preemptible, spec.placement))
         if shape not in self._fitting:
@@ -181,7 +182,7 @@ class Checks:
 def job_check(
     *, acting_user: User, workspace: Tenant, spec: JobSpec, policy: EffectivePolicy | None = None
 ) -> Submission:
-    """Check everything a submission would check, and write nothing.
+    """Run all checks of a submission without writing.
 
     Raises: as `Checks` and its `check`.
     """
@@ -197,9 +198,9 @@ def _queue(workspace: Tenant, name: str) -> Queue:
 
 
 def allowed_priority(workspace: Tenant, name: str) -> PriorityClass:
-    """The class of that name, which the workspace may use.
+    """Return the priority class of that name, if the workspace may use it.
 
-    Raises: Invalid when there is none; Refused when it is retired or not granted.
+    Raises: Invalid for an unknown class; Refused for one that is retired or not granted.
     """
     found = _PRIORITY.fetch_first(name)
     if found is None:
@@ -239,6 +240,6 @@ def _protection(spec: JobSpec, policy: EffectivePolicy) -> int:
 
 
 def _room(workspace: Tenant) -> int:
-    """Return how many more jobs may wait."""
+    """Return how many more waiting jobs the workspace may have."""
     counted = _PENDING.fetch_first(workspace.pk)
     return PENDING_MAX - (counted[0] if counted else 0)

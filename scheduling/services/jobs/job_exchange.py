@@ -1,7 +1,7 @@
-"""Exchanging the places of two pending jobs of one user in their queue.
+"""Exchanges the positions of two pending jobs of one user in their queue.
 
-The two jobs are ordered by each other's time from then on. As both have the same user, priority and queue,
-nobody else's place changes, whatever the order of the queue is.
+Each of the two jobs gets the other's time of ordering. As both have the same user, priority and queue, no
+other job's position changes, whatever the ordering of the queue.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _STEP: Final = timedelta(microseconds=1)
 
 
 def exchange_jobs(*, acting_user: User, job: Job, other: Job, expected: int | None = None) -> Job:
-    """Let two pending jobs of one user, queue and priority exchange their places.
+    """Exchange the positions of two pending jobs with the same user, queue and priority.
 
-    Raises: PermissionDenied, NotFound; Conflict where they cannot be exchanged.
+    Raises: PermissionDenied, NotFound; Conflict when they cannot be exchanged.
     """
     require_stop(acting_user, job)
     require_stop(acting_user, other)
@@ -65,12 +65,12 @@ def _exchange(user: User, job: Job, other_id: uuid.UUID) -> None:
 
 
 def _spread(times: Sequence[datetime]) -> list[datetime]:
-    """The times in their order, equal ones a microsecond apart: among those, the ids would decide."""
+    """Return the sorted times with equal ones a microsecond apart; otherwise ids would decide their order."""
     return [at + place * _STEP for at, same in groupby(times) for place, _at in enumerate(same)]
 
 
 def _require_unused(job: Job, rows: Sequence[Job], times: set[datetime]) -> None:
-    """Refuse times that a job besides `rows` has, since its place could change."""
+    """Refuse times that a job other than `rows` has, because its position could change. Raises: Conflict."""
     others = Job.unscoped.filter(
         queue__cell=job.queue.cell_id, priority=job.priority, state__in=WAITING_STATES
     ).exclude(pk__in=[row.pk for row in rows])

@@ -1,4 +1,4 @@
-"""The outcome of a job if it were submitted now: one engine cycle with it, and nothing written."""
+"""Previews the outcome of a submission by one engine cycle with the job; nothing is written."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _PREEMPTING: Final = (DecisionKind.EVICT, DecisionKind.SHRINK, DecisionKind.MIGR
 
 @dataclass(frozen=True, slots=True)
 class PreviewedTask:
-    """The place that one task of the previewed job is given; `charge` is what it is charged by resource."""
+    """The placement of one task of the previewed job; `charge` is its charge by resource."""
 
     node: str
     flavor_id: uuid.UUID
@@ -39,7 +39,7 @@ class PreviewedTask:
 
     @property
     def percent(self) -> int:
-        """Its compute, in percent points of a GPU."""
+        """The compute of the task, in percent points of a GPU."""
         return gpu_percent(self.charge)
 
 
@@ -53,11 +53,11 @@ class PreviewedPreemption:
 
 @dataclass(frozen=True, slots=True)
 class JobPreview:
-    """`reason` is empty when the job would start in the next cycle, else why it would wait.
+    """The outcome of the preview; `reason` is empty if the job would start in the next cycle.
 
-    `tasks` are its places: those where it starts, or those that it waits for while `preempted` jobs end.
+    `tasks` are the placements with which it starts, or which it claims while `preempted` jobs end.
     `borrowed` is the compute beyond its queue's own quota by pool, in percent points of a GPU.
-    `timed_out`: the cycle took longer than the deadline of `preview_config`, so nothing is known.
+    `timed_out`: the cycle exceeded the deadline of `preview_config`, so the outcome is unknown.
     """
 
     reason: str
@@ -74,7 +74,7 @@ class JobPreview:
 
     @property
     def pools(self) -> Mapping[str, int]:
-        """The compute that it is given by pool, in percent points of a GPU; empty unless it starts."""
+        """The job's compute by pool, in percent points of a GPU; empty unless it starts."""
         found: Counter[str] = Counter()
         for task in self.tasks if self.starts else ():
             found[task.flavor] += task.percent
@@ -87,10 +87,9 @@ def _build_timed_out(_submission: Submission) -> JobPreview:
 
 @preview(when_late=_build_timed_out)
 def preview_submission(submission: Submission) -> JobPreview:
-    """Ask the engine about a submission that `job_check` has let through.
+    """Preview a submission that has passed `job_check`.
 
-    The cycle is the one that would run now, with everybody else who waits; the answer holds for this
-    moment and promises nothing.
+    The cycle is the one that would run now with all other pending jobs; its outcome may differ later.
     """
     reading, now = read_cell(submission.queue.cell_id), clock.now()
     config = preview_config(reading.sharing, advise_for=ASKED)
@@ -102,7 +101,7 @@ def preview_submission(submission: Submission) -> JobPreview:
 
 
 def preview_in(taken: CellSnapshot, submission: Submission, config: engine.EngineConfig) -> JobPreview:
-    """Run the cycle of a preview on a snapshot, which is used up; recommendations are not tried."""
+    """Run the cycle of a preview on a snapshot, which it changes; recommendations are not tried."""
     now = clock.now()
     return _preview(taken, _engine_job(submission, now), config, now)
 

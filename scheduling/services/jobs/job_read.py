@@ -1,4 +1,4 @@
-"""The conversion of a user's input to a specification, with the defaults of the workspace's policy."""
+"""Converts a user's input to a specification, with the defaults of the workspace's policy."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tenants.models import Tenant
 
 @dataclass(frozen=True, slots=True)
 class JobReading:
-    """A specification, the fields that a default of the policy decided, and that policy."""
+    """A specification, the fields that defaults of the policy filled, and that policy."""
 
     spec: JobSpec
     filled: Sequence[Filled]
@@ -25,18 +25,18 @@ class JobReading:
 
 
 def job_read(*, acting_user: Actor, workspace: Tenant, body: Any) -> JobReading:
-    """Read a job file as it would be submitted to `workspace`.
+    """Read a job file as in a submission to `workspace`.
 
-    Raises: NotFound, PermissionDenied; Invalid (code SPEC_INVALID) with every mistake.
+    Raises: NotFound, PermissionDenied; Invalid (code SPEC_INVALID) with every error.
     """
     permissions.require_permission(acting_user, Permission.JOB_SUBMIT, workspace)
     return reading_of(body, combine_policies(path_policies(workspace)))
 
 
 def reading_of(body: Any, policy: EffectivePolicy) -> JobReading:
-    """Read a job file under a policy.
+    """Read a job file with the defaults of a policy.
 
-    Raises: Invalid (code SPEC_INVALID) with every mistake.
+    Raises: Invalid (code SPEC_INVALID) with every error.
     """
     whole, filled = fill_defaults(body, policy.defaults)
     return JobReading(parse_job(whole), filled, policy)

@@ -1,6 +1,4 @@
-"""The conversion of a specification to rows: a job, its roles, tasks and tags, in five statements whatever
-the size.
-"""
+"""Converts a specification to rows (a job, its roles, tasks and tags), and writes them."""
 
 from __future__ import annotations
 
@@ -27,7 +25,7 @@ class JobNameTaken(Conflict):
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """A job with its roles and tasks, not yet written; the roles are at hand."""
+    """A job with its roles and tasks, not written yet; the roles are set as prefetched."""
 
     job: Job
     roles: Sequence[JobRole]
@@ -37,7 +35,7 @@ class Rows:
 def rows_of(
     spec: JobSpec, *, queue: Queue, priority: PriorityClass, submitted_by: User, min_run_s: int, now: datetime
 ) -> Rows:
-    """The rows of a queued job."""
+    """Return the rows of a queued job."""
     job = Job(
         workspace_id=queue.workspace_id,
         queue=queue,
@@ -63,7 +61,7 @@ def create_rows(rows: Rows) -> Job:
     Raises: JobNameTaken, after which the transaction has to end.
     """
     try:
-        # The constraint decides, not a look beforehand: of two at the same moment, one is refused.
+        # The unique constraint decides, so that one of two concurrent submissions is refused.
         rows.job.save(force_insert=True)
     except IntegrityError as error:
         raise name_taken(rows.job.name) from error
@@ -81,7 +79,7 @@ def create_many(many: Sequence[Rows]) -> None:
 
 
 def name_taken(name: str) -> JobNameTaken:
-    """The refusal of a job whose name another live job has."""
+    """Return the refusal of a job whose name another live job has."""
     message = _("An active job named %(name)s already exists.") % {"name": name}
     return JobNameTaken(message, errors=[FieldError("name", "NAME_TAKEN", message)])
 

@@ -1,4 +1,4 @@
-"""Changing the tags of a job, in any state: they group jobs for readers and decide nothing."""
+"""Changes the tags of a job in any state. Tags group jobs for readers; no decision depends on them."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from scheduling.services.jobs.job_check import PolicyDenied
 from tenants.models import User
 
 Change = Callable[[Sequence[str]], Sequence[str]]
-"""Makes the new tags of a job out of the present ones."""
+"""A function that returns the new tags of a job from the current ones."""
 
 
 def set_job_tags(*, acting_user: User, job: Job, tags: Collection[str], expected: int | None = None) -> Job:
-    """Replace the tags of a job. A change that changes nothing is not noted.
+    """Replace the tags of a job. Equal tags cause no event.
 
     Raises: PermissionDenied, NotFound; Invalid for a tag, or too many; PolicyDenied for a new tag that the
-    policy of the workspace does not allow; PreconditionFailed when it is not at the version `expected`.
+    policy of the workspace does not allow; PreconditionFailed when the job does not have version `expected`.
     """
     return _change(acting_user, job, expected, lambda _present: list(tags))
 
@@ -39,14 +39,14 @@ def change_job_tags(
     remove: Collection[str] = (),
     expected: int | None = None,
 ) -> Job:
-    """Add tags to those of a job and remove others; what it has already, or does not have, is left as it is.
+    """Add and remove tags of a job; tags to add that it has, and tags to remove that it lacks, are ignored.
 
     Raises: as `set_job_tags`.
     """
 
     def add_and_remove(present: Sequence[str]) -> list[str]:
         retained = [name for name in present if name not in remove]
-        # Each is checked by itself: what the job has already does not count twice against the most.
+        # New tags are checked separately: tags that the job has already must not count twice.
         return [*retained, *(name for name in read_tags(list(add)) if name not in retained)]
 
     return _change(acting_user, job, expected, add_and_remove)

@@ -1,4 +1,4 @@
-"""Job templates: whoever may submit jobs in a workspace saves, changes and deletes them."""
+"""Saves, changes and deletes job templates; users who may submit jobs in a workspace may do so."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tenants.access.permissions import Permission
 from tenants.models import Tenant, User
 
 TEMPLATES_MAX: Final = 200
-"""Templates of one workspace."""
+"""The maximum number of templates of a workspace."""
 DESCRIPTION_MAX: Final = 200
 
 
@@ -31,8 +31,8 @@ def job_template_create(
 ) -> JobTemplate:
     """Save a job file for the members of a workspace; it need not be complete.
 
-    Raises: NotFound, PermissionDenied; Invalid for the name, for a text that is no YAML, and for a folder;
-    Conflict when the name is taken or there are as many as there may be.
+    Raises: NotFound, PermissionDenied; Invalid for the name, for a text that isn't YAML, and for a folder;
+    Conflict when the name is taken or the workspace has `TEMPLATES_MAX` templates.
     """
     permissions.require_permission(acting_user, Permission.JOB_SUBMIT, workspace)
     if not workspace.is_workspace:
@@ -58,7 +58,7 @@ def job_template_change(
     text: str | None = None,
     version: int | None = None,
 ) -> JobTemplate:
-    """Change a template; what is None stays. Jobs that were submitted from it aren't affected.
+    """Change a template; fields that are None stay. Jobs that were submitted from it aren't affected.
 
     Raises: NotFound, PermissionDenied; Invalid; Conflict; PreconditionFailed for another version.
     """
@@ -99,7 +99,7 @@ def _save(actor: Actor, template: JobTemplate) -> None:
 
 
 def _check(template: JobTemplate) -> None:
-    """Check name, description and text together. Raises: Invalid with every mistake."""
+    """Check name, description and text. Raises: Invalid with every error."""
     errors: list[FieldError] = []
     if not is_dns_label(template.name):
         message = _("Use lowercase letters, digits and hyphens, for example train-1.")
@@ -117,7 +117,7 @@ def _check(template: JobTemplate) -> None:
 
 
 def _facts(template: JobTemplate) -> dict[str, Any]:
-    # The text may name what only members of the workspace may read; its digest shows that it changed.
+    # Only members of the workspace may read the text, so the audit log gets its digest.
     digest = hashlib.sha256(template.text.encode()).hexdigest()
     return {"name": template.name, "description": template.description, "text_sha256": digest}
 

@@ -1,4 +1,4 @@
-"""The gates of a pending job and its recommendations, tried now with all other jobs; nothing is written."""
+"""Evaluates the gates of a pending job, and tries its recommendations with all other jobs; writes nothing."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ class RoomNow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingCheck:
-    """The outcome of a pending job in a cycle that would run now, and its gates as far as they apply.
+    """The outcome of a pending job in a cycle that would run now, and the gates that apply to it.
 
-    `pool` is the pool that `preemption` is about. `help` are the recommendations with what becomes of the job
-    in a cycle with all others.
+    `pool` is the pool of `preemption`. `help` are the recommendations with the job's outcome in a cycle with
+    all other jobs.
     """
 
     starts: bool
@@ -66,14 +66,14 @@ def _give_none(**_kwargs: Any) -> PendingCheck | None:
 
 @preview(when_late=_give_none)
 def check_pending_job(*, viewer: User, job: Job, estimate: bool = False) -> PendingCheck | None:
-    """Evaluate the gates of a job that waits, and try its recommendations.
+    """Evaluate the gates of a pending job, and try its recommendations.
 
-    A changed job is tried as a new submission of the viewer beside the job, more quota for the job itself.
-    With `estimate` those after which the job still waits have its expected start then, as far as known:
-    `expected` is the median, `likely_from` and `likely_to` the 50 % range, in epoch seconds; `unestimated`
-    is set where the time of the preview was over before.
-    None if the scheduler of a cluster decides about the job, if it does not wait any more, or if a cycle
-    takes longer than that of a preview.
+    A change of the job is tried as a new submission of the viewer beside the job; more quota is tried for the
+    job itself. With `estimate`, recommendations after which the job still waits have its expected start, if
+    known: `expected` is the median, `likely_from` and `likely_to` the 50 % range, in epoch seconds;
+    `unestimated` is set if the time of the preview was over before.
+    None if a cluster's own scheduler decides about the job, if it is no longer pending, or if a cycle exceeds
+    the time of a preview.
     Raises: NotFound, PermissionDenied.
     """
     permissions.require_permission(viewer, Permission.JOB_VIEW, job.workspace)
@@ -114,7 +114,8 @@ def _add_expected(
 ) -> list[em.Help]:
     """Return the recommendations with the expected start of those after which the job still waits.
 
-    All estimates together end at the deadline of the configuration: each gets an equal part of what is left.
+    All estimates together end at the deadline of the configuration: each gets an equal part of the remaining
+    time.
     """
     changes = {_key_of(together): together for together in _list_waiting(helps, trial)}
     known: dict[tuple[str, ...], Mapping[str, int]] = {}
@@ -133,7 +134,7 @@ def _add_expected(
 
 
 def _list_waiting(helps: Sequence[em.Help], trial: HelpTrial) -> Iterator[list[em.Help]]:
-    """Yield each recommendation after which the job waits, with those that it is of use with only."""
+    """Yield each recommendation after which the job still waits, with those that it depends on."""
     for each in helps:
         if "also" in each.numbers:
             yield trial.select_together(each, helps)
@@ -158,8 +159,8 @@ def _expect(found: tuple[datetime, Bounds] | None) -> Mapping[str, int]:
 
 
 def _copy(job: Job, user: User, now: datetime) -> em.Job | None:
-    """Return the job as a submission of its copy would be; None where an older version accepted the job and
-    this one refuses the copy."""
+    """Return the job that a submission of its job file would make; None if this version refuses the file,
+    which an older version accepted."""
     try:
         spec = parse_job(to_mapping(job))
     except Invalid:

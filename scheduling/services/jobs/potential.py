@@ -1,7 +1,7 @@
-"""Could a job ever run? Asked at submission, against a cell as if it were empty.
+"""Checks at submission whether a job could run in an empty cell.
 
-The snapshot of nodes, flavors and queues is kept per process and rebuilt when the cell says that its
-inventory or its quotas have changed, so that a submission costs one small query and no rebuild.
+Each process caches a snapshot of nodes, flavors and queues, and builds it again when the version of the
+cell's inventory or quotas has changed. So a submission usually costs one small query.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ _VERSION: Final = PreparedQuery(
 class _Cached:
     version: Version
     snapshot: engine.Snapshot
-    # The engine speaks in ids, people read names.
+    # The engine returns ids, users read names.
     names: dict[str, str]
 
 
 _cache: Final[dict[uuid.UUID, _Cached]] = {}
-# The engine works on the snapshot under a statement; two threads must not share one statement.
+# The engine changes the snapshot while it evaluates, so only one thread may use it at a time.
 _lock = threading.Lock()
 
 
 def find_misfit(spec: JobSpec, queue: Queue) -> JobMisfit | None:
-    """Say why the job can never run in that queue, or None when it could if enough were free."""
+    """Return why the job can never run in that queue; None if it could in an empty cell."""
     job = asked_job(spec, queue, priority=0, now=clock.now())
     with _lock:
         known = _known(queue.cell_id)
         if str(queue.pk) not in known.snapshot.queues:
-            return None  # opened a moment ago; the next cycle will say
+            return None  # the queue is new; the next cycle evaluates the job
         outcome = engine.never_fits(known.snapshot, job, engine_config())
     if outcome is None:
         return None

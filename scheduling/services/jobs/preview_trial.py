@@ -1,7 +1,7 @@
-"""Recommendations of a preview or a pending job, each tried by a cycle of its own with all jobs that wait.
+"""Tries each recommendation for a previewed or pending job by a cycle with all pending jobs.
 
-The engine tries them as if nobody else waited: quota and nodes suffice afterwards, but capacity that is
-reserved for a job ahead, or that a job ahead takes first, is not available to this one.
+The engine finds recommendations without regard to other pending jobs: quota and nodes suffice then, but a job
+ahead in the order may take the capacity first or have it reserved.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _AFTERWARDS: Final = (_STARTS, "also", "tried")
 class HelpTrial:
     """Tries recommendations for `job` with cycles of `config`, each on a new snapshot of the cell.
 
-    Changes are made to `copy`, which is submitted beside a job that waits already; a draft is its own copy.
+    Changes are made to `copy`, which is submitted beside the pending job; a draft is its own copy.
     """
 
     build_snapshot: Callable[[], CellSnapshot]
@@ -33,10 +33,10 @@ class HelpTrial:
     copy: em.Job
 
     def try_all(self, helps: Sequence[em.Help]) -> list[em.Help]:
-        """Return the recommendations with what becomes of the job in a cycle with everybody who waits.
+        """Return the recommendations with the job's outcome in a cycle with all pending jobs.
 
-        Those after which it starts come first. Once the time of the preview is over, the rest promise no
-        start.
+        Those after which the job starts come first. Recommendations that were not tried, because the time of
+        the preview was over, do not say that the job starts.
         """
         found: list[em.Help] = []
         for place, each in enumerate(helps):
@@ -53,7 +53,7 @@ class HelpTrial:
         return _with_result(help_item, self._reason_after(self.select_together(help_item, helps)))
 
     def _largest_that_starts(self, help_item: em.Help, name: str) -> em.Help:
-        """Return the largest size with which the job starts; the proposed one if it starts with none."""
+        """Return the largest size with which the job starts; the recommended size if it starts with none."""
         best, reason = help_item, self._reason_after([help_item])
         low, high = 1, int(help_item.numbers[name]) - 1
         if reason is None:
@@ -69,7 +69,7 @@ class HelpTrial:
         return _with_result(best, reason)
 
     def _reason_after(self, helps: Sequence[em.Help]) -> em.Reason | None:
-        """Return what the job waits for in a cycle after these recommendations; None if it starts."""
+        """Return the job's reason in a cycle after these recommendations; None if it starts."""
         taken, job = self.apply_helps(helps)
         result = engine.run_cycle(taken.snapshot, self.config, self.now)
         return next(item.reason for item in result.outcomes if item.job == job.id)
@@ -85,10 +85,10 @@ class HelpTrial:
 
     @staticmethod
     def select_together(help_item: em.Help, helps: Sequence[em.Help]) -> list[em.Help]:
-        """Return a recommendation with those that it is of use with only.
+        """Return a recommendation with those that it depends on.
 
-        More quota is recommended for all resources that are short at once. Anything else of the same code,
-        such as fewer tasks of another role, is a recommendation of its own.
+        Recommendations of more quota, one for each resource that is short, belong together. Other
+        recommendations of the same code, such as fewer tasks of another role, are independent.
         """
         codes = str(help_item.numbers.get("with", "")).split(",")
         if help_item.code is em.HelpCode.RAISE_QUOTA:
@@ -96,7 +96,7 @@ class HelpTrial:
         return [each for each in helps if each is help_item or each.code in codes]
 
     def apply_all(self, helps: Sequence[em.Help]) -> em.Job:
-        """Return the copy with these changes, or the job itself where none of them changes it."""
+        """Return the copy with these changes, or the job itself if none of them changes it."""
         changed = self.copy
         for each in helps:
             changed = engine.apply_help(changed, each) or changed

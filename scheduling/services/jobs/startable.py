@@ -1,7 +1,7 @@
-"""The largest jobs that would start now in a queue, by pool and by GPUs per task.
+"""Finds the largest jobs that would start now in a queue, by pool and by GPUs per task.
 
-Each size is tried as a submission is previewed, by one engine cycle with it and all jobs that wait: quota,
-borrowing, policies, CPU and memory all count. Nothing is written.
+Each size is previewed as a submission by one engine cycle with all pending jobs, so that quota, borrowing,
+policies, CPU and memory all count. Nothing is written.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from scheduling.snapshots import read_cell
 from tenants.models import User
 
 WHOLE_SIZES: Final = (1, 2, 4, 8)
-"""GPUs of one task."""
+"""The numbers of GPUs of one task that are tried."""
 SLICE_SIZES: Final = (25, 50)
-"""Compute and memory of one GPU, in percent."""
+"""The slices that are tried: compute and memory of one GPU, in percent."""
 TASKS_MAX: Final = 512
 """The largest number of tasks that is tried."""
 _MIB_PER_GIB: Final = 1024
 _CPU, _MEMORY_MIB = 1_000, 1_024
-"""Of a task where no ratio of the pool is known."""
+"""The CPU (millicores) and memory (MiB) of a task if the pool's ratio to GPUs is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +55,11 @@ PreviewJob = Callable[[str, TaskSize, int], JobPreview]
 
 @dataclass(frozen=True, slots=True)
 class StartableJob:
-    """The largest job of one shape; `tasks` 0: none starts.
+    """The largest job of one shape; `tasks` is 0 if none starts.
 
-    `reason` is why a job with one task more would wait or be refused. It is "" where none was refused: then
-    `tasks` is a lower bound, since `TASKS_MAX` start or the time of a preview has run out. `refused` is the
-    preview of the job with one task more.
+    `reason` is why a job with one task more would wait or be refused. If it is "", `tasks` is a lower bound,
+    because `TASKS_MAX` tasks start or the time of the preview was over. `refused` is the preview of the job
+    with one task more.
     """
 
     shape: TaskSize
@@ -70,7 +70,7 @@ class StartableJob:
 
 @dataclass(frozen=True, slots=True)
 class StartablePool:
-    """The largest jobs in GPUs of one model; `pools` are those of the queue that have it."""
+    """The largest jobs in GPUs of one model; `pools` are the queue's pools with this model."""
 
     model: str
     pools: tuple[WorkspacePool, ...]
@@ -85,7 +85,7 @@ def _list_unknown(*, viewer: User, queue: Queue) -> list[StartablePool]:
 def find_startable(*, viewer: User, queue: Queue) -> list[StartablePool]:
     """Return the largest jobs that would start now, in the pools of a queue that have GPUs; MIG is left out.
 
-    All cycles together take at most the time of a preview; sizes after that are unknown.
+    All cycles together take at most the time of a preview; remaining sizes are unknown.
     Raises: PermissionDenied without the right to submit.
     """
     return _list_pools(viewer, queue, _Trials(viewer, queue).preview_job)
@@ -113,7 +113,7 @@ def list_larger_blocks(pool: StartablePool) -> list[StartableJob]:
 
 
 class _Trials:
-    """Previews of one queue on one reading of its cell, which together keep to the time of one preview."""
+    """Previews for one queue on one reading of its cell, which share the time of one preview."""
 
     def __init__(self, viewer: User, queue: Queue) -> None:
         self._viewer, self._queue = viewer, queue
@@ -121,7 +121,7 @@ class _Trials:
         self._config = preview_config(self._reading.sharing)
 
     def preview_job(self, model: str, shape: TaskSize, tasks: int) -> JobPreview:
-        """Preview a job of so many tasks; what a submission is refused for is its reason."""
+        """Preview a job with so many tasks; if its submission is refused, the refusal is its reason."""
         gpu: dict[str, Any] = {"mode": "whole", "cards": shape.gpus, "model": [model]}
         if shape.percent:
             gpu |= {"mode": "slice", "cards": 1, "cores": shape.percent, "memory": f"{shape.percent}%"}
@@ -160,9 +160,9 @@ def _find_jobs(
 
 
 def find_most(shape: TaskSize, preview: Callable[[int], JobPreview], guess: int) -> StartableJob:
-    """Return the most tasks of a shape that start, tried from a guess on.
+    """Return the largest number of tasks of a shape that starts; the search begins at `guess`.
 
-    Of a number of tasks that starts all smaller ones are taken to start as well.
+    It assumes that all smaller numbers of tasks start as well.
     """
     starts, waits, refused = 0, TASKS_MAX + 1, None
     tasks = min(max(guess, 1), TASKS_MAX)
@@ -174,7 +174,7 @@ def find_most(shape: TaskSize, preview: Callable[[int], JobPreview], guess: int)
             starts = tasks
         else:
             waits, refused = tasks, seen
-        # A guess that is right costs two previews; from a wrong one it doubles, or halves.
+        # A correct guess needs two previews; otherwise the number is doubled or the interval is halved.
         if waits > TASKS_MAX:
             tasks = min(max(starts + 1, 2 * starts) if starts > guess else starts + 1, TASKS_MAX)
         else:

@@ -1,1 +1,1 @@
-"""Changing policies, priority classes and their grants."""
+"""Changes policies, priority classes and their grants."""

@@ -1,4 +1,4 @@
-"""Priority classes: made, changed and retired by whoever runs the platform."""
+"""Creates, changes and retires priority classes; platform admins may do so."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tenants.access import permissions
 from tenants.access.permissions import Permission
 
 DEFAULT: Final = "normal"
-"""The class of jobs that name none."""
+"""The class of jobs whose file names none."""
 VALUE_MAX: Final = 1_000_000
 
 
@@ -27,7 +27,7 @@ VALUE_MAX: Final = 1_000_000
 def priority_class_create(
     *, acting_user: Actor, name: str, value: int, description: str = ""
 ) -> PriorityClass:
-    """Make a class. Above 0 a tenant needs a grant to use it.
+    """Create a class. A tenant needs a grant to use a class with a value above 0.
 
     Raises: PermissionDenied; Invalid for the name or the value; Conflict when the name is taken.
     """
@@ -57,11 +57,10 @@ def priority_class_update(
     retired: bool | None = None,
     expected: int | None = None,
 ) -> PriorityClass:
-    """Change a class; what is not named stays. Jobs keep the value that they were submitted with.
+    """Change a class; fields that are None stay. Jobs keep the value that they were submitted with.
 
-    A retired class keeps its grants, for the day it comes back, and takes no new job.
-    Raises: PermissionDenied; Invalid; PreconditionFailed; Conflict for retiring the class of jobs that
-    name none.
+    A retired class accepts no new jobs, but keeps its grants in case it is enabled again.
+    Raises: PermissionDenied; Invalid; PreconditionFailed; Conflict for retiring the default class.
     """
     permissions.require_permission(acting_user, Permission.QUEUE_EDIT)
     before = _described(priority_class)

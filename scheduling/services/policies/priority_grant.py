@@ -1,4 +1,4 @@
-"""Granting priority classes: who stands above a tenant says which raised ones it may use."""
+"""Grants priority classes above 0 to tenants; admins of a tenant's parent may do so."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from tenants.models import Tenant
 
 @transaction.atomic
 def priority_grant(*, acting_user: Actor, tenant: Tenant, priority_class: PriorityClass) -> PriorityGrant:
-    """Let a tenant and everything below it submit with a class. Granting it again changes nothing.
+    """Allow a tenant and its descendants to submit with a class. Granting it again changes nothing.
 
-    Raises: NotFound, PermissionDenied, also for a class that the tenant above does not have itself;
-    Invalid for a class that everybody may use.
+    Raises: NotFound, PermissionDenied, also for a class that the parent does not have itself; Invalid for a
+    class that needs no grant.
     """
     _require(acting_user, tenant)
     if priority_class.value <= 0:
@@ -38,7 +38,7 @@ def priority_grant(*, acting_user: Actor, tenant: Tenant, priority_class: Priori
 
 @transaction.atomic
 def priority_revoke(*, acting_user: Actor, grant: PriorityGrant) -> None:
-    """Take a grant back. Jobs that were submitted with the class keep it.
+    """Revoke a grant. Jobs that were submitted with the class keep it.
 
     Raises: NotFound, PermissionDenied.
     """
@@ -48,7 +48,7 @@ def priority_revoke(*, acting_user: Actor, grant: PriorityGrant) -> None:
 
 
 def _require(acting_user: Actor, tenant: Tenant) -> None:
-    """The right is needed above the tenant: nobody raises their own priority."""
+    """Check the permission on the tenant's parent, so that no admin raises their own tenant's priority."""
     permissions.require_permission(acting_user, Permission.TENANT_VIEW, tenant)
     if not permissions.has_permission(acting_user, Permission.QUEUE_EDIT, tenant.parent):
         message = _("Priority grants of %(tenant)s are managed by a parent admin.")

@@ -1,7 +1,7 @@
-"""The existing jobs that another policy of a tenant would not allow, before it is saved. Writes nothing.
+"""Previews which existing jobs a changed policy of a tenant would not allow. Writes nothing.
 
-A policy applies when a job is submitted: what was submitted before stays. The idle timeout applies to running
-jobs, too, and so does the pod start timeout to jobs whose pods start.
+A policy applies at submission, and jobs that were submitted before stay. But the idle timeout also applies to
+running jobs, and the pod start timeout to jobs whose pods start.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from tenants.models import Tenant
 
 _NONE: Final = VisibleJobs((), 0)
 JOBS_MAX: Final = 1000
-"""So many jobs are looked at: running ones and those of the highest priority first."""
+"""The maximum number of jobs that are examined: running ones first, then those of the highest priority."""
 
 
 @dataclass(frozen=True, slots=True)
 class TenantPolicyPreview:
-    """The jobs that the policy allowed so far, and would not any more.
+    """The jobs that the current policy allows and the new one doesn't.
 
-    `idle` run, and have been idle for longer than the new timeout, but not than the present one. `slow` have
-    a pod that has been starting for longer than the new timeout, but not than the present one. `left_out` is
-    how many jobs were not looked at. `changes`: the policy differs from the present one.
+    `idle` are running jobs that have been idle for longer than the new timeout, but not than the current one.
+    `slow` have a pod that has been starting for longer than the new timeout, but not than the current one.
+    `left_out` is how many jobs were not examined. `changes`: the new policy differs from the current one.
     """
 
     changes: bool
@@ -59,7 +59,7 @@ class TenantPolicyPreview:
 def preview_tenant_policy(
     *, acting_user: Actor, tenant: Tenant, statement: PolicyStatement
 ) -> TenantPolicyPreview:
-    """Compare the jobs at and below a tenant with its policy and with another one.
+    """Compare the jobs at and below a tenant with its current policy and with a new one.
 
     Raises: NotFound, PermissionDenied, Invalid as `policy_set`.
     """
@@ -99,7 +99,7 @@ def preview_tenant_policy(
 
 
 def _read_jobs(tenant: Tenant) -> tuple[Sequence[Job], int]:
-    """The jobs at and below a tenant that wait or hold something, and how many more there are."""
+    """Return the unfinished jobs at and below a tenant, and how many more there are."""
     jobs = Job.unscoped.filter(
         workspace__path__startswith=tenant.path, state__in=(*WAITING_STATES, *HOLDING_STATES)
     )
@@ -113,7 +113,7 @@ def _read_jobs(tenant: Tenant) -> tuple[Sequence[Job], int]:
 def _compare_policies(
     workspaces: Collection[Tenant], wanted: WorkspacePolicy
 ) -> Mapping[Tenant, tuple[EffectivePolicy, EffectivePolicy]]:
-    """The policy of each workspace, and the one that it would have."""
+    """Return the current policy of each workspace, and the one that it would have."""
     above = {uuid.UUID(pk) for place in workspaces for pk in place.ancestor_ids()}
     rows = WorkspacePolicy.unscoped.filter(tenant__in=above).select_related("tenant")
     present = {str(row.tenant_id): row for row in rows}
@@ -135,7 +135,7 @@ def _is_refused(job: Job, before: EffectivePolicy, after: EffectivePolicy) -> bo
     try:
         spec = parse_job(to_mapping(job))
     except Invalid:
-        return False  # a job of an older version, which no new one can be like
+        return False  # an older version accepted the job file, and this version would refuse it anyway
     allowed = {(error.field, error.code) for error in find_violations(spec, before)}
     return any((error.field, error.code) not in allowed for error in find_violations(spec, after))
 

@@ -1,4 +1,4 @@
-"""Setting and removing the policy of a tenant."""
+"""Sets and removes the policy of a tenant."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from tenants.services.tree import require_live
 def policy_set(
     *, acting_user: Actor, tenant: Tenant, statement: PolicyStatement, expected: int | None = None
 ) -> WorkspacePolicy:
-    """Replace what a tenant demands of the jobs below it. Jobs that were submitted before are not asked.
+    """Replace the policy of a tenant for jobs at and below it. Jobs that were submitted before do not change.
 
-    `expected` is the version that was read, 0 where there was no policy.
-    Raises: NotFound, PermissionDenied; Invalid with an error for each field that is wrong, or that
-    contradicts what the tenant or one above it demands; PreconditionFailed; Conflict when archived.
+    `expected` is the version that was read, 0 if there was no policy.
+    Raises: NotFound, PermissionDenied; Invalid with an error for each field that is invalid, or that
+    contradicts this or an ancestor's policy; PreconditionFailed; Conflict when archived.
     """
     permissions.require_permission(acting_user, Permission.POLICY_EDIT, tenant)
     require_live(tenant)
-    # The tenant's row is locked, so that of two who set the first policy one sees the other's.
+    # The tenant's row is locked, so that of two concurrent first policies the second sees the other.
     Tenant.unscoped.select_for_update().get(pk=tenant.pk)
     above = [policy for policy in path_policies(tenant) if policy.tenant_id != tenant.pk]
     check_statement(statement, tenant, above)
@@ -53,9 +53,9 @@ def policy_set(
 
 @transaction.atomic
 def policy_delete(*, acting_user: Actor, tenant: Tenant, expected: int | None = None) -> None:
-    """Remove what a tenant demands; what those above it demand stays.
+    """Remove the policy of a tenant; policies of its ancestors still apply.
 
-    Raises: NotFound, also where there is no policy; PermissionDenied; PreconditionFailed.
+    Raises: NotFound, also if there is no policy; PermissionDenied; PreconditionFailed.
     """
     permissions.require_permission(acting_user, Permission.POLICY_EDIT, tenant)
     policy = WorkspacePolicy.unscoped.filter(tenant=tenant).select_related("tenant").first()

@@ -1,4 +1,5 @@
-"""The change of a replay: checked when it is asked for, applied to a scenario when it is computed."""
+"""The change of a replay: it is checked when it is requested, and applied to a scenario when it is
+computed."""
 
 from __future__ import annotations
 
@@ -44,10 +45,10 @@ QuotaPlace = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayChange:
-    """A difference to the recorded configuration; what is None or empty stays.
+    """A difference to the recorded configuration; fields that are None or empty change nothing.
 
-    `settings` are for the queues of `queue`, or of the whole cell. `node` gets `gpus` of nominal quota in
-    `quota_pool`: taken from its parent, or created with `on_top`. `pool` gets `pool_nodes` nodes.
+    `settings` apply to `queue`, or to all queues of the cell. The nominal quota of `node` in `quota_pool`
+    becomes `gpus`: taken from its parent, or created with `on_top`. `pool` gets `pool_nodes` nodes.
     """
 
     sharing: Sharing | None = None
@@ -62,9 +63,9 @@ class ReplayChange:
 
 
 def describe_change(acting_user: Actor, cell: Cell, change: ReplayChange) -> dict[str, Any]:
-    """Return a change as it is stored, with the names of what it concerns.
+    """Return a change in its stored form, with the names of the objects that it concerns.
 
-    Raises: Invalid for nothing, for settings that do not exist, and for a quota that could not be saved.
+    Raises: Invalid for an empty change, for unknown settings, and for a quota that could not be saved.
     """
     found: dict[str, Any] = {}
     if change.sharing is not None and change.sharing != cell.sharing:
@@ -111,7 +112,7 @@ def _check_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 def _describe_quota(
     acting_user: Actor, change: ReplayChange, node: QuotaNode, pool: Flavor, gpus: int
 ) -> dict[str, Any]:
-    """Return the change of quota with every own nominal that an edit would change, before and after."""
+    """Return the change of quota with every own nominal that would change, before and after."""
     try:
         amounts = amounts_of_gpus(node, pool, gpus)
         changes = extend_to_queues([NodeAmounts(node, amounts)])
@@ -137,7 +138,7 @@ def _describe_quota(
 
 
 def apply_change(scenario: Scenario, change: Mapping[str, Any]) -> Scenario:
-    """Return the scenario with a stored change from its beginning on."""
+    """Return the scenario with a stored change in effect from its beginning."""
     if "sharing" in change:
         scenario = replace(scenario, config=forecast_config(change["sharing"]))
     if "queues" in change:
@@ -168,7 +169,7 @@ def _set_queues(queues: Sequence[em.Queue], change: Mapping[str, Any]) -> list[e
 
 
 def _shift_quotas(scenario: Scenario, shifts: Mapping[QuotaPlace, tuple[int | None, int | None]]) -> Scenario:
-    """Move own nominals by as much as `shifts` say, from (before, after), at the beginning and ever after."""
+    """Shift own nominals by the difference of (before, after) in `shifts`, for the whole period."""
 
     def shift_quota(node: str, quota: em.Quota) -> em.Quota:
         had, gets = shifts.get((node, quota.flavor, quota.resource), (0, 0))
@@ -186,7 +187,7 @@ def _shift_quotas(scenario: Scenario, shifts: Mapping[QuotaPlace, tuple[int | No
 def _missing_rows(
     nodes: Sequence[em.QuotaNode], places: Mapping[QuotaPlace, object]
 ) -> dict[str, list[em.Quota]]:
-    """Return rows of nothing for places of which there are no limits yet."""
+    """Return quotas of 0 for the places that have no limits yet, by quota node."""
     known = {(node.id, quota.flavor, str(quota.resource)) for node in nodes for quota in node.quotas}
     found: dict[str, list[em.Quota]] = {}
     for node, flavor, resource in places:
@@ -198,7 +199,7 @@ def _missing_rows(
 
 
 def _map_quotas(scenario: Scenario, change: Callable[[str, em.Quota], em.Quota]) -> Scenario:
-    """Apply a function of quota node and limits to those at the beginning and to all later ones."""
+    """Apply a function of quota node and limits to the limits at the beginning and to all later ones."""
     return replace(
         scenario,
         quota_nodes=[
@@ -216,10 +217,11 @@ def _map_quotas(scenario: Scenario, change: Callable[[str, em.Quota], em.Quota])
 
 
 def _resize_pool(scenario: Scenario, change: Mapping[str, Any], *, creates: bool) -> Scenario:
-    """Give a pool another number of nodes: copies of its largest, or without those of the highest rank.
+    """Change the number of nodes of a pool: add copies of its largest node, or remove those of the highest
+    rank.
 
-    Where the change has no quota of its own (`creates`), the root may lend what added nodes have: else nobody
-    could use them. Quota stays when nodes are taken away.
+    If the change has no quota of its own (`creates`), the root gets the capacity of added nodes to lend;
+    otherwise no queue could use them. Quota does not change when nodes are removed.
     """
     flavor = next((one for one in scenario.flavors if one.id == change["pool"]), None)
     if flavor is None:
@@ -266,7 +268,7 @@ def _copy_node(model: em.Node, place: int, rank: int) -> em.Node:
 
 
 def _capacity_of(node: em.Node, flavor: em.Flavor, nodes: int) -> Mapping[Resource, int]:
-    """Return the quota that a number of such nodes is, in the units of quota."""
+    """Return the capacity of a number of such nodes, in the units of quota."""
     found: Counter[Resource] = Counter()
     for device in node.devices:
         found[Resource.GPU_CARDS] += 1

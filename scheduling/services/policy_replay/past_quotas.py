@@ -1,4 +1,4 @@
-"""The quotas of a cell in the past: those of now, with the changes that were made since undone."""
+"""Computes the quotas of a cell in the past: undoes the changes since then on the current quotas."""
 
 from __future__ import annotations
 
@@ -21,16 +21,17 @@ Limits = Mapping[QuotaKey, NodeLimits]
 
 @dataclass(frozen=True, slots=True)
 class PastQuotas:
-    """Limits that differed from those of now at the beginning of a period, and their changes within it."""
+    """The limits at the beginning of a period that differ from the current ones, and their changes within
+    it."""
 
     at_begin: Limits
     steps: Sequence[tuple[datetime, Limits]]
 
 
 def read_past_quotas(cell_id: uuid.UUID, *, begin: datetime, end: datetime) -> PastQuotas:
-    """Return how the limits of a cell were in a period, as far as the history of quotas says.
+    """Return the limits of a cell in a period, as far as the history of quotas contains them.
 
-    The history has the nominal of each node with its children's; what a node kept for itself follows.
+    The history has the nominal of each node including its children; own nominals are computed from it.
     """
     rows = read_engine_rows(cell_id)
     parents = {node.pk: node.parent_id for node in rows.nodes}
@@ -53,7 +54,7 @@ def read_past_quotas(cell_id: uuid.UUID, *, begin: datetime, end: datetime) -> P
 
 
 class _LimitTable:
-    """Nominals with children by node, which changes are undone on."""
+    """The limits of all quota nodes, on which changes are undone."""
 
     def __init__(self, parents: Mapping[uuid.UUID, uuid.UUID | None], limits: Limits) -> None:
         self._parents, self._limits = parents, dict(limits)
@@ -72,7 +73,7 @@ class _LimitTable:
         return self._nominals[key]
 
     def undo_changes(self, changes: Iterable[QuotaChange]) -> None:
-        """Give each node the limits from before."""
+        """Set the limits of nodes to those before these changes."""
         for change in changes:
             if change.node_id not in self._parents:
                 continue
@@ -96,6 +97,6 @@ class _LimitTable:
                 key = QuotaKey(node, *flavor_key)
                 limits = self._limits.get(key)
                 if limits is None and not own:
-                    continue  # It has no row, and none is missing.
+                    continue  # the node has no row and needs none
                 found[key] = replace(limits or NOTHING, own_nominal=own)
         return found

@@ -1,4 +1,4 @@
-"""A recorded period of a cell: the scenario in which its jobs are replayed, and what happened to them."""
+"""Reads a recorded period of a cell: the scenario in which its jobs are replayed, and the actual attempts."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ _UNUSED: Final = ("environment", "volumes", "reason_numbers", "reason_help")
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """An attempt in epoch seconds: it held its GPUs from `since` until `until`, or does so now.
+    """An attempt, in epoch seconds: it held its GPUs from `since` to `until`; None if it still does.
 
-    A preemption lost the work of its last `lost_s` seconds.
+    `lost_s` is the work that a preemption discarded, in seconds.
     """
 
     attempt_id: uuid.UUID
@@ -65,14 +65,14 @@ class _Run:
 
 @dataclass(frozen=True, slots=True)
 class RecordedPeriod:
-    """The scenario of a period with the attempts of its jobs and what they held, by attempt."""
+    """The scenario of a period, with the attempts of each job and the GPUs that each attempt held."""
 
     scenario: Scenario
     runs: Mapping[str, Sequence[_Run]]
     holds: Mapping[uuid.UUID, Mapping[str, int]]
 
     def measure_period(self) -> dict[str, Any]:
-        """Return the figures of what really happened, counted as those of a replay are."""
+        """Return the figures of the actual events, counted in the same way as those of a replay."""
         scenario = self.scenario
         nominal = sum_team_quotas(scenario.quota_nodes, scenario.team_nodes)
         tally = ReplayTally(scenario.collect_facts(), nominal, begin=scenario.begin, end=scenario.end)
@@ -83,7 +83,7 @@ class RecordedPeriod:
         return tally.to_json(capacity=scenario.count_capacity())
 
     def _list_events(self) -> Iterable[tuple[float, int, str, Any]]:
-        """Yield what happened within the period; at one instant ends come before beginnings."""
+        """Yield the events of the period; at one instant ends come before beginnings."""
         scenario = self.scenario
         for step in scenario.quota_steps:
             quotas = sum_team_quotas(apply_limits(scenario.quota_nodes, step.quotas), scenario.team_nodes)
@@ -119,7 +119,7 @@ class RecordedPeriod:
 
 
 def _stop_of(run: _Run) -> Any:
-    """Return the end of a run after which the job waits, if it was cut short, or begins again by itself."""
+    """Return the event of a run's end; the job waits again if the run was cut short."""
 
     def stop_run(tally: ReplayTally, at: float, job_id: str) -> None:
         preempted = run.rule in _PREEMPTED
@@ -131,7 +131,7 @@ def _stop_of(run: _Run) -> Any:
 def apply_limits(
     nodes: Sequence[em.QuotaNode], quotas: Mapping[str, Sequence[em.Quota]]
 ) -> list[em.QuotaNode]:
-    """Return the quota nodes with other limits where `quotas` names them."""
+    """Return the quota nodes with the limits in `quotas` in place of their own."""
     found = []
     for node in nodes:
         merged = {quota.key: quota for quota in (*node.quotas, *quotas.get(node.id, ()))}
@@ -141,9 +141,9 @@ def apply_limits(
 
 @row_scope.whole()
 def read_period(cell: Cell, *, begin: datetime, end: datetime) -> RecordedPeriod:
-    """Read the jobs of a period and the cell of then, as far as it is recorded.
+    """Read the jobs of a period and the cell at that time, as far as it is recorded.
 
-    Raises: Invalid when there are no jobs in the period, or more than `MOST_JOBS`.
+    Raises: Invalid when the period has no jobs, or more than `MOST_JOBS`.
     """
     parts, past = _read_cell(cell), read_past_quotas(cell.pk, begin=begin, end=end)
     queues = {queue.id for queue in parts.queues if queue.flavors}
@@ -177,7 +177,7 @@ def read_period(cell: Cell, *, begin: datetime, end: datetime) -> RecordedPeriod
 
 
 def quotas_of(limits: Limits) -> dict[str, list[em.Quota]]:
-    """Return limits as the engine has them, by quota node."""
+    """Return the limits as the engine's quotas, by quota node."""
     found: defaultdict[str, list[em.Quota]] = defaultdict(list)
     for key, limit in limits.items():
         found[str(key.node_id)].append(
@@ -193,9 +193,9 @@ def quotas_of(limits: Limits) -> dict[str, list[em.Quota]]:
 
 
 def _read_cell(cell: Cell) -> CellParts:
-    """Return the cell of now without what Allotment holds there; pods outside Allotment stay.
+    """Return the current cell without Allotment's own allocations; foreign pods stay.
 
-    All queues are active: whether one was on hold is not known.
+    All queues are active, because it is not recorded whether one was on hold.
     """
     devices = devices_of(Device.unscoped.filter(node__cluster__cell=cell, node__present=True))
     now = clock.now()
@@ -220,7 +220,7 @@ def _read_cell(cell: Cell) -> CellParts:
 
 
 def _in_period(begin: datetime, end: datetime, prefix: str = "") -> Q:
-    """Jobs that waited or held something at some time of a period."""
+    """Return the filter for jobs that were unfinished at some time of a period."""
     submitted = Q(**{f"{prefix}submitted_at__lt": end})
     running_on = Q(**{f"{prefix}finished_at__isnull": True}) | Q(**{f"{prefix}finished_at__gt": begin})
     return submitted & running_on
@@ -272,7 +272,7 @@ def _runs_of(cell: Cell, jobs: Sequence[Job], begin: datetime, end: datetime) ->
 def _holds_of(
     cell: Cell, begin: datetime, end: datetime, watched: frozenset[uuid.UUID]
 ) -> Mapping[uuid.UUID, list[em.Allocation]]:
-    """Return what each attempt holds, or held; tasks that were placed or removed while it ran count whole."""
+    """Return the allocations of each attempt; tasks that it did not have all the time count as if it had."""
     rows = Allocation.unscoped.filter(
         Q(attempt__ended_at__isnull=True) | Q(attempt__ended_at__gt=begin),
         attempt__admitted_at__lt=end,
@@ -295,7 +295,7 @@ def _recorded(
     now: float,
     watched: frozenset[uuid.UUID],
 ) -> RecordedJob:
-    """Return a job as it is replayed."""
+    """Return a job in the form in which it is replayed."""
     over = job.state in TERMINAL_STATES
     last = runs[-1] if runs else None
     came_to_end = last is not None and last.until is not None and not last.cut_short
@@ -326,12 +326,12 @@ def _recorded(
 
 
 def _at_once(allocations: Sequence[em.Allocation]) -> Iterable[em.Allocation]:
-    """Yield one allocation per task: a task that moved within an attempt has several."""
+    """Return one allocation for each task: a task that was placed again within an attempt has several."""
     return {allocation.id: allocation for allocation in allocations}.values()
 
 
 def _count_work(run: _Run, checkpoint_s: int | None, now: float) -> float:
-    """Return how much of its work a run kept, in seconds; what it held before its pods ran counts as work."""
+    """Return the work of a run that was not lost, in seconds; the time before its pods ran counts as work."""
     held_s = (now if run.until is None else run.until) - run.since
     if not run.cut_short:
         return held_s

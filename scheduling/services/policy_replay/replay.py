@@ -1,4 +1,4 @@
-"""Replays of a cell's past: asked for, canceled and deleted by platform admins."""
+"""Requests, cancels and deletes replays of a cell's past; platform admins may do so."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tenants.access.permissions import Permission
 LONGEST: Final = timedelta(days=31)
 SHORTEST: Final = timedelta(hours=1)
 MOST_OPEN: Final = 10
-"""Replays that wait or run at a time, in the whole installation; one is computed at a time."""
+"""The maximum number of pending and running replays in the whole installation; only one runs at a time."""
 _OPEN: Final = (ReplayState.PENDING, ReplayState.RUNNING)
 _LIMITS: Final = gettext_lazy("Select a period in the past of 1 hour to 31 days.")
 
@@ -39,9 +39,9 @@ def replay_create(
     change: ReplayChange,
     name: str = "",
 ) -> PolicyReplay:
-    """Let the jobs of a period be replayed with a change; a worker takes it up within seconds.
+    """Request a replay of the jobs of a period with a change; a worker starts it within seconds.
 
-    Raises: PermissionDenied; Invalid for the period or the change; Conflict while too many are open.
+    Raises: PermissionDenied; Invalid for the period or the change; Conflict while too many are pending.
     """
     permissions.require_permission(acting_user, Permission.CLUSTER_EDIT)
     _check_period(cell, begin, end)
@@ -81,7 +81,7 @@ def _check_period(cell: Cell, begin: datetime, end: datetime) -> None:
 
 @transaction.atomic
 def replay_cancel(*, acting_user: Actor, replay: PolicyReplay) -> PolicyReplay:
-    """Stop a replay that waits or runs; its process notices within seconds.
+    """Cancel a pending or running replay; its process stops within seconds.
 
     Raises: PermissionDenied; Conflict for one that has ended.
     """
@@ -96,7 +96,7 @@ def replay_cancel(*, acting_user: Actor, replay: PolicyReplay) -> PolicyReplay:
 
 @transaction.atomic
 def replay_delete(*, acting_user: Actor, replay: PolicyReplay) -> None:
-    """Delete a replay with its result; one that runs stops.
+    """Delete a replay with its result; a running replay stops.
 
     Raises: PermissionDenied.
     """

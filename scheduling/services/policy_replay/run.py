@@ -1,4 +1,4 @@
-"""Computing replays: one at a time in the whole installation, by a process that says how far it is."""
+"""Computes replays, one at a time in the whole installation, and records their progress."""
 
 from __future__ import annotations
 
@@ -23,17 +23,18 @@ from scheduling.simulation.history_replay import replay_scenario
 log = structlog.get_logger(__name__)
 
 BUDGET_S: Final = 240.0
-"""The time for both simulations of a replay together."""
+"""The time for both simulations of a replay together, in seconds."""
 TASK_LIMIT_S: Final = 280
-"""The time after which the task is ended: below the broker's visibility timeout."""
+"""The time after which the task is ended, in seconds: below the broker's visibility timeout."""
 LOST_AFTER: Final = timedelta(seconds=90)
-"""A process that said nothing for so long is gone; another one begins anew, `MOST_RUNS` times at most."""
+"""The time without progress after which a run counts as lost; another process may then start it again, up to
+`MOST_RUNS` runs."""
 MOST_RUNS: Final = 2
 _REPORT_EVERY_S: Final = 1.0
 
 
 class ReplayStoppedError(RuntimeError):
-    """The replay was canceled or deleted, or another process has it."""
+    """The replay was canceled or deleted, or another process computes it."""
 
 
 class ReplayTooLongError(RuntimeError):
@@ -42,7 +43,8 @@ class ReplayTooLongError(RuntimeError):
 
 @row_scope.whole()
 def find_replay_to_run(*, now: datetime) -> uuid.UUID | None:
-    """Return the replay that is next, unless one is being computed; give up on one that was lost twice."""
+    """Return the next replay to compute, unless one is running; replays that were lost `MOST_RUNS` times
+    fail."""
     lost = Q(state=ReplayState.RUNNING) & (Q(seen_at__isnull=True) | Q(seen_at__lt=now - LOST_AFTER))
     PolicyReplay.unscoped.filter(lost, runs__gte=MOST_RUNS).update(
         state=ReplayState.FAILED, error="INTERRUPTED", finished_at=now
@@ -56,9 +58,9 @@ def find_replay_to_run(*, now: datetime) -> uuid.UUID | None:
 
 @row_scope.whole()
 def run_replay(replay_id: uuid.UUID, *, stopwatch: Callable[[], float] = time.monotonic) -> bool:
-    """Compute a replay and store its result; returns whether this process did.
+    """Compute a replay and store its result; return whether this process did.
 
-    May run twice or concurrently: a run counts only while it is the latest.
+    It may run twice or concurrently: only the latest run counts.
     """
     run = _claim(replay_id)
     if run is None:
@@ -80,7 +82,7 @@ def run_replay(replay_id: uuid.UUID, *, stopwatch: Callable[[], float] = time.mo
 
 
 def _claim(replay_id: uuid.UUID) -> int | None:
-    """Make this process the one that computes the replay; returns the number of its run."""
+    """Take the replay for this process; return the number of its run, None if it can't be taken."""
     now = clock.now()
     lost = Q(state=ReplayState.RUNNING, seen_at__lt=now - LOST_AFTER)
     row = PolicyReplay.unscoped.filter(lost | Q(state=ReplayState.PENDING), pk=replay_id)
@@ -110,14 +112,15 @@ def _end(
 
 
 class _Reporter:
-    """Writes down how far a run is, and ends it when it is to end."""
+    """Records the progress of a run, and stops it when its time is over or it was canceled."""
 
     def __init__(self, replay_id: uuid.UUID, run: int, stopwatch: Callable[[], float]) -> None:
         self.replay_id, self._run, self._stopwatch = replay_id, run, stopwatch
         self._begun = self._said = stopwatch()
 
     def report_progress(self, part: float) -> None:
-        """Say that a part of the work is done, 0 to 1. Raises: ReplayStoppedError, ReplayTooLongError."""
+        """Record the part of the work that is done, 0 to 1. Raises: ReplayStoppedError,
+        ReplayTooLongError."""
         now = self._stopwatch()
         if now - self._begun > BUDGET_S:
             raise ReplayTooLongError

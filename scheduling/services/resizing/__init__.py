@@ -1,1 +1,1 @@
-"""Resizing the memory of running tasks."""
+"""Changes the GPU memory of running tasks."""

@@ -1,7 +1,8 @@
-"""Slices of throughput queues get the memory that they use, within what they asked for.
+"""Adapts the memory of slices of throughput queues to their measured use, up to what they requested.
 
-Measured use is recorded here, and what a slice should have is worked out from it; the engine decides who is
-changed and who makes way, and the commit begins the change. Rows that are not measured any more want nothing.
+Measured use is recorded here, and the wanted memory of a slice is computed from it. The engine decides which
+slices are changed and which jobs are preempted for that, and the commit begins the changes. A slice that is
+no longer measured has no wanted memory.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ RULE: Final = "MEASURED_USE"
 
 @dataclass(frozen=True, slots=True)
 class MemoryReport:
-    """The latest measurement of a task, in MiB of the GPU that it uses most: the peak of ten minutes and
-    of 90 seconds, and the first and last measurement of the latter.
+    """The latest measurements of a task, in MiB of the GPU that it uses most: the peaks of ten minutes and of
+    90 seconds, and the times of the first and last measurement in the latter.
     """
 
     peak_mib: int
@@ -56,7 +57,7 @@ class MemoryReport:
 
 
 def find_resizable() -> QuerySet[Allocation]:
-    """Return the running slices whose memory follows their use; none unless the installation says so."""
+    """Return the running slices whose memory follows their use; none unless the setting is enabled."""
     if not settings.ALLOTMENT_RESIZE_BY_USE:
         return Allocation.unscoped.none()
     return Allocation.unscoped.filter(
@@ -73,7 +74,7 @@ def find_resizable() -> QuerySet[Allocation]:
 
 
 def record_slice_use(reports: Mapping[uuid.UUID, MemoryReport], *, now: datetime) -> None:
-    """Record what slices use, by allocation, and what each should have because of it."""
+    """Record the measured use of slices, by allocation, and the wanted memory that follows from it."""
     rows = find_resizable().filter(pk__in=list(reports)).prefetch_related("slices").order_by("pk")
     known = {row.allocation_id: row for row in SliceUse.unscoped.filter(allocation__in=list(reports))}
     latest = MemoryResize.unscoped.filter(allocation__in=list(reports)).order_by("created_at", "pk")
@@ -88,7 +89,7 @@ def record_slice_use(reports: Mapping[uuid.UUID, MemoryReport], *, now: datetime
             row.since = report.first_at
         change = changes.get(allocation.pk)
         if change is not None and change.asked_by and change.ended_at is not None:
-            row.asked_mib = held  # somebody chose it
+            row.asked_mib = held  # a user has chosen this amount
         row.seen_at, row.peak_mib, row.recent_mib = report.last_at, report.peak_mib, report.recent_mib
         under_way = change is not None and change.ended_at is None
         row.wanted_mib = None if under_way else find_wanted_memory(_describe(row, held, now))
@@ -111,14 +112,14 @@ def _describe(row: SliceUse, held: int, now: datetime) -> SliceMemory:
 
 
 def forget_stale_use(now: datetime) -> None:
-    """Have slices want nothing that are not measured any more, or may not be changed; forget ended ones."""
+    """Remove the wanted memory of slices that are no longer measured or resizable; delete ended ones."""
     SliceUse.unscoped.filter(allocation__released_at__isnull=False).delete()
     stale = Q(seen_at__lt=now - STALE_AFTER) | ~Q(allocation__in=find_resizable())
     SliceUse.unscoped.filter(stale, wanted_mib__isnull=False).update(wanted_mib=None)
 
 
 def resize_by_use(*, cell_id: uuid.UUID, epoch: int, decision: em.Decision, now: datetime) -> bool:
-    """Begin a change that the engine decided, if everything it needs still holds; returns whether it did.
+    """Begin a change that the engine decided, if it is still valid; return whether it was begun.
 
     Raises: LeaseLost when another process has taken the cell over.
     """

@@ -1,8 +1,8 @@
-"""Another memory for the parts of cards that a running task holds.
+"""Changes the memory of the slices that a running task holds.
 
-More is charged at once, and given back if it is refused; less is charged when the cluster has confirmed it.
-So what is charged is never below what the task may use. The rows of the task, its cards and the ledger are
-locked in the order that admissions keep.
+More memory is charged at once, and released if the cluster refuses it; less memory is charged once the
+cluster has confirmed it. So the charge is never below what the task may use. The rows of the task, its cards
+and the ledger are locked in the same order as for admissions.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ from scheduling.services.resizing.resize_room import FIELD, Room, require_room, 
 from tenants.models import User
 
 WITHIN: Final = timedelta(minutes=2)
-"""So long a change may take to be confirmed."""
+"""The time within which a cluster must confirm a change."""
 _LIVE: Final = (JobState.ADMITTED, JobState.STARTING, JobState.RUNNING)
 _POLICY: Final = "roles.resources.gpu.memory"
 
 
 @dataclass(frozen=True, slots=True)
 class Resizable:
-    """A running task whose memory may be changed: of each card now, what it is measured to use, and room."""
+    """A running task whose memory may be changed: current and measured memory of each card, and the room."""
 
     task: Task
     cards: int
@@ -63,11 +63,11 @@ class Resizable:
 def slice_memory_resize(
     *, acting_user: User, task: Task, memory_mib: int, expected: int | None = None
 ) -> MemoryResize:
-    """Ask for so much memory of each card of a task, in MiB; what becomes of it is told in the job's story.
+    """Request so much memory of each card of a task, in MiB; the job's events report the outcome.
 
-    Raises: PermissionDenied, NotFound; Conflict when the task does not run in parts of cards, or another
-    change is under way; Invalid, Refused for the amount; PreconditionFailed when the job is not at the
-    version `expected`.
+    Raises: PermissionDenied, NotFound; Conflict when the task does not run in slices, or another change is in
+    progress; Invalid, Refused for the amount; PreconditionFailed when the job does not have the version
+    `expected`.
     """
     require_stop(acting_user, task.job)
     return act_on(task.job, expected, lambda: _ask(acting_user, task, memory_mib))
@@ -75,8 +75,8 @@ def slice_memory_resize(
 
 @row_scope.whole()
 def get_resizable(task: Task) -> Resizable:
-    """Return what a task could be given; the caller may see its job. Raises: Conflict, when it cannot be
-    changed.
+    """Return the current memory of a task and its room; the caller has checked that the user may see the job.
+    Raises: Conflict, when it cannot be changed.
     """
     allocation, slices = held_slices(task)
     under_way = _under_way(allocation)
@@ -93,7 +93,7 @@ def get_resizable(task: Task) -> Resizable:
 
 def _ask(user: User, task: Task, mib: int) -> MemoryResize:
     now, job = clock.now(), task.job
-    # Whoever admits jobs of this cell, or lets another task grow, waits.
+    # With this lock, commits and other resizes of the cell wait.
     Cell.unscoped.select_for_update(no_key=True).get(pk=job.queue.cell_id)
     _lock_job(job)
     allocation, slices = held_slices(task, locked=True)
@@ -125,9 +125,10 @@ def begin_resize(
     extra: Mapping[str, int | str],
     now: datetime,
 ) -> MemoryResize:
-    """Charge more, if it is more, and have the cluster asked for it; `told` is added to the job's event.
+    """Charge the additional memory, if any, and request the change from the cluster.
 
-    The caller has locked the cell, the job and the allocation. Raises: Conflict, Refused, StaleJob.
+    `extra` is added to the job's event. The caller has locked the cell, the job and the allocation. Raises:
+    Conflict, Refused, StaleJob.
     """
     job, before = task.job, slices[0].memory_mib
     if _under_way(allocation) is not None:
@@ -148,14 +149,14 @@ def begin_resize(
 
 
 def _lock_job(job: Job) -> None:
-    """Raises: StaleJob when it was changed since it was read."""
+    """Lock the job's row. Raises: StaleJob when it was changed since it was read."""
     rows = Job.unscoped.select_for_update(of=("self",), no_key=True).filter(pk=job.pk, version=job.version)
     if not list(rows.values_list("pk")):
         raise StaleJob(_("Job %(name)s was changed at the same time.") % {"name": job.name})
 
 
 def held_slices(task: Task, *, locked: bool = False) -> tuple[Allocation, list[DeviceSlice]]:
-    """Return what a running task holds. Raises: Conflict, when it does not run, or not in parts of cards."""
+    """Return the allocation and slices of a running task. Raises: Conflict, if it doesn't run in slices."""
     rows = Allocation.unscoped.filter(task=task, released_at__isnull=True)
     if locked:
         rows = rows.select_for_update(of=("self",), no_key=True)
@@ -189,7 +190,7 @@ def _under_way(allocation: Allocation) -> MemoryResize | None:
 
 
 def _check_amount(job: Job, allocation: Allocation, slices: Sequence[DeviceSlice], mib: int) -> None:
-    """Raises: Invalid, Refused."""
+    """Check the amount against the card, the policy and the measured use. Raises: Invalid, Refused."""
     card = min(allocation.flavor.card_memory_mib or mib, *(part.device.memory_capacity for part in slices))
     if mib < 1:
         raise _invalid("BELOW_MINIMUM", _("Minimum: 1 MiB."))

@@ -1,4 +1,4 @@
-"""The charge of a task for the memory of its cards, changed while it holds them."""
+"""Changes the charge of a running task for the memory of its cards."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _MEMORY = Resource.GPU_MEMORY
 def charge_memory(
     job: Job, allocation: Allocation, slices: Sequence[DeviceSlice], mib: int, *, now: datetime
 ) -> None:
-    """Have a task hold so much of each of its cards from `now` on; its rows are locked by the caller.
+    """Charge a task for `mib` of each of its cards from `now` on; the caller has locked its rows.
 
-    For more the caller holds the cell's lock as well, and has checked the quota.
+    For more memory than before the caller also holds the cell's lock, and has checked the quota.
     Raises: NoLongerFree when a card has no room; LedgerMismatch.
     """
     changes = {part: mib - part.memory_mib for part in slices}
@@ -43,7 +43,7 @@ def charge_memory(
 
 
 def _change_charge(allocation: Allocation, charge: dict[str, int], *, now: datetime) -> None:
-    """Set what an allocation is charged and keep the amounts until now, which reports of usage read."""
+    """Set the charge of an allocation, and store the previous one with its end, which usage reports read."""
     allocation.past_charges = [*(allocation.past_charges or ()), [to_ms(now), allocation.charge]]
     allocation.charge = charge
     allocation.revision += 1

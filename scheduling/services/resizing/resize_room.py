@@ -1,8 +1,8 @@
-"""The checks before a running task may grow: the card, the quota, and the limits of an admission.
+"""Checks whether a running task may get more memory: the card, the quota, and the limits of an admission.
 
-What others were promised counts as held, so that nobody takes it from them between the end of a victim and
-the start of whom it made way for. Where the queue or the job may not borrow, neither may the growth: what is
-borrowed has to be somebody's to take back.
+Claims of other jobs count as allocated, so that no resize takes their capacity between the end of a victim
+and the start of its preemptor. If the queue or the job may not borrow, the resize may not borrow either:
+borrowed quota must be reclaimable.
 """
 
 from __future__ import annotations
@@ -29,25 +29,26 @@ from scheduling.engine_input.job_history import PREEMPTED, claims_of
 from scheduling.models import Allocation, Attempt, DeviceSlice, Job
 
 FIELD: Final = "memory"
-"""Of the request, which names an amount as a job file does."""
+"""The field of the request that errors name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """The room of each card of a task, in MiB: by the cards, and by the quota; None for any amount."""
+    """The memory that each card of a task could have, in MiB: by the cards, and by the quota (None:
+    unlimited)."""
 
     on_card: int
     in_quota: int | None
 
     @property
     def most(self) -> int:
-        """The lesser of the two."""
+        """The smaller of the two amounts."""
         return self.on_card if self.in_quota is None else min(self.on_card, self.in_quota)
 
 
 @row_scope.whole()
 def room_of(job: Job, allocation: Allocation, slices: Iterable[DeviceSlice]) -> Room:
-    """Return how much memory each card of a running task could have now. Reads, and locks nothing."""
+    """Return how much memory each card of a running task could have now. It locks nothing."""
     parts = list(slices)
     claims = [claim for claim in claims_of(job.queue.cell_id).values() if claim.job != str(job.pk)]
     held = parts[0].memory_mib
@@ -59,9 +60,9 @@ def room_of(job: Job, allocation: Allocation, slices: Iterable[DeviceSlice]) -> 
 def require_room(
     job: Job, allocation: Allocation, slices: Iterable[DeviceSlice], mib: int, *, now: datetime
 ) -> None:
-    """Check that each card of a task may have so much; the caller holds the cell's lock.
+    """Check that each card of a task may have `mib`; the caller holds the cell's lock.
 
-    Raises: Refused, with what there is.
+    Raises: Refused, with the possible amount.
     """
     parts = list(slices)
     room = room_of(job, allocation, parts)
@@ -79,7 +80,7 @@ def require_room(
 
 
 def resize_refusal(code: str, message: str, **numbers: int | str) -> Refused:
-    """Return the refusal of the amount, for its field."""
+    """Return the refusal of the amount, with an error for its field."""
     text = message % numbers
     return Refused(text, code=code, numbers=numbers, errors=[FieldError(FIELD, code, text)])
 

@@ -1,4 +1,5 @@
-"""The outcome of a change of memory: confirmed, refused, given up in time, or overtaken by the pod's end."""
+"""Records the outcome of a change of memory: confirmed, refused, not confirmed in time, or the pod has
+ended."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ from scheduling.models import Allocation, DeviceSlice, Job, MemoryResize, Resize
 from scheduling.services.resizing.resize_charge import charge_memory
 
 POD_ENDED: Final = "POD_GONE"
-"""A refusal that is none: the pod's end is seen elsewhere, and everything comes back with it."""
+"""The code for a pod that no longer exists. The change is not settled here: the observation of the pod's end
+releases everything."""
 NOT_CONFIRMED: Final = "NOT_CONFIRMED"
 _ENDED: Final = PreparedUpdate(
     lambda allocations, now: MemoryResize.unscoped.filter(
@@ -28,15 +30,15 @@ _ENDED: Final = PreparedUpdate(
 
 
 def resizes_end(allocations: Collection[uuid.UUID], *, now: datetime) -> None:
-    """End the requests of pods that no longer exist; the caller has released what they held."""
+    """End the changes of pods that no longer exist; the caller has released their allocations."""
     if allocations:
         _ENDED(list(allocations), now)
 
 
 def resize_give_up(*, resize_id: uuid.UUID, now: datetime) -> bool:
-    """Have what was not confirmed in time taken back; returns whether it was still open.
+    """Request that a change which was not confirmed in time is undone; return whether it was still open.
 
-    What is charged stays until the cluster has said that the wish will not be carried out any more.
+    The charge stays until the cluster has confirmed that the change will not be made.
     """
     with transaction.atomic():
         resize = _locked(resize_id)
@@ -50,10 +52,10 @@ def resize_give_up(*, resize_id: uuid.UUID, now: datetime) -> bool:
 
 
 def resize_settle(*, resize_id: uuid.UUID, asked: ResizeState, outcome: PodOutcome, now: datetime) -> bool:
-    """Write down what the cluster answered to a change that was in state `asked`; returns whether it is over.
+    """Record the cluster's answer to a change in the state `asked`; return whether the change has ended.
 
-    What nobody has done is charged no longer. When a change cannot be taken back, the greater amount stays
-    charged: growth that is in effect is then a growth that was done.
+    Growth that was not made is no longer charged. If the cluster refuses to undo a change, the greater amount
+    stays charged: a growth then counts as made.
     """
     if outcome.kind is OutcomeKind.UNKNOWN or outcome.code == POD_ENDED:
         return False
@@ -90,7 +92,7 @@ def _conclude(resize: MemoryResize, confirmed: bool, outcome: PodOutcome, now: d
 
 
 def _locked(resize_id: uuid.UUID) -> MemoryResize | None:
-    """A change that is not over, with its job and its allocation locked, in this order."""
+    """Return an open change, with its job and then its allocation locked; None if it has ended."""
     found = MemoryResize.unscoped.filter(pk=resize_id, ended_at__isnull=True)
     named = found.values_list("allocation_id", "allocation__attempt__job_id").first()
     if named is None:
@@ -100,7 +102,7 @@ def _locked(resize_id: uuid.UUID) -> MemoryResize | None:
     job = rows.select_related("queue").get()
     held = Allocation.unscoped.select_for_update(of=("self",), no_key=True).filter(pk=allocation_id)
     allocation = held.select_related("attempt", "node", "task__role").get()
-    resize = found.first()  # as it is now that nobody else can change it
+    resize = found.first()  # read again under the locks
     if resize is None or allocation.released_at is not None:
         return None
     allocation.attempt.job = job

@@ -1,4 +1,4 @@
-"""The memory that a slice should have, by its measured use."""
+"""Computes the memory that a slice should have from its measured use."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Final
 
 MEASURED_S: Final = 600
-"""So long a use is measured without a gap before memory is taken off."""
+"""The seconds for which use must be measured without a gap before memory is reduced."""
 LEND_PAUSE_S: Final = 600
 RETURN_PAUSE_S: Final = 3600
-"""So long after memory was taken off, or given back, none is taken off."""
+"""The seconds after a reduction, and after a return, for which memory is not reduced."""
 RETURN_AT_PERCENT: Final = 85
-"""From this use of what it has on a slice gets back all that it asked for."""
+"""The use, in percent of its current memory, from which a slice gets back all that it requested."""
 _HEADROOM_PERCENT: Final = 125
 _STEP_MIB: Final = 256
 _LEAST_MIB: Final = 1024
@@ -19,9 +19,10 @@ _LEAST_MIB: Final = 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SliceMemory:
-    """A slice: MiB that it asked for and has, its peak and recent use, and seconds since three events.
+    """A slice: MiB that it requested and has, its peak and recent use in MiB, and seconds since three events.
 
-    `measured_s` counts from the beginning of measurements without a gap; None is never.
+    `measured_s` counts from the beginning of measurements without a gap; the others are None if it never
+    happened.
     """
 
     asked: int
@@ -34,11 +35,10 @@ class SliceMemory:
 
 
 def find_wanted_memory(slice_: SliceMemory) -> int | None:
-    """Return what a slice should have of each GPU in MiB; None for no change.
+    """Return the memory that a slice should have of each GPU, in MiB; None for no change.
 
-    It is never more than what was asked for, and never less than a quarter of that, or than the peak of use
-    with a quarter on top. Between the headroom of 25 % and the 85 % from which memory comes back lies the
-    band in which nothing changes.
+    It is never more than what was requested, and never less than a quarter of that or 125 % of the peak use.
+    Nothing changes while the use is between the headroom of 25 % and the 85 % from which memory is returned.
     """
     if slice_.held < slice_.asked and 100 * slice_.recent >= RETURN_AT_PERCENT * slice_.held:
         return slice_.asked

@@ -1,1 +1,1 @@
-"""Expected starts of waiting jobs: forecast for a cell at once, stored, and compared with what happens."""
+"""Expected starts of pending jobs: forecast for a whole cell, stored, and compared with the actual starts."""

@@ -1,4 +1,4 @@
-"""The expected start of one job in a cell that somebody would change; nothing is stored."""
+"""Predicts the start of one job after a possible change of the job or its cell; nothing is stored."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from scheduling.snapshots import CellSnapshot
 Bounds = tuple[datetime, datetime | None]
 BUDGET_S: Final = 4.0
 OPTIONS: Final = ForecastOptions(futures=12)
-"""One who waits for the answer gets fewer futures than the stored predictions rest on."""
+"""Fewer futures than for stored predictions, because a user waits for the answer."""
 
 
 class ChangedStarts:
-    """Expected starts of one job after changes of it or of its cell, by the history of the cell."""
+    """Predicts starts of one job after changes of the job or its cell, from the history of the cell."""
 
     def __init__(self, job: Job, cell_id: uuid.UUID, now: datetime) -> None:
         self._job, self._cell_id, self._now = job, cell_id, now
@@ -40,11 +40,11 @@ class ChangedStarts:
     def predict_start(
         self, taken: CellSnapshot, changed: em.Job, *, within_s: float
     ) -> tuple[datetime, Bounds] | None:
-        """Return the median and the 50 % range of the start of a job of the snapshot, which is left as it is.
+        """Return the median and the 50 % range of the start of a job of the snapshot, which is not changed.
 
-        The end of the range is None beyond the horizon. The answer is None if the median lies beyond it, or
-        if too little is known. Raises: DeadlineExceededError if `within_s` seconds are too few
-        for so many futures, or for futures that reach the horizon.
+        The end of the range is None beyond the horizon. The result is None if the median lies beyond it, or
+        if the history is too short. Raises: DeadlineExceededError if `within_s` seconds are too few for all
+        futures up to the horizon.
         """
         if self._history is None:
             self._history = read_history(self._cell_id, taken.jobs, now=self._now)

@@ -1,4 +1,4 @@
-"""Blocks of free GPUs on one node: those that nodes have now, and when running jobs are expected to free a
+"""Finds blocks of free GPUs on one node: the current ones, and when running jobs are expected to free a
 larger one. Nothing is written.
 """
 
@@ -24,7 +24,7 @@ from scheduling.services.start_prediction.queue_times import learned_run_times
 from tenants.models import User
 
 MOST_NODES: Final = 30
-"""So many nodes are examined for a block: those with the most free GPUs."""
+"""The number of nodes that are examined for a block: those with the most free GPUs."""
 _FUTURES: Final = 99
 _LATE: Final = 0.9
 
@@ -46,10 +46,10 @@ class _NodeKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class EndingBlock:
-    """A node where so many GPUs are expected to be free once jobs have ended.
+    """A node where enough GPUs are expected to be free once jobs have ended.
 
-    In half of the cases that is so at `expected_at`, in nine of ten by `late_at`. `jobs` are those that end
-    first, as far as the viewer may see them.
+    The probability is 50 % at `expected_at` and 90 % at `late_at`. `jobs` are those that end first, as far as
+    the viewer may see them.
     """
 
     node: str
@@ -59,7 +59,8 @@ class EndingBlock:
 
 
 def list_free_nodes(pools: Sequence[WorkspacePool]) -> list[FreeOnNode]:
-    """Return the nodes of pools with free GPUs, most first. The viewer sees the pools."""
+    """Return the nodes of pools with free GPUs, most first. The caller has checked that the viewer may see
+    them."""
     free = {pk: count for pool in pools for pk, count in pool.free_by_node.items()}
     names = Node.unscoped.filter(pk__in=free).values_list("pk", "name")
     return sorted((FreeOnNode(name, free[pk]) for pk, name in names), key=lambda one: (-one.gpus, one.node))
@@ -68,10 +69,10 @@ def list_free_nodes(pools: Sequence[WorkspacePool]) -> list[FreeOnNode]:
 def find_ending_block(
     *, viewer: User, pools: Sequence[WorkspacePool], gpus: int, now: datetime
 ) -> EndingBlock | None:
-    """Return the node of these pools that is expected to have so many free GPUs first, of `MOST_NODES`.
+    """Return the node of these pools, among `MOST_NODES`, that is expected to have so many free GPUs first.
 
-    None if jobs hold too few of them, or of a job there too few earlier runs are known. The viewer sees the
-    pools.
+    None if no node can have so many by the end of jobs, or if too few earlier runs are known for a job there.
+    The caller has checked that the viewer may see the pools.
     """
     node, ends, jobs = _read_earliest([pool.flavor for pool in pools], gpus, now)
     if not node:

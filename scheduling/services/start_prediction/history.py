@@ -1,4 +1,5 @@
-"""The past of a cell as predictions need it: its latest jobs and their runs, in a bounded number of rows."""
+"""Reads the history of a cell for predictions: its latest jobs and their runs, in a limited number of
+rows."""
 
 from __future__ import annotations
 
@@ -20,20 +21,20 @@ from scheduling.prediction.forecast import History
 from scheduling.prediction.run_times import JobTraits, PastRun, RunTimes
 
 WINDOW: Final = timedelta(days=56)
-"""So far back a forecast looks, and at no more than `MOST_JOBS` jobs."""
+"""The period before now that a forecast uses, with the latest `MOST_JOBS` jobs at most."""
 MOST_JOBS: Final = 10_000
 LEAST_RUNS: Final = 20
-"""Runs that must have ended before anything is predicted."""
+"""The number of ended runs from which on starts are predicted."""
 
 _OWN_END: Final = (em.EvictRule.TIME_LIMIT, em.EvictRule.IDLE)
 CUT_SHORT: Final = frozenset(rule.value for rule in em.EvictRule if rule not in _OWN_END)
-"""Runs that ended by these would have gone on."""
+"""The eviction rules that cut a run short: without the eviction it would have run longer."""
 _UNUSED: Final = ("environment", "volumes", "reason_numbers", "reason_help")
 
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """An attempt that has begun; `ended` if it came to its own end."""
+    """An attempt that has begun; `ended` is true if it was not cut short, `live` if it still runs."""
 
     job_id: uuid.UUID
     seconds: float
@@ -43,9 +44,9 @@ class _Attempt:
 
 @row_scope.whole()
 def read_history(cell_id: uuid.UUID, present: Mapping[str, Job], *, now: datetime) -> History | None:
-    """Return the past of a cell, or None while too few runs have ended; `present` are the snapshot's jobs.
+    """Return the history of a cell, or None while too few runs have ended; `present` are the snapshot's jobs.
 
-    Three queries.
+    It takes three queries.
     """
     past = Job.unscoped.filter(queue__cell_id=cell_id, submitted_at__gt=now - WINDOW, submitted_at__lte=now)
     newest = list(past.defer(*_UNUSED).order_by("-submitted_at", "-pk")[:MOST_JOBS])
@@ -79,7 +80,7 @@ def read_history(cell_id: uuid.UUID, present: Mapping[str, Job], *, now: datetim
 
 
 def traits_of(job: Job, roles: Sequence[JobRole]) -> JobTraits:
-    """Return what of a job is compared with others; its size is in hundredths of a GPU."""
+    """Return the traits by which jobs are compared; the size is in hundredths of a GPU."""
     return JobTraits(
         workspace=str(job.workspace_id),
         user=str(job.submitted_by_id),
@@ -115,7 +116,7 @@ def _attempts_of(
         .iterator()
     ):
         if started is None and ended is not None:
-            continue  # It never ran.
+            continue  # it never ran
         seconds = ((ended or now) - (started or admitted)).total_seconds()
         own_end = ended is not None and rule not in CUT_SHORT
         found[job_id].append(_Attempt(job_id, max(seconds, 1.0), own_end, ended is None))
@@ -123,7 +124,7 @@ def _attempts_of(
 
 
 def _recent(newest: Collection[Job], cell_id: uuid.UUID, now: datetime, *, prefix: str) -> Q:
-    """Rows of the newest jobs, and of all that wait or hold something."""
+    """Return the filter for rows of the newest jobs and of all unfinished jobs."""
     oldest = min((job.submitted_at for job in newest), default=now)
     live = Q(**{f"{prefix}state__in": (JobState.QUEUED, *HOLDING_STATES)})
     return Q(**{f"{prefix}queue__cell_id": cell_id}) & (live | Q(**{f"{prefix}submitted_at__gte": oldest}))
@@ -132,7 +133,7 @@ def _recent(newest: Collection[Job], cell_id: uuid.UUID, now: datetime, *, prefi
 def _arrival(job: Job, roles: Sequence[JobRole], attempts: Sequence[_Attempt]) -> Arrival:
     ended = next((one for one in attempts if one.ended), None)
     ran = ended.seconds if ended else max((one.seconds for one in attempts), default=0.0)
-    # As it was submitted: what became of it since is no part of an arrival.
+    # An arrival has the job as it was submitted, not its current state.
     state, job.state = job.state, JobState.QUEUED
     as_new = engine_job(job, roles)
     job.state = state

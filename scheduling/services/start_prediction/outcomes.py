@@ -1,4 +1,4 @@
-"""The outcomes of predictions: noted when jobs start or stop waiting, and used to widen later ones."""
+"""Records the outcomes of predictions when jobs start or stop waiting; they calibrate later predictions."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from scheduling.prediction.calibration import MOST_SCORES, Scores, score_open, s
 from scheduling.prediction.forecast import StartRange
 
 KEEP_COUNTED: Final = timedelta(days=90)
-"""So long the first prediction of each wait is kept; later ones of a wait for `KEEP_OTHERS`."""
+"""The time for which the first prediction of each wait is kept; later ones are kept for `KEEP_OTHERS`."""
 KEEP_OTHERS: Final = timedelta(days=7)
 _BATCH: Final = 2_000
 
 
 @row_scope.whole()
 def close_predictions(*, cell_id: uuid.UUID, now: datetime) -> int:
-    """Note the start of jobs that were predicted, and who stopped waiting without one; returns how many.
+    """Close the predictions of jobs that have started, or stopped waiting without a start; return how many.
 
-    May run twice or late: a start is that of the first attempt after the prediction.
+    It may run twice or late: the start is that of the first attempt after the prediction.
     """
     rows = list(StartPrediction.unscoped.filter(queue__cell_id=cell_id, closed_at__isnull=True))
     if not rows:
@@ -46,7 +46,8 @@ def close_predictions(*, cell_id: uuid.UUID, now: datetime) -> int:
 
 
 def read_scores(queues: Sequence[uuid.UUID], *, now: datetime) -> Mapping[uuid.UUID, list[Scores]]:
-    """Return the latest scores of each queue, oldest first; waits beyond their range count already."""
+    """Return the latest scores of each queue, oldest first; jobs that still wait beyond their range count
+    too."""
     found: dict[uuid.UUID, list[Scores]] = {}
     for queue in queues:
         first = StartPrediction.unscoped.filter(queue_id=queue, first=True)
@@ -66,7 +67,7 @@ def read_scores(queues: Sequence[uuid.UUID], *, now: datetime) -> Mapping[uuid.U
 
 
 def prune_predictions(*, now: datetime) -> int:
-    """Delete predictions that are no longer shown or counted; returns how many rows."""
+    """Delete predictions that are no longer shown or counted; return the number of rows."""
     closed = StartPrediction.unscoped.filter(closed_at__lt=now - KEEP_OTHERS)
     others = closed.filter(first=False)
     counted = StartPrediction.unscoped.filter(first=True, closed_at__lt=now - KEEP_COUNTED)

@@ -1,4 +1,4 @@
-"""The forecast of a cell: read state and past, simulate futures, store a prediction for each waiting job."""
+"""Forecasts a cell: reads state and history, simulates futures, stores a prediction for each pending job."""
 
 from __future__ import annotations
 
@@ -36,17 +36,18 @@ from scheduling.snapshots.delegated import read_delegated
 log = structlog.get_logger(__name__)
 
 EVERY: Final = timedelta(minutes=5)
-"""A forecast begins so long after the last one; one that takes its whole budget keeps a process for 7 %."""
+"""The interval of forecasts; a forecast that takes its whole budget occupies a process for 7 % of the
+time."""
 MOST_PREDICTED: Final = 500
-"""Waiting jobs for which predictions are stored: those of the highest priority, the oldest first."""
+"""The maximum number of jobs with stored predictions: those of the highest priority, the oldest first."""
 OPTIONS: Final = ForecastOptions(budget_s=20.0)
 _EARLY: Final = timedelta(seconds=5)
-"""The beat is not exact: a forecast that is due within that is due."""
+"""The tolerance by which a forecast may begin early, because the timer is not exact."""
 
 
 @dataclass(frozen=True, slots=True)
 class MadeForecast:
-    """A forecast with what it was made from; without one, `result` says why."""
+    """A forecast with its inputs; if there is no forecast, `result` says why."""
 
     result: ForecastResult
     taken: CellSnapshot
@@ -56,7 +57,7 @@ class MadeForecast:
 
 @row_scope.whole()
 def find_cells_to_predict(*, now: datetime) -> Sequence[uuid.UUID]:
-    """Return the cells in which jobs wait, or were predicted to start, and whose forecast is due."""
+    """Return the cells with pending jobs or open predictions whose forecast is due."""
     waiting = Job.unscoped.filter(state=JobState.QUEUED).order_by().values_list("queue__cell_id")
     predicted = StartPrediction.unscoped.filter(closed_at__isnull=True).values_list("queue__cell_id")
     cells = {cell for (cell,) in (*waiting.distinct(), *predicted.order_by().distinct())}
@@ -65,9 +66,9 @@ def find_cells_to_predict(*, now: datetime) -> Sequence[uuid.UUID]:
 
 
 def predict_starts(*, cell_id: uuid.UUID, now: datetime) -> int:
-    """Close the predictions of a cell that came true or not, and make new ones; returns how many are stored.
+    """Close the predictions of a cell whose outcome is known, and make new ones; return how many are stored.
 
-    Nothing happens if another process has begun within `EVERY`.
+    Nothing is done if another process has begun a forecast within `EVERY`.
     """
     if not _begin(cell_id, now):
         return 0
@@ -100,7 +101,7 @@ def forecast_cell(
     now: datetime,
     stopwatch: Callable[[], float],
 ) -> MadeForecast:
-    """Return the forecast of a cell as it is now. Nothing is written."""
+    """Return the forecast of the current cell. Nothing is written."""
     taken = cell_snapshot(cell_id, but=read_delegated(cell_id))
     waiting = _waiting_jobs(taken)
     history = read_history(cell_id, taken.jobs, now=now)
@@ -123,8 +124,8 @@ def forecast_cell(
 
 
 def forecast_config(sharing: str) -> engine.EngineConfig:
-    """Return the configuration of cycles in virtual time: that of a cell, without what only explains and
-    without what depends on measurements."""
+    """Return the configuration of simulated cycles: that of a cell, without recommendations and without
+    actions that depend on measurements."""
     return replace(
         engine_config(sharing),
         actions=("admit", "consolidate"),
@@ -134,7 +135,7 @@ def forecast_config(sharing: str) -> engine.EngineConfig:
 
 
 def _begin(cell_id: uuid.UUID, now: datetime) -> bool:
-    """Return whether this process makes the forecast: the first that moves `begun_at` does."""
+    """Return whether this process makes the forecast: it does if it is the first to update `begun_at`."""
     row, _made = CellForecast.unscoped.get_or_create(cell_id=cell_id)
     due = Q(begun_at__isnull=True) | Q(begun_at__lte=now - EVERY + _EARLY)
     return bool(CellForecast.unscoped.filter(due, pk=row.pk).update(begun_at=now))
@@ -188,7 +189,7 @@ def _predictions_of(found: MadeForecast, now: datetime) -> list[StartPrediction]
 
 
 def _find_predicted_waits(jobs: Iterable[Job]) -> set[uuid.UUID]:
-    """Return the jobs whose present wait has a prediction already: it is still open."""
+    """Return the jobs whose current wait has an open prediction already."""
     ids = [job.pk for job in jobs]
     return set(
         StartPrediction.unscoped.filter(job_id__in=ids, closed_at__isnull=True).values_list(

@@ -1,7 +1,7 @@
-"""The running jobs of a queue with their expected ends, and the waiting ones with their expected starts.
+"""Returns the running jobs of a queue with their expected ends, and the pending ones with expected starts.
 
-How much longer a job runs is estimated from the queue's own latest runs, by the same learner as expected
-starts (`scheduling.prediction.run_times`). Nothing is written.
+Remaining run times are estimated from the queue's own latest runs, by the same model as expected starts
+(`scheduling.prediction.run_times`). Nothing is written.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from tenants.access.permissions import Permission
 MOST_RUNS: Final = 2000
 _SHARES: Final = (0.05, 0.25, 0.5, 0.75, 0.95)
 _DRAWS: Final = 24
-"""Per axis: so many groups by so many shares are drawn for one job, evenly."""
+"""The number of evenly spaced draws for one job on each axis: groups of runs, and shares of a group."""
 
 _TRAITS: Final = ("workspace_id", "submitted_by_id", "kind")
 _ROLE_TRAITS: Final = ("image", "replicas", "gpu_cards", "gpu_cores")
-"""What `traits_of` compares: whole rows of 2,000 jobs take half a second to make."""
+"""The columns that `traits_of` needs: loading complete rows of 2,000 jobs would take half a second."""
 _LEARNED_FOR_S: Final = 60
 
 Bounds = Sequence[datetime | None]
@@ -42,8 +42,8 @@ Bounds = Sequence[datetime | None]
 class RunningTimes:
     """A job that holds resources. `began_at` is None until its tasks run.
 
-    `ends` are the five bounds of its expected end, 5 % to 95 %, as if it began now where it has not; empty
-    without an estimate. `basis` is the group of earlier runs that they mostly rest on.
+    `ends` are the five bounds of its expected end, 5 % to 95 %, counted from now if it has not begun; empty
+    without an estimate. `basis` is the group of earlier runs with the most weight.
     """
 
     job: Job
@@ -54,7 +54,7 @@ class RunningTimes:
 
 @dataclass(frozen=True, slots=True)
 class PendingTimes:
-    """A waiting job. `starts` are the five bounds of its expected start, None beyond `horizon_at`; empty
+    """A pending job. `starts` are the five bounds of its expected start, None beyond `horizon_at`; empty
     without an estimate.
     """
 
@@ -65,7 +65,7 @@ class PendingTimes:
 
 @dataclass(frozen=True, slots=True)
 class QueueTimes:
-    """The jobs of a queue at one moment, the first of each kind, and how many there are."""
+    """The first running and pending jobs of a queue at one moment, and how many of each there are."""
 
     now: datetime
     running: Sequence[RunningTimes]
@@ -75,7 +75,7 @@ class QueueTimes:
 
 
 def queue_times(*, viewer: Actor, queue: Queue, now: datetime, limit: int = 20) -> QueueTimes:
-    """Return what runs in a queue, longest first, and what waits, in the order of the queue.
+    """Return the running jobs of a queue, longest first, and the pending ones, in the order of the queue.
 
     Raises: NotFound, PermissionDenied.
     """
@@ -95,7 +95,7 @@ def queue_times(*, viewer: Actor, queue: Queue, now: datetime, limit: int = 20) 
 
 
 def list_pending_times(jobs: Sequence[Job]) -> list[PendingTimes]:
-    """Return the expected starts of pending jobs; the caller has decided who may know."""
+    """Return the expected starts of pending jobs; the caller has checked permissions."""
     predictions = _open_predictions([job.pk for job in jobs])
     return [_pending(job, predictions.get(job.pk)) for job in jobs]
 
@@ -110,7 +110,7 @@ def running_times(*, viewer: Actor, job: Job, now: datetime) -> RunningTimes:
 
 
 def learned_run_times(queue_id: uuid.UUID, now: datetime) -> RunTimes | None:
-    """Return the run times of a queue as learned at most a minute ago; None while too few have ended."""
+    """Return the run times of a queue, learned at most a minute ago; None while too few runs have ended."""
     return learn_run_times(queue_id, now.timestamp() // _LEARNED_FOR_S)
 
 
@@ -136,8 +136,8 @@ def find_quantiles(estimate: RunTimeEstimate) -> list[float]:
 
 @lru_cache(maxsize=64)
 def learn_run_times(queue_id: uuid.UUID, minute: float) -> RunTimes | None:
-    """Learn from the latest runs of the queue; None while too few have ended. Kept for a minute, since a page
-    that is open asks every ten seconds."""
+    """Learn run times from the latest runs of the queue; None while too few have ended. The result is cached
+    for a minute, because an open page requests it every ten seconds."""
     now = datetime.fromtimestamp((minute + 1) * _LEARNED_FOR_S, tz=UTC)
     rows = list(
         Attempt.unscoped.filter(job__queue=queue_id, admitted_at__gt=now - WINDOW, started_at__isnull=False)
@@ -162,7 +162,7 @@ def learn_run_times(queue_id: uuid.UUID, minute: float) -> RunTimes | None:
 
 
 def _open_predictions(jobs: Sequence[uuid.UUID]) -> dict[uuid.UUID, StartPrediction]:
-    """The latest open prediction of each job that was made in its present wait."""
+    """Return the latest open prediction of each job that was made in its current wait."""
     last = Attempt.unscoped.filter(job=OuterRef("job"), ended_at__isnull=False).order_by("-ended_at")
     rows = StartPrediction.unscoped.filter(job__in=jobs, closed_at__isnull=True)
     rows = rows.annotate(last_end=Subquery(last.values("ended_at")[:1])).order_by("made_at")

@@ -1,1 +1,1 @@
-"""Feeding the job traces of other clusters into the running platform."""
+"""Imports job traces of other clusters into the running platform."""

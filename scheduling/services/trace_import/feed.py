@@ -1,4 +1,4 @@
-"""Submitting the jobs of a trace at their own pace, faster by a factor."""
+"""Submits the jobs of a trace at their original times, accelerated by a factor."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Report = Callable[[int], None]
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """Real time, replaceable in tests: `now` in seconds from anywhere, `wait` for seconds."""
+    """The real time, replaceable in tests: `now` in seconds from any origin, `wait` for seconds."""
 
     now: Callable[[], float] = time.monotonic
     wait: Callable[[float], None] = time.sleep
@@ -31,14 +31,14 @@ class Pace:
 
 @dataclass(slots=True)
 class Fed:
-    """The result of feeding a trace."""
+    """The result of an import."""
 
     submitted: int = 0
     rejected: list[Rejected] = field(default_factory=list)
 
 
 def speed_set(pool: ImportPool, speedup: float) -> None:
-    """Let the pool's simulated clusters run `speedup` times as fast. Raises: Invalid, NotFound."""
+    """Run the pool's simulated clusters `speedup` times as fast. Raises: Invalid, NotFound."""
     clusters: Iterable[Cluster] = {flavor.cluster_id: flavor.cluster for flavor in pool.flavors}.values()
     for cluster in clusters:
         set_speed(cluster.pk, speedup)
@@ -54,7 +54,7 @@ def feed_jobs(
     report: Report,
     pace: Pace = Pace(),
 ) -> Fed:
-    """Submit each job when it is due; a job that the platform refuses is noted with its line."""
+    """Submit each job when it is due; the result lists refused jobs with their lines."""
     fed = Fed()
     began = pace.now()
     first = trace.jobs[0].submit_s if trace.jobs else 0
@@ -72,7 +72,7 @@ def feed_jobs(
 
 
 def spec_of(job: ImportedJob) -> JobSpec:
-    """A job of the trace as a job of the platform: more cards than a node has are spread over nodes."""
+    """Return the specification for a job of the trace; more cards than a node has become several tasks."""
     replicas = math.ceil(job.gpus / CARDS_PER_NODE)
     cards = min(job.gpus, CARDS_PER_NODE)
     body: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""Reading a Philly trace: every row is checked before anything is submitted."""
+"""Reads a Philly trace, and checks every row before any job is submitted."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TENANT_COLUMNS: Final = ("vc", "gpus")
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """A row that cannot be used; `line` counts from 1, the heading included."""
+    """A row that cannot be used; `line` counts from 1, including the header."""
 
     file: str
     line: int
@@ -28,7 +28,7 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class ImportedJob:
-    """One job of the trace: times in whole seconds, `line` is where it stands."""
+    """One job of the trace: times are whole seconds, `line` is its line in the file."""
 
     line: int
     name: str
@@ -40,7 +40,7 @@ class ImportedJob:
 
 @dataclass(slots=True)
 class Trace:
-    """The content of a trace file; `rejected` is empty if and only if all of it can be used."""
+    """The content of a trace file; `rejected` is empty if and only if all rows can be used."""
 
     jobs: list[ImportedJob] = field(default_factory=list)
     rejected: list[Rejected] = field(default_factory=list)
@@ -76,7 +76,7 @@ class _TraceRow:
 
 
 def read_trace(file: Path, tenants: Iterable[str] | None = None, limit: int | None = None) -> Trace:
-    """Jobs of the published window by time of submission, at most `limit` of them.
+    """Return the jobs of the published window by time of submission, at most `limit` of them.
 
     With `tenants`, a job of any other is rejected.
     """
@@ -98,7 +98,7 @@ def read_trace(file: Path, tenants: Iterable[str] | None = None, limit: int | No
 
 
 def read_shares(file: Path) -> tuple[dict[str, int], list[Rejected]]:
-    """Cards that each tenant owns, by name, and the rows that cannot be used."""
+    """Return the cards that each tenant owns, by name, and the rows that cannot be used."""
     shares: dict[str, int] = {}
     rejected: list[Rejected] = []
     for row in _rows(file, TENANT_COLUMNS, rejected):

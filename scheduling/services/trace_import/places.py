@@ -1,4 +1,4 @@
-"""Workspaces and queues for the tenants of a trace, made where they are missing."""
+"""Creates missing workspaces and queues for the tenants of a trace."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ QUEUE = "default"
 
 @dataclass(frozen=True, slots=True)
 class ImportPool:
-    """The whole cards of a cell's simulated clusters, and how many there are."""
+    """The flavors of whole cards in a cell's simulated clusters, and their number of cards."""
 
     cell: Cell
     flavors: list[Flavor]
@@ -30,9 +30,9 @@ class ImportPool:
 
 
 def pool_of(cell_name: str | None) -> ImportPool:
-    """The pool that jobs of a trace run on.
+    """Return the pool on which jobs of a trace run.
 
-    Raises: Invalid when there is no such cell, no way to choose one, or nothing to run on.
+    Raises: Invalid when there is no such cell, several cells and no name, or no simulated card.
     """
     cells = list(Cell.unscoped.filter(**({"name": cell_name} if cell_name else {})).order_by("name")[:2])
     if len(cells) != 1:
@@ -53,10 +53,10 @@ def pool_of(cell_name: str | None) -> ImportPool:
 
 @transaction.atomic
 def places_ensure(*, acting_user: User, pool: ImportPool, shares: Mapping[str, int]) -> dict[str, Tenant]:
-    """A workspace `vc-<name>` with one queue for each tenant; what is there already stays as it is.
+    """Return a workspace `vc-<name>` with one queue for each tenant; existing ones are not changed.
 
-    `shares` are the cards that each tenant owned. Where they add up to more than the pool has, each
-    gets its part of what there is.
+    `shares` are the cards that each tenant owned. If they add up to more than the pool has, they are scaled
+    down.
     Raises: PermissionDenied.
     """
     root = Tenant.unscoped.filter(parent__isnull=True).first() or tenant_create(
@@ -82,7 +82,7 @@ def _queue(user: User, pool: ImportPool, workspace: Tenant, cards: int) -> None:
     )
     amounts = []
     for index, flavor in enumerate(pool.flavors):
-        # All of the share lies in the first flavor; the others can be borrowed.
+        # The whole share is in the first flavor; quota of other flavors can be borrowed.
         own = cards if index == 0 else 0
         amounts += [
             QuotaAmount(flavor, Resource.CPU, UNLIMITED),
