@@ -30,6 +30,7 @@ from clusters.backends.base import (
 )
 from clusters.models import Cluster, ClusterHealth
 from clusters.selectors.cluster import cluster_by_key
+from clusters.services.cluster_permissions import permissions_refresh
 from clusters.services.foreign import foreign_apply
 from clusters.services.inventory import inventory_sync, nodes_observe
 from clusters.services.ownership import backend_owned, is_read_current, nodes_open
@@ -107,6 +108,7 @@ def observe_cluster(*, cluster_id: uuid.UUID) -> int:
     outbox.hasten_hint(outbox.Topic.EXECUTE, cluster_id)  # an execution due meanwhile was postponed
     pod_events.note_events(cluster, backend)
     read_mounted_claims(cluster, backend)
+    permissions_refresh(cluster=cluster, backend=backend)
     return len(batch.observations)
 
 

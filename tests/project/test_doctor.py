@@ -86,6 +86,12 @@ def test_a_cluster_that_does_not_answer_is_named(capsys: pytest.CaptureFixture[s
     assert status == 1
     assert "last looked at 300 s ago" in " ".join(output.split())
 
+    Cluster.unscoped.update(observed_at=clock.now(), missing_permissions=["get pods/log"])
+    status, output = run(capsys, "--only", "clusters", "--json", "-")
+    check = json.loads(output)["checks"][0]
+    assert status == 1 and "access.yaml" in check["help"]
+    assert check["message"] == f"{here.cluster.name}: missing permissions: get pods/log"
+
 
 @pytest.mark.django_db
 def test_an_installation_without_a_cluster_is_told_how_to_get_one(capsys: pytest.CaptureFixture[str]) -> None:

@@ -64,7 +64,7 @@ def _cluster(who: User, clusters: Sequence[Cluster]) -> ChecklistStep:
     words = {"gpus": gpus, "nodes": nodes}
     text = ngettext("%(gpus)s GPUs on %(nodes)s node", "%(gpus)s GPUs on %(nodes)s nodes", nodes) % words
     # Pools are a step of their own.
-    missing = [check.text for one in found for check in one.checks[:-1] if not check.passed]
+    missing = [check.text for one in found for check in one.checks[:-1] if check.passed is False]
     done = gpus > 0 and not missing
     return ChecklistStep(
         _("Add a cluster"), " · ".join([text, *missing[:1]]), done, _address(clusters), _("View")

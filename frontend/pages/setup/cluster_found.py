@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from clusters.gpu.nvidia import PRODUCT_LABEL
-from clusters.models import Cluster, ClusterHealth
+from clusters.models import BackendKind, Cluster, ClusterHealth
 from clusters.selectors.cluster_contents import ClusterContents, cluster_contents
 from clusters.selectors.flavor import FlavorRow, flavor_list
 from clusters.services.flavor import FlavorPlan, flavors_found
@@ -33,7 +33,7 @@ class ClusterFound:
     @property
     def is_complete(self) -> bool:
         """True if nothing is missing."""
-        return all(check.passed for check in self.checks)
+        return all(check.passed is not False for check in self.checks)
 
 
 def read_clusters(viewer: Actor, clusters: Sequence[Cluster]) -> list[ClusterFound]:
@@ -53,7 +53,8 @@ def _describe(
     viewer: Actor, cluster: Cluster, contents: ClusterContents, pools: Sequence[FlavorRow]
 ) -> ClusterFound:
     proposed = flavors_found(acting_user=viewer, cluster=cluster) if contents.without_pool else []
-    checks = [_connection(cluster), _gpus(contents), _health(contents), _pools(contents, proposed)]
+    checks = [_connection(cluster), _permissions(cluster), _gpus(contents), _health(contents)]
+    checks.append(_pools(contents, proposed))
     return ClusterFound(contents.nodes, contents.gpus, pools, proposed, checks)
 
 
@@ -61,6 +62,20 @@ def _connection(cluster: Cluster) -> Check:
     reachable = cluster.health in (ClusterHealth.HEALTHY, ClusterHealth.UNKNOWN)
     text = _("Reachable") if reachable else cluster.health_message or _("The cluster is unreachable.")
     return Check(title=_("Connection"), text=text, passed=reachable)
+
+
+def _permissions(cluster: Cluster) -> Check:
+    missing = cluster.missing_permissions
+    text = _("No permission is missing.")
+    if missing is None:
+        text = _("Not checked yet.")
+    elif missing:
+        text = _("Missing: %(permissions)s. Apply deploy/kubernetes/access.yaml again.")
+        if cluster.backend == BackendKind.KUEUE:
+            text = _("Missing: %(permissions)s. Apply access.yaml and kueue.yaml of deploy/kubernetes again.")
+        text %= {"permissions": ", ".join(missing)}
+    passed = None if missing is None else not missing
+    return Check(title=_("Permissions"), text=text, passed=passed)
 
 
 def _gpus(contents: ClusterContents) -> Check:

@@ -100,6 +100,11 @@ class ClusterSerializer(serializers.Serializer[Any]):
     backend = serializers.ChoiceField(choices=BackendKind.choices)
     health = serializers.ChoiceField(choices=ClusterHealth.choices)
     health_message = serializers.CharField()
+    missing_permissions = serializers.ListField(
+        child=serializers.CharField(),
+        allow_null=True,
+        help_text="Permissions that Allotment's account lacks in the cluster; null while they are not known.",
+    )
     observed_at = serializers.DateTimeField(allow_null=True)
     live_resize = serializers.BooleanField(
         help_text="Experimental: allow resizing GPU memory of running slices."

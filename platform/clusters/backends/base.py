@@ -429,6 +429,11 @@ class ClusterBackend(Protocol):
     def check_connection(self) -> None:
         """Find out within a few seconds whether the cluster answers at all. Raises: BackendUnavailable."""
 
+    def list_missing_permissions(self) -> tuple[str, ...] | None:
+        """Return the permissions that the platform's account lacks in the cluster, as `get pods/log`; None
+        if the cluster does not let it ask."""
+        return ()
+
     def read_inventory(self) -> Inventory: ...
 
     def ensure_pod(self, spec: TaskSpec) -> PodOutcome:

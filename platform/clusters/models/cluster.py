@@ -86,6 +86,10 @@ class Cluster(BaseModel, Leased, Versioned):
     # When its closed nodes may be used again and pods made, once what runs there was read after that; none
     # while nothing is waited for.
     opens_at = models.DateTimeField(null=True, blank=True)
+    # The permissions that the platform's account lacks in the cluster, null while they are not known, and
+    # when they were last read.
+    missing_permissions = models.JSONField(null=True, blank=True, default=None)
+    permissions_at = models.DateTimeField(null=True, blank=True)
     # Of what the engine of the cluster's own says, where it has one.
     delegate_cursor = models.TextField(blank=True, default="", db_default="")
 

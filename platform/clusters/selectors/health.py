@@ -13,7 +13,9 @@ SEEN_WITHIN: Final = timedelta(seconds=60)
 
 
 def check_clusters() -> CheckResult:
-    """Check whether each cluster answered the last call, and was observed a short time ago."""
+    """Check whether each cluster answered the last call, was observed a short time ago and lacks no
+    permission.
+    """
     clusters = list(Cluster.unscoped.order_by("name"))
     if not clusters:
         return CheckResult("clusters", False, "there is none", "run: allotment cluster add")
@@ -21,7 +23,15 @@ def check_clusters() -> CheckResult:
     if wrong:
         text = "is the cluster up, and its connection right? is a worker reading the queue `cluster`?"
         return CheckResult("clusters", False, "; ".join(wrong), text)
+    lacking = [_missing(cluster) for cluster in clusters if cluster.missing_permissions]
+    if lacking:
+        text = "apply deploy/kubernetes/access.yaml again, and kueue.yaml for a cluster with Kueue"
+        return CheckResult("clusters", False, "; ".join(lacking), text)
     return CheckResult("clusters", True, f"{len(clusters)} reachable")
+
+
+def _missing(cluster: Cluster) -> str:
+    return f"{cluster.name}: missing permissions: {', '.join(cluster.missing_permissions or ())}"
 
 
 def _trouble(cluster: Cluster) -> str:

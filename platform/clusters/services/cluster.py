@@ -14,6 +14,7 @@ from django.utils.translation import gettext as _
 from clusters.backends.base import BackendUnavailable, ConnectionInvalid, Inventory
 from clusters.backends.registry import backend_for, capabilities_for, delegate_for
 from clusters.models import ADMITS_ITSELF, BackendKind, Cell, Cluster, ClusterHealth, Node
+from clusters.services.cluster_permissions import permissions_refresh
 from clusters.services.foreign import foreign_apply
 from clusters.services.inventory import inventory_sync
 from clusters.services.ownership import (
@@ -87,17 +88,20 @@ def _begin(cluster: Cluster, take_over: str) -> None:
                 take_over_begin(cluster)
         ownership_confirm(cluster=cluster, backend=backend_for(cluster), take_over=take_over)
         foreign_apply(cluster=cluster, bound=backend_for(cluster).observe_pods(None).bound)
+        permissions_refresh(cluster=cluster, backend=backend_for(cluster), at_once=True)
     except (BackendUnavailable, Disowned) as error:
         log.warning("a new cluster is not read yet", cluster=cluster.name, error=str(error))
 
 
 def cluster_sync(*, acting_user: Actor, cluster: Cluster) -> int:
-    """Read a cluster's nodes and cards now; returns how many nodes it has.
+    """Read a cluster's nodes, cards and missing permissions now, and return how many nodes it has.
 
     Raises: PermissionDenied; ClusterUnreachable.
     """
     permissions.require_permission(acting_user, Permission.CLUSTER_EDIT)
-    return inventory_sync(cluster=cluster, inventory=_asked(cluster))
+    nodes = inventory_sync(cluster=cluster, inventory=_asked(cluster))
+    permissions_refresh(cluster=cluster, backend=backend_for(cluster), at_once=True)
+    return nodes
 
 
 @transaction.atomic

@@ -33,6 +33,7 @@ from clusters.backends.kubernetes.client.connection import open_client
 from clusters.backends.kubernetes.lifecycle import gangs, placing, removing, watch
 from clusters.backends.kubernetes.namespaces import claims, owning, provisioning, tenants
 from clusters.backends.kubernetes.nodes import agents, cordoning, resizing
+from clusters.backends.kubernetes.permissions import PLATFORM_RULES, AccessRule, find_missing_permissions
 from clusters.backends.kubernetes.pods import events, logs
 from clusters.backends.volumes import NodeTerms, VolumeClaim
 from clusters.models import Cluster
@@ -51,6 +52,7 @@ class KubernetesBackend(ClusterBackend):
     capabilities = Capabilities(
         slices=True, mig=True, bind=True, resize=True, logs=True, gangs=True, owned=True, claims=True
     )
+    access_rules: tuple[AccessRule, ...] = PLATFORM_RULES
 
     def __init__(self, cluster: Cluster) -> None:
         connection = json.dumps(cluster.connection, sort_keys=True)
@@ -65,6 +67,9 @@ class KubernetesBackend(ClusterBackend):
             self._api.check_object(_CHECKED, _CHECK_S)
         except BackendUnavailable:
             self._api.check_object(_CHECKED, _CHECK_S)
+
+    def list_missing_permissions(self) -> tuple[str, ...] | None:
+        return find_missing_permissions(self._api, self.access_rules)
 
     def read_inventory(self) -> Inventory:
         return watch.read_inventory(self._api)

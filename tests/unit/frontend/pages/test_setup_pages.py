@@ -104,6 +104,12 @@ def test_what_a_cluster_lacks_is_said(boss: User) -> None:
     pool.delete()
     page = text(client, "/ops/clusters/bare")
     assert "No label nvidia.com/gpu.product on gpu-1." in page and plain.name not in page
+    assert "Not checked yet." in page
+    Cluster.unscoped.update(missing_permissions=["get persistentvolumes", "get pods/log"])
+    page = text(client, "/ops/clusters/bare")
+    assert "Missing: get persistentvolumes, get pods/log. Apply deploy/kubernetes/access.yaml again." in page
+    Cluster.unscoped.update(missing_permissions=[])
+    assert "No permission is missing." in text(client, "/ops/clusters/bare")
     Cluster.unscoped.update(health="unreachable", health_message="no route to host")
     page = text(client, "/ops/clusters/bare")
     assert "no route to host" in page and "Unreachable" in page

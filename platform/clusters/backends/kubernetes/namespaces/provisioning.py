@@ -14,11 +14,12 @@ from urllib.parse import quote
 
 from clusters.backends.kubernetes.client.api import Denied, Json, KubernetesApi, RequestRefused
 from clusters.backends.kubernetes.namespaces.namespaces import NAMESPACES
+from clusters.backends.kubernetes.permissions import AccessRule, is_allowed
 from clusters.backends.volumes import NodeTerms, Provisioning, VolumeClaim
 
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 _CLASSES: Final = "/apis/storage.k8s.io/v1/storageclasses"
-_REVIEWS: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+_CLAIMS: Final = AccessRule("", "persistentvolumeclaims", ("patch",))
 _WAITS: Final = "WaitForFirstConsumer"
 _NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
 _MANAGER: Final = "allotment"
@@ -110,13 +111,7 @@ def _topology(term: Json) -> list[Json]:
 
 def _may_select(api: KubernetesApi, namespace: str) -> bool:
     """Return whether the platform's account may patch claims of the namespace."""
-    asked = {"namespace": namespace, "verb": "patch", "resource": "persistentvolumeclaims"}
-    review = {
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SelfSubjectAccessReview",
-        "spec": {"resourceAttributes": asked},
-    }
     try:
-        return bool(api.create_object(_REVIEWS, review)["status"].get("allowed"))
+        return is_allowed(api, "patch", _CLAIMS, namespace)
     except Denied:
         return False

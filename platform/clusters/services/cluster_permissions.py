@@ -1,0 +1,39 @@
+"""The permissions that the platform's account lacks in a cluster, read now and then."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Final
+
+import structlog
+
+from clusters.backends.base import BackendUnavailable, ClusterBackend
+from clusters.models import Cluster
+from foundation.core import clock
+
+log = structlog.get_logger(__name__)
+READ_EVERY: Final = timedelta(minutes=10)
+MISSING_READ_EVERY: Final = timedelta(minutes=1)
+"""While a permission is missing: the operator who grants it looks whether it is seen."""
+
+
+def permissions_refresh(*, cluster: Cluster, backend: ClusterBackend, at_once: bool = False) -> None:
+    """Store which permissions the platform's account lacks in a cluster, if they were not read lately.
+
+    If the cluster does not answer, what was known stays until the next time.
+    """
+    now = clock.now()
+    every = MISSING_READ_EVERY if cluster.missing_permissions else READ_EVERY
+    if not at_once and cluster.permissions_at is not None and abs(now - cluster.permissions_at) < every:
+        return
+    try:
+        found = backend.list_missing_permissions()
+    except BackendUnavailable as error:
+        log.warning("permissions were not read", cluster=cluster.name, error=str(error))
+        missing = cluster.missing_permissions
+    else:
+        missing = None if found is None else list(found)
+    if missing and missing != cluster.missing_permissions:
+        log.warning("permissions are missing", cluster=cluster.name, missing=missing)
+    Cluster.unscoped.filter(pk=cluster.pk).update(missing_permissions=missing, permissions_at=now)
+    cluster.missing_permissions, cluster.permissions_at = missing, now
