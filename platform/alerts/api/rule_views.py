@@ -220,7 +220,7 @@ def _find_channels(viewer: User, view: OfPlatform, names: Sequence[str]) -> list
 
 
 def _resolve_cluster(values: dict[str, Any]) -> None:
-    """Replace the name of a cluster. Names of clusters are no secret: they stand beside every flavor."""
+    """Replace the name of a cluster by the cluster. Every user may see cluster names, next to each flavor."""
     name = values.get("cluster")
     if name is None:
         return

@@ -24,7 +24,7 @@ def split_names(address: str) -> list[str]:
 def send_console_messages(channel: NotificationChannel, message: ChannelMessage, address: str) -> int:
     """Create a message for each recipient about each alert or job that they may see.
 
-    Returns how many recipients exist. Who lost the permission to view one gets none about it.
+    Returns how many recipients exist. A recipient who may not view an alert or job gets no message about it.
     """
     users = list(User.objects.filter(username__in=split_names(address), is_active=True).order_by("pk"))
     create_messages(_write_messages(channel, message, users))
@@ -52,7 +52,7 @@ def _write_messages(
 
 
 def _write_job(user: User, notification: Notification, job: Job) -> Iterator[UserMessage]:
-    """Yield the message about a job, unless its user has it as one who watches the job."""
+    """Yield the message about the job, unless the user already has it as a watcher of the job."""
     message = describe_job_event(job, notification.event)
     message.user, message.source = user, f"job/{job.pk}/{notification.event}"
     own = UserMessage.unscoped.filter(
@@ -75,6 +75,6 @@ def _write(user: User, notification: Notification, alert: Alert) -> UserMessage:
             "severity": alert.severity,
         },
         path=alert.path,
-        # Two channels that reach the same user tell of an event once.
+        # A user reached by two channels gets one message about an event.
         source=f"alert/{alert.pk}/{notification.event}/{notification.number}",
     )

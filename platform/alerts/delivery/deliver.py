@@ -26,24 +26,24 @@ from clusters.models import Cluster
 
 log = structlog.get_logger(__name__)
 _CLAIM: Final = timedelta(seconds=60)
-"""A process that dies while it sends blocks the channel for so long."""
+"""How long a channel stays blocked after a process died while it sent through the channel."""
 _RUN_S: Final = 30.0
-"""After so long a run begins no further message; the next run goes on."""
+"""A run that took so long starts no further message; the next run continues."""
 _IN_ONE: Final = 100
 _RETRY: Final = timedelta(seconds=5)
 _RETRY_MAX: Final = timedelta(minutes=15)
 _ERROR_MAX: Final = 300
 JOB_NEWS: Final = timedelta(days=1)
-"""An event of a watched job of which nobody could be told for so long is no longer news."""
+"""The age at which an unsent notification about a watched job is deleted."""
 
 
 def deliver_notifications(now: datetime) -> int:
     """Send one message to each channel that has pending notifications and is due; returns how many were sent.
 
     A notification stays pending until its channel has accepted it. After a failure the channel is tried again
-    after 5 s, 10 s, 20 s and so on up to 15 min, and what came together meanwhile is sent in as few messages
-    as the channel takes. A process that dies between sending and noting it sends the same message again, with
-    the same message id.
+    after 5 s, 10 s, 20 s and so on up to 15 min, and the notifications created meanwhile are sent in as few
+    messages as the channel takes. A process that dies after sending and before recording it sends the same
+    message again, with the same message id.
     """
     pending = Notification.unscoped.filter(state=NotificationState.PENDING).values("channel")
     due = NotificationChannel.unscoped.filter(_is_free(now), enabled=True, pk__in=pending)
@@ -80,7 +80,7 @@ def _deliver(channel: NotificationChannel, now: datetime) -> int:
     try:
         send_message(channel, message, now=now)
     except Exception as error:
-        # Whatever went wrong, the channel must not stay claimed, nor its notifications be lost.
+        # After any error the channel must not stay claimed, and its notifications must not be lost.
         if not isinstance(error, DeliveryError):
             log.exception("notification not sent", channel=str(channel.pk))
         _note_failure(channel, error, now)
@@ -92,7 +92,7 @@ def _deliver(channel: NotificationChannel, now: datetime) -> int:
 
 
 def _drop_old_events(channel: NotificationChannel, now: datetime) -> None:
-    """Delete what the channel was to be told about jobs too long ago."""
+    """Delete the channel's unsent notifications about jobs that are older than `JOB_NEWS`."""
     old = channel.notifications.filter(
         state=NotificationState.PENDING, job__isnull=False, created_at__lt=now - JOB_NEWS
     )
@@ -103,9 +103,10 @@ def _drop_old_events(channel: NotificationChannel, now: datetime) -> None:
 
 
 def _choose(channel: NotificationChannel) -> list[Notification]:
-    """Return the notifications of the next message, oldest first, and give them its id.
+    """Return the notifications of the next message, oldest first, and set its id on them.
 
-    Those that already have an id were sent before by a process that did not note it: they stay together.
+    Notifications that already have an id were sent before by a process that did not record it: they stay
+    together.
     """
     waiting = channel.notifications.filter(state=NotificationState.PENDING).select_related(
         "alert__rule", "alert__tenant", "job__workspace"

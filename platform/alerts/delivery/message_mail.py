@@ -20,13 +20,13 @@ from tenants.services.language import use_language_of
 log = structlog.get_logger(__name__)
 _IN_ONE_RUN: Final = 20
 _NEWS: Final = timedelta(days=1)
-"""A message that could not be sent for so long is not sent by email any more."""
+"""The age at which an unsent message is no longer sent by email."""
 
 
 def mail_messages(now: datetime) -> int:
     """Send one email for each message that is due; returns how many the mail server accepted.
 
-    A message stays due until it was accepted, and is tried again by the next run. After a failure a run ends.
+    A message stays due until the mail server accepted it; the next run tries again. A failure ends the run.
     """
     due = UserMessage.unscoped.filter(mail_due=True)
     if not is_email_configured():
@@ -35,7 +35,7 @@ def mail_messages(now: datetime) -> int:
     due.filter(created_at__lt=now - _NEWS).update(mail_due=False)
     sent = 0
     for message in due.select_related("user", "tenant").order_by("pk")[:_IN_ONE_RUN]:
-        # Only the process that notes it sends it.
+        # Only the process that recorded the sending sends the email.
         if not UserMessage.unscoped.filter(pk=message.pk, mail_due=True).update(mail_due=False):
             continue
         if not _may_be_sent(message):
@@ -51,7 +51,7 @@ def mail_messages(now: datetime) -> int:
 
 
 def _may_be_sent(message: UserMessage) -> bool:
-    """Tell whether the user still has an open account with an address, and may still see the job."""
+    """Return whether the user is active, has an email address and may still view the job."""
     user = message.user
     may_see = permissions.has_permission(user, Permission.JOB_VIEW, message.tenant)
     return user.is_active and bool(user.email) and may_see

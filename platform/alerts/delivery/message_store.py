@@ -1,4 +1,4 @@
-"""Stores messages to users, and decides who may get one about an alert."""
+"""Creates messages to users, and decides which users may get a message about an alert."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _BATCH: Final = 200
 
 @row_scope.whole()
 def create_messages(messages: Iterable[UserMessage]) -> int:
-    """Create the messages that their users do not have yet; returns how many were given."""
+    """Create the messages that their users do not have yet; return the number of messages passed."""
     rows = list(messages)
     UserMessage.unscoped.bulk_create(rows, batch_size=_BATCH, ignore_conflicts=True)
     return len(rows)
 
 
 def may_view_alert(actor: Actor, alert: Alert) -> bool:
-    """Tell whether an alert may be seen: its subject, and what its metric measures."""
+    """Return whether the actor may view both the subject of the alert and the values of its metric."""
     if alert.tenant is None:
         return permissions.has_permission(actor, Permission.CLUSTER_VIEW)
     needed = {Permission.JOB_VIEW}

@@ -30,11 +30,11 @@ _TITLES: Final[Mapping[tuple[str, str], str | Promise]] = {
     (MessageKind.ALERT, "resolved"): gettext_lazy("Resolved: %(rule)s, %(subject)s"),
     (MessageKind.ALERT, "test"): gettext_lazy("Test message from %(product)s"),
 }
-"""The title by kind and event; `%(name)s` is a fact of the message."""
+"""The title by kind and event; `%(name)s` is replaced by that fact of the message."""
 
 
 def describe_job_event(job: Job, event: str) -> UserMessage:
-    """Return an unsaved message to whoever submitted a job, about one of its events."""
+    """Return an unsaved message to the user who submitted a job, about one of its events."""
     return UserMessage(
         user_id=job.submitted_by_id,
         tenant=job.workspace,
@@ -46,7 +46,7 @@ def describe_job_event(job: Job, event: str) -> UserMessage:
 
 
 def write_title(message: UserMessage) -> str:
-    """Return what happened, in one line."""
+    """Return the title of a message: its event, in one line."""
     facts = {"product": read_branding().display_name, **message.facts}
     if "severity" in facts:
         facts["severity"] = str(AlertSeverity(facts["severity"]).label)

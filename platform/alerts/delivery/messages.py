@@ -22,7 +22,7 @@ from foundation.models.branding import read_branding
 
 _USUAL: Final = MessageTemplates()
 _TITLE_MAX: Final = 400
-# Names come from users. In a robot's message they must be neither markup nor mention anybody.
+# Names come from users. In a robot's message they must not act as markup or as mentions of users.
 _PLAIN: Final = str.maketrans(
     {
         **dict.fromkeys("\r\n\t\x00", " "),
@@ -45,7 +45,7 @@ _PLAIN: Final = str.maketrans(
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One alert or job of a message: `title` and `lines` are text in which names are no markup.
+    """One alert or job of a message: names in `title` and `lines` are escaped and are no markup.
 
     `is_custom`: the texts are those of the templates of the channel.
     """
@@ -73,7 +73,7 @@ def plain_text(text: str) -> str:
 
 
 def format_value(metric: str, value: float | None) -> str:
-    """Return a value with the unit of its metric; a value that is not known is an en dash."""
+    """Return a value with the unit of its metric; an en dash for an unknown value."""
     if value is None:
         return "–"
     known = BY_NAME.get(metric)
@@ -131,7 +131,7 @@ def write_message(
 
 
 def write_sample(templates: MessageTemplates, *, language: str) -> Item:
-    """Return what templates make of a sample alert. Raises: ValueError for what is no template."""
+    """Return a sample alert rendered with the templates. Raises: ValueError for an invalid template."""
     now = clock.now()
     alert = Alert(
         rule_name="Long wait",
@@ -158,7 +158,7 @@ def _write_item(notification: Notification, templates: MessageTemplates) -> Item
     if templates == _USUAL:
         return usual
     values = _list_values(notification, alert, usual.url)
-    # A title of variables that have no value here would be empty, which receivers refuse.
+    # A title of only variables without a value here would be empty, and receivers refuse an empty title.
     title = " ".join(fill_template(templates.title, values).split())[:_TITLE_MAX] or usual.title
     lines = tuple(fill_template(templates.body, values).splitlines()) if templates.body else usual.lines
     return Item(notification, title, lines, usual.url, is_custom=True)

@@ -2,7 +2,8 @@
 
 Limits and signatures as their vendors document them: WeCom markdown 4,096 bytes and 20 messages a minute;
 DingTalk markdown 20,000 bytes and 20 a minute, signed with HMAC-SHA256 over "timestamp\\nsecret" keyed with
-the secret; Lark 20 KB and 100 a minute, signed with HMAC-SHA256 over nothing keyed with "timestamp\\nsecret".
+the secret; Lark 20 KB and 100 a minute, signed with HMAC-SHA256 over an empty message, keyed with
+"timestamp\\nsecret".
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from alerts.delivery.messages import ChannelMessage, Item
 
 _WECOM_BYTES: Final = 4_096
 _BLOCK_BYTES: Final = 16_000
-"""Of one alert, so that DingTalk and Lark take at least one."""
+"""The largest text of one alert, so that a message to DingTalk or Lark holds at least one alert."""
 
 
 def _digest(key: str, content: str) -> str:
@@ -27,9 +28,9 @@ def _digest(key: str, content: str) -> str:
 
 
 def _cut(text: str, most: int) -> str:
-    """Return as much of a text as has at most `most` bytes.
+    """Return the longest beginning of a text that has at most `most` bytes.
 
-    A template can make one alert longer than a message may be, which its robot would refuse for ever.
+    A template can make one alert longer than a robot's message may be; the robot would refuse it at each try.
     """
     return text.encode()[:most].decode(errors="ignore")
 
@@ -52,13 +53,13 @@ def write_wecom(message: ChannelMessage) -> bytes:
 
 
 def write_dingtalk(message: ChannelMessage) -> bytes:
-    """Return the body of a DingTalk robot's message, which mentions nobody."""
+    """Return the body of a DingTalk robot's message, which mentions no user."""
     body = {"title": message.title, "text": _markdown(message)}
     return _encode({"msgtype": "markdown", "markdown": body, "at": {"isAtAll": False}})
 
 
 def sign_dingtalk(url: str, secret: str, *, now_ms: int) -> str:
-    """Return the address with timestamp and signature; unchanged without a secret."""
+    """Return the address with timestamp and signature, or the unchanged address if there is no secret."""
     if not secret:
         return url
     query = urlencode({"timestamp": now_ms, "sign": _digest(secret, f"{now_ms}\n{secret}")})

@@ -26,7 +26,8 @@ _TIMEOUT_S: Final = 10
 class DeliveryError(Exception):
     """The channel did not accept the message; the text is for the owner of the channel.
 
-    `refused` is whether the receiver answered that it does not take the message; else it may have taken it.
+    `refused` is whether the receiver answered that it refuses the message; otherwise the receiver may have
+    accepted it.
     """
 
     def __init__(self, message: str, *, refused: bool = False) -> None:
@@ -149,7 +150,7 @@ def send_email(recipients: Sequence[str], subject: str, body: str, *, message_id
 
 
 def is_email_configured() -> bool:
-    """Tell whether the installation can send email."""
+    """Return whether the installation can send email."""
     return bool(settings.EMAIL_HOST)
 
 

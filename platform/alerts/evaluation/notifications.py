@@ -1,6 +1,6 @@
 """Decides which notifications have to be sent.
 
-Each run creates what is missing, so a run that fails delays notifications of what still fires.
+Each run creates the missing notifications, so a failed run delays notifications of alerts that still fire.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from alerts.models import (
 from clusters.models import Cluster
 
 _RESOLVED_WITHIN: Final = timedelta(days=1)
-"""A resolution that nobody could create for so long is no longer news."""
+"""The age of a resolution at which no notification of it is created any more."""
 SILENCED: Final = "silenced"
 INHIBITED: Final = "inhibited"
 _BATCH: Final = 200
@@ -52,9 +52,9 @@ class _Sent:
 def create_notifications(now: datetime) -> int:
     """Create the notifications that firing and resolved alerts lack and return how many.
 
-    Suppressed alerts create none; when a silence ends, an alert that still fires creates one. Of one subject
-    of a rule, a channel gets at most one firing notification in `SEND_AGAIN_AFTER`. A resolution is sent to
-    the channels that were told of the firing.
+    Suppressed alerts create none; when a silence ends, an alert that still fires creates one. A channel gets
+    at most one firing notification about one subject of a rule in `SEND_AGAIN_AFTER`. A resolution is sent to
+    the channels that got a notification of the firing.
     """
     firing = list(
         Alert.unscoped.filter(state=AlertState.FIRING)
@@ -83,7 +83,7 @@ def get_channels(alert: Alert) -> list[NotificationChannel]:
 
 
 def _read_sent() -> dict[tuple[uuid.UUID, uuid.UUID], _Sent]:
-    """Read one row for each channel and firing alert, however often it was repeated."""
+    """Read one row for each channel and firing alert, even if the notification was repeated."""
     rows = (
         Notification.unscoped.filter(alert__state=AlertState.FIRING)
         .exclude(event=NotificationEvent.RESOLVED)
@@ -115,7 +115,7 @@ def _choose(
             yield _make(alert, channel.pk, NotificationEvent.FIRING)
         return
     repeat_s = alert.rule.repeat_s if alert.rule is not None else None
-    # What was not sent yet is not repeated.
+    # An unsent notification is not repeated.
     if repeat_s is not None and not sent.unsent and now - sent.at >= timedelta(seconds=repeat_s):
         yield _make(alert, channel.pk, NotificationEvent.REMINDER, number=sent.number + 1)
 
@@ -185,12 +185,12 @@ def note_suppression(firing: Sequence[Alert], now: datetime) -> None:
 
 
 def _key(alert: Alert) -> tuple[object, ...]:
-    """Alerts inhibit each other only within one owner: nobody mutes what another wants to know."""
+    """Return the key of alerts that inhibit each other: one owner, so no tenant mutes another's alerts."""
     return (alert.rule.tenant_id if alert.rule is not None else None, alert.metric, alert.subject)
 
 
 def _is_inhibited(alert: Alert, down: set[uuid.UUID | None], others: Sequence[Alert]) -> bool:
-    """Tell whether the cluster is down, or every channel of the alert is told of a more severe one."""
+    """Return whether the cluster is down, or each of the alert's channels also gets a more severe alert."""
     if alert.metric != CLUSTER_UNREACHABLE and alert.cluster_id is not None and alert.cluster_id in down:
         return True
     own = {channel.pk for channel in get_channels(alert)}
@@ -202,7 +202,7 @@ def _is_inhibited(alert: Alert, down: set[uuid.UUID | None], others: Sequence[Al
 
 
 def matches_silence(silence: Silence, alert: Alert, path: str) -> bool:
-    """Tell whether a silence covers an alert; `path` is that of the alert's tenant.
+    """Return whether a silence covers an alert; `path` is that of the alert's tenant.
 
     A silence of a tenant covers subjects of that tenant and of those below, for rules of these tenants only:
     a rule of a parent or of the platform is not silenced from below.

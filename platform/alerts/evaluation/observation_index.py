@@ -1,7 +1,7 @@
 """Finds the observations that a rule covers, and those that meet its condition, without reading all of them.
 
-The observations of a metric are sorted once for all rules that use it. A rule then costs as much as what
-meets it: many rules on one metric, such as one in each tenant, cost no more than a few.
+The observations of a metric are sorted once for all rules that use it. The cost of a rule then depends on how
+many observations meet its condition, so many rules on one metric, such as one for each tenant, stay cheap.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _AFTER_ALL = chr(0x10FFFF)
 
 @dataclass(frozen=True, slots=True)
 class CoveredObservations:
-    """The observations in the scope of a rule: by subject, and those with a value in order of it.
+    """The observations in the scope of a rule: by subject, and those with a value in ascending order.
 
-    `silent_clusters` have subjects that should have values, and a value of none.
+    `silent_clusters` are clusters whose subjects should have values, and none of them has one.
     """
 
     by_subject: dict[str, Observation]
@@ -34,7 +34,7 @@ class CoveredObservations:
     values: Sequence[float]
 
     def find_matches(self, condition: Condition) -> Sequence[Observation]:
-        """Return what meets the condition, the value that is furthest beyond the threshold first."""
+        """Return the observations that meet the condition, the one furthest beyond the threshold first."""
         if condition.comparison == Comparison.ABOVE:
             return self.ordered[bisect_right(self.values, condition.threshold) :][::-1]
         return self.ordered[: bisect_left(self.values, condition.threshold)]
@@ -52,7 +52,7 @@ class ObservationIndex:
         self._scopes: dict[tuple[str, uuid.UUID | None], CoveredObservations] = {}
 
     def is_unread(self, subject: str) -> bool:
-        """Tell whether a subject is of the part that could not be read."""
+        """Return whether a subject belongs to the part of the metric that could not be read."""
         return subject.startswith(self._unread_subjects)
 
     def name_clusters(self, clusters: Iterable[uuid.UUID | None]) -> list[str]:

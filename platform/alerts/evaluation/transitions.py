@@ -13,7 +13,7 @@ from alerts.models.alert import AlertState
 from alerts.models.rule import Comparison
 
 SEND_AGAIN_AFTER: Final = timedelta(minutes=10)
-"""A subject of which an alert was sent so lately is not sent again."""
+"""After a notification about a subject, no other firing notification about it is sent for so long."""
 
 
 class Condition(Protocol):
@@ -33,7 +33,7 @@ class Step(Enum):
     BEGIN = "begin"
     """The condition holds for the first time."""
     KEEP = "keep"
-    """State unchanged; times may be."""
+    """The state stays; its times may change."""
     FIRE = "fire"
     DROP = "drop"
     """A pending alert whose condition ended is deleted: it never fired."""
@@ -50,7 +50,7 @@ class AlertProgress:
 
 
 def compare_value(condition: Condition, value: float) -> bool:
-    """Tell whether the condition of a rule holds for a value; equal to the threshold is neither."""
+    """Return whether the condition of a rule holds for a value; a value equal to the threshold does not."""
     if condition.comparison == Comparison.ABOVE:
         return value > condition.threshold
     return value < condition.threshold
@@ -59,10 +59,10 @@ def compare_value(condition: Condition, value: float) -> bool:
 def choose_step(
     condition: Condition, progress: AlertProgress | None, *, present: bool, value: float | None, now: datetime
 ) -> tuple[Step, datetime | None]:
-    """Return what becomes of an alert, and its new `clear_since`.
+    """Return the next step of an alert, and its new `clear_since`.
 
-    `present` is whether the metric still has the subject; `value` None means that nothing is known now, and
-    changes nothing. A subject that is gone resolves its alert at once.
+    `present` is whether the metric still has the subject; `value` None means that the value is unknown now,
+    and leaves the alert as it is. The alert of a subject that no longer exists is resolved at once.
     """
     if progress is None:
         holds = present and value is not None and compare_value(condition, value)

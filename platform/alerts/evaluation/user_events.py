@@ -1,6 +1,6 @@
 """Finds the events that users are sent messages about: watched jobs, preemptions, answers to quota requests.
 
-Each run creates what is missing, so a run that fails delays messages and loses none of the last hour.
+Each run creates the missing messages, so a failed run delays messages and loses none of the last hour.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tenants.access import permissions
 from tenants.access.permissions import Permission
 
 _BACK: Final = timedelta(hours=1)
-"""Events that nobody could tell of for so long are no longer news."""
+"""The age of an event at which no message about it is created any more."""
 _STARTED, _SHRUNK, _PREEMPTED = "started", "shrunk", "preempted"
 _PREEMPTING: Final = {
     DecisionKind.EVICT: _PREEMPTED,
@@ -55,7 +55,7 @@ def create_user_messages(now: datetime) -> int:
     found = [*_list_preemptions(now), *_list_answers(now)]
     if not found:
         return created
-    # A message is no older than its event, and those of the last hour are found by their time.
+    # A message gets the time of its event, and events of the last hour are found by their time.
     known = set(
         UserMessage.unscoped.filter(created_at__gt=now - _BACK).order_by().values_list("user_id", "source")
     )
@@ -63,7 +63,7 @@ def create_user_messages(now: datetime) -> int:
 
 
 def _notify_watchers() -> int:
-    """Tell the watchers of jobs that run or have ended; a watch ends with its job, account or permission."""
+    """Notify the watchers of running and ended jobs; a watch ends with its job, account or permission."""
     due = JobWatch.unscoped.filter(job__state__in=_ENDS) | JobWatch.unscoped.filter(
         job__state=JobState.RUNNING, start_notified=False
     )
@@ -94,7 +94,7 @@ def _notify(watch: JobWatch) -> int:
 
 
 def _notify_channels(job: Job, event: str) -> None:
-    """Create what the channels of a workspace are to send about a watched job, once however many watch it."""
+    """Create the notifications of a workspace's channels about a watched job, once for all its watchers."""
     channels = NotificationChannel.unscoped.filter(
         tenant=job.workspace, enabled=True, sends_job_watches=True
     ).order_by("pk")
@@ -104,9 +104,10 @@ def _notify_channels(job: Job, event: str) -> None:
 
 
 def _notify_channels_of_ends(now: datetime) -> None:
-    """Create the end of each job of whose start a channel was told, whether or not anybody watches it still.
+    """Create the end notification of each job whose start a channel was notified of, even without a watcher.
 
-    People are told within `JOB_NEWS` of the end. A webhook is told however late: its alert fires until then.
+    Channels for users get it within `JOB_NEWS` of the end. A webhook gets it at any later time, because its
+    receiver keeps the job's alert firing until then.
     """
     started = Notification.unscoped.filter(
         Q(channel__kind=ChannelKind.WEBHOOK) | Q(job__finished_at__gt=now - JOB_NEWS),
@@ -130,9 +131,9 @@ def _about(job: Job, kind: MessageKind, event: str, source: str) -> UserMessage:
 
 
 def _list_preemptions(now: datetime) -> Iterator[UserMessage]:
-    """Yield a message to the owner of each job that lost its place or tasks to another one lately.
+    """Yield a message to the owner of each job that was preempted, wholly or in part, in the last hour.
 
-    For whom it happened is not named: the page of the job names it as far as its reader may see it.
+    The message does not name the preemptor: the job's page does, as far as the reader may see it.
     """
     lately: Sequence[Decision] = list(
         Decision.unscoped.filter(
@@ -153,7 +154,7 @@ def _list_preemptions(now: datetime) -> Iterator[UserMessage]:
 
 
 def _list_answers(now: datetime) -> Iterator[UserMessage]:
-    """Yield a message to who asked for each quota request that others decided lately, or that expired."""
+    """Yield a message to the requester of each quota request that others decided lately, or that expired."""
     lately = QuotaRequest.unscoped.filter(state__in=_ANSWERS, asker__is_active=True).exclude(
         decided_by=F("asker")
     )
@@ -162,7 +163,7 @@ def _list_answers(now: datetime) -> Iterator[UserMessage]:
     )
     for request in decided.select_related("node__tenant").order_by("pk"):
         if request.state == RequestState.APPROVED and request.counter:
-            continue  # who asked has accepted the proposal
+            continue  # the requester accepted the proposal
         tenant = request.node.tenant
         yield UserMessage(
             user_id=request.asker_id,

@@ -27,12 +27,12 @@ class Unit(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """The value of a metric for one subject now.
+    """The present value of a metric for one subject.
 
-    `value` is None when nothing is known at the moment: the state of an alert then stays as it is. A subject
-    without an observation no longer exists, or no longer has the property that the metric measures.
-    `label` names the subject for people, `path` is the address of its page in the console. Without
-    `is_supported` no value is expected either: the subject sends data, but not this figure.
+    `value` is None while the value is unknown: the state of an alert then stays as it is. A subject without
+    an observation no longer exists, or no longer has the property that the metric measures. `label` is the
+    name of the subject for users, `path` is the address of its page in the console. If `is_supported` is
+    false, no value is expected either: the subject sends data, but not this figure.
     """
 
     subject: str
@@ -49,8 +49,8 @@ class Observation:
 class MetricReading:
     """The observations of a metric, and the part of its subjects that could not be read.
 
-    `unread_clusters` names the clusters of that part, because of `error`, a `RuleError`; the keys of its
-    subjects begin with one of `unread_subjects`. The state of their alerts stays as it is.
+    `unread_clusters` names the clusters of that part, and `error`, a `RuleError`, is the reason; the keys of
+    its subjects begin with one of `unread_subjects`. The state of their alerts stays as it is.
     """
 
     observations: Sequence[Observation]
@@ -69,12 +69,12 @@ class MetricUnread(Exception):
 
 @dataclass(frozen=True, slots=True)
 class AlertMetric:
-    """A metric by its name; `read` returns the observations of all subjects, whoever asks.
+    """A metric by its name; `read` returns the observations of all subjects, without a viewer's permissions.
 
     `name` is `<kind of subject>.<what>`. `for_tenants` says whether the subjects belong to tenants, so
-    that their rules may use it. `of_cluster` says whether they belong to clusters. `suggested` is the
-    threshold that a new rule begins with. Who has a rule or sees an alert about a tenant needs
-    `permission` there. With `read_query` each rule has a query of its own, of a cluster or of all.
+    that tenants' rules may use it. `of_cluster` says whether they belong to clusters. `suggested` is the
+    threshold that a new rule begins with. `permission` is what a user needs on a tenant to have a rule there
+    or to see its alerts. With `read_query` each rule has its own query, of one cluster or of all clusters.
     """
 
     name: str

@@ -20,14 +20,14 @@ from scheduling.selectors.events.feed import event_latest
 
 WITHIN: Final = timedelta(minutes=15)
 _NEWEST: Final = 200_000
-"""Events have keys and no index by time: older ones are not read."""
+"""The newest events that are read. They have keys and no index by time, so older ones are not read."""
 _PREEMPTED: Final = frozenset(rule.value for rule in PREEMPTED)
 Fits = Callable[[Mapping[str, Any]], bool]
 
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """Events of one kind: their code, and the facts that they must have."""
+    """Events of one kind: their codes, and the condition that their facts must meet."""
 
     name: str
     label: str | Promise
@@ -81,8 +81,9 @@ _OF_NODES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class PastEvents:
-    """The times of events by subject; a time stands as often as the event counts. `since`: older ones of the
-    span are not read, because so many are stored.
+    """The times of events by subject; a time occurs as often as the event counts.
+
+    `since`: events of the span before it are not read, because too many are stored.
     """
 
     times: Mapping[Any, Sequence[datetime]]
@@ -92,7 +93,7 @@ class PastEvents:
 def read_past_events(
     name: str, tenant_path: str, cluster_id: uuid.UUID | None, start: datetime, end: datetime
 ) -> PastEvents:
-    """Read the events that a metric counts at some time of a span, of a tenant or of a cluster."""
+    """Read the events of a tenant or a cluster that a metric counts at some time of a span."""
     span = {"at__gt": start - WITHIN, "at__lte": end}
     found: defaultdict[Any, list[datetime]] = defaultdict(list)
     if kind := next((each for each in _OF_NODES if each.name == name), None):

@@ -21,16 +21,16 @@ _IDLE_S: Final = 300
 
 
 def read_pending_times(now: datetime) -> list[Observation]:
-    """Seconds for which each job has waited: since its submission, its last run or its resume."""
+    """Compute the seconds for which each job has waited: since its submission, its last run or its resume."""
     jobs = Job.unscoped.filter(state__in=PENDING_STATES).order_by()
     since = dict(jobs.values_list("pk", Coalesce("queued_at", "submitted_at")))
     return list(_observe({pk: max(0.0, (now - at).total_seconds()) for pk, at in since.items()}))
 
 
 def read_idle_gpus(now: datetime) -> list[Observation]:
-    """Count the GPUs of each running job that nobody used in the last five minutes.
+    """Count the GPUs of each running job that were not used in the last five minutes.
 
-    None where the job has no recent sample: it is not known whether it is idle.
+    The value is None for a job without a recent sample: whether it is idle is unknown.
     """
     running = set(Job.unscoped.filter(state=JobState.RUNNING).values_list("pk", flat=True))
     idle = Counter(part.job_id for part in idle_allocated(SYSTEM, _IDLE_S).slices)
@@ -39,7 +39,7 @@ def read_idle_gpus(now: datetime) -> list[Observation]:
 
 
 def read_idle_warnings(now: datetime) -> list[Observation]:
-    """1 for each running job whose owner was warned that the idle policy is about to act."""
+    """Return 1 for each running job whose owner was warned that the idle policy is about to act."""
     warned = IdleStretch.unscoped.filter(
         job__state=JobState.RUNNING, warned_at__isnull=False, acted_at__isnull=True
     )
@@ -47,7 +47,7 @@ def read_idle_warnings(now: datetime) -> list[Observation]:
 
 
 def read_memory_shares(now: datetime) -> list[Observation]:
-    """GPU memory that each running job uses, in percent of what it was granted."""
+    """Compute the GPU memory that each running job uses, in percent of its allocated GPU memory."""
     running = Job.unscoped.filter(state=JobState.RUNNING).values_list("pk", flat=True)
     found: dict[uuid.UUID, float | None] = dict.fromkeys(running)
     for pk, use in jobs_now(SYSTEM, list(found)).items():
@@ -76,7 +76,7 @@ def _read_use(read: Callable[[UseNow], float]) -> list[Observation]:
 def read_over_use(now: datetime) -> list[Observation]:
     """Count the slices of each job that use more than they were allocated, or whose memory limit was changed.
 
-    None where no slice of the job was measured lately. Jobs of whole GPUs have none.
+    The value is None if no slice of the job was measured lately. Jobs of whole GPUs have no observation.
     """
     found: dict[uuid.UUID, float | None] = {}
     for line in slice_lines(SYSTEM):

@@ -1,4 +1,4 @@
-"""The values of a PromQL query, asked of the Prometheus servers that are configured as data sources."""
+"""The values of PromQL queries, read from the Prometheus servers that are configured as data sources."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ QUERY_MAX: Final = 1_000
 _SERIES_MAX: Final = 1_000
 _LABEL_MAX: Final = 300
 _NAMES_MAX: Final = 2
-"""Clusters that the label of a series names: its own labels tell it from others."""
+"""The most clusters that the label of a series names; its own labels distinguish it from other series."""
 _TIMEOUT_S: Final = 5.0
 _BOUNDS: Final = {"timeout": "4s", "limit": str(_SERIES_MAX)}
-"""The server itself ends a query that takes too long, so that only one which does not answer at all rests."""
+"""The server itself ends a query that takes too long, so only a server that does not answer is paused."""
 _REST_S: Final = 30
 Past = Sequence[tuple[datetime, float | None]]
 
@@ -53,7 +53,7 @@ def _list_sources(cluster_id: uuid.UUID | None) -> list[TelemetrySource]:
 def read_query(query: str, cluster_id: uuid.UUID | None, now: datetime) -> MetricReading:
     """Read the value of each series of a query now.
 
-    What belongs to a cluster without an enabled server counts as unread: its alerts do not end by that.
+    Series of a cluster without an enabled server count as unread, so their alerts are not resolved.
     Raises: SourceFailed if no server can be read; MetricUnread if none is enabled.
     """
     answer = _ask("query", {"query": query, "time": f"{now.timestamp():.3f}"}, cluster_id)
@@ -95,25 +95,25 @@ def read_query_past(
 class _Server:
     """A Prometheus server, as one credential sees it, and the data sources by which clusters share it.
 
-    It keeps those that are disabled, so that the keys of subjects stay as they are.
+    It includes disabled data sources, so that the keys of subjects stay as they are.
     """
 
     sources: list[TelemetrySource]
 
     @property
     def enabled_source(self) -> TelemetrySource | None:
-        """A data source by which it may be asked."""
+        """The first enabled data source of the server; None if all are disabled."""
         return next((source for source in self.sources if source.enabled), None)
 
     @property
     def subject_key(self) -> str:
-        """The id of the oldest source, which stays when others are added, and tells nothing of a secret."""
+        """The id of the oldest source: it stays when sources are added, and reveals no credential."""
         return str(min(source.pk for source in self.sources))
 
     def choose_sources(self, labels: Mapping[str, str]) -> list[TelemetrySource]:
-        """Return the sources whose cluster a series may be of, by the labels that their series must have.
+        """Return the sources of the clusters to which a series may belong, by the labels of their matchers.
 
-        A series without these labels, such as a sum, may be of each of them.
+        A series without these labels, such as a sum, may belong to each of them.
         """
         possible = [
             one
@@ -124,14 +124,14 @@ class _Server:
         return named or possible
 
     def list_subject_keys(self) -> list[str]:
-        """Return the beginnings of the keys of all subjects that this server may have."""
+        """Return the prefixes of the keys of all subjects that this server may have."""
         return [f"{self.subject_key}/", *(f"{source.cluster_id}/" for source in self.sources)]
 
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """The series of all servers that answered, each with the sources that it may be of, and the others:
-    those that failed, those that are not to be asked, and the disabled sources of all.
+    """The series of all servers that answered, each with its possible sources; the servers that failed or
+    have no enabled source; and the disabled sources of all servers.
     """
 
     series: list[tuple[_Server, list[TelemetrySource], RangeSeries]]
@@ -171,8 +171,8 @@ def _ask(path: str, parameters: Mapping[str, str], cluster_id: uuid.UUID | None)
             log.warning("promql server not read", source=str(source.pk), why=str(failed.problem))
             continue
         for series in found:
-            # One that is of another cluster alone, which has its own labels at a shared server, is left out,
-            # and so is one of clusters whose source is disabled.
+            # A series of another cluster at a shared server, known by its labels, is left out, and so is a
+            # series of a cluster whose source is disabled.
             of = server.choose_sources(series.labels)
             if any(each.enabled for each in of):
                 answer.series.append((server, of, series))
@@ -189,7 +189,7 @@ def _group_by_server(sources: Sequence[TelemetrySource]) -> list[_Server]:
         place = (address.scheme, address.netloc.lower(), address.path.rstrip("/"))
         try:
             access = make_plan(source).access
-        except SourceFailed:  # raised again, and reported, when it is asked
+        except SourceFailed:  # raised and reported when the server is asked
             found[source.pk] = _Server([source])
             continue
         credential = (access.token, access.user, access.password)
@@ -198,7 +198,7 @@ def _group_by_server(sources: Sequence[TelemetrySource]) -> list[_Server]:
 
 
 def _fetch(source: TelemetrySource, path: str, parameters: Mapping[str, str]) -> Any:
-    """Ask one server; one that did not answer lately is left alone, so that it delays no other rule."""
+    """Ask one server; a server that failed lately is not asked, so that it delays no other rule."""
     resting = f"promql-resting-{source.pk}"
     problem = cache.get(resting)
     if problem is not None:
@@ -222,7 +222,7 @@ def _observe(
     digest = hashlib.sha256(text.encode()).hexdigest()[:32]
     cluster_id = sources[0].cluster_id if len(sources) == 1 else None
     names = sorted(source.cluster.name for source in sources)
-    # The label is stored, for readers of any language.
+    # The label is stored and read in any language.
     more = f" +{len(names) - _NAMES_MAX}" if len(names) > _NAMES_MAX else ""
     return Observation(
         subject=f"{cluster_id or server.subject_key}/{digest}",

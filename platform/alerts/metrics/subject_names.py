@@ -1,4 +1,4 @@
-"""Names of subjects for people: a label is stored once, and read in any language."""
+"""Names of subjects for users: a label is stored once and shown in any language."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def name_subject(metric: str, label: str) -> str:
     """Return the stored label of a metric's subject in the active language.
 
     Labels of older alerts on quota end with the key of a resource. Labels of other metrics are names that
-    people gave, and stay as they are.
+    users chose, and stay as they are.
     """
     before, resource = _split_resource(label) if metric == QUOTA_METRIC else (label, None)
     return label if resource is None else f"{before}{_BETWEEN}{resource_label(resource)}"
 
 
 def build_shown_label(column: str) -> Case:
-    """Build the expression of what `name_subject` returns for rows with a `metric` and labels in a column."""
+    """Build the SQL expression of `name_subject` for rows with a `metric` and labels in a column."""
     translated = [
         When(
             **{f"{column}__endswith": f"{_BETWEEN}{stored}"},
@@ -53,12 +53,12 @@ def build_shown_label(column: str) -> Case:
 
 
 def is_same_subject(metric: str, typed: str, label: str) -> bool:
-    """Tell whether a text is the label of a metric's subject, in any language if that names a resource."""
+    """Return whether a text is the label of a metric's subject; a quota's resource may be in any language."""
     return typed == label or (metric == QUOTA_METRIC and _split_resource(typed) == _split_resource(label))
 
 
 def _split_resource(label: str) -> tuple[str, Resource | None]:
-    """Return what stands before the resource that a label ends with, or the label as it is."""
+    """Split a label into the text before the resource that it ends with, and the resource, if any."""
     before, _between, last = label.rpartition(_BETWEEN)
     resource = _read_resource_names().get(last) if before else None
     return (label, None) if resource is None else (before, resource)

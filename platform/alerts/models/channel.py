@@ -27,9 +27,9 @@ class NotificationChannel(Versioned, BaseModel):
     `address` is the URL of a webhook or robot, or the recipients of an email or of an in-site message
     separated by commas. It is stored sealed, as is the signing secret: robots' URLs contain a key.
     `title_template` and `body_template` are the texts of its notifications (`alerts.delivery.templates`).
-    `sends_job_watches`: it is also told when jobs of its workspace that users watch start and end.
-    `sending_until` is set while one process sends; `retry_at` after a failure, of which `failures` in a row
-    happened since `failing_since`.
+    `sends_job_watches`: the channel also gets the start and end of watched jobs of its workspace.
+    `sending_until` is set while one process sends; `retry_at` is set after a failure, and `failures` counts
+    the failures in a row since `failing_since`.
     """
 
     tenant = models.ForeignKey(

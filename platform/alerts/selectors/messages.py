@@ -22,14 +22,14 @@ MESSAGE_COLUMNS: Final = {
     "created_at": Column("created_at", ColumnKind.TIME),
     "read_at": Column("read_at", ColumnKind.TIME),
 }
-"""What a list of messages can be filtered by."""
+"""The columns by which a list of messages can be filtered."""
 
 
 def list_messages(viewer: User) -> QuerySet[UserMessage]:
-    """The user's own messages about what they may still see, newest first.
+    """The user's own messages about subjects that the user may still see, newest first.
 
-    Alerts, jobs and preemptions need the permission to view jobs; the answer to one's own quota request only
-    that the tenant is in sight; messages about the platform the permission to view clusters.
+    Messages about alerts, jobs and preemptions need the permission to view jobs, the answer to one's own
+    quota request only a visible tenant, and messages about the platform the permission to view clusters.
     """
     of_jobs = permissions.tenants_with(viewer, Permission.JOB_VIEW)
     sight = Q(tenant__in=of_jobs)
@@ -49,11 +49,11 @@ def count_unread(viewer: User, *, limit: int) -> int:
 def list_new_messages(
     above: datetime | None, limit: int
 ) -> QuerySet[UserMessage, tuple[datetime, uuid.UUID, uuid.UUID]]:
-    """The newest messages, those since a time if one is given: when, which, and to whom."""
+    """Return time, id and user of the newest messages, or only of those after a time."""
     rows = UserMessage.unscoped.all() if above is None else UserMessage.unscoped.filter(created_at__gt=above)
     return rows.order_by("-created_at", "-pk").values_list("created_at", "pk", "user_id")[:limit]
 
 
 def is_watching(viewer: User, job: Job) -> bool:
-    """Tell whether the user asked for messages about a job."""
+    """Return whether the user asked for messages about a job."""
     return JobWatch.unscoped.filter(user=viewer, job=job).exists()

@@ -9,7 +9,7 @@ from tenants.models import Tenant
 
 
 def require_view(actor: Actor, tenant: Tenant | None) -> None:
-    """Check that rules, channels and silences of a tenant, or without one of the platform, may be seen.
+    """Check that the actor may view the rules, channels and silences of a tenant (None: of the platform).
 
     Raises: NotFound, PermissionDenied.
     """
@@ -18,7 +18,7 @@ def require_view(actor: Actor, tenant: Tenant | None) -> None:
 
 
 def require_alert_view(actor: Actor, tenant: Tenant | None) -> None:
-    """Check that alerts may be seen: they name jobs and say how these do.
+    """Check that the actor may view alerts: these name jobs and describe their state.
 
     Raises: NotFound, PermissionDenied.
     """
@@ -27,22 +27,22 @@ def require_alert_view(actor: Actor, tenant: Tenant | None) -> None:
 
 
 def may_view_alerts(actor: Actor, tenant: Tenant | None) -> bool:
-    """Tell whether `require_alert_view` would pass."""
+    """Return whether `require_alert_view` would pass."""
     point = Permission.CLUSTER_VIEW if tenant is None else Permission.JOB_VIEW
     return permissions.has_permission(actor, point, tenant)
 
 
 def require_edit(actor: Actor, tenant: Tenant | None) -> None:
-    """Check that rules, channels and silences of a tenant or of the platform may be changed.
+    """Check that the actor may change the rules, channels and silences of a tenant (None: of the platform).
 
     Raises: NotFound, PermissionDenied.
     """
-    require_alert_view(actor, tenant)  # who chooses rules and channels chooses who is told about jobs
+    require_alert_view(actor, tenant)  # rules and channels decide who gets notifications about jobs
     permissions.require_permission(actor, _edit_point(tenant), tenant)
 
 
 def may_edit(actor: Actor, tenant: Tenant | None) -> bool:
-    """Tell whether `require_edit` would pass."""
+    """Return whether `require_edit` would pass."""
     needed = {_edit_point(tenant), Permission.CLUSTER_VIEW if tenant is None else Permission.JOB_VIEW}
     return needed <= permissions.permissions_on(actor, tenant)
 

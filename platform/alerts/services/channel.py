@@ -48,7 +48,7 @@ def create_channel(
     sends_job_watches: bool = False,
     enabled: bool = True,
 ) -> NotificationChannel:
-    """Create a channel of a tenant, or without one of the platform. Nothing is sent yet.
+    """Create a channel of a tenant, or of the platform if `tenant` is None. Nothing is sent yet.
 
     Raises: NotFound, PermissionDenied; Invalid; Conflict for a name that is taken or too many channels.
     """
@@ -84,7 +84,7 @@ def change_channel(
     values: dict[str, Any],
     version: int | None = None,
 ) -> NotificationChannel:
-    """Change `_PLAIN` fields, `address` or `secret`. A failing channel is tried at once.
+    """Change `_PLAIN` fields, `address` or `secret`. A failing channel is retried at once.
 
     Raises: NotFound, PermissionDenied; Invalid; Conflict; PreconditionFailed for another version.
     """
@@ -110,7 +110,7 @@ def change_channel(
 
 @transaction.atomic
 def delete_channel(*, acting_user: Actor, channel: NotificationChannel, version: int | None = None) -> None:
-    """Delete a channel with the notifications that it has not sent.
+    """Delete a channel with its unsent notifications.
 
     Raises: NotFound, PermissionDenied; PreconditionFailed for another version.
     """
@@ -121,7 +121,7 @@ def delete_channel(*, acting_user: Actor, channel: NotificationChannel, version:
 
 
 def check_channel(*, acting_user: Actor, channel: NotificationChannel) -> str:
-    """Send a test message now and return why it failed, or nothing if it was accepted.
+    """Send a test message now and return why it failed, or "" if it was accepted.
 
     Makes a network call: not for use in a transaction. Raises: NotFound, PermissionDenied.
     """
@@ -181,9 +181,9 @@ def _problem_of(channel: NotificationChannel, address: str) -> str:
 
 
 def _names_problem(address: str, tenant: Tenant | None) -> str:
-    """Return why usernames can't be recipients: each must be able to view the alerts of the owner.
+    """Return why usernames can't be recipients, or "": each must be able to view the alerts of the owner.
 
-    Accounts that don't exist and those that may not are not told apart.
+    Accounts that don't exist and accounts without that permission give the same message.
     """
     names = split_names(address)
     if not names:

@@ -24,7 +24,7 @@ from tenants.access import permissions
 from tenants.models import Tenant
 
 RULES_MAX: Final = 100
-"""Rules of one tenant, and of the platform."""
+"""The most rules of one tenant, and of the platform."""
 REPEAT_MIN_S: Final = 300
 FIELDS: Final = (
     *("name", "metric", "query", "comparison", "threshold", "hold_s", "resolve_s", "repeat_s"),
@@ -40,7 +40,7 @@ def create_rule(
     values: Mapping[str, Any],
     channels: Sequence[NotificationChannel] = (),
 ) -> AlertRule:
-    """Create a rule of a tenant, or without one of the platform; it is evaluated from the next run on.
+    """Create a rule of a tenant (None: of the platform). It is evaluated from the next run on.
 
     `values` are some of `FIELDS`. Raises: NotFound, PermissionDenied; Invalid; Conflict for a name that is
     taken or more than `RULES_MAX` rules.
@@ -68,7 +68,7 @@ def change_rule(
 ) -> AlertRule:
     """Change some of `FIELDS`, and the channels if they are given.
 
-    A rule with another metric or cluster is about other subjects: what fires of the old ones is resolved.
+    A rule with another metric or cluster is about other subjects: alerts about the old ones are resolved.
     Raises: NotFound, PermissionDenied; Invalid; Conflict; PreconditionFailed for another version.
     """
     require_edit(acting_user, rule.tenant)
@@ -102,7 +102,7 @@ def delete_rule(*, acting_user: Actor, rule: AlertRule, version: int | None = No
 
 
 def _require_metric(acting_user: Actor, rule: AlertRule) -> None:
-    """Check that whoever has a rule of a tenant may see what its metric measures."""
+    """Check that the acting user may see what the metric of a tenant's rule measures."""
     if rule.tenant is not None:
         permissions.require_permission(acting_user, BY_NAME[rule.metric].permission, rule.tenant)
 
@@ -114,7 +114,7 @@ def _close_alerts(rule: AlertRule) -> None:
 
 
 def _check(rule: AlertRule, channels: Sequence[NotificationChannel], *, is_new: bool = True) -> None:
-    """Check a rule; `is_new` is whether it reads something that it did not read before."""
+    """Check a rule; `is_new` is whether its metric, query or cluster is new."""
     errors = [*_check_values(rule), *_check_query(rule, is_new), *_check_places(rule, channels)]
     if errors:
         raise Invalid(errors[0].message, errors=errors)
@@ -141,7 +141,7 @@ def _check_values(rule: AlertRule) -> list[FieldError]:
 
 
 def _check_query(rule: AlertRule, is_new: bool) -> list[FieldError]:
-    """Check that a rule has a query exactly if its metric has queries, and if new a server to answer it."""
+    """Check that a rule has a query exactly if its metric needs one, and a server for a new query."""
     metric = BY_NAME.get(rule.metric)
     if metric is None or metric.read_query is None:
         if rule.query:
@@ -174,7 +174,7 @@ def _check_places(rule: AlertRule, channels: Sequence[NotificationChannel]) -> l
 
 
 def rule_facts(rule: AlertRule) -> dict[str, Any]:
-    """Return what the audit records of a rule."""
+    """Return the facts of a rule that the audit log records."""
     facts: dict[str, Any] = {name: getattr(rule, name) for name in FIELDS if name != "cluster"}
     cluster: Cluster | None = rule.cluster
     channels = sorted(rule.channels.values_list("name", flat=True)) if rule.pk else []
