@@ -16,17 +16,17 @@ django.setup(set_prefix=False)
 from django.urls import get_resolver  # noqa: E402 (reads the settings)
 
 from allotment.requests.web import OneThreadHandler  # noqa: E402 (reads the settings)
-from foundation.compute.pool import ProcessPool  # noqa: E402 (stands with the others)
-from foundation.compute.serving import set_pool  # noqa: E402 (stands with the others)
-from foundation.core.garbage_collection import gc_freeze_loaded, gc_freeze_survivors  # noqa: E402 (stands with the others)
-from scheduling.services.previewing import MODULES as PREVIEW_MODULES  # noqa: E402 (stands with the others)
+from foundation.compute.pool import ProcessPool  # noqa: E402 (with the other imports)
+from foundation.compute.serving import set_pool  # noqa: E402 (with the other imports)
+from foundation.core.garbage_collection import gc_freeze_loaded, gc_freeze_survivors  # noqa: E402 (with the other imports)
+from scheduling.services.previewing import MODULES as PREVIEW_MODULES  # noqa: E402 (with the other imports)
 
 _FULL_COLLECTIONS = 8
-"""After so many, nearly all that requests load once is there."""
+"""The number of full collections that nearly all objects loaded once by requests survive."""
 application = OneThreadHandler()
 set_pool(ProcessPool(PREVIEW_MODULES))
-# Every page is loaded now, not while somebody waits for the first; what is loaded later would be searched for
-# reference cycles again and again, a tenth of a second each in which nobody is answered.
+# All views are imported now, not during the first request. Objects loaded later are searched for reference
+# cycles again and again, and each search stops all requests for a tenth of a second.
 get_resolver().url_patterns  # noqa: B018 (read for what it loads)
 gc_freeze_loaded()
 gc_freeze_survivors(_FULL_COLLECTIONS)

@@ -1,7 +1,7 @@
 """The Celery app: `celery -A allotment worker`, `celery -A allotment beat`.
 
-Messages are hints and the database is the truth, so the settings favour quick redelivery over exactly-once
-wishes: a task is acknowledged when it is done, and one whose worker died is handed out again within seconds.
+Messages are hints and the database is the truth, so the settings prefer quick redelivery over exactly-once
+delivery: a task is acknowledged when it is done, and a task whose worker died is redelivered within seconds.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from allotment.processes.startup import load_settings
 from foundation.core.garbage_collection import gc_freeze_loaded
 
 load_settings()
-# Checks are about code, which `make lint` checks. They load every page and figure, which takes as long as all
-# else at the start of a worker.
+# Django's system checks are about code, and `make lint` runs them. They import every view and figure, which
+# takes as long as the rest of a worker's start.
 os.environ.setdefault("CELERY_SKIP_CHECKS", "1")
 
 from django.conf import settings  # noqa: E402 - only readable now
@@ -37,12 +37,12 @@ from django.db import connections  # noqa: E402
 
 QUEUES: Final = ("cycle", "cluster", "telemetry", "default")
 
-# Must exceed the hard time limit plus the longest countdown: a running task is handed to a second worker
-# once it has been out for this long.
+# Must exceed the hard time limit plus the longest countdown: a task that is unacknowledged for so long is
+# delivered to a second worker.
 VISIBILITY_TIMEOUT_S: Final = 300
 
-# By itself Celery closes the database after every task: a connection and its prepared statements cost more
-# than most tasks do.
+# By default Celery closes the database connection after every task: opening one and preparing its statements
+# costs more than most tasks.
 _TASKS_PER_CONNECTION: Final = 1000
 
 ROUTES: Final = {
@@ -60,11 +60,11 @@ def _broker_options(url: str) -> dict[str, Any]:
         return {"polling_interval": 0.05}
     options: dict[str, Any] = {
         "visibility_timeout": VISIBILITY_TIMEOUT_S,
-        # kombu looks for lost tasks every interval x throttle seconds; its own 10 x 10 made a
-        # killed worker's task wait 102 s.
+        # kombu looks for lost tasks every interval x throttle seconds; with its default of 10 x 10, the
+        # task of a killed worker waited 102 s.
         "unacked_restore_interval": 5,
         "unacked_restore_throttle": 1,
-        "socket_timeout": 5,  # without it a hung broker blocks the caller for ever
+        "socket_timeout": 5,  # without it a hung broker blocks the caller forever
         "socket_connect_timeout": 2,
         "health_check_interval": 25,
     }
@@ -78,20 +78,20 @@ app.conf.update(
     broker_url=settings.ALLOTMENT_BROKER_URL,
     broker_transport_options=_broker_options(settings.ALLOTMENT_BROKER_URL),
     broker_connection_retry_on_startup=True,
-    broker_connection_max_retries=None,  # Celery's own hundred end after 50 minutes, and the worker with them
+    broker_connection_max_retries=None,  # Celery's default, a hundred, ends the worker after 50 minutes
     worker_consumer="allotment.processes.consumer:LastingConsumer",
     visibility_timeout=VISIBILITY_TIMEOUT_S,
     result_backend=None,
     CELERY_DB_REUSE_MAX=_TASKS_PER_CONNECTION,
     task_ignore_result=True,  # state lives in the database
     task_acks_late=True,
-    task_reject_on_worker_lost=True,  # attempts are counted in the database, so this cannot loop for ever
+    task_reject_on_worker_lost=True,  # attempts are counted in the database, so this cannot loop forever
     task_time_limit=120,
     task_soft_time_limit=90,
-    task_publish_retry=False,  # the relay keeps the row and tries again itself
+    task_publish_retry=False,  # the relay keeps the row and retries
     task_serializer="json",
     accept_content=["json"],
-    # Spelled out: queues without a routing key all get the default one, and each receives every message.
+    # Named explicitly: queues without a routing key all get the default one, and each receives every message.
     task_queues=[
         Queue(name, Exchange("allotment", type="direct"), routing_key=name)  # type: ignore[no-untyped-call]
         for name in QUEUES
@@ -99,7 +99,7 @@ app.conf.update(
     task_default_exchange="allotment",
     task_default_routing_key="default",
     task_default_queue="default",
-    task_create_missing_queues=False,  # a typo in a route is an error, not a queue nobody reads
+    task_create_missing_queues=False,  # a typo in a route is an error, not a queue without a consumer
     task_routes=ROUTES,
     worker_prefetch_multiplier=1,
     worker_max_tasks_per_child=1000,
@@ -119,19 +119,19 @@ app.autodiscover_tasks()
 
 @setup_logging.connect
 def _keep_django_logging(**_: Any) -> None:
-    """Having a receiver is what stops Celery from replacing the handlers that Django configured."""
+    """Prevent Celery, by being a receiver, from replacing the handlers that Django configured."""
 
 
 @worker_init.connect
 def _remember_worker(**_: Any) -> None:
-    # Inherited by the pool children at fork; the pid they must still find above them.
+    # Pool children inherit it at fork: the pid that must still be their parent's.
     app.conf.allotment_worker_pid = os.getpid()
 
 
 @worker_process_init.connect
 def _end_with_worker(**_: Any) -> None:
-    # A pool child of a worker that was killed with -9 would otherwise finish its task next to
-    # the worker that replaces it, and wait for ever afterwards.
+    # Otherwise a pool child of a worker killed with -9 would finish its task next to the worker that
+    # replaces it, and then wait forever.
     die_with_parent(app.conf.allotment_worker_pid)
 
 
@@ -156,7 +156,7 @@ def _queue_of(task: str) -> str:
 
 @task_prerun.connect
 def _replace_dead_connections(**_: Any) -> None:
-    # One that is kept may have died meanwhile. Asking it costs a fraction of what a new one does.
+    # An open connection may be dead. A health check costs a fraction of a new connection.
     open_connections: Sequence[Any] = connections.all(initialized_only=True)
     for connection in open_connections:
         if not connection.in_atomic_block:
@@ -180,6 +180,6 @@ def _write_last_measures(**_: Any) -> None:
 
 @worker_ready.connect
 def _report_at_once(**_: Any) -> None:
-    # Beat sends a new entry only after its first period: without this, a fresh start would wait for it.
+    # Beat sends a new entry only after its first period: without this, a new installation would wait for it.
     for task in ("foundation.tasks.heartbeat", "scheduling.tasks.sweep_owed"):
         app.send_task(task)

@@ -37,7 +37,7 @@ _MARK: Final = "demo-faults"
 
 
 def faults_tick() -> None:
-    """Make the faults that are due; a call that comes late or twice makes no more than one in time."""
+    """Inject the faults that are due; a late or repeated call injects no more faults than a punctual one."""
     cluster = Cluster.unscoped.filter(name="demo", backend=BackendKind.SIMULATED).first()
     if cluster is None:
         return
@@ -53,7 +53,7 @@ def faults_tick() -> None:
         if SILENT_AFTER <= phase < SILENT_AFTER + faults.SILENT_FOR:
             _silence_node(cluster, now - phase)
     except BackendUnavailable:
-        # Somebody has stopped its API server; what is due is made when it answers again.
+        # The cluster's API server was stopped; due faults are injected when it answers again.
         return
 
 
@@ -63,7 +63,7 @@ def _report_xid(cluster: Cluster, since: datetime) -> None:
 
 
 def _silence_node(cluster: Cluster, since: datetime) -> None:
-    """Silence the node unless that was done since the beginning of this period, recovered or not."""
+    """Silence the node unless it was silenced since the beginning of this period, recovered or not."""
     nodes = SimulatedNode.unscoped.filter(simulation__cluster=cluster, name=SILENT)
     for node in nodes.exclude(silent_until__gte=since):
         faults.node_silence(cluster.pk, node.name)

@@ -1,6 +1,6 @@
 """The content of a new embedded installation: a platform admin, a simulated cluster, and four tenants.
 
-Idempotent: each part is made only where it is missing, so a second start continues with the same data.
+Idempotent: only missing parts are created, so a second start continues with the same data.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from tenants.services.member import member_set
 from tenants.services.tenant import tenant_create
 
 SPEED: Final = 1.0
-"""Jobs of the demo take minutes: at this speed a person can follow them."""
+"""Jobs of the demo take minutes: at this speed a user can follow them."""
 _TOLERATE_GPU: Final = [{"key": GPU_TAINT, "operator": "Exists"}]
 _MIB_PER_CARD: Final = {"a100-40g": 40_960, "l40s": 46_068}
 
 
 @dataclass(frozen=True, slots=True)
 class DemoWorkspace:
-    """One team: what it owns of each pool (cards), how far it may borrow and lend, and who works there.
+    """One team: its quota of each pool (cards), how far it may borrow and lend, and its members.
 
     `arrivals` is how many jobs it submits, in proportion to those of the other teams.
     """
@@ -69,25 +69,25 @@ WORKSPACES: Final = (
     DemoWorkspace("robotics", "Robotics", "products", 16, 4, 24, 2, ("kenji", "nadia")),
 )
 UNASSIGNED_A100_CARDS: Final = 8
-"""What the root has of the pool for a first team of one's own; until then, others borrow it."""
-# Classes above zero are granted, not chosen freely; here one team has the right to `high`.
+"""The root's quota of the pool, for the first team that a user creates; until then, others borrow it."""
+# Priority classes above zero must be granted; this team may use `high`.
 MAY_USE_HIGH: Final = "search-ads"
 IDLE_TEAM: Final = "robotics"
 """The team whose jobs hold GPUs and hardly use them."""
 _IDLE_RULE: Final = PolicyStatement(idle_timeout_s=1200, idle_action=IdleAction.PREEMPTIBLE, idle_warn_s=600)
-"""Its jobs are warned after ten minutes without use; after twenty, others may preempt them."""
+"""Its jobs are warned after ten minutes without use; after twenty, other jobs may preempt them."""
 _PRICES: Final = {"a100-40g": (Decimal("2.10"), None), "l40s": (Decimal("1.20"), Decimal("1.50"))}
 
 
 @transaction.atomic
 def operator_ensure(*, home: Path) -> User:
-    """Create the platform admin where there is none; writes its one-time password into `home`."""
+    """Create the platform admin if there is none; write its one-time password into `home`."""
     return _operator(home)
 
 
 @transaction.atomic
 def demo_setup(*, home: Path) -> User:
-    """Make whatever is missing; writes the operator's one-time password into `home` when it is new."""
+    """Create all missing parts; write the operator's one-time password into `home` if the operator is new."""
     operator_is_new = not User.objects.filter(username=OPERATOR).exists()
     operator = _operator(home)
     cell, _ = Cell.unscoped.get_or_create(name="default")
@@ -116,7 +116,7 @@ def _operator(home: Path) -> User:
     if existing is not None:
         return existing
     password = secrets.token_urlsafe(9)
-    # It does not expire: the first sign-in may be weeks after the start, and nobody could give a new one.
+    # It does not expire: the first sign-in may be weeks after the start, and no other admin could renew it.
     user = user_create(
         acting_user=SYSTEM, username=OPERATOR, password=password, must_change_password=True, expires=False
     )
@@ -160,7 +160,7 @@ def _flavors(cluster: Cluster) -> dict[str, Flavor]:
 
 
 def _prices(flavors: dict[str, Flavor]) -> None:
-    """Set a price per pool for the simulated week too, from the beginning of its month on."""
+    """Set a price per pool from the beginning of the simulated week's month on."""
     now = clock.now()
     since = (now - timedelta(days=8)).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
     for name, (gpu_hour, slice_hour) in _PRICES.items():
@@ -185,7 +185,7 @@ def _people(plan: DemoWorkspace, workspace: Tenant) -> None:
     for username in plan.people:
         if User.objects.filter(username=username).exists():
             continue
-        # Nobody can sign in as one of them: the password is thrown away.
+        # No user can sign in with these accounts: the password is discarded.
         password = secrets.token_urlsafe(24)
         user = user_create(
             acting_user=SYSTEM, username=username, password=password, must_change_password=True
@@ -194,7 +194,7 @@ def _people(plan: DemoWorkspace, workspace: Tenant) -> None:
 
 
 def _keep_unassigned(cell: Cell, root: Tenant, flavor: Flavor) -> None:
-    """Give the root quota of a pool before any team has some; later, what an admin has set stays."""
+    """Give the root quota of a pool before any team has a queue; a later change by an admin stays."""
     if Queue.unscoped.exists():
         return
     node = quota_node_ensure(acting_user=SYSTEM, cell=cell, tenant=root)
@@ -221,7 +221,7 @@ def _queue(cell: Cell, plan: DemoWorkspace, workspace: Tenant, flavors: dict[str
 
 
 def _amounts(flavor: Flavor, cards: int, borrowing: int | None, *, slices: bool) -> list[QuotaAmount]:
-    """A team's quota of one pool. On sliced cards the number of slices is capped, not the quota."""
+    """Return a team's quota of one pool. On sliced cards the number of slices is capped, not the quota."""
 
     def amount_of(resource: Resource, per_card: int) -> QuotaAmount:
         limit = None if borrowing is None else borrowing * per_card

@@ -1,9 +1,9 @@
-"""The demo's users: they submit the jobs of `history.jobs`, for ever.
+"""The demo's users, who submit the jobs of `history.jobs` without end.
 
-Each call submits what has arrived since the last one. Arrivals are spread evenly: training and notebooks come
-as often as in the simulated week, and experiments, which are short, more often, so that a person sees some
-arrive; all of them faster by the speed of the simulated cluster. A call that comes late or twice submits no
-more than one that comes on time.
+Each call submits the jobs that have arrived since the last call. Arrivals are spread evenly: training jobs
+and notebooks as often as in the simulated week, and experiments, which are short, more often, so that a user
+sees some arrive; all rates are multiplied by the speed of the simulated cluster. A late or repeated call
+submits no more jobs than a punctual one.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from tenants.models import Tenant, User
 
 _CLOCK: Final = "demo-workload"
 _EXPERIMENTS: Final = 4
-"""So many times as often as in the week experiments arrive: three jobs of all classes in ten minutes."""
+"""How many times as often as in the week experiments arrive: three jobs of all classes in ten minutes."""
 _MOST_AT_ONCE: Final = 8
 _MOST_WAITING: Final = 40
 
 
 def workload_tick() -> int:
-    """Submit the jobs that are due; returns how many."""
+    """Submit the jobs that are due; return their number."""
     rates = _rates()
     with transaction.atomic():
         due = _due(sum(rates.values()))
@@ -47,7 +47,7 @@ def workload_tick() -> int:
 
 
 def _due(rate: float) -> int:
-    """Whole jobs since the last call; the clock is moved on by exactly what they stand for."""
+    """Return the number of jobs due since the last call; the clock advances by exactly their time."""
     now = clock.now()
     mark, new = Heartbeat.unscoped.select_for_update().get_or_create(name=_CLOCK, defaults={"at": now})
     if new:

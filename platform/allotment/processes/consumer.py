@@ -1,8 +1,8 @@
-"""The part of a worker that reads from the broker, for brokers that go away.
+"""The part of a worker that reads from the broker; it survives a broker that goes away.
 
-Celery's own reconnects after a lost connection. But kombu, closing the lost one, tries to give unacknowledged
-messages back over it; when the broker is gone as well, that fails with an error which Celery does not take
-for one of the connection's, and the whole worker ends.
+Celery's consumer reconnects after a lost connection. But kombu, closing the lost connection, tries to return
+unacknowledged messages over it; if the broker is gone, that fails with an error that Celery does not treat as
+a connection error, and the whole worker ends.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from celery.worker.consumer import Consumer
 
 log = structlog.get_logger(__name__)
 _PAUSES_S: Final = (0.5, 30.0)
-"""Before it starts again: at first and at most. Doubled each time, until it has read again."""
+"""The pauses before a restart, first and longest: doubled each time, until reading succeeded again."""
 _CLOSE_S: Final = 0.1
 
 
 class LastingConsumer(Consumer):  # type: ignore[misc]  # Celery publishes no types
-    """Reads again after whatever ended its reading, once it has read at all.
+    """Resumes reading after any error, once it has read at all.
 
-    What fails before that is a mistake of the installation, and ends the worker with a message.
+    An error before that is a mistake of the installation, and ends the worker with a message.
     """
 
     _has_read = False
@@ -41,7 +41,7 @@ class LastingConsumer(Consumer):  # type: ignore[misc]  # Celery publishes no ty
         super().on_connection_error_after_connected(exc)
 
     def keep_reading(self) -> None:
-        """Read until the worker is told to stop. Raises: whatever ends it before it has ever read."""
+        """Read until the worker is stopped. Raises: any error before the first successful start."""
         while True:
             try:
                 super().start()
@@ -66,12 +66,12 @@ class LastingConsumer(Consumer):  # type: ignore[misc]  # Celery publishes no ty
             time.sleep(0.1)
 
     def _abandon_connection(self) -> None:
-        """Close the connection, whatever comes of it. What was not acknowledged is handed out again."""
+        """Close the connection and ignore errors. Unacknowledged messages are delivered again."""
         if self.connection is None:
             return
         try:
             self.connection.collect(socket_timeout=_CLOSE_S)
         except Exception as error:
             log.debug("lost connection not closed", why=repr(error))
-        # Else the next close would give messages back over a transport that is gone.
+        # Else the next close would return messages over a transport that is gone.
         self.connection._default_channel = None

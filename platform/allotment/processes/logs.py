@@ -1,7 +1,7 @@
-"""One structured line per event, for people (`console`) or for machines (`json`).
+"""One structured line per event, as text (`console`) or JSON (`json`).
 
-Django, Celery and the libraries log through the standard library; structlog renders all of it, so that
-the request, cycle and job ids bound to the context stand on every line, whoever wrote it.
+Django, Celery and the libraries log through the standard library; structlog renders all records, so that
+the request, cycle and job ids bound to the context appear on every line of every logger.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import logging
 import sys
 from typing import Any, Final
 
-# Two printers of tracebacks that structlog would load for its console, an eighth of the start of every
-# process: lines are plain here. None in their place says that they are not there.
+# Two traceback printers that structlog would load for its console output, an eighth of the start time of
+# every process: lines are plain here. None in `sys.modules` marks them as not installed.
 _UNUSED: Final = [name for name in ("rich", "better_exceptions") if name not in sys.modules]
 sys.modules.update(dict.fromkeys(_UNUSED))  # type: ignore[arg-type]
 import structlog  # noqa: E402
@@ -22,7 +22,7 @@ for _name in _UNUSED:
 
 
 class NoProbes(logging.Filter):
-    """Drops what Django says about a refused probe: it comes every second, and the answer itself says why."""
+    """Drops Django's record of a refused probe: it comes every second, and the response gives the reason."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return whether the record is logged."""
@@ -42,9 +42,9 @@ def _shared_processors() -> list[Processor]:
 
 
 def configure_structlog() -> None:
-    """Routes structlog's own loggers through the standard library, where `logging_config` renders them."""
+    """Route structlog's own loggers through the standard library, where `logging_config` renders them."""
     structlog.configure(
-        # What is below the level is dropped first: the rest costs ten times as much.
+        # Records below the level are dropped first: the other processors cost ten times as much.
         processors=[
             structlog.stdlib.filter_by_level,
             *_shared_processors(),
@@ -85,14 +85,14 @@ def logging_config(style: str, level: str) -> dict[str, Any]:
         },
         "root": {"handlers": ["stderr"], "level": level},
         "loggers": {
-            # Without these, Django and uvicorn add handlers of their own and every line appears twice.
+            # Without these, Django and uvicorn add their own handlers and every line appears twice.
             "django": {"handlers": [], "level": level, "propagate": True},
             "django.server": {"handlers": [], "propagate": True},
             "uvicorn": {"handlers": [], "propagate": True},
             "uvicorn.access": {"handlers": [], "level": "WARNING", "propagate": True},
             "uvicorn.error": {"handlers": [], "propagate": True},
-            "celery.worker.strategy": {"level": "WARNING"},  # "task received" for every hint: noise
-            "celery.app.trace": {"level": "WARNING"},  # nor "task succeeded"; failures are errors
+            "celery.worker.strategy": {"level": "WARNING"},  # "task received" for every hint
+            "celery.app.trace": {"level": "WARNING"},  # "task succeeded"; failures are logged as errors
             "celery.beat": {"level": "WARNING"},
             "axes": {"level": "WARNING"},
         },

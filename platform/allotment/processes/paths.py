@@ -1,7 +1,7 @@
-"""The paths of an installation's files. Free of Django: the supervisor and the settings share it.
+"""The paths of an installation's files. Without Django, because the supervisor and the settings share it.
 
-Both must arrive at the same broker socket without talking to each other, so that a management command
-typed in a second terminal reaches the running platform. Hence pure functions of the home folder.
+Both must find the same broker socket without communicating, so that a management command typed in a second
+terminal reaches the running platform. Hence these are pure functions of the home folder.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ SOCKET_PATH_LIMIT: Final = 107
 
 
 def find_home_folder() -> Path:
-    """The folder of this installation, absolute: `ALLOTMENT_HOME`, else `.allotment` where we stand."""
+    """Return the absolute folder of this installation: `ALLOTMENT_HOME`, else `./.allotment`."""
     chosen = os.environ.get("ALLOTMENT_HOME") or DEFAULT_HOME
     return Path(chosen).expanduser().absolute()
 
@@ -25,8 +25,8 @@ def find_home_folder() -> Path:
 def broker_socket(base: Path) -> Path:
     """The unix socket of the bundled broker for the installation in `base`.
 
-    A deep home would exceed the kernel's limit; the socket then moves to a short private folder whose
-    name is derived from the home, so that every process finds the same one.
+    The path below a deep home would exceed the kernel's limit; the socket is then in a short private folder
+    whose name is derived from the home, so that every process finds the same socket.
     """
     socket = base / "run" / "broker.sock"
     if len(os.fsencode(socket)) <= SOCKET_PATH_LIMIT:

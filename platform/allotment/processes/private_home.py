@@ -1,4 +1,4 @@
-"""Keeps the home of an embedded installation to its owner. Free of Django, like its sibling `paths`."""
+"""Restricts the home of an embedded installation to its owner. Without Django, like `paths`."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _FOLDERS: Final = ("broker", "logs", "run")
 
 
 def make_home_private(home: Path) -> None:
-    """Create the home for its owner only, and take from others what an earlier version left open.
+    """Create the home for its owner only, and close files that an earlier version left open to others.
 
-    A folder that other things live in as well (the user's own home, `/tmp`) keeps its mode; the files of the
-    platform in it do not.
-    Raises: OSError, also for files that belong to somebody else and are open to others.
+    A folder that is used for other files as well (the user's own home, `/tmp`) keeps its mode; the files of
+    the platform in it are closed. Raises: OSError, also for files that belong to another user and are open to
+    others.
     """
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     if _is_own(home):
@@ -49,7 +49,7 @@ def _close(path: Path) -> None:
         if mode & _OTHERS and not stat.S_ISLNK(mode):
             path.chmod(stat.S_IMODE(mode) & ~_OTHERS)
     except FileNotFoundError:
-        return  # a log or a rewrite of the broker that has just been replaced
+        return  # a broker log or rewrite file that was just replaced
 
 
 def create_privately() -> None:

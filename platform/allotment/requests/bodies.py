@@ -1,7 +1,8 @@
-"""Reads the body of a request before it is known who sends it, within bounds.
+"""Reads the body of a request before the sender is authenticated, within bounds.
 
-Whatever a stranger sends until then costs memory, so one body, those of one address and of all together, and
-the time that one takes are limited. What the parsers of single resources accept is far smaller.
+Until then, a body from an unknown client costs memory. So the size of one body, of all bodies from one
+address and of all bodies together is limited, and so is the time that one body takes. The parsers of single
+resources accept far less.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from foundation.core.errors import AllotmentError, TooLarge
 
 Receive = Callable[[], Awaitable[Mapping[str, Any]]]
 ALL_BYTES: Final = 64 * 2**20
-"""Bytes of all bodies that one process holds unfinished or unanswered."""
+"""The most bytes of all unfinished or unanswered bodies in one process."""
 BYTES_OF_ONE: Final = ALL_BYTES // 4
-"""The same of one address: who sends slowly and never ends must not keep everybody else's out."""
+"""The most bytes of bodies from one address: a slow sender must not keep the bodies of others out."""
 LONGEST_S: Final = 60.0
-"""Seconds from the first to the last byte of one body."""
+"""The most seconds from the first to the last byte of one body."""
 
 
 class TooSlow(AllotmentError):
@@ -38,7 +39,7 @@ class TooSlow(AllotmentError):
 
 
 class TooManyBodies(AllotmentError):
-    """This process holds as many bodies as it may; the request can be sent again."""
+    """This process holds as many bodies as it may; the client can send the request again."""
 
     code = "OVERLOADED"
     title = gettext_lazy("Too many concurrent requests")
@@ -62,21 +63,21 @@ class RequestBody(io.BytesIO):
         self.write(part)
 
     def close(self) -> None:
-        """Give the bytes back; may be called twice."""
+        """Release the counted bytes; may be called twice."""
         self._budget.release_bytes(self._sender, self._counted)
         self._counted = 0
         super().close()
 
 
 class BodyBudget:
-    """The bytes that all bodies of this process may have together; used by the event loop alone."""
+    """The bytes of all bodies of this process together; used by the event loop alone."""
 
     def __init__(self) -> None:
         self.taken = 0
         self._by_sender: Counter[str] = Counter()
 
     def reserve_bytes(self, sender: str, size: int) -> None:
-        """Count bytes; those of "" are of nobody in particular.
+        """Count bytes; those of the sender "" count only towards the total.
 
         Raises: TooManyBodies when there would be more than `ALL_BYTES`, or than `BYTES_OF_ONE` of the sender.
         """
@@ -87,7 +88,7 @@ class BodyBudget:
         self._by_sender[sender] += size
 
     def release_bytes(self, sender: str, size: int) -> None:
-        """Count them no longer."""
+        """Stop counting the bytes."""
         self.taken -= size
         self._by_sender[sender] -= size
         if not self._by_sender[sender]:
@@ -95,7 +96,7 @@ class BodyBudget:
 
 
 def too_large(largest: int) -> TooLarge:
-    """The refusal of a body of more than `largest` bytes."""
+    """Return the error for a body of more than `largest` bytes."""
     message = _("The request body exceeds %(limit)s KiB.") % {"limit": largest // 1024}
     return TooLarge(message, numbers={"limit_bytes": largest})
 
@@ -103,10 +104,10 @@ def too_large(largest: int) -> TooLarge:
 async def read_body(
     receive: Receive, headers: Mapping[bytes, bytes], budget: BodyBudget, sender: str = ""
 ) -> RequestBody:
-    """The whole body of a request that `sender`, an address or "", sends.
+    """Return the whole body of a request from `sender`, an address or "".
 
-    Raises: TooLarge (before anything is read where the length is announced), TooSlow, TooManyBodies,
-    RequestAborted when the client leaves.
+    Raises: TooLarge (before reading, if the length is announced), TooSlow, TooManyBodies,
+    RequestAborted if the client disconnects.
     """
     announced = headers.get(b"content-length", b"0")
     largest = settings.DATA_UPLOAD_MAX_MEMORY_SIZE

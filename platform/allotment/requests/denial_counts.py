@@ -1,9 +1,9 @@
-"""Counts what callers are denied over and over, so that none of them fills the audit.
+"""Counts repeated denials of a caller, so that no caller fills the audit log.
 
-The first denials of a caller in a minute are written down as they are: one of an address without an
-account, and sixty of a user, who answers for them. What follows in that minute is counted, and one more
-record holds the number. Each web process counts for itself, and writes the number of a minute with the next
-request after it.
+The first denials of a caller in a minute get a record each: one of an address without an account, and sixty
+of a user, whose account identifies the caller. Further denials in that minute are counted, and one more
+record holds their number. Each web process counts separately, and writes the number of a minute with the
+first request after it.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from typing import Final
 
 WINDOW_S: Final = 60
 ADDRESSES_MAX: Final = 50
-"""So many addresses without an account have records of their own in one minute; the others share one."""
+"""The most addresses without an account that get their own records in one minute; the others share one."""
 OF_STRANGER: Final = 1
 OF_USER: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Whoever is denied something: a user, or an address without an account."""
+    """The caller of a denied request: a user, or an address without an account."""
 
     user_id: uuid.UUID | None = None
     username: str = ""
@@ -33,7 +33,7 @@ class Caller:
 
     @property
     def own_records(self) -> int:
-        """Return how many denials in one minute get records of their own."""
+        """The number of denials in one minute that get their own records."""
         if self == OTHERS:
             return 0
         return OF_USER if self.user_id else OF_STRANGER
@@ -44,7 +44,7 @@ OTHERS: Final = Caller()
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
-    """The number of denials of one caller in a minute beyond the records of its own."""
+    """The number of denials of one caller in a minute beyond those with their own records."""
 
     caller: Caller
     minute: datetime
@@ -61,7 +61,7 @@ class DenialCounts:
         self._addresses = 0
 
     def is_recorded(self, caller: Caller, now: datetime) -> bool:
-        """Count a denial; whether it is to have a record of its own."""
+        """Count a denial and return whether it gets its own record."""
         with self._lock:
             self._window = int(now.timestamp()) // WINDOW_S
             if caller.user_id is None and caller not in self._number:

@@ -1,10 +1,10 @@
-"""Writes down every denied attempt, of the API and of the console, in one place.
+"""Records every denied request, of the API and of the console, in one place.
 
-Denied is: not signed in or with a wrong key (401), not allowed (403), and the address of a tenant that the
-caller may not see, which answers as if there were none (404). A page that sends strangers to sign in denies
-nobody. The record is written after the answer is made, so a change that was rolled back leaves it standing.
+A request is denied if it has no sign-in or a wrong key (401), no permission (403), or the address of a tenant
+that the caller may not see, which answers like a missing one (404). A page's redirect to the sign-in is no
+denial. The record is written after the response is made, so the rollback of a change does not remove it.
 
-What a caller is denied over and over is counted in each minute (`allotment.requests.denial_counts`).
+Repeated denials of a caller are counted by the minute (`allotment.requests.denial_counts`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ ANONYMOUS: Final = SystemActor("anonymous")
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """The user of an earlier request, as the audit names one."""
+    """The user of an earlier request, with the fields that the audit log reads."""
 
     pk: uuid.UUID
     name: str
@@ -47,7 +47,7 @@ class _Known:
 
 
 class DenialMiddleware:
-    """See the module; it stands below the middleware that names the request."""
+    """Records denied requests (see the module); runs below the middleware that sets the request id."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
@@ -98,7 +98,7 @@ def is_untried(request: HttpRequest | None) -> bool:
 
 @row_scope.whole()
 def _note_repeated(repeated: Repeated) -> None:
-    # Not of the request that happens to come next.
+    # The record must not carry the origin of the request that happens to be next.
     caller = repeated.caller
     token = origin.set(RequestOrigin(address=caller.address))
     try:
@@ -110,7 +110,7 @@ def _note_repeated(repeated: Repeated) -> None:
             attempt={"repeated": repeated.number, "minute": repeated.minute.isoformat()},
         )
     except (DatabaseError, InterfaceError) as error:
-        # Whoever comes next, a probe for instance, has nothing to do with it.
+        # The next request, a probe for instance, must not fail because of it.
         log.warning("denials are not written", address=caller.address, number=repeated.number, why=str(error))
     finally:
         origin.reset(token)

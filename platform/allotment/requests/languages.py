@@ -1,4 +1,4 @@
-"""Stores the language that users read, so that email to them is in it."""
+"""Stores the language that users read, so that email to them is in that language."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from tenants.services.language import note_language
 
 
 def connect_signals() -> None:
-    """Listen to sign-ins; called once, when the apps are loaded."""
+    """Connect to sign-ins; called once, when the apps are loaded."""
     user_logged_in.connect(_note_sign_in, dispatch_uid="language-of-sign-in")
 
 
 def choose_language(request: HttpRequest) -> HttpResponseBase:
-    """Change the language of the browser, and of the account that is signed in, to one that pages have."""
+    """Set the language of the browser, and of the signed-in account, to a language that the pages have."""
     chosen = request.POST.get("language", "")
     if chosen not in dict(settings.LANGUAGES):
-        # Django takes each language that it ships, with any suffix, and keeps a catalogue of each.
+        # Django would accept each language that it ships, with any suffix, and keep a catalogue of each.
         posted = request.POST.copy()
         posted.pop("language", None)
         request.POST = posted  # type: ignore[assignment]  # the published types want it immutable
@@ -34,6 +34,6 @@ def choose_language(request: HttpRequest) -> HttpResponseBase:
 
 
 def _note_sign_in(sender: object, *, request: HttpRequest | None, user: User, **_: Any) -> None:
-    # A session that a program opens for somebody has no page.
+    # A session that a program opens for a user has no page.
     if request is not None and request.resolver_match is not None:
         note_language(user)

@@ -1,4 +1,4 @@
-"""Leads a session of a one-time password to the page where it is changed, from every other page.
+"""Redirects a session with a one-time password from every page to the page where it is changed.
 
 The REST API refuses such sessions itself (`tenants.sign_in.one_time_passwords`).
 """
@@ -28,12 +28,12 @@ OPEN: Final = frozenset(
         "metrics",
     }
 )
-"""Views that are open nevertheless, by their names. What is not named here is closed."""
+"""The names of the views that stay open. All other views are closed."""
 _API: Final = "/api/"
 
 
 class OneTimePasswordMiddleware:
-    """See the module; it stands below the middleware that knows the session's user."""
+    """Redirects such sessions (see the module); runs below the middleware that sets the user."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response

@@ -16,7 +16,7 @@ from rest_framework.request import Request
 class SchemaView(SpectacularAPIView):
     """The OpenAPI document of the REST API, as YAML or JSON.
 
-    It is the same for everybody and takes seconds to generate, so that a process does this once for each
+    It is the same for every caller and takes seconds to generate, so each process generates it once for each
     format.
     """
 

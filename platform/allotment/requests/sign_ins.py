@@ -1,4 +1,4 @@
-"""Writes down sign-ins, the failed ones as well, whichever way they were tried."""
+"""Records sign-ins, successful and failed, of every way to sign in."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tenants.models import User
 
 
 def connect_signals() -> None:
-    """Listen; called once, when the apps are loaded."""
+    """Connect to sign-ins; called once, when the apps are loaded."""
     user_login_failed.connect(_note, dispatch_uid="audit-failed-sign-in")
     user_logged_in.connect(_note_done, dispatch_uid="audit-sign-in")
 
@@ -24,7 +24,7 @@ def _note(
 ) -> None:
     if is_untried(request):
         return  # no password was tried; the middleware of denials counts it
-    # Only a name that exists is written: people type passwords where the name belongs.
+    # Only an existing username is recorded: users sometimes type their password in its place.
     user = User.objects.filter(username=str(credentials.get("username", "")).replace("\x00", "")).first()
     audit_log.record_denial(
         ANONYMOUS,
@@ -36,7 +36,7 @@ def _note(
 
 
 def _note_done(sender: object, *, request: HttpRequest | None, user: User, **_: Any) -> None:
-    # A session that a program opens for somebody has no page, and nobody signed in.
+    # A session that a program opens for a user has no page, and is no sign-in.
     if request is None or request.resolver_match is None:
         return
     by = request.resolver_match.url_name or ""

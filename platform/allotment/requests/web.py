@@ -1,9 +1,9 @@
 """Answers each request in one thread, from the first middleware to the rendered body.
 
-Django's own handler goes back and forth between the event loop and a new thread per request, once for each
-change between middleware that is asynchronous and middleware that is not, and for the signals around them.
-Every view here is synchronous, so all of that is waiting. What stays on the loop is reading the request and
-sending the answer, which for event streams lasts long and costs no thread.
+Django's own handler switches between the event loop and a new thread per request, once for each change
+between asynchronous and synchronous middleware, and for the signals around them. Every view here is
+synchronous, so all of that is waiting. Only reading the request and sending the response stay on the loop;
+sending an event stream takes long and costs no thread.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[Mapping[str, Any]]]
 Send = Callable[[Mapping[str, Any]], Awaitable[None]]
 THREADS: Final = 32
-"""Requests in hand at once in one process; further ones wait their turn."""
+"""The most requests in one process that are processed at once; further requests wait."""
 
 
 class OneThreadHandler(ASGIHandler):
-    """Django's handler with synchronous middleware, run in threads that are kept."""
+    """Django's handler with synchronous middleware, run in a pool of threads."""
 
     def __init__(self) -> None:
         BaseHandler.__init__(self)
@@ -64,7 +64,7 @@ class OneThreadHandler(ASGIHandler):
             body.close()
 
     def _answer(self, scope: Scope, body: Any) -> HttpResponseBase:
-        """The whole answer; one that flows is closed by whoever sends it."""
+        """Return the complete response; a streaming response is closed by the code that sends it."""
         set_script_prefix(get_script_prefix(scope))
         signals.request_started.send(sender=self.__class__, scope=scope)
         request, refused = self.create_request(scope, body)
@@ -77,14 +77,14 @@ class OneThreadHandler(ASGIHandler):
         return response
 
     async def _stream(self, response: HttpResponseBase, receive: Receive, send: Send) -> None:
-        """Send until the end of the answer or of the reader, whichever comes first."""
+        """Send until the response ends or the client disconnects, whichever comes first."""
         sending = asyncio.ensure_future(self.send_response(response, send))
         leaving = asyncio.ensure_future(self._left(receive))
         try:
             await asyncio.wait((sending, leaving), return_when=asyncio.FIRST_COMPLETED)
         finally:
             leaving.cancel()
-            sending.cancel()  # nothing happens to one that is done
+            sending.cancel()  # no effect on a task that is done
             await asyncio.wait((sending, leaving))
             await self._in_thread(response.close)
         if not sending.cancelled():
@@ -103,13 +103,13 @@ class OneThreadHandler(ASGIHandler):
 
 
 def _sender(scope: Scope) -> str:
-    """The network that the request comes from; "" where it has no address, as over a unix socket."""
+    """Return the network that the request comes from; "" without an address, as over a unix socket."""
     host, _port = scope.get("client") or ("", 0)
     return network_named(str(host)) or ""
 
 
 def _refusal(error: AllotmentError, path: str) -> HttpResponseBase:
-    """The answer to a request whose body is not read to its end; the connection cannot be used again."""
+    """Return the response to a request whose body is not read to its end; its connection cannot be reused."""
     api = path.startswith("/api/")
     response: HttpResponseBase = (
         JsonResponse(of_error(error), status=error.status, content_type=CONTENT_TYPE)

@@ -51,7 +51,7 @@ MIDDLEWARE = [
     "foundation.web.request_metrics.HttpMeasuresMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
-    "foundation.web.compression.PageCompressionMiddleware",  # above all that reads or changes a body
+    "foundation.web.compression.PageCompressionMiddleware",  # above all that changes a body
     "foundation.web.cache_control.CacheControlMiddleware",
     "foundation.web.row_scope_middleware.RowScopeMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -69,7 +69,7 @@ MIDDLEWARE = [
     "tenants.sign_in.middleware.PasswordAttemptMiddleware",
     "allotment.requests.one_time_passwords.OneTimePasswordMiddleware",
     "allauth.account.middleware.AccountMiddleware",
-    "axes.middleware.AxesMiddleware",  # last: it answers in place of a locked-out login
+    "axes.middleware.AxesMiddleware",  # last: it replaces the response to a locked-out sign-in
 ]
 
 ROOT_URLCONF = "allotment.urls"
@@ -107,8 +107,8 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
     {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
 ]
-# Locked by user and address together: an attacker elsewhere cannot lock the owner out. Beside that, each user
-# and each address is slowed down as a whole, but for who signed in from there before.
+# Locked by user and address together: an attacker elsewhere cannot lock the owner out. In addition, failures
+# of each user and of each address are limited, except for a user who signed in from that address before.
 AXES_HANDLER = "tenants.sign_in.sign_in_limits.SignInHandler"
 AXES_CLIENT_IP_CALLABLE = "foundation.web.addresses.network_of"
 ALLOTMENT_SIGN_IN_FAILURES = {
@@ -119,7 +119,7 @@ AXES_FAILURE_LIMIT = 8
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 AXES_COOLOFF_TIME = timedelta(minutes=15)
 AXES_RESET_ON_SUCCESS = True
-# What is refused unseen is not counted: otherwise whoever goes on asking would keep a lock shut for ever.
+# Attempts during a lockout are not counted: otherwise repeated attempts would extend the lockout forever.
 AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
 AXES_LOCKOUT_CALLABLE = "frontend.pages.account.sign_in.locked_out"
 AXES_VERBOSE = False
@@ -128,15 +128,15 @@ ALLOTMENT_ONE_TIME_PASSWORD_HOURS = env.read_number(
     "ALLOTMENT_ONE_TIME_PASSWORD_HOURS", default=72, low=1, high=24 * 90
 )
 
-# Seconds after which the first job of a queue that does not fit is kept a start; 0 is never.
+# Seconds after which a start is reserved for the first job of a queue that does not fit; 0 is never.
 ALLOTMENT_HOLD_AFTER_S = env.read_number("ALLOTMENT_HOLD_AFTER_S", default=3600, low=0, high=30 * 24 * 3600)
 ALLOTMENT_RESIZE_BY_USE = env.read_flag("ALLOTMENT_RESIZE_BY_USE", default=False)
-# How much of its GPU time a cell may lose to preemption, in thousandths; 0 is any amount.
+# The most GPU time that a cell may lose to preemption, in thousandths; 0 is no limit.
 ALLOTMENT_PREEMPTION_LOSS_PERMILLE = env.read_number(
     "ALLOTMENT_PREEMPTION_LOSS_PERMILLE", default=10, low=0, high=1000
 )
 
-# Links in notifications begin with this address of the console; without it they have none.
+# Links in notifications begin with this address of the console; without it notifications have no links.
 ALLOTMENT_URL = env.read_address("ALLOTMENT_URL", schemes=("https", "http"), default="")
 _MAIL = env.read_mail_server("ALLOTMENT_SMTP_URL")
 EMAIL_HOST = _MAIL.host
@@ -148,7 +148,7 @@ EMAIL_USE_SSL = _MAIL.is_tls
 EMAIL_TIMEOUT = 10
 DEFAULT_FROM_EMAIL = env.read_text("ALLOTMENT_EMAIL_FROM", "allotment@localhost")
 
-# Networks beside the public ones that addresses entered by users (webhooks, exporters) may lead to.
+# Networks, in addition to public ones, to which addresses entered by users (webhooks, exporters) may lead.
 ALLOTMENT_OUTGOING_NETWORKS = env.read_networks("ALLOTMENT_OUTGOING_NETWORKS")
 
 SESSION_COOKIE_HTTPONLY = True
@@ -175,7 +175,7 @@ CONTENT_SECURITY_POLICY = {
     }
 }
 
-# A job file is a few kilobytes; nothing else is posted that is larger than a YAML import.
+# The largest body is a YAML import; a job file has a few kilobytes.
 DATA_UPLOAD_MAX_MEMORY_SIZE = 4 * 2**20
 FILE_UPLOAD_MAX_MEMORY_SIZE = 4 * 2**20
 DATA_UPLOAD_MAX_NUMBER_FIELDS = 2000
@@ -191,7 +191,7 @@ LANGUAGE_COOKIE_SAMESITE = "Lax"
 
 
 def _package_folder(package: str) -> Path:
-    # Found through the package: in an installed wheel there is no repository root to count from.
+    # Found by the package: an installed wheel has no repository root to count from.
     spec = importlib.util.find_spec(package)
     if spec is None or not spec.submodule_search_locations:
         raise ModuleNotFoundError(package)
@@ -231,7 +231,7 @@ SPECTACULAR_SETTINGS = {
     "OAS_VERSION": "3.1.1",
     "SERVE_INCLUDE_SCHEMA": False,
     "COMPONENT_SPLIT_REQUEST": True,
-    # The values speak for themselves; the labels of the models are names of the code.
+    # The values are self-explanatory; the labels of the models are internal names.
     "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
     "SCHEMA_PATH_PREFIX": "/api/v1",
     "POSTPROCESSING_HOOKS": [
@@ -240,7 +240,7 @@ SPECTACULAR_SETTINGS = {
     ],
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
-    # Fields called `state`, `mode` and `kind` stand for several sets of words; clients need stable names.
+    # Fields called `state`, `mode` and `kind` have different sets of values; clients need stable enum names.
     "ENUM_NAME_OVERRIDES": {
         "ChannelKindEnum": "alerts.models.channel.ChannelKind",
         "SeverityEnum": "alerts.models.rule.AlertSeverity",
@@ -267,13 +267,14 @@ SPECTACULAR_SETTINGS = {
     },
 }
 
-# A minute, per access key, user or address; 0 is no limit. Counted in the cache of the processes together.
+# Requests per minute, per access key, user or address; 0 is no limit. All processes share the counts.
 ALLOTMENT_RATES = {
     "read": env.read_number("ALLOTMENT_RATE_READS", default=1200),
     "write": env.read_number("ALLOTMENT_RATE_WRITES", default=600),
     "agent": env.read_number("ALLOTMENT_RATE_AGENT_REPORTS", default=120),
     "sign-in": env.read_number("ALLOTMENT_RATE_FAILED_SIGN_INS", default=60),
-    # Pages, per address of who is not signed in; whoever is has the two above for pages as well.
+    # Page requests per address without a sign-in; signed-in users have the limits `read` and `write` for
+    # pages.
     "stranger-read": env.read_number("ALLOTMENT_RATE_STRANGER_READS", default=600),
     "stranger-write": env.read_number("ALLOTMENT_RATE_STRANGER_WRITES", default=120),
 }
@@ -282,23 +283,24 @@ ALLOTMENT_RATES = {
 ALLOTMENT_HOME = HOME
 ALLOTMENT_KUBECONFIG_DIR = env.read_text("ALLOTMENT_KUBECONFIG_DIR", "/etc/allotment")
 ALLOTMENT_OBSERVE_EVERY_S = 5
-# How often a cluster is told who runs it; one that was taken over is used after twice that time.
+# How often (s) the platform confirms to a cluster that it owns it. A cluster that was taken over is used
+# after twice that time.
 ALLOTMENT_OWNER_CONFIRM_S = env.read_number("ALLOTMENT_OWNER_CONFIRM_S", default=20, low=1, high=300)
 ALLOTMENT_LEASE_S = env.read_number("ALLOTMENT_LEASE_S", default=30, low=2, high=600)
-# The namespace that the platform itself runs in, where it runs in a cluster: no workspace is named like it.
+# The namespace in which the platform itself runs, if it runs in a cluster: no workspace may have its name.
 ALLOTMENT_NAMESPACE = env.read_text("ALLOTMENT_NAMESPACE", env.own_namespace())
-# Networks that pods of jobs may not connect to, beside those where clouds tell the credentials of a node.
 ALLOTMENT_PENDING_TASKS_MAX = env.read_number(
     "ALLOTMENT_PENDING_TASKS_MAX", default=100_000, low=10_000, high=10**7
 )
+# Networks to which pods of jobs may not connect, in addition to the metadata servers of clouds.
 ALLOTMENT_DENIED_NETWORKS = env.read_networks("ALLOTMENT_DENIED_NETWORKS")
 ALLOTMENT_CURRENCY = env.read_text("ALLOTMENT_CURRENCY", "USD")
 ALLOTMENT_CURRENCY_DIGITS = env.read_number("ALLOTMENT_CURRENCY_DIGITS", default=2, low=0, high=6)
 ALLOTMENT_REPORT_TIME_ZONE = env.read_text("ALLOTMENT_REPORT_TIME_ZONE", "UTC")
 ALLOTMENT_EMBEDDED = False
-# Whoever sends it may read /metrics. Without one, only an embedded installation lets anybody read them.
+# Clients with this token may read /metrics. Without a token, only an embedded installation serves /metrics.
 ALLOTMENT_METRICS_TOKEN = env.read_text("ALLOTMENT_METRICS_TOKEN", "")
-ALLOTMENT_MEASURES_EVERY_S = 5.0  # how often each process writes down what it has counted
+ALLOTMENT_MEASURES_EVERY_S = 5.0  # how often each process stores its counts
 ALLOTMENT_DEMO = False  # whether simulated users submit jobs
 
 # --- Logs -----------------------------------------------------------------------------------------

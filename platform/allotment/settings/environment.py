@@ -1,4 +1,4 @@
-"""Reads the environment, typed and checked, and names the variable in every complaint.
+"""Reads the environment, typed and checked, and names the variable in every error.
 
 A wrong variable must cost one line, not a traceback: each reader raises `SettingError`, which the
 entry points turn into that line (`allotment.processes.startup`).
@@ -31,7 +31,7 @@ _OWN_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/name
 _MAIL_PORTS: Final = {"smtp": 25, "smtp+tls": 587, "smtps": 465}
 BROKER_SCHEMES: Final = ("redis", "rediss", "redis+socket", "memory")
 
-# After a change of the primary, connections that only read would stay with the old one for ever.
+# After a failover of the primary, connections that only read would stay with the old one forever.
 _POOL: Final = {"max_lifetime": 300}
 
 
@@ -86,7 +86,7 @@ def read_words(variable: str, default: list[str] | None = None) -> list[str]:
 
 
 def own_namespace() -> str:
-    """The namespace of the pod that this process runs in, as Kubernetes tells it; "" outside of a cluster."""
+    """Return the namespace of this process's pod, from the file that Kubernetes mounts; else ""."""
     try:
         return _OWN_NAMESPACE.read_text(encoding="utf-8").strip()
     except OSError:
@@ -111,7 +111,7 @@ def read_networks(variable: str) -> list[str]:
 def read_address(variable: str, *, schemes: tuple[str, ...], default: str | None = None) -> str:
     """The variable as a URL with one of `schemes`; a default of "" makes it optional.
 
-    The complaint never repeats the value, which may hold a password.
+    The error never repeats the value, which may hold a password.
     """
     value = read_text(variable) if default is None else os.environ.get(variable, "").strip() or default
     if not value:
@@ -168,7 +168,7 @@ def read_database(variable: str, *, default: Path | None, max_age_s: int = 0) ->
 
 
 def database_entry(url: str, variable: str = "database address", *, max_age_s: int = 0) -> dict[str, Any]:
-    """The Django database entry of `url`; `variable` is what a complaint names."""
+    """The Django database entry of `url`; `variable` is the name in errors."""
     try:
         entry = dict(ENV.db_url_config(url))
     except (ImproperlyConfigured, ValueError) as error:
@@ -177,28 +177,29 @@ def database_entry(url: str, variable: str = "database address", *, max_age_s: i
         raise SettingError(variable, "names no database")
     if entry["ENGINE"].endswith("sqlite3"):
         return _sqlite(entry)
-    # A socket folder stands percent-encoded where the host belongs, as libpq wants it; environ leaves it so.
+    # libpq wants a socket folder percent-encoded in place of the host; environ does not decode it.
     entry["HOST"] = unquote(entry.get("HOST") or "")
     role = read_text("ALLOTMENT_DATABASE_ROLE", "")
     if role and not role.isidentifier():
         raise SettingError("ALLOTMENT_DATABASE_ROLE", "must be a role: letters, digits, underscores")
     if role:
-        # Taken on by every connection, because the policies on rows do not bind superusers. At its start:
-        # Django's `assume_role` asks the pool for a second connection to prepare the first, and hangs.
+        # Every connection sets the role at its start, because row policies do not bind superusers. Django's
+        # `assume_role` would ask the pool for a second connection to prepare the first, and hang.
         entry["OPTIONS"] = {**entry.get("OPTIONS", {}), "options": f"-c role={role}"}
     pool = read_number("ALLOTMENT_DATABASE_POOL", default=0, high=100)
     if pool:
-        # For web processes: a connection of one's own for each request costs more than most answers.
+        # For web processes: opening a connection for each request costs more than most responses.
         entry["OPTIONS"] = {**entry.get("OPTIONS", {}), "pool": {"min_size": 1, "max_size": pool, **_POOL}}
-    # Persistent connections suit workers (one connection per process), not the ASGI web process, whose
-    # threads would each keep one; hence the caller decides.
+    # Persistent connections suit workers (one connection per process), not the ASGI web process, each of
+    # whose threads would keep one; hence the caller decides.
     return {**entry, "CONN_MAX_AGE": max_age_s, "CONN_HEALTH_CHECKS": True}
 
 
 def _sqlite(entry: dict[str, Any]) -> dict[str, Any]:
     # IMMEDIATE takes the write lock at BEGIN: with the default, two writers that both read first end in
-    # "database is locked" without waiting. FULL keeps a committed job through a power loss. One round of the
-    # scheduler sends more statements than Python's 128, which would all be parsed again in the next.
+    # "database is locked" without waiting. FULL keeps a committed job through a power loss. One cycle of the
+    # scheduler sends more than 128 statements, Python's default cache size, and would parse all of them
+    # again.
     options = {
         "transaction_mode": "IMMEDIATE",
         "timeout": 20,
@@ -209,23 +210,23 @@ def _sqlite(entry: dict[str, Any]) -> dict[str, Any]:
 
 
 def cache_settings(broker_url: str) -> dict[str, Any]:
-    """The Django cache beside the queues of the broker, which all processes share; short time limits, because
-    what is kept there may be missed."""
+    """The Django cache next to the broker's queues, which all processes share; its timeouts are short,
+    because a cached value may be missed."""
     if broker_url.startswith("memory:"):
         return {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}
     return {
         "BACKEND": "foundation.messaging.shared_cache.SharedRedisCache",
         "LOCATION": broker_url.replace("redis+socket://", "unix://", 1),
-        # Apart from what earlier versions kept there, which was pickle and is not read.
+        # A different prefix from that of earlier versions, which stored pickle; their entries are not read.
         "KEY_PREFIX": "allotment-json",
         "OPTIONS": {"socket_timeout": 0.5, "socket_connect_timeout": 0.5},
     }
 
 
 def check_proxies(variable: str) -> None:
-    """Checks the addresses whose word about the client is taken; uvicorn reads them itself.
+    """Check the addresses of proxies whose client addresses are trusted; uvicorn reads the variable itself.
 
-    Whoever may say where a request comes from passes by every limit that counts by address.
+    A client that could choose its own address would evade every limit by address.
     """
     for word in read_words(variable, []):
         try:
@@ -239,9 +240,9 @@ def check_proxies(variable: str) -> None:
 
 
 def writable_home(base: Path) -> Path:
-    """Creates the folder of the installation, readable by its owner only, and returns it.
+    """Create the folder of the installation, readable by its owner only, and return it.
 
-    What an earlier version left open to others in it is closed.
+    Files in it that an earlier version left open to others are closed.
     """
     try:
         make_home_private(base)
@@ -265,10 +266,10 @@ def secret_key(base: Path) -> str:
 
 
 def _write_once(file: Path, draft: Path, content: str) -> None:
-    """Write a file that is not there yet, for its owner only. Raises: OSError, and leaves nothing then.
+    """Write a file that does not exist yet, for its owner only. Raises: OSError, and then leaves no file.
 
-    Written aside and linked into place: of two processes that start together, the second finds a whole file,
-    never an empty one.
+    The file is written aside and linked into place: of two processes that start together, the second finds a
+    complete file, never an empty one.
     """
     try:
         with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="ascii") as out:  # noqa: PTH123
@@ -280,7 +281,7 @@ def _write_once(file: Path, draft: Path, content: str) -> None:
 
 
 def strong_secret_key() -> str:
-    """`ALLOTMENT_SECRET_KEY`, required, and long enough to resist guessing."""
+    """Return `ALLOTMENT_SECRET_KEY`, which is required and must be long enough to resist guessing."""
     value = read_text("ALLOTMENT_SECRET_KEY")
     if len(value) < SECRET_KEY_LENGTH or len(set(value)) < 5:
         raise SettingError("ALLOTMENT_SECRET_KEY", f"needs at least {SECRET_KEY_LENGTH} random characters")
@@ -288,7 +289,7 @@ def strong_secret_key() -> str:
 
 
 def audit_keys(secret: str) -> list[str]:
-    """`ALLOTMENT_AUDIT_KEYS`, the first of which seals; else one made of the secret key."""
+    """Return `ALLOTMENT_AUDIT_KEYS`, the first of which seals; else one key derived from the secret key."""
     chosen = read_words("ALLOTMENT_AUDIT_KEYS", [])
     if any(len(key) < SECRET_KEY_LENGTH for key in chosen):
         raise SettingError(

@@ -1,4 +1,4 @@
-"""Sign-in by an OpenID Connect provider: off until `ALLOTMENT_OIDC_ISSUER` names one."""
+"""Sign-in by an OpenID Connect provider: off unless `ALLOTMENT_OIDC_ISSUER` names one."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def provider_settings(issuer: str, client_id: str, client_secret: str, name: str
 
 _ISSUER = env.read_address("ALLOTMENT_OIDC_ISSUER", schemes=("https", "http"), default="")
 SOCIALACCOUNT_PROVIDERS: dict[str, Any] = {}
-# Browsers hold the redirect that follows a form against the page's `form-action`.
+# Browsers check the redirect that follows a form against the page's `form-action`.
 ALLOTMENT_OIDC_ORIGINS = ["{0.scheme}://{0.netloc}".format(urlsplit(_ISSUER))] if _ISSUER else []
 if _ISSUER:
     SOCIALACCOUNT_PROVIDERS = provider_settings(
@@ -42,7 +42,8 @@ if _ISSUER:
 
 ACCOUNT_ADAPTER = "tenants.sign_in.oidc.AccountAdapter"
 SOCIALACCOUNT_ADAPTER = "tenants.sign_in.oidc.SocialAdapter"
-# The provider vouches for people: no local sign-up, no mail, no matching by e-mail address, no tokens kept.
+# Only the provider authenticates users: no local sign-up, no mail, no matching by email address, no stored
+# tokens.
 SOCIALACCOUNT_ONLY = True
 ACCOUNT_EMAIL_VERIFICATION = "none"
 ACCOUNT_UNIQUE_EMAIL = False

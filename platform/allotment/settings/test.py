@@ -6,7 +6,7 @@ import os
 import tempfile
 from pathlib import Path
 
-# Before the base reads it: no test may touch the installation of whoever runs the tests.
+# Set before the base reads it: tests must not touch a developer's own installation.
 os.environ.setdefault("ALLOTMENT_HOME", str(Path(tempfile.gettempdir()) / f"allotment-test-{os.getuid()}"))
 
 from allotment.settings import environment as env
@@ -20,7 +20,7 @@ ALLOWED_HOSTS = ["testserver", "localhost", "127.0.0.1"]
 
 DATABASES = {"default": env.read_database("TEST_DATABASE_URL", default=HOME / "test.sqlite3")}
 if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
-    # A file when threads must share it, memory otherwise; both are thrown away after the run.
+    # A file if threads must share it, memory otherwise; both are deleted after the run.
     DATABASES["default"]["TEST"] = {"NAME": os.environ.get("TEST_SQLITE_FILE") or ":memory:"}
 
 # The queue lives in the process; a test that needs a real broker starts one.
@@ -28,17 +28,17 @@ ALLOTMENT_BROKER_URL = env.read_address(
     "ALLOTMENT_BROKER_URL", schemes=env.BROKER_SCHEMES, default="memory://"
 )
 
-# Tests ask as often as they like; those of the limits set their own.
+# Tests are not rate-limited; tests of the limits set their own.
 ALLOTMENT_RATES = dict.fromkeys(ALLOTMENT_RATES, 0)
 
-# Counting statements is what some tests do; those of the measures write them themselves.
+# Some tests count SQL statements, so counters are not stored; tests of the counters store them explicitly.
 ALLOTMENT_MEASURES_EVERY_S = 3600.0
 
-# Hashing a password costs 0.1 s on purpose; a thousand test users cannot afford it.
+# Hashing a password costs 0.1 s by design, too much for a thousand test users.
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
-# `Client.login` passes no request, which axes refuses; the lockout's own tests switch it on.
+# `Client.login` passes no request, which axes refuses; the tests of the lockout switch axes on.
 AXES_ENABLED = False
-# Each test has a chain of its own: what one notes would alarm the next.
+# Each test has its own audit chain: the head of one test would raise an alarm in the next.
 ALLOTMENT_AUDIT_HEADS = os.devnull
 EMAIL_BACKEND = "django.core.mail.backends.locmem.EmailBackend"
 STORAGES = {

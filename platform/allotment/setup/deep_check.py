@@ -1,7 +1,7 @@
-"""`allotment doctor --deep`: what clusters hold by their own word, against what the database says.
+"""`allotment doctor --deep`: the objects of the clusters, compared with the database.
 
-Everything is added up here from objects and rows, by no code that places, books or counts: what is wrong
-there would be wrong here as well. A fault counts when it is there in two looks, since jobs come and go.
+All sums are computed here from objects and rows, without the code that places, charges or counts: its faults
+must not repeat here. A fault counts if two looks find it, because jobs come and go.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tenants.models import Tenant, TenantKind
 Json = Mapping[str, Any]
 AGAIN_S: Final = 3.0
 _SHOWN: Final = 10
-_TIDY_WITHIN: Final = timedelta(minutes=3)  # so long may pass until what an ended job left behind is removed
+_TIDY_WITHIN: Final = timedelta(minutes=3)  # the time until the remains of an ended job are removed
 _DONE: Final = ("Succeeded", "Failed")
 _MANAGED: Final = ("app.kubernetes.io/managed-by", "allotment")
 _SUFFIXES: Final = {
@@ -45,7 +45,7 @@ _RUNBOOK: Final = "see docs/backup-and-restore.md, What doctor --deep finds"
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that is wrong; two are the same if their words are."""
+    """One fault; two faults are the same if their texts are equal."""
 
     check: str
     words: str
@@ -53,14 +53,14 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """Faults of one look, by the checks that were made, each with what it has looked at."""
+    """The faults of one look, and for each check that was made a text about what it covered."""
 
     looked_at: Mapping[str, str]
     faults: frozenset[Fault]
 
 
 def deep_checks() -> list[CheckResult]:
-    """Every check of the books and of each cluster; a look that finds something is repeated once."""
+    """Return every check of the database and of each cluster; a look that finds a fault is repeated once."""
     with row_scope.whole():
         looks: list[Callable[[], _Look]] = [_compare_sums]
         results = []
@@ -104,7 +104,7 @@ def _result(check: str, looked_at: str, faults: Iterable[Fault]) -> CheckResult:
     return CheckResult(check, False, f"{len(words)}: {'; '.join(words[:_SHOWN])}{more}", _RUNBOOK)
 
 
-# The books: what the rows that hold something add up to, against the sums that stand on other rows.
+# The database: sums over the rows of allocations, compared with the sums stored on other rows.
 
 
 def _compare_sums() -> _Look:
@@ -162,7 +162,7 @@ def _cards(sums: Mapping[uuid.UUID, Counter[str]]) -> Iterator[Fault]:
             yield Fault("books: cards", f"{card.uuid}: granted {recorded}, held {amounts}")
 
 
-# The cluster: what its objects add up to.
+# The cluster: sums over its objects.
 
 
 def _cluster(cluster: Cluster, backend: ClusterBackend) -> _Look:
@@ -207,7 +207,7 @@ def _overcommit(name: str, nodes: Iterable[Json], pods: Iterable[Json]) -> Itera
 
 
 def _asked(spec: Json) -> dict[str, Decimal]:
-    """The greater of what its containers ask for together and of what one that comes before them asks for."""
+    """Return a pod's effective request: the greater of its containers' sum and of each init container."""
     together: dict[str, Decimal] = {}
     for container in spec["containers"]:
         for resource, amount in _of_container(container).items():
@@ -221,7 +221,7 @@ def _asked(spec: Json) -> dict[str, Decimal]:
 def _of_container(container: Json) -> dict[str, Decimal]:
     resources = container.get("resources") or {}
     texts = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
-    # Parts of a card are told by annotation: the MiB and percent points asked for are no sum of a node.
+    # HAMi's sizes of parts of cards are in annotations: the requested MiB and percent are no sum of a node.
     return {
         key: _quantity(text)
         for key, text in texts.items()
@@ -237,7 +237,7 @@ def _quantity(text: Any) -> Decimal:
 
 
 def _shared_cards(name: str, pods: Iterable[Json]) -> Iterator[Fault]:
-    """Parts of cards as HAMi wrote them down: `UUID,type,MiB,percent:` for each, `;` ends a container."""
+    """Find faults in HAMi's annotations on parts of cards: `UUID,type,MiB,percent:`; `;` ends a container."""
     cores: Counter[str] = Counter()
     memory: Counter[str] = Counter()
     for pod in pods:

@@ -27,16 +27,16 @@ ADMIN: Final = "admin"
 CELL: Final = "default"
 ROOT: Final = "organization"
 _LOCK: Final = 0x696E6974
-"""Key of the advisory lock: two that begin at once would both find nothing."""
+"""The key of the advisory lock: two concurrent runs would both find nothing."""
 _PASSWORD_BYTES: Final = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirstUse:
-    """The answers of the first use; an empty text takes the default where a part is missing, and accepts what
-    exists.
+    """The values of the first set-up; for an empty text, a missing part gets its default name, and an
+    existing part is accepted.
 
-    `claim` is a group of the identity provider whose people are to be platform admins, in place of a user.
+    `claim` is a group of the identity provider whose members become platform admins, in place of a user.
     """
 
     user: str = ""
@@ -49,7 +49,7 @@ class FirstUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetupStep:
-    """One part of the installation: its names, and whether it was created just now."""
+    """One part of the installation: its names, and whether this run created it."""
 
     names: Sequence[str]
     created: bool = False
@@ -58,7 +58,7 @@ class SetupStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetupInstallation:
-    """The objects that exist after the set-up; `admin.password` is generated and known to nobody else."""
+    """The objects that exist after the set-up; a generated `admin.password` is stored nowhere else."""
 
     admin: SetupStep
     cell: SetupStep
@@ -69,9 +69,9 @@ class SetupInstallation:
 def installation_init(*, wanted: FirstUse) -> SetupInstallation:
     """Create whichever of platform admin, cell and root tenant is missing; a second run changes nothing.
 
-    It acts as the platform itself: whoever may run commands on the installation's database may begin it.
-    Raises: Conflict when a part is there under another name than the one asked for, or the default name of
-    the admin is somebody's already; Invalid for a name or a password.
+    It acts as the platform itself: access to the installation's database is the permission to run it. Raises:
+    Conflict if a part exists under another name than the one asked for, or if the admin's default name
+    belongs to another account; Invalid for a name or a password.
     """
     transactions_in_turn(_LOCK)
     return SetupInstallation(admin=_admin(wanted), cell=_cell(wanted.cell), tenant=_root(wanted))
@@ -79,14 +79,14 @@ def installation_init(*, wanted: FirstUse) -> SetupInstallation:
 
 @transaction.atomic
 def domain_ensure() -> None:
-    """Create the cell and the root tenant where they are missing, under their default names."""
+    """Create the cell and the root tenant with their default names if they are missing."""
     transactions_in_turn(_LOCK)
     _cell("")
     _root(FirstUse())
 
 
 def find_admins() -> list[Member]:
-    """The platform admins by name: people, and groups that have people or get them by a sign-in."""
+    """Return the platform admins by name: users, and groups that have members or get them at sign-in."""
     members = Member.unscoped.filter(role=Role.PLATFORM_ADMIN).select_related("user", "group")
     people = Q(user__is_active=True, user__kind=AccountKind.PERSON)
     groups = Q(group__claim__isnull=False) | Q(group__people__user__is_active=True)
@@ -124,7 +124,7 @@ def _admin(wanted: FirstUse) -> SetupStep:
 
 
 def _promoted(user: User, wanted: FirstUse) -> SetupStep:
-    """An account that is there becomes the admin only when it was named in full, and keeps its password."""
+    """Make an existing account the admin, only if it was named explicitly; it keeps its password."""
     sound = user.is_active and not user.is_service
     if wanted.user != user.username or wanted.password or not sound:
         message = f"An account {user.username!r} exists and is no platform admin. "

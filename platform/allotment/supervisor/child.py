@@ -1,4 +1,4 @@
-"""One supervised process: started tethered, in its own session, logging into its own file."""
+"""One supervised process: it ends with the supervisor, in its own session, with its own log file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from allotment.supervisor import logfile
 
 FIRST_DELAY_S: Final = 0.5
 LONGEST_DELAY_S: Final = 30.0
-# Having run this long, a child counts as healthy and its next crash starts the back-off anew.
+# A child that ran for so long counts as healthy; its next crash restarts the back-off.
 HEALTHY_AFTER_S: Final = 60.0
 
 
@@ -32,7 +32,7 @@ class Program:
 
 
 def spawn_process(program: Program, log: Path) -> subprocess.Popen[bytes]:
-    """Starts `program` so that it ends with this process. Call it from the main thread: see `deathsig`."""
+    """Start `program` so that it ends with this process. Call it from the main thread: see `deathsig`."""
     descriptor = logfile.open_for_append(log)
     try:
         return subprocess.Popen(  # noqa: S603 - our own commands
@@ -50,7 +50,7 @@ def spawn_process(program: Program, log: Path) -> subprocess.Popen[bytes]:
 
 
 class ChildProcess:
-    """A program that is kept running. All times are of the monotonic clock, in seconds."""
+    """A program that is kept running. All times are those of the monotonic clock, in seconds."""
 
     def __init__(self, program: Program, log: Path) -> None:
         self.program = program
@@ -62,7 +62,7 @@ class ChildProcess:
 
     @property
     def running(self) -> bool:
-        """True while the process runs."""
+        """Return whether the process runs."""
         return self._process is not None and self._process.poll() is None
 
     @property
@@ -71,30 +71,30 @@ class ChildProcess:
         return self._process.pid if self._process else None
 
     def start_process(self) -> None:
-        """Starts the process."""
+        """Start the process."""
         self.restart_at = None
         self._started_at = time.monotonic()
         self._process = spawn_process(self.program, self.log)
 
     def reap_exit_status(self) -> int | None:
-        """The exit status, once, of a process that has ended; plans the next start with growing delays."""
+        """Return the exit status of an ended process, once; plan the next start with growing delays."""
         status = self._process.poll() if self._process else None
         if status is None:
             return None
         now = time.monotonic()
         self.crashes = 1 if now - self._started_at >= HEALTHY_AFTER_S else self.crashes + 1
         self.restart_at = now + min(LONGEST_DELAY_S, FIRST_DELAY_S * 2 ** (self.crashes - 1))
-        self._kill_group()  # a worker that died leaves its pool for a moment
+        self._kill_group()  # the pool of a worker that died lives on for a moment
         self._process = None
         return status
 
     def request_end(self) -> None:
-        """Asks the process to end."""
+        """Ask the process to end."""
         if self._process is not None and self.running:
             self._process.terminate()
 
     def kill_group(self) -> None:
-        """Kills whatever is left of the process and its group, and waits for the end."""
+        """Kill the process and its group, and wait for the end."""
         if self._process is not None:
             self._kill_group()
             self._process.wait()
@@ -106,4 +106,4 @@ class ChildProcess:
         try:
             os.killpg(self._process.pid, signal.SIGKILL)
         except ProcessLookupError:
-            return  # nobody left in the group
+            return  # no process is left in the group

@@ -1,4 +1,4 @@
-"""`allotment up`: checks the machine, takes the home, and hands over to the supervisor."""
+"""`allotment up`: checks the machine, locks the home, and runs the supervisor."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FAILED: Final = 1
 
 
 def run_platform() -> int:
-    """Runs the platform until it is told to stop. Returns the exit status: 0 after an orderly stop."""
+    """Run the platform until it is stopped. Return the exit status: 0 after an orderly stop."""
     create_privately()
     try:
         home = paths.find_home_folder()

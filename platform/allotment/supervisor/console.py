@@ -1,4 +1,4 @@
-"""The output for the person at the terminal: few lines, and the one thing that they need next."""
+"""The output for the user at the terminal: few lines, and the next step."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from allotment.supervisor import logfile
 
 
 def print_line(text: str) -> None:
-    """One line on standard output, at once: the reader may be a pipe."""
+    """Write one line to standard output and flush it: standard output may be a pipe."""
     try:
         sys.stdout.write(f"{text}\n")
         sys.stdout.flush()
     except BrokenPipeError:
-        # The terminal is gone; stopping the children in order matters more than telling about it.
+        # The terminal is gone; stopping the children in order matters more than this line.
         return
 
 
 def print_banner(home: Path, port: int) -> str:
-    """Address, account and one-time password as long as it is valid, and where things are."""
+    """Print address, account and, while it is valid, one-time password, and where the files are."""
     rows = [("Allotment is running at", f"http://127.0.0.1:{port}")]
     account = _first_sign_in(home)
     if account:
@@ -51,6 +51,6 @@ def describe_exit(name: str, status: int) -> str:
 
 
 def last_words(name: str, log: Path) -> str:
-    """The end of a log, indented, for a start that failed."""
+    """Return the end of a log, indented, for a failed start."""
     lines = logfile.read_last_lines(log) or ["(nothing)"]
     return "\n".join([f"the last lines of {log}:", *(f"  {name} | {line}" for line in lines)])

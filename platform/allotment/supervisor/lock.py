@@ -1,4 +1,4 @@
-"""One supervisor per home. The kernel drops the lock with the process, so a stale lock cannot exist."""
+"""One supervisor per home. The kernel releases the lock with the process, so a stale lock cannot exist."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from allotment.supervisor.errors import StartError
 
 @dataclass(frozen=True, kw_only=True)
 class Holder:
-    """The process that runs in a home, as the lock file names it to the next one."""
+    """The process that runs in a home, as the lock file names it."""
 
     pid: int
     port: int
 
 
 class HomeLock:
-    """An exclusive lock on a home folder, held until `release` or until the process ends."""
+    """An exclusive lock on a home folder, held until `release_lock` or until the process ends."""
 
     def __init__(self, file: Path, stream: IO[str]) -> None:
         self.file = file
@@ -29,9 +29,9 @@ class HomeLock:
 
     @classmethod
     def acquire_lock(cls, home: Path, port: int) -> Self:
-        """Takes the lock of `home`. Raises `StartError` naming the process that has it."""
+        """Lock `home`. Raises: `StartError`, which names the process that holds the lock."""
         file = home / "supervisor.lock"
-        # Not truncated on opening: the text belongs to whoever holds the lock.
+        # Not truncated on opening: the text belongs to the process that holds the lock.
         stream = os.fdopen(os.open(file, os.O_RDWR | os.O_CREAT, 0o600), "r+", encoding="utf-8")
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -50,14 +50,14 @@ class HomeLock:
         self._stream.flush()
 
     def release_lock(self) -> None:
-        """Empties the file and drops the lock. The file stays: removing it would let two holders exist."""
+        """Empty the file and release the lock. The file stays: its removal would allow two holders."""
         self._stream.seek(0)
         self._stream.truncate()
         self._stream.close()
 
 
 def read_holder(text: str) -> Holder | None:
-    """The holder written in a lock file; None when it is empty or half-written."""
+    """Return the holder written in a lock file; None if the file is empty or half-written."""
     try:
         content = json.loads(text)
         return Holder(pid=int(content["pid"]), port=int(content["port"]))

@@ -1,4 +1,4 @@
-"""The checks before anything is started; each complaint is one line that says what to do."""
+"""The checks before anything is started; each error is one line that says what to do."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STILL_WORKS: Final = "the offline commands (allotment pack, allotment replay) st
 
 
 def check_python(version: tuple[int, ...] = sys.version_info[:3]) -> None:
-    """Refuses a Python that is too old."""
+    """Refuse a Python that is too old."""
     if version[:2] < MINIMUM_PYTHON:
         raise StartError(f"needs Python 3.11 or newer, this is {'.'.join(map(str, version))}")
 
@@ -30,7 +30,7 @@ def check_python(version: tuple[int, ...] = sys.version_info[:3]) -> None:
 def check_machine(
     system: str | None = None, machine: str | None = None, libc: tuple[str, str] | None = None
 ) -> None:
-    """Refuses a machine for which the bundled broker is not built; it needs Linux x86-64, glibc 2.28."""
+    """Refuse a machine for which the bundled broker is not built; it needs Linux x86-64, glibc 2.28."""
     system, machine = system or platform.system(), machine or platform.machine()
     if (system, machine) != ("Linux", "x86_64"):
         raise StartError(f"needs Linux on x86-64, this is {system} on {machine}; {STILL_WORKS}")
@@ -45,7 +45,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def read_port(environment: Mapping[str, str]) -> int:
-    """The port of the console: `PORT`, else 8080."""
+    """Return the port of the console: `PORT`, else 8080."""
     value = environment.get("PORT", "").strip() or str(DEFAULT_PORT)
     if not value.isdecimal() or not 1 <= int(value) <= 65535:
         raise StartError(f"PORT is {value!r}; write a number from 1 to 65535")
@@ -53,7 +53,7 @@ def read_port(environment: Mapping[str, str]) -> int:
 
 
 def check_port(port: int, host: str = "127.0.0.1") -> None:
-    """Refuses a port that cannot be listened on."""
+    """Refuse a port on which the platform cannot listen."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         # As the web server does, so that a connection still in TIME_WAIT does not count as taken.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -67,7 +67,7 @@ def check_port(port: int, host: str = "127.0.0.1") -> None:
 
 
 def check_home(home: Path) -> None:
-    """Creates the home with its folders, keeps it to its owner, and refuses one that cannot be written."""
+    """Create the home with its folders for its owner only; refuse a home that cannot be written."""
     try:
         make_home_private(home)
         for folder in (home, home / "logs", home / "run", home / "broker"):
@@ -80,7 +80,7 @@ def check_home(home: Path) -> None:
 
 
 def check_socket_folder(folder: Path) -> None:
-    """Creates the private folder of the broker's socket; refuses one that somebody else prepared."""
+    """Create the private folder of the broker's socket; refuse one that another user owns or may enter."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     status = folder.lstat()
     if status.st_uid != os.getuid() or status.st_mode & 0o077 or folder.is_symlink():

@@ -15,14 +15,14 @@ from allotment.supervisor.broker import broker_program
 from allotment.supervisor.child import Program
 
 WORKERS: Final = {"cycles": ("cycle", 1), "worker": ("cluster,telemetry,default", 3)}
-"""Queues and number of processes of each worker. One has all cycles: it keeps what it knows of a cell, which
-several would each read and learn anew. A cluster call and one more must not wait for each other, nor for the
-one replay that is computed at a time."""
+"""Queues and number of processes of each worker. One process runs all cycles: it keeps what it knows of a
+cell, which several processes would each have to read and learn. Three others: a cluster call, another task
+and the one replay that is computed at a time must not wait for each other."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProgramPlan:
-    """Everything that one start runs: the broker if it is ours, steps that must succeed, and the services."""
+    """All programs of one start: the broker if it is bundled, steps that must succeed, and the services."""
 
     broker: Program | None
     steps: tuple[Program, ...]
@@ -42,13 +42,14 @@ def child_environment(home: Path, port: int) -> dict[str, str]:
         "DJANGO_SETTINGS_MODULE": os.environ.get("DJANGO_SETTINGS_MODULE", DEFAULT_SETTINGS),
         "ALLOTMENT_BROKER_URL": os.environ.get("ALLOTMENT_BROKER_URL") or paths.broker_url(home),
         "PYTHONUNBUFFERED": "1",
-        # Keeps the working directory off the module path: with `python -m`, a stray file there would win.
+        # Keeps the working directory off the module path: with `python -m`, a stray file there would be
+        # imported.
         "PYTHONSAFEPATH": "1",
     }
 
 
 def embedded_plan(home: Path, port: int) -> ProgramPlan:
-    """The plan of `allotment up` in `home`, listening on the loopback address at `port`."""
+    """Return the plan of `allotment up` in `home`, listening on the loopback address at `port`."""
     environment = child_environment(home, port)
     own_broker = not os.environ.get("ALLOTMENT_BROKER_URL")
     return ProgramPlan(
@@ -74,9 +75,9 @@ def _web(port: int) -> tuple[str, ...]:
         *(sys.executable, "-m", "uvicorn", "allotment.asgi:application"),
         *("--host", "127.0.0.1", "--port", str(port)),
         *("--log-level", "info", "--no-access-log", "--lifespan", "off"),
-        # Longer than proxies and clients keep a connection open: who uses one as it is closed gets an error.
+        # Longer than proxies and clients keep connections: a request on a connection being closed would fail.
         *("--timeout-keep-alive", "75"),
-        # Nothing stands in front of it: who connects from this machine says not where others come from.
+        # No proxy is in front of it: local clients must not choose the address that the platform sees.
         "--no-proxy-headers",
         # Open event streams never end by themselves; the console reconnects.
         *("--timeout-graceful-shutdown", "3"),

@@ -1,4 +1,4 @@
-"""Starts the plan, keeps it running, and ends it in order."""
+"""Starts the programs of a plan, keeps them running, and stops them in order."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from allotment.supervisor.readiness import Readiness
 from allotment.supervisor.signals import Signals
 
 BROKER_START_S: Final = 30.0  # a large append-only file takes a while to load
-COMPLAIN_AFTER_S: Final = 60.0  # then the terminal hears what is missing
+COMPLAIN_AFTER_S: Final = 60.0  # after that time the terminal shows what is missing
 CRASHES_BEFORE_READY: Final = 5
 ROTATE_EVERY_S: Final = 10.0
 ASK_EVERY_S: Final = 0.5
@@ -23,11 +23,11 @@ WATCH_EVERY_S: Final = 15.0
 
 
 class StopRequest(Exception):
-    """The person asked to stop while the platform was still starting."""
+    """The user asked to stop while the platform was still starting."""
 
 
 class Supervisor:
-    """Runs a plan until it is asked to stop. `run` may be called once."""
+    """Runs a plan until a stop is requested. `run` may be called once."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Supervisor:
         self._complain_at = 0.0
 
     def run(self) -> int:
-        """Starts everything, watches it, and returns 0 after an orderly stop; raises `StartError` before."""
+        """Start and watch all programs, and return 0 after an orderly stop. Raises: StartError."""
         try:
             self._start()
             while not self._signals.stop_requests:
@@ -150,7 +150,7 @@ class Supervisor:
 
     # --- stop ---------------------------------------------------------------------------------------
     def _stop(self) -> None:
-        """Ends the services first and the broker last, so that nobody loses it while still working."""
+        """Stop the services first and the broker last, so that no service loses the broker while it works."""
         requests = self._signals.stop_requests
         if self._children:
             self._say("Stopping …")
@@ -165,7 +165,7 @@ class Supervisor:
             child.request_end()
         started = time.monotonic()
         waiting = [child for child in children if child.running]
-        while waiting and self._signals.stop_requests <= requests:  # a second Ctrl-C ends the patience
+        while waiting and self._signals.stop_requests <= requests:  # a second Ctrl-C ends the wait
             waited = time.monotonic() - started
             waiting = [child for child in waiting if child.running and waited < child.program.stop_s]
             self._signals.sleep_until_signal(0.1)

@@ -33,7 +33,7 @@ def pack_gpu(
 
 
 def pack_group(matrix: GpuMatrix, rows: Sequence[int]) -> list[bytes | None]:
-    """Return what is drawn of the GPUs of a node or a cluster together: means over those that tell it."""
+    """Return the charted measures of the GPUs of a node or a cluster: means over GPUs that support them."""
     means = []
     for measure in _OF_GROUPS:
         known = [row for row in rows if measure not in unsupported_measures(matrix.devices[row].model)]

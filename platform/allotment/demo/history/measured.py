@@ -1,9 +1,9 @@
-"""The measurements of the simulated week, computed from what its jobs held, so that charts, reports and
-pages of jobs show the same GPUs in use.
+"""The measurements of the simulated week, computed from the allocations of its jobs, so that charts,
+reports and job pages show the same GPUs in use.
 
-Everything is counted per GPU and interval in arrays. The use of a GPU is that of the jobs that hold it, with
-a little noise; it begins when their pods run. Of an interval in which the cluster did not answer nothing was
-measured.
+All values are computed in arrays by GPU and interval. The use of a GPU is that of the jobs that hold it, with
+a little noise; it begins when their pods run. An interval in which the cluster did not answer has no
+measurements.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from telemetry.store.times import to_ms
 
 Floats = npt.NDArray[np.float64]
 OUTAGE: Final = (timedelta(days=2, hours=13, minutes=30), timedelta(days=2, hours=15))
-"""When the cluster did not answer, after the beginning of the week; whole quarters and tens of minutes."""
+"""When the cluster did not answer, from the start of the week; multiples of 15 and of 10 minutes."""
 _IDLE_C: Final = 31.0
 _HOTTER_C: Final = 42.0
 _MEMORY_SHARE: Final = 0.35
-"""The least share of its memory that a running job uses."""
+"""The least share of its GPU memory that a running job uses."""
 
 
 class WeekSlice(NamedTuple):
@@ -76,7 +76,7 @@ class Grid:
         return max(0, self.last - self.first)
 
     def share_of(self, since_ms: int, until_ms: int) -> tuple[slice, Floats]:
-        """Return the intervals that a time touches, as columns, and what share of each it covers."""
+        """Return the columns of the intervals that a span overlaps, and the share of each that it covers."""
         begin = max(since_ms / self.step_ms - self.first, 0.0)
         end = min(until_ms / self.step_ms - self.first, float(len(self)))
         if end <= begin:
@@ -94,8 +94,8 @@ class Grid:
 
 
 class SliceSeries(NamedTuple):
-    """One hold on a grid: its columns, the share of each that it held, and compute and memory used while it
-    did, in percent points and MiB."""
+    """One hold on a grid: its columns, the share of each during which it was held, and the compute and memory
+    used meanwhile, in percent points and MiB."""
 
     hold: WeekSlice
     columns: slice
@@ -111,7 +111,7 @@ def read_devices() -> list[WeekDevice]:
 
 
 def read_slices(start: datetime, now: datetime) -> list[WeekSlice]:
-    """Return what the jobs of the week held of GPUs until `now`, in order of time."""
+    """Return the slices of GPUs that the jobs of the week held until `now`, in order of time."""
     rows = DeviceSlice.unscoped.filter(
         allocation__created_at__gte=start, allocation__created_at__lt=now
     ).order_by("allocation__created_at", "pk")
@@ -140,7 +140,7 @@ def slice_series(slices: Sequence[WeekSlice], grid: Grid) -> Iterator[SliceSerie
         if hold.active_ms is not None:
             active, share = grid.share_of(hold.active_ms, hold.until_ms)
             offset = active.start - columns.start
-            # From the hold alone, so that every grain and reader sees the same.
+            # Seeded by the hold and the grid's step alone, so that every reader sees the same values.
             noise = np.random.default_rng((hold.allocation_id.int & 0xFFFFFFFF, grid.step_ms)).uniform(
                 0.85, 1.12, held.size
             )
@@ -153,8 +153,8 @@ def slice_series(slices: Sequence[WeekSlice], grid: Grid) -> Iterator[SliceSerie
 
 @dataclass(slots=True)
 class GpuMatrix:
-    """Means over each interval, by GPU (row) and interval (column); `held` is the share of it in which
-    anybody held the GPU."""
+    """Means over each interval, by GPU (row) and interval (column); `held` is the share of the interval in
+    which any job held the GPU."""
 
     devices: Sequence[WeekDevice]
     grid: Grid

@@ -1,4 +1,4 @@
-"""Writes the recorded week as rows: jobs, their runs and what they held, timelines and the audit log."""
+"""Writes the recorded week as rows: jobs, their runs and allocations, timelines and the audit log."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from scheduling.models.pod_names import pod_name
 from scheduling.services.jobs.job_rows import Rows
 
 STARTING: Final = timedelta(seconds=20)
-"""Between admission and the moment at which all pods of a run are up, as in the recording."""
+"""The time between admission and the moment at which all pods of a run are up, as in the recording."""
 _BATCH: Final = 1000
 _TERMINATING: Final = timedelta(seconds=3)
 
@@ -58,7 +58,7 @@ class DemoPlaces:
 
     @classmethod
     def read_places(cls) -> DemoPlaces:
-        """Return those of the database."""
+        """Return the nodes, GPUs and flavors in the database."""
         devices = Device.unscoped.filter(node__cluster__name="demo").values_list("node__name", "index", "pk")
         return cls(
             Cell.unscoped.get(name="default"),
@@ -91,7 +91,7 @@ class WeekRows:
 
     def write_rows(self) -> None:
         """Write everything, within a transaction."""
-        # A reader of events goes on from the last key: keys are in the order of time.
+        # Readers of events resume after the last key, so keys must be in the order of time.
         self.events.sort(key=lambda event: event.at)
         self.audit.sort(key=lambda record: record.created_at)
         everything: Sequence[Sequence[Model]] = (
@@ -109,7 +109,7 @@ class WeekRows:
         _analyze_tables([type(rows[0]) for rows in everything if rows])
 
     def _write_ledger(self) -> None:
-        """Write what is reserved now, and the GPU time by month, which budgets count."""
+        """Write the quota reserved now, and the GPU time by month, which budgets count."""
         month = month_of(self.now)
         turn = start_ms(month)
         reserved: Counter[tuple[uuid.UUID, uuid.UUID, str]] = Counter()
@@ -117,7 +117,8 @@ class WeekRows:
         present: Counter[tuple[uuid.UUID, uuid.UUID, str]] = Counter()
         for one in self.allocations:
             begun, node = to_ms(one.attempt.admitted_at), one.attempt.job.queue.node_id
-            # A row counts what is reserved from the beginning of its month on, so that comes off here.
+            # A row counts what is reserved from the beginning of its month on, so the time before is
+            # subtracted.
             ended = turn if one.released_at is None else to_ms(one.released_at)
             since = max(turn, begun) if one.released_at is None else min(max(turn, begun), ended)
             used = gpu_percent(one.charge)
@@ -139,7 +140,7 @@ class WeekRows:
         )
 
     def _take_capacity(self) -> None:
-        """Count what is held now on its nodes and GPUs."""
+        """Add the present allocations to the used capacity of their nodes and GPUs."""
         nodes: defaultdict[uuid.UUID, NodeAmount] = defaultdict(NodeAmount)
         devices: defaultdict[uuid.UUID, DeviceAmount] = defaultdict(DeviceAmount)
         for one in self.allocations:
@@ -153,7 +154,7 @@ class WeekRows:
 
 
 def _analyze_tables(models: Sequence[type[Model]]) -> None:
-    """Have PostgreSQL count the rows of tables that were empty: what reads them next has no plan for them."""
+    """Run ANALYZE on tables that were empty, so that PostgreSQL plans queries with their row counts."""
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
             cursor.execute("ANALYZE " + ", ".join(model._meta.db_table for model in models))
@@ -161,7 +162,7 @@ def _analyze_tables(models: Sequence[type[Model]]) -> None:
 
 @contextmanager
 def with_own_creation_times(*models: type[Model]) -> Iterator[None]:
-    """Let rows keep the creation time that they were given. The command that does so runs nothing beside."""
+    """Let rows keep a given creation time. Not thread-safe: the calling command runs nothing concurrently."""
     fields: list[DateTimeField[Any, Any]] = [model._meta.get_field("created_at") for model in models]  # type: ignore[misc]
     for one in fields:
         one.auto_now_add = False
@@ -177,7 +178,7 @@ def collect_week(
 ) -> WeekRows:
     """Return the rows of all that happened before `now`; nothing is written.
 
-    What runs at that moment holds its GPUs; `start_pods` lets it run on.
+    A job that runs at that moment holds its GPUs; `start_pods` lets it run on.
     """
     rows, specs = WeekRows(start, now, DemoPlaces.read_places()), SpecRows.read_references()
     by_job: defaultdict[int, list[RecordedRun]] = defaultdict(list)
@@ -197,7 +198,7 @@ def collect_week(
 def _name_beneficiaries(
     rows: WeekRows, written: Mapping[int, Job], by_job: Mapping[int, Sequence[RecordedRun]]
 ) -> None:
-    """Set for whom jobs were preempted; the owners read a name only if it is one of their own jobs."""
+    """Set the preemptors of evicted jobs; owners read a preemptor's name only within their workspace."""
     numbers = {job.pk: number for number, job in written.items()}
     by_cycle = {(run.job, run.end_s): run for many in by_job.values() for run in many}
     for decision in rows.decisions:
@@ -214,7 +215,7 @@ def _name_beneficiaries(
 
 @dataclass(slots=True)
 class _JobStory:
-    """Turns one job of the week and its runs into rows."""
+    """Converts one job of the week and its runs into rows."""
 
     rows: WeekRows
     plan: DemoJob
@@ -305,7 +306,7 @@ class _JobStory:
         ]  # fmt: skip
 
     def _hold_on(self, begun: datetime, started: datetime | None) -> None:
-        """Leave the job admitted, or running since `started`."""
+        """Set the job to admitted, or to running since `started`."""
         job = self.job_row
         job.state, job.reason = JobState.ADMITTED if started is None else JobState.RUNNING, ""
         job.admitted_at, job.started_at = begun, started
@@ -314,7 +315,7 @@ class _JobStory:
             task.started_at = started
 
     def _evict(self, run: RecordedRun, rule: str, end: datetime) -> None:
-        """Put the job into the queue again."""
+        """Put the job back into the queue."""
         numbers = {"tasks": len(run.places), "cards": sum(len(place.gpus) for place in run.places)}
         self._event("evicting", end - _TERMINATING, {"rule": rule, **numbers})
         self._event("requeued", end, {"rule": rule})
@@ -325,7 +326,7 @@ class _JobStory:
         self.job_row.queued_at = end
 
     def _finish(self, started: datetime, end: datetime) -> None:
-        """End the job by its outcome."""
+        """End the job with its outcome."""
         job, outcome = self.job_row, self.plan.outcome
         job.state, job.started_at, job.finished_at = JobState(outcome), started, end
         job.admitted_at, job.reason = started - STARTING, ""

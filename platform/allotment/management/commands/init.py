@@ -44,7 +44,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         wanted = _wanted(options)
-        # What cannot be written is undone: nobody would know the password.
+        # If the output cannot be written, the rows are rolled back: the password would be lost.
         with report_refusals(), transaction.atomic():
             found = installation_init(wanted=wanted)
             if options["json"]:
@@ -59,7 +59,7 @@ def _wanted(options: dict[str, Any]) -> FirstUse:
     if claim and options["password_file"]:
         raise CommandError("--password-file: people of --oidc-group have no password here", returncode=USAGE)
     if claim and not getattr(settings, "SOCIALACCOUNT_PROVIDERS", None):
-        # Nobody could sign in then, and this command would find an admin from now on.
+        # Without a provider no user could sign in, and later runs of this command would find an admin.
         message = "--oidc-group: no identity provider is set up; set ALLOTMENT_OIDC_ISSUER first"
         raise CommandError(message, returncode=USAGE)
     password = read_password(options["password_file"]) if options["password_file"] else ""

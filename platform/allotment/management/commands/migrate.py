@@ -14,10 +14,10 @@ from django.db import OperationalError, connections
 
 from foundation.sql.forward_migrations import ForwardExecutor
 
-# Django's command makes its executor by this name, and has no other place to say which.
+# Django's command looks the executor up by this name and offers no other way to replace it.
 migrate.MigrationExecutor = ForwardExecutor  # type: ignore[attr-defined]
 _LOCK: Final = 0x616C6C6F746D6967  # "allotmig"
-# Less than the second after which PostgreSQL looks for deadlocks: this gives up, and not whoever else waits.
+# Less than the second after which PostgreSQL looks for deadlocks: this command gives up, not another session.
 _LOCK_TIMEOUT_MS: Final = 500
 _ATTEMPTS: Final = 60
 _PAUSE_S: Final = (0.1, 0.5)
@@ -28,8 +28,8 @@ class Command(migrate.Command):
     """The command `migrate`: on PostgreSQL one migration runs at a time, and none blocks statements of
     running processes.
 
-    A change of a table waits behind whoever reads it, and everybody else behind the change. So it gives up
-    after half a second and is tried again later; what is applied by then stays applied.
+    A change of a table waits for all its readers, and all later statements wait for the change. So the
+    command gives up after half a second and retries later; migrations applied by then stay applied.
     """
 
     help = f"{migrate.Command.help} Waits for another migrate, and tries again where a table is in use."
@@ -61,7 +61,7 @@ class Command(migrate.Command):
 
 @contextmanager
 def _alone(database: str) -> Iterator[None]:
-    """Hold the lock of migrations, and wait half a second for any other, for the length of the block."""
+    """Hold the migration lock during the block; wait half a second at most for any other lock."""
     connection = connections[database]
     if connection.vendor != "postgresql":
         yield
