@@ -1,8 +1,8 @@
-"""The contract between Allotment and a cluster, whatever stands behind it.
+"""The contract between Allotment and a cluster of any kind.
 
-A backend is told to make a task's pod exist (`ensure_pod`) or be gone (`remove_pod`); both are idempotent by
-name, because a retry after an unknown outcome must find the first object. What really happens is
-learnt from `observe_pods`, at least once and in any order; nothing is concluded from silence.
+A caller asks a backend to create a task's pod (`ensure_pod`) or to delete it (`remove_pod`); both are
+idempotent by name, because a retry after an unknown outcome must find the first object. The actual state of
+pods comes from `observe_pods`, at least once and in any order; a missing answer proves nothing.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from clusters.gpu.batches import AgentReport
 GANG_FOLDER: Final = "/etc/allotment"
 SHARED_MEMORY: Final = "/dev/shm"  # noqa: S108 - a path in containers
 EPOCH: Final = "allotment.io/epoch"
-"""The label of a pod that tells under which lease of its cell it was admitted."""
+"""The label of a pod with the lease (epoch) of its cell under which the pod was admitted."""
 HOLD: Final = "allotment.io/hold"
-"""The label of a pod that names the hold it was made for, where a database knows of it."""
+"""The label of a pod with the id of its allocation, by which a restored database recognizes the pod."""
 GRACE_S: Final = 30
-"""How long a task may take to leave when its job says nothing."""
+"""The grace period of a task in seconds if its job states none."""
 Variable = str | Mapping[str, Any]
-"""A text, or the entry of a secret or config map that it is read from."""
+"""A text, or a reference to the entry of a secret or config map that holds it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
     """The capabilities of a backend.
 
-    `admits`: it decides admission itself, and the ledger follows it. `resize`: it changes the memory of
-    parts of cards while their pod runs."""
+    `admits`: the cluster decides admission itself, and the ledger follows. `resize`: the backend changes the
+    memory of parts of cards while their pod runs."""
 
     slices: bool = False
     mig: bool = False
@@ -41,8 +41,8 @@ class Capabilities:
     admits: bool = False
     resize: bool = False
     logs: bool = False
-    owned: bool = False  # it has an identity, and an object that says which platform runs it
-    gangs: bool = False  # it keeps an object for each gang, which has to be dissolved
+    owned: bool = False  # the cluster has an identity, and an object that names the platform that manages it
+    gangs: bool = False  # each gang has an object in the cluster, which has to be deleted
     claims: bool = False  # pods mount persistent volume claims, which may tie them to nodes
 
 
@@ -50,8 +50,8 @@ class Capabilities:
 class Owner:
     """The platform that manages a cluster, as the cluster records it.
 
-    The id of an installation, the machine that wrote it last and when, and a token that is another one each
-    time. `version` guards the next write.
+    The id of an installation, the machine that wrote the record last and when, and a token that is new at
+    each write. `version` guards the next write.
     """
 
     installation: str
@@ -65,9 +65,9 @@ class Owner:
 class DeviceFact:
     """One card, or one MIG instance with its profile, as the cluster reports it. Memory in MiB, physical.
 
-    Not `healthy`: it takes nothing new, for whatever reason. `broken`: it is known that this very card has
-    failed, so what runs on it cannot be trusted to go on. `counted`: only the number of such cards is known,
-    the node chooses among them. `cores`: percent points of the card's compute.
+    Not `healthy`: the card takes no new task, for any reason. `broken`: this card itself is known to have
+    failed, so the tasks on it cannot be trusted to go on. `counted`: only the number of such cards is known,
+    and the node chooses among them. `cores`: percent points of the card's compute.
     """
 
     uuid: str
@@ -86,7 +86,7 @@ class DeviceFact:
 class NodeFact:
     """One node as the cluster reports it. CPU in millicores, memory in MiB, both allocatable.
 
-    `pods`: how many it takes, whoever made them; None for any number.
+    `pods`: the most pods of any owner that the node takes; None for any number.
     """
 
     name: str
@@ -103,17 +103,17 @@ class NodeFact:
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """Every node the cluster has at this moment."""
+    """All nodes of the cluster at one moment."""
 
     nodes: tuple[NodeFact, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class TaskRef:
-    """Names one pod. `uid` guards a removal against deleting a successor of the same name.
+    """The name of one pod. `uid` guards a removal against deleting a successor of the same name.
 
-    Where no answer has told the uid, `hold` does so: a pod whose label `HOLD` says another one was made for
-    a hold of which a database that was restored from a backup does not know.
+    Without a uid, `hold` is the guard: a pod whose label `HOLD` has another value was made for an allocation
+    that a database restored from a backup does not know.
     """
 
     namespace: str
@@ -124,7 +124,7 @@ class TaskRef:
 
 @dataclass(frozen=True, slots=True)
 class GangRef:
-    """Names what the pods of one attempt have in common."""
+    """The name of what the pods of one attempt share."""
 
     namespace: str
     name: str
@@ -134,9 +134,9 @@ class GangRef:
 class GangSpec:
     """The properties that the pods of one attempt have in common.
 
-    `name` is a DNS label that begins with a letter; where `size` is more than one, each pod is found by
-    the others at `<pod>.<name>`. `labels` are those that all its pods carry and no others. `files` are
-    read by each pod below `GANG_FOLDER`; they may change when the gang grows or shrinks.
+    `name` is a DNS label that begins with a letter; if `size` is more than one, each pod finds the others at
+    `<pod>.<name>`. `labels` are carried by all its pods and by no others. `files` are read by each pod below
+    `GANG_FOLDER`; they may change when the gang grows or shrinks.
     """
 
     name: str
@@ -146,7 +146,7 @@ class GangSpec:
 
     @property
     def alone(self) -> bool:
-        """Return whether it is one pod that reads no file, so that no object is shared."""
+        """Return whether it is a single pod that reads no file, so that the gang needs no object."""
         return self.size == 1 and not self.files
 
 
@@ -171,11 +171,11 @@ class TaskSpec:
     image: str
     command: tuple[str, ...]
     environment: Mapping[str, Variable]
-    labels: Mapping[str, str]  # attempt and epoch among them: a stale worker's pod is recognised
-    workspace: str  # the id of whom the namespace has to belong to
+    labels: Mapping[str, str]  # include attempt and epoch, so that a stale worker's pod is recognised
+    workspace: str  # the id of the workspace to which the namespace has to belong
     gang: GangSpec | None = None
-    # How the pod is run beyond that, in the checked words of a job file: `args` to `pre_stop` and `limits` of
-    # a role, `volumes`, and `environment_from` to `termination_grace_s` of a job. Only what was said.
+    # Further settings of the pod in the checked terms of a job file: `args` to `pre_stop` and `limits` of a
+    # role, `volumes`, and `environment_from` to `termination_grace_s` of a job. Only those that are set.
     options: Mapping[str, Any] = field(default_factory=dict)
     simulate: Mapping[str, object] = field(default_factory=dict)  # start_s, run_s, exit_code, gpu_utilisation
 
@@ -193,11 +193,11 @@ PUT_OFF: Final = "PUT_OFF"
 
 @dataclass(frozen=True, slots=True)
 class PodOutcome:
-    """The outcome of a call. `unknown` means: ask again by name, conclude nothing.
+    """The outcome of a call. `unknown` means: ask again by name, and conclude nothing.
 
-    The code of an unknown outcome is `UNKNOWN` when the cluster was asked and may be asked for this object in
-    vain, `UNREACHABLE` when nothing was sent or the cluster as a whole did not answer, and `PUT_OFF` when
-    nothing was sent because others had to wait too long already.
+    The code of an unknown outcome is `UNKNOWN` if the request was sent, and this object may never get an
+    answer; `UNREACHABLE` if nothing was sent or the cluster as a whole did not answer; and `PUT_OFF` if
+    nothing was sent because other calls had waited too long already.
     """
 
     kind: OutcomeKind
@@ -231,10 +231,10 @@ class PodPhase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PodObservation:
-    """A pod as it is. `message` is the kubelet's sentence on a failure.
+    """The observed state of a pod. `message` is the kubelet's message on a failure.
 
-    `finalizers`: what keeps a pod that was told to end, though its containers may have ended. `node`: where
-    it runs or ran; empty where it has none, or the cluster does not say.
+    `finalizers`: those that keep a terminating pod, though its containers may have ended. `node`: where the
+    pod runs or ran; empty if it has no node or the cluster does not report it.
     """
 
     ref: TaskRef
@@ -250,7 +250,7 @@ class PodObservation:
 
 @dataclass(frozen=True, slots=True)
 class PodEvent:
-    """An event of a pod, in the cluster's own words: `count` times so far, the last time `at`."""
+    """An event of a pod, as the cluster reports it: `count` times so far, the last time `at`."""
 
     ref: TaskRef
     at: datetime
@@ -262,7 +262,7 @@ class PodEvent:
 
 @dataclass(frozen=True, slots=True)
 class NodeObservation:
-    """A node as it is; `fact` is None when the node has left the cluster."""
+    """The observed state of a node; `fact` is None after the node left the cluster."""
 
     name: str
     fact: NodeFact | None
@@ -273,7 +273,7 @@ Observation = PodObservation | NodeObservation
 
 
 def in_order(observations: Iterable[Observation]) -> tuple[Observation, ...]:
-    """Sort by time, nodes first; of two pods of one name the tombstone, so that its successor comes last."""
+    """Sort by time, nodes first; of two pods of one name the deleted one first, its successor last."""
 
     def sort_key(seen: Observation) -> tuple[object, ...]:
         if isinstance(seen, NodeObservation):
@@ -285,13 +285,13 @@ def in_order(observations: Iterable[Observation]) -> tuple[Observation, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoundPod:
-    """A pod on a node, whoever made it: what it keeps from others. Millicores, MiB.
+    """A pod of any owner on a node, with the capacity that it holds. Millicores, MiB.
 
-    `cards` counts cards that the node chooses, by MIG profile, "" for whole ones; `shares` are of cards
-    known by uuid. `owner` is what made it, as kind and name. `standing`: it belongs to the node and comes
-    back when it ends, as a daemon's pod does. `leaving`: it was told to end and still holds all of it.
-    `labels` are those by which the platform marks its pods, with `installation` apart: none for a pod that
-    says nothing of the kind.
+    `cards` counts cards that the node chooses, by MIG profile, "" for whole ones; `shares` are of cards known
+    by uuid. `owner` is the kind and name of its controller. `is_permanent`: it belongs to the node and is
+    recreated when it ends, as a daemon's pod is. `leaving`: it is terminating and still holds all of it.
+    `labels` are those by which the platform marks its pods, except `installation`; empty for a pod without
+    such labels.
     """
 
     uid: str
@@ -310,8 +310,8 @@ class BoundPod:
 
 
 class PodOnNode(NamedTuple):
-    """A pod on a node by its name, with what reads the rest: of the platform's own pods, which most are,
-    nobody asks what they keep."""
+    """The name of a pod on a node; `read` parses the rest. Most pods are the platform's own, whose capacity
+    is not read from the cluster."""
 
     uid: str
     namespace: str
@@ -322,9 +322,9 @@ class PodOnNode(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BoundPods:
-    """Pods on nodes that came or changed since a cursor, and the uids of those that hold nothing now.
+    """Pods on nodes that appeared or changed since a cursor, and the uids of those that hold nothing now.
 
-    `complete`: these are all there are.
+    `complete`: there are no other pods.
     """
 
     pods: tuple[PodOnNode, ...] = ()
@@ -334,11 +334,11 @@ class BoundPods:
 
 @dataclass(frozen=True, slots=True)
 class ObservedBatch:
-    """Changes since a cursor. `complete`: these are all pods of the platform there are, so that an absent one
-    may be gone; see `pods_exist`. `bound` are the pods on nodes, those of others as well.
+    """Changes since a cursor. `complete`: these are all pods of the platform, so an absent pod may be
+    deleted; see `pods_exist`. `bound` are the pods on nodes, including those of other owners.
 
-    `again_s`: seconds until the next change, of a cluster that knows it or has reason to think so; then it
-    is worth another look.
+    `again_s`: seconds until the next change, if the cluster knows or expects one; the caller should then
+    observe again.
     """
 
     observations: tuple[Observation, ...]
@@ -353,8 +353,9 @@ class TenantLimits:
     """The most cards that the pods of a namespace may request, by the name under which nodes count them: a
     MIG profile, or "" for whole cards and parts of cards. A name that is absent is unlimited.
 
-    `workspace` is the id of whom the namespace has to belong to. `used`: pods of this workspace were made in
-    it before, so a namespace that does not say whose it is may be marked as the workspace's.
+    `workspace` is the id of the workspace to which the namespace has to belong. `used`: pods of this
+    workspace were created in it before, so a namespace without an owner's label may be marked as the
+    workspace's.
     """
 
     namespace: str
@@ -364,7 +365,7 @@ class TenantLimits:
 
 
 class NamespaceState(StrEnum):
-    """`unmarked`: of the platform, from before namespaces said whose they are; `foreign`: of anybody else."""
+    """`unmarked`: made by a version of the platform without owner labels; `foreign`: of any other owner."""
 
     ABSENT = "absent"
     OWN = "own"
@@ -374,12 +375,12 @@ class NamespaceState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Governed:
-    """The objects around a tenant's pods that were missing and were made, and those that had changed and were
-    restored.
+    """The objects around a tenant's pods that were missing and were created, and those that had changed and
+    were restored.
 
-    `repaired`: by object, and in it by field with dots between its parts, what stood there and what stands
-    there now; None for nothing. `refused`: what the cluster did not permit, with its words. `unmarked`:
-    namespaces of an earlier version that do not say whose they are.
+    `repaired`: by object and by field (with dots between its parts), the value before and the value now; None
+    for no value. `refused`: what the cluster refused, with its message. `unmarked`: namespaces of an earlier
+    version without an owner's label.
     """
 
     created: tuple[str, ...] = ()
@@ -409,25 +410,25 @@ class DeviceSample:
 
 
 class SampleSink(Protocol):
-    """The receiver of samples; telemetry registers one."""
+    """The receiver of samples; telemetry registers itself as one."""
 
     def write(self, cluster_id: str, samples: Iterable[DeviceSample]) -> int:
-        """Store samples and return how many were kept."""
+        """Store samples and return the number stored."""
 
 
 @runtime_checkable
 class ClusterBackend(Protocol):
-    """One cluster. Calls may raise `BackendUnavailable`; then nothing at all is known.
+    """One cluster. Calls may raise `BackendUnavailable`; then the state of the cluster is unknown.
 
-    A backend that subclasses this gets `ensure_many` and `remove_many` as loops, and overrides them
-    where one round trip can carry many pods; and a cluster in which nobody else runs
-    anything and tenants have no surroundings of their own.
+    A subclass gets `ensure_many` and `remove_many` as loops, and overrides them if one round trip can carry
+    many pods. The other defaults are those of a cluster without pods of other owners and without objects
+    around tenants' pods.
     """
 
     capabilities: Capabilities
 
     def check_connection(self) -> None:
-        """Find out within a few seconds whether the cluster answers at all. Raises: BackendUnavailable."""
+        """Check within a few seconds whether the cluster answers. Raises: BackendUnavailable."""
 
     def list_missing_permissions(self) -> tuple[str, ...] | None:
         """Return the permissions that the platform's account lacks in the cluster, as `get pods/log`; None
@@ -437,38 +438,37 @@ class ClusterBackend(Protocol):
     def read_inventory(self) -> Inventory: ...
 
     def ensure_pod(self, spec: TaskSpec) -> PodOutcome:
-        """Make the pod exist. A pod of that name with the same labels counts as done."""
+        """Create the pod unless it exists. A pod of that name with the same labels counts as done."""
 
     def remove_pod(self, ref: TaskRef, grace_s: int) -> PodOutcome:
-        """Ask for the pod's end. Done means accepted or already absent; the end itself is observed."""
+        """Request the pod's deletion. Done: accepted or already absent; its end is observed later."""
 
     def ensure_many(self, specs: Sequence[TaskSpec]) -> list[PodOutcome]:
-        """Make each pod exist; one outcome per spec, in their order. One refusal stops no other pod."""
+        """Create each pod; one outcome per spec, in their order. A refusal does not stop the other pods."""
         return [self.ensure_pod(spec) for spec in specs]
 
     def remove_many(self, refs: Sequence[TaskRef], grace_s: int) -> list[PodOutcome]:
-        """Ask for the end of each pod; one outcome per reference, in their order."""
+        """Request the deletion of each pod; one outcome per reference, in their order."""
         return [self.remove_pod(ref, grace_s) for ref in refs]
 
     def resize_devices(self, ref: TaskRef, devices: Sequence[DeviceGrant]) -> PodOutcome:
-        """Give a running pod other amounts of memory of the cards it has, which are all of them named; the
-        cores stay.
+        """Set the memory that a running pod may use of each of its cards, all of which are named; cores stay.
 
-        Done: that much holds now, and nothing else is under way. Unknown: it was asked for, so what it had
-        or what is wanted may hold; ask again, or for the old amounts, which takes it back. Refused: nothing
-        of it was done, nor will be.
+        Done: these amounts are in effect, and no other change is under way. Unknown: the change was
+        requested, so the old or the new amounts may be in effect; ask again, or ask for the old amounts to
+        revert it. Refused: nothing was changed, nor will be.
         """
         return PodOutcome.of_refusal("UNSUPPORTED", "this kind of cluster changes no memory of running pods")
 
     def mark_schedulable(self, node: str, *, schedulable: bool) -> PodOutcome:
-        """Cordon or uncordon a node; one that is so already counts as done.
+        """Cordon or uncordon a node; a node already in that state counts as done.
 
-        Unknown: ask again. Refused: the node is as it was, and the message has the cluster's words.
+        Unknown: ask again. Refused: the node is unchanged, and the message is the cluster's.
         """
         return PodOutcome.of_refusal("UNSUPPORTED", "this kind of cluster cordons no nodes")
 
     def remove_gangs(self, gangs: Sequence[GangRef]) -> list[PodOutcome]:
-        """Remove what gangs had in common, after their last pod; one outcome each, absent is done."""
+        """Delete the shared objects of gangs, after their last pod; one outcome each, absent is done."""
         return [PodOutcome.of_success() for _ in gangs]
 
     def list_gangs(self) -> list[tuple[GangRef, Mapping[str, str]]]:
@@ -476,45 +476,46 @@ class ClusterBackend(Protocol):
         return []
 
     def observe_pods(self, cursor: str | None, *, whole: bool = False) -> ObservedBatch:
-        """Changes since `cursor`; None asks for everything and gives a complete batch.
+        """Return the changes since `cursor`; None asks for everything and gives a complete batch.
 
-        `whole`: every pod of the platform and every node beside the changes, which is a complete batch as
-        well; of pods of others what changed.
+        `whole`: in addition to the changes, every pod of the platform and every node, also a complete batch;
+        of pods of other owners only the changes.
         """
 
     def read_identity(self) -> str:
-        """The uid of the cluster, which stays the same behind another address; empty where it has none."""
+        """Return the uid of the cluster, which stays the same behind another address; "" if it has none."""
         return ""
 
     def read_owner(self) -> Owner | None:
-        """The platform that the cluster names as its owner; None when it names none."""
+        """Return the platform that the cluster names as its owner; None if it names none."""
         return None
 
     def write_owner(self, owner: Owner) -> None:
         """Write the owner into the cluster, unless it was changed since `owner.version`.
 
-        Raises: BackendUnavailable, in that case as well.
+        Raises: BackendUnavailable, also if the record was changed.
         """
 
     def remove_owner(self) -> None:
         """Remove the owner from the cluster."""
 
     def pods_exist(self, refs: Sequence[TaskRef]) -> list[bool]:
-        """One flag for each pod that a complete batch lacked: True when a read by uid or name finds it.
+        """Return for each pod that a complete batch lacked whether a read by uid or name finds it.
 
-        A label or a selector may hide a pod that runs.
+        A changed label may hide a running pod from the list.
         """
         return [False for _ in refs]
 
     def list_objects(self, kind: str) -> list[Mapping[str, Any]]:
-        """All objects of a kind as the cluster has them, for checks that share no code with observation.
+        """Return all objects of a kind as the cluster has them, for checks that share no code with
+        observation.
 
-        Kinds: `nodes`, `pods`, `configmaps`, `services`, `namespaces`. None where there are no such objects.
+        Kinds: `nodes`, `pods`, `configmaps`, `services`, `namespaces`. The list is empty if there are none.
         """
         return []
 
     def ensure_namespaces(self, limits: Sequence[TenantLimits]) -> Governed:
-        """Bring the namespaces of tenants in line, those that exist."""
+        """Create and repair the objects in the existing namespaces of tenants."""
         return Governed()
 
     def namespace_state(self, name: str, workspace: str) -> NamespaceState:
@@ -522,9 +523,9 @@ class ClusterBackend(Protocol):
         return NamespaceState.OWN
 
     def namespace_adopt(self, name: str, workspace: str) -> None:
-        """Mark a namespace that is there as that of a workspace, whosever it was.
+        """Mark an existing namespace as that of a workspace, whatever its previous owner.
 
-        Raises: BackendUnavailable, with the cluster's words where it does not permit it.
+        Raises: BackendUnavailable, with the cluster's message if the cluster refuses it.
         """
 
     def list_volume_claims(self, namespace: str, workspace: str) -> list[VolumeClaim] | None:
@@ -538,7 +539,7 @@ class ClusterBackend(Protocol):
     def read_volume_terms(self, volumes: Sequence[str]) -> Mapping[str, NodeTerms | None]:
         """Return the required node affinity of persistent volumes by name, without those that can't be read.
 
-        No terms: every node; None: no such volume. Raises: BackendUnavailable, as AccessDenied where no
+        No terms: every node; None: no such volume. Raises: BackendUnavailable, as AccessDenied if no
         volume may be read.
         """
         return {}
@@ -554,17 +555,17 @@ class ClusterBackend(Protocol):
         return []
 
     def list_claim_events(self, refs: Sequence[TaskRef]) -> list[PodEvent]:
-        """Return the same of volume claims, whose namespaces and names `refs` are."""
+        """Return the events of volume claims, whose namespaces and names `refs` are."""
         return []
 
     def read_samples(self) -> Iterable[DeviceSample]: ...
 
     def read_reports(self) -> Sequence[AgentReport]:
-        """Return facts, processes and events of GPUs, where the cluster tells what node agents report."""
+        """Return facts, processes and events of GPUs, if the cluster reports them in place of node agents."""
         return ()
 
     def verify_agent(self, token: str, node: str) -> bool:
-        """Tell whether the cluster confirms that a token for the platform is that of the node agent's
+        """Return whether the cluster confirms that a token for the platform is that of the node agent's
         account, bound to a pod that runs on the node. Raises: BackendUnavailable.
         """
         return False
@@ -577,11 +578,11 @@ class ClusterBackend(Protocol):
         since: datetime | None = None,
         last: int | None = None,
     ) -> Iterator[str]:
-        """Lines of a pod with their times in front: those after `since`, the `last` so many of them."""
+        """Yield the lines of a pod's log, each after its time: those after `since`, the `last` so many."""
 
 
 class BackendUnavailable(ConnectionError):
-    """The cluster did not answer; what it holds is unknown, not gone."""
+    """The cluster did not answer; its pods are in an unknown state, not gone."""
 
 
 class AccessDenied(BackendUnavailable):
@@ -589,7 +590,7 @@ class AccessDenied(BackendUnavailable):
 
 
 class NamespaceNotOwned(BackendUnavailable):
-    """A namespace does not belong to the workspace; what is in it is not the workspace's to know."""
+    """A namespace does not belong to the workspace, so the workspace may not see its content."""
 
 
 class ConnectionInvalid(BackendUnavailable):

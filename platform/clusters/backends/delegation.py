@@ -1,12 +1,12 @@
-"""The contract with an engine of the cluster's own, which decides there who is admitted.
+"""The contract with an admission engine in the cluster, such as Kueue, which decides which jobs are admitted.
 
-Three things pass between it and us. A *projection*: our quota tree, as it is to stand in the cluster. A
-*workload*: one job that waits there, with nothing running, until it is admitted as a whole. A *verdict*:
-what the engine there has made of it. All of it is levels and not steps: the projection is compared and
-repaired, a workload is asked for by name, and every verdict is read again each time.
+The platform and the engine exchange three things. A *projection*: the quota tree as it has to exist in the
+cluster. A *workload*: one job that waits there, with nothing running, until it is admitted as a whole. A
+*verdict*: the engine's decision on a workload. All are states, not steps: the projection is compared and
+repaired, a workload is looked up by name, and every verdict is read again each time.
 
-Nothing here says Kueue. Volcano would fill the same places: Queue for a queue and its cohorts, PodGroup
-for a workload, and the PodGroup's phase and conditions for a verdict.
+Nothing here depends on Kueue. Volcano has equivalents: Queue for a queue and its cohorts, PodGroup for a
+workload, and the PodGroup's phase and conditions for a verdict.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class QuotaLimit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectedFlavor:
-    """Nodes that count as one: a flavor. `card_memory_mib` is what a whole card of it charges."""
+    """Nodes that count as one flavor. `card_memory_mib` is the memory that a whole card of it is charged."""
 
     id: str
     name: str
@@ -56,12 +56,12 @@ class Cohort:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueRules:
-    """A queue of one namespace; its words are those of the platform, `pools` are tried in their order.
+    """A queue of one namespace in the platform's terms; `pools` are tried in their order.
 
-    `workspace`: the id of whom the namespace has to belong to.
+    `workspace`: the id of the workspace to which the namespace has to belong.
 
-    Whom its jobs may push out: `within` the queue; `reclaim` from others above their nominal;
-    `while_borrowing` the same in order to borrow, from jobs not above `max_priority`.
+    The jobs that its jobs may preempt: `within` the queue; `reclaim` in other queues above their nominal;
+    `while_borrowing` in other queues in order to borrow, from jobs not above `max_priority`.
     """
 
     id: str
@@ -94,7 +94,7 @@ class ProjectedPriority:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Projection:
-    """The whole tree as it is to stand in one cluster: parents are named, in no particular order."""
+    """The whole tree as it has to exist in one cluster: nodes name their parents, in no particular order."""
 
     pools: tuple[ProjectedFlavor, ...] = ()
     cohorts: tuple[Cohort, ...] = ()
@@ -104,7 +104,7 @@ class Projection:
 
 @dataclass(slots=True)
 class Projected:
-    """The result of one comparison, by the names of the objects; `refused` with the cluster's message."""
+    """The result of one comparison, by the names of the objects; `refused` has the cluster's messages."""
 
     created: list[str] = field(default_factory=list)
     repaired: list[str] = field(default_factory=list)
@@ -113,7 +113,7 @@ class Projected:
 
     @property
     def any(self) -> bool:
-        """True if anything was out of step."""
+        """Return whether any object differed."""
         return bool(self.created or self.repaired or self.removed or self.refused)
 
 
@@ -121,9 +121,8 @@ class Projected:
 class ProjectedCohort:
     """Equal tasks of a workload. Amounts per task: CPU in millicores, memory in MiB.
 
-    `cores` (percent points) and `gpu_memory_mib` are those of all its cards together, and zero where whole
-    cards are counted. `least` below `count` makes it elastic. It may be admitted into one of `pools`, and no
-    other.
+    `cores` (percent points) and `gpu_memory_mib` are the sums over the task's cards, and zero for whole
+    cards. `least` below `count` makes it elastic. It may be admitted only into one of `pools`.
     """
 
     name: str
@@ -144,7 +143,7 @@ class ProjectedCohort:
 class DelegatedWorkload:
     """One job for the engine of the cluster, admitted as a whole or not at all.
 
-    `attempt` is the run that an admission would begin. An admission of an earlier one is over.
+    `attempt` is the run that an admission would begin. Admissions of earlier attempts are over.
     """
 
     namespace: str
@@ -159,7 +158,7 @@ class DelegatedWorkload:
 
 
 class VerdictKind(StrEnum):
-    """`leaving` is told to go and holds its quota until that is given back; `ended` is over for good."""
+    """`leaving`: marked for eviction, and holds its quota until that is released; `ended`: over for good."""
 
     WAITING = "waiting"
     ADMITTED = "admitted"
@@ -171,9 +170,9 @@ class VerdictKind(StrEnum):
 class WorkloadVerdict:
     """The state of one workload as its engine reports it.
 
-    `code` is why it waits, or the rule by which it is to leave, in the platform's words; `told` is the
-    engine's own sentence. `pools` and `counts` say by group where it was admitted and how many of it.
-    `job` is empty for a workload of others. `shape` tells whether it still is the one that is wanted,
+    `code` is the reason why it waits, or the rule by which it is evicted, in the platform's terms; `detail`
+    is the engine's own message. `pools` and `counts` give by group where it was admitted and how many tasks.
+    `job` is empty for a workload of another owner. `shape` shows whether it still is the wanted one,
     `reserved` whether it holds quota; `content` belongs to the delegate that made the verdict.
     """
 
@@ -203,43 +202,43 @@ class WorkloadVerdicts:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadChanges(WorkloadVerdicts):
-    """The changes since a cursor; `gone` are the jobs whose workload no longer exists."""
+    """The changes since a cursor; `removed` are the jobs whose workload no longer exists."""
 
     removed: frozenset[str] = frozenset()
 
 
 @runtime_checkable
 class Delegate(Protocol):
-    """The engine of one cluster. Every call may raise `BackendUnavailable`; then nothing is known.
+    """The engine of one cluster. Every call may raise `BackendUnavailable`; then its effect is unknown.
 
-    What is asked for is asked again as long as it is not seen, so that an unknown outcome needs no memory.
+    Callers repeat a request until they see its effect, so an unknown outcome need not be stored.
     """
 
     def apply_projection(self, wanted: Projection) -> Projected:
-        """Bring the cluster in step; only objects that carry our label are ever changed or removed."""
+        """Create, repair and remove objects of the projection; only objects with our label are touched."""
 
     def shape_of(self, workload: DelegatedWorkload) -> str:
-        """Return the shape that a verdict on exactly this workload would name."""
+        """Return the shape that a verdict on exactly this workload would have."""
 
     def create_workload(self, workload: DelegatedWorkload) -> PodOutcome:
-        """Have a workload wait for its admission. One of that name counts as done."""
+        """Create a workload, which waits for its admission. An existing one of that name counts as done."""
 
     def set_paused(self, verdict: WorkloadVerdict, *, paused: bool) -> PodOutcome:
-        """Have it passed over for now, or looked at again; its place in line stays."""
+        """Exclude the workload from admission, or include it again; it keeps its place in the queue."""
 
     def give_back(self, verdict: WorkloadVerdict, *, attempt: int) -> PodOutcome:
-        """Return its quota, of which nothing is used any more; it waits anew, for run `attempt`."""
+        """Release its quota, of which nothing is used any more; it waits anew, for run `attempt`."""
 
     def delete_workload(self, verdict: WorkloadVerdict) -> PodOutcome:
-        """Have it forgotten, with whatever quota it holds."""
+        """Delete the workload, with any quota that it holds."""
 
     def list_verdicts(self) -> WorkloadVerdicts:
-        """Return verdicts on every workload in our queues; one that is not ours names no job.
+        """Return verdicts on every workload in our queues; those of other owners name no job.
 
-        Raises: BackendUnavailable also when nobody there decides.
+        Raises: BackendUnavailable, also if the engine is not running.
         """
 
     def list_changes(self, cursor: str) -> WorkloadChanges | None:
-        """Return verdicts on our workloads that have changed since; None where the cluster has forgotten
-        then.
+        """Return verdicts on our workloads that changed since `cursor`; None if the cluster no longer knows
+        that version.
         """

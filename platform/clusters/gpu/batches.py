@@ -1,5 +1,5 @@
-"""The measures of one node at one moment: the shape in which the node agent and the readers of exporters hand
-measurements over.
+"""The measures of one node at one moment: the format in which the node agent and the readers of exporters
+deliver measurements.
 
 Names and units of the values are those of `clusters.gpu.measures`; a measure that is not known is absent.
 Times are milliseconds since 1970 in UTC. `clusters.gpu.report` reads this shape from JSON and checks it.
@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 Values = Mapping[str, float]
-"""Measure to value, in the unit of the catalogue."""
+"""Values by measure, in the units of the catalogue."""
 
 
 class EventKind(StrEnum):
-    """An incident of a GPU. `enumerated`: the agent listed the GPUs of its node anew."""
+    """An incident of a GPU. `enumerated`: the agent listed the GPUs of its node again."""
 
     XID = "xid"
     LOST = "lost"
@@ -36,7 +36,7 @@ class DeviceValues:
 
 @dataclass(frozen=True, slots=True)
 class SliceValues:
-    """The use of a GPU by one container of a pod. A pod is named by its uid, or by namespace and name where
+    """The use of a GPU by one container of a pod. A pod is identified by its uid, or by namespace and name if
     the source does not know the uid."""
 
     device: str
@@ -49,7 +49,7 @@ class SliceValues:
 
 @dataclass(frozen=True, slots=True)
 class ProcessValues:
-    """One process on a GPU. `pod_uid` and `container_id` are None where its cgroup names none."""
+    """One process on a GPU. `pod_uid` and `container_id` are None if its cgroup names none."""
 
     device: str
     pid: int
@@ -61,7 +61,7 @@ class ProcessValues:
 
 @dataclass(frozen=True, slots=True)
 class DeviceEvent:
-    """Something that happened to a GPU, or to all of a node if `device` is None. `code`: of an XID error."""
+    """An incident of a GPU, or of all GPUs of a node if `device` is None. `code`: of an XID error."""
 
     device: str | None
     kind: EventKind
@@ -71,7 +71,7 @@ class DeviceEvent:
 
 @dataclass(frozen=True, slots=True)
 class MeasureBatch:
-    """All that was measured on one node at `at_ms`; the next batch follows `interval_ms` later."""
+    """All measurements on one node at `at_ms`; the next batch follows `interval_ms` later."""
 
     node: str
     at_ms: int
@@ -93,7 +93,7 @@ class DeviceLink:
 
 @dataclass(frozen=True, slots=True)
 class GpuFacts:
-    """The facts of a GPU; None where the driver does not report one."""
+    """The facts of a GPU; None if the driver does not report one."""
 
     uuid: str
     name: str = ""
@@ -110,7 +110,7 @@ class GpuFacts:
 
 @dataclass(frozen=True, slots=True)
 class NodeGpuFacts:
-    """Versions of the driver and all GPUs of a node."""
+    """The driver versions and all GPUs of a node."""
 
     driver: str = ""
     nvml: str = ""
@@ -120,7 +120,7 @@ class NodeGpuFacts:
 
 @dataclass(frozen=True, slots=True)
 class AgentReport:
-    """One request of an agent. `unsupported`: measures that a GPU cannot tell, by its UUID."""
+    """One request of an agent. `unsupported`: measures that a GPU does not support, by its UUID."""
 
     node: str
     sent_at_ms: int

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-# On a node.
+# Annotations of a node.
 REGISTER: Final = "hami.io/node-nvidia-register"
 LOCK: Final = "hami.io/mutex.lock"
 CORDONED_CARDS: Final = "hami.io/device-cordon"
-# On a pod; the first is a label as well, by which HAMi's monitor finds the pod.
+# Annotations of a pod; the first is a label as well, by which HAMi's monitor finds the pod.
 NODE: Final = "hami.io/vgpu-node"
 TIME: Final = "hami.io/vgpu-time"
 TO_ALLOCATE: Final = "hami.io/vgpu-devices-to-allocate"
@@ -32,19 +32,19 @@ LOCK_EXPIRES: Final = timedelta(minutes=5)
 _VENDOR: Final = "NVIDIA"
 _CSV_FIELDS: Final = (7, 9)
 _LONGEST: Final = 64 * 1024  # characters; sixteen cards in each of forty containers
-_MOST: Final = 2**31 - 1  # MiB or percent points, as HAMi keeps them
+_MOST: Final = 2**31 - 1  # MiB or percent points, in HAMi's integer type
 
 
 class HamiFormatError(ValueError):
-    """An annotation that none of the known versions writes."""
+    """An annotation in a format that none of the known versions writes."""
 
 
 @dataclass(frozen=True, slots=True)
 class RegisteredCard:
     """A card as the device plugin reports it.
 
-    `slots`: pods that may share it. `memory_mib`: after HAMi's own scaling, so not always what is
-    built in. `cores`: percent points, 100 unless scaled. `mode`: hami-core | mig | mps.
+    `slots`: pods that may share it. `memory_mib`: after HAMi's own scaling, so not always the physical
+    memory. `cores`: percent points, 100 unless scaled. `mode`: hami-core | mig | mps.
     """
 
     uuid: str
@@ -76,11 +76,11 @@ class NodeLock:
     pod: str = ""
 
     def to_annotation(self) -> str:
-        """The annotation's value."""
+        """Return the annotation's value."""
         return f"{self.taken_at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ},{self.namespace},{self.pod}"
 
     def held_by(self, namespace: str, pod: str) -> bool:
-        """Return whether the lock is this pod's."""
+        """Return whether this pod holds the lock."""
         return (self.namespace, self.pod) == (namespace, pod)
 
     def is_expired(self, now: datetime) -> bool:
@@ -119,7 +119,7 @@ def _register_csv(text: str) -> list[RegisteredCard]:
     cards = []
     for item in text.split(":"):
         if "," not in item:
-            continue  # what stands behind the last colon
+            continue  # the text after the last colon
         fields = item.split(",")
         if len(fields) not in _CSV_FIELDS:
             raise ValueError(f"a GPU has {len(fields)} fields, not 7 or 9")
@@ -150,7 +150,7 @@ def encode_shares(containers: Sequence[Sequence[CardShare]]) -> str:
 
 
 def decode_shares(text: str) -> list[list[CardShare]]:
-    """Read what each container holds; a missing last colon or semicolon is forgiven, as HAMi does.
+    """Read what each container holds; a missing last colon or semicolon is accepted, as by HAMi.
 
     Raises: HamiFormatError.
     """

@@ -1,8 +1,8 @@
 """The annotations through which the platform and a node's agent agree on the memory of a running pod.
 
-The platform says what it wants, the agent what became of it. An answer names the wish that it belongs to by
-its token, so that an old answer is never taken for one to a new wish. Before the agent touches anything it
-says that it has taken the wish, by compare and swap: so whoever takes a wish back before that knows that it
+The platform writes a request and the agent an answer. An answer has the token of its request, so that an old
+answer is never taken for one to a new request. Before the agent changes anything it records by compare and
+swap that it accepted the request: so a client that withdraws a request before that knows that the request
 will never be carried out.
 """
 
@@ -17,20 +17,20 @@ from typing import Any, Final
 from clusters.gpu.nvidia import PART_MEMORY_RESOURCE
 
 WANTED: Final = "allotment.io/gpu-memory"
-"""Written by the platform alone."""
+"""The platform's request; only the platform writes it."""
 ANSWER: Final = "allotment.io/gpu-memory-answer"
-"""Written by the agent alone, and nothing else is."""
+"""The agent's answer; only the agent writes it, and it writes nothing else."""
 
 Amounts = Mapping[str, int]
 """MiB by the uuid of the card."""
 
 
 class LiveMemoryFormatError(ValueError):
-    """An annotation that neither side writes."""
+    """An annotation in a format that neither side writes."""
 
 
 class AnswerState(StrEnum):
-    """`taken`: from here on it may be in effect at any moment. After `refused` nothing was changed."""
+    """`taken`: from now on the request may be in effect at any moment. `refused`: nothing was changed."""
 
     TAKEN = "taken"
     APPLIED = "applied"
@@ -39,20 +39,20 @@ class AnswerState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WantedMemory:
-    """The memory that a pod's container is to have of each of its cards."""
+    """The wanted memory of a pod's container on each of its cards."""
 
     token: str
     memory_mib: Amounts
 
     def to_annotation(self) -> str:
-        """The annotation's value."""
+        """Return the annotation's value."""
         return _text({"token": self.token, "memory_mib": dict(sorted(self.memory_mib.items()))})
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryAnswer:
-    """The outcome of a resize request. `at_most`: the most that may be in effect now; empty if
-    those are the amounts that the pod began with.
+    """The outcome of a resize request. `at_most`: the most that may be in effect now; empty for the initial
+    amounts of the pod.
     """
 
     token: str
@@ -62,7 +62,7 @@ class MemoryAnswer:
     message: str = ""
 
     def to_annotation(self) -> str:
-        """The annotation's value."""
+        """Return the annotation's value."""
         fields: dict[str, Any] = {"token": self.token, "state": self.state.value}
         fields["at_most"] = dict(sorted(self.at_most.items()))
         if self.code:
@@ -71,7 +71,7 @@ class MemoryAnswer:
 
 
 def parse_wanted(text: str) -> WantedMemory:
-    """Read a wish. Raises: LiveMemoryFormatError."""
+    """Read a request. Raises: LiveMemoryFormatError."""
     row = _row(WANTED, text)
     amounts = _amounts(WANTED, row.get("memory_mib"))
     if not amounts:
@@ -92,7 +92,7 @@ def parse_answer(text: str) -> MemoryAnswer:
 
 
 def in_effect(pod: Mapping[str, Any], cards: Iterable[str]) -> Amounts | None:
-    """The most that each of these cards of a pod may be used to now; None while that is being changed."""
+    """Return the present memory limit of each of these cards of a pod; None during a change."""
     answer = last_answer(pod)
     if answer is not None and answer.state is AnswerState.TAKEN:
         return None
@@ -111,7 +111,7 @@ def last_answer(pod: Mapping[str, Any]) -> MemoryAnswer | None:
 
 
 def began_with(pod: Mapping[str, Any]) -> int:
-    """The MiB of each card with which the pod was made; 0 for a pod without parts of cards."""
+    """Return the MiB of each card at the pod's creation; 0 for a pod without parts of cards."""
     limits = (pod["spec"]["containers"][0].get("resources") or {}).get("limits") or {}
     text = str(limits.get(PART_MEMORY_RESOURCE, "0"))
     return int(text) if text.isascii() and text.isdigit() else 0

@@ -1,7 +1,7 @@
-"""Names for cards and MIG instances of which a cluster tells only how many a node has.
+"""Names for cards and MIG instances of which a cluster reports only the number on each node.
 
-The node chooses among them when a pod starts, so a name stands for a place and not for a chip. No uuid
-of a card holds a slash, and every name here does.
+The node chooses among them when a pod starts, so a name identifies an index and not a chip. No uuid of a card
+contains a slash, and every name here does.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _WHOLE, _INSTANCE = "card", "mig"
 
 
 def named_by_node(cluster: str, node: str, index: int, profile: str = "") -> str:
-    """A name that is always the same, and no other cluster's; with the profile by which a node counts it."""
+    """Return a stable name, unique among clusters; with the profile under which a node counts it."""
     if not profile:
         return f"{_WHOLE}/{uuid5(_CARDS, f'{cluster}/{node}/{index}')}"
     return f"{_INSTANCE}/{profile}/{uuid5(_CARDS, f'{cluster}/{node}/{profile}/{index}')}"
@@ -26,6 +26,6 @@ def is_named_by_node(uuid: str) -> bool:
 
 
 def counted_profile(uuid: str) -> str:
-    """The MIG profile under which the node counts it, "" where it counts with the whole cards."""
+    """Return the MIG profile under which the node counts it; "" if it is counted with the whole cards."""
     kind, _, rest = uuid.partition("/")
     return rest.partition("/")[0] if kind == _INSTANCE else ""

@@ -14,28 +14,28 @@ PREFIX: Final = "nvidia.com/"
 
 CARD_RESOURCE: Final = f"{PREFIX}gpu"
 MIG_RESOURCE: Final = f"{PREFIX}mig-"
-"""Before a profile, such as 1g.5gb or 1g.5gb.me."""
+"""Precedes a profile, such as 1g.5gb or 1g.5gb.me."""
 PART_MEMORY_RESOURCE: Final = f"{PREFIX}gpumem"
-"""MiB of each card, of a container that HAMi gives a part of a card."""
+"""The MiB of each card of a container to which HAMi gives a part of a card."""
 PART_CORES_RESOURCE: Final = f"{PREFIX}gpucores"
-"""Percent of each card's compute, of such a container."""
+"""The percent of each card's compute of such a container."""
 
 PRODUCT_LABEL: Final = f"{PREFIX}gpu.product"
 MEMORY_LABEL: Final = f"{PREFIX}gpu.memory"
 CLIQUE_LABEL: Final = f"{PREFIX}gpu.clique"
-"""Nodes of one NVLink domain."""
+"""The label of nodes with their NVLink domain."""
 
 GPU_TAINT: Final = CARD_RESOURCE
 """The key of the taint that keeps tasks without cards off GPU nodes."""
 
 _DRIVER_LABELS: Final = (f"{PREFIX}cuda.driver-version", f"{PREFIX}cuda.driver")
 _RUNTIME_LABELS: Final = (f"{PREFIX}cuda.runtime-version", f"{PREFIX}cuda.runtime")
-"""Of the driver and of the newest CUDA that it serves: by GPU feature discovery since 0.16, and before."""
+"""The newest CUDA version that the driver supports: label of GPU feature discovery since 0.16, and before."""
 _PARTS: Final = (("major", "minor", "revision"), ("major", "minor", "rev"))
 
 
 def read_versions(labels: Mapping[str, str]) -> tuple[str, str]:
-    """Return the versions of driver and CUDA that a node's labels tell, each empty where they do not."""
+    """Return the versions of driver and CUDA in a node's labels; "" for a missing one."""
     return _version(labels, _DRIVER_LABELS), _version(labels, _RUNTIME_LABELS)
 
 

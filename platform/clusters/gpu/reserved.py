@@ -1,7 +1,7 @@
 """Settings that a workload may not choose: each would give it more of a card than was allocated.
 
-Whole classes of variables are refused, with the exceptions named one by one: what the next version of a
-runtime or of HAMi's library reads is then refused before anybody has heard of it. The same names stand in
+Whole classes of variables are refused, with single named exceptions: variables that the next version of a
+runtime or of HAMi's library reads are then refused before they are known. The same names are in
 `deploy/kubernetes/admission.yaml`, for pods that the platform does not make; a test compares the two.
 """
 
@@ -14,20 +14,20 @@ from clusters.gpu.nvidia import PREFIX
 
 VISIBLE_DEVICES: Final = "NVIDIA_VISIBLE_DEVICES"
 NO_DEVICES: Final = "void"
-"""The value of it by which the container runtime adds no device and no driver, whatever the image says."""
+"""The value of `NVIDIA_VISIBLE_DEVICES` with which the runtime adds no device and no driver to any image."""
 
 VARIABLES: Final = (
-    "NVIDIA_",  # which cards and channels between cards the container runtime adds
+    "NVIDIA_",  # the cards and channels between cards that the container runtime adds
     "CUDA_",  # HAMi's limits, those of MPS, and CUDA_VERSION, by which an old image gets every card
     "GPU_CORE_",  # whether HAMi limits compute
     "LIBCUDA_",
     "ACTIVE_OOM_KILLER",
-    "LD_",  # libraries before the one that enforces the limits
-    "GLIBC_TUNABLES",  # the same by way of the loader
+    "LD_",  # libraries loaded before the one that enforces the limits
+    "GLIBC_TUNABLES",  # the same through the loader
 )
 ALLOWED: Final = frozenset(
     {
-        # They narrow what a process uses, or say how it compiles, loads, caches and reports.
+        # They restrict what a process uses, or set how it compiles, loads, caches and reports.
         *("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "CUDA_DEVICE_MAX_CONNECTIONS"),
         *("CUDA_DEVICE_MAX_COPY_CONNECTIONS", "CUDA_DEVICE_WAITS_ON_EXCEPTION"),
         *("CUDA_LAUNCH_BLOCKING", "CUDA_MODULE_LOADING", "CUDA_MODULE_DATA_LOADING"),
@@ -41,7 +41,7 @@ ALLOWED: Final = frozenset(
 )
 LABELS: Final = ("allotment.io/", "hami.io/", PREFIX, "app.kubernetes.io/managed-by")
 MOUNTS: Final = (
-    "/var/run/nvidia-container-devices",  # asks the container runtime for cards by the name of a file
+    "/var/run/nvidia-container-devices",  # requests cards from the container runtime by the name of a file
     "/run/nvidia-container-devices",
     "/usr/local/vgpu",
     "/etc/ld.so.preload",
@@ -51,27 +51,27 @@ _OWN_FOLDER: Final = "/etc/allotment"
 
 
 def is_reserved_variable(name: str) -> bool:
-    """Return whether a variable of the environment is the platform's own."""
+    """Return whether an environment variable is reserved for the platform."""
     return name.startswith(VARIABLES) and name not in ALLOWED
 
 
 def could_be_reserved(prefix: str) -> bool:
-    """Return whether a variable that begins with `prefix` may be the platform's own, whatever follows."""
+    """Return whether a variable that begins with `prefix` may be reserved, whatever follows."""
     return prefix.startswith(VARIABLES) or any(name.startswith(prefix) for name in VARIABLES)
 
 
 def is_reserved_label(name: str) -> bool:
-    """Return whether a label or an annotation is the platform's or a device plugin's own."""
+    """Return whether a label or an annotation is reserved for the platform or a device plugin."""
     return name.startswith(LABELS)
 
 
 def plain_path(path: str) -> str:
-    """An absolute path without empty parts, `.` and `..`, as the container runtime resolves it."""
+    """Return an absolute path without empty parts, `.` and `..`, as the container runtime resolves it."""
     # Two slashes at the beginning are kept by the rules of paths, and mean one.
     return "/" + posixpath.normpath(path).lstrip("/")
 
 
 def is_reserved_mount(path: str) -> bool:
-    """Return whether a mount here changes which cards are seen, or how much of them, or is ours."""
+    """Return whether a mount here is reserved, or changes which cards are visible or their limits."""
     own = (*MOUNTS, _OWN_FOLDER)
     return f"{plain_path(path)}/".startswith(tuple(f"{mount}/" for mount in own))

@@ -1,6 +1,6 @@
-"""Jobs that start again after a restore: asked at a take-over, answered by scheduling, which knows the jobs.
+"""Jobs that start again after a restore: scheduling, which knows the jobs, lists them for a take-over.
 
-Scheduling stands above this package, so it registers its answers here when the platform starts.
+Scheduling is above this package, so it registers its functions here when the platform starts.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from foundation.core.actor import Actor
 
 @dataclass(frozen=True, slots=True)
 class RestartingJob:
-    """A job that starts, or starts again, when its cluster is used: nothing in the cluster tells what became
-    of it since the backup."""
+    """A job that starts, or starts again, when its cluster is used: the cluster does not report its state
+    since the backup."""
 
     job_id: uuid.UUID
     workspace: str
@@ -42,14 +42,14 @@ _registered: Final[list[RestartAnswers]] = []
 
 
 def register_answers(given: RestartAnswers) -> None:
-    """Register the answers of scheduling; its `AppConfig.ready()` calls this once."""
+    """Register the functions of scheduling; its `AppConfig.ready()` calls this once."""
     _registered[:] = [given]
 
 
 def find_answers() -> RestartAnswers:
-    """Return the answers of scheduling.
+    """Return the functions of scheduling.
 
-    Raises: RuntimeError when nothing has registered, which a running platform never sees.
+    Raises: RuntimeError if none are registered, which cannot happen in a running platform.
     """
     if not _registered:
         raise RuntimeError("nothing answers which jobs start again")

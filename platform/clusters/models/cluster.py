@@ -11,14 +11,14 @@ from foundation.models import BaseModel, Leased, Versioned
 
 
 class Sharing(models.TextChoices):
-    """The rule by which unused quota of tenants is shared, as in Kueue."""
+    """The rule by which tenants share unused quota, as in Kueue."""
 
     FAIR = "fair", "By share"
     CLASSICAL = "classical", "By priority and age"
 
 
 class Cell(BaseModel, Leased, Versioned):
-    """One quota tree, its clusters, one engine loop: the unit of scale."""
+    """One quota tree, its clusters, and one engine loop: the unit of scale."""
 
     name = models.SlugField(max_length=63, unique=True)
     # Fair: the tenant with the lowest dominant share borrows first. Classical: priority, then submission.
@@ -29,7 +29,7 @@ class Cell(BaseModel, Leased, Versioned):
     last_cycle_at = models.DateTimeField(null=True, blank=True)
     inventory_version = models.PositiveBigIntegerField(default=0)
     quota_version = models.PositiveBigIntegerField(default=0)
-    # How much of its GPU time preemption threw away lately, in millionths.
+    # GPU time that preemption discarded lately as a share of all, in millionths.
     lost_ppm = models.PositiveIntegerField(default=0, db_default=0)
     # The mix of tasks that placement policies learn from, as the engine encodes it; empty at first.
     workload = models.JSONField(default=dict, db_default={}, blank=True)
@@ -45,7 +45,7 @@ class BackendKind(models.TextChoices):
 
 
 ADMITS_ITSELF: Final = frozenset({BackendKind.KUEUE})
-"""Clusters with an engine of their own: what it admits is followed here, and never decided."""
+"""Clusters with their own admission engine: the platform follows its admissions and decides none."""
 
 
 class ClusterHealth(models.TextChoices):
@@ -56,7 +56,7 @@ class ClusterHealth(models.TextChoices):
 
 
 class Cluster(BaseModel, Leased, Versioned):
-    """A cluster and what was last heard of it."""
+    """A cluster and its last known state."""
 
     cell = models.ForeignKey(Cell, on_delete=models.PROTECT, related_name="clusters")
     name = models.SlugField(max_length=63, unique=True)
@@ -70,27 +70,27 @@ class Cluster(BaseModel, Leased, Versioned):
     cursor = models.TextField(blank=True, default="")
     observed_at = models.DateTimeField(null=True, blank=True)
     listed_at = models.DateTimeField(null=True, blank=True)
-    # Of the pods of others: when they were last applied, and listed. The cursor is that of the release
-    # before, which followed them apart from our own.
+    # When the pods of other owners were last applied, and listed. The cursor is that of the release before,
+    # which followed them separately from the platform's own pods.
     foreign_cursor = models.TextField(blank=True, default="", db_default="")
     foreign_at = models.DateTimeField(null=True, blank=True)
     foreign_listed_at = models.DateTimeField(null=True, blank=True)
 
-    # Which cluster it is, whatever its address; none for one that has not said, or that is simulated.
+    # The uid of the cluster, whatever its address; empty if it is unknown, or for a simulated cluster.
     uid = models.CharField(max_length=64, unique=True, null=True, blank=True)
-    # What stands in the cluster's owner object since this database last wrote it, what is about to stand
-    # there, and when it was last confirmed. See `clusters.services.ownership`.
+    # The token in the cluster's owner object since this database last wrote it, the token about to be
+    # written, and when it was last confirmed. See `clusters.services.ownership`.
     owner_token = models.CharField(max_length=64, blank=True, default="", db_default="")
     owner_next = models.CharField(max_length=64, blank=True, default="", db_default="")
     owner_at = models.DateTimeField(null=True, blank=True)
-    # When its closed nodes may be used again and pods made, once what runs there was read after that; none
-    # while nothing is waited for.
+    # When its closed nodes may be used again and pods created, after a later read of the cluster; null if
+    # nothing is awaited.
     opens_at = models.DateTimeField(null=True, blank=True)
     # The permissions that the platform's account lacks in the cluster, null while they are not known, and
     # when they were last read.
     missing_permissions = models.JSONField(null=True, blank=True, default=None)
     permissions_at = models.DateTimeField(null=True, blank=True)
-    # Of what the engine of the cluster's own says, where it has one.
+    # The state of the cluster's own admission engine, if it has one.
     delegate_cursor = models.TextField(blank=True, default="", db_default="")
 
     def __str__(self) -> str:
@@ -105,7 +105,7 @@ class GpuMode(models.TextChoices):
 
 
 class PlacementPolicy(models.TextChoices):
-    """The policies of the engine by name: how it chooses among the nodes that take a task."""
+    """The placement policies of the engine by name: how it chooses among the nodes that take a task."""
 
     DEFAULT = "default", "Default"
     COMPACT = "compact", "Compact"
@@ -116,7 +116,7 @@ class PlacementPolicy(models.TextChoices):
 
     @property
     def help(self) -> str:
-        """The effect of the policy, in one sentence of the reader's language."""
+        """The effect of the policy, in one sentence in the reader's language."""
         return str(_PLACEMENT_HELP[self])
 
 
@@ -161,6 +161,6 @@ class Flavor(BaseModel, Versioned):
 
     @property
     def placement_policy(self) -> PlacementPolicy:
-        """The placement policy; the default one in the place of a policy that is not offered any more."""
+        """The placement policy; the default one if the stored policy is no longer offered."""
         offered = self.placement in PlacementPolicy.values
         return PlacementPolicy(self.placement) if offered else PlacementPolicy.DEFAULT

@@ -1,7 +1,7 @@
 """Nodes and their cards.
 
-What has been granted stands on the row it was taken from, under a CHECK: the database itself refuses
-a second holder, whatever a worker believed when it asked.
+Granted amounts are stored on the row of their node or card, under a CHECK: the database itself refuses a
+second holder, even if a worker decided on outdated data.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from foundation.models import BaseModel
 class Node(BaseModel):
     """A machine. CPU in millicores, memory in MiB; `*_granted` are sums over live allocations.
 
-    `*_foreign` is what pods of others hold, `*_standing` the part of it that belongs to the node.
-    `pods` is how many pods it takes, None for any number; those of others count as well.
-    `cards_unplaced` counts cards that they hold though every card of the node was given out here.
-    `facts_version` is raised with every change of what the engine reads of the node and its cards, other than
-    what is granted; see `clusters.services.node_marks`.
+    `*_foreign` is what pods of other owners hold, `*_standing` the part of it that permanent pods of the node
+    hold. `pods` is how many pods it takes, None for any number; those of other owners count as well.
+    `cards_unplaced` counts cards that other owners hold although every card of the node was allocated here.
+    `facts_version` is raised with every change of the facts that the engine reads of the node and its cards,
+    except for granted amounts; see `clusters.services.node_marks`.
     """
 
     cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="nodes")
@@ -36,12 +36,12 @@ class Node(BaseModel):
     rack = models.CharField(max_length=63, blank=True, default="")
     ready = models.BooleanField(default=True)
     cordoned = models.BooleanField(default=False)
-    # Its cluster is not this platform's to fill: it gets nothing new.
+    # Its cluster is closed, for instance because another platform manages it: no new task is placed on it.
     closed = models.BooleanField(default=False, db_default=False)
     present = models.BooleanField(default=True)
     not_ready_since = models.DateTimeField(null=True, blank=True)
     pressure = models.JSONField(default=list, db_default=models.Value([], models.JSONField()), blank=True)
-    # A node that comes and goes: how often in a row, when last, and until when it gets nothing new.
+    # For a node that is lost repeatedly: how often in a row, when last, and until when it gets no new task.
     flaps = models.PositiveSmallIntegerField(default=0, db_default=0)
     lost_at = models.DateTimeField(null=True, blank=True)
     held_until = models.DateTimeField(null=True, blank=True)
@@ -72,8 +72,8 @@ class Node(BaseModel):
 class Device(BaseModel):
     """One card. Capacity is physical times the over-commit factor; sums of grants never exceed it.
 
-    `*_foreign` is what pods of others hold of it, by the cluster's word alone: nothing bounds that.
-    `hardware_uuid` is the GPU's own UUID where `uuid` names a place, as measurements told.
+    `*_foreign` is what pods of other owners hold of it, as the cluster reports it: no limit applies to it.
+    `hardware_uuid` is the GPU's own UUID from measurements, if `uuid` is a name by index.
     """
 
     node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="devices")
@@ -116,17 +116,17 @@ class Device(BaseModel):
 
     @property
     def vendor(self) -> str:
-        """The maker of the GPU: clusters are asked for GPUs of one vendor alone."""
+        """The vendor of the GPU: the platform requests GPUs of one vendor only."""
         return VENDOR
 
     @property
     def gpu_uuid(self) -> str:
-        """The UUID by which the driver names the GPU, as far as that is known."""
+        """The UUID by which the driver names the GPU, if it is known."""
         return self.hardware_uuid or self.uuid
 
 
 class NodeEvent(models.Model):
-    """One line of a node's story. The key is monotonic."""
+    """One line of a node's timeline. The key is monotonic."""
 
     id = models.BigAutoField(primary_key=True)
     node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="events")
@@ -159,10 +159,11 @@ class ForeignOrigin(models.TextChoices):
 
 
 class ForeignPod(BaseModel):
-    """A pod that holds something of a node and is no live hold of this database, as the cluster shows it.
+    """A pod that holds capacity of a node without a live allocation in this database, as the cluster reports
+    it.
 
-    Never touched, only counted. `cards` and `shares` as in `ForeignPod` of the backends' contract, a share
-    as uuid, cores and MiB. The node is named, because pods and nodes are told apart from each other.
+    It is only counted and never changed. `cards` and `shares` as in `BoundPod` of the backends' contract, a
+    share as uuid, cores and MiB. The node is stored by name, because pods and nodes are reported separately.
     """
 
     cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="foreign_pods")
@@ -177,7 +178,7 @@ class ForeignPod(BaseModel):
         default=ForeignOrigin.OTHER,
         db_default=ForeignOrigin.OTHER.value,
     )
-    # The job and the attempt that a pod of the platform's kind says it is of.
+    # The job and the attempt in the labels of a pod of the platform's kind.
     job = models.CharField(max_length=63, blank=True, default="", db_default="", db_index=True)
     attempt = models.PositiveIntegerField(default=0, db_default=0)
     cpu_millicores = models.PositiveBigIntegerField(default=0)

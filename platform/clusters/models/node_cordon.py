@@ -1,4 +1,4 @@
-"""Requests of operators about nodes: cordon, drain, uncordon."""
+"""Operators' requests to cordon, drain and uncordon nodes."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ REASON_LENGTH = 500
 
 
 class NodeCordon(BaseModel):
-    """An operator's request that a node be cordoned or uncordoned, and what became of it.
+    """An operator's request to cordon or uncordon a node, and its state.
 
-    At most one row of a node is open, which is to say without `ended_at`. An applied cordon stays open as the
-    explanation of the node's state, until the node is uncordoned by whomever, leaves, or is asked for
-    something else. A cordon by another client of the cluster has no row.
+    At most one row of a node is open, that is, has no `ended_at`. An applied cordon stays open as the
+    explanation of the node's state, until the node is uncordoned by any client, leaves the cluster, or gets
+    another request. A cordon by another client of the cluster has no row.
 
-    `schedulable` is what is asked for, `applied_at` when the cluster confirmed it. `drain`: jobs are evicted
-    from the node once it is cordoned; `drained_at`: nothing of them was left. `was_cordoned`: the node was
-    cordoned before, so that a refusal does not open it. `refusal` has the cluster's words.
+    `schedulable` is the wanted state, `applied_at` when the cluster confirmed it. `drain`: jobs are evicted
+    from the node once it is cordoned; `drained_at`: the last of them was gone. `was_cordoned`: the node was
+    cordoned before, so a refusal does not open it. `refusal` is the cluster's message.
     """
 
     node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="cordons")
@@ -50,10 +50,10 @@ class NodeCordon(BaseModel):
 
     @property
     def is_draining(self) -> bool:
-        """Return whether jobs are still to leave the node."""
+        """Return whether jobs are still being evicted from the node."""
         return self.drain and self.drained_at is None and self.ended_at is None
 
     @property
     def is_pending(self) -> bool:
-        """Return whether the cluster has not confirmed it yet."""
+        """Return whether the cluster has not confirmed the request yet."""
         return self.applied_at is None and self.ended_at is None

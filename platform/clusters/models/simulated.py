@@ -1,7 +1,7 @@
-"""Rows of the simulated cluster, which stands in for an external system.
+"""Rows of the simulated cluster, which replaces an external system.
 
-Nothing outside `clusters.backends.simulated` reads or writes them: the platform learns what is here
-through the backend's calls, as it would from a real cluster. Times ending in `_ms` are milliseconds of
+Only `clusters.backends.simulated` reads or writes them: the platform reads this state through the backend's
+calls, as it would that of a real cluster. Times ending in `_ms` are milliseconds of
 simulated time, which runs at its own speed; see `clusters.backends.simulated.timeline`.
 """
 
@@ -35,8 +35,8 @@ class SimulatedCluster(BaseModel):
 
 
 class SimulatedNode(BaseModel):
-    """A machine. CPU in millicores, memory in MiB. `failed` nodes answer nothing until they recover; of one
-    that is silent, only measurements are missing."""
+    """A machine. CPU in millicores, memory in MiB. `failed` nodes do not answer until they recover; silent
+    nodes only deliver no measurements."""
 
     simulation = models.ForeignKey(SimulatedCluster, on_delete=models.CASCADE, related_name="nodes")
     name = models.CharField(max_length=253)
@@ -100,12 +100,12 @@ class SimulatedPhase(models.TextChoices):
 
 
 class SimulatedPod(BaseModel):
-    """One pod, what it was asked to do, and when its next transition is due.
+    """One pod, its specification, and when its next transition is due.
 
-    `holds` is true while its containers occupy cards, CPU and memory. `next_ms` is null when nothing
-    will happen by itself; `frozen_ms` keeps it while the node is down. A pod that is gone stays for a
-    while as a tombstone, so that a late observer still learns of its end. `leave_permille` says which
-    part of the grace period the pod uses; `exit_code` is what it will end with, `ended_code` what it did.
+    `holds` is true while its containers hold cards, CPU and memory. `next_ms` is null if no transition is
+    planned; `frozen_ms` stores it while the node is down. A deleted pod stays for a while as a tombstone, so
+    that a late observer still sees its end. `leave_permille` is the part of the grace period that the pod
+    uses; `exit_code` is the exit code that it will end with, `ended_code` the one that it ended with.
     """
 
     simulation = models.ForeignKey(SimulatedCluster, on_delete=models.CASCADE, related_name="pods")
@@ -124,7 +124,7 @@ class SimulatedPod(BaseModel):
     leave_permille = models.PositiveSmallIntegerField()
     utilisation = models.FloatField()
     exit_code = models.IntegerField(default=0)
-    # The memory in MiB that its slices are to have, and when the node will have done it; null for nothing.
+    # The MiB that its slices will have, and when the node will have changed them; null if no change is due.
     resize_mib = models.PositiveIntegerField(null=True, blank=True)
     resize_ms = models.BigIntegerField(null=True, blank=True)
 

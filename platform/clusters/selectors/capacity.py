@@ -26,7 +26,7 @@ _NODE_COLUMNS: Final = (
 
 
 class _NodeCards(NamedTuple):
-    """Sums of the cards of one node; `empty` are healthy ones of which nobody holds anything."""
+    """Sums of the cards of one node; `empty` counts healthy cards of which no part is held."""
 
     node_id: uuid.UUID
     cards: int
@@ -53,9 +53,9 @@ _SUMS: Final = {
 class FlavorCapacity:
     """Cards of one flavor. `free` are wholly free and usable; `stranded` are free but not usable.
 
-    `cards_allocated` is in hundredths of a card. `one_node` and `one_rack` are the most wholly free
-    cards together in one place; `slices` counts how many slices of 30 % cores would still fit. `foreign`
-    are the cards of which pods of others hold a part or all, `closed` those of nodes that get nothing new.
+    `cards_allocated` is in hundredths of a card. `one_node` and `one_rack` are the most wholly free cards on
+    one node and in one rack; `slices` counts how many slices of 30 % cores would still fit. `foreign` are the
+    cards that pods of other owners hold in part or whole, `closed` those of nodes without new tasks.
     """
 
     flavor: Flavor
@@ -75,12 +75,12 @@ class FlavorCapacity:
 
 
 def capacity_now(*, viewer: Actor) -> list[FlavorCapacity]:
-    """One line per flavor, by name.
+    """Return one row per flavor, by name.
 
-    Raises: PermissionDenied for anybody without a view of the clusters.
+    Raises: PermissionDenied without the permission to view clusters.
     """
     permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
-    # Without labels and taints, which would be decoded.
+    # Without labels and taints, whose decoding takes time.
     rows = Node.unscoped.filter(present=True, flavor__isnull=False).only(*_NODE_COLUMNS)
     nodes = {node.pk: node for node in rows}
     present = Device.unscoped.filter(node__present=True, node__flavor__isnull=False).order_by()
@@ -95,7 +95,7 @@ def capacity_now(*, viewer: Actor) -> list[FlavorCapacity]:
 
 
 def list_card_pools(*, viewer: Actor) -> list[Flavor]:
-    """The flavors that have cards on present nodes, by name, with their cluster. Raises: PermissionDenied."""
+    """Return the flavors with cards on present nodes by name, with cluster. Raises: PermissionDenied."""
     permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
     cards = Device.unscoped.filter(node__flavor=OuterRef("pk"), node__present=True)
     return list(Flavor.unscoped.filter(Exists(cards)).select_related("cluster").order_by("name", "id"))
@@ -142,7 +142,7 @@ def _is_full(node: Node) -> bool:
 
 
 def _count_slices(cards: QuerySet[Device]) -> Counter[uuid.UUID]:
-    """Count by node the slices that would still fit on these cards."""
+    """Count by node the slices that still fit on these cards."""
     found: Counter[uuid.UUID] = Counter()
     for node, *cores in cards.values_list("node_id", "cores_capacity", "cores_granted", "cores_foreign"):
         capacity, allocated, foreign = cores

@@ -1,4 +1,4 @@
-"""Reading cells on behalf of an operator."""
+"""Reads cells for an operator."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tenants.access.permissions import Permission
 
 
 def cell_list(*, viewer: Actor) -> QuerySet[Cell]:
-    """All cells by name, their clusters at hand. Raises: PermissionDenied."""
+    """Return all cells by name, with their clusters prefetched. Raises: PermissionDenied."""
     permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
     return Cell.unscoped.prefetch_related("clusters").order_by("name", "pk")
 
 
 def cell_get(*, viewer: Actor, name: str) -> Cell:
-    """One cell by name. Raises: PermissionDenied, NotFound."""
+    """Return one cell by name. Raises: PermissionDenied, NotFound."""
     found = cell_list(viewer=viewer).filter(name=name).first()
     if found is None:
         raise NotFound(_("Scheduling domain %(name)s not found.") % {"name": name})
@@ -29,7 +29,7 @@ def cell_get(*, viewer: Actor, name: str) -> Cell:
 
 @row_scope.whole()
 def has_cells() -> bool:
-    """Return whether the installation has a cell, whoever asks."""
+    """Return whether the installation has a cell; checks no permission."""
     return Cell.unscoped.exists()
 
 

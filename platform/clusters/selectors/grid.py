@@ -1,6 +1,6 @@
-"""All nodes with their cards, as plain values: what a page that draws every card needs.
+"""All nodes with their cards, as plain values, for a page that draws every card.
 
-Two queries and no model instances, because an overview of some thousand cards is read every few seconds.
+Two queries and no model instances, because an overview of thousands of cards is read every few seconds.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ CLOSED = "closed"
 class GridCard:
     """One card. Cores in percent points and memory in MiB; capacity includes over-commit.
 
-    `*_foreign` is what pods of others hold.
+    `*_foreign` is what pods of other owners hold.
     """
 
     id: uuid.UUID
@@ -43,17 +43,17 @@ class GridCard:
     cores_foreign: int
     foreign_holders: int
     memory_mib: int
-    """As built, without over-commit."""
+    """Physical memory, without over-commit."""
 
     @property
     def is_free(self) -> bool:
-        """True if the card is healthy and no part of it is allocated."""
+        """Return whether the card is healthy and no part of it is held."""
         return self.healthy and not self.holders and not self.foreign_holders
 
 
 @dataclass(frozen=True, slots=True)
 class GridNode:
-    """One node that is there, with its cards by index."""
+    """One present node, with its cards by index."""
 
     id: uuid.UUID
     cluster_id: uuid.UUID
@@ -76,11 +76,11 @@ class GridNode:
 
 @dataclass(frozen=True, slots=True)
 class Stranded:
-    """Free compute that can't be used: wholly free cards on nodes that take nothing, and remainders.
+    """Free compute that can't be used: wholly free cards on nodes that take no tasks, and remainders.
 
-    `cards` are healthy, wholly free, and out of reach; the node counts say why, each node once under
-    the most fundamental cause. `fragment_cores` (percent points) is what is left on cards that are
-    partly taken, on `fragment_nodes` nodes.
+    `cards` are healthy, wholly free and unusable; the node counts give the causes, each node once under its
+    most fundamental cause. `fragment_cores` (percent points) is what is left on partly allocated cards, on
+    `fragment_nodes` nodes.
     """
 
     cards: int
@@ -93,8 +93,8 @@ class Stranded:
 
 
 def node_state(ready: bool, cordoned: bool, closed: bool, *, draining: bool = False) -> str:
-    """The one word for a node, most fundamental first; one that is `closed` gets nothing new for another
-    reason than that somebody has cordoned it. Jobs are still to leave one that is `draining`."""
+    """Return the state of a node, by its most fundamental cause. A `closed` node gets no new tasks for
+    another reason than a cordon; from a `draining` node jobs are still being evicted."""
     if not ready:
         return NOT_READY
     if draining:
@@ -105,7 +105,7 @@ def node_state(ready: bool, cordoned: bool, closed: bool, *, draining: bool = Fa
 
 
 def node_grid(*, viewer: Actor, cluster_id: uuid.UUID | None = None) -> list[GridNode]:
-    """Nodes that are there, by cluster and name; of all clusters unless one is named.
+    """Return the present nodes, by cluster and name; of all clusters unless one is named.
 
     Raises: PermissionDenied.
     """
@@ -181,7 +181,7 @@ def _node(row: tuple[Any, ...], cards: Sequence[GridCard], now: datetime) -> Gri
 
 
 def count_stranded(nodes: Iterable[GridNode]) -> Stranded:
-    """Count what is free but out of reach, and why."""
+    """Count the free compute that can't be used, and the nodes by cause."""
     causes: Counter[str] = Counter()
     cards = fragment_cores = fragment_nodes = 0
     for node in nodes:
@@ -206,12 +206,12 @@ def count_stranded(nodes: Iterable[GridNode]) -> Stranded:
 
 
 def find_cause(node: GridNode) -> str:
-    """Return why a node takes no task: its state, or that its CPU is exhausted; empty for one that does."""
+    """Return why a node takes no task: its state, or exhausted CPU; "" for a node that takes tasks."""
     if node.state != READY:
         return node.state
     return "cpu-full" if node.cpu_full else ""
 
 
 def cards_left(card: GridCard) -> int:
-    """Return the percent points of a card that can still be had, were its node open."""
+    """Return the percent points of a card that are free, regardless of the state of its node."""
     return max(card.cores_capacity - card.cores_granted - card.cores_foreign, 0) if card.healthy else 0

@@ -1,4 +1,4 @@
-"""The size of a pool in one resource, and the parts of it that no job of the platform can have now."""
+"""The size of a pool in one resource, and the parts of it that no job of the platform can get now."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _OF_CARDS: Final = {
 class PoolParts:
     """Amounts of a pool in the resource's unit.
 
-    `unmanaged` is what pods have that the platform does not manage, `unavailable` what nobody has and nobody
-    gets: of unhealthy GPUs, and of nodes that are not ready, cordoned or of another platform.
+    `unmanaged` is what pods hold that the platform does not manage, `unavailable` what is free but cannot be
+    allocated: on unhealthy GPUs, and on nodes that are not ready, cordoned or managed by another platform.
     """
 
     total: int
@@ -35,7 +35,7 @@ class PoolParts:
 
 
 def read_pool_parts(flavor: Flavor, resource: Resource) -> PoolParts:
-    """Return the parts of a pool, in one query. The number of GPUs counts those of the nodes."""
+    """Return the parts of a pool, in one query. The number of GPUs is the sum over the nodes."""
     if columns := _OF_NODES.get(resource):
         blocked = Q(ready=False) | Q(cordoned=True) | Q(closed=True)
         return _sum_parts(Node.unscoped.filter(flavor=flavor, present=True), columns, blocked)
@@ -47,7 +47,7 @@ def read_pool_parts(flavor: Flavor, resource: Resource) -> PoolParts:
 
 
 def _charge_of_card(flavor: Flavor, resource: Resource) -> int:
-    """A whole GPU is charged the memory that its pool says, whatever it has."""
+    """Return the charge of a whole GPU: its memory is the pool's, whatever the GPU's own."""
     charges = {Resource.GPU_CORES: int(WHOLE_CARD), Resource.GPU_MEMORY: flavor.card_memory_mib}
     return charges.get(resource, 1)
 
@@ -66,7 +66,7 @@ def _sum_parts(
 ) -> PoolParts:
     capacity, allocated, foreign = columns
     spare = Greatest(F(capacity) - F(allocated), 0)
-    # What others have is known by the cluster's word alone, and is not bounded by what is left.
+    # What other owners hold comes from the cluster alone, and may exceed the rest.
     theirs = Least(F(foreign), spare)
     found = rows.aggregate(
         total=Coalesce(Sum(capacity), 0),

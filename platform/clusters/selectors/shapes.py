@@ -1,6 +1,6 @@
-"""Free capacity by pool and shape, its fragmentation, and the part that is out of reach and why.
+"""Free capacity by pool and task shape, its fragmentation, and the unusable part by cause.
 
-Counted from GPUs and GPU memory alone: CPU, memory and rules of a job may leave less.
+Computed from GPUs and GPU memory alone: CPU, memory and the rules of a job may allow less.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SLICE_SHAPES: Final = (10, 25, 50, 100)
 class ShapeRoom:
     """The tasks of one shape that fit at once: `size` is GPUs of a node, or percent of a GPU in a slice pool.
 
-    `one_rack` is the largest number of them within one rack.
+    `one_rack` is the most of them within one rack.
     """
 
     size: int
@@ -34,8 +34,8 @@ class ShapeRoom:
 @dataclass(frozen=True, slots=True)
 class PoolRoom:
     """The room of one pool. `free` is unallocated compute on healthy GPUs of nodes that take tasks, in
-    percent points; of it `fragmented_percent` is of no use to tasks of the largest shape, None where nothing
-    is free. `stranded` is unallocated compute that no task can have, in percent points, by its cause.
+    percent points; `fragmented_percent` of it is of no use to tasks of the largest shape, None if nothing is
+    free. `stranded` is unallocated compute that no task can get, in percent points, by its cause.
     """
 
     flavor: Flavor
@@ -47,7 +47,7 @@ class PoolRoom:
 
 
 def pool_rooms(*, viewer: Actor, cluster_id: uuid.UUID | None = None) -> list[PoolRoom]:
-    """One line per pool with GPUs, by name. Raises: PermissionDenied."""
+    """Return one row per pool with GPUs, by name. Raises: PermissionDenied."""
     by_flavor: defaultdict[uuid.UUID, list[GridNode]] = defaultdict(list)
     for node in node_grid(viewer=viewer, cluster_id=cluster_id):
         if node.flavor_id is not None and node.cards:
@@ -88,7 +88,7 @@ def _shape(size: int, nodes: Iterable[GridNode], *, sliced: bool) -> ShapeRoom:
 
 
 def _slices_left(card: GridCard, size: int) -> int:
-    """Count slices of `size` percent of compute and of memory that a card still has room for."""
+    """Count the slices of `size` percent of compute and of memory that still fit on a card."""
     memory = card.memory_capacity - card.memory_granted
     return min(cards_left(card) // size, max(memory, 0) * 100 // (size * max(card.memory_capacity, 1)))
 

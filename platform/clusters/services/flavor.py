@@ -1,4 +1,4 @@
-"""Flavors: pools of nodes with the same card model and mode, made by hand or found in the nodes' labels."""
+"""Flavors: pools of nodes with one card model and mode, created by hand or found in the nodes' labels."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _BATCH: Final = 500  # SQLite bounds the parameters of a statement
 
 @dataclass(frozen=True, slots=True)
 class FlavorPlan:
-    """A flavor that nodes of a cluster would make; `card_memory_mib` is that of their smallest card.
+    """A flavor that nodes of a cluster would form; `card_memory_mib` is that of their smallest card.
 
     For MIG it is that of their largest instance.
     """
@@ -58,7 +58,7 @@ def flavor_add(
     """
     permissions.require_permission(acting_user, Permission.CLUSTER_EDIT)
     name = clean_slug(plan.name, field="name")
-    if not plan.node_selector:  # it would take in every node there is and will be
+    if not plan.node_selector:  # it would match every present and future node
         message = _("At least one node label is required")
         raise Invalid(errors=[FieldError("node_selector", "REQUIRED", message)])
     Cell.unscoped.select_for_update(no_key=True).get(pk=cluster.cell_id)
@@ -86,7 +86,7 @@ def flavor_add(
 
 
 def _no_nodes(flavor: Flavor) -> Conflict:
-    """The refusal of a flavor without nodes, which tells apart what is not there and what is another's."""
+    """Return the error for a flavor without nodes: none match, or all that match have another flavor."""
     nodes = Node.unscoped.filter(cluster=flavor.cluster, present=True).select_related("flavor")
     taken = sorted({n.flavor.name for n in nodes if n.flavor and flavor_of(n.labels, [flavor])})
     labels = ", ".join(f"{label}={value}" for label, value in sorted(flavor.node_selector.items()))
@@ -110,9 +110,8 @@ def flavor_set(
 ) -> Flavor:
     """Set the CPU (millicores) and memory (MiB) that go with one GPU, and how nodes are chosen.
 
-    None is the ratio of the nodes. Quota that was assigned stays as it is, and running tasks stay on their
-    nodes.
-    Raises: PermissionDenied; Invalid for an amount out of bounds; PreconditionFailed when the flavor is not
+    None is the ratio of the nodes. Assigned quota stays as it is, and running tasks stay on their nodes.
+    Raises: PermissionDenied; Invalid for an amount out of bounds; PreconditionFailed if the flavor is not
     at the version `expected`.
     """
     permissions.require_permission(acting_user, Permission.CLUSTER_EDIT)
@@ -135,7 +134,7 @@ def flavor_set(
 
 @transaction.atomic
 def flavor_remove(*, acting_user: Actor, flavor: Flavor) -> None:
-    """Remove a flavor with its quota; its nodes stay, and join another flavor whose selector they carry.
+    """Remove a flavor with its quota; its nodes stay, and join another flavor whose selector they match.
 
     Raises: PermissionDenied; Conflict while a queue, a loan or the history of a job refers to it.
     """
@@ -152,7 +151,7 @@ def flavor_remove(*, acting_user: Actor, flavor: Flavor) -> None:
         text = message % {"name": before["name"], "kinds": ", ".join(kinds)}
         raise Conflict(text, code="FLAVOR_IN_USE") from error
     _join(cluster)
-    # The quota of the flavor is gone, too.
+    # The quota of the flavor is deleted, too.
     Cell.unscoped.filter(pk=cluster.cell_id).update(
         inventory_version=F("inventory_version") + 1, quota_version=F("quota_version") + 1
     )
@@ -161,9 +160,10 @@ def flavor_remove(*, acting_user: Actor, flavor: Flavor) -> None:
 
 
 def flavors_found(*, acting_user: Actor, cluster: Cluster) -> list[FlavorPlan]:
-    """Flavors that would take in the cards of nodes without one, by the product their labels name.
+    """Return the flavors that would take the cards of nodes without one, by the product in their labels.
 
-    Nodes whose product is cut in more than one way cannot be told apart by that label and are left out,
+    Nodes whose product is partitioned in more than one way cannot be distinguished by that label and are left
+    out,
     as are those without the label. Raises: PermissionDenied.
     """
     permissions.require_permission(acting_user, Permission.CLUSTER_VIEW)
@@ -188,13 +188,13 @@ def _plan(product: str, nodes: Iterable[Node]) -> FlavorPlan | None:
     return FlavorPlan(
         name=dns_label(product.removeprefix("NVIDIA-"), _NAME_LENGTH),
         card_model=cards[0].model or product,
-        # An instance charges what its profile says; no more than the largest there is.
+        # An instance is charged what its profile says; no more than the largest present one.
         card_memory_mib=max(sizes) if mode == GpuMode.MIG else min(sizes),
         gpu_mode=mode,
         node_selector={PRODUCT_LABEL: product},
         nodes=len(nodes),
         cards=len(cards),
-        # The usual taint that keeps other pods off GPU nodes: jobs of the pool are those it waits for.
+        # The usual taint that keeps other pods off GPU nodes: the pool's jobs tolerate it.
         tolerations=[_TOLERATE_GPU] if any(_is_gpu_taint(node) for node in nodes) else (),
     )
 

@@ -1,9 +1,9 @@
 """The resources of foreign pods on nodes and cards, as sums on their rows.
 
-Which card such a pod has is told only where cards are known by uuid. Elsewhere the node chooses, so the
-number of cards is what counts: they are put on cards that nobody here holds. Where those are too few,
-because both were given out at the same moment, the rest is noted on the node and put on the next card
-that comes free.
+The card of such a pod is known only if cards are known by uuid. Otherwise the node chooses, so only the
+number of cards counts: they are attributed to cards without an allocation of the platform. If there are too
+few, because both were allocated at the same moment, the rest is stored on the node and attributed to the next
+card that becomes free.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ _OF_NODE: Final = (
     *("cpu_standing", "memory_standing", "pods_standing"),
 )
 _OF_CARD: Final = ("cores_foreign", "memory_foreign", "foreign_holders")
-_MOST: Final = 2**31 - 1  # what a column holds; a pod may ask for more than any node has
+_MOST: Final = 2**31 - 1  # the range of a column; a pod may request more than any node has
 
 
 def foreign_settle(*, cluster_id: uuid.UUID, names: Collection[str]) -> bool:
-    """Add up what the pods of others hold on those nodes of a cluster; returns whether a sum has changed.
+    """Add up what pods of other owners hold on those nodes of a cluster; return whether a sum changed.
 
-    Must run inside the transaction of what caused it, under the lock of the cell or of these nodes.
+    Must run inside the transaction of the change that caused it, under the lock of the cell or of these
+    nodes.
     """
     changed = False
     ordered = sorted(names)
@@ -38,7 +39,7 @@ def foreign_settle(*, cluster_id: uuid.UUID, names: Collection[str]) -> bool:
 
 
 def unplaced_settle(devices: Iterable[uuid.UUID]) -> None:
-    """Put cards of others that had no place on those that have just come free."""
+    """Attribute other owners' cards that had no place to cards that just became free."""
     short = Node.unscoped.filter(devices__in=list(devices), cards_unplaced__gt=0).distinct()
     by_cluster: defaultdict[uuid.UUID, list[str]] = defaultdict(list)
     for cluster_id, name in short.values_list("cluster_id", "name"):
@@ -81,7 +82,7 @@ def _sum_node(node: Node, pods: Iterable[ForeignPod], unplaced: int) -> bool:
 
 
 def _spread(devices: Sequence[Device], pods: Iterable[ForeignPod]) -> tuple[list[Device], int]:
-    """Spread what pods hold over the cards of one node; returns those whose sums have changed, and how many
+    """Attribute what pods hold to the cards of one node; return the cards whose sums changed, and how many
     cards had no place."""
     known = {device.uuid: device for device in devices}
     held: defaultdict[uuid.UUID, Counter[str]] = defaultdict(Counter)
@@ -113,7 +114,7 @@ def _spread(devices: Sequence[Device], pods: Iterable[ForeignPod]) -> tuple[list
 
 
 def _stays(device: Device) -> tuple[object, ...]:
-    """A card that was counted as theirs stays so; a new one is taken from the far end, where we take last."""
+    """Return the order of cards for foreign pods: present foreign ones, then those that we allocate last."""
     return (not device.foreign_holders, not device.healthy, -device.index, device.pk)
 
 

@@ -1,7 +1,7 @@
-"""Granting parts of nodes and cards, guarded by the row they are taken from.
+"""Allocates parts of nodes and cards, guarded by the row from which they are taken.
 
 All that one transaction takes is one guarded UPDATE: a row is written only while its sum stays within its
-capacity, so a decision made on an old snapshot fails here instead of over-filling a card. Rows are locked
+capacity, so a decision made on an old snapshot fails here instead of overfilling a card. Rows are locked
 first, in the order of their keys.
 """
 
@@ -36,14 +36,14 @@ _DEVICES: Final = PreparedQuery(
 
 
 class NoLongerFree(Conflict):
-    """Somebody else took it between the snapshot and the commit."""
+    """Another transaction took the capacity between the snapshot and the commit."""
 
     code = "NO_LONGER_FREE"
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceAmount:
-    """Cores in percent points, memory in MiB, and how many holders."""
+    """Cores in percent points, memory in MiB, and the number of holders."""
 
     cores: int = 0
     memory_mib: int = 0
@@ -67,7 +67,7 @@ class NodeAmount:
 
 
 def devices_take(amounts: Mapping[uuid.UUID, DeviceAmount], *, in_use: bool = False) -> None:
-    """Take parts of cards. `in_use`: pods hold them already, be they healthy or not. Raises: NoLongerFree."""
+    """Take parts of cards. `in_use`: pods hold them already, healthy or not. Raises: NoLongerFree."""
     guard = Guard(
         where={} if in_use else {"healthy": True},
         within={
@@ -81,7 +81,7 @@ def devices_take(amounts: Mapping[uuid.UUID, DeviceAmount], *, in_use: bool = Fa
 
 
 def devices_give_back(amounts: Mapping[uuid.UUID, DeviceAmount]) -> None:
-    """Return parts of cards; the CHECK refuses to go below zero."""
+    """Release parts of cards; the CHECK refuses to go below zero."""
     _add_to_devices(amounts, -1)
     unplaced_settle(amounts)
 
@@ -89,7 +89,7 @@ def devices_give_back(amounts: Mapping[uuid.UUID, DeviceAmount]) -> None:
 def nodes_take(amounts: Mapping[uuid.UUID, NodeAmount], *, in_use: bool = False) -> None:
     """Take CPU and memory of nodes that are ready. Raises: NoLongerFree.
 
-    `in_use`: pods hold that much already, so it is counted whatever state the nodes are in.
+    `in_use`: pods hold that much already, so it is counted in any state of the nodes.
     """
     if in_use:
         _NODES.for_any(list(amounts))
@@ -108,7 +108,7 @@ def nodes_take(amounts: Mapping[uuid.UUID, NodeAmount], *, in_use: bool = False)
 
 
 def nodes_give_back(amounts: Mapping[uuid.UUID, NodeAmount]) -> None:
-    """Return CPU and memory of nodes."""
+    """Release CPU and memory of nodes."""
     _NODES.for_any(list(amounts))
     _add_to_nodes(amounts, -1)
 

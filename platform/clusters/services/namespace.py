@@ -1,4 +1,4 @@
-"""Namespaces of workspaces that were there before: looked at, and handed over by an operator."""
+"""Lists existing namespaces of workspaces, and hands them over for an operator."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ class NamespaceUnchanged(Refused):
 
 @dataclass(frozen=True, slots=True)
 class NamespaceRow:
-    """A workspace, and whose the namespace of its name is in a cluster."""
+    """A workspace, and the owner of the namespace of its name in a cluster."""
 
     workspace: str
     state: NamespaceState
 
 
 def namespace_list(*, acting_user: Actor, cluster: Cluster) -> Sequence[NamespaceRow]:
-    """Every workspace that is not archived, by name. Raises: PermissionDenied; ClusterUnreachable."""
+    """Return every workspace that is not archived, by name. Raises: PermissionDenied; ClusterUnreachable."""
     permissions.require_permission(acting_user, Permission.CLUSTER_EDIT)
     backend = backend_for(cluster)
     workspaces = Tenant.unscoped.filter(kind=TenantKind.WORKSPACE, archived_at=None).order_by("slug")
@@ -52,11 +52,11 @@ def namespace_adopt(
 ) -> NamespaceState:
     """Hand the namespace of a workspace's name, with all that is in it, over to the workspace.
 
-    Whoever may submit jobs there may use every secret, config map and claim in it from then on. `kubeconfig`
-    is a file with the rights of the cluster's administrator, where the platform's own account may not do it.
-    Returns whose it was. Raises: PermissionDenied; NotFound; Conflict where it is the workspace's already;
-    NamespaceUnchanged for a namespace that is never a workspace's, or that the cluster keeps;
-    ClusterUnreachable.
+    Users who may submit jobs there may use every secret, config map and claim in it from then on.
+    `kubeconfig` is a file with the rights of the cluster's administrator, if the platform's own account may
+    not do it. Returns the previous owner. Raises: PermissionDenied; NotFound; Conflict if it is the
+    workspace's already; NamespaceUnchanged for a namespace that is never a workspace's, or if the cluster
+    refuses the change; ClusterUnreachable.
     """
     permissions.require_permission(acting_user, Permission.CLUSTER_EDIT)
     name = workspace.slug

@@ -1,7 +1,7 @@
-"""The events of a node, and the treatment of a node that comes and goes.
+"""The events of a node, and the treatment of a node that is lost repeatedly.
 
-A node that was lost three times in a row, each within ten minutes of the last, gets nothing new until it
-has been ready for five minutes on end: work that is put on it would only be lost again.
+A node that was lost three times in a row, each within ten minutes of the last, gets no new tasks until it has
+been ready for five minutes on end, because the work of such tasks would only be lost again.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ STEADY: Final = timedelta(minutes=5)
 
 
 def is_held(node: Node, now: datetime) -> bool:
-    """Return whether the node gets nothing new because it came and went."""
+    """Return whether the node gets no new tasks because it was lost repeatedly."""
     return node.held_until is not None and node.held_until > now
 
 
 def is_node_closed(node: Node, now: datetime) -> bool:
-    """Return whether a node gets nothing new although nobody has cordoned it."""
+    """Return whether a node gets no new tasks for another reason than a cordon."""
     return node.closed or is_held(node, now)
 
 
 def is_node_schedulable(node: Node, now: datetime) -> bool:
-    """Return whether a node that is ready may get something new, as the engine sees it too."""
+    """Return whether a ready node may get new tasks, by the engine's own rule."""
     return not (node.cordoned or is_node_closed(node, now))
 
 
 def not_held(now: datetime) -> Q:
-    """The nodes of which that is not so."""
+    """Return the condition for nodes that are not held."""
     return Q(held_until__isnull=True) | Q(held_until__lte=now)
 
 
 def readiness_fields(node: Node | None, ready: bool, at: datetime) -> dict[str, Any]:
-    """The fields that follow from a node being ready or not at this moment."""
+    """Return the fields that change when a node is ready or not at this moment."""
     if node is None:
         return {"not_ready_since": None if ready else at, "lost_at": None if ready else at}
     if ready:
@@ -54,7 +54,7 @@ def readiness_fields(node: Node | None, ready: bool, at: datetime) -> dict[str, 
 
 
 def node_note(node: Node, before: Mapping[str, Any], *, at: datetime) -> None:
-    """Write what has changed of a node into its story; `before` are its fields as they were."""
+    """Write the changes of a node into its timeline; `before` are its previous fields."""
     events = [
         NodeEvent(node=node, at=at, code=code, numbers=numbers) for code, numbers in _changes(node, before)
     ]
@@ -86,7 +86,7 @@ def _drains(before: Any, now: Any) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def cards_note(node: Node, before: Mapping[str, bool], after: Mapping[str, bool], *, at: datetime) -> None:
-    """Note how many cards have stopped or begun to take work; by uuid whether each does."""
+    """Record how many cards stopped or started to take tasks; the maps say by uuid whether a card does."""
     lost = sum(known and not after.get(card, False) for card, known in before.items())
     back = sum(not known and after.get(card, False) for card, known in before.items())
     counts = (("cards-lost", lost), ("cards-back", back))

@@ -1,4 +1,4 @@
-"""Marks of nodes: by them whoever keeps facts of nodes finds out which have changed."""
+"""Versions of nodes, by which caches of their facts find the changed ones."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from clusters.models import Cell, Node
 
 
 def nodes_changed(nodes: QuerySet[Node]) -> None:
-    """Raise the marks of nodes of which, or of whose cards, a fact has changed, and those of their cells.
+    """Raise the versions of nodes with a changed fact, their own or of their cards, and those of their cells.
 
-    Belongs into the transaction of the change, under the lock of the cell.
+    Must run in the transaction of the change, under the lock of the cell.
     """
     cells = set(nodes.values_list("cluster__cell_id", flat=True))
     nodes.update(facts_version=F("facts_version") + 1)

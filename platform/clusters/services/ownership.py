@@ -1,9 +1,10 @@
-"""A cluster has one identity and one owner, because two platforms would hand the same cards out twice.
+"""A cluster has one identity and one owner, because two platforms would allocate the same cards twice.
 
-The identity is the word of the cluster itself and unique among the rows. The owner is written there, with a
-token that is another one at each confirmation. So an installation knows another one by its id, and a copy of
-itself, such as a database restored while the first one runs on, by a token that its database does not know.
-Whoever finds such a thing places nothing there, removes nothing and believes nothing until a person decides.
+The identity is reported by the cluster itself and unique among the rows. The owner is written into the
+cluster, with a token that is new at each confirmation. So an installation recognizes another one by its id,
+and a copy of itself, such as a database restored while the first one runs on, by a token that its database
+does not know. An installation that finds another owner places and removes nothing there and trusts no
+observation until an operator decides.
 """
 
 from __future__ import annotations
@@ -40,32 +41,32 @@ from tenants.access.permissions import Permission
 log = structlog.get_logger(__name__)
 _CONFIRMED_WITHIN: Final = timedelta(seconds=90)
 EPOCHS_AHEAD: Final = 10**9
-"""So much an epoch is raised when a database may have forgotten some; years of them."""
+"""How much an epoch is raised if a database may have lost some: more than years of them."""
 _HOST_LENGTH: Final = 100
 _LABEL_JOB: Final = "allotment.io/job"
 
 
 class ClusterUnreachable(Refused):
-    """The cluster does not answer, so nothing can be said of it."""
+    """The cluster does not answer, so its state is unknown."""
 
     code = Reason.CLUSTER_UNREACHABLE
     title = gettext_lazy("Cluster unreachable")
 
 
 class Disowned(Conflict):
-    """The cluster is not the one it was, or another platform runs it."""
+    """The cluster has another identity than before, or another platform manages it."""
 
     code = "CLUSTER_DISOWNED"
     title = gettext_lazy("The cluster is managed by another platform, or is a different cluster")
 
 
 def read_confirm_interval() -> timedelta:
-    """Return how long a confirmation of the ownership of a cluster holds."""
+    """Return how long a confirmation of the ownership of a cluster is valid."""
     return timedelta(seconds=settings.ALLOTMENT_OWNER_CONFIRM_S)
 
 
 def ownership_confirm(*, cluster: Cluster, backend: ClusterBackend, take_over: str = "") -> None:
-    """Make sure that this is the cluster it was and that this database runs it, and say so in the cluster.
+    """Confirm that the cluster has its old identity and this owner, and write that into the cluster.
 
     The cluster is asked again after `read_confirm_interval`. `take_over` is the id of an installation that is
     to be replaced.
@@ -81,7 +82,7 @@ def ownership_confirm(*, cluster: Cluster, backend: ClusterBackend, take_over: s
 
 
 def ownership_check(*, cluster: Cluster, backend: ClusterBackend, take_over: str = "") -> Owner | None:
-    """The owner as the cluster tells it now, None for none; nothing is written there.
+    """Return the owner that the cluster names now, or None; nothing is written there.
 
     Raises: Disowned; BackendUnavailable.
     """
@@ -89,7 +90,7 @@ def ownership_check(*, cluster: Cluster, backend: ClusterBackend, take_over: str
         return None
     _check_identity(cluster, backend.read_identity())
     found = backend.read_owner()
-    if not cluster._state.adding:  # a token is known here before it stands there
+    if not cluster._state.adding:  # a token is stored here before it is written there
         cluster.refresh_from_db(fields=["owner_token", "owner_next"])
     if found is not None and take_over != found.installation:
         _check_owner(cluster, found)
@@ -97,9 +98,9 @@ def ownership_check(*, cluster: Cluster, backend: ClusterBackend, take_over: str
 
 
 def backend_confirmed(cluster: Cluster) -> ClusterBackend:
-    """The backend of a cluster of which a look has lately confirmed that this database runs it.
+    """Return the backend of a cluster whose ownership was confirmed lately.
 
-    For whoever does not hold the cluster's lease. Raises: BackendUnavailable.
+    For callers without the cluster's lease. Raises: BackendUnavailable.
     """
     cluster.refresh_from_db(fields=["health", "health_message", "owner_at"])
     backend = backend_for(cluster)
@@ -110,10 +111,10 @@ def backend_confirmed(cluster: Cluster) -> ClusterBackend:
 
 
 def backend_owned(cluster: Cluster) -> ClusterBackend:
-    """The backend of a cluster that this database runs, made sure of now if it was not lately.
+    """Return the backend of a cluster that this database manages; confirm that now if it was not lately.
 
-    The caller holds the cluster's lease, so that tokens are written one after the other. What is found
-    otherwise is noted. Raises: BackendUnavailable.
+    The caller holds the cluster's lease, so that tokens are written one after the other. Another owner is
+    recorded. Raises: BackendUnavailable.
     """
     backend = backend_for(cluster, disowned_too=True)
     try:
@@ -126,7 +127,7 @@ def backend_owned(cluster: Cluster) -> ClusterBackend:
 
 
 def ownership_release(cluster: Cluster) -> None:
-    """Say in a cluster that was forgotten that nobody runs it, as far as it answers."""
+    """Remove the owner from a cluster whose row is being deleted, if the cluster answers."""
     try:
         backend = backend_for(cluster, disowned_too=True)
         found = backend.read_owner()
@@ -137,7 +138,7 @@ def ownership_release(cluster: Cluster) -> None:
 
 
 def describe_owner(found: Owner) -> str:
-    """An owner in one line, for whoever has to decide."""
+    """Describe an owner in one line, for an operator who has to decide."""
     return _("installation %(id)s on %(host)s, last seen %(at)s") % {
         "id": found.installation or "?",
         "host": found.host or "?",
@@ -147,7 +148,7 @@ def describe_owner(found: Owner) -> str:
 
 @transaction.atomic
 def disowned_note(*, cluster: Cluster, message: str) -> None:
-    """Let nothing new be placed in a cluster, and show why."""
+    """Stop placements in a cluster with another owner, and store the reason."""
     Cluster.unscoped.filter(pk=cluster.pk).update(health=ClusterHealth.DISOWNED, health_message=message)
     if cluster.health != ClusterHealth.DISOWNED:
         log.error("the cluster is not this platform's", cluster=cluster.name, why=message)
@@ -156,7 +157,7 @@ def disowned_note(*, cluster: Cluster, message: str) -> None:
 
 @transaction.atomic
 def owned_note(*, cluster: Cluster) -> None:
-    """Have everything in the cluster read anew; until it was, nothing is placed there. See `nodes_open`."""
+    """Have the whole cluster read again; until then, nothing is placed there. See `nodes_open`."""
     if cluster.health != ClusterHealth.DISOWNED:
         return
     cluster.refresh_from_db(fields=["opens_at"])  # a take-over may be under way
@@ -165,10 +166,10 @@ def owned_note(*, cluster: Cluster) -> None:
 
 
 def take_over_begin(cluster: Cluster) -> None:
-    """Use a cluster that was taken over only when whoever ran it before must have noticed.
+    """Delay the use of a cluster that was taken over until its previous owner must have noticed.
 
-    The other one may be running still: it believes for `read_confirm_interval` that it runs the cluster, and
-    calls that it has begun take a while. To be called before the owner is written, inside a transaction.
+    The previous owner may still be running: for `read_confirm_interval` its last confirmation is valid, and
+    calls that it has begun take a while. Call this before the owner is written, inside a transaction.
     """
     _close(cluster, closed=True)
     _read_anew(cluster, opens_at=clock.now() + 2 * read_confirm_interval())
@@ -181,15 +182,15 @@ def _read_anew(cluster: Cluster, **fields: Any) -> None:
 
 
 def is_read_current(cluster: Cluster) -> bool:
-    """Return whether what was read of a cluster, from its cursor on and under the lease of its epoch, is the
-    latest: no other process has taken the lease or applied what is newer since."""
+    """Return whether the caller's read of a cluster, from its cursor on and under the lease of its epoch, is
+    the latest: no other process has taken the lease or applied newer observations since."""
     read = {"epoch": cluster.epoch, "cursor": cluster.cursor}
     return Cluster.unscoped.filter(pk=cluster.pk, **read).exists()
 
 
 @transaction.atomic
 def nodes_open(cluster: Cluster) -> None:
-    """Let a cluster be used again; to be called when it was read after `opens_at` what runs there."""
+    """Let a cluster be used again; call this after its pods were read, later than `opens_at`."""
     opened = Cluster.unscoped.filter(pk=cluster.pk, opens_at=cluster.opens_at)
     if opened.exclude(health=ClusterHealth.DISOWNED).update(opens_at=None):
         _close(cluster, closed=False)
@@ -207,9 +208,10 @@ def cluster_owner(*, acting_user: Actor, cluster: Cluster) -> Owner | None:
 
 
 def cluster_restarting(*, acting_user: Actor, cluster: Cluster) -> Sequence[RestartingJob]:
-    """The jobs that would start if a cluster were taken over now, though they may have run since the backup.
+    """Return the jobs that a take-over would start now, though they may have run since the backup.
 
-    None in a cluster that this database runs or has never run. Raises: PermissionDenied; ClusterUnreachable.
+    There are none if this database manages the cluster or never did. Raises: PermissionDenied;
+    ClusterUnreachable.
     """
     found = cluster_owner(acting_user=acting_user, cluster=cluster)
     if found is None or cluster.owner_at is None or _is_ours(cluster, found):
@@ -225,10 +227,10 @@ def cluster_restarting(*, acting_user: Actor, cluster: Cluster) -> Sequence[Rest
 def cluster_take_over(
     *, acting_user: Actor, cluster: Cluster, owner: str, hold: Sequence[RestartingJob] = ()
 ) -> None:
-    """Run a cluster in the place of the platform that its owner object names, by the id of that installation.
+    """Manage a cluster in place of the platform that its owner object names, by the id of that installation.
 
-    The jobs of `hold` are suspended before anything can start. Raises: PermissionDenied; ClusterUnreachable;
-    Disowned if the object names another one, or the cluster is another one.
+    The jobs of `hold` are suspended before any job can start. Raises: PermissionDenied; ClusterUnreachable;
+    Disowned if the object names another owner, or the cluster has another identity.
     """
     found = cluster_owner(acting_user=acting_user, cluster=cluster)
     if found is not None and not _is_ours(cluster, found):
@@ -248,7 +250,7 @@ def cluster_take_over(
         if hold:
             Cell.unscoped.select_for_update(no_key=True).get(pk=cluster.cell_id)
             restarts.find_answers().hold(acting_user, cluster, hold)
-        # Attempts and epochs of this database may count from lower values again than those on pods.
+        # Attempts and epochs of this database may count again from lower values than those on pods.
         Cell.unscoped.filter(pk=cluster.cell_id).update(epoch=F("epoch") + EPOCHS_AHEAD)
         owned_note(cluster=cluster)
         outbox.add_hint(outbox.Topic.OBSERVE, cluster.pk)
@@ -294,9 +296,9 @@ def _is_ours(cluster: Cluster, found: Owner) -> bool:
 
 
 def _renew(cluster: Cluster, backend: ClusterBackend, found: Owner | None) -> None:
-    """Say it with a new token, which the database knows before the cluster does.
+    """Write the owner with a new token, which the database stores before the cluster does.
 
-    One that was not confirmed is used again, so that a write that comes late says nothing unknown.
+    An unconfirmed token is used again, so that a late write brings no unknown token.
     """
     waiting = cluster.owner_next if cluster.owner_next != cluster.owner_token else ""
     token, now = waiting or uuid.uuid4().hex, clock.now()

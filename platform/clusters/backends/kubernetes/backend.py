@@ -1,4 +1,4 @@
-"""A Kubernetes cluster behind the contract of every cluster."""
+"""The backend for Kubernetes clusters."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _CHECK_S: Final = 2.0
 
 
 class KubernetesBackend(ClusterBackend):
-    """Pods with a scheduler name of their own, bound by us; whole cards, and parts of cards on HAMi nodes.
+    """Pods with the platform's scheduler name, bound by it; whole cards, and parts of cards on HAMi nodes.
 
     Raises: BackendUnavailable when the connection can't be opened.
     """
@@ -59,9 +59,9 @@ class KubernetesBackend(ClusterBackend):
         self._api = _api(cluster.name, connection, str(installation_id()), os.getpid())
 
     def check_connection(self) -> None:
-        """Read one object from the store behind the API server, which a watch does without.
+        """Read one object from the store behind the API server, which a watch can do without.
 
-        One slow answer is not taken for silence.
+        One slow answer does not count as an outage.
         """
         try:
             self._api.check_object(_CHECKED, _CHECK_S)
@@ -148,7 +148,7 @@ class KubernetesBackend(ClusterBackend):
         return agents.verify_agent(self._api, token, node)
 
     def read_samples(self) -> Iterable[DeviceSample]:
-        """None: the agents on the nodes report for themselves."""
+        """Return nothing: the agents on the nodes report."""
         return ()
 
     def read_logs(
@@ -164,6 +164,6 @@ class KubernetesBackend(ClusterBackend):
 
 @lru_cache(maxsize=64)
 def _api(cluster: str, connection: str, installation: str, process: int) -> KubernetesApi:
-    """One client and one breaker per cluster and process: connections do not survive a fork."""
-    del process  # it only tells one entry from another
+    """Return one client and one breaker per cluster and process: connections do not survive a fork."""
+    del process  # only a part of the cache key
     return KubernetesApi(cluster, open_client(json.loads(connection)), CircuitBreaker(), installation)

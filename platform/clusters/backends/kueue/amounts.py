@@ -1,10 +1,10 @@
-"""Amounts of ours as quantities of Kueue, and limits of a point of the tree as Kueue counts them.
+"""Converts the platform's amounts to Kueue's quantities, and the limits of a quota node to Kueue's.
 
-Kueue cannot charge a whole card by its memory, because what a workload asks for does not depend on the
-flavor it gets. Cards, compute and memory of whole cards go together, so the tightest of the three limits is
-told, in cards; parts of cards and MIG instances are counted as they are. Kueue knows no unlimited amount
-either: a number that no cluster has stands for it, of which nothing is lent or borrowed, as of an unlimited
-nominal here.
+Kueue cannot charge a whole card by its memory, because a workload's request does not depend on its flavor.
+Cards, compute and memory of whole cards go together, so the tightest of the three limits is projected, in
+cards; parts of cards and MIG instances are counted as they are. Kueue has no unlimited amount either: a
+number that no cluster reaches represents it, of which nothing is lent or borrowed, just as of an unlimited
+nominal in the platform.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from foundation.core.quantities import WHOLE_CARD, Resource
 CORES: Final = "allotment.io/gpu-cores"
 GPU_MEMORY: Final = "allotment.io/gpu-memory"
 COVERED: Final = ("cpu", "memory", CARD_RESOURCE, CORES, GPU_MEMORY)
-"""Every flavor of a queue covers the same resources; what it has nothing of is zero."""
+"""The resources that every flavor of a queue covers; those that it lacks are zero."""
 
 _IN_PARTS: Final = ("slice", "mig")
 _UNITS: Final = {"cpu": "m", "memory": "Mi"}
 _ENDLESS: Final = {"memory": "4Pi"}
-"""More than any cluster has, and little enough that Kueue can add up two thousand of it; else a billion."""
+"""More than any cluster has, and small enough that Kueue can add two thousand of it; otherwise a billion."""
 _DECIMAL: Final = ("n", "u", "m", "", "k", "M", "G", "T", "P", "E")
 _SUFFIXES: Final = {
     **{suffix: Decimal(10) ** (3 * power) for power, suffix in enumerate(_DECIMAL, start=-3)},
@@ -41,7 +41,7 @@ _NOTHING: Final[_Triple] = (0, None, None)
 
 
 def parse_quantity(text: object) -> Decimal | None:
-    """The value of a quantity as Kubernetes writes it, None of anything else."""
+    """Return the value of a quantity as Kubernetes writes it, or None for any other text."""
     found = _QUANTITY.fullmatch(str(text))
     if found is None or found[2] not in _SUFFIXES:
         return None
@@ -51,7 +51,7 @@ def parse_quantity(text: object) -> Decimal | None:
 def task_requests(
     *, cpu_millicores: int, memory_mib: int, cards: int, cores: int, gpu_memory_mib: int
 ) -> dict[str, str]:
-    """Return the amounts that one task counts."""
+    """Return the amounts that one task is charged."""
     asked = {"cpu": f"{cpu_millicores}m", "memory": f"{memory_mib}Mi"}
     parts = {CARD_RESOURCE: cards, CORES: cores, GPU_MEMORY: gpu_memory_mib}
     return asked | {name: str(amount) for name, amount in parts.items() if amount}

@@ -21,10 +21,11 @@ KUEUE_RULES: Final = (
 
 
 class KueueBackend(KubernetesBackend):
-    """Kueue says who starts and who leaves; the nodes and cards of what it admitted are still ours to choose.
+    """Kueue decides which jobs start and which are evicted; the platform chooses nodes and cards of admitted
+    jobs.
 
-    So parts of cards, placement policies and one holder per card work as elsewhere, and nothing is bound by
-    two schedulers. What Kueue counted for a workload stands while it runs, so nothing is resized.
+    So parts of cards, placement policies and one holder per card work as elsewhere, and no pod has two
+    schedulers. Kueue's charge for a workload is fixed while it runs, so nothing is resized.
     Raises: BackendUnavailable when the connection can't be opened.
     """
 

@@ -1,4 +1,4 @@
-"""Kueue behind the contract with an engine of the cluster's own."""
+"""Implements the contract with an admission engine in the cluster for Kueue."""
 
 from __future__ import annotations
 
@@ -58,13 +58,13 @@ _NOT_FOUND, _CONFLICT = 404, 409
 
 
 class KueueDelegate:
-    """Kueue of one cluster; `owner` is the cluster's id."""
+    """The Kueue of one cluster; `owner` is the cluster's id."""
 
     def __init__(self, api: KubernetesApi, owner: str) -> None:
         self._api, self._owner = api, owner
 
     def apply_projection(self, wanted: Projection) -> Projected:
-        """Cohorts, ClusterQueues, LocalQueues, ResourceFlavors and WorkloadPriorityClasses, in step."""
+        """Repair Cohorts, ClusterQueues, LocalQueues, ResourceFlavors and WorkloadPriorityClasses."""
         return projecting.apply_projection(self._api, self._owner, wanted)
 
     def shape_of(self, workload: DelegatedWorkload) -> str:
@@ -72,7 +72,7 @@ class KueueDelegate:
         return shape_of(workload)
 
     def create_workload(self, workload: DelegatedWorkload) -> PodOutcome:
-        """Make the Workload; what has become of one of that name is told by its verdict."""
+        """Create the Workload; its verdict reports the state of an existing one of that name."""
         if len(workload.groups) > MOST_GROUPS:
             return PodOutcome.of_refusal(Reason.NEVER_FITS, f"Kueue takes {MOST_GROUPS} roles at most")
         body, place = (
@@ -99,14 +99,14 @@ class KueueDelegate:
         return PodOutcome.of_refusal("NAME_TAKEN", f"a Workload {workload.name} exists that is not ours")
 
     def set_paused(self, verdict: WorkloadVerdict, *, paused: bool) -> PodOutcome:
-        """Deactivate or activate it."""
+        """Deactivate or activate the Workload."""
         return _done(lambda: self._api.patch(_place(verdict), {"spec": {"active": not paused}}))
 
     def give_back(self, verdict: WorkloadVerdict, *, attempt: int) -> PodOutcome:
-        """Clear its admission, as the owner of a job does once the job has stopped.
+        """Clear the Workload's admission, as the owner of a job does after the job has stopped.
 
-        In this order: an admission that is seen under the old number is given back once more, which is
-        idle, while an old one under the new number would be taken for a new one.
+        In this order: an admission seen under the old number is cleared once more, which has no effect, while
+        an old admission under the new number would be taken for a new one.
         """
         metadata = verdict.content["metadata"]
         status: Json = {"admission": None, "conditions": _cleared(verdict.content)}
@@ -120,12 +120,12 @@ class KueueDelegate:
         return _done(write_status)
 
     def delete_workload(self, verdict: WorkloadVerdict) -> PodOutcome:
-        """Delete it."""
+        """Delete the Workload."""
         options = {"preconditions": {"uid": verdict.content["metadata"]["uid"]}}
         return _done(lambda: self._api.delete(_place(verdict), options), but=_NOT_FOUND)
 
     def list_verdicts(self) -> WorkloadVerdicts:
-        """Every Workload in our queues, once Kueue itself has given a sign of life."""
+        """Return a verdict on every Workload in our queues, after a check that Kueue runs."""
         self._check_controller()
         names = self._names()
         found, version = self._api.list_objects(object_path(WORKLOADS))
@@ -138,9 +138,9 @@ class KueueDelegate:
         return WorkloadVerdicts(seen, version)
 
     def _own(self, item: Json, job: str = "") -> Json | None:
-        """The Workload, with our labels, if it is one of ours, also when somebody took them off.
+        """Return the Workload, with our labels, if it is one of ours, even if its labels were removed.
 
-        They are not put back: the platform's account may change only what carries them.
+        The labels are not restored: the platform's account may change only objects that carry them.
         """
         if is_ours(item, self._owner):
             return item
@@ -151,7 +151,7 @@ class KueueDelegate:
         return own
 
     def _still_there(self, change: watch.ObjectChange) -> Json | None:
-        """A Workload that a watch no longer selects, as it is now if it was not deleted."""
+        """Return the present state of a Workload that a watch no longer selects; None if it was deleted."""
         metadata = change.item["metadata"]
         if not change.removed or metadata.get("deletionTimestamp"):
             return None
@@ -166,7 +166,7 @@ class KueueDelegate:
         return self._own(found, metadata["labels"].get(JOB, ""))
 
     def list_changes(self, cursor: str) -> WorkloadChanges | None:
-        """Return our changed Workloads by the API's watch; they have happened, so Kueue need not be
+        """Return our changed Workloads by the API's watch; these are past events, so Kueue need not be
         reachable.
         """
         ours = {"labelSelector": owner_selector(self._owner)}
@@ -180,16 +180,16 @@ class KueueDelegate:
         removed = {change.item["metadata"]["labels"].get(JOB, "") for change in found if change.removed}
         return WorkloadChanges(
             seen, version, frozenset(removed - {item.job for item in seen})
-        )  # it may be back
+        )  # it may exist again
 
     def _names(self) -> dict[str, str]:
         flavors, _ = self._api.list_objects(object_path(FLAVORS), labelSelector=owner_selector(self._owner))
         return {key_of(item["metadata"]["name"]): _title(item) for item in flavors}
 
     def _check_controller(self) -> None:
-        """Ask for something that Kueue has to look at, and that is not carried out.
+        """Send a dry-run request that Kueue's webhook has to validate.
 
-        The API server goes on telling what Kueue said last, however long it has been gone.
+        The API server keeps returning Kueue's last decisions, however long Kueue has been down.
         """
         metadata = {
             "name": f"allotment-heard-{self._owner}",
@@ -203,7 +203,7 @@ class KueueDelegate:
 
 
 def _done(call: Callable[[], Any], *, but: int = 0) -> PodOutcome:
-    """Return the outcome of a call; `but` is the refusal that means it is as it should be."""
+    """Return the outcome of a call; `but` is the status of a refusal that means the same as success."""
     try:
         found = call()
     except Denied as error:
@@ -212,7 +212,7 @@ def _done(call: Callable[[], Any], *, but: int = 0) -> PodOutcome:
         if error.status == but:
             return PodOutcome.of_success()
         if error.status == _CONFLICT:
-            return PodOutcome.of_unknown(error.message)  # it has changed since it was read
+            return PodOutcome.of_unknown(error.message)  # it has changed since the read
         return PodOutcome.of_refusal(error.reason or f"HTTP_{error.status}", error.message)
     except BackendUnavailable as error:
         return PodOutcome.of_unknown(str(error))
@@ -229,7 +229,7 @@ def _title(item: Json) -> str:
 
 
 def _cleared(found: Json) -> list[Json]:
-    """The conditions of a Workload that holds nothing any more and is to be looked at again."""
+    """Return the conditions of a Workload that holds no quota any more and waits for admission again."""
     now = f"{clock.now():%Y-%m-%dT%H:%M:%SZ}"
     message = "every pod of the job is gone"
     conditions = {

@@ -1,7 +1,7 @@
-"""Names, labels and addresses of our objects in Kueue.
+"""Names, labels and paths of our objects in Kueue.
 
-An object is named after the id of what it stands for: it survives every renaming, is legal everywhere,
-and two installations that share a cluster never mean the same one. The name for people is an annotation.
+An object is named after the id of its row: the name survives every renaming, is valid for every kind, and
+differs between two installations that share a cluster. The name for users is an annotation.
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ from clusters.backends.kubernetes.client.api import Json
 from clusters.backends.kubernetes.pods.pods import MANAGED, own_labels
 
 VERSION: Final = "kueue.x-k8s.io/v1beta2"
-"""Of the API; tested with Kueue 0.15."""
+"""The version of the API; tested with Kueue 0.15."""
 GROUP: Final = f"/apis/{VERSION}"
 OWNER: Final = "allotment.io/cluster"
-"""A label: the cluster's row, so that each of two registrations minds its own objects."""
+"""The label with the cluster's row, so that each of two registrations changes only its own objects."""
 JOB: Final = "allotment.io/job"
 SHAPE: Final = "allotment.io/shape"
 ATTEMPT: Final = "allotment.io/attempt"
 TITLE: Final = "allotment.io/name"
 POOL: Final = "allotment.io/flavor"
-"""A label of each flavor beside those of its nodes: by it a workload says which flavors it may have."""
+"""The label of each flavor, in addition to those of its nodes, by which a workload names its flavors."""
 
 _PREFIX: Final = "allotment-"
 _NAME: Final = re.compile(rf"{_PREFIX}([0-9a-f]{{32}})")
 
 
 def name_of(key: str) -> str:
-    """The object that stands for a row; `key` is the row's id."""
+    """Return the name of the object for a row; `key` is the row's id."""
     return f"{_PREFIX}{uuid.UUID(key).hex}"
 
 
 def key_of(name: str) -> str:
-    """The id of the row that an object stands for, empty if it is none of ours."""
+    """Return the id of the row to which an object belongs, or "" if it is none of ours."""
     found = _NAME.fullmatch(name)
     return str(uuid.UUID(found[1])) if found else ""
 
@@ -52,18 +52,18 @@ def _mark(owner: str) -> dict[str, str]:
 
 
 def owner_selector(owner: str) -> str:
-    """Finds our objects of one cluster."""
+    """Return the selector of our objects of one cluster."""
     return ",".join(f"{key}={value}" for key, value in _mark(owner).items())
 
 
 def is_ours(found: Mapping[str, Any], owner: str) -> bool:
-    """Return whether an object carries that mark."""
+    """Return whether an object carries the labels of `_mark`."""
     return _mark(owner).items() <= (found["metadata"].get("labels") or {}).items()
 
 
 def marked_again(found: Json, owner: str, installation: str, job: str = "") -> Json | None:
-    """An object that was made for this cluster's row, with all its labels, also those that somebody took off;
-    None for one that was not. `job` is what it was last known to be for, where its annotations do not say.
+    """Return an object of this cluster's row with all its labels, also those that were removed; None for any
+    other object. `job` is the last known job of the object, if its annotations do not name one.
     """
     metadata = found["metadata"]
     annotations: Mapping[str, str] = metadata.get("annotations") or {}
@@ -76,6 +76,6 @@ def marked_again(found: Json, owner: str, installation: str, job: str = "") -> J
 
 
 def object_path(plural: str, name: str = "", namespace: str = "") -> str:
-    """The address of an object, or of all of its kind."""
+    """Return the path of an object, or of all objects of its kind."""
     place = f"/namespaces/{namespace}" if namespace else ""
     return f"{GROUP}{place}/{plural}" + (f"/{name}" if name else "")

@@ -1,4 +1,4 @@
-"""Our quota tree as Kueue's objects: a flavor, cohort or pair of queues for each part."""
+"""The quota tree as Kueue's objects: a flavor, a cohort or a pair of queues for each part."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ COHORTS: Final = "cohorts"
 CLUSTER_QUEUES: Final = "clusterqueues"
 LOCAL_QUEUES: Final = "localqueues"
 IN_ORDER: Final = (FLAVORS, PRIORITIES, COHORTS, CLUSTER_QUEUES, LOCAL_QUEUES)
-"""Who is referred to comes before who refers; taken away they are the other way round."""
+"""Kinds that others refer to come first; objects are deleted in the reverse order."""
 
 _WORDS: Final = {
     "best-effort-fifo": "BestEffortFIFO",
@@ -46,9 +46,9 @@ _WORDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class ProjectedObject:
-    """An object as it is to be: None is to be absent, what it does not mention is left to others.
+    """An object in its wanted state: a value None must be absent, fields that are not named belong to others.
 
-    `workspace`: the id of whom its namespace has to belong to.
+    `workspace`: the id of the workspace to which its namespace has to belong.
     """
 
     plural: str
@@ -58,12 +58,12 @@ class ProjectedObject:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """Kind, namespace and name."""
+        """The kind, namespace and name of the object."""
         return self.plural, self.namespace, str(self.content["metadata"]["name"])
 
 
 def projected_objects(projection: Projection, owner: str, installation: str) -> list[ProjectedObject]:
-    """Every object of the projection, those that others refer to first."""
+    """Return every object of the projection, those that others refer to first."""
     pools = {pool.id: pool for pool in projection.pools}
     made = [_flavor(pool) for pool in projection.pools]
     made += [_priority(item) for item in projection.priorities]
@@ -112,7 +112,7 @@ def _cohort(item: Cohort, pools: Mapping[str, ProjectedFlavor]) -> ProjectedObje
 
 def _cluster_queue(item: QueueRules, pools: Mapping[str, ProjectedFlavor]) -> ProjectedObject:
     when = [_WORDS[item.when_can_borrow], _WORDS[item.when_can_preempt]]
-    preferred = set(when) == {"TryNextFlavor"}  # elsewhere Kueue takes no preference
+    preferred = set(when) == {"TryNextFlavor"}  # otherwise Kueue takes no preference
     fungibility = {
         "whenCanBorrow": when[0],
         "whenCanPreempt": when[1],
@@ -135,7 +135,7 @@ def _cluster_queue(item: QueueRules, pools: Mapping[str, ProjectedFlavor]) -> Pr
 
 
 def _preemption(item: QueueRules) -> Json:
-    # Whoever does not take its own back does not take from others in order to borrow either.
+    # A queue that does not reclaim its own quota does not preempt in order to borrow either.
     takes = item.reclaim != "never" and item.while_borrowing != "never"
     borrowing = {
         "policy": "LowerPriority" if takes else "Never",

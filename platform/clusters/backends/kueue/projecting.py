@@ -1,8 +1,8 @@
-"""Keeping Kueue's objects in step with our tree: what there is is compared with what there should be.
+"""Keeps Kueue's objects equal to the quota tree, by comparing the existing objects with the wanted ones.
 
-Nothing is remembered between two looks. An object that somebody changed is brought back, one that
-somebody removed is made again, one that is no longer wanted goes. Others' objects are not even read: only
-those that carry our label are listed, and one that bears a name of ours without it is left alone and told.
+Nothing is stored between two comparisons. A changed object is restored, a deleted one is created again, and
+one that is no longer wanted is deleted. Objects of other owners are not read: only objects with our label are
+listed, and an object with one of our names but without the label is left unchanged and reported.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from clusters.backends.kueue.objects import IN_ORDER, ProjectedObject, projected
 
 _NOT_FOUND, _CONFLICT = 404, 409
 _WHOLE: Final = frozenset({"nodeLabels", "matchLabels"})
-"""Maps in which nobody else may add anything: a label more would be another flavor."""
+"""Maps to which no other client may add entries: with one more label it would be another flavor."""
 
 Key = tuple[str, str, str]
 
 
 def apply_projection(api: KubernetesApi, owner: str, projection: Projection) -> Projected:
-    """Compare and repair. Raises: BackendUnavailable."""
+    """Compare and repair the objects. Raises: BackendUnavailable."""
     done = Projected()
     there = _there(api, owner)
     wanted = {item.key: item for item in projected_objects(projection, owner, api.installation)}
@@ -37,7 +37,7 @@ def apply_projection(api: KubernetesApi, owner: str, projection: Projection) -> 
             _repair(api, item, patch, done)
     for plural in reversed(IN_ORDER):
         for key in sorted(key for key in there if key[0] == plural and key not in wanted):
-            if not there[key]["metadata"].get("deletionTimestamp"):  # it waits for those who use it
+            if not there[key]["metadata"].get("deletionTimestamp"):  # else it waits for its users
                 _remove(api, key, there[key], done)
     return done
 
@@ -70,7 +70,7 @@ def _create(api: KubernetesApi, item: ProjectedObject, done: Projected) -> None:
 
 
 def _stated(content: Json) -> Json:
-    """A manifest without what is to be absent."""
+    """Return a manifest without the values that must be absent."""
     return {
         key: _stated(value) if isinstance(value, dict) else value
         for key, value in content.items()
@@ -79,7 +79,7 @@ def _stated(content: Json) -> Json:
 
 
 def _adopt(api: KubernetesApi, item: ProjectedObject, found: Json, done: Projected) -> None:
-    """Take over what we made when the cluster was registered before; anything else is not ours."""
+    """Take over an object of an earlier registration of the cluster; refuse any other owner's object."""
     if not is_ours(found) or is_of_another(found, api.installation):
         done.refused[_title(item)] = "an object of that name exists that is not ours"
     elif patch := merge_patch(item.content, found):
@@ -112,9 +112,9 @@ def _title(item: ProjectedObject) -> str:
 
 
 def merge_patch(wanted: Mapping[str, Any], found: Mapping[str, Any]) -> Json:
-    """A merge patch that brings `found` to all that `wanted` says; empty if it is there already.
+    """Return the merge patch that changes `found` to all that `wanted` states; empty if nothing differs.
 
-    Quantities are equal by their value, since the API writes them in its own way.
+    Quantities are compared by value, since the API writes them in its own notation.
     """
     patch: Json = {}
     for key, value in wanted.items():
@@ -131,7 +131,7 @@ def merge_patch(wanted: Mapping[str, Any], found: Mapping[str, Any]) -> Json:
 
 
 def _same(wanted: Any, found: Any) -> bool:
-    """Return whether a value is set as wanted; an absent one equals an empty one."""
+    """Return whether a value is as wanted; an absent value equals an empty one."""
     if isinstance(wanted, Mapping):
         return isinstance(found, Mapping) and not merge_patch(wanted, found) and wanted.keys() == found.keys()
     if isinstance(wanted, list):

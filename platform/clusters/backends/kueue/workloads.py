@@ -1,10 +1,10 @@
 """A job as a Workload of Kueue, and a Workload's conditions as a verdict.
 
-We make the Workload ourselves, and its pods only once it is admitted. A Workload is admitted as a whole,
-so a gang needs no pod group; nothing waits in the API server but one small object per job; and Kueue
-counts its quota as used until we give it back, which we do when every pod is confirmed gone. That is our own
-rule, kept by Kueue. (Pods with gates, or pod groups, would be deleted by Kueue itself when it evicts, and
-made again by nobody; each job would stand there with all its pods while it waits.)
+The platform creates the Workload itself, and its pods only after the admission. A Workload is admitted as a
+whole, so a gang needs no pod group; a waiting job has only one small object in the API server; and Kueue
+counts its quota as used until the platform releases it, after every pod is confirmed gone, which is the
+platform's own rule. (Pods with gates, or pod groups, would be deleted by Kueue when it evicts, without being
+created again; and each waiting job would have all its pods in the API server.)
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from clusters.backends.kueue.names import (
 from foundation.core.reasons import Reason
 
 MOST_GROUPS: Final = 8
-"""Pod sets of one Workload."""
+"""The most pod sets of one Workload."""
 RESERVED: Final = "QuotaReserved"
 ADMITTED: Final = "Admitted"
 EVICTED: Final = "Evicted"
@@ -41,7 +41,7 @@ FINISHED: Final = "Finished"
 REQUEUED: Final = "Requeued"
 _PREEMPTED: Final = "Preempted"
 
-# Who was preempted is told by the condition of that name; who was evicted for another reason by that one's.
+# Kueue gives the reason of a preemption in the condition Preempted, and any other in the condition Evicted.
 _RULES: Final = {
     "InClusterQueue": "IN_QUEUE_PRIORITY",
     "InCohortReclamation": "RECLAIM_NOMINAL",
@@ -53,7 +53,7 @@ _RULES: Final = {
 }
 _OTHERWISE: Final = "NOT_READY"
 
-# The first that applies. Kueue's sentence names each flavor it tried; the last word on one is what counts.
+# The first match applies. Kueue's message names each flavor that it tried; its last reason counts.
 _REASONS: Final = (
     (re.compile(r"Pending the preemption"), Reason.WAITING_FOR_PREEMPTED),
     (re.compile(r"insufficient unused quota"), Reason.WAITING_FOR_QUOTA),
@@ -68,7 +68,7 @@ _MISSING: Final = re.compile(r"insufficient unused quota for (\S+) in flavor (\S
 
 
 def build_workload(workload: DelegatedWorkload, owner: str, installation: str) -> Json:
-    """The Workload of a job, which waits."""
+    """Build the Workload of a waiting job."""
     spec = {
         "queueName": name_of(workload.queue),
         "priority": workload.priority,
@@ -90,7 +90,8 @@ def build_workload(workload: DelegatedWorkload, owner: str, installation: str) -
                 TITLE: workload.name,
                 SHAPE: shape_of(workload),
                 ATTEMPT: str(workload.attempt),
-                # Beside the labels: those are what lists and watches go by, and anybody may take them off.
+                # In addition to the labels: lists and watches select by labels, which other clients may
+                # remove.
                 OWNER: owner,
                 JOB: workload.job,
             },
@@ -100,7 +101,7 @@ def build_workload(workload: DelegatedWorkload, owner: str, installation: str) -
 
 
 def shape_of(workload: DelegatedWorkload) -> str:
-    """Changes with whatever an admission depends on."""
+    """Return a digest of all fields on which an admission depends."""
     detail = [workload.queue, workload.priority_class, workload.priority, *map(_pod_set, workload.groups)]
     return hashlib.sha256(json.dumps(detail, sort_keys=True).encode()).hexdigest()[:16]
 
@@ -135,8 +136,8 @@ def _pod_set(group: ProjectedCohort) -> Json:
 
 
 def read_verdict(found: Json, names: Mapping[str, str], *, ours: bool = True) -> WorkloadVerdict:
-    """Read a Workload's conditions; `names` are the flavors' display names by id. One of others has no
-    job.
+    """Read a Workload's conditions; `names` are the flavors' display names by id. A Workload of another owner
+    has no job.
     """
     metadata, spec, status = found["metadata"], found["spec"], found.get("status") or {}
     annotations = metadata.get("annotations") or {}
@@ -145,7 +146,7 @@ def read_verdict(found: Json, names: Mapping[str, str], *, ours: bool = True) ->
     code, detail = "", ""
     numbers: dict[str, int | str] = {}
     if kind is VerdictKind.LEAVING:
-        # Its sentence names others by their queues, which are none of the job's business.
+        # Kueue's message names other tenants by their queues, which the job's owner may not see.
         code = _rule(conditions)
     elif kind is VerdictKind.WAITING:
         code, numbers, detail = _why(conditions.get(RESERVED) or {}, names)
@@ -191,7 +192,7 @@ def _rule(conditions: Mapping[str, Json]) -> str:
 def _why(reserved: Json, names: Mapping[str, str]) -> tuple[str, dict[str, int | str], str]:
     detail = replace_flavor_names(reserved.get("message", ""), names)
     if reserved.get("status") == "True":
-        return Reason.NO_ROOM, {}, detail  # quota is there, and a check of the cluster's own is not done
+        return Reason.NO_ROOM, {}, detail  # quota is reserved; an admission check is pending
     code = next((code for pattern, code in _REASONS if pattern.search(detail)), "")
     numbers: dict[str, int | str] = {}
     if missing := _MISSING.search(detail):
@@ -200,11 +201,11 @@ def _why(reserved: Json, names: Mapping[str, str]) -> tuple[str, dict[str, int |
 
 
 def replace_flavor_names(detail: str, names: Mapping[str, str]) -> str:
-    """A sentence of Kueue's with flavors by the names that people know."""
+    """Replace flavors in a message of Kueue's with their display names."""
     return re.sub(r"allotment-[0-9a-f]{32}", lambda found: names.get(key_of(found[0]), found[0]), detail)
 
 
 def _pool(assigned: Mapping[str, Any]) -> str:
-    """The flavor of a pod set: all resources of a queue come from one."""
+    """Return the flavor of a pod set; all resources of a queue come from one flavor."""
     chosen = sorted(set((assigned.get("flavors") or {}).values()))
     return key_of(chosen[0]) if len(chosen) == 1 else ""

@@ -8,18 +8,18 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 UNCONTAINED_XIDS: Final = frozenset({48, 63, 64, 94, 95})
-"""XID codes of memory errors that were not corrected."""
+"""XID codes of uncorrected memory errors."""
 HOT_C: Final = 92.0
-"""Temperature of a throttled card."""
+"""The temperature of a throttled card."""
 SLOWED: Final = 0.62
-"""Share of its highest clock with which a throttled card runs."""
+"""The share of its highest clock at which a throttled card runs."""
 _IDLE_REASON: Final = 0x1
 _THERMAL_REASON: Final = 0x40
 _IDLE_CLOCK_MHZ: Final = 210
 
 
 class CardFamily(NamedTuple):
-    """Power in W, clocks in MHz, MiB/s over NVLink at full load, and what the card has.
+    """Power in W, clocks in MHz, MiB/s over NVLink at full load, and the measures that the card supports.
 
     `engines`: the activity of its engines is known (by NVML's GPM, or by DCGM); `encoder`: it encodes video.
     """
@@ -52,7 +52,7 @@ _ENGINES: Final = {
     "fp16_active_percent": 6,
     "dram_active_percent": 50,
 }
-"""Activity at full load, in percent."""
+"""The activity of each engine at full load, in percent."""
 
 
 def card_family(model: str) -> CardFamily:
@@ -61,7 +61,7 @@ def card_family(model: str) -> CardFamily:
 
 
 def unsupported_measures(model: str) -> tuple[str, ...]:
-    """Return the measures that a model cannot tell."""
+    """Return the measures that a model does not support."""
     family = card_family(model)
     names = [] if family.engines else list(_ENGINES)
     names += [] if family.encoder else ["encoder_percent"]

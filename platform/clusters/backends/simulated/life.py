@@ -1,9 +1,9 @@
 """The life of pods: pending, starting, running, succeeded or failed, gone.
 
-There is no process behind the simulated cluster. Whoever calls it first carries out what has become
-due since. Pods do not influence each other once they are admitted, so each kind of transition is one
-UPDATE over all pods it is due for, however many they are, and a pod that has several transitions due
-(a long pause, a high speed) passes through them in order.
+No process runs the simulated cluster. Each caller first carries out the transitions that have become due
+since the last call. Pods do not influence each other once they are admitted, so each kind of transition is
+one UPDATE over all pods for which it is due, and a pod with several due transitions (after a long pause, at a
+high speed) passes through them in order.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from foundation.sql.prepared import PreparedQuery
 Pods = QuerySet[SimulatedPod]
 
 SOONEST_S: Final = 0.05
-"""Changes that come closer together than this are seen together."""
+"""Changes closer together than this are reported together."""
 _PRUNE_EVERY: Final = timedelta(minutes=5)
 _TOMBSTONE_RETENTION: Final = timedelta(hours=1)
 
 
 def advance_cluster(cluster_id: uuid.UUID) -> ClusterState:
-    """Carry out every transition that is due. Nothing is locked or written when none is."""
+    """Carry out every transition that is due. If none is due, nothing is locked or written."""
     moment = read_state(cluster_id)
     if not _is_due(moment):
         return moment
@@ -37,7 +37,7 @@ def advance_cluster(cluster_id: uuid.UUID) -> ClusterState:
 
 
 def advance_locked(moment: ClusterState) -> None:
-    """The same for a caller that holds the lock."""
+    """Carry out every transition that is due, for a caller that holds the lock."""
     if not _is_due(moment):
         return
     change = moment.next_change()
@@ -68,7 +68,7 @@ def advance_locked(moment: ClusterState) -> None:
 
 
 def next_in_s(moment: ClusterState) -> float | None:
-    """Real seconds until the next transition is due, `SOONEST_S` at least; None when none is to come."""
+    """Return the real seconds until the next transition, `SOONEST_S` at least; None if none is planned."""
     found = _NEXT.fetch_first(moment.row.pk)
     if found is None:
         return None
@@ -77,7 +77,7 @@ def next_in_s(moment: ClusterState) -> float | None:
 
 
 def finish_pods(pods: Pods, change: int, *, ended_ms: int | None = None) -> int:
-    """End running pods as their exit code says, at `ended_ms` or else when they were due."""
+    """End running pods with their exit code, at `ended_ms` or else when they were due."""
     ended = F("next_ms") if ended_ms is None else Value(ended_ms)
     return pods.update(
         phase=Case(
@@ -97,7 +97,7 @@ def finish_pods(pods: Pods, change: int, *, ended_ms: int | None = None) -> int:
 def fail_pods(
     pods: Pods, moment: ClusterState, change: int, *, reason: str, message: str, code: int | None = None
 ) -> int:
-    """End pods now, whatever they were doing; a removal under way goes on."""
+    """End pods now, in any phase; a removal under way continues."""
     return pods.update(
         phase=SimulatedPhase.FAILED,
         holds=False,

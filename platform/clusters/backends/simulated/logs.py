@@ -1,4 +1,4 @@
-"""The output of a simulated pod: plausible lines that follow from its name, its life and the time."""
+"""The output of a simulated pod: plausible lines derived from its name, its phases and the time."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def read_logs(
     since: datetime | None = None,
     last: int | None = None,
 ) -> Iterator[str]:
-    """Lines of a pod, each with its time in front, those after `since` only and the `last` so many of them;
-    none if it is absent.
+    """Yield the log lines of a pod, each after its time: only those after `since`, the `last` so many; none
+    if the pod is absent.
 
-    The times are told as fine as they are: who asks again after one of them is told nothing twice. With
-    `follow` the lines go on until the pod has ended.
+    Times have their full precision, so a reader that asks again after the last of them gets no line twice.
+    With `follow` the lines continue until the pod has ended.
     """
     while True:
         moment = life.advance_cluster(cluster_id)
@@ -40,7 +40,7 @@ def read_logs(
         if pod is None:
             return
         lines = deque((line for line in _lines(moment, pod) if since is None or line[0] > since), last)
-        last = None  # what comes after is told whole
+        last = None  # later lines are not limited
         for at, text in lines:
             since = at
             yield f"{at.isoformat(timespec='microseconds')} {text}"
@@ -57,12 +57,12 @@ def _find(moment: ClusterState, ref: TaskRef) -> SimulatedPod | None:
 
 
 def _lines(moment: ClusterState, pod: SimulatedPod) -> Iterator[tuple[datetime, str]]:
-    """All lines there are so far, in order, no two at the same time."""
+    """Yield all lines so far, in order, no two at the same time."""
     if pod.started_ms is None:
         return
     real = moment.timeline.real_at
     cards = len(pod.devices)
-    # Most simulated jobs name neither a command nor an image.
+    # Most simulated jobs have neither a command nor an image.
     words = ("starting", *(pod.command or (pod.image,)), "on", pod.node_name)
     yield real(pod.started_ms), " ".join(filter(None, words))
     yield real(pod.started_ms + 1), f"found {cards} GPU{'' if cards == 1 else 's'}"
@@ -71,7 +71,7 @@ def _lines(moment: ClusterState, pod: SimulatedPod) -> Iterator[tuple[datetime, 
     for step in range(max(1, steps - _MOST_STEPS + 1), steps + 1):
         yield real(pod.started_ms + step * _STEP_S * 1000), _progress(pod.name, step)
     if pod.ended_ms is not None:
-        # One millisecond on: the last step may fall on the very end.
+        # One millisecond later: the last step may coincide with the end.
         yield real(pod.ended_ms) + timedelta(milliseconds=1), _farewell(pod)
 
 

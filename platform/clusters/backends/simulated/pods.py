@@ -1,4 +1,4 @@
-"""Creating and removing pods, many in one transaction, because every commit waits for the disk."""
+"""Creates and removes pods, many in one transaction, because every commit waits for the disk."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ Key = tuple[str, str]  # namespace, name
 
 
 def ensure_many(cluster_id: uuid.UUID, specs: Sequence[TaskSpec]) -> list[PodOutcome]:
-    """Create the pods that do not exist, pass each by its kubelet; one outcome per spec."""
+    """Create the pods that do not exist, each after its kubelet's checks; one outcome per spec."""
     if not specs:
         return []
     with lock_state(cluster_id) as moment:
@@ -65,34 +65,34 @@ def ensure_many(cluster_id: uuid.UUID, specs: Sequence[TaskSpec]) -> list[PodOut
 
 
 def remove_many(cluster_id: uuid.UUID, refs: Sequence[TaskRef], grace_s: int) -> list[PodOutcome]:
-    """Begin the end of the pods; they hold their cards until they are gone. Absent ones count as done."""
+    """Start the termination of the pods; they hold their cards until they are gone. Absent ones are done."""
     if not refs:
         return []
     with lock_state(cluster_id) as moment:
         life.advance_locked(moment)
         known = {(pod.namespace, pod.name): pod for pod in _existing(moment, refs)}
         targets = [known.get((ref.namespace, ref.name)) for ref in refs]
-        # Another uid under this name is a successor: the pod that was meant is already absent.
+        # Another uid under this name is a successor: the requested pod is already absent.
         meant = [
             pod if pod and ref.uid in ("", pod.uid) else None for ref, pod in zip(refs, targets, strict=True)
         ]
         ids = sorted({pod.id for pod in meant if pod is not None})
         for chunk in _chunks(ids):
             _terminate(moment, SimulatedPod.unscoped.filter(id__in=chunk), max(grace_s, 0))
-        life.advance_locked(moment)  # without grace they are gone at once
+        life.advance_locked(moment)  # without a grace period they are gone at once
     return [PodOutcome.of_success(pod.uid if pod else "") for pod in meant]
 
 
 def start_earlier(cluster_id: uuid.UUID, started: Mapping[str, datetime]) -> None:
-    """Let pods, by their uid, have been running since a moment before now: for a cluster with a past.
+    """Set the start of pods, by their uid, to an earlier time: for a cluster with a past.
 
-    One whose run time is over by then runs a minute longer.
+    A pod whose run time would already be over runs for another minute.
     """
     with lock_state(cluster_id) as moment:
         change, speed = moment.next_change(), moment.timeline.speed
         pods = list(SimulatedPod.unscoped.filter(simulation=moment.row, holds=True, uid__in=started))
         for pod in pods:
-            # The clock began with the cluster: what was before has times below zero.
+            # The clock began with the cluster: earlier times are below zero.
             ran_ms = int((moment.at - started[pod.uid]).total_seconds() * 1000 * speed)
             pod.phase, pod.started_ms = SimulatedPhase.RUNNING, moment.sim_ms - ran_ms
             pod.begun_ms = pod.started_ms - pod.start_ms
@@ -109,7 +109,7 @@ def _terminate(moment: ClusterState, pods: life.Pods, grace_s: int) -> None:
     down = SimulatedNode.unscoped.filter(simulation=moment.row, failed=True).values("name")
     lost = pods.filter(holds=True, node_name__in=down)
     if lost.exists():
-        # No kubelet answers for them. The removal stands for the fencing of the node, after which its
+        # Their kubelet does not answer. The removal includes the fencing of the node, after which its
         # containers are known to be dead.
         message = "The node stopped reporting; the pod was failed when it was removed"
         life.fail_pods(lost, moment, moment.next_change(), reason=NODE_LOST, message=message)
@@ -120,8 +120,8 @@ def _terminate(moment: ClusterState, pods: life.Pods, grace_s: int) -> None:
 
 
 def _leaving_ms(now_ms: int, grace_s: int) -> Combinable:
-    """Return when a pod is removed: one with containers uses a part of its grace but does not outlive its
-    own end, one that waits needs a second, and one that had ended before none.
+    """Return when a pod is removed: with containers after a part of its grace period but not after its own
+    end, while it waits after a second, and after its end at once.
     """
     quick = Value(now_ms + 1000 * min(grace_s, 1))
     over = Q(phase__in=[SimulatedPhase.SUCCEEDED, SimulatedPhase.FAILED]) & ~Q(reason=NODE_LOST)
@@ -193,7 +193,7 @@ def _pod(moment: ClusterState, spec: TaskSpec, script: Script, rejection: Reject
 
 
 def _delays(name: str, script: Script) -> tuple[int, int]:
-    """Simulated milliseconds that a pod is pending, and then starting."""
+    """Return the simulated milliseconds for which a pod is pending, and then starting."""
     if script.start_ms is not None:
         return 0, script.start_ms
     return int(chance.random_between(*_PENDING_MS, name, "pending")), int(
@@ -210,7 +210,7 @@ def _existing(moment: ClusterState, refs: Sequence[TaskRef]) -> Iterator[Simulat
 
 
 def _kubelets(moment: ClusterState, names: Sequence[str]) -> dict[str, Kubelet]:
-    """The named nodes with everything that is held on them."""
+    """Return the named nodes with everything that is held on them."""
     kubelets: dict[str, Kubelet] = {}
     for chunk in _chunks(names):
         for node in _NODES.for_any(chunk, moment.row.pk):
@@ -234,7 +234,7 @@ def at_most(held: Sequence[DeviceGrant], resize_mib: int | None) -> list[DeviceG
 
 
 def kubelet_of(moment: ClusterState, node: str) -> Kubelet | None:
-    """A node with everything that is held on it."""
+    """Return a node with everything that is held on it."""
     return _kubelets(moment, [node]).get(node)
 
 

@@ -1,4 +1,4 @@
-"""`allotment namespace list|adopt`: whose the namespaces of workspaces are in a cluster."""
+"""`allotment namespace list|adopt`: the owners of workspaces' namespaces in a cluster."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Command(VerbCommand):
         )
         try:
             answer = input("Write the name of the namespace: ")
-        except EOFError:  # nobody is there to ask
+        except EOFError:  # standard input is closed
             raise CommandError(
                 "no changes were made; use --yes to skip the confirmation", returncode=USAGE
             ) from None

@@ -1,7 +1,7 @@
-"""Calls to a cluster's API: each with a time limit, bounded retries where they are safe, plain JSON back.
+"""Calls to a cluster's API: each with a time limit, with bounded retries if they are safe, in plain JSON.
 
-What is not known is kept apart from what was refused. A write whose answer was lost raises
-`OutcomeUnknown`: the object may or may not exist, and only looking tells.
+An unknown outcome is distinguished from a refusal. A write whose answer was lost raises `OutcomeUnknown`: the
+object may or may not exist, and only a read can find out.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ _FAILURES: Final = Counter(
 
 
 class RequestRefused(BackendUnavailable):
-    """The API said no. `status` is HTTP's, `reason` the API's word for it, such as AlreadyExists.
+    """The API refused a request. `status` is the HTTP status, `reason` the API's, such as AlreadyExists.
 
-    A write that was refused is known not to have happened. Of a read nothing more is learnt than from
-    silence, so whoever does not look closer may treat it so.
+    A refused write has certainly not happened. A refused read says no more about the object than a missing
+    answer, so callers may treat it as a `BackendUnavailable`.
     """
 
     def __init__(self, status: int, reason: str, message: str) -> None:
@@ -59,15 +59,15 @@ class RequestRefused(BackendUnavailable):
 
 
 class Denied(RequestRefused, AccessDenied):
-    """The API does not let the platform's account do this, or not yet: an API server that has just started
+    """The API does not permit this to the platform's account, or not yet: an API server that has just started
     denies everything until it has read its roles.
 
-    It says nothing about the object, so whoever asked for it asks again.
+    It proves nothing about the object, so the caller asks again.
     """
 
 
 class ObjectNameTaken(Exception):
-    """A name, or the object of that name, is somebody else's; `code` and the text say by what."""
+    """A name is taken by an object of another owner; `code` and the text give the reason."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -75,11 +75,11 @@ class ObjectNameTaken(Exception):
 
 
 class OutcomeUnknown(BackendUnavailable):
-    """A write was sent and its answer lost."""
+    """A write was sent and its answer was lost."""
 
 
 class _AskAgain(Exception):
-    """Nothing has happened, so that asking again is safe; after `wait_s` seconds where the API says so.
+    """The request had no effect, so a retry is safe; after `wait_s` seconds if the API names them.
 
     `of_object`: the object may be the cause, and not the cluster.
     """
@@ -90,11 +90,11 @@ class _AskAgain(Exception):
 
 
 class KubernetesApi:
-    """One cluster's API, safe to share among threads.
+    """The API of one cluster, safe to share among threads.
 
     `cluster` is its name, `installation` the id that objects made here carry. `subject` names what all
     calls are about, such as a namespace, or "" for nothing: the breaker counts its failures once.
-    Every method raises `RequestRefused` when the API says no, and `BackendUnavailable` when it says nothing.
+    Every method raises `RequestRefused` for a refusal, and `BackendUnavailable` without an answer.
     """
 
     def __init__(
@@ -104,11 +104,11 @@ class KubernetesApi:
         self._client, self._breaker, self._subject = client, breaker, subject
 
     def for_subject(self, subject: str) -> KubernetesApi:
-        """The same API, for calls that are all about one thing."""
+        """Return the same API, for calls that are all about one subject."""
         return KubernetesApi(self.cluster, self._client, self._breaker, self.installation, subject)
 
     def check_object(self, path: str, answer_s: float) -> None:
-        """Ask for one object, once, and wait `answer_s` seconds at most; any answer about it will do.
+        """Ask for one object, once, and wait `answer_s` seconds at most; any answer about it counts.
 
         Raises: BackendUnavailable.
         """
@@ -142,11 +142,11 @@ class KubernetesApi:
         return self._call("PATCH", path, body)
 
     def delete(self, path: str, options: Json) -> Json:
-        """Ask for the end of an object."""
+        """Request the deletion of an object."""
         return self._call("DELETE", path, options)
 
     def stream_lines(self, path: str, idle_s: float, **query: str | int) -> Iterator[bytes]:
-        """The lines of a streamed answer, until it ends or nothing has come for `idle_s` seconds."""
+        """Yield the lines of a streamed answer, until it ends or nothing has come for `idle_s` seconds."""
         answer = None
         try:
             answer = self._open("GET", path, query, None, idle_s)
@@ -161,7 +161,7 @@ class KubernetesApi:
             raise BackendUnavailable(f"GET {path}: {error}") from error
         finally:
             if answer is not None:
-                answer.close()  # the rest is not wanted, so the connection cannot serve another call
+                answer.close()  # the rest is not read, so the connection cannot serve another call
 
     def _call(
         self, method: str, path: str, body: Json | None = None, query: Mapping[str, str | int] | None = None
@@ -209,7 +209,7 @@ class KubernetesApi:
         return _parsed(call, data)
 
     def _failed(self, call: str, answer: BaseHTTPResponse, data: bytes, *, reads: bool) -> Exception:
-        """Return the error of an answer of 500 or more: the cluster is down, or this object is too large."""
+        """Return the error for a status of 500 or more: the cluster is down, or this object is too large."""
         refusal = _refusal(answer, data)
         if answers.is_too_large(refusal.message):
             self._breaker.record_success()
@@ -219,7 +219,7 @@ class KubernetesApi:
         return self._lost(message, reads=reads, of_object=of_object)
 
     def _lost(self, message: str, *, reads: bool, of_object: bool) -> Exception:
-        """A read may be asked again; of a write nobody knows whether it was carried out."""
+        """Return the error for a lost answer: a read may be repeated; the outcome of a write is unknown."""
         if reads:
             return _AskAgain(message, of_object=of_object)
         _FAILURES.add(cluster=self.cluster, kind="unanswered")
@@ -227,7 +227,7 @@ class KubernetesApi:
         return OutcomeUnknown(message)
 
     def _check_breaker(self) -> None:
-        """Raises: BackendUnavailable while too many calls have failed."""
+        """Check the breaker. Raises: BackendUnavailable while too many calls have failed."""
         try:
             self._breaker.check_closed()
         except BackendUnavailable:
@@ -263,7 +263,7 @@ class KubernetesApi:
 
 
 def _require_held(call: str) -> None:
-    """Nothing is written by a worker that has lost its lease: another may have decided otherwise."""
+    """Check that the worker still has its lease: without it another worker may have decided otherwise."""
     try:
         leases.require_held()
     except leases.LeaseLost as error:
@@ -276,7 +276,7 @@ def _refusal(answer: BaseHTTPResponse, data: bytes) -> RequestRefused:
         reason, message = str(status.get("reason", "")), str(status.get("message", ""))
         denied = answers.is_denied(answer.status, message)
         return (Denied if denied else RequestRefused)(answer.status, reason, message)
-    except (ValueError, AttributeError):  # not the API but something in front of it
+    except (ValueError, AttributeError):  # not from the API but from a proxy in front of it
         return RequestRefused(answer.status, "", data[:300].decode(errors="replace"))
 
 

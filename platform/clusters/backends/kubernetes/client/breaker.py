@@ -1,4 +1,4 @@
-"""Asking a cluster that does not answer less and less often, so that nobody waits for it for nothing."""
+"""A circuit breaker: calls to a cluster that does not answer become rare, so that few callers wait for it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Final
 
 from clusters.backends.base import BackendUnavailable
 
-FAILURES: Final = 5  # in a row, before it opens
+FAILURES: Final = 5  # failures in a row that open it
 FIRST_PAUSE_S: Final = 1.0
 LONGEST_PAUSE_S: Final = 30.0
 
 
 class CircuitBreaker:
-    """Counts failures in a row; open, it refuses at once, and lets one call through after each pause.
+    """Counts failures in a row; while open, it refuses calls at once, and lets one call through per pause.
 
     Safe to share among threads. `clock` gives seconds that never go back.
     """
@@ -30,7 +30,7 @@ class CircuitBreaker:
         self._open_until = 0.0
 
     def check_closed(self) -> None:
-        """Raises: BackendUnavailable while it is open; the one call let through moves the next on."""
+        """Raises: BackendUnavailable while it is open; the one call let through starts the next pause."""
         with self._guard:
             if self._failures < FAILURES:
                 return
@@ -42,16 +42,16 @@ class CircuitBreaker:
             self._hold_back()
 
     def record_success(self) -> None:
-        """The cluster answered, whatever the answer was."""
+        """Record that the cluster answered, with any answer."""
         with self._guard:
             self._failures, self._pause_s = 0, FIRST_PAUSE_S
             self._subjects.clear()
 
     def record_failure(self, subject: str = "") -> None:
-        """The cluster did not answer, or could not.
+        """Record that the cluster did not answer, or could not.
 
         `subject` names what the call was about and what may be the cause, such as a namespace: its failures
-        in a row count once, so that none closes the cluster for the others.
+        in a row count once, so that no subject opens the breaker for the others.
         """
         with self._guard:
             if subject in self._subjects:
@@ -63,6 +63,6 @@ class CircuitBreaker:
                 self._hold_back()
 
     def _hold_back(self) -> None:
-        # Jitter: workers that lost the same cluster at once must not all come back at once.
+        # Jitter: workers that lost the same cluster at once must not all retry at once.
         self._open_until = self._clock() + self._pause_s * random.uniform(0.5, 1.0)
         self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)

@@ -19,18 +19,18 @@ from clusters.backends.base import BackendUnavailable, ConnectionInvalid
 KUBECONFIG: Final = "kubeconfig"
 IN_CLUSTER: Final = "in-cluster"
 TOKEN: Final = "token"  # noqa: S105 (a kind of connection)
-_FIELDS: Final[Mapping[str, tuple[frozenset[str], frozenset[str]]]] = {  # kind: needed, allowed besides
+_FIELDS: Final[Mapping[str, tuple[frozenset[str], frozenset[str]]]] = {  # kind: required, also allowed
     KUBECONFIG: (frozenset({"path"}), frozenset({"context"})),
     IN_CLUSTER: (frozenset(), frozenset()),
     TOKEN: (frozenset({"server", "token_file"}), frozenset({"certificate_file"})),
 }
 POOL_SIZE: Final = 32
-# What the API server calls us in its audit and in the managed fields of objects.
+# The name of this client in the API server's audit log and in the managed fields of objects.
 _USER_AGENT: Final = "allotment"
 
 
 def check_connection(connection: Mapping[str, str]) -> None:
-    """Refuse what `open_client` could never use. Files are not looked at. Raises: ConnectionInvalid."""
+    """Refuse a `connection` that `open_client` can never use; reads no file. Raises: ConnectionInvalid."""
     kind = connection.get("kind", "")
     if kind not in _FIELDS:
         raise ConnectionInvalid(f"kind is {kind!r}; choose one of {', '.join(sorted(_FIELDS))}")
@@ -43,7 +43,7 @@ def check_connection(connection: Mapping[str, str]) -> None:
 
 
 def open_client(connection: Mapping[str, str]) -> ApiClient:
-    """A client that asks once and waits only as long as it is told: retries are decided above it.
+    """Return a client that sends each request once, with the caller's time limit; callers decide on retries.
 
     Raises: ConnectionInvalid; BackendUnavailable when a file that is named cannot be read.
     """
@@ -73,7 +73,7 @@ def _token(configuration: Configuration, connection: Mapping[str, str]) -> None:
     file = Path(connection["token_file"])
 
     def read_token(target: Configuration) -> None:
-        # Read for every call: whoever renews the token renews the file, and nobody restarts us.
+        # Read for every call: a renewed token is written to the file, and the process is not restarted.
         target.api_key["BearerToken"] = f"Bearer {file.read_text(encoding='utf-8').strip()}"
 
     read_token(configuration)

@@ -1,4 +1,4 @@
-"""Threads for calls that are made side by side."""
+"""Threads for concurrent calls."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Result = TypeVar("Result")
 
 
 class Workers(ThreadPoolExecutor):
-    """Each call runs in the context of whoever asked for it: under the same lease."""
+    """Runs each call in the context of its submitter, and so under the same lease."""
 
     def __init__(self) -> None:
         super().__init__(max_workers=AT_ONCE)

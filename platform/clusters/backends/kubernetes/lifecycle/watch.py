@@ -1,6 +1,6 @@
-"""The changes since a cursor, by the API's own watch; a full list when the watch can't tell.
+"""The changes since a cursor, by the API's own watch; a full list if the watch is too old.
 
-A cursor is the versions of the two lists, pods and nodes, up to which all is known.
+A cursor is the versions of the two lists, pods and nodes, up to which all changes are known.
 """
 
 from __future__ import annotations
@@ -41,22 +41,22 @@ log = structlog.get_logger(__name__)
 PODS: Final = "/api/v1/pods"
 _NODES: Final = "/api/v1/nodes"
 _CURSOR: Final = re.compile(r"(\d{1,20})\.(\d{1,20})")
-_IDLE_S: Final = 0.15  # what happened before the call comes at once; then nothing comes for a while
-# While pods come and go all the time nothing is idle, and others wait for the lease under which this is read.
+_IDLE_S: Final = 0.15  # earlier changes come at once; a pause of this length ends the read
+# While pods come and go all the time there is no pause, and others wait for the lease under which this runs.
 _LONGEST_S: Final = 0.6
-_REST_S: Final = 0.3  # until what was left is read
-_OTHERS_S: Final = 1.0  # where a pod has gone, others that were told to may go
-_AT_MOST_S: Final = 5  # for the API server, which counts whole seconds
+_REST_S: Final = 0.3  # until the rest is read
+_OTHERS_S: Final = 1.0  # after one deletion, other terminating pods may be deleted soon
+_AT_MOST_S: Final = 5  # the watch's timeout, which the API server takes in whole seconds
 _EXPIRED: Final = 410
 
 
 class TooOld(Exception):
-    """The API has forgotten what came after this version."""
+    """The API no longer has the changes after this version."""
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectChange:
-    """The last state of an object, and when it was seen; `gone`: it was deleted, or is no longer selected."""
+    """The last state of an object, and when it was seen; `removed`: deleted, or no longer selected."""
 
     item: Json
     removed: bool
@@ -64,7 +64,7 @@ class ObjectChange:
 
 
 class Followed(NamedTuple):
-    """The changes, the version reached, and whether it was stopped there while `more` came."""
+    """The changes, the version reached, and whether `more` were still arriving when the read ended."""
 
     found: list[ObjectChange]
     version: str
@@ -72,7 +72,7 @@ class Followed(NamedTuple):
 
 
 def read_inventory(api: KubernetesApi) -> Inventory:
-    """Every node, in the order of their names."""
+    """Return every node, in the order of their names."""
     nodes, _ = api.list_objects(_NODES)
     return Inventory(tuple(sorted((node_fact(node, api.cluster) for node in nodes), key=_name)))
 
@@ -82,9 +82,9 @@ def _name(fact: NodeFact) -> str:
 
 
 def observe_pods(api: KubernetesApi, cursor: str | None, *, whole: bool = False) -> ObservedBatch:
-    """Changes since `cursor`; all there is if it is none, unknown or too old.
+    """Return the changes since `cursor`; a complete batch if the cursor is None, malformed or too old.
 
-    `whole`: beside them every pod of the platform and every node, read after the changes.
+    `whole`: in addition every pod of the platform and every node, read after the changes.
     """
     known = _CURSOR.fullmatch(cursor or "")
     if known is not None:
@@ -97,10 +97,10 @@ def observe_pods(api: KubernetesApi, cursor: str | None, *, whole: bool = False)
 
 
 def _everything(api: KubernetesApi) -> ObservedBatch:
-    # From the version of the first list on all is watched: what changed meanwhile is told again.
+    # Watched from the version of the first list on, so changes made meanwhile are reported again.
     others, version = api.list_objects(PODS, **_OTHERS)
     batch, ours = _lists(api, version)
-    # The objects of others are as many as the cluster has pods: they are not kept until they are counted.
+    # There are as many objects of others as the cluster has pods: they are released before the next list.
     theirs = tuple(_named(item, partial(_same, bound_pod(item))) for item in others if _holds(item))
     return replace(batch, bound=BoundPods(theirs + _bound_pods(ours), complete=True))
 
@@ -115,7 +115,7 @@ def _with_lists(api: KubernetesApi, changed: ObservedBatch) -> ObservedBatch:
 
 
 def _lists(api: KubernetesApi, version: str) -> tuple[ObservedBatch, list[Json]]:
-    """Every pod of the platform and every node; pods are watched from `version` on."""
+    """List every pod of the platform and every node; pods are watched from `version` on."""
     now = clock.now()
     ours, _ = api.list_objects(PODS, **_OURS)
     nodes, nodes_version = api.list_objects(_NODES)
@@ -125,7 +125,7 @@ def _lists(api: KubernetesApi, version: str) -> tuple[ObservedBatch, list[Json]]
 
 
 def _bound_pods(items: Iterable[Json]) -> tuple[PodOnNode, ...]:
-    """Return the pods that hold something: from the moment they have a node until their containers have
+    """Return the pods that hold capacity: from the moment they have a node until their containers have
     ended.
     """
     return tuple(_named(item, partial(bound_pod, item)) for item in items if _holds(item))
@@ -145,8 +145,8 @@ def _holds(item: Json) -> bool:
 
 
 def _is_observed(api: KubernetesApi, item: Json) -> bool:
-    """Return whether news of a pod may concern a task: it is known by its scheduler, which no pod can
-    change, and does not name another installation.
+    """Return whether a change of a pod may concern a task: the pod has the platform's scheduler name, which
+    cannot be changed, and does not name another installation.
     """
     ours = item["spec"].get("schedulerName") == pods.SCHEDULER
     return ours and not pods.is_of_another(item, api.installation)
@@ -159,8 +159,8 @@ def _changes(api: KubernetesApi, pods_version: str, nodes_version: str) -> Obser
     with ThreadPoolExecutor(max_workers=2) as both:
         pods_seen, nodes_seen = both.map(follow_source, _SOURCES, (pods_version, nodes_version))
     if _any_removed(api, pods_seen):
-        # Who drains a node cordons it first: what led to an end is known with it, or the next attempt would
-        # be placed there again.
+        # Draining a node cordons it first: the cordon must be known together with the end of its pods, or the
+        # next attempt would be placed there again.
         nodes_seen = _after(nodes_seen, follow_source(_ALL_NODES, nodes_seen.version))
     changed = [_confirmed(api, change) for change in pods_seen.found]
     seen: list[Observation] = [
@@ -178,8 +178,8 @@ def _changes(api: KubernetesApi, pods_version: str, nodes_version: str) -> Obser
 
 
 def _confirmed(api: KubernetesApi, change: ObjectChange) -> ObjectChange:
-    """A pod that was neither told to end nor has ended is gone only if it is not there when asked for: what
-    hides an object from a watch is told as its deletion, too."""
+    """Confirm a deletion by a read, for a pod that was neither terminating nor ended: a watch also reports a
+    deletion when an object is only hidden from it, such as by a changed label."""
     metadata = change.item["metadata"]
     if not change.removed or metadata.get("deletionTimestamp") or not _holds(change.item):
         return change
@@ -200,15 +200,15 @@ def _any_removed(api: KubernetesApi, seen: Followed) -> bool:
 
 
 def _after(first: Followed, then: Followed) -> Followed:
-    """Combine both into one; of an object that changed twice the later state."""
+    """Combine both; of an object that changed twice the later state."""
     latest = {change.item["metadata"]["uid"]: change for change in (*first.found, *then.found)}
     return Followed(list(latest.values()), then.version, then.more)
 
 
 def follow_changes(api: KubernetesApi, path: str, query: Mapping[str, str | int], version: str) -> Followed:
-    """The last state of each object that changed after `version`.
+    """Return the last state of each object that changed after `version`.
 
-    Raises: TooOld; Refused; BackendUnavailable.
+    Raises: TooOld; RequestRefused; BackendUnavailable.
     """
     latest: dict[str, ObjectChange] = {}
     more = False
@@ -245,13 +245,13 @@ def _node(api: KubernetesApi, item: Json, now: datetime, removed: bool) -> Obser
     return NodeObservation(item["metadata"]["name"], None if removed else node_fact(item, api.cluster), now)
 
 
-# By the scheduler and not by a label: a label can be taken off a pod that runs.
+# Selected by scheduler name, not by a label: a label can be removed from a running pod.
 _OURS: Final[dict[str, str | int]] = {"fieldSelector": f"spec.schedulerName={pods.SCHEDULER}"}
 _OTHERS: Final[dict[str, str | int]] = {
     "fieldSelector": f"spec.schedulerName!={pods.SCHEDULER},spec.nodeName!=,"
     "status.phase!=Succeeded,status.phase!=Failed"
 }
-# A pod without a node is no news, and each event costs the API server as much as a call.
+# Pods without a node are ignored, because each event costs the API server as much as a call.
 _PODS_ON_NODES: Final[tuple[str, dict[str, str | int]]] = (PODS, {"fieldSelector": "spec.nodeName!="})
 _ALL_NODES: Final[tuple[str, dict[str, str | int]]] = (_NODES, {})
 _SOURCES: Final = (_PODS_ON_NODES, _ALL_NODES)

@@ -35,7 +35,7 @@ def list_volume_claims(api: KubernetesApi, namespace: str, workspace: str) -> li
         if error.status == _NOT_FOUND:
             return None
         raise
-    # A namespace of that name may be anybody's: its claims are not the workspace's to know.
+    # The namespace may belong to another owner, whose claims the workspace may not see.
     if not is_owned(api, found, workspace):
         raise NamespaceNotOwned(f"namespace {namespace} does not belong to the workspace")
     items, _ = api.list_objects(claims_path(namespace))
@@ -47,8 +47,8 @@ def list_volume_claims(api: KubernetesApi, namespace: str, workspace: str) -> li
 def read_volume_terms(api: KubernetesApi, volumes: Sequence[str]) -> Mapping[str, NodeTerms | None]:
     """Return the required node affinity of volumes by name, without those that can't be read.
 
-    None: no such volume. Names that no volume can have are not asked for: whoever creates a claim chooses
-    the name of its volume, and in a path it could mean another resource.
+    None: no such volume. Names that no volume can have are not requested: the creator of a claim chooses the
+    name of its volume, and as part of a path it could name another resource.
     Raises: BackendUnavailable, as AccessDenied where no volume may be read.
     """
     asked = [name for name in volumes if _VOLUME_NAME.fullmatch(name)]
@@ -62,7 +62,7 @@ def read_volume_terms(api: KubernetesApi, volumes: Sequence[str]) -> Mapping[str
 
 
 def _read_terms(api: KubernetesApi, name: str) -> NodeTerms | BackendUnavailable | None:
-    """Return the terms of a volume, or why they can't be read, so that one failure leaves others alone."""
+    """Return the terms of a volume, or the error, so that one failure does not affect other volumes."""
     try:
         return _terms(api.get(f"{_VOLUMES}/{name}"))
     except RequestRefused as error:

@@ -1,4 +1,4 @@
-"""The namespace of a workspace, made when its first pod needs it, and what is in it from the start."""
+"""The namespace of a workspace, created when its first pod needs it, with its initial objects."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from django.conf import settings
 from clusters.backends.kubernetes.client.api import Json, KubernetesApi, ObjectNameTaken, RequestRefused
 from clusters.backends.kubernetes.pods.pods import MANAGED, SERVICE_ACCOUNT, is_of_another, own_labels
 
-# Pods of tenants may not leave their sandbox, whatever their images would like.
+# Pods of tenants may not leave their sandbox, even if their images are built to.
 _RESTRICTED: Final = {"pod-security.kubernetes.io/enforce": "restricted"}
 METADATA: Final = (
     # Link-local: AWS, Azure, Google, Oracle, OpenStack and most others; with the credentials of AWS's tasks
@@ -24,26 +24,26 @@ METADATA: Final = (
     "192.0.0.192/32",  # Oracle's older regions
     "168.63.129.16/32",  # Azure's host, which hands out settings and certificates of extensions
 )
-"""Where clouds hand out the credentials of the node to whoever asks from it."""
+"""The addresses at which clouds serve the node's credentials to any process on the node."""
 _EVERYWHERE: Final = {4: "0.0.0.0/0", 6: "::/0"}
 WORKSPACE: Final = "allotment.io/workspace"
-"""The label of a namespace that holds the id of the workspace that it is for."""
+"""The label of a namespace with the id of its workspace."""
 NOT_OWNED: Final = "NAMESPACE_NOT_OWNED"
 NAMESPACES: Final = "/api/v1/namespaces"
 POLICIES: Final = "/apis/networking.k8s.io/v1"
 _NOT_FOUND, _EXISTS = 404, 409
 
 Body = tuple[str, str, Json]
-"""The root of its interface, the plural of its kind, and the object itself."""
+"""The root of its API, the plural of its kind, and the object itself."""
 
 
 def namespace_labels(installation: str, workspace: str) -> dict[str, str]:
-    """Return the labels of the namespace of a workspace, of which the id is given."""
+    """Return the labels of the namespace of a workspace, which is given by its id."""
     return {**own_labels(installation), WORKSPACE: workspace, **_RESTRICTED}
 
 
 def build_service_account(installation: str) -> Body:
-    """The account that pods run under: it may do nothing, and no token of it is mounted."""
+    """Build the account that pods run under: it has no permissions, and no token of it is mounted."""
     metadata = {"name": SERVICE_ACCOUNT, "labels": own_labels(installation)}
     return "/api/v1", "serviceaccounts", {"metadata": metadata, "automountServiceAccountToken": False}
 
@@ -51,9 +51,9 @@ def build_service_account(installation: str) -> Body:
 def build_network_policy(installation: str) -> Body:
     """Build the network policy: ingress from the own workspace alone, egress to all but denied addresses.
 
-    Jobs read data and models from wherever these are, so what goes out is open. The addresses where clouds
-    hand out the credentials of a node are not, nor what the installation denies beside them. Names may be
-    looked up wherever they are served.
+    Jobs read data and models from any address, so egress is open, except to the addresses where clouds serve
+    the credentials of a node and to those that the installation denies. DNS names may be resolved by any
+    server.
     """
     denied = dict.fromkeys(ip_network(text) for text in (*METADATA, *settings.ALLOTMENT_DENIED_NETWORKS))
     outside = [
@@ -72,9 +72,9 @@ def build_network_policy(installation: str) -> Body:
 
 
 def namespace_found(api: KubernetesApi, name: str, workspace: str) -> Json:
-    """The namespace of a workspace, made when it is missing, before anything is made in it.
+    """Return the namespace of a workspace; it is created if it is missing.
 
-    Raises: Elsewhere if it is not the workspace's; Refused; BackendUnavailable.
+    Raises: ObjectNameTaken if it is not the workspace's; RequestRefused; BackendUnavailable.
     """
     try:
         found = api.get(f"{NAMESPACES}/{name}")
@@ -86,9 +86,9 @@ def namespace_found(api: KubernetesApi, name: str, workspace: str) -> Json:
 
 
 def namespace_ensure(api: KubernetesApi, name: str, workspace: str) -> Json:
-    """Make the namespace of a workspace, or see that it is one, with its account and its policy.
+    """Create the namespace of a workspace, or check an existing one, with its account and its policy.
 
-    Raises: Elsewhere if it is not the workspace's, and then nothing is made in it; Refused;
+    Raises: ObjectNameTaken if it is not the workspace's, and then nothing is created in it; RequestRefused;
     BackendUnavailable.
     """
     labels = namespace_labels(api.installation, workspace)
@@ -100,10 +100,10 @@ def namespace_ensure(api: KubernetesApi, name: str, workspace: str) -> Json:
 
 
 def check_owned(api: KubernetesApi, namespace: Json, workspace: str) -> Json:
-    """The namespace itself, if the platform keeps it for this workspace.
+    """Return the namespace, if the platform keeps it for this workspace.
 
-    The name alone says nothing: anybody may have made a namespace of that name, with secrets in it.
-    Raises: Elsewhere.
+    The name proves nothing: any user of the cluster may have created a namespace of that name, with secrets.
+    Raises: ObjectNameTaken.
     """
     if is_owned(api, namespace, workspace):
         return namespace
@@ -124,7 +124,7 @@ def is_owned(api: KubernetesApi, namespace: Json, workspace: str) -> bool:
 
 
 def is_unmarked(api: KubernetesApi, namespace: Json) -> bool:
-    """Return whether the platform made a namespace before namespaces carried their owner."""
+    """Return whether the platform made a namespace before namespaces had an owner's label."""
     labels = namespace["metadata"].get("labels") or {}
     return (
         MANAGED.items() <= labels.items()

@@ -1,7 +1,7 @@
 """The identity of a cluster and of the platform that manages it: a ConfigMap that every platform reads before
 it acts.
 
-It stands beside the platform's account, where tenants have no rights.
+It is in the namespace of the platform's account, where tenants have no rights.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NOT_FOUND, _CONFLICT = 404, 409
 
 
 def read_identity(api: KubernetesApi) -> str:
-    """The uid of a namespace that every cluster has and nobody can make anew. Raises: BackendUnavailable."""
+    """Read the uid of `kube-system`, a namespace that cannot be recreated. Raises: BackendUnavailable."""
     return str(api.get(f"{_NAMESPACES}/kube-system")["metadata"]["uid"])
 
 
@@ -48,7 +48,7 @@ def read_owner(api: KubernetesApi) -> Owner | None:
 
 
 def write_owner(api: KubernetesApi, wanted: Owner) -> None:
-    """Write the object: a new one, or that of `wanted.version`. Raises: BackendUnavailable."""
+    """Create the object, or replace that of `wanted.version`. Raises: BackendUnavailable."""
     data = {
         "installation": wanted.installation,
         "token": wanted.token,
@@ -83,6 +83,7 @@ def _create(api: KubernetesApi, body: Json) -> None:
     except RequestRefused as error:
         if error.status != _NOT_FOUND:
             raise
-        # Without the platform's label, by which a namespace is a workspace's and held to the rules for those.
+        # Without the platform's label, which would make the namespace a workspace's, with the rules for
+        # those.
         api.create_object(_NAMESPACES, {"metadata": {"name": NAMESPACE}})
         api.create_object(_CONFIGMAPS, body)

@@ -1,8 +1,8 @@
-"""This module finds out how unbound volume claims get a volume, and writes the node for which it is created.
+"""Reads how unbound volume claims get their volumes, and writes the node for which a volume is created.
 
 Kubernetes leaves a claim of a storage class with `volumeBindingMode: WaitForFirstConsumer` unbound until
 kube-scheduler has written the node of its first pod into an annotation of the claim. Allotment binds its pods
-itself, so that it writes the annotation as well.
+itself, so it writes the annotation as well.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def claims_path(namespace: str, name: str = "") -> str:
 def add_provisioning(
     api: KubernetesApi, namespace: str, claims: Sequence[VolumeClaim], unbound: Collection[str]
 ) -> list[VolumeClaim]:
-    """Return the claims with how those named in `unbound` get their volumes. Raises: BackendUnavailable."""
+    """Return the claims, with provisioning data on those named in `unbound`. Raises: BackendUnavailable."""
     if not unbound:
         return list(claims)
     classes = _list_classes(api)
@@ -68,7 +68,7 @@ def annotate_selected_node(api: KubernetesApi, namespace: str, claim: VolumeClai
 
 
 def is_selected_here(claim: Json) -> bool:
-    """Return whether the platform wrote the selected node of a claim, by the API server's own record."""
+    """Return whether the platform wrote the selected node of a claim, by the claim's managed fields."""
     field = f"f:{SELECTED_NODE}"
     return any(
         entry.get("manager") == _MANAGER
@@ -85,7 +85,7 @@ def _with_class(claim: VolumeClaim, classes: Mapping[str, _Class]) -> VolumeClai
 def _list_classes(api: KubernetesApi) -> dict[str, _Class] | None:
     """Return how the volumes of each storage class are created, and for which nodes; None if that is denied.
 
-    All are listed at once: whoever creates claims chooses how many classes these name.
+    All classes are listed at once, because the creators of claims choose how many of them are named.
     """
     try:
         items, _ = api.list_objects(_CLASSES)

@@ -1,15 +1,15 @@
-"""The objects around a workspace's pods in the cluster, made and restored.
+"""Creates and restores the objects around a workspace's pods in the cluster.
 
-Against whatever comes into the namespace around the platform: pod security, an account without a token,
-no connections from other namespaces, and a quota for cards. Only namespaces that are marked as a workspace's
-own are touched, so that a workspace named like somebody else's namespace takes nothing over. One from before
-namespaces were marked is marked when the platform's own objects are in it and the ledger knows of pods of the
+They guard against pods that are created without the platform: pod security, an account without a token, no
+connections from other namespaces, and a quota for cards. Only namespaces marked as a workspace's own are
+touched, so a workspace with the same name as another owner's namespace takes nothing over. A namespace from
+before this mark is marked if the platform's own objects are in it and the ledger has had pods of the
 workspace there.
 
-The quota is a second line behind the ledger and must never refuse what the engine admitted. A pod that
-has ended is counted off by a controller of the cluster, seconds later, while its cards are given out
-anew at once. So it allows twice what the workspace could ever hold. It names cards alone: with CPU or
-memory in it the cluster would refuse every task that asks for none.
+The quota is a second check behind the ledger and must never refuse what the engine admitted. A controller of
+the cluster stops counting an ended pod seconds later, while its cards are allocated again at once. So the
+quota is twice what the workspace could ever hold. It names cards alone: with CPU or memory in it the cluster
+would refuse every task that requests none.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ from clusters.gpu.nvidia import CARD_RESOURCE, MIG_RESOURCE
 _HEAD_ROOM: Final = 2
 _NAME: Final = "allotment"
 Change = tuple[Any, Any]
-"""What stood in a field, and what stands there now."""
+"""The values of a field before and now."""
 _NOT_FOUND, _EXISTS = 404, 409
-# What is compared of an object beside its labels; the rest is the cluster's own.
+# The compared parts of an object in addition to its labels; the cluster sets the rest.
 _RESTORED: Final = ("spec", "automountServiceAccountToken")
 _LISTS: Final = ("/api/v1/serviceaccounts", "/api/v1/resourcequotas", f"{POLICIES}/networkpolicies")
 
 
 def ensure_namespaces(api: KubernetesApi, limits: Sequence[TenantLimits]) -> Governed:
-    """Make what is missing and bring back what has changed. Raises: BackendUnavailable."""
+    """Create missing objects and restore changed ones. Raises: BackendUnavailable."""
     there, _ = api.list_objects(NAMESPACES, labelSelector=SELECTOR)
     namespaces = {item["metadata"]["name"]: item for item in there}
     found = {
@@ -83,7 +83,7 @@ def ensure_namespaces(api: KubernetesApi, limits: Sequence[TenantLimits]) -> Gov
 
 
 def adopt_namespace(api: KubernetesApi, name: str, workspace: str) -> None:
-    """Mark a namespace that is there as that of a workspace, whosever it was. Raises: BackendUnavailable."""
+    """Mark an existing namespace as that of a workspace, whatever its owner. Raises: BackendUnavailable."""
     labels = namespace_labels(api.installation, workspace)
     api.patch(f"{NAMESPACES}/{name}", {"metadata": {"labels": labels}})
     for root, kind, body in (build_service_account(api.installation), build_network_policy(api.installation)):
@@ -110,7 +110,7 @@ def _surrounded(found: Mapping[tuple[str, str], Json], namespace: str) -> bool:
 
 
 def _wanted(installation: str, item: TenantLimits) -> Iterator[tuple[str, str, str, Json]]:
-    """The namespace and what is kept in it, as `_place` tells it."""
+    """Yield the namespace and the objects in it, in the form of `_place`."""
     labels = namespace_labels(installation, item.workspace)
     title, content = f"namespaces/{item.namespace}", {"metadata": {"name": item.namespace, "labels": labels}}
     yield title, NAMESPACES, NAMESPACES, content
@@ -123,7 +123,7 @@ def _wanted(installation: str, item: TenantLimits) -> Iterator[tuple[str, str, s
 
 
 def _place(namespace: str, body: Body) -> tuple[str, str, str, Json]:
-    """Title, address of all of its kind, address of those in the namespace, and the object."""
+    """Return title, path of all objects of its kind, path of those in the namespace, and the object."""
     root, kind, content = body
     title = f"{kind}/{namespace}/{content['metadata']['name']}"
     return title, f"{root}/{kind}", f"{root}/namespaces/{namespace}/{kind}", content
@@ -146,7 +146,7 @@ def _quota(cards: Mapping[str, int], installation: str) -> Body:
 def _bring_back(
     api: KubernetesApi, collection: str, body: Json, known: Json | None
 ) -> dict[str, Change] | None:
-    """Restore fields that had changed and return them; None if the object was made."""
+    """Restore changed fields and return the changes; None if the object was created."""
     address = f"{collection}/{body['metadata']['name']}"
     if known is None:
         try:
@@ -154,7 +154,7 @@ def _bring_back(
         except RequestRefused as error:
             if error.status != _EXISTS:
                 raise
-            known = api.get(address)  # without our label, or it came meanwhile
+            known = api.get(address)  # without our label, or created meanwhile
         else:
             return None
     labels = known["metadata"].get("labels") or {}
@@ -169,7 +169,7 @@ def _bring_back(
 
 
 def _changes(patch: Any, known: Any, field: str = "") -> Iterator[tuple[str, Change]]:
-    """Return the changes of a merge, by the names of fields with dots between them."""
+    """Yield the changes of a merge, by the names of fields with dots between them."""
     if isinstance(patch, dict) and (not field or isinstance(known, dict)):
         for key, part in patch.items():
             yield from _changes(part, known.get(key), f"{field}.{key}" if field else key)
@@ -186,7 +186,7 @@ def _same(wanted: Any, found: Any) -> bool:
 
 
 def _quantities(texts: Iterable[Any]) -> bool:
-    """Return whether all are the same amount: the cluster writes 2000 as 2k."""
+    """Return whether all quantities are equal: the cluster writes 2000 as 2k."""
     try:
         return len({parse_quantity(text) for text in texts}) == 1
     except (ValueError, TypeError):
@@ -194,7 +194,7 @@ def _quantities(texts: Iterable[Any]) -> bool:
 
 
 def _replaced(wanted: Any, found: Any) -> Any:
-    """Return a replacement as a merge: a merge keeps unnamed fields, so they are named as absent."""
+    """Return a replacement as a merge patch: fields that it lacks are null, or a merge would keep them."""
     if not isinstance(wanted, dict) or not isinstance(found, dict):
         return wanted
     return dict(_merged(wanted, found))

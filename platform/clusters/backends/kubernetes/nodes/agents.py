@@ -1,7 +1,7 @@
 """The check that a service account token is that of the node agent on a certain node.
 
-A token alone does not say so: it could be a copy from another node. It is bound to a pod, by name and uid,
-and the pod tells its node.
+A token alone does not prove it: it could be a copy from another node. The token is bound to a pod, by name
+and uid, and the pod names its node.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from clusters.backends.kubernetes.client.api import Denied, KubernetesApi, Reque
 from clusters.backends.kubernetes.pods import pods
 
 AUDIENCE: Final = "allotment"
-"""For whom the token is made out, so that one for the API server itself is of no use here."""
+"""The audience of the token, so that a token for the API server itself is not accepted here."""
 NAMESPACE, ACCOUNT = "allotment", "allotment-agent"
 _USERNAME: Final = f"system:serviceaccount:{NAMESPACE}:{ACCOUNT}"
 _REVIEWS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"

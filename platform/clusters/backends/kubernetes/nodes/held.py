@@ -1,7 +1,7 @@
-"""The cards that a pod holds: by HAMi's annotations, and else by its requests.
+"""The cards that a pod holds: by HAMi's annotations, and otherwise by its requests.
 
-The annotation stands on pods that anybody may have made, so it is believed only as far as the pod's own
-requests go: they are what the cluster's quotas and the device plugin go by.
+Any user of the cluster may have written the annotation, so it counts only up to the pod's own requests, which
+are what the cluster's quotas and the device plugin use.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from clusters.gpu.nvidia import CARD_RESOURCE, PART_CORES_RESOURCE, PART_MEMORY_
 
 @dataclass(frozen=True, slots=True)
 class ContainerRequest:
-    """The request of a pod's containers: cards, and MiB and percent points of each; 0 is not stated."""
+    """The request of a pod's containers: cards, and MiB and percent points of each; 0 is unset."""
 
     cards: int = 0
     memory_mib: int = 0
@@ -27,7 +27,7 @@ class ContainerRequest:
 
 
 def asked_of(pod: Json) -> ContainerRequest:
-    """The cards that all containers of a pod ask for together, and the most that one asks for of a card."""
+    """Return the cards that all containers of a pod request, and the most that one requests of a card."""
     cards = memory_mib = cores = 0
     for limits in _limits(pod["spec"]):
         count = _whole(limits.get(CARD_RESOURCE))
@@ -39,7 +39,7 @@ def asked_of(pod: Json) -> ContainerRequest:
 
 
 def shares_of(pod: Json) -> list[CardShare]:
-    """The parts of cards that a pod holds; none if its containers ask for no card.
+    """Return the parts of cards that a pod holds; none if its containers request no card.
 
     Raises: HamiFormatError if the annotation cannot be read, or claims more cards than the pod asks for.
     """
@@ -59,5 +59,5 @@ def _limits(spec: Json) -> Iterator[Mapping[str, str]]:
 
 
 def _whole(quantity: str | None) -> int:
-    """A number of devices, of MiB or of percent points, as the cluster writes it: 2000 may be 2k."""
+    """Parse a number of devices, MiB or percent points as the cluster writes it: 2000 may be 2k."""
     return int(parse_quantity(quantity or "0"))

@@ -1,8 +1,8 @@
 """The facts in a node's object: capacity, taints, readiness, and the cards.
 
-HAMi's device plugin registers each card by its uuid. NVIDIA's plugin tells only how many there are, and
-the kubelet chooses among them: such cards are named by their place. So are MIG instances, which a node
-counts by profile (strategy `mixed`) or, where all are alike, as if they were cards (`single`).
+HAMi's device plugin registers each card by its uuid. NVIDIA's plugin reports only their number, and the
+kubelet chooses among them: such cards are named by their index. So are MIG instances, which a node counts by
+profile (strategy `mixed`) or, if all are alike, as if they were cards (`single`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from clusters.gpu.nvidia import CARD_RESOURCE, MEMORY_LABEL, MIG_RESOURCE, PRODU
 log = structlog.get_logger(__name__)
 
 _PRESSURE: Final = {"MemoryPressure": "memory", "DiskPressure": "disk", "PIDPressure": "pid"}
-# Taints by which Kubernetes repeats what is told here on its own.
+# Taints by which Kubernetes repeats conditions that are reported here separately.
 _CONDITION_TAINTS: Final = frozenset(
     f"node.kubernetes.io/{word}"
     for word in (
@@ -33,17 +33,17 @@ _CONDITION_TAINTS: Final = frozenset(
         *("memory-pressure", "disk-pressure", "pid-pressure"),
     )
 )
-_SINGLE: Final = "-MIG-"  # stands before the profile in the product of a node whose cards are all cut alike
+_SINGLE: Final = "-MIG-"  # precedes the profile in the product name if all cards are partitioned alike
 _PROFILE: Final = re.compile(r"(?:\d+c\.)?(?P<slices>\d+)g\.(?P<gb>\d+)gb")
 _PROFILE_LENGTH: Final = 20
-_SLICES: Final = 7  # into so many parts MIG divides the compute of a card
+_SLICES: Final = 7  # the number of compute slices into which MIG divides a card
 _MEBI: Final = 1024 * 1024
 
 
 def node_fact(node: Json, cluster: str) -> NodeFact:
-    """Read one node of the cluster of that name. A card that the cluster withholds is told as unhealthy.
+    """Read one node of the cluster of that name. A card that the cluster withholds is reported as unhealthy.
 
-    A register that cannot be read hides the cards of its own node and nothing else.
+    A register that cannot be read hides the cards of its own node and no others.
     """
     metadata, spec, status = node["metadata"], node.get("spec") or {}, node.get("status") or {}
     allocatable = status.get("allocatable") or {}
@@ -78,7 +78,7 @@ def _devices(cluster: str, metadata: Json, status: Json) -> list[DeviceFact]:
     allocatable = _count(status.get("allocatable"), CARD_RESOURCE)
     if register := annotations.get(hami.REGISTER):
         cordoned = set(annotations.get(hami.CORDONED_CARDS, "").split(","))
-        # The plugin's own word is old when the plugin is dead; then the kubelet offers none of its cards.
+        # A dead plugin leaves its register outdated; then the kubelet offers none of its cards.
         return [
             _registered(card, offered=allocatable > 0 and card.uuid not in cordoned)
             for card in _cards(metadata["name"], register)
@@ -88,7 +88,7 @@ def _devices(cluster: str, metadata: Json, status: Json) -> list[DeviceFact]:
 
 
 def _counted(cluster: str, metadata: Json, status: Json) -> Iterator[DeviceFact]:
-    """Cards, then MIG instances by profile, of a node that tells numbers alone."""
+    """Yield the cards, then the MIG instances by profile, of a node that reports only their numbers."""
     node, labels = metadata["name"], metadata.get("labels") or {}
     model, _, profile = labels.get(PRODUCT_LABEL, "").partition(_SINGLE)
     for index, healthy in enumerate(_offers(status, CARD_RESOURCE)):
@@ -114,7 +114,7 @@ def _counted(cluster: str, metadata: Json, status: Json) -> Iterator[DeviceFact]
 
 
 def _instance(fact: DeviceFact, profile: str) -> DeviceFact:
-    """A MIG instance has its profile's part of the card; one of no known form is none, and never used."""
+    """Return a MIG instance with its profile's part of the card; with an unknown profile it is unhealthy."""
     found = _PROFILE.match(profile)
     if found is None:
         return replace(fact, mode="mig", profile=profile[:_PROFILE_LENGTH], healthy=False)

@@ -1,11 +1,11 @@
-"""Another memory for parts of cards in use, by way of the agent on the pod's node.
+"""Changes the memory of parts of cards in use, by way of the agent on the pod's node.
 
-The wish stands on the pod, and so does the agent's answer; nothing is remembered here. HAMi's own books,
-`vgpu-devices-allocated`, are raised together with the wish and lowered after the agent's answer, so whoever
-adds them up never finds less on a card than may be in use.
+The request and the agent's answer are annotations of the pod; nothing is stored here. HAMi's own record,
+`vgpu-devices-allocated`, is raised together with the request and lowered after the agent's answer, so its sum
+over a card is never less than what may be in use.
 
-A wish that no agent has taken yet is taken back by writing the old amounts over it, by compare and swap. An
-agent says that it takes a wish by compare and swap as well, so one of the two has to look again.
+A request that no agent has accepted yet is withdrawn by writing the old amounts over it, by compare and swap.
+An agent accepts a request by compare and swap as well, so one of the two has to read again.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _NOT_FOUND, _CONFLICT = 404, 409
 
 
 def resize_devices(api: KubernetesApi, ref: TaskRef, devices: Sequence[DeviceGrant]) -> PodOutcome:
-    """Have a pod's cards limited to these amounts; done when that holds, and nothing else is under way."""
+    """Limit a pod's cards to these amounts; done when they are in effect and no other change is under way."""
     ended = PodOutcome.of_refusal("POD_GONE", f"pod {ref.namespace}/{ref.name} has ended")
     pod: Json | None = None
     try:
@@ -55,7 +55,7 @@ def resize_devices(api: KubernetesApi, ref: TaskRef, devices: Sequence[DeviceGra
         if error.status == _NOT_FOUND:
             return ended
         if pod is None or error.status == _CONFLICT or WANTED in _annotations(pod):
-            return PodOutcome.of_unknown(str(error))  # what was asked for before may still be carried out
+            return PodOutcome.of_unknown(str(error))  # an earlier request may still be carried out
         return PodOutcome.of_refusal(error.reason or f"HTTP_{error.status}", error.message)
     except BackendUnavailable as error:
         return PodOutcome.of_unknown(str(error))
@@ -70,13 +70,13 @@ def _step(api: KubernetesApi, pod: Json, target: Amounts) -> PodOutcome:
         return _follow(api, pod, wish, there=there)
     if not there:
         return _ask(api, pod, target)
-    if wish is not None:  # nobody took what is wanted now, and from here on nobody can
+    if wish is not None:  # no agent accepted the present request, and from here on none can
         _write(api, pod, target, allocated=target)
     return PodOutcome.of_success(str(pod["metadata"]["uid"]))
 
 
 def _follow(api: KubernetesApi, pod: Json, wish: WantedMemory, *, there: bool) -> PodOutcome:
-    """Return the outcome of a resize request. `there`: what it asks for was in effect before."""
+    """Return the outcome of a resize request. `there`: its amounts were in effect before."""
     answer, target, done = (
         last_answer(pod),
         wish.memory_mib,
@@ -87,7 +87,7 @@ def _follow(api: KubernetesApi, pod: Json, wish: WantedMemory, *, there: bool) -
     if answer.state is AnswerState.TAKEN:
         return PodOutcome.of_unknown("the agent of its node is about to change it")
     if answer.state is AnswerState.REFUSED:
-        # It must not be tried later: the pod is to keep what it has.
+        # It must not be tried later: the pod has to keep its present memory.
         now = in_effect(pod, target) or target
         _write(api, pod, now, allocated=now)
         return PodOutcome.of_refusal(answer.code or "REFUSED", answer.message)
@@ -98,7 +98,7 @@ def _follow(api: KubernetesApi, pod: Json, wish: WantedMemory, *, there: bool) -
 
 
 def _ask(api: KubernetesApi, pod: Json, target: Amounts) -> PodOutcome:
-    """Write the wish; what more of a card is wanted is booked at once. Raises: NoRoom, Refused."""
+    """Write the request; additional memory is charged at once. Raises: NoRoom, RequestRefused."""
     held = _held(pod)
     most = {card: max(mib, held[card].memory_mib) for card, mib in target.items()}
     grown = [card for card, mib in most.items() if mib > held[card].memory_mib]
@@ -110,11 +110,11 @@ def _ask(api: KubernetesApi, pod: Json, target: Amounts) -> PodOutcome:
 
 
 def _write(api: KubernetesApi, pod: Json, wanted: Amounts | None, *, allocated: Amounts) -> None:
-    """Write the wish, and HAMi's books, on exactly this pod as it was read. Raises: Refused."""
+    """Write the request and HAMi's record on the pod exactly as it was read. Raises: RequestRefused."""
     metadata = pod["metadata"]
     annotations: dict[str, Any] = {hami.ALLOCATED: _records(pod, allocated)}
     if wanted is not None:
-        # What the pod began with needs no wish: its container starts that way.
+        # The initial amounts need no request: the container starts with them.
         began = all(mib == began_with(pod) for mib in wanted.values()) and last_answer(pod) is None
         annotations[WANTED] = None if began else WantedMemory(uuid.uuid4().hex, wanted).to_annotation()
     known = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
@@ -134,7 +134,7 @@ def _held(pod: Json) -> dict[str, CardShare]:
 
 
 def _records(pod: Json, memory_mib: Amounts) -> str:
-    """HAMi's books of the pod with other amounts, everything else in them as it is."""
+    """Return HAMi's record of the pod with other amounts and no other change."""
     containers = hami.decode_shares(_annotations(pod).get(hami.ALLOCATED, ""))
     return hami.encode_shares(
         [

@@ -1,8 +1,8 @@
-"""Parts of cards on nodes of HAMi, handed out by us: the node's lock, room on each card, the annotations.
+"""Allocates parts of cards on HAMi nodes: the node's lock, the room on each card, the annotations.
 
-HAMi's device plugin gives a starting container what its pod's annotations say, and the node's lock
-tells it which pod that is. Without the lock it may serve another one. So one pod at a time is bound
-on a node, and the next waits until the plugin has answered for the last.
+HAMi's device plugin gives a starting container the devices in its pod's annotations, and the node's lock
+names that pod. Without the lock the plugin may serve another pod. So one pod at a time is bound on a node,
+and the next waits until the plugin has answered for the last.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from foundation.core import clock, faults
 
 log = structlog.get_logger(__name__)
 
-_WAIT_S: Final = 10.0  # for a lock; then the pod is asked for again by the next sweep
+_WAIT_S: Final = 10.0  # for a lock; after that the next sweep creates the pod
 _POLL_S: Final = 0.2
 _STUCK: Final = timedelta(seconds=60)
 _SETTLED: Final = (hami.PHASE_SUCCESS, hami.PHASE_FAILED)
@@ -33,13 +33,13 @@ _NOT_FOUND, _CONFLICT = 404, 409
 
 
 class NoRoom(Exception):
-    """The part does not fit on the card beside what is there already; the message says what is left."""
+    """The part does not fit on the card next to the present ones; the message gives the room that is left."""
 
 
 def reserve_shares(api: KubernetesApi, spec: TaskSpec) -> dict[str, str]:
-    """Take the node's lock for this pod and return the annotations that its binding carries.
+    """Take the node's lock for this pod and return the annotations for its binding.
 
-    Raises: NoRoom; BackendUnavailable while another pod keeps the lock; Refused.
+    Raises: NoRoom; BackendUnavailable while another pod keeps the lock; RequestRefused.
     """
     node = _lock(api, spec)
     faults.fault_point("kubernetes.locked")
@@ -61,7 +61,7 @@ def reserve_shares(api: KubernetesApi, spec: TaskSpec) -> dict[str, str]:
 
 
 def _lock(api: KubernetesApi, spec: TaskSpec) -> Json:
-    """Compare and swap until the lock is ours; returns the node as it is then."""
+    """Compare and swap until the lock is ours; return the node as it is then."""
     deadline = time.monotonic() + _WAIT_S
     while True:
         node, now = api.get(f"/api/v1/nodes/{spec.node}"), clock.now()
@@ -82,14 +82,14 @@ def _lock(api: KubernetesApi, spec: TaskSpec) -> Json:
 
 
 def _unlock(api: KubernetesApi, spec: TaskSpec) -> None:
-    """Give the lock back if it is still ours."""
+    """Release the lock if it is still ours."""
     node = api.get(f"/api/v1/nodes/{spec.node}")
     holder = _holder(node)
     if holder is not None and holder.held_by(spec.ref.namespace, spec.ref.name):
         try:
             _write_lock(api, node, None)
         except RequestRefused as error:
-            if error.status != _CONFLICT:  # somebody else's now
+            if error.status != _CONFLICT:  # another pod has the lock now
                 raise
 
 
@@ -104,7 +104,7 @@ def _write_lock(api: KubernetesApi, node: Json, text: str | None) -> Json:
 
 
 def _settled(api: KubernetesApi, holder: hami.NodeLock, now: datetime) -> bool:
-    """Return whether the plugin is done with the pod that the lock names, or never will be."""
+    """Return whether the plugin has finished with the pod that the lock names, or never will."""
     try:
         pod = api.get(pods.pod_path(holder.namespace, holder.pod))
     except RequestRefused as error:
@@ -115,8 +115,9 @@ def _settled(api: KubernetesApi, holder: hami.NodeLock, now: datetime) -> bool:
     if phase in _SETTLED or pods.has_ended(pod):
         return True
     if now - holder.taken_at > _STUCK and pods.is_ours(pod):
-        # As long as it exists the plugin may still answer for it, to the wrong pod. The kubelet does not
-        # retry either: only a new pod helps, and the platform makes one when this one is seen to be gone.
+        # While the pod exists, the plugin may still answer for it, to the wrong pod. The kubelet does not
+        # retry either: only a new pod helps, and the platform creates one after this one is observed as
+        # deleted.
         _end(api, pod)
     return False
 
@@ -139,7 +140,7 @@ def check_room(api: KubernetesApi, pod: Json, wanted: Sequence[DeviceGrant]) -> 
 
 
 def _check_room(api: KubernetesApi, node: Json, wanted: Sequence[DeviceGrant], but: tuple[str, str]) -> None:
-    """A second line behind the ledger: what others hold of each card, by the cluster's own word."""
+    """Check the room on each card by the cluster's own annotations, as a second check behind the ledger."""
     name = node["metadata"]["name"]
     register = (node["metadata"].get("annotations") or {}).get(hami.REGISTER, "")
     cards = {card.uuid: card for card in hami.parse_register(register)}
@@ -160,11 +161,11 @@ def _check_room(api: KubernetesApi, node: Json, wanted: Sequence[DeviceGrant], b
 def _held(
     on_node: Iterable[Json], cards: Mapping[str, RegisteredCard], wanted: Sequence[str], but: tuple[str, str]
 ) -> tuple[dict[str, int], dict[str, int]]:
-    """Cores and MiB held of each card by the pods of a node, one pod left out.
+    """Return the cores and MiB of each card that the pods of a node hold, except for one pod.
 
-    A pod of which the annotation cannot be read holds what it asks for, whole cards unless it says less, and
-    nobody knows of which: they are taken to be others than `wanted` as far as the node has others. So such a
-    pod keeps no more from jobs than its requests, whatever is written on it.
+    A pod with an unreadable annotation holds what it requests, whole cards unless it requests less, but its
+    cards are unknown: they are assumed to be other cards than `wanted` as far as the node has others. So such
+    a pod takes no more capacity from jobs than it requests, whatever its annotation says.
     """
     cores: defaultdict[str, int] = defaultdict(int)
     memory: defaultdict[str, int] = defaultdict(int)
@@ -193,7 +194,7 @@ def _add_unread(
     cores: dict[str, int],
     memory: dict[str, int],
 ) -> None:
-    """Count what a pod asks for on cards where it fits, on those that are wanted last."""
+    """Count a pod's request on cards where it fits, using the `wanted` cards last."""
 
     def part(uuid: str) -> tuple[int, int]:
         return asked.cores or cards[uuid].cores, asked.memory_mib or cards[uuid].memory_mib

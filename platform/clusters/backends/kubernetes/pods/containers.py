@@ -1,7 +1,7 @@
-"""The container of a task and what it mounts, from the job file's words to those of Kubernetes.
+"""The container of a task and its mounts, translated from the terms of a job file to those of Kubernetes.
 
-What the words may be is checked where a job file is read; here they are only translated, except for those
-by which a pod would reach more of a card than was granted.
+The values are checked where a job file is read; here they are only translated, except for those by which a
+pod would reach more of a card than it was allocated.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ CONTAINER: Final = "main"
 _FILES: Final = "allotment-files"
 _SHARED_MEMORY: Final = "shared-memory"
 _TOGETHER_BYTES: Final = 768 * 1024
-"""Files of up to so many bytes together stand in the ConfigMap of the gang, which holds 1 MiB at most."""
-# An image may ask for every card of the node by its own environment. What the pod says comes before it, and
-# before what a device plugin says, too: so a container with cards is left to the plugin.
+"""The most bytes of files that share the gang's ConfigMap, which holds 1 MiB at most."""
+# An image may request every card of the node by its own environment. The pod's environment overrides the
+# image's, but also that of a device plugin: so in a container with cards only the plugin sets these
+# variables.
 _CARDLESS: Final = {VISIBLE_DEVICES: NO_DEVICES}
 _TIMES: Final = {
     "delay_s": "initialDelaySeconds",
@@ -38,11 +39,11 @@ _TIMES: Final = {
 
 
 class SpecInvalid(ValueError):
-    """A task that no pod can be made of, with the reason."""
+    """A task for which no pod can be created, with the reason."""
 
 
 def build_container(spec: TaskSpec, cards: Mapping[str, str], environment: Mapping[str, str]) -> Json:
-    """The one container of a task: `cards` it may use, and the `environment` that goes with them.
+    """Build the container of a task, with the `cards` it may use and their `environment`.
 
     Raises: SpecInvalid.
     """
@@ -80,9 +81,10 @@ def build_volumes(spec: TaskSpec) -> list[Json]:
 
 
 def config_maps(gang: GangSpec) -> dict[str, dict[str, str]]:
-    """The files of a gang by the name of the ConfigMap that holds them; the first owns the others.
+    """Return the files of a gang by the name of the ConfigMap that holds them; the first owns the others.
 
-    An attempt's files do not change in number or size while its pods run, so all pods look at the same place.
+    An attempt's files do not change in number or size while its pods run, so all pods use the same
+    ConfigMaps.
     """
     if sum(map(len, gang.files.values())) <= _TOGETHER_BYTES:  # they are ASCII
         return {gang.name: dict(gang.files)}
@@ -91,7 +93,7 @@ def config_maps(gang: GangSpec) -> dict[str, dict[str, str]]:
 
 
 def _of_files(gang: GangSpec) -> Iterator[tuple[Json, Json]]:
-    """The volumes with a gang's files and how each is mounted: the folder, or each file that stands apart."""
+    """Yield the volumes with a gang's files and their mounts: one folder, or each file by itself."""
     maps = config_maps(gang)
     if len(maps) == 1:
         yield _file_volume(_FILES, gang.name), {"name": _FILES, "mountPath": GANG_FOLDER, "readOnly": True}
@@ -126,18 +128,18 @@ def _all_of(source: Mapping[str, Any]) -> Json:
 
 
 def _reference(source: Mapping[str, Any]) -> tuple[str, Json]:
-    """A secret or a config map that is named: its kind and its name."""
+    """Return the kind and the name of a referenced secret or config map."""
     kind, name = ("secret", "secret") if "secret" in source else ("configMap", "config")
     return kind, {"name": source[name], **({"optional": True} if source.get("optional") else {})}
 
 
 def _resources(spec: TaskSpec, cards: Mapping[str, str]) -> Json:
-    """Requests and limits: equal, unless the job file lets the task go beyond what it asks for."""
+    """Return requests and limits: equal, unless the job file permits the task to exceed its requests."""
     asked = {"cpu": spec.cpu_millicores and f"{spec.cpu_millicores}m"}
     asked["memory"] = spec.memory_mib and f"{spec.memory_mib}Mi"
     requests = {name: str(amount) for name, amount in asked.items() if amount}
     beyond: Mapping[str, str] = spec.options.get("limits", {})
-    # A limit alone would be read as a request of the same size.
+    # A limit alone would count as a request of the same size.
     requests |= {name: "0" for name in beyond if name not in requests}
     limits = {name: amount for name, amount in (requests | dict(beyond)).items() if amount != "0"}
     return {"requests": {**requests, **cards}, "limits": {**limits, **cards}}

@@ -14,24 +14,24 @@ from clusters.gpu.named import counted_profile, is_named_by_node
 from clusters.gpu.nvidia import CARD_RESOURCE, MIG_RESOURCE, PART_CORES_RESOURCE, PART_MEMORY_RESOURCE
 
 SCHEDULER: Final = "allotment"
-# Every installation of the platform labels with it what it makes in a cluster.
+# Every installation of the platform puts this label on the objects that it makes in a cluster.
 MANAGED: Final = {"app.kubernetes.io/managed-by": "allotment"}
 INSTALLATION: Final = "allotment.io/installation"
 SELECTOR: Final = ",".join(f"{key}={value}" for key, value in MANAGED.items())
 _IDS: Final = {"run_as_user": "runAsUser", "run_as_group": "runAsGroup", "fs_group": "fsGroup"}
-# An account of our own: the namespace's default one appears some time after the namespace.
+# A separate account: the namespace's default account appears some time after the namespace.
 SERVICE_ACCOUNT: Final = "allotment-task"
 _ENDED: Final = {"Succeeded": PodPhase.SUCCEEDED, "Failed": PodPhase.FAILED}
 _SHARES: Final = {"GPU_CORE_UTILIZATION_POLICY": "force", "CUDA_TASK_PRIORITY": "1"}
 
 
 def pod_path(namespace: str, name: str = "") -> str:
-    """The address of a pod, or of all pods of a namespace."""
+    """Return the path of a pod, or of all pods of a namespace."""
     return f"/api/v1/namespaces/{namespace}/pods" + (f"/{name}" if name else "")
 
 
 def on_shares(spec: TaskSpec) -> bool:
-    """Return whether the task holds cards, or parts of cards, that are chosen by us and not by the
+    """Return whether the task holds cards, or parts of cards, that are chosen by the platform and not by the
     kubelet.
     """
     return bool(spec.devices) and not is_named_by_node(spec.devices[0].uuid)
@@ -43,7 +43,7 @@ def own_labels(installation: str) -> dict[str, str]:
 
 
 def build_manifest(spec: TaskSpec, installation: str, owner: Json | None = None) -> Json:
-    """The pod of a task, not bound to any node yet; `owner` names its gang's object. Raises: SpecInvalid."""
+    """Build the pod of a task, not yet bound to a node; `owner` is its gang's object. Raises: SpecInvalid."""
     shared = on_shares(spec)
     metadata: Json = {
         "name": spec.ref.name,
@@ -58,7 +58,7 @@ def build_manifest(spec: TaskSpec, installation: str, owner: Json | None = None)
 
 def _pod_spec(spec: TaskSpec, main: Json) -> Json:
     found: Json = {
-        "schedulerName": SCHEDULER,  # the cluster's own scheduler leaves it alone
+        "schedulerName": SCHEDULER,  # so that the cluster's own scheduler ignores it
         "restartPolicy": "Never",
         "serviceAccountName": SERVICE_ACCOUNT,
         "automountServiceAccountToken": False,
@@ -69,14 +69,15 @@ def _pod_spec(spec: TaskSpec, main: Json) -> Json:
             "seccompProfile": {"type": "RuntimeDefault"},
             **{_IDS[key]: value for key, value in spec.options.get("security", {}).items()},
         },
-        # What the engine let it stay beside, the cluster must, too: it evicts from tainted nodes by itself.
+        # The taints that the engine tolerated must be tolerated in the cluster, which evicts from tainted
+        # nodes itself.
         "tolerations": list(spec.options.get("tolerations", ())),
         "imagePullSecrets": [{"name": name} for name in spec.options.get("image_pull_secrets", ())],
         "containers": [main],
         "volumes": build_volumes(spec),
     }
     if spec.gang is not None and spec.gang.size > 1:
-        # By these the gang's service gives it a name that its peers find.
+        # From these, the gang's service gives the pod a DNS name for its peers.
         found |= {"hostname": spec.ref.name, "subdomain": spec.gang.name}
     return found
 
@@ -88,7 +89,7 @@ def _cards(devices: tuple[DeviceGrant, ...]) -> dict[str, str]:
         profile = counted_profile(devices[0].uuid)
         return {MIG_RESOURCE + profile if profile else CARD_RESOURCE: str(len(devices))}
     if len({(grant.cores, grant.memory_mib) for grant in devices}) > 1:
-        # The limiter inside the container reads the first card's share for all of them.
+        # The limiter in the container applies the first card's share to all of its cards.
         raise SpecInvalid("every GPU of one task must be shared to the same part")
     first = devices[0]
     return {
@@ -102,13 +103,13 @@ _ADDED: Final = frozenset((*MANAGED, INSTALLATION, hami.NODE))
 
 
 def labels_of(pod: Json) -> dict[str, str]:
-    """The labels that the task, or the gang, was given: what we add for ourselves is taken off again."""
+    """Return the labels that the task or the gang was given, without those that the platform adds."""
     labels: Mapping[str, str] = pod["metadata"].get("labels") or {}
     return {key: value for key, value in labels.items() if key not in _ADDED}
 
 
 def read_observation(pod: Json, now: datetime, *, removed: bool = False) -> PodObservation:
-    """Read the observation of a pod's object. `gone`: it was its last; `now` is when it was seen to be."""
+    """Read the observation of a pod's object. `removed`: it was its last; `now` is when that was seen."""
     metadata, status = pod["metadata"], pod.get("status") or {}
     container = (status.get("containerStatuses") or [{}])[0]
     state: Mapping[str, Any] = container.get("state") or {}
@@ -130,14 +131,14 @@ def read_observation(pod: Json, now: datetime, *, removed: bool = False) -> PodO
 def _phase(status: Json, state: Mapping[str, Any]) -> PodPhase:
     if (ended := _ENDED.get(status.get("phase", ""))) is not None:
         return ended
-    # "Unknown" is what a lost node's pods become: what was last known of the container still stands.
+    # Pods of a lost node become "Unknown": the last known state of the container still applies.
     if status.get("phase") == "Running" or "running" in state:
         return PodPhase.RUNNING
     return PodPhase.STARTING if state else PodPhase.PENDING
 
 
 def _changed_at(pod: Json, phase: PodPhase, state: Mapping[str, Any], now: datetime) -> datetime:
-    """Return when the pod came into its phase, as far as its object tells; whole seconds, never in the
+    """Return when the pod entered its phase, as far as its object says; whole seconds, never in the
     future.
     """
     status = pod.get("status") or {}
@@ -152,19 +153,19 @@ def _changed_at(pod: Json, phase: PodPhase, state: Mapping[str, Any], now: datet
 
 
 def has_ended(pod: Json) -> bool:
-    """Return whether its containers have ended, so that it holds no card any more."""
+    """Return whether the pod's containers have ended, so that it holds no card any more."""
     return (pod.get("status") or {}).get("phase") in _ENDED
 
 
 def is_of_another(found: Json, installation: str) -> bool:
-    """Return whether an object names another installation as its maker; older ones without the label name
-    none.
+    """Return whether an object names another installation as its creator; older objects without the label
+    name none.
     """
     labels: Mapping[str, str] = found["metadata"].get("labels") or {}
     return labels.get(INSTALLATION, installation) != installation
 
 
 def is_ours(pod: Json) -> bool:
-    """Return whether an installation of the platform made it."""
+    """Return whether an installation of the platform made the pod."""
     labels: Mapping[str, str] = pod["metadata"].get("labels") or {}
     return MANAGED.items() <= labels.items()
