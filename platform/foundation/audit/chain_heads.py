@@ -1,10 +1,10 @@
-"""Heads of the audit chain, noted outside the database.
+"""Heads of the audit chain, stored outside the database.
 
-A chain cannot show that its end was cut off together with its records. So whoever seals notes the head, about
-once a minute, in a file (`ALLOTMENT_AUDIT_HEADS`) and in the log. A head in the file that the chain does not
-have any more means that records were removed, or that an older database was restored. Sealing goes on then,
-but no later head is noted until an operator accepts the chain as it is (`allotment audit-verify --accept`),
-so that the alarm lasts.
+A chain cannot show that its end was cut off together with its records. So the process that seals records
+stores the head, about once a minute, in a file (`ALLOTMENT_AUDIT_HEADS`) and in the log. A head in the file
+that the chain no longer has means that records were removed, or that an older database was restored. Sealing
+continues then, but no later head is stored until an operator accepts the chain as it is (`allotment
+audit-verify --accept`), so that the alarm lasts.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ log = structlog.get_logger(__name__)
 EVERY: Final = timedelta(minutes=1)
 _HEAD: Final = re.compile(r"(?<![0-9a-f])(\d{1,18}):([0-9a-f]{64})(?![0-9a-f])")
 _TAIL_BYTES: Final = 4096
-"""The last lines of the file are within so many bytes of its end."""
+"""The last lines of the file are within this many bytes of its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +41,13 @@ class Head:
 
 
 def current_head() -> Head | None:
-    """The last seal that the database has."""
+    """Return the last seal in the database."""
     last = AuditSeal.unscoped.order_by("-number").first()
     return Head(last.number, last.hash) if last else None
 
 
 def noted_head() -> Head | None:
-    """The head that was noted last; None where this process has no file of them. Raises: OSError."""
+    """Return the last stored head; None if this process has no file of heads. Raises: OSError."""
     try:
         with heads_file().open("rb") as file:
             file.seek(0, 2)
@@ -59,7 +59,7 @@ def noted_head() -> Head | None:
 
 
 def read_heads(text: str) -> Iterator[Head]:
-    """Every `NUMBER:HASH` in a text, such as a log."""
+    """Yield every `NUMBER:HASH` in a text, such as a log."""
     for number, seal in _HEAD.findall(text):
         yield Head(int(number), seal)
 
@@ -70,14 +70,14 @@ def is_in_chain(head: Head) -> bool:
 
 
 def heads_file() -> Path:
-    """The file of heads, which must not be within reach of whoever can write to the database."""
+    """Return the path of the file of heads, which no account with database access may be able to write."""
     return Path(settings.ALLOTMENT_AUDIT_HEADS)
 
 
 def note_head() -> Head | None:
-    """Append the current head when the last one is older than `EVERY`; returns what was noted.
+    """Append the current head if the last one is older than `EVERY`; return the appended head.
 
-    Nothing is noted while the chain lacks the last noted head: that is logged as an error each time.
+    No head is appended while the chain lacks the last stored head: that is logged as an error each time.
     """
     head, before = current_head(), noted_head()
     if before is not None and not is_in_chain(before):

@@ -1,4 +1,4 @@
-"""A process that computes, from the side of who asks it."""
+"""The parent's side of a process that computes calls."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from multiprocessing.connection import Connection
 from typing import Final
 
 ANSWER_S: Final = 60.0
-"""A process that has not answered after so many seconds is killed."""
+"""The seconds without an answer after which a process is killed."""
 _STOP_S: Final = 5.0
 
 
 class ProcessEnded(RuntimeError):
-    """The process ended before it answered. `read` tells whether it had read the call."""
+    """The process ended before it answered. `read` is whether it had read the call."""
 
     def __init__(self, *, read: bool) -> None:
         super().__init__("the process that computes has ended")
@@ -29,10 +29,10 @@ class ComputeProcess:
     """One process, which answers one call at a time."""
 
     def __init__(self, modules: Sequence[str], answer_s: float = ANSWER_S) -> None:
-        """Start it. Raises: OSError."""
+        """Start the process. Raises: OSError."""
         self._answer_s = answer_s
         own, its = socket.socketpair()
-        # A call may be larger than the buffer of the socket: sending it then takes until it is read.
+        # A call may be larger than the socket's buffer: sending it then takes until the process reads it.
         own.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("@ll", int(answer_s), 0))
         reading, self._lifeline = os.pipe()
         try:
@@ -78,7 +78,7 @@ class ComputeProcess:
         raise TimeoutError
 
     def kill(self) -> None:
-        """Kill it."""
+        """Kill the process."""
         self._process.kill()
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(_STOP_S)

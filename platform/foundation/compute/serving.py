@@ -1,4 +1,4 @@
-"""The choice of a process: to compute by itself what takes seconds, or to leave it to processes beside it."""
+"""Decides where slow calls are computed: in the calling process, or in separate processes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class CallRunner(Protocol):
 
 
 class _Serving:
-    """None where a command or a worker computes by itself."""
+    """The pool of this process; None in a command or a worker, which compute by themselves."""
 
     pool: CallRunner | None = None
 
@@ -30,12 +30,12 @@ _user: ContextVar[str] = ContextVar("compute_user", default="")
 
 
 def set_pool(pool: CallRunner | None) -> None:
-    """Leave it to `pool` from here on; called where a web process begins to serve."""
+    """Compute calls in `pool` from here on; called when a web process begins to serve."""
     _Serving.pool = pool
 
 
 def get_pool() -> CallRunner | None:
-    """Return what computes for this process; None where it computes by itself."""
+    """Return the pool that computes for this process; None if it computes by itself."""
     return _Serving.pool
 
 
@@ -46,10 +46,10 @@ def start_process() -> None:
 
 
 def set_user(user: str) -> None:
-    """Set the user for whom this request computes: the calls have the turns of that user."""
+    """Set the user on whose behalf this request computes; a pool computes one call per user at a time."""
     _user.set(user)
 
 
 def current_user() -> str:
-    """Return who asks; "" where that is unknown."""
+    """Return the user on whose behalf this request computes; "" if unknown."""
     return _user.get()

@@ -1,8 +1,8 @@
 """The user on whose behalf a service runs.
 
-Services take `acting_user: Actor`. A signed-in user is one; so is the platform itself, when a sweep
-or the engine acts. Request id and address are kept in a context variable set by the middleware, so
-that an audit row can name them without every service passing them on.
+Services take `acting_user: Actor`: a signed-in user, or the platform itself when a sweep or the engine acts.
+Request id and address are in a context variable set by the middleware, so that an audit record can name them
+without every service passing them on.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Protocol
 
 
 class Actor(Protocol):
-    """Whoever acts: the user model satisfies this, and so does `SYSTEM`."""
+    """The subject of an action: the user model satisfies this protocol, and so does `SYSTEM`."""
 
     @property
     def pk(self) -> uuid.UUID | None: ...
@@ -24,7 +24,7 @@ class Actor(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SystemActor:
-    """The platform acting by itself."""
+    """The platform as the actor."""
 
     name: str = "allotment"
     pk: None = None

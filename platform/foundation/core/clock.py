@@ -1,4 +1,4 @@
-"""The one place that reads the time, so that a test can stop it and nobody else needs to."""
+"""The one place that reads the time, so that tests can stop it here."""
 
 from __future__ import annotations
 

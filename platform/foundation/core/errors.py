@@ -1,7 +1,7 @@
 """Errors are types with a stable code.
 
-The API's problem+json, the console's message and the log line all come from the same object, so the
-three never tell different stories. `detail` is a sentence in the reader's language, `code` never changes.
+The API's problem+json, the console's message and the log line all come from the same object, so they always
+agree. `detail` is a sentence in the reader's language, `code` never changes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class FieldError:
 
 
 class AllotmentError(Exception):
-    """Base of everything the platform refuses to do, with the HTTP status it answers."""
+    """The base class of all refusals of the platform, with their HTTP status."""
 
     code = "ERROR"
     title = _("Request failed")
@@ -53,7 +53,7 @@ class Invalid(AllotmentError):
 
 
 class Refused(AllotmentError):
-    """Understood, but against a rule: quota, policy, or a shape that can never fit."""
+    """The request is well-formed but violates a rule: quota, policy, or a shape that can never fit."""
 
     code = "REFUSED"
     title = _("Request denied")
@@ -61,7 +61,7 @@ class Refused(AllotmentError):
 
 
 class PermissionDenied(AllotmentError):
-    """The user may see the thing but not do this with it."""
+    """The user may see the object but may not do this with it."""
 
     code = "PERMISSION_DENIED"
     title = _("Permission denied")
@@ -69,7 +69,7 @@ class PermissionDenied(AllotmentError):
 
 
 class NotFound(AllotmentError):
-    """No such thing in the viewer's sight; another tenant's thing answers the same."""
+    """The viewer can see no such object; an object of another tenant gives the same error."""
 
     code = "NOT_FOUND"
     title = _("Not found")
@@ -77,7 +77,7 @@ class NotFound(AllotmentError):
 
 
 class Conflict(AllotmentError):
-    """Somebody else changed it first, or its present state does not allow this."""
+    """Another request changed the object first, or its present state does not allow the change."""
 
     code = "CONFLICT"
     title = _("Conflict: the resource changed")
@@ -85,7 +85,7 @@ class Conflict(AllotmentError):
 
 
 class PreconditionRequired(AllotmentError):
-    """The change must say which version it was made for."""
+    """The change must state the version for which it was made."""
 
     code = "PRECONDITION_REQUIRED"
     title = _("Missing If-Match")
@@ -93,7 +93,7 @@ class PreconditionRequired(AllotmentError):
 
 
 class PreconditionFailed(AllotmentError):
-    """The row was changed since it was read: look again, then decide anew."""
+    """The row was changed since it was read: read it again and decide anew."""
 
     code = "PRECONDITION_FAILED"
     title = _("Conflict: the resource changed")
@@ -101,7 +101,7 @@ class PreconditionFailed(AllotmentError):
 
 
 class TooLarge(AllotmentError):
-    """The body is larger than anything that is sent here needs to be."""
+    """The body is larger than any valid request."""
 
     code = "TOO_LARGE"
     title = _("Request body too large")

@@ -1,8 +1,8 @@
-"""Fault points: places where a test can make this very process die, or fall asleep.
+"""Fault points: places where a test can kill or stop the process that reaches them.
 
 `faults.fault_point("cycle.before_commit")` does nothing unless `ALLOTMENT_FAULTS` names a folder that holds
-a file of that name. Whoever removes the file gets SIGKILL on the spot, or SIGSTOP where the file says
-`stop`, so each planted fault meets exactly one process, at exactly that line.
+a file of that name. The process that removes the file gets SIGKILL at once, or SIGSTOP if the file contains
+`stop`, so each planted fault hits exactly one process, at exactly that line.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _FOLDER: Final = os.environ.get("ALLOTMENT_FAULTS", "")
 
 
 def fault_point(name: str) -> None:
-    """Meet the fault `name` here, if a test has planted it."""
+    """Trigger the fault `name` here, if a test has planted it."""
     if not _FOLDER:
         return
     planted = Path(_FOLDER) / name

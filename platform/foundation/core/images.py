@@ -1,6 +1,6 @@
-"""Images that people upload: which kinds are accepted, told by their first bytes and not by their names.
+"""Images that users upload: the accepted types, recognized by their first bytes and not by their names.
 
-SVG is refused: it is a document with scripts and links of its own.
+SVG is refused: it is a document that may contain scripts and links.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _STARTS: Final = {
 
 
 def find_image_type(data: bytes) -> str:
-    """Return the media type of a PNG, JPEG or WebP image; empty for everything else."""
+    """Return the media type of a PNG, JPEG or WebP image; "" for any other data."""
     if data.startswith(_RIFF) and data[_FOUR_CC] == _WEBP:
         return "image/webp"
     return next((kind for start, kind in _STARTS.items() if data.startswith(start)), "")

@@ -3,7 +3,7 @@
 Every amount is a whole number of its resource's unit, because quota arithmetic in floats drifts:
 `cpu` in millicores, `memory` and `gpu.memory` in MiB, `gpu.cores` in percent points (100 = the
 compute of one whole card) and `gpu.cards` in cards. An unlimited limit is `UNLIMITED` (None) and is
-always spelled out; zero means that nothing is allowed.
+always explicit; zero means that nothing is allowed.
 """
 
 from __future__ import annotations
@@ -42,9 +42,10 @@ class Resource(StrEnum):
 
 
 class QuantityError(ValueError):
-    """A quantity that cannot be read; the message names what was typed and what would be right.
+    """A quantity that cannot be parsed; the message names the input and the correct form.
 
-    `sentence` is that message with a place for `values`, in English: whoever shows it translates it.
+    `sentence` is that message in English, with a placeholder for `values`: the code that shows it translates
+    it.
     """
 
     def __init__(self, sentence: str, **values: str) -> None:
@@ -53,7 +54,7 @@ class QuantityError(ValueError):
 
 
 def gettext_noop(sentence: str) -> str:
-    """Mark a sentence for the catalogue. Django's own is not to be had: the engine reads this module."""
+    """Mark a sentence for translation. Django is not imported, because the engine uses this module."""
     return sentence
 
 
@@ -70,7 +71,7 @@ def _split(text: str | int | float, refusal: str) -> tuple[Decimal, str]:
 
 
 def _quoted(text: object) -> str:
-    """Return the input, as far as anybody reads it."""
+    """Return the input in quotes, cut to `_SHOWN` characters."""
     return repr(text)[:_SHOWN]
 
 
@@ -109,12 +110,12 @@ def parse_percent(text: str | int | float) -> Percent:
 
 
 def format_cpu(amount: int) -> str:
-    """Show millicores for people: `8`, `0.5`, `1,536`."""
+    """Format millicores for users: `8`, `0.5`, `1,536`."""
     return _format_decimals(amount / 1000, 3)
 
 
 def format_memory(amount: int) -> str:
-    """Show MiB for people: `64 GiB`, `512 MiB`, `1.5 GiB`, `1,280 GiB`."""
+    """Format MiB for users: `64 GiB`, `512 MiB`, `1.5 GiB`, `1,280 GiB`."""
     if amount < 1024:
         return f"{amount} MiB"
     whole = amount / 1024

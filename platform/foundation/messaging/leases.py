@@ -1,16 +1,16 @@
 """Leases: one process at a time works on a cell or a cluster.
 
-A lease alone is never the safety argument: a holder may be paused beyond its time. So each taking
-raises the row's `epoch`, and whoever commits checks the epoch again under the row's lock; a stale
-holder then changes nothing. Times are the database's own, not the worker's.
+A lease alone never guarantees exclusion: a holder may be paused beyond its time. So each acquisition raises
+the row's `epoch`, and a commit checks the epoch again under the row's lock; a stale holder then changes
+nothing. Times are the database's own, not the worker's.
 
-Work may take longer than a lease lasts, so it is renewed beside the work. Not for ever: a worker that
-hangs must lose it some time.
+Work may take longer than a lease lasts, so it is renewed concurrently, a limited number of times: a worker
+that hangs must lose it some time.
 
-What goes to a cluster has no epoch that anybody would check. So whoever sends asks `require_held` first,
-which goes by the machine's own clock: a worker that slept through its lease sends nothing when it wakes up.
-One that fell asleep between that look and sending sends all the same, so a call that comes late has to be
-harmless by itself.
+Requests to a cluster carry no epoch that the cluster would check. So a sender calls `require_held` first,
+which uses the machine's own clock: a worker that was paused beyond its lease sends nothing when it resumes. A
+worker paused between that check and the request still sends it, so a late request has to be harmless by
+itself.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ LeasedRow = TypeVar("LeasedRow", bound=Leased)
 
 RENEWALS_PER_LEASE: Final = 3
 RENEWALS_MAX: Final = 60
-"""With leases of 30 s: work that takes longer than ten minutes is taken for hung."""
+"""With leases of 30 s: work that takes longer than ten minutes counts as hung."""
 _JOIN_S: Final = 5.0
-# Goes on while the machine sleeps, where there is such a clock.
+# A clock that continues while the machine is suspended, if there is one.
 _CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 @dataclass(slots=True)
 class _LeaseHold:
-    """A lease as its holder knows it: good until a moment of the machine's own clock, in seconds."""
+    """A lease as its holder knows it: valid until a time of the machine's own clock, in seconds."""
 
     until: float
 
@@ -60,11 +60,11 @@ _hold: ContextVar[_LeaseHold | None] = ContextVar("hold", default=None)
 
 
 class LeaseLost(RuntimeError):
-    """Another process has taken over; nothing this one decided may be written."""
+    """Another process has taken the lease; no decision of this process may be written."""
 
 
 def require_held() -> None:
-    """Check that the lease under which this runs, if it runs under one, has not run out meanwhile.
+    """Check that the lease under which the caller runs, if any, has not expired.
 
     Raises: LeaseLost.
     """
@@ -83,7 +83,7 @@ def _holder() -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Rows(Generic[LeasedRow]):
-    """The statements of every lease on the rows of one model: by key, and the holder's name but to lock."""
+    """The prepared statements for leases on the rows of one model: by key, and all but `lock` by holder."""
 
     epoch: PreparedQuery[tuple[int]]
     give_back: PreparedUpdate
@@ -104,7 +104,7 @@ def _rows(model: type[LeasedRow]) -> _Rows[LeasedRow]:
 
 @lru_cache
 def _taking(model: type[Leased], seconds: float) -> PreparedUpdate:
-    """Take a lease that is free: by the row's key and the new holder's name."""
+    """Return the update that takes a free lease: by the row's key and the new holder's name."""
     free = Q(lease_until__isnull=True) | Q(lease_until__lt=Now())
     until = Now() + timedelta(seconds=seconds)
     return PreparedUpdate(
@@ -115,18 +115,18 @@ def _taking(model: type[Leased], seconds: float) -> PreparedUpdate:
 
 @contextmanager
 def hold_lease(model: type[LeasedRow], pk: uuid.UUID) -> Iterator[int | None]:
-    """Hold the lease of one row for the block; yields the epoch, or None when somebody else holds it.
+    """Hold the lease of one row during the block; yield the epoch, or None if another process holds it.
 
-    A holder that dies keeps it for `ALLOTMENT_LEASE_S` seconds; then the next one takes over. While the
-    block runs the lease is renewed, `RENEWALS_MAX` times at most.
+    The lease of a holder that dies ends after `ALLOTMENT_LEASE_S` seconds; then another process may take it.
+    During the block the lease is renewed, `RENEWALS_MAX` times at most.
     """
     holder, seconds = _holder(), settings.ALLOTMENT_LEASE_S
     rows = _rows(model)
-    hold = _LeaseHold(_seconds() + seconds)  # read before the database reads its own clock: never later
+    hold = _LeaseHold(_seconds() + seconds)  # read before the database's clock, so it is never later
     if not _taking(model, seconds)(pk, holder):
         yield None
         return
-    # Only while the row still names us: after a pause the epoch may be a successor's.
+    # Only while the row still names this holder: after a pause the epoch may be a successor's.
     (epoch,) = rows.epoch.fetch_first(pk, holder) or (None,)
     before = _hold.set(hold)
     try:
@@ -138,8 +138,8 @@ def hold_lease(model: type[LeasedRow], pk: uuid.UUID) -> Iterator[int | None]:
 
 
 def renew_lease(model: type[LeasedRow], pk: uuid.UUID, holder: str, seconds: float) -> bool:
-    """Extend a lease to `seconds` from now; False when it is no longer the holder's."""
-    # One that was given back meanwhile stays given back.
+    """Extend a lease to `seconds` from now; return False if it is no longer the holder's."""
+    # A lease that was released meanwhile stays released.
     own = model._base_manager.filter(pk=pk, lease_holder=holder, lease_until__isnull=False)
     return bool(own.update(lease_until=Now() + timedelta(seconds=seconds)))
 
@@ -148,9 +148,9 @@ def renew_lease(model: type[LeasedRow], pk: uuid.UUID, holder: str, seconds: flo
 def _renewed(
     model: type[LeasedRow], pk: uuid.UUID, holder: str, seconds: float, hold: _LeaseHold
 ) -> Iterator[None]:
-    """Renew beside the block, in a thread with a connection of its own once it takes that long.
+    """Renew the lease during the block, in a thread with its own connection if the block takes that long.
 
-    Most blocks end before: a thread for each would take a fifth of a round of the scheduler.
+    Most blocks end before: a thread for each would take a fifth of a scheduling cycle.
     """
     done, every_s = threading.Event(), seconds / RENEWALS_PER_LEASE
 
@@ -180,9 +180,9 @@ def _renewed(
 
 
 def lock_current(model: type[LeasedRow], pk: uuid.UUID, epoch: int) -> LeasedRow:
-    """Lock the row inside the caller's transaction and check that the epoch still holds.
+    """Lock the row inside the caller's transaction and check that the epoch is still current.
 
-    Raises: LeaseLost when another process has taken the lease since.
+    Raises: LeaseLost if another process has taken the lease since.
     """
     if not connection.in_atomic_block:
         raise RuntimeError("a lock lasts no longer than its transaction")

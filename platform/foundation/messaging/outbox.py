@@ -1,15 +1,15 @@
 """Hints: rows that ask for a task to run soon.
 
-A service inserts a hint in the transaction of its change; the relay publishes it after commit and
-deletes it. A request never talks to the broker, nor waits for a relay that does, so a hung broker cannot
-hang a request, and a lost message costs only time: every promise is kept by a sweep over rows as well.
+A service inserts a hint in the transaction of its change; the relay publishes it after commit and deletes it.
+A request never contacts the broker, nor waits for a relay that does, so a hung broker cannot block a request;
+and a lost message costs only time, because a sweep over rows finds all work as well.
 
-Cycles take long, and whatever happens meanwhile asks for the next. Of them one message at a time is under
-way, as a row tells: whoever takes it removes that row before it looks, and sees all that was asked for until
-then.
+Cycles take long, and changes during a cycle request the next one. At most one cycle message per cell is in
+transit, which a row records: its taker deletes that row before it reads the database, and so sees all changes
+up to then.
 
-PostgreSQL tells the relay of each commit that has a hint in it; elsewhere, and when that fails, the relay
-looks by itself.
+PostgreSQL notifies the relay of each commit with a hint in it; with other databases, or when that fails, the
+relay polls.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ log = structlog.get_logger(__name__)
 class Topic(StrEnum):
     """The subject of a hint. The key names the row: a cell or a cluster.
 
-    `FREED` asks for a cycle as well: quota came back, which may be given away at once.
+    `FREED` requests a cycle as well: quota was released and may be allocated at once.
     """
 
     CYCLE = "cycle"
@@ -59,13 +59,13 @@ _SUFFIXES: Final = ("", _LATER, _PUT_OFF, _SENT)
 _ONE_AT_A_TIME: Final = frozenset({Topic.CYCLE, Topic.FREED})
 _CLAIMED: Final = "~"
 _CLAIM: Final = timedelta(seconds=10)
-# As often as the sweep asks anew for what may have been lost.
+# As often as the sweep repeats requests that may have been lost.
 _TAKEN_WITHIN: Final = timedelta(seconds=2)
 
 
 @dataclass(slots=True)
 class _Quiet:
-    """Topics whose hints the relay gets later; `owed` is whether there was one."""
+    """The topics about which the relay is notified later; the flag is whether there was a hint."""
 
     topics: Collection[Topic]
     owed: bool = False
@@ -75,7 +75,7 @@ Publisher = Callable[[str], None]
 Worker = Callable[[str], None]
 _publishers: dict[str, Publisher] = {}
 _workers: dict[str, Worker] = {}
-# None where the relay is told of each hint.
+# None while the relay is notified of each hint.
 _quiet: ContextVar[_Quiet | None] = ContextVar("quiet", default=None)
 _INSERT: Final = (
     "INSERT INTO foundation_hint (topic, key, not_before) VALUES (%s, %s, %s) ON CONFLICT (topic, key)"
@@ -118,16 +118,16 @@ _HASTENED: Final = PreparedUpdate(
 
 
 def add_hint(topic: Topic, key: uuid.UUID | str, *, delay_s: float = 0.0) -> None:
-    """Ask for `topic` to be worked on for `key`, not before `delay_s` seconds from now.
+    """Request work on `topic` for `key`, not before `delay_s` seconds from now.
 
-    Coalesced: while one is pending, a second changes nothing but that it may bring it forward. What is wanted
-    at once and what is wanted later are two hints, so that neither waits for the other.
+    Coalesced: while one is pending, a second only brings it forward at most. Immediate and delayed work are
+    two hints, so that neither waits for the other.
     """
     _ask(topic, _LATER if delay_s > 0 else "", key, delay_s)
 
 
 def put_off(topic: Topic, key: uuid.UUID | str, *, delay_s: float) -> None:
-    """Put a hint off that its taker can't handle: it is due again `delay_s` seconds from now, or when
+    """Postpone a hint that its taker can't handle: it is due again `delay_s` seconds from now, or when
     `hasten_hint` is called.
     """
     _ask(topic, _PUT_OFF, key, delay_s)
@@ -136,7 +136,7 @@ def put_off(topic: Topic, key: uuid.UUID | str, *, delay_s: float) -> None:
 
 
 def hasten_hint(topic: Topic, key: uuid.UUID | str) -> None:
-    """Make a hint that was put off due now."""
+    """Make a postponed hint due now."""
     if _HASTENED(topic.value + _PUT_OFF, str(key), clock.now()):
         _wake_relay(topic)
 
@@ -146,7 +146,7 @@ def _ask(topic: Topic, suffix: str, key: uuid.UUID | str, delay_s: float) -> Non
     with preparing_cursor() as cursor:
         cursor.execute(_ASK_LATER if suffix else _ASK, [topic.value + suffix, str(key), not_before])
         written = cursor.rowcount
-    if written:  # whoever asked for the same before has told the relay
+    if written:  # else the relay was notified of the pending hint
         _wake_relay(topic)
 
 
@@ -166,7 +166,7 @@ def _ring() -> None:
 
 @contextmanager
 def ring_later(topics: Collection[Topic]) -> Iterator[bool]:
-    """Tell the relay of hints of these topics at the end of the block, of others at once; yields whether the
+    """Notify the relay of hints of these topics at the end of the block, of others at once; yield whether the
     block is the outermost."""
     if _quiet.get() is not None:
         yield False
@@ -182,16 +182,16 @@ def ring_later(topics: Collection[Topic]) -> Iterator[bool]:
 
 
 def register_topic(topic: Topic, publisher: Publisher, worker: Worker | None = None) -> None:
-    """Say which task a topic wakes, and what that does; called once from the owner's `AppConfig.ready()`."""
+    """Register the task and the work function of a topic; called once from an `AppConfig.ready()`."""
     _publishers[topic.value] = publisher
     if worker is not None:
         _workers[topic.value] = worker
 
 
 def due_soon(topics: Sequence[Topic], within: timedelta) -> datetime | None:
-    """Return when the next hint of these topics is due; None when that is not `within` this time from now.
+    """Return when the next hint of these topics is due; None if that is not within `within` from now.
 
-    For the next cycle of a cell nobody waits: what comes back meanwhile would wait for them.
+    A future cycle does not count: hints that arrive meanwhile would wait for it.
     """
     first, now = _DUE.fetch_first(_names(topics)), clock.now()
     if not first:
@@ -201,7 +201,7 @@ def due_soon(topics: Sequence[Topic], within: timedelta) -> datetime | None:
 
 
 def work_one(topics: Sequence[Topic]) -> None:
-    """Do here what the hint asks for that was due first, unless another process has taken it meanwhile."""
+    """Do the work of the first due hint in this process, unless another process has taken the hint."""
     names = _names(topics)
     skip = "FOR UPDATE SKIP LOCKED" if connection.features.has_select_for_update_skip_locked else ""
     take = _TAKE.format(", ".join(["%s"] * len(names)), skip)
@@ -214,7 +214,7 @@ def work_one(topics: Sequence[Topic]) -> None:
 
 
 def clear_hints(topics: Sequence[Topic], key: uuid.UUID | str) -> None:
-    """Delete the hints for work that begins now: whoever does it looks at everything after this."""
+    """Delete the hints for work that begins now: it reads the database after this call."""
     _forget(_names(topics), key)
 
 
@@ -232,33 +232,33 @@ def _plain(name: str) -> str:
 
 
 def unpublished_hints() -> QuerySet[Hint]:
-    """The hints of which no message is under way."""
+    """Return the hints of which no message is in transit."""
     return Hint.unscoped.exclude(topic__endswith=_SENT)
 
 
 def due_in() -> float | None:
-    """Seconds until the next hint that can be published here is due, zero or less when one is; None when
-    there is none."""
+    """Return the seconds until the next hint that can be published here is due, at most zero if one is due;
+    None without hints."""
     first = _NEXT.for_any(_published_names())
     return (first[0][0] - clock.now()).total_seconds() if first else None
 
 
 def publish_due(limit: int = 200) -> int:
-    """Publish hints that are due and delete them; returns how many.
+    """Publish due hints and delete them; return their number.
 
     Hints of topics that this process does not know stay for a relay of a newer version.
 
-    They are claimed first, in a short transaction: from then on the same may be asked for anew, and nobody
-    who does so waits for the broker. If it fails, they are due at once again; if this process dies, after
-    `_CLAIM`. What the broker took nevertheless is published twice, which is harmless; and so is, where one
-    message at a time is enough, one that nobody takes in time.
+    They are claimed first, in a short transaction: from then on the same hint can be inserted again, without
+    waiting for the broker. If publishing fails, the hints are due again at once; if this process dies, after
+    `_CLAIM`. A message that the broker accepted nevertheless is published twice, which is harmless, and so is
+    a second message that replaces one that was not taken in time.
 
     A message that cannot be published for a reason of its own is logged, stops no other, and is tried again
     after `_CLAIM`.
 
     Raises: kombu.exceptions.OperationalError or OSError when the broker fails.
     """
-    # Looked at first without writing: embedded, that takes the one write lock.
+    # Checked first without writing: with SQLite, a write takes the only write lock.
     due = due_in()
     if due is None or due > 0:
         return 0
@@ -279,7 +279,7 @@ def publish_due(limit: int = 200) -> int:
 
 
 def _publish(topic: str, key: str) -> bool:
-    """Publish one message; returns False when it alone failed. Raises: BrokerError, OSError."""
+    """Publish one message; return False if only this message failed. Raises: BrokerError, OSError."""
     try:
         _publishers[topic](key)
     except (BrokerError, OSError):
@@ -296,8 +296,8 @@ def _published_names() -> list[str]:
 
 
 def _claim(limit: int) -> list[Hint]:
-    """Take hints that are due, in one statement: they make room for their like, and are not due again for a
-    while."""
+    """Claim due hints in one statement: the same hints can be inserted again, and the claimed ones are not
+    due for a while."""
     now, names = clock.now(), _published_names()
     skip = "FOR UPDATE SKIP LOCKED" if connection.features.has_select_for_update_skip_locked else ""
     take = _TAKE_OVER.format(", ".join(["%s"] * len(names)), skip)
@@ -310,8 +310,8 @@ def _claim(limit: int) -> list[Hint]:
 
 
 def _messages(rows: Sequence[Hint]) -> Iterator[tuple[str, str]]:
-    """Yield the messages to publish, each right before it is. A message is noted as sent before it can be
-    taken, so that its taker finds the note.
+    """Yield the messages to publish, each right before its publication. A message is recorded as sent before
+    a worker can take it, so that its taker finds the record.
     """
     for topic, key in dict.fromkeys((_plain(row.topic), row.key) for row in rows):
         if topic not in _ONE_AT_A_TIME or _note_sent(topic, key):
@@ -319,7 +319,7 @@ def _messages(rows: Sequence[Hint]) -> Iterator[tuple[str, str]]:
 
 
 def _note_sent(topic: str, key: str) -> bool:
-    """Note that a message is under way; whether none was."""
+    """Record that a message is in transit; return whether none was."""
     due = connection.ops.adapt_datetimefield_value(clock.now() + _TAKEN_WITHIN)
     with preparing_cursor() as cursor:
         cursor.execute(_NOTE_SENT, [topic + _SENT, key, due])
@@ -328,7 +328,7 @@ def _note_sent(topic: str, key: str) -> bool:
 
 @transaction.atomic
 def _put_back(rows: Sequence[Hint]) -> None:
-    """Let hints be due at once, in place of their like that came meanwhile."""
+    """Make claimed hints due at once; they replace equal hints inserted meanwhile."""
     Hint.unscoped.filter(id__in=[row.id for row in rows]).delete()
     for topic, key in {(_plain(row.topic), row.key) for row in rows}:
         _forget([topic + _SENT], key)

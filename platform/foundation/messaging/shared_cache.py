@@ -1,12 +1,12 @@
-"""Django's cache in Redis with its connections kept from one request to the next.
+"""Django's Redis cache, with connections that are reused between requests.
 
 `django.core.cache.caches` makes a new cache for each asynchronous context, that is for each request here, and
-the stock client keeps its connections with the cache: every request would open one and close it again, and
-build a client for every command. Redis clients and their pools are safe to share between threads and notice
-a fork, so that one of each server serves the whole process.
+the stock client belongs to the cache: every request would open and close connections, and build a client for
+every command. Redis clients and their pools are safe to share between threads and detect a fork, so one
+client per server serves the whole process.
 
-Values are JSON. Django's own serializer is pickle, which runs what it reads: whoever could write to the
-server would run code in every process that asks it.
+Values are JSON. Django's own serializer is pickle, which executes what it reads: with write access to the
+server, an attacker could run code in every process that reads it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ log = structlog.get_logger(__name__)
 
 
 class SharedRedisCache(RedisCache):
-    """The stock cache but for who keeps the connections; use it as `BACKEND`."""
+    """The stock cache with shared connections; use it as `BACKEND`."""
 
     def __init__(self, server: Any, params: dict[str, Any]) -> None:
         super().__init__(server, params)
@@ -30,16 +30,16 @@ class SharedRedisCache(RedisCache):
 
 
 class JsonSerializer:
-    """Values as JSON; whole numbers stand as Redis counts them."""
+    """Serializes values as JSON; whole numbers in the form that Redis can increment."""
 
     def dumps(self, value: Any) -> int | bytes:
-        """The value as it is kept. Raises: TypeError for what JSON cannot hold."""
-        if type(value) is int:  # and not bool, which Redis could not count up
+        """Return the stored form of a value. Raises: TypeError for a value that JSON cannot represent."""
+        if type(value) is int:  # and not bool, which Redis could not increment
             return value
         return json.dumps(value, separators=(",", ":")).encode()
 
     def loads(self, data: bytes) -> Any:
-        """The value that was kept. Raises: ValueError for anything else, whoever wrote it."""
+        """Return the value of stored data. Raises: ValueError for any data that is no JSON."""
         try:
             return json.loads(data)
         except RecursionError as error:
@@ -47,15 +47,15 @@ class JsonSerializer:
 
 
 class _Client(RedisCacheClient):
-    """Answers reads from one Redis client, and writes from one."""
+    """Uses one Redis client for reads, and one for writes."""
 
     def __init__(self, servers: Any, **options: Any) -> None:
-        # Not an option of the settings, so that no setting can bring pickle back.
+        # Not read from the settings, so that no setting can restore pickle.
         super().__init__(servers, **{**options, "serializer": JsonSerializer})
         self._clients: dict[bool, Any] = {}
 
     def get(self, key: Any, default: Any) -> Any:
-        """The value, or `default` for what is not there or cannot be read, whoever wrote it."""
+        """Return the value, or `default` if it is missing or cannot be read."""
         try:
             return super().get(key, default)
         except ValueError as error:
@@ -64,7 +64,7 @@ class _Client(RedisCacheClient):
 
     def get_client(self, key: Any = None, *, write: bool = False) -> Any:
         if write not in self._clients:
-            # Two threads at once make two of the same; the later one stays.
+            # Two threads at once may make two clients; the later one stays.
             self._clients[write] = super().get_client(key, write=write)
         return self._clients[write]
 

@@ -13,7 +13,7 @@ from foundation.models.base import BaseModel
 class AuditRecord(BaseModel):
     """One action: actor, object and time; append-only, written in the transaction of the change.
 
-    On PostgreSQL triggers refuse to change or remove a row, whoever asks.
+    On PostgreSQL triggers refuse to change or delete a row, for every database role.
     """
 
     actor_id = models.UUIDField(null=True, db_index=True)
@@ -55,7 +55,8 @@ class AuditSeal(models.Model):
     class Meta:
         default_manager_name = "unscoped"
         base_manager_name = "unscoped"
-        # Also a worker of the version before, which knows no key, is refused; the next one seals instead.
+        # A worker of the previous version, which sets no key, is refused as well; the next worker seals
+        # instead.
         constraints: ClassVar = [models.CheckConstraint(condition=~Q(key_id=""), name="audit_seal_is_keyed")]
 
     def __str__(self) -> str:

@@ -1,7 +1,7 @@
-"""Base of every row, and the rows the foundation itself keeps: audit, answers, hints, heartbeats.
+"""The base of every row, and the foundation's own rows: audit, answers, hints, heartbeats.
 
-A query without a scope does not exist here: `Model.objects` refuses, selectors hand out scoped
-querysets, and the few places that must see everything say so by writing `Model.unscoped`.
+There are no queries without a scope: `Model.objects` refuses, selectors return scoped querysets, and the few
+places that must read all rows use `Model.unscoped` explicitly.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from foundation.core.identifiers import new_id
 
 
 class UnscopedQuery(RuntimeError):
-    """Somebody asked for rows without saying on whose behalf."""
+    """A query for rows did not state on whose behalf it runs."""
 
 
 class RefusingManager(models.Manager[Any]):
-    """`objects` of every model: refuses, and names the way out."""
+    """The manager `objects` of every model: it refuses, and names the alternatives."""
 
     def get_queryset(self) -> NoReturn:
         raise UnscopedQuery(
@@ -27,7 +27,7 @@ class RefusingManager(models.Manager[Any]):
 
 
 class BaseModel(models.Model):
-    """A row with a UUIDv7 key, whose creation time it therefore carries."""
+    """A row with a UUIDv7 key, which therefore contains its creation time."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     created_at = models.DateTimeField(auto_now_add=True)
@@ -53,7 +53,7 @@ class Leased(models.Model):
 
 
 class Versioned(models.Model):
-    """A row that people change through the API: its version is its ETag; see `foundation.sql.versions`."""
+    """A row that users change through the API: its version is its ETag; see `foundation.sql.versions`."""
 
     version = models.PositiveBigIntegerField(default=0, db_default=0)
 

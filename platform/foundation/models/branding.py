@@ -13,7 +13,7 @@ from foundation.models import Installation
 PRODUCT: Final = "Allotment"
 
 CACHED_S: Final = 30.0
-"""Seconds after which another process shows what was changed."""
+"""The most seconds until other processes show a change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Branding:
 
     @property
     def display_name(self) -> str:
-        """The name that titles and emails have."""
+        """The name in page titles and emails."""
         return self.name or PRODUCT
 
 
@@ -37,23 +37,23 @@ class _Cached:
 
 
 def read_branding() -> Branding:
-    """Return the name and logo of the installation; everybody may know them."""
+    """Return the name and logo of the installation, which are public."""
     now = time.monotonic()
     if _Cached.branding is None or now >= _Cached.until:
         try:
             row = Installation.unscoped.values_list("name", "logo_mark").first()
         except DatabaseError:
-            return _Cached.branding or Branding()  # pages that say so are shown nevertheless
+            return _Cached.branding or Branding()  # so that error pages can still be shown
         _Cached.branding, _Cached.until = Branding(*row) if row else Branding(), now + CACHED_S
     return _Cached.branding
 
 
 def forget_branding() -> None:
-    """Let this process read it again."""
+    """Let this process read the branding again."""
     _Cached.branding = None
 
 
 def read_logo(mark: str) -> tuple[bytes, str] | None:
-    """Return the logo with that mark and its media type; None if there is no such logo, or no more."""
+    """Return the logo with that mark and its media type; None if there is none, or it was replaced."""
     row = Installation.unscoped.filter(logo_mark=mark).values_list("logo", "logo_type").first()
     return None if row is None or row[0] is None else (bytes(row[0]), row[1])

@@ -1,4 +1,4 @@
-"""The id of this installation, which tells what it makes in clusters from what others make there."""
+"""The id of this installation, by which its objects in clusters differ from those of others."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ from foundation.models import Installation
 
 @lru_cache(maxsize=1)
 def installation_id() -> uuid.UUID:
-    """The id in the database, made with its tables; asked once by each process."""
+    """Return the id in the database, created with its tables; each process reads it once."""
     row, _ = Installation.unscoped.get_or_create(number=1)
     return row.uuid

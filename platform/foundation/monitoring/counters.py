@@ -1,11 +1,11 @@
 """Counters and distributions of all processes together, for `/metrics`.
 
-Web processes, workers and cycles run on several machines, come and go, and only some of them are ever asked.
-So each keeps what it has counted for a few seconds and then adds it to rows of the database, from which any
-web process answers. A process that is killed loses those seconds; a restart loses nothing.
+Web processes, workers and cycles run on several machines, are replaced, and only some of them are scraped. So
+each keeps its counts for a few seconds and then adds them to rows of the database, from which any web process
+answers. A process that is killed loses those seconds; a restart loses nothing.
 
 Labels name parts of the platform, codes and routes, and never tenants, jobs or users: their number has no
-bound, and a scraper is nobody's member.
+bound, and a scraper has no role on any tenant.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from foundation.models import Measure
 
 log = structlog.get_logger(__name__)
 BOUNDS_S: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 120.0, 600.0, 3600.0)
-"""Upper bounds of the buckets of every distribution, in seconds."""
+"""The upper bounds of the buckets of every distribution, in seconds."""
 _ENDLESS: Final = "+Inf"
 _LES: Final = (*map(str, BOUNDS_S), _ENDLESS)
 _ADD: Final = """INSERT INTO foundation_measure (name, labels, le, count, total) VALUES {}
@@ -43,8 +43,8 @@ _counted: defaultdict[_Key, list[float]] = defaultdict(lambda: [0, 0.0])
 
 
 class _CountingProcess:
-    """The time when this process last stored its counts, on its own clock, and the thread that does so
-    now.
+    """The time when this process last stored its counts, on its own clock, and the lock of the thread that
+    stores them.
     """
 
     written_at = time.monotonic()
@@ -76,7 +76,7 @@ class Counter(_Named):
     """A number that only grows; its name ends in `_total`."""
 
     def add(self, value: float = 1, **labels: str) -> None:
-        """Count. `labels` come in the order in which they were declared."""
+        """Add `value`. `labels` come in the order in which they were declared."""
         self._count("", value, labels)
 
 
@@ -88,12 +88,12 @@ class Histogram(_Named):
         self._count(_LES[bisect_left(BOUNDS_S, seconds)], seconds, labels)
 
     def time_block(self, **labels: str) -> _Timer:
-        """Add the duration of the block, however it ends."""
+        """Add the duration of the block, even if it raises."""
         return _Timer(self, labels)
 
 
 class _Timer:
-    """A block that is measured; a class of its own because that costs a third of a generator."""
+    """A measured block; a class, because it costs a third of a generator."""
 
     __slots__ = ("_begun", "_labels", "_measure")
 
@@ -108,7 +108,7 @@ class _Timer:
 
 
 def is_due() -> bool:
-    """Return whether something was counted, and the last writing is long enough ago."""
+    """Return whether there are counts to store, and the last time is long enough ago."""
     return (
         bool(_counted)
         and time.monotonic() - _CountingProcess.written_at >= settings.ALLOTMENT_MEASURES_EVERY_S
@@ -116,16 +116,15 @@ def is_due() -> bool:
 
 
 def write_due() -> None:
-    """Write down what was counted, if that is due; called where a piece of work has ended that nobody waits
-    for."""
+    """Store the counts if that is due; called after a piece of work for which no user waits."""
     if is_due():
         write_measures()
 
 
 def write_beside() -> threading.Thread | None:
-    """Write down what was counted in a thread of its own, which is returned; None while another still does.
+    """Store the counts in a new thread, which is returned; None while an earlier thread still runs.
 
-    A request never waits for the database's write lock, nor for its disk, because of what it has counted.
+    So a request never waits for the database's write lock or disk because of its counts.
     """
     writing = _CountingProcess.writing
     if connection.in_atomic_block or not writing.acquire(blocking=False):
@@ -133,7 +132,7 @@ def write_beside() -> threading.Thread | None:
     thread = threading.Thread(target=_write_and_close, args=(writing,), name="measures", daemon=True)
     try:
         thread.start()
-    except RuntimeError:  # the process ends, or may have no more threads
+    except RuntimeError:  # the process is ending, or can have no more threads
         writing.release()
         return None
     return thread
@@ -148,13 +147,13 @@ def _write_and_close(writing: threading.Lock) -> None:
 
 
 def write_measures() -> None:
-    """Add what this process has counted to the rows; what cannot be written is kept for the next time."""
+    """Add this process's counts to the rows; after an error they are kept for the next time."""
     if connection.in_atomic_block:  # it might be rolled back
         return
     with _guard:
         taken, _CountingProcess.written_at = dict(_counted), time.monotonic()
         _counted.clear()
-    # In one order, so that two processes never wait for each other.
+    # In a fixed order, so that two processes never wait for each other.
     rows = sorted(
         (name, json.dumps(labels), le, count, total) for (name, labels, le), (count, total) in taken.items()
     )
@@ -181,7 +180,7 @@ def _keep(rows: list[tuple[str, str, str, float, float]]) -> None:
 
 
 def _forget_after_fork() -> None:
-    """A child writes down what it has counted itself; its parent still has the rest."""
+    """Reset the counts in a child, which stores only its own; its parent still has the rest."""
     _counted.clear()
     _CountingProcess.writing = threading.Lock()
 
@@ -190,7 +189,7 @@ os.register_at_fork(after_in_child=_forget_after_fork)
 
 
 def counter_metrics() -> Iterable[Metric]:
-    """Every measure that this version knows; one that nobody has counted yet has no samples."""
+    """Yield every measure that this version knows; one without any count has no samples."""
     rows: defaultdict[str, defaultdict[str, dict[str, tuple[int, float]]]] = defaultdict(
         lambda: defaultdict(dict)
     )

@@ -1,10 +1,10 @@
 """Liveness and readiness.
 
-`/livez` tells that this process answers. `/readyz` tells whether it can serve: the database takes writes
-and its schema is not older than the code. `/readyz/platform` tells whether the whole platform works: upper
-packages register what "works" means for them, and a part that has stopped finishing work does not work,
-however alive its process looks. Both list every check. A web process stays ready while workers or the broker
-are away, because people need the console most at that time.
+`/livez` answers if this process runs. `/readyz` answers whether it can serve: the database accepts writes and
+its schema is not older than the code. `/readyz/platform` answers whether the whole platform works: upper
+packages register their own checks, and a part that no longer finishes work counts as failed even if its
+process runs. Both list every check. A web process stays ready while workers or the broker are down, because
+users need the console most at that time.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class CheckResult:
 
 Check = Callable[[], CheckResult]
 OWN: Final = frozenset({"database", "migrations"})
-"""The checks without which a web process cannot serve."""
+"""The checks that must pass for a web process to serve."""
 _checks: dict[str, Check] = {}
 _BEAT: Final = PreparedUpdate(
     lambda name, now: Heartbeat.unscoped.filter(name=name), lambda name, now: {"at": now}
@@ -52,14 +52,14 @@ def register_check(name: str, check: Check) -> None:
 
 
 def record_heartbeat(name: str) -> None:
-    """Note that the part `name` has just finished some work."""
+    """Record that the part `name` has just finished some work."""
     now = clock.now()
     if not _BEAT(name, now):
         Heartbeat.unscoped.update_or_create(name=name, defaults={"at": now})
 
 
 def heartbeat_check(name: str, *, within_s: int, help_text: str) -> Check:
-    """A check that the part `name` finished work within the last `within_s` seconds."""
+    """Return a check that the part `name` finished work within the last `within_s` seconds."""
 
     def check() -> CheckResult:
         row = Heartbeat.unscoped.filter(name=name).first()
@@ -77,7 +77,7 @@ def _database() -> CheckResult:
         if connection.vendor != "postgresql":
             cursor.execute("SELECT 1")
             return CheckResult("database", True, connection.vendor)
-        # A primary that became a standby still answers, and refuses every write.
+        # A former primary, now a standby, still answers, and refuses every write.
         cursor.execute("SELECT current_setting('transaction_read_only')")
         read_only = cursor.fetchone() != ("off",)
     if read_only:
@@ -94,7 +94,7 @@ def _migrations() -> CheckResult:
 
 
 def run_checks() -> list[CheckResult]:
-    """Run every check; one that cannot run is a failed one, and a database that is down ends the list."""
+    """Run every check; a check that cannot run has failed, and a database that is down ends the list."""
     try:
         results = [_database(), _migrations()]
     except (DatabaseError, InterfaceError) as error:
@@ -119,14 +119,14 @@ def answer_liveness(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 def answer_readiness(request: HttpRequest) -> JsonResponse:
-    """Answers 200 when this process can serve; `degraded` names every check that fails."""
+    """Answer 200 if this process can serve; `degraded` names every check that fails."""
     results = run_checks()
     return _answer(results, ready=all(result.ok for result in results if result.name in OWN))
 
 
 @require_safe
 def platform_readyz(request: HttpRequest) -> JsonResponse:
-    """Answers 200 when every check passes."""
+    """Answer 200 if every check passes."""
     results = run_checks()
     return _answer(results, ready=all(result.ok for result in results))
 
@@ -141,7 +141,7 @@ def _answer(results: list[CheckResult], *, ready: bool) -> JsonResponse:
 
 
 def worker_heartbeat() -> Check:
-    """The standard check of the worker's heartbeat task."""
+    """Return the standard check of the worker's heartbeat task."""
     return heartbeat_check(
         "worker",
         within_s=int(timedelta(seconds=60).total_seconds()),

@@ -1,9 +1,8 @@
 """`/metrics` for Prometheus.
 
-Every figure is read from the database when it is asked for, so that each web process answers the same
-and a restart loses nothing. It is read as the platform itself: no caller has a role on all of it. So no
-tenant, job or user is named, and who may read it is settled by a token of its own. What nobody knows has no
-sample; it is not 0.
+Every figure is read from the database on request, so that each web process answers the same and a restart
+loses nothing. It is read as the platform itself, because no caller has a role on all tenants. So no tenant,
+job or user is named, and a separate token gives access. An unknown value has no sample; it is not 0.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from foundation.sql import row_scope
 log = structlog.get_logger(__name__)
 Figures = Callable[[], Iterable[Metric]]
 _OWN_WITHIN_S: Final = 0.25
-"""How long a scraper waits for what this process has counted; what comes later is in the next answer."""
+"""How long a scraper waits until this process's counts are stored; later ones are in the next answer."""
 _figures: dict[str, Figures] = {"measures": counters.counter_metrics}
 _BEARER: Final = "Bearer "
 
@@ -50,7 +49,7 @@ class _All(Collector):
             "allotment_figures_failed", "Whether these figures could not be read.", labels=["figures"]
         )
         for name, figures in _figures.items():
-            # On PostgreSQL they are read in one transaction, which one failure would end for all of them.
+            # On PostgreSQL all figures are read in one transaction, which the failure of one would abort.
             apart = transaction.atomic() if connection.in_atomic_block else nullcontext()
             try:
                 with apart:
@@ -65,7 +64,7 @@ class _All(Collector):
 
 @require_safe
 def metrics_view(request: HttpRequest) -> HttpResponse:
-    """Answer the figures to whoever has the token of `ALLOTMENT_METRICS_TOKEN`."""
+    """Return the figures to clients with the token of `ALLOTMENT_METRICS_TOKEN`."""
     if not _may_read(request):
         text = "Send the value of ALLOTMENT_METRICS_TOKEN as: Authorization: Bearer …\n"
         headers = {"WWW-Authenticate": "Bearer"}
@@ -89,7 +88,7 @@ def _may_read(request: HttpRequest) -> bool:
 
 
 def own_figures() -> Iterable[Metric]:
-    """The outbox, the signs of life, leases and connections."""
+    """Yield figures of the outbox, heartbeats, leases and connections."""
     yield from _outbox()
     now = clock.now()
     beats = GaugeMetricFamily(

@@ -1,6 +1,6 @@
-"""The answer while the disk or the database fails: it names which of them, and is no internal error.
+"""The response while the disk or the database fails: it names the failing part, and is no internal error.
 
-Whoever asks may ask again; whoever operates the platform reads the same words in the answer and in the log.
+The client may repeat the request; operators find the same text in the response and in the log.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from foundation.core.errors import AllotmentError
 _DISK_FULL: Final = frozenset({"53100"})
 _READ_ONLY: Final = frozenset({"25006"})
 _UNREACHABLE: Final = ("08", "57P0", "53300")
-"""Beginnings of SQLSTATEs: no connection, shut down or starting, too many connections."""
+"""Prefixes of SQLSTATEs: no connection, shut down or starting, too many connections."""
 _FULL_ERRNO: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
-# The index of a write-ahead log cannot grow either; SQLite calls that an error of its memory map.
+# The index of a write-ahead log cannot grow either; SQLite reports that as an error of its memory map.
 _FULL_SQLITE: Final = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE})
 
 
 class StorageFull(AllotmentError):
-    """A disk that the platform writes to has no room left."""
+    """A disk to which the platform writes is full."""
 
     code = "STORAGE_FULL"
     title = _("The platform's disk is full. No changes were made. Contact a platform admin.")
@@ -33,7 +33,7 @@ class StorageFull(AllotmentError):
 
 
 class DatabaseReadOnly(AllotmentError):
-    """The database takes no writes: its primary has moved."""
+    """The database accepts no writes: its primary has moved."""
 
     code = "DATABASE_READ_ONLY"
     title = _("The platform's database is read-only. No changes were made. Try again later.")
@@ -49,7 +49,7 @@ class DatabaseUnavailable(AllotmentError):
 
 
 def find_outage(error: BaseException | None) -> AllotmentError | None:
-    """The outage that an exception, or what caused it, tells of; None when it tells of another fault."""
+    """Return the outage that an exception or one of its causes reports; None for any other error."""
     for each in _causes(error):
         sqlstate = str(getattr(each, "sqlstate", None) or "")
         if sqlstate in _DISK_FULL or _is_full(each):

@@ -1,10 +1,10 @@
-"""Many rows in one statement: new ones, and values of their own for those that are there.
+"""Many rows in one statement: inserts, and updates with different values for each row.
 
-The rows are joined to a list of values, `UPDATE … FROM …`, and the database tells which of them it has
-written: a guard that fails is noticed row by row. SQLite (3.35, for RETURNING) is given `VALUES`, PostgreSQL
-one text, which Python's and its own parser read in C; so the statement is the same for any number of rows,
-and prepared. `bulk_update` of Django writes a CASE with a branch for each row and field instead: it has no
-guards, and takes 25 times the CPU (200 rows of five fields on PostgreSQL: 1.47 ms a row, `VALUES` 0.06 ms).
+The rows are joined to a list of values, `UPDATE … FROM …`, and the database returns the keys of the written
+rows, so a failed guard is noticed row by row. SQLite (3.35, for RETURNING) gets `VALUES`, PostgreSQL one text
+parameter, which Python and PostgreSQL process in C; so the statement is the same for any number of rows, and
+prepared. Django's `bulk_update` writes a CASE with a branch for each row and field instead: it has no guards,
+and takes 25 times the CPU (200 rows of five fields on PostgreSQL: 1.47 ms a row, `VALUES` 0.06 ms).
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ _PLAIN: Final = (
     "PositiveBigIntegerField",
     "PositiveSmallIntegerField",
 )
-"""Fields whose values PostgreSQL reads from a text: the statement tells their types."""
+"""Fields whose values PostgreSQL reads from a text: the statement states their types."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guard:
     """A condition under which a row is written.
 
-    `same`: fields that must still have the value that the row brings along. `where`: fields and what they
-    must be in every row; None is null. `within`: fields that are added to, each with the field of what there
-    is and that of what others keep of it: afterwards both together must not exceed it.
+    `same`: fields that must still have the value given in the row. `where`: fields and the values that they
+    must have in every row; None is null. `within`: fields that are added to, each with the field of the
+    capacity and that of the part that others hold: the sum of both parts must not exceed the capacity.
     """
 
     same: Sequence[str] = ()
@@ -72,12 +72,12 @@ def update_rows(
     constants: Mapping[str, Any] = NOTHING,
     guard: Guard = ALWAYS,
 ) -> set[Any]:
-    """Write `fields` of many rows; returns the keys of those that were written, because the guard held.
+    """Write `fields` of many rows; return the keys of the rows that were written, because the guard held.
 
-    A row is its key, the values of `fields`, then those of `guard.same`. With `add`, values are added to
-    what is there. `constants`: more fields, and the value that each gets in every row. Where others change
-    the same rows, lock them first with `lock_in_order`: within one statement the database chooses the order.
-    Raises: ValueError when a key comes twice.
+    A row is its key, the values of `fields`, then those of `guard.same`. With `add`, values are added to the
+    present ones. `constants`: more fields, with one value for all rows. If others change the same rows, lock
+    them first with `lock_in_order`: within one statement the database chooses the order. Raises: ValueError
+    if a key occurs twice.
     """
     given = list(rows)
     if not given:
@@ -99,10 +99,10 @@ def update_rows(
 
 
 def insert_rows(rows: Iterable[Model]) -> None:
-    """Write new rows of one model, as `bulk_create` does; keys that the database gives are not told.
+    """Insert rows of one model, as `bulk_create` does; keys that the database assigns are not returned.
 
-    PostgreSQL takes them as one text, which Python's and its own parser read in C: Django prepares each value
-    of each row by itself, and writes it into the statement.
+    PostgreSQL gets them as one text, which Python and PostgreSQL process in C: Django prepares each value
+    of each row separately, and writes it into the statement.
     Raises: django.db.Error.
     """
     made = list(rows)
@@ -119,9 +119,9 @@ def insert_rows(rows: Iterable[Model]) -> None:
 
 
 def insert_values(model: type[Model], names: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Write new rows of which `names` are told (of references the key: `job_id`), and others as by default.
+    """Insert rows with values for `names` (for references the key: `job_id`), and defaults for other fields.
 
-    Of thousands of rows models take longer to make than rows to write.
+    For thousands of rows, creating models takes longer than writing rows.
     Raises: django.db.Error.
     """
     given = list(rows)
@@ -153,8 +153,8 @@ def _insert(sql: str, values: Sequence[Mapping[str, Any]]) -> None:
 def _defaults(
     model: type[Model], names: tuple[str, ...]
 ) -> tuple[list[str], list[tuple[str, Callable[[], Any]]], list[str]]:
-    """The columns of fields with these names, what makes the value of each of the others, and those of them
-    that tell when a row was made."""
+    """Return the columns of fields with these names, the default factories of the others, and those columns
+    that hold the creation time."""
     fields: list[Any] = [item for item in model._meta.concrete_fields if not isinstance(item, AutoField)]
     known = {item.attname: item.column for item in fields}
     others = [item for item in fields if item.attname not in names]
@@ -165,7 +165,7 @@ def _defaults(
 
 @lru_cache
 def _insertion(model: type[Model]) -> tuple[list[tuple[str, Callable[[Model], Any]]], str]:
-    """Return how the columns of a row are read, and the statement that takes them."""
+    """Return how the columns of a row are read, and the statement that inserts them."""
     fields: list[Any] = [item for item in model._meta.concrete_fields if not isinstance(item, AutoField)]
     quote = connection.ops.quote_name
     table, names = quote(model._meta.db_table), ", ".join(quote(item.column) for item in fields)
@@ -182,21 +182,21 @@ def _reader(item: Any) -> Callable[[Model], Any]:
 
 
 def lock_in_order(rows: QuerySet[Any]) -> list[Any]:
-    """Lock rows in the order of their keys, so that two who change some of the same cannot deadlock.
+    """Lock rows in the order of their keys, so that two callers that lock some of the same cannot deadlock.
 
-    Returns the keys of those that were there when the lock was got.
+    Returns the keys of the rows that existed when the lock was acquired.
     """
     return list(locking_in_order(rows).values_list("pk", flat=True))
 
 
 def locking_in_order(rows: QuerySet[M]) -> QuerySet[M]:
-    """The query that locks them so, for statements that are kept."""
+    """Return the query that locks rows in that order, for prepared statements."""
     return rows.select_for_update(of=("self",), no_key=True).order_by("pk")
 
 
 class _Conditions(NamedTuple):
     """The parts of a guard: fields that must be the same, fields that must have a value, fields that must
-    have none, and fields that are added to, with their sum and the part that others hold.
+    be null, and fields that are added to, with their capacity and the part that others hold.
     """
 
     same: tuple[str, ...]
@@ -207,7 +207,7 @@ class _Conditions(NamedTuple):
 
 @lru_cache
 class _Plan:
-    """The plan by which rows of one kind of call become statements; `names` are the key and the fields."""
+    """Builds the statements for rows of one kind of call; `names` are the key and the fields."""
 
     def __init__(
         self,
@@ -243,8 +243,8 @@ class _Plan:
         ]
         self._one_text = vendor == "postgresql"
         if self._one_text:
-            # How many rows come is not known when the statement is planned: told by their keys, they are
-            # looked up however small the table was then.
+            # The planner does not know how many rows come: with a list of keys it uses the index, however
+            # small the table was when the statement was planned.
             required.append(f"{own[0]} = ANY (%s::{_type(self._fields[0])}[])")
         # Names of the models' columns only; every value is a parameter.
         self._head = f"UPDATE {table} SET {', '.join(assigned)} FROM "  # noqa: S608
@@ -260,7 +260,7 @@ class _Plan:
     def build_statement(
         self, rows: Sequence[Sequence[Any]], constants: Mapping[str, Any], where: Mapping[str, Any]
     ) -> tuple[str, list[Any]]:
-        """The statement for some rows, and its parameters."""
+        """Return the statement for some rows, and its parameters."""
         field_of = self._model._meta.get_field
         first = [_ready(field_of(name), value) for name, value in constants.items()]
         last = [_ready(field_of(name), value) for name, value in where.items() if value is not None]
@@ -272,7 +272,7 @@ class _Plan:
         return f"{self._head}{self._given}{self._where}", [*first, values, *last, [row[0] for row in rows]]
 
     def stored_key(self, key: Any) -> Any:
-        """A key as the database tells it."""
+        """Return a key in the form that the database returns."""
         return key if self._one_text else _ready(self._fields[0], key)
 
 
@@ -285,7 +285,7 @@ def _text(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _plain(value: Any) -> str:
-    # PostgreSQL reads a key without dashes as well, and Python writes it three times as fast.
+    # PostgreSQL also reads a key without dashes, and Python writes it three times as fast.
     return value.hex if isinstance(value, UUID) else str(value)
 
 
@@ -294,14 +294,14 @@ def _ready(item: Any, value: Any) -> Any:
 
 
 def _target(item: Any) -> Any:
-    """The field whose values these are: a reference holds keys of what it refers to."""
+    """Return the field that defines the values: of a reference, the key to which it refers."""
     return item.target_field if item.is_relation else item
 
 
 def _type(item: Any) -> str:
-    """The type of a column of the rows that PostgreSQL is given. Raises: TypeError."""
+    """Return the type of a column in the rows passed to PostgreSQL. Raises: TypeError."""
     kind = _target(item).get_internal_type()
     if not (isinstance(item, JSONField) or kind in _PLAIN):
         raise TypeError(f"{item} needs values of a kind that is not known here")
-    # Not the exact type of a text: a cast would cut it short, where an assignment complains.
+    # Not the exact type of a text: a cast would truncate it, whereas an assignment fails.
     return "text" if kind in _TEXTS else str(item.cast_db_type(connection))

@@ -1,4 +1,4 @@
-"""Paging by key instead of by number: rows that arrive meanwhile neither repeat nor hide others."""
+"""Paging by key instead of by number: rows inserted between pages neither repeat nor hide others."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _bad_cursor() -> Invalid:
 
 
 def encode_cursor(row: Model, field: str) -> str:
-    """The cursor that continues after `row` in the order of `field` and id."""
+    """Return the cursor that continues after `row` in the order of `field` and id."""
     value = getattr(row, field)
     shown = value.isoformat() if hasattr(value, "isoformat") else value
     return base64.urlsafe_b64encode(json.dumps([field, shown, str(row.pk)]).encode()).decode().rstrip("=")
@@ -35,7 +35,7 @@ def _decode(cursor: str, field: str) -> tuple[Any, str]:
         name, value, pk = json.loads(base64.urlsafe_b64decode(padded.encode("ascii")))
     except (binascii.Error, UnicodeError, ValueError, TypeError) as error:
         raise _bad_cursor() from error
-    # What no database could have stored cannot come from this list, and some drivers choke on it.
+    # A value that no database could store cannot come from this list, and some drivers fail on it.
     sane = (isinstance(value, str) and "\x00" not in value) or (isinstance(value, int) and abs(value) < 2**63)
     if name != field or not sane or not isinstance(pk, str):
         raise _bad_cursor()
@@ -45,10 +45,10 @@ def _decode(cursor: str, field: str) -> tuple[Any, str]:
 def read_page(
     rows: QuerySet[M], *, sort: str, cursor: str | None, limit: int, source: QuerySet[M] | None = None
 ) -> tuple[list[M], str | None]:
-    """The next `limit` rows in the order of `sort` (`field` or `-field`), and the cursor after them.
+    """Return the next `limit` rows in the order of `sort` (`field` or `-field`), and the cursor after them.
 
-    Ties are broken by id in the same direction. `source` are the rows before any filter: where it is given,
-    a full page is looked for among the next of them first, because a database that cannot tell how many rows
+    Ties are broken by id in the same direction. `source` are the rows before any filter: if it is given, the
+    page is first searched among the next of them, because a database without an estimate of how many rows
     meet a condition reads and sorts them all. Raises: Invalid for a cursor of another order.
     """
     field, descending = sort.lstrip("-"), sort.startswith("-")
@@ -74,5 +74,5 @@ def read_page(
 def _rows_after(cursor: str, field: str, operator: str) -> Q:
     value, pk = _decode(cursor, field)
     after = Q(**{f"{field}__{operator}": value}) | Q(**{field: value, f"pk__{operator}": pk})
-    # Follows from the line above, and is what lets the database begin in the middle of its index.
+    # Follows from the line above, and lets the database begin in the middle of its index.
     return after & Q(**{f"{field}__{operator}e": value})

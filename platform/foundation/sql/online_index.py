@@ -1,7 +1,7 @@
-"""Indexes of tables that are in use, built while rows are written.
+"""Indexes of tables in use, built without blocking writes.
 
-On PostgreSQL an ordinary `AddIndex` holds up every writer of the table until it is done. These operations
-stand alone in a migration with `atomic = False`. On SQLite they are the ordinary ones.
+On PostgreSQL an ordinary `AddIndex` blocks every write to the table until it is done. Each of these
+operations needs its own migration with `atomic = False`. On SQLite they are the ordinary ones.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from django.db.migrations.operations import AddIndex, RemoveIndex
 
 
 class AddIndexOnline(AddIndexConcurrently):
-    """Adds an index; one that an attempt left behind unfinished is dropped first."""
+    """Adds an index; an unfinished one that an earlier attempt left is dropped first."""
 
     def database_forwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
         if schema_editor.connection.vendor != "postgresql":

@@ -1,8 +1,8 @@
 """Requirements on Django's connections to PostgreSQL beyond Django's own.
 
 Statements that never change are prepared: the server plans each once per connection. That needs parameters
-which travel beside the statement; Django's own cursors write them into it. And times are read by Python's
-parser in C: psycopg's loader, in the shape that Django derives its own from, matches an expression for each.
+separate from the statement; Django's own cursors write them into it. And times are parsed by Python's parser
+in C: psycopg's loader, from which Django derives its own, matches a regular expression for each.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from psycopg.pq import Format
 
 log = structlog.get_logger(__name__)
 _LOST: Final = ("25006", "57P0")
-"""Beginnings of SQLSTATEs: a server that is read-only; one that was shut down, is starting or was told to."""
+"""Prefixes of SQLSTATEs: a server that is read-only; one that was shut down, is starting or is stopping."""
 
 if TYPE_CHECKING:
-    _Cursor = psycopg.Cursor[Any]  # the published types of Django's do not tell what it is
+    _Cursor = psycopg.Cursor[Any]  # the published types of Django leave it open
 else:
     _Cursor = ServerBindingCursor
 _PREPARE_AFTER: Final = 2
-"""Uses of a statement on one connection before it is prepared: what is asked once is not worth it."""
+"""How often a connection runs a statement before it prepares it: for a single use, that costs too much."""
 
 
 class TimeLoader(BaseTzLoader):  # type: ignore[misc]  # which the published types do not know
-    """Reads `timestamptz` in UTC, the time zone of all our connections."""
+    """Reads `timestamptz` in UTC, the time zone of all the platform's connections."""
 
     timezone = UTC
 
@@ -40,12 +40,12 @@ class TimeLoader(BaseTzLoader):  # type: ignore[misc]  # which the published typ
         try:
             found = datetime.fromisoformat(text) if text.endswith("+00") else super().load(data)
         except ValueError:
-            found = super().load(data)  # which tells what is wrong with it
+            found = super().load(data)  # which raises the detailed error
         return cast(datetime, found)
 
 
 class _PreparingCursor(_Cursor):
-    """Knows what it ran when that was prepared, too: `connection.queries` asks a cursor for it."""
+    """Records its last query for prepared statements, too: `connection.queries` reads it from the cursor."""
 
     def _convert_query(self, query: Any, params: Any = None) -> Any:
         self._query = converted = super()._convert_query(query, params)
@@ -53,15 +53,15 @@ class _PreparingCursor(_Cursor):
 
 
 def prepare_connection(raw: Any) -> None:
-    """Tell a new connection of psycopg's how to read times and when to prepare."""
+    """Set how a new connection of psycopg reads times and when it prepares statements."""
     raw.adapters.register_loader("timestamptz", TimeLoader)
     raw.prepare_threshold = _PREPARE_AFTER
 
 
 def transactions_in_turn(key: int) -> None:
-    """Let transactions that call this with the same key run one after the other, each to its end.
+    """Serialize transactions that call this with the same key: each waits for the end of the one before.
 
-    SQLite has one writer at a time anyway.
+    SQLite has a single writer anyway.
     """
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
@@ -71,10 +71,10 @@ def transactions_in_turn(key: int) -> None:
 def notice_lost_primary(
     execute: Callable[..., Any], query: Any, params: Any, many: bool, context: dict[str, Any]
 ) -> Any:
-    """Runs around each statement of Django's: a connection to a server that takes no more writes, or that
-    shuts down, is closed, so that neither a process nor a pool keeps it. The next one finds the primary.
+    """Wrap each statement of Django: a connection to a server that accepts no more writes, or that shuts
+    down, is closed, so that neither a process nor a pool keeps it. The next connection finds the primary.
 
-    A demoted primary answers every check of a connection, and refuses every write.
+    A demoted primary answers every health check of a connection, and refuses every write.
     """
     try:
         return execute(query, params, many, context)
@@ -87,7 +87,7 @@ def notice_lost_primary(
 
 
 def _give_up(wrapper: Any) -> None:
-    """Close the connection, and have a pool replace all that it has: they lead to the same server."""
+    """Close the connection, and have a pool replace all of its connections: they lead to the same server."""
     if wrapper.connection is not None:
         wrapper.connection.close()
     if wrapper.pool is not None:
@@ -95,20 +95,20 @@ def _give_up(wrapper: Any) -> None:
 
 
 def release_pooled_connection() -> None:
-    """Give this thread's connection back to the pool that it is from, unless a transaction is open on it."""
+    """Return this thread's connection to its pool, unless a transaction is open on it."""
     wrapper: Any = connection
     if wrapper.vendor == "postgresql" and wrapper.pool is not None and not wrapper.in_atomic_block:
         wrapper.close()
 
 
 def preparing_cursor() -> Any:
-    """A cursor for a statement that is always the same; elsewhere than on PostgreSQL an ordinary one."""
+    """Return a cursor for a statement that is always the same; an ordinary one on other databases."""
     return _open_cursor(Format.TEXT)
 
 
 def binary_cursor() -> Any:
-    """A cursor for many rows: PostgreSQL sends values as it stores them, which are read faster than texts,
-    and bytes in half the length. Elsewhere an ordinary one."""
+    """Return a cursor for many rows: PostgreSQL sends values in binary form, which is parsed faster than text
+    and halves the length of bytes. On other databases it is an ordinary one."""
     return _open_cursor(Format.BINARY)
 
 

@@ -1,9 +1,9 @@
-"""Queries and updates whose shape never changes, written into SQL once and run with other values.
+"""Queries and updates of a fixed shape, compiled to SQL once and run with different values.
 
-For what every request or every cycle asks, the ORM takes several times as long to write the statement as the
+For a query of every request or cycle, the ORM takes several times as long to compile the statement as the
 database to answer it, and PostgreSQL as long to plan it as to run it: there each connection prepares it, and
-keeps the plan. Rows come out as the queryset would give them: as models with what `select_related` names and
-what is annotated, or as tuples of `values_list`. Prefetching is left out.
+keeps the plan. Rows are the same as the queryset's: models with `select_related` and annotations, or tuples
+of `values_list`. Prefetching is not supported.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from foundation.sql.postgres import preparing_cursor
 
 T = TypeVar("T")
 if TYPE_CHECKING:
-    _Lookup = Lookup[Any]  # Django does not let it be told of what outside of type checks
+    _Lookup = Lookup[Any]  # Django's class can't be subscripted at run time
 else:
     _Lookup = Lookup
 Value = str | int | datetime | uuid.UUID | list[uuid.UUID] | list[str]
 Parameters = tuple[tuple[int | None, Any], ...]
-"""Which value of a call each is, with the mark that stood for it, or else a constant."""
+"""For each parameter the index of the call's value that it takes and its marker; or None and a constant."""
 
 
 @CharField.register_lookup
@@ -51,7 +51,7 @@ class AnyOf(_Lookup):
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """SQL, its parameters, and how to read a row."""
+    """The SQL of a statement, its parameters, and how to read a row."""
 
     sql: str
     parameters: Parameters
@@ -61,9 +61,9 @@ class _Written:
 
 class PreparedQuery(Generic[T]):
     """A query by values that are texts, keys, times or whole numbers, none of them null:
-    `Kept(lambda slug: Tenant.unscoped.filter(slug=slug))`; or by a list of keys, see `for_any`.
+    `PreparedQuery(lambda slug: Tenant.unscoped.filter(slug=slug))`; or by a list of keys, see `for_any`.
 
-    `shape` is asked once for each database system and number of values; it may not look at the values.
+    `shape` is called once for each database system and kinds of values; it may not depend on the values.
     """
 
     def __init__(self, shape: Callable[..., QuerySet[Any, T]]) -> None:
@@ -71,7 +71,7 @@ class PreparedQuery(Generic[T]):
         self._written: dict[tuple[Any, ...], _Written] = {}
 
     def __call__(self, *values: Value) -> list[T]:
-        """The rows for these values."""
+        """Return the rows for these values."""
         kind = (connection.vendor, *map(type, values))
         written = self._written.get(kind)
         if written is None:
@@ -84,12 +84,12 @@ class PreparedQuery(Generic[T]):
         return written.build(rows)
 
     def fetch_first(self, *values: Value) -> T | None:
-        """The first row for these values, None without any."""
+        """Return the first row for these values; None without any."""
         return next(iter(self(*values)), None)
 
     def for_any(self, values: Sequence[uuid.UUID] | Sequence[str], *more: Value) -> list[T]:
-        """The rows for any of these, which `shape` looks up by `any_of`; none for none. `more` are values of
-        the other kinds."""
+        """Return the rows for any of `values`, which `shape` looks up by `any_of`; no rows for an empty list.
+        `more` are values of the other kinds."""
         return self(cast(Value, list(values)), *more) if values else []
 
     def _write(self, values: Sequence[Value]) -> _Written:
@@ -108,8 +108,8 @@ class PreparedQuery(Generic[T]):
 
 
 class PreparedUpdate:
-    """An update by such values: `rows` are those to be written, `fields` what they get, both asked with the
-    same values."""
+    """An update by such values: `rows` selects the rows to write, `fields` gives their new values; both are
+    called with the same values."""
 
     def __init__(
         self, rows: Callable[..., QuerySet[Any, Any]], fields: Callable[..., Mapping[str, Any]]
@@ -118,7 +118,7 @@ class PreparedUpdate:
         self._written: dict[tuple[Any, ...], tuple[str, Parameters]] = {}
 
     def __call__(self, *values: Value) -> int:
-        """Write them; returns how many there were."""
+        """Run the update; return the number of rows."""
         kind = (connection.vendor, *map(type, values))
         written = self._written.get(kind)
         if written is None:
@@ -138,7 +138,7 @@ class PreparedUpdate:
 
 
 def _mark(value: Value) -> Any:
-    """A value of the same kind that a statement has nowhere else."""
+    """Return a value of the same type that occurs nowhere else in a statement."""
     if isinstance(value, str):
         return uuid.uuid4().hex
     if isinstance(value, int):
@@ -149,7 +149,7 @@ def _mark(value: Value) -> Any:
 
 
 def _found(parameters: Sequence[Any], marks: Sequence[Any]) -> Parameters:
-    """The parameters of a statement that was written with these marks."""
+    """Return the parameters of a statement that was compiled with these markers."""
     places = {form: at for at, mark in enumerate(marks) for form in (mark, _stored(mark))}
     return tuple((places.get(each) if _may_mark(each) else None, each) for each in parameters)
 
@@ -160,7 +160,7 @@ def _given(parameters: Parameters, values: Sequence[Value]) -> list[Any]:
 
 
 def _like(mark: Any, value: Any) -> Any:
-    """PostgreSQL is told how large a number may be by its type."""
+    """Return a number in its marker's type, from which PostgreSQL derives how large it may be."""
     return type(mark)(value) if isinstance(mark, int) else value
 
 
@@ -195,7 +195,7 @@ def _tuples(rows: list[Any]) -> list[Any]:
 
 def _models(compiler: Any, using: str) -> Callable[[list[Any]], list[Any]]:
     """Return the function that makes models of rows, as Django's `ModelIterable` does; but rows that refer
-    to the same other row share its model, of which a list would make one for each.
+    to the same related row share its model, of which a queryset would make one for each.
     """
     info, select = compiler.klass_info, compiler.select
     fields = info["select_fields"]

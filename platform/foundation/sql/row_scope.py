@@ -1,16 +1,16 @@
 """The rows that a statement may reach, sent to PostgreSQL with every transaction (row-level security).
 
-The second line behind the selectors: the policies on the tables (`tenants.access.row_policies`) read two
-settings, and show nothing while they are empty. A request acts for somebody (`use_scope`); commands and
-workers see all.
+A second check behind the selectors: the policies on the tables (`tenants.access.row_policies`) read two
+settings, and show no rows while these are empty. A request acts for a user (`use_scope`); commands and
+workers see all rows.
 
-Inside a request the settings are always local to a transaction: a statement outside of one gets a
-transaction of its own. So they end with it by themselves, and a connection that is kept or pooled carries
-nothing into the next request. Code that reads several times does so in a `read_transaction`, which sets
-them once. A web process sees nothing outside of requests (`close_by_default`); elsewhere new connections
-begin with the right to see all.
+Inside a request the settings are always local to a transaction: a statement outside of one gets its own
+transaction. So they end with it, and a connection that is kept or pooled carries nothing into the next
+request. Code that reads several times does so in a `read_transaction`, which sets them once. A web process
+sees no rows outside of requests (`close_by_default`); in other processes new connections begin with access to
+all rows.
 
-SQLite has no such policies, and nothing is told to it.
+SQLite has no such policies, and gets no settings.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ USER: Final = "allotment.user"
 _ALL: Final = "all"
 _SET_LOCAL: Final = sql.SQL("SET LOCAL {} = {}; SET LOCAL {} = {}")
 _prepared: Final[WeakSet[Any]] = WeakSet()
-"""Connections that were told what holds for as long as they last; pools hand them out many times."""
+"""Connections that have their default settings, which last as long as they do; pools reuse connections."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,18 +55,18 @@ _current: ContextVar[RowScope | None] = ContextVar("row_scope", default=None)
 
 
 class _ProcessScope:
-    """The scope where no request runs."""
+    """The scope outside of requests."""
 
     default = EVERYTHING
 
 
 def of_paths(paths: Iterator[str] | list[str], user: uuid.UUID) -> RowScope:
-    """The scope of a user with roles on the tenants with these paths, which hold ids and slashes."""
+    """Return the scope of a user with roles on the tenants with these paths, which hold ids and slashes."""
     return RowScope("{" + ",".join(sorted(set(paths))) + "}", str(user))
 
 
 def close_by_default() -> None:
-    """Close the scope of this process from here on, unless it acts for a user; called where it begins to
+    """Let this process see no rows unless it acts for a user; called when it begins to
     serve.
     """
     _ProcessScope.default = NOTHING
@@ -74,7 +74,7 @@ def close_by_default() -> None:
 
 @contextmanager
 def use_scope(scope: RowScope) -> Iterator[None]:
-    """See what `scope` says within the block."""
+    """Use `scope` within the block."""
     token = _current.set(scope)
     try:
         yield
@@ -83,12 +83,12 @@ def use_scope(scope: RowScope) -> Iterator[None]:
 
 
 whole: Final = partial(use_scope, EVERYTHING)
-"""See all rows within the block or decorated function: for the platform's own look-ups and sums, whose answer
-is checked or reduced before anybody is told. Asking on behalf of a user belongs outside."""
+"""See all rows within the block or decorated function: for the platform's own queries and sums, whose result
+is checked or reduced before any user sees it. Queries on behalf of a user must run outside."""
 
 
 def narrow_scope(scope: RowScope) -> None:
-    """Use `scope` until the end of the request: the caller is known now."""
+    """Use `scope` until the end of the request; called once the caller is authenticated."""
     if _current.get() is not None:
         _current.set(scope)
 
@@ -99,16 +99,16 @@ def current_scope() -> RowScope:
 
 
 def install_scope() -> None:
-    """Tell every connection; called once, when the apps are loaded."""
+    """Install the scope on every connection; called once, when the apps are loaded."""
     connection_created.connect(_connected, dispatch_uid="row-scope")
 
 
 @contextmanager
 def read_transaction() -> Iterator[None]:
-    """Read what is read within the block, or decorated function, in one transaction on PostgreSQL.
+    """Run the queries of the block, or decorated function, in one transaction on PostgreSQL.
 
-    No place for network calls, nor for what waits. Elsewhere nothing happens: embedded, a transaction takes
-    the one write lock, and nothing has to be told.
+    Do not make network calls or wait inside. On other databases nothing happens: with SQLite, a transaction
+    would take the only write lock, and there are no settings to send.
     """
     if connection.vendor != "postgresql" or connection.in_atomic_block:
         yield
@@ -126,13 +126,14 @@ def _connected(sender: object, connection: Any, **_: Any) -> None:
     if raw in _prepared:
         return
     prepare_connection(raw)
-    # Short queries: compiling what the policies add to them would take longer than running it.
+    # For short queries: compiling the conditions of the policies would take longer than running them.
     raw.execute("SET jit = off")
     if _ProcessScope.default is NOTHING:
-        # A web process answers many at once: helpers take longer to start than most of its queries run.
+        # A web process answers many requests at once: parallel workers take longer to start than most queries
+        # run.
         raw.execute("SET max_parallel_workers_per_gather = 0")
     if _ProcessScope.default is EVERYTHING:
-        # For as long as the connection lasts: every process that shares it may see all.
+        # For the lifetime of the connection: every process that shares it may see all rows.
         raw.execute(f"SET {SCOPE} = '{_ALL}'")
     if not raw.autocommit:
         raw.commit()
@@ -140,7 +141,7 @@ def _connected(sender: object, connection: Any, **_: Any) -> None:
 
 
 def _scoped(execute: Callable[..., Any], query: Any, params: Any, many: bool, context: dict[str, Any]) -> Any:
-    """Runs before each statement of Django's, and tells what has not been told in this transaction."""
+    """Wrap each statement of Django, and send the settings that this transaction does not have yet."""
     wrapper, wanted = context["connection"], current_scope()
     raw = wrapper.connection
     status = raw.info.transaction_status
@@ -158,7 +159,7 @@ def _scoped(execute: Callable[..., Any], query: Any, params: Any, many: bool, co
         return execute(query, params, many, context)
     finally:
         if isinstance(query, str) and query.startswith("ROLLBACK"):
-            wrapper.row_scope_sent = None  # what was told since the savepoint is undone
+            wrapper.row_scope_sent = None  # settings sent since the savepoint are undone
 
 
 def _in_transaction(wrapper: Any, wanted: RowScope, execute: Callable[[], Any]) -> Any:
@@ -173,7 +174,7 @@ def _in_transaction(wrapper: Any, wanted: RowScope, execute: Callable[[], Any]) 
 
 
 def _send(wrapper: Any, statements: bytes) -> None:
-    """Run statements without an answer; they need no cursor, which would cost more than they do.
+    """Run statements without a result; a cursor would cost more than they do.
 
     Raises: django.db.Error.
     """

@@ -1,4 +1,4 @@
-"""The address of a caller, by which callers without an account are told apart."""
+"""The address of a caller, which identifies callers without an account."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 
 
 def address_of(request: Any) -> str:
-    """Return the key of a caller without an account: the network of the address, or the address as it is."""
+    """Return the key of a caller without an account: the network of its address, or the address itself."""
     return network_of(request) or str(request.META.get("REMOTE_ADDR", ""))
 
 
 def network_of(request: Any) -> str | None:
-    """The address of the caller, of IPv6 the /64 network, which is handed out as a whole.
+    """Return the caller's address; for IPv6 the /64 network, because networks are assigned as a whole.
 
-    None for what is no address, such as a unix socket.
+    None if it is no IP address, such as a unix socket.
     """
     return network_named(str(request.META.get("REMOTE_ADDR", "")))
 

@@ -1,4 +1,4 @@
-"""Tells browsers and proxies what they may keep."""
+"""Sets what browsers and proxies may cache."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _API: Final = "/api/"
 
 
 class CacheControlMiddleware:
-    """Answers of the API are kept nowhere, pages by the browser alone and asked for again each time.
+    """Responses of the API are not cached, pages only by the browser, which revalidates them each time.
 
-    What says more itself is left as it is. It stands below the one that answers with static files.
+    A response with its own header stays as it is. Runs below the middleware for static files.
     """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:

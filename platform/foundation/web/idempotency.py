@@ -1,7 +1,7 @@
-"""Answering a repeated request as it was answered the first time.
+"""Answers a repeated request with the response to its first occurrence.
 
-The row is written in the transaction of the change, so either both exist or neither does: a request that
-is refused or fails leaves nothing behind, and may be corrected and sent again under the same key.
+The row is written in the transaction of the change, so either both exist or neither does: a request that is
+refused or fails leaves no row, and may be corrected and sent again under the same key.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from foundation.models import IdempotencyKey
 
 RETENTION: Final = timedelta(hours=48)
 WAIT_MS: Final = 2000
-"""How long a repetition waits for the first to be done, before it is told that it still runs."""
+"""How long a repetition waits for the end of the first request, before it gets a `KeyInUse`."""
 _LOCK_NOT_AVAILABLE: Final = "55P03"
 _FIELD: Final = "Idempotency-Key"
 
@@ -43,7 +43,7 @@ class KeyInUse(Conflict):
 class Repeatable:
     """The identity of a request: the caller, the route, the caller's key and the hash of its content.
 
-    Keys of different callers never meet, so that nobody learns which ones another uses.
+    Callers have separate keys, so that no caller learns which keys another uses.
     """
 
     caller: uuid.UUID
@@ -54,7 +54,7 @@ class Repeatable:
 
 @dataclass(frozen=True, slots=True)
 class StoredAnswer:
-    """The stored response: status, headers worth keeping, and the body as JSON can hold it."""
+    """The stored response: its status, the headers to keep, and its body as JSON."""
 
     status: int
     body: Any
@@ -68,12 +68,12 @@ def content_fingerprint(*parts: Any) -> str:
 
 
 def route_of(method: str, path: str) -> str:
-    """Hash method and path: of a path that was cut off, the verb at its end would be lost."""
+    """Return a hash of method and path: a truncated path would lose the verb at its end."""
     return hashlib.sha256(f"{method} {path}".encode()).hexdigest()
 
 
 def checked_key(value: str) -> str:
-    """The caller's key. Raises: Invalid."""
+    """Return the caller's key if it is valid. Raises: Invalid."""
     if not 1 <= len(value) <= 255 or not value.isprintable():
         message = _("Idempotency-Key must be 1 to 255 printable characters.")
         errors = [FieldError(_FIELD, "FORMAT", message)]
@@ -84,9 +84,9 @@ def checked_key(value: str) -> str:
 def answer_once(request: Repeatable, make: Callable[[], StoredAnswer]) -> tuple[StoredAnswer, bool]:
     """Return the answer to `request` and whether it had been given before.
 
-    `make` carries the request out; it runs at most once per key. Of two at the same moment the second
-    waits for the first and gets its answer, but not for ever.
-    Raises: KeyReused; KeyInUse; whatever `make` raises.
+    `make` carries the request out; it runs at most once per key. Of two at the same moment the second waits
+    `WAIT_MS` at most for the first and gets its answer.
+    Raises: KeyReused; KeyInUse; any exception of `make`.
     """
     try:
         with transaction.atomic():
@@ -97,7 +97,7 @@ def answer_once(request: Repeatable, make: Callable[[], StoredAnswer]) -> tuple[
             return answer, False
     except IntegrityError:
         known = _known(request)
-        if known is None:  # it was something else that collided
+        if known is None:  # the conflict was about another constraint
             raise
     if known.fingerprint != request.fingerprint:
         message = _("Idempotency-Key was already used for another request.")
@@ -106,7 +106,7 @@ def answer_once(request: Repeatable, make: Callable[[], StoredAnswer]) -> tuple[
 
 
 def _claim(request: Repeatable) -> IdempotencyKey:
-    """Insert the row of the key; on PostgreSQL this waits for whoever is inserting the same one."""
+    """Insert the row of the key; on PostgreSQL this waits for another transaction that inserts the same."""
     row = IdempotencyKey(
         scope=request.caller, route=request.route, key=request.key, fingerprint=request.fingerprint
     )
@@ -134,5 +134,5 @@ def _known(request: Repeatable) -> IdempotencyKey | None:
 
 
 def idempotency_prune(*, before: datetime) -> int:
-    """Forget answers older than `before`; returns how many. Keep them for 24 hours at least."""
+    """Delete answers older than `before`; return their number. Keep them for 24 hours at least."""
     return IdempotencyKey.unscoped.filter(created_at__lt=before).delete()[0]

@@ -1,8 +1,8 @@
 """HTTP requests to addresses that users entered: webhooks, chat robots, exporters.
 
-Who may enter an address must not reach what only this server can reach. So the name is resolved once, every
-address that it has must be allowed, and the connection goes to one of exactly these addresses (no second
-look-up that could give another one). Redirects are not followed, and times and sizes are bounded.
+Users who may enter an address must not reach servers that only this server can reach. So the name is resolved
+once, all its addresses must be allowed, and the connection goes to one of exactly these addresses (a second
+look-up could give another one). Redirects are not followed, and times and sizes are bounded.
 
 Public addresses are allowed; others only within `ALLOTMENT_OUTGOING_NETWORKS`.
 """
@@ -33,12 +33,12 @@ _IPV6_UNICAST: Final = ipaddress.IPv6Network("2000::/3")
 _IPV4_IN_IPV6: Final = tuple(
     ipaddress.IPv6Network(text) for text in ("64:ff9b::/96", "::/96", "::ffff:0:0:0/96")
 )
-"""IPv4 in the last 32 bits: NAT64 (RFC 6052), IPv4-compatible (RFC 4291) and SIIT (RFC 2765)."""
+"""Networks with IPv4 in the last 32 bits: NAT64 (RFC 6052), IPv4-compatible (RFC 4291), SIIT (RFC 2765)."""
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 class OutgoingError(OSError):
-    """The request could not be made or answered; the text can be shown to who entered the address."""
+    """The request was not sent or not answered; the text may be shown to the user who entered the address."""
 
 
 class OutgoingTimeout(OutgoingError):
@@ -50,12 +50,12 @@ class AnswerTooLarge(OutgoingError):
 
 
 class AddressNotAllowed(OutgoingError):
-    """The address is malformed or leads where requests of users must not go."""
+    """The address is malformed or leads to a network that users' requests may not reach."""
 
 
 @dataclass(frozen=True, slots=True)
 class OutgoingAnswer:
-    """Status and body of an answer; header names are in lower case."""
+    """The status and body of an answer; header names are in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -89,18 +89,18 @@ def _is_allowed(address: Address) -> bool:
 
 
 def _unwrap_address(address: Address) -> Address:
-    """The IPv4 address to which an IPv6 address leads by translation or a tunnel, else the address itself."""
+    """Return the IPv4 address to which an IPv6 address is translated or tunnelled, else the address."""
     if isinstance(address, ipaddress.IPv4Address):
         return address
     inner = address.ipv4_mapped or address.sixtofour
-    # :: and ::1 are addresses of their own.
+    # :: and ::1 are IPv6 addresses and not translated ones.
     if inner is None and int(address) > 1 and any(address in network for network in _IPV4_IN_IPV6):
         inner = ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF)
     return inner or address
 
 
 def resolve_url(url: str) -> list[str]:
-    """Return the addresses of the host of `url`, all of which are allowed. Raises: OutgoingError."""
+    """Return the addresses of the URL's host, all of which are allowed. Raises: OutgoingError."""
     parts = check_url(url)
     return _resolve(parts.hostname or "", parts.port or _PORTS[parts.scheme])
 
@@ -121,7 +121,7 @@ def _resolve(host: str, port: int) -> list[str]:
 
 
 class _Deadline:
-    """The time at which a request as a whole has failed: a server that sends a byte a second must not win."""
+    """The time at which a request as a whole has failed, so that a server can't delay it byte by byte."""
 
     def __init__(self, timeout_s: float) -> None:
         self._ends = time.monotonic() + timeout_s
@@ -134,7 +134,7 @@ class _Deadline:
 
 
 class _TimedReader(io.RawIOBase):
-    """Bytes of a socket, none of which is waited for beyond the deadline of the request."""
+    """Reads the bytes of a socket, and waits for each no longer than the deadline of the request."""
 
     def __init__(self, raw: socket.socket, deadline: _Deadline) -> None:
         self._raw, self._deadline = raw, deadline
@@ -148,9 +148,9 @@ class _TimedReader(io.RawIOBase):
 
 
 class _TimedSocket:
-    """The part of a socket that `http.client` uses. Its own time-out is for each byte.
+    """The part of a socket that `http.client` uses. A socket's own timeout would apply to each read.
 
-    The connection is closed by `http.client` before an answer that ends with it is read, so `close` waits.
+    `http.client` closes the connection before it reads an answer that ends with it, so `close` does nothing.
     """
 
     def __init__(self, raw: socket.socket, deadline: _Deadline) -> None:
@@ -164,7 +164,7 @@ class _TimedSocket:
         self._raw.sendall(data)
 
     def close(self) -> None:
-        """Leave the socket to who opened it."""
+        """Do nothing: the code that opened the socket closes it."""
 
 
 def _connect(parts: SplitResult, deadline: _Deadline, *, via: str, authority: str) -> socket.socket:
@@ -191,7 +191,7 @@ def _connect(parts: SplitResult, deadline: _Deadline, *, via: str, authority: st
 
 @lru_cache(maxsize=64)
 def _context(authority: str) -> ssl.SSLContext:
-    """Certificates of public authorities, or of the given one alone. Raises: ssl.SSLError."""
+    """Return a context with the public certificate authorities, or the given one alone. Raises: SSLError."""
     return ssl.create_default_context(cadata=authority or None)
 
 
@@ -219,7 +219,7 @@ def _worded(host: str) -> Iterator[None]:
     except TimeoutError as error:
         raise OutgoingTimeout(f"{host} timed out") from error
     except (http.client.HTTPException, ValueError) as error:
-        # Their texts repeat what the server sent, such as the banner of a service that is not HTTP.
+        # Its texts repeat what the server sent, such as the banner of a service that does not use HTTP.
         raise OutgoingError(f"{host} gave no valid HTTP answer") from error
     except OSError as error:
         raise OutgoingError(f"{host}: {error.strerror or 'connection failed'}") from error
@@ -236,10 +236,10 @@ def send_request(
     via: str = "",
     authority: str = "",
 ) -> OutgoingAnswer:
-    """Make one request and return its answer, whatever its status; a redirect is an answer like any other.
+    """Send one request and return its answer, of any status; a redirect is an answer like any other.
 
-    `timeout_s` bounds the request as a whole (looking up the name aside), `answer_max` the body in bytes.
-    `via` is the one address of the host that is to answer, `authority` a certificate authority as PEM text.
+    `timeout_s` bounds the request as a whole (except for the name's look-up), `answer_max` the body in bytes.
+    `via` is the one address of the host that has to answer, `authority` a certificate authority as PEM text.
     Raises: AddressNotAllowed; OutgoingError.
     """
     parts = check_url(url)

@@ -1,7 +1,7 @@
-"""Bodies of bounded size, depth and number of values, read only for who may send them.
+"""Bodies of bounded size, depth and number of values, read only from callers that may send them.
 
-The framework would read a body of any size, and parse it before anybody is asked whether the caller has the
-right to send one. A view that says `before_body` is asked first.
+The framework would read a body of any size, and parse it before the caller's permission is checked. A view
+with `before_body` is called first.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ BODY_BOUNDS: Final = ParseBounds(size=2**20, nodes=10_000)
 
 
 class BodyParser(BaseParser):
-    """Reads no more than its `bounds` allow; what the bytes mean is for `read_body` to say."""
+    """Reads no more than its `bounds` allow; `read_body` interprets the bytes."""
 
     bounds: ClassVar[ParseBounds] = BODY_BOUNDS
 
@@ -29,9 +29,10 @@ class BodyParser(BaseParser):
         media_type: str | None = None,
         parser_context: Mapping[str, Any] | None = None,
     ) -> Any:
-        """The body as values.
+        """Return the body as values.
 
-        Raises: TooLarge, Invalid; what the view's `before_body` raises for who may send none.
+        Raises: TooLarge, Invalid; the exceptions of the view's `before_body` for callers that may send no
+        body.
         """
         before = getattr((parser_context or {}).get("view"), "before_body", None)
         if before is not None:
@@ -39,17 +40,17 @@ class BodyParser(BaseParser):
         return self.read_body(_read_body(stream, self.bounds.size))
 
     def read_body(self, body: bytes) -> Any:
-        """The body as values. Raises: Invalid."""
+        """Return the body as values. Raises: Invalid."""
         raise NotImplementedError
 
 
 class BoundedJsonParser(BodyParser):
-    """`application/json`; the constants that JSON does not have are refused."""
+    """Parses `application/json`; constants that are not in JSON are refused."""
 
     media_type = "application/json"
 
     def read_body(self, body: bytes) -> Any:
-        """The values of a JSON text. Raises: Invalid with code JSON_INVALID or TOO_DEEP."""
+        """Return the values of a JSON text. Raises: Invalid with code JSON_INVALID or TOO_DEEP."""
         try:
             return load_json(body, self.bounds)
         except TextError as error:
@@ -59,7 +60,7 @@ class BoundedJsonParser(BodyParser):
 
 
 def _read_body(stream: IO[bytes], largest: int) -> bytes:
-    """The whole body. Raises: TooLarge for one of more than `largest` bytes."""
+    """Return the whole body. Raises: TooLarge for one of more than `largest` bytes."""
     body = stream.read(largest + 1)
     if len(body) > largest:
         message = _("The request body exceeds %(limit)s KiB.") % {"limit": largest // 1024}
@@ -68,5 +69,5 @@ def _read_body(stream: IO[bytes], largest: int) -> bytes:
 
 
 def _whole(code: str, message: str) -> list[FieldError]:
-    """An error of the body as a whole: its path is empty."""
+    """Return an error of the body as a whole: its path is empty."""
     return [FieldError("", code, message)]

@@ -26,7 +26,7 @@ _INSUFFICIENT_PRIVILEGE = "42501"
 def problem_body(
     *, status: int, code: str, title: str, detail: str, errors: tuple[FieldError, ...] = (), **extra: Any
 ) -> dict[str, Any]:
-    """Return the body of a problem; `extra` keys stand beside the standard ones."""
+    """Return the body of a problem; `extra` keys are added to the standard ones."""
     body: dict[str, Any] = {
         "type": f"about:blank#{code.lower()}",
         "title": title,
@@ -40,7 +40,7 @@ def problem_body(
 
 
 def of_error(error: AllotmentError) -> dict[str, Any]:
-    """The problem an `AllotmentError` answers."""
+    """Return the problem for an `AllotmentError`."""
     extra = {"numbers": error.numbers} if error.numbers else {}
     return problem_body(
         status=error.status,
@@ -63,13 +63,13 @@ def _flatten(detail: Any, path: str = "") -> list[FieldError]:
 
 
 def exception_handler(error: Exception, context: dict[str, Any]) -> Response | None:
-    """DRF's hook: turn any exception a view raises into a problem response."""
+    """Turn any exception of a view into a problem response; a hook of DRF."""
     if isinstance(error, Http404):
         error = NotFound()
     elif isinstance(error, DjangoPermissionDenied):
         error = PermissionDenied(str(error))
     elif _of_policy(error):
-        # The application let somebody through whom the policies on rows stopped: they learn nothing.
+        # The application permitted what a row policy refused: the caller gets no details.
         log.error("refused by a policy on rows", exc_info=error)
         error = NotFound()
     elif not isinstance(error, AllotmentError | exceptions.APIException) and (found := find_outage(error)):
@@ -98,7 +98,7 @@ def _of_policy(error: Exception) -> bool:
 
 
 def server_error(request: HttpRequest) -> JsonResponse:
-    """The answer to what failed outside DRF, in the same shape and without a trace."""
+    """Return the response to a failure outside DRF, in the same format and without a traceback."""
     found = find_outage(sys.exception())
     if found is not None:
         return JsonResponse(of_error(found), status=found.status, content_type=CONTENT_TYPE)

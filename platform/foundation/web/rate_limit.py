@@ -1,10 +1,10 @@
-"""Rate limits: so many reads and writes a minute per access key, user or address, told in every answer.
+"""Rate limits: reads and writes a minute per access key, user or address, reported in every response.
 
-Counted in the shared cache by an atomic increment, so that all web processes count together. Fixed windows
-of one minute: simple enough that `RateLimit-Reset` is the truth. When the cache cannot be asked, nobody is
-counted and no header claims otherwise: a limit must not take the API down with the broker.
+Counted in the shared cache by an atomic increment, so that all web processes count together. Windows have a
+fixed length of one minute: simple enough that `RateLimit-Reset` is exact. If the cache does not answer, no
+request is counted and no header is sent: the limits must not take the API down with the broker.
 
-Failed sign-ins are counted per address and looked at before anything else, so that guessing keys is slow;
+Failed sign-ins are counted per address and checked before anything else, so that guessing keys is slow;
 see `foundation.web.rate_limit_middleware`.
 """
 
@@ -27,7 +27,7 @@ from foundation.core import clock
 from foundation.web.addresses import address_of
 
 if TYPE_CHECKING:
-    # Views load their default throttles, this one among them, while their own module is loading.
+    # Views load their default throttles, including this one, while their own module is being imported.
     from rest_framework.views import APIView
 
 log = structlog.get_logger(__name__)
@@ -59,13 +59,13 @@ class RateUsage:
 
 
 class _Counter:
-    """Counts in the cache, and leaves it alone for a while after it failed."""
+    """Counts in the cache, and pauses for a while after the cache failed."""
 
     def __init__(self) -> None:
         self._paused_until = 0.0
 
     def count_requests(self, bucket: str, who: str, by: int) -> RateUsage | None:
-        """Add `by` to what `who` has used of the bucket; None without a limit or without a cache."""
+        """Add `by` to the caller's use of the bucket and return it; None without a limit or a cache."""
         limit = settings.ALLOTMENT_RATES.get(bucket, 0)
         if not limit or time.monotonic() < self._paused_until:
             return None
@@ -84,12 +84,12 @@ class _Counter:
 
 
 def _added(key: str, by: int) -> int:
-    """Return the value at the key after adding to it; the key ends some time after its window."""
+    """Add to the value at the key and return it; the key expires some time after its window."""
     shared = caches[DEFAULT_CACHE_ALIAS]
     if not isinstance(shared, RedisCache):
         cache.add(key, 0, timeout=2 * WINDOW_S)
         return int(cache.incr(key, by))
-    # In one round trip, where the cache's own methods take three and the broker writes two of them to disk.
+    # One round trip; the cache's own methods take three, and the broker writes two of them to disk.
     name: Any = shared.make_and_validate_key(key)
     with shared._cache.get_client(name, write=True).pipeline(transaction=False) as sent:
         sent.set(name, 0, ex=2 * WINDOW_S, nx=True)
@@ -101,7 +101,7 @@ counter = _Counter()
 
 
 class CallerRate(BaseThrottle):
-    """Counts the requests of an access key, a user or an address; reads and writes apart."""
+    """Counts the requests of an access key, a user or an address; reads and writes separately."""
 
     usage: RateUsage | None = None
 

@@ -1,4 +1,4 @@
-"""Tells callers where they stand with the limits, and turns away whoever fails to sign in over and over.
+"""Reports rate limits to callers, and refuses requests of addresses with too many failed sign-ins.
 
 The REST API counts its callers itself (`foundation.web.rate_limit.CallerRate`); pages are counted here.
 """
@@ -19,14 +19,14 @@ from foundation.web import problems, rate_limit
 from foundation.web.addresses import address_of
 from foundation.web.rate_limit import RateUsage
 
-# What takes a key or a token: whoever tries wrong ones over and over is turned away.
+# Paths that take a key or a token: an address with too many wrong ones is refused.
 _KEYED: Final = ("/api/", "/metrics")
-# Asked by machines that must get an answer: to turn a probe away would end the process.
+# Probes by machines that must get an answer: refusing one would end the process.
 _PROBES: Final = ("/livez", "/readyz")
 
 
 class TooManyRequests(AllotmentError):
-    """More than the limit within one window."""
+    """The caller exceeded the limit of one window."""
 
     code = "THROTTLED"
     title = gettext_lazy("Too many requests")
@@ -34,7 +34,7 @@ class TooManyRequests(AllotmentError):
 
 
 class RateLimitMiddleware:
-    """Writes the headers, and turns away whoever fails to sign in, or asks for pages, over and over."""
+    """Writes the headers, and refuses callers with too many failed sign-ins or page requests."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response

@@ -1,4 +1,4 @@
-"""Gives every request an id and remembers where it came from."""
+"""Gives every request an id and stores its origin."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _ACCEPTABLE: Final = re.compile(r"[A-Za-z0-9._-]{8,64}")
 
 
 class RequestIdMiddleware:
-    """Give the request an id of the platform's own, answer with it as `X-Request-ID` and bind it to the log.
+    """Give the request an id of the platform's own, return it as `X-Request-ID` and bind it to the log.
 
-    An id that the caller sends stands in the log beside it and nowhere else: in the audit it could pose as
+    An id that the caller sends is logged as well and used nowhere else: in the audit log it could imitate
     another request's.
     """
 

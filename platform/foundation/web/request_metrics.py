@@ -1,4 +1,4 @@
-"""Counts requests by route and answer, and how long they took."""
+"""Counts requests by route and status, and measures how long they took."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _PROBES: Final = frozenset({"livez", "readyz", "readyz/platform", "metrics"})
 
 
 class HttpMeasuresMiddleware:
-    """Stands outside of all others that may refuse a request."""
+    """Runs outside of all other middleware that may refuse a request."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
@@ -40,9 +40,9 @@ class HttpMeasuresMiddleware:
         begun = time.monotonic()
         response = self.get_response(request)
         match = request.resolver_match
-        route = match.route if match else ""  # an address that is none could be anything
+        route = match.route if match else ""  # an unknown path could be anything
         if route not in _PROBES:
-            # Whoever asks may invent methods.
+            # Clients may invent methods.
             method = str(request.method) if request.method in _METHODS else "OTHER"
             REQUESTS.add(method=method, route=route, status=str(response.status_code))
             SECONDS.observe(time.monotonic() - begun, method=method, route=route)
@@ -53,7 +53,7 @@ class HttpMeasuresMiddleware:
 
 
 def count_pool() -> None:
-    """Count what this process asked of its pool since the last time; nothing without a pool."""
+    """Count this process's requests to its pool since the last call; nothing without a pool."""
     pool: Any = getattr(connection, "pool", None)
     if pool is None:
         return

@@ -1,4 +1,4 @@
-"""Closes the rows of the database for each request until it is known who asks."""
+"""Closes the rows of the database for each request until its user is authenticated."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from foundation.sql.row_scope import NOTHING, use_scope
 
 
 class RowScopeMiddleware:
-    """Stands before everything that reads a tenant's rows; see `foundation.sql.row_scope`."""
+    """Runs before all middleware that reads a tenant's rows; see `foundation.sql.row_scope`."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response

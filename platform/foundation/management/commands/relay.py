@@ -1,7 +1,7 @@
 """`allotment relay`: publish hints to the broker as soon as their transaction has committed.
 
 With `--beat` the process also sends the periodic tasks, as `celery beat` does: an installation on one machine
-saves the memory of a process that way.
+saves the memory of one process that way.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from foundation.monitoring import counters, health
 log = structlog.get_logger(__name__)
 _BEAT_EVERY_S = 5.0
 _BEAT_STOPS_S = 5.0
-# With notifications the look is for what they may have missed, and for delayed hints, which tell their time.
+# With notifications, polling finds only missed and delayed hints, and the due time of these is known.
 _NOTIFIED_POLL_S = 0.5
 
 
@@ -59,11 +59,11 @@ class Command(BaseCommand):
 
     def _publish(self, bell: Bell) -> int:
         try:
-            bell.listen_for_hints()  # before the look: what is committed after it rings
+            bell.listen_for_hints()  # before the query: a hint committed after it notifies
             published = outbox.publish_due()
             bell.due_in = outbox.due_in()
         except (KombuError, OSError, DatabaseError) as error:
-            # Rolled back: the hints are still there. Wait a little and look again.
+            # Rolled back: the hints are still there. Wait a little and try again.
             log.warning("relay could not publish", error=str(error))
             bell.due_in = None
             close_old_connections()
@@ -93,13 +93,13 @@ class Beat:
         return self._thread.is_alive()
 
     def stop_beat(self) -> None:
-        """Have it write down what it sent when, and end; within the shortest period of a task."""
+        """Stop the beat, which stores when it sent each task; takes at most the shortest period of a task."""
         self._service.stop()
         self._thread.join(_BEAT_STOPS_S)
 
 
 class Bell:
-    """Waits until a hint is committed, where the database tells of it, and `poll` seconds at most."""
+    """Waits for a committed hint if the database notifies, and `poll` seconds at most."""
 
     def __init__(self, stop: threading.Event, poll: float) -> None:
         self._stop, self._poll = stop, poll
@@ -107,7 +107,7 @@ class Bell:
         self.due_in: float | None = None
 
     def listen_for_hints(self) -> None:
-        """Have the present connection told of hints. Raises: DatabaseError."""
+        """Subscribe the present connection to hints. Raises: DatabaseError."""
         if connection.vendor != "postgresql":
             return
         connection.ensure_connection()
@@ -117,7 +117,7 @@ class Bell:
             self._listening = connection.connection
 
     def wait_for_hints(self) -> None:
-        """Return when there may be something to publish, or the relay is told to stop."""
+        """Return when a hint may be due, or when the relay has to stop."""
         own = connection.connection
         subscribed = own is not None and own is self._listening
         longest = max(self._poll, _NOTIFIED_POLL_S) if subscribed else self._poll
