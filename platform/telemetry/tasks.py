@@ -1,4 +1,4 @@
-"""Tasks that beat starts. Each is safe to run twice, late, and concurrently."""
+"""Tasks that Celery beat starts. Each is safe to run twice, late, and concurrently."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ def collect_samples() -> None:
 
 @shared_task(name="telemetry.tasks.collect_sources")
 def collect_sources() -> None:
-    """Ask exporters and Prometheus servers whose time has come."""
+    """Read the exporters and Prometheus servers that are due."""
     read_due()
 
 
 @shared_task(name="telemetry.tasks.report_idle")
 def report_idle() -> None:
-    """Tell scheduling which jobs are idle, and how much memory slices use."""
+    """Report to scheduling which jobs are idle, and how much memory slices use."""
     idle_report()
     report_slice_use()
 
 
 @shared_task(name="telemetry.tasks.roll_up")
 def roll_up() -> None:
-    """Condense what has ended, then delete what has expired."""
+    """Roll up intervals that ended, then delete expired rows."""
     condense()
     move_old_rows()
     prune_rows()
@@ -49,7 +49,7 @@ def roll_up() -> None:
 
 @shared_task(name="telemetry.tasks.record_measured_use")
 def record_measured_use() -> None:
-    """Write down measured use by job and quarter of an hour, for reports."""
+    """Store measured use by job and quarter of an hour, for reports."""
     record_measured(now=clock.now())
 
 

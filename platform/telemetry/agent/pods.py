@@ -1,4 +1,4 @@
-"""The platform's pods on the node as telemetry has to know them: names, containers, granted shares."""
+"""The platform's pods on the node, as telemetry needs them: names, containers, allocated shares."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _ID_LENGTH: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class PodView:
-    """One pod. `shares`: what each container holds of each card, by name and uuid.
+    """One pod. `shares`: the share of each card that each container holds, by container name and uuid.
 
-    `started_at`: seconds since 1970 at which each container that runs was started.
+    `started_at`: the start of each running container, in seconds since 1970.
     """
 
     uid: str
@@ -34,7 +34,7 @@ class PodView:
 
 
 def view_pod(pod: Pod) -> PodView | None:
-    """Read a pod of the API; None for one that has ended or that no cluster has."""
+    """Read a pod of the API; None for a pod that has ended or is malformed."""
     metadata, status = _mapping(pod.get("metadata")), _mapping(pod.get("status"))
     uid = metadata.get("uid")
     if not isinstance(uid, str) or not uid or status.get("phase") in _ENDED:
@@ -51,18 +51,18 @@ def view_pod(pod: Pod) -> PodView | None:
 
 
 class PodTable:
-    """The pods by uid; what is read is a dictionary that is replaced, never changed."""
+    """The pods by uid; readers get a dictionary that is replaced, never changed."""
 
     def __init__(self) -> None:
         self.pods: Mapping[str, PodView] = {}
 
     def replace_pods(self, pods: Iterable[Pod]) -> None:
-        """Take these pods as all that there are."""
+        """Replace all pods with these."""
         views = [view for pod in pods if (view := view_pod(pod)) is not None]
         self.pods = {view.uid: view for view in views}
 
     def put_pod(self, pod: Pod) -> None:
-        """Take one pod that is new or changed."""
+        """Add or replace one pod."""
         view = view_pod(pod)
         if view is not None:
             self.pods = {**self.pods, view.uid: view}
@@ -83,7 +83,7 @@ def _read_shares(pod: Pod) -> dict[str, dict[str, hami.CardShare]]:
         return {}
     spec = _mapping(pod.get("spec"))
     regular = _names(spec.get("containers"))
-    # From HAMi 2.9 on the init containers stand first; before, they have no entries.
+    # From HAMi 2.9 on the init containers come first; before, they have no entries.
     names = regular if len(listed) <= len(regular) else [*_names(spec.get("initContainers")), *regular]
     return {
         name: {share.uuid: share for share in shares}

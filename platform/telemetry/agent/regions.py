@@ -1,11 +1,11 @@
 """The files in which HAMi's library keeps a container's limits, read and written from outside the container.
 
-Layout, major version 1, as of HAMi 2.7.1 to 2.10: little endian, of fixed size, sixteen columns of cards.
-The library looks at `limit` on every allocation, so a changed number holds from the next one on.
+Layout, major version 1, as of HAMi 2.7.1 to 2.10: little endian, of fixed size, sixteen columns of cards. The
+library reads `limit` on every allocation, so a changed limit applies from the next allocation on.
 
-The folder is mounted writable into the container, so whatever lies there may be the doing of a tenant. No
-link is followed, nothing is made or made longer, and a file that is not exactly what is known is left alone.
-It is read and written by calls and not by a mapping: a mapped file that its owner cuts short would end this
+The folder is mounted writable into the container, so a tenant may have changed anything in it. No link is
+followed, no file is created or extended, and a file that does not match the known layout exactly is left
+alone. Files are read and written by system calls and not mapped: truncating a mapped file would end this
 program. The number of files and names is bounded, files are read one after another, and of their processes
 only sums are kept: a container cannot make this program use much memory or many descriptors.
 """
@@ -27,12 +27,12 @@ MIB: Final = 1 << 20
 MAGIC: Final = 19_920_718
 MAJOR: Final = 1
 SIZES: Final = (2_008_952, 2_008_953)
-"""Of the structure; the library makes its file one byte longer."""
+"""The size of the structure; the library makes its file one byte longer."""
 CARDS_MOST: Final = 16
 FILES_MOST: Final = 16
-"""Files of limits in one folder; the library makes one for each container."""
+"""The most files of limits in one folder; the library makes one for each container."""
 NAMES_MOST: Final = 1024
-"""Names in one folder, of whatever kind."""
+"""The most names in one folder, of any kind."""
 _MAJOR, _CARDS, _UUIDS, _LIMITS = 4, 56, 64, 1600
 _UUID_BYTES: Final = 96
 _PROCESSES, _PROCESS_BYTES, _USED, _USED_BYTES = 1856, 1960, 40, 64
@@ -45,15 +45,15 @@ _CONTAINER: Final = re.compile(r"[0-9a-z]([-0-9a-z]{0,61}[0-9a-z])?")
 
 
 class NotReady(Exception):
-    """It is being written, or went away meanwhile: the next look may find it."""
+    """The file is being written, or was removed meanwhile: the next read may succeed."""
 
 
 class Absent(Exception):
-    """There is no such file: no process of the container has used a card yet."""
+    """There is no file: no process of the container has used a card yet."""
 
 
 class Unusable(Exception):
-    """Not what is known, so it is not touched; the message says what is wrong."""
+    """The file does not match the known layout, so it is not touched; the message gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,16 +76,16 @@ def _count_all(_host_pid: int) -> bool:
 
 
 def folder_of(root: Path, pod_uid: str, container: str) -> Path:
-    """Return the folder of a container's files. Raises: Unusable for names that no cluster gives."""
+    """Return the folder of a container's files. Raises: Unusable for names that no cluster assigns."""
     if not _POD.fullmatch(pod_uid) or not _CONTAINER.fullmatch(container):
         raise Unusable(f"{pod_uid!r} and {container!r} name no container")
     return root / f"{pod_uid}_{container}"
 
 
 def read_regions(folder: Path, counts: Callable[[int], bool] = _count_all) -> list[Region]:
-    """All files of a container.
+    """Read all files of a container.
 
-    `counts` tells whether a process is part of the sums, by its pid on the host, which is 0 where the library
+    `counts` returns whether a process is part of the sums, by its pid on the host, which is 0 if the library
     does not know it. Raises: Absent, NotReady, Unusable.
     """
     found = []
@@ -99,7 +99,7 @@ def read_regions(folder: Path, counts: Callable[[int], bool] = _count_all) -> li
 def write_limits(folder: Path, memory_mib: Mapping[str, int]) -> None:
     """Set the limits of exactly these cards, in every file of a container, and read them back.
 
-    All files are looked at before the first is written.
+    All files are checked before the first is written.
     Raises: Absent, NotReady, Unusable.
     """
     with ExitStack() as stack:
@@ -132,9 +132,9 @@ def _open_folder(folder: Path) -> Iterator[int]:
 
 
 def _list_names(place: int, folder: str) -> list[str]:
-    """The names of the files of limits, sorted. Raises: Absent; Unusable for more than a library makes."""
+    """Return the sorted names of the files of limits. Raises: Absent; Unusable for too many names."""
     names = []
-    with os.scandir(place) as entries:  # of the folder that was opened: its path may lead elsewhere
+    with os.scandir(place) as entries:  # by descriptor: its path may lead elsewhere now
         for number, entry in enumerate(entries, start=1):
             if entry.name.endswith(_FILE):
                 names.append(entry.name)
@@ -149,7 +149,7 @@ def _list_names(place: int, folder: str) -> list[str]:
 
 @contextmanager
 def _open_file(place: int, name: str, access: int) -> Iterator[int]:
-    """A descriptor of a file of the known kind."""
+    """Open a file of the known kind and yield its descriptor."""
     try:
         file = os.open(name, _FLAGS | access, dir_fd=place)
     except OSError as error:
@@ -212,9 +212,9 @@ def _region(name: str, file: int, counts: Callable[[int], bool]) -> Region:
 
 
 def _uuids(name: str, file: int) -> list[str]:
-    """The cards in the order of their columns."""
+    """Return the cards in the order of their columns."""
     cards = _number("Q", file, _CARDS)
-    if not 1 <= cards <= CARDS_MOST:  # it was looked at before, and may have changed since
+    if not 1 <= cards <= CARDS_MOST:  # checked before, but it may have changed since
         raise Unusable(f"{name} claims {cards} GPUs")
     data = _bytes(file, cards * _UUID_BYTES, _UUIDS)
     texts = [data[start : start + _UUID_BYTES] for start in range(0, cards * _UUID_BYTES, _UUID_BYTES)]

@@ -1,10 +1,9 @@
 """The use that each container makes of each GPU, from NVML's processes and from HAMi's files.
 
-The files are written by the containers themselves, so they are never believed beyond what is possible: what
-NVML measures comes first, and what a file says is held within the size of the card, 100 percent, and the time
-since the container was started. A container without a process on a device does not use it, whatever its file
-says. Of a device that NVML did not measure only limits are told. The granted limit is what the platform wrote
-on the pod.
+The containers themselves write the files, so implausible values in them are limited: NVML's measurements come
+first, and a value of a file is limited to the size of the card, 100 percent, and the time since the container
+was started. A container without a process on a device does not use it, whatever its file says. Of a device
+that NVML did not measure only limits are reported. The allocated limit is what the platform wrote on the pod.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ SLICE_MEASURES: Final = (_UTILIZATION, _MEMORY, "memory_limit_mib", "memory_enfo
 _WHOLE: Final = 100
 """Percent points of compute of a card that one container holds alone."""
 _GAP_S: Final = 300.0
-"""A device that was not measured for so long counts as in use until then."""
+"""After so many seconds without a measurement, a device counts as in use until the next one."""
 
 Key = tuple[str, str, str]
 """The pod's uid, the container's name, the device's uuid."""
@@ -38,8 +37,8 @@ Key = tuple[str, str, str]
 class _Found:
     """The findings about one container on one device.
 
-    `regions` is None where it has no file, `sample` where NVML did not measure the device. `is_empty`: it is
-    certain that the container has no process there.
+    `regions` is None if it has no file, `sample` if NVML did not measure the device. `is_empty`: the
+    container certainly has no process there.
     """
 
     pod: PodView
@@ -58,10 +57,10 @@ class _Found:
 
 @dataclass(slots=True)
 class SliceReader:
-    """Makes the samples of slices. `root`: where HAMi keeps the folders of containers.
+    """Makes the samples of slices. `root`: the folder in which HAMi keeps the folders of containers.
 
-    `problems` counts the files that could not be used, by reason. `sees_host`: whether the processes of the
-    whole node are visible, so that one that is missing has ended.
+    `problems` counts the unusable files by reason. `sees_host`: whether the processes of the whole node are
+    visible, so that a missing process has ended.
     """
 
     root: Path
@@ -70,7 +69,7 @@ class SliceReader:
     problems: Counter[str] = field(default_factory=Counter)
     _active: dict[Key, float] = field(default_factory=dict)
     _measured: dict[str, float] = field(default_factory=dict)
-    """When each device was last measured."""
+    """The time of the last measurement of each device."""
 
     def read(
         self,
@@ -87,7 +86,7 @@ class SliceReader:
         by_uuid = {device.uuid: device for device in devices}
         self._note_gaps(by_uuid.keys(), now)
         mapped = _by_container(pods, processes)
-        # A process that is not there for this program may be anybody's.
+        # A process that is invisible to this program may belong to any container.
         hidden = {process.device for process in processes if process.pod_uid is None and not process.name}
         samples, seen = [], set()
         for pod in pods.values():
@@ -101,7 +100,7 @@ class SliceReader:
                     key = (pod.uid, container, uuid)
                     seen.add(key)
                     here, sample = mapped.get(key, []), by_uuid.get(uuid)
-                    # A process of the pod whose container is not known yet may be of this one.
+                    # A process of the pod with an unknown container may belong to this one.
                     is_empty = (
                         self._sees_processes(sample, hidden)
                         and not here
@@ -121,7 +120,7 @@ class SliceReader:
         return sample is not None and sample.lists_processes and self.sees_host and sample.uuid not in hidden
 
     def _note_gaps(self, measured: Collection[str], now: float) -> None:
-        """Forget since when containers are idle on devices that were not measured for long."""
+        """Restart the idle time of containers on devices that were not measured for long."""
         late = {uuid for uuid in measured if now - self._measured.get(uuid, now) > _GAP_S}
         self._active = {key: now if key[2] in late else at for key, at in self._active.items()}
         self._measured.update(dict.fromkeys(measured, now))
@@ -139,7 +138,7 @@ class SliceReader:
             return []
 
     def _runs(self, pod: PodView, host_pid: int) -> bool:
-        """Return whether a process of a file may run: a killed one does not clear its place there."""
+        """Return whether a process in a file may be running: a killed one does not clear its entry."""
         if host_pid <= 0 or not self.sees_host:
             return True
         owner = self.table.find_owner(host_pid)
@@ -171,7 +170,7 @@ class SliceReader:
             self._active[found.key] = now
             return _idle_by_file(regions, age, now)
         if found.regions is None and found.share is not None and not found.processes:
-            # HAMi's library makes the file when a process first uses the card.
+            # HAMi's library creates the file when a process first uses the card.
             return age
         if not found.processes:
             return None
@@ -180,14 +179,14 @@ class SliceReader:
             self._active[found.key] = now
             return None
         if any(busy) or found.key not in self._active:
-            # Before it was first looked at nobody knows, so it counts as active until then.
+            # Its use before the first measurement is unknown, so it counts as active until then.
             self._active[found.key] = now
         return max(now - self._active[found.key], 0.0)
 
     def _idle_without_process(
         self, found: _Found, regions: list[Region], age: float | None, now: float
     ) -> float | None:
-        """Return the time since a process was last seen, or since the last kernel of the file if longer."""
+        """Return the time since a process was last seen, or since the last kernel in the file if longer."""
         if found.regions is None and found.key not in self._active:
             return age
         unused = max(now - self._active.setdefault(found.key, now), 0.0)
@@ -204,7 +203,7 @@ def _idle_by_file(regions: list[Region], age: float | None, now: float) -> float
 def _by_container(
     pods: Mapping[str, PodView], processes: Iterable[ProcessSample]
 ) -> dict[Key, list[ProcessSample]]:
-    """The processes of pods; the container is "" where it is not known."""
+    """Return the processes of pods; the container is "" if it is unknown."""
     found: dict[Key, list[ProcessSample]] = defaultdict(list)
     for process in processes:
         pod = pods.get(process.pod_uid or "")
@@ -227,10 +226,10 @@ def _memory_used(found: _Found, regions: list[Region], total_mib: float | None) 
 
 
 def _memory_enforced(found: _Found, regions: list[Region], total_mib: float | None) -> float | None:
-    """The limit in the container's files; none (0) is as much as the card has."""
+    """Return the limit in the container's files; no limit (0) is the card's memory."""
     if not regions or total_mib is None:
         return None
-    # Granted memory may be more than is built in, where HAMi scales it.
+    # Allocated memory may exceed the physical memory if HAMi scales it.
     most = max(total_mib, found.share.memory_mib if found.share else 0)
     limits = [region.limits[found.device] / MIB for region in regions]
     return most if 0 in limits else min(max(limits), most)

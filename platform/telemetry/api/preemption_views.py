@@ -1,4 +1,4 @@
-"""`…/usage/preemptions`: who was preempted in a month, by which rule and for whom, and what it cost."""
+"""`…/usage/preemptions`: the preemptions of a month by workspace, rule and beneficiary, and their cost."""
 
 from __future__ import annotations
 

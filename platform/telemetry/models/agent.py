@@ -1,4 +1,4 @@
-"""Node agents: their keys, and what each told of its node."""
+"""Node agents: their keys, and the last report of each."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from foundation.models import BaseModel
 
 
 class AgentKey(BaseModel):
-    """The key by which the agent of one node is known; only its hash is kept."""
+    """The key that authenticates the agent of one node; only its hash is stored."""
 
     node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="agent_keys")
     prefix = models.CharField(max_length=16, unique=True)
@@ -19,7 +19,7 @@ class AgentKey(BaseModel):
     expires_at = models.DateTimeField()
     revoked_at = models.DateTimeField(null=True, blank=True)
     last_used_at = models.DateTimeField(null=True, blank=True)
-    # Made by a person, and not for a token that the cluster confirmed.
+    # Created by an operator, and not in exchange for a token that the cluster confirmed.
     manual = models.BooleanField(default=False)
 
     def __str__(self) -> str:
@@ -30,8 +30,8 @@ class NodeAgent(BaseModel):
     """The last report of the agent of a node.
 
     `devices` and `unsupported` as in the agent's report: facts of each GPU with its links to others, and the
-    measures that a GPU cannot tell, by UUID. `devices_at` and `slices_at` are when it last measured a GPU of
-    the node, and a slice of a pod that is known.
+    measures that a GPU does not support, by UUID. `devices_at` and `slices_at` are when the agent last
+    measured a GPU of the node, and a slice of a known pod.
     """
 
     node = models.OneToOneField(Node, on_delete=models.CASCADE, related_name="agent")

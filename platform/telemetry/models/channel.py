@@ -1,8 +1,8 @@
-"""The measured things: a row per cluster, workspace on it, node, card, pod's hold on a card, and process.
+"""The measured subjects: a row per cluster, workspace on it, node, card, pod's hold on a card, and process.
 
-Numbers arrive by the thousand every ten seconds, so their rows carry one small key instead of seven
-ids; everything else about them stands here once. The ids are plain columns without foreign keys:
-a chart of last week must not vanish, nor keep anything alive, because a job or a node was deleted.
+Thousands of readings arrive every ten seconds, so their rows carry one small key instead of seven ids; all
+other facts of the subject are stored here once. The ids are plain columns without foreign keys: deleting a
+job or a node must not delete a chart of last week, and a chart must not prevent the deletion.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Scope(models.TextChoices):
 
 
 def _matching_ids() -> Q:
-    """Return the condition on the ids of a channel, by scope; ids that are not named may be set or not."""
+    """Return the condition on the ids of a channel, by scope; other ids may be set or not."""
     ids = ("node_id", "device_id", "allocation_id", "process_id")
     has: dict[Scope, tuple[str, ...]] = {
         Scope.CLUSTER: (),
@@ -43,11 +43,11 @@ def _matching_ids() -> Q:
 
 
 class Channel(models.Model):
-    """One thing with a series.
+    """One subject with a series of readings.
 
     A card that moves to another node gets a new channel, so the old node keeps its history. A slice is
     one allocation's hold on one card, whole cards included. A workspace's channel holds the sums over its
-    slices on one cluster. A process belongs to a card; whose pod it is says `GpuProcess`.
+    slices on one cluster. A process belongs to a card; its pod is stored in `GpuProcess`.
     """
 
     id = models.BigAutoField(primary_key=True)

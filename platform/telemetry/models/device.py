@@ -1,4 +1,4 @@
-"""Processes seen on GPUs, and what happened to GPUs."""
+"""Processes seen on GPUs, and events of GPUs."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from clusters.gpu.batches import EventKind
 class GpuProcess(models.Model):
     """A process that an agent saw on a GPU, from `first_seen_ms` to `last_seen_ms`.
 
-    The id follows from node, device, process id, name and container, so that it is found again without a
-    look-up. Without an allocation it belongs to nobody the platform knows. `allocation_id` to `workspace_id`
-    are plain columns, as in `Channel`.
+    The id is derived from node, device, process id, name and container, so that the process is found again
+    without a look-up. Without an allocation it belongs to no job of the platform. `allocation_id` to
+    `workspace_id` are plain columns, as in `Channel`.
     """
 
     id = models.UUIDField(primary_key=True)
@@ -46,9 +46,9 @@ class GpuProcess(models.Model):
 
 
 class GpuEvent(models.Model):
-    """Something that happened to a GPU, or to all GPUs of a node where `device_uuid` is empty.
+    """An event of a GPU, or of all GPUs of a node if `device_uuid` is empty.
 
-    `code` is that of an XID error and -1 elsewhere.
+    `code` is that of an XID error and -1 for other kinds.
     """
 
     id = models.BigAutoField(primary_key=True)

@@ -1,19 +1,18 @@
-"""The numbers: readings as they came, ticks per cluster, workspace and node, and roll-ups in three grains.
+"""Measured numbers: raw readings, ticks per cluster, workspace and node, and roll-ups in three grains.
 
-All of them name the same measures the same way, so one query builder serves them:
+All of them have the same columns for the same measures, so one query builder serves them:
 
 - `cores_used`: measured compute in percent points, 100 = one whole card busy. Of one card or slice it
   is its utilisation in percent of the card; of a node or cluster the sum over its cards.
-- `cores_allocated`, `memory_allocated_mib`: what the ledger had granted there at that moment.
+- `cores_allocated`, `memory_allocated_mib`: what the ledger had allocated there at that moment.
 - `memory_used_mib`: measured. `power_w`: the sum over cards. `temperature_c`: the mean over cards.
 - `values`: all other measures of `clusters.gpu.measures`, packed by `telemetry.store.packing`: a row costs
-  more than what stands in it, so that one row per channel and time holds them all.
+  more than its content, so one row per channel and time holds them all.
 
-A measure that nobody knows is NULL or absent, never 0.
+An unknown measure is NULL or absent, never 0.
 
-What is allocated and what is used are never mixed into one number. Times are integers, milliseconds
-since 1970 in UTC: a bucket is then a whole-number division, which every database does alike, and a
-row on SQLite is half as long.
+Allocation and use are never mixed into one number. Times are integers, milliseconds since 1970 in UTC: a
+bucket is then a whole-number division, which every database does alike, and a row on SQLite is half as long.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from telemetry.models.channel import Channel
 
 
 class Measured(models.Model):
-    """The key that every grain shares; one row per channel and time makes writing idempotent."""
+    """The key that all grains share; one row per channel and time makes writing idempotent."""
 
     id = models.BigAutoField(primary_key=True)
     channel = models.ForeignKey(Channel, on_delete=models.CASCADE, related_name="+", db_index=False)
@@ -46,7 +45,7 @@ class Measured(models.Model):
 class Reading(Measured):
     """One reading of a card, slice or process, as it was sampled. Slices have no temperature and no power.
 
-    It stands for the `interval_ms` after it.
+    It covers the `interval_ms` after `at_ms`.
     """
 
     interval_ms = models.IntegerField(db_default=10_000)
@@ -71,7 +70,7 @@ class Tick(Measured):
     that start at `at_ms`.
 
     `cards`, capacities and allocations cover every known card; `cores_used`, `memory_used_mib`, power
-    and temperature cover the `cards_sampled` that answered. In a workspace a slice counts as one card.
+    and temperature cover the `cards_sampled` with a sample. In a workspace a slice counts as one card.
     """
 
     interval_ms = models.IntegerField(db_default=10_000)
@@ -96,9 +95,9 @@ class Tick(Measured):
 
 
 class RollUp(Measured):
-    """Five minutes of one channel, as they were kept before there were three grains.
+    """Five minutes of one channel, in the format from before the three grains.
 
-    Nothing is written here any more; `telemetry.services.old_grain` moves what is left to ten minutes.
+    No rows are added any more; `telemetry.services.old_grain` converts the remaining ones to ten minutes.
     """
 
     count = models.IntegerField()
@@ -128,11 +127,11 @@ class RollUp(Measured):
 
 
 class Rolled(Measured):
-    """One channel in the interval of its grain that starts at `at_ms`: `count` readings or ticks, which stand
-    for `covered_ms` of it, their means weighted by that, and extremes.
+    """One channel in the interval of its grain that starts at `at_ms`: `count` readings or ticks, which cover
+    `covered_ms` of it, their means weighted by their time, and extremes.
 
-    `values` holds count, minimum, mean, maximum and last of every measure, also those that have columns; of a
-    node, cluster or workspace over all its cards or slices. The columns from `cards` to
+    `values` holds count, minimum, mean, maximum and last value of every measure, also of those with columns;
+    of a node, cluster or workspace over all its cards or slices. The columns from `cards` to
     `memory_capacity_mib` are means over ticks and empty for cards, slices and processes.
     """
 
@@ -192,9 +191,9 @@ class RolledTwoHours(Rolled):
 class PendingBucket(models.Model):
     """An interval of a cluster that has to be rolled up, for the first time or again.
 
-    `token` is another one after each write into the interval: who rolls it up removes the row only while the
-    token is the one that was read before, so that no reading is missed. `sums`: its ticks are still to be
-    summed from readings. `failures`: how often rolling it up failed.
+    `token` is new after each write into the interval: the roll-up deletes the row only if the token is still
+    the one that it read before, so that no reading is missed. `sums`: its ticks have not been summed from
+    readings yet. `failures`: how often the roll-up failed.
     """
 
     id = models.BigAutoField(primary_key=True)

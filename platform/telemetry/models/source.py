@@ -1,4 +1,4 @@
-"""Exporters and Prometheus servers that the platform reads, and what came of reading them."""
+"""Exporters and Prometheus servers that the platform reads, and the results of reading them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from foundation.models import BaseModel, Versioned
 
 
 class SourceKind(models.TextChoices):
-    """The program that answers at the address. `prometheus` has scraped any of the others."""
+    """The program at the address. `prometheus` has scraped any of the others."""
 
     PROMETHEUS = "prometheus", _("Prometheus server")
     DCGM = "dcgm", "dcgm-exporter"
@@ -23,11 +23,12 @@ class SourceKind(models.TextChoices):
 
 
 class TelemetrySource(BaseModel, Versioned):
-    """One thing that is asked for measurements of a cluster.
+    """One exporter or Prometheus server that is read for measurements of a cluster.
 
-    `address` may contain `{node}`, which stands for each node with GPUs. `matchers` are labels that series
-    of a Prometheus server must have, for one that several clusters share. `secret` is sealed; with a `user`
-    it is a password, else a bearer token. `history`: charts of the cluster are read there, too.
+    `address` may contain `{node}`, which is replaced by each node with GPUs. `matchers` are labels that
+    series of a Prometheus server must have, for a server that several clusters share. `secret` is sealed;
+    with a `user` it is a password, else a bearer token. `history`: charts of the cluster are also read from
+    this server.
     """
 
     cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="telemetry_sources")
@@ -55,7 +56,7 @@ class SourceStatus(models.Model):
     """The result of reading a source: times, the last failure, and how much was read.
 
     `failed_since` is set while it fails. `samples` and `values` are of the last answer, `refused` counts
-    what could be no value. `unknown` names GPUs of the answer that no node of the cluster has.
+    invalid samples. `unknown` names GPUs in the answer that no node of the cluster has.
     """
 
     source = models.OneToOneField(
@@ -84,9 +85,10 @@ class SourceStatus(models.Model):
 
 
 class SourceNode(models.Model):
-    """The last samples of a source from one node: when, of how many GPUs, and which measures.
+    """The last samples of a source from one node: their time, the number of GPUs, and the measures.
 
-    `said` lists `level.measure` by who measured it; `xids` the last XID code of GPUs that had an error.
+    `said` lists `level.measure` by the origin of the value; `xids` the last XID code of GPUs that had an
+    error.
     """
 
     id = models.BigAutoField(primary_key=True)

@@ -1,4 +1,4 @@
-"""One entry for every request for series: of the REST API, of charts and of files."""
+"""The single entry point for series requests: of the REST API, of charts and of exports."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ LINES: Final = {
     "workspace": _TOTALS,
     "job": LINE_NAMES,
 }
-"""The lines that a level has besides the measures of the catalogue; shares only where they are named."""
+"""The lines of a level in addition to the measures of the catalogue; shares only if requested by name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeriesQuery:
-    """A request for series of one thing; a cluster without an id is all of them.
+    """A request for series of one subject; a cluster without an id is all of them.
 
-    With `measures` a line per measure of the catalogue and group; else those `lines` of the level that are
-    named, or all. `step` in seconds; None picks one that gives about `points`. `gpu`: one GPU of a job.
+    With `measures` a line per measure of the catalogue and group; otherwise the named `lines` of the level,
+    or all. `step` in seconds; None picks one that gives about `points`. `gpu`: one GPU of a job.
     """
 
     level: str
@@ -63,8 +63,8 @@ class SeriesQuery:
 def read_series(viewer: Actor, query: SeriesQuery) -> SeriesSet:
     """Return the series of a query as far as the viewer may see them.
 
-    Raises: PermissionDenied without `cluster.view` for clusters, nodes and GPUs; NotFound for what does not
-    exist, and for jobs and workspaces out of sight; Invalid for a bad range or statistic.
+    Raises: PermissionDenied without `cluster.view` for clusters, nodes and GPUs; NotFound for a missing
+    subject, and for jobs and workspaces that the viewer may not see; Invalid for a bad range or statistic.
     """
     if query.measures:
         return measure_series(
@@ -84,7 +84,8 @@ def _read_level(viewer: Actor, query: SeriesQuery) -> SeriesSet:
         return workspace_series(viewer, pk, start, end, step, points=points)
     if query.level == "job":
         return job_series(viewer, _job(pk), start, end, step, gpu=query.gpu, points=points)
-    # Before anything is looked up: whether a node exists is not for everyone to know.
+    # Checked before any look-up, so that a caller without the permission can't find out whether a node
+    # exists.
     permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
     if query.level == "node":
         return node_series(viewer, _node(pk), start, end, step, points=points)

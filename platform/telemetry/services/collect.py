@@ -1,4 +1,4 @@
-"""Asks every cluster for its readings and stores them, or stores why there are none."""
+"""Reads every cluster's readings and stores them, or stores why there are none."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _REPORTS_EVERY: Final = timedelta(seconds=25)
 def samples_collect(sink: SampleSink | None = None) -> int:
     """Collect once from all clusters and return how many readings were new.
 
-    One cluster that fails does not keep the others from being read; what no backend is expected to raise
-    is raised when all have had their turn. A cluster that nobody has reached yet is left alone: it has
-    no gap, because it never had readings.
+    A cluster that fails does not prevent the others from being read; an unexpected error is raised after all
+    clusters were read. A cluster that was never reached is skipped: it has no gap, because it never had
+    readings.
     """
     sink = sink or DatabaseSink()
     _note_absence()
@@ -46,9 +46,9 @@ def samples_collect(sink: SampleSink | None = None) -> int:
 
 
 def _note_absence() -> None:
-    """Note a gap for a time in which nobody collected for a minute: the platform itself did not run.
+    """Record a gap if there was no collection for more than a minute: the platform itself did not run.
 
-    Agents keep their measurements for two hours; of clusters that have some, only what is before is lost.
+    Agents keep their measurements for two hours; of clusters with agents, only earlier ones are lost.
     """
     now = clock.now()
     mark = Heartbeat.unscoped.filter(name=_MARK).first()
@@ -65,7 +65,7 @@ def _note_absence() -> None:
 
 
 def is_pushed(cluster: Cluster) -> bool:
-    """Tell whether measurements of the cluster were pushed in the last two minutes."""
+    """Return whether measurements of the cluster were pushed in the last two minutes."""
     since = floor_ms(to_ms(clock.now()), MINUTE_MS) - MINUTE_MS
     return PendingBucket.unscoped.filter(
         cluster_id=cluster.pk, grain_ms=MINUTE_MS, sums=True, at_ms__gte=since
@@ -74,7 +74,7 @@ def is_pushed(cluster: Cluster) -> bool:
 
 def _collect(cluster: Cluster, sink: SampleSink) -> int:
     if is_pushed(cluster):
-        # Whether its API answers or not: its measurements arrive.
+        # Its measurements arrive, whether its API answers or not.
         gap_close(cluster.pk)
         return 0
     if cluster.health != ClusterHealth.HEALTHY:
@@ -90,7 +90,7 @@ def _collect(cluster: Cluster, sink: SampleSink) -> int:
         log.warning("samples_unavailable", cluster=cluster.name, error=str(error))
         return 0
     if not samples:
-        # A cluster without cards has nothing to say, which is no gap.
+        # A cluster without cards has no readings, which is no gap.
         if Device.unscoped.filter(node__cluster=cluster, node__present=True).exists():
             gap_open(cluster.pk, GapCause.EMPTY, "")
         return 0

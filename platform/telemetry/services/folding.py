@@ -1,6 +1,6 @@
-"""Puts rows of one channel together into one: means weighted by the time they stand for, and extremes.
+"""Combines rows of one channel into one row: means weighted by the time they cover, and extremes.
 
-Rows of any grain fold alike, so that a roll-up of roll-ups says what one of readings would say.
+Rows of any grain are combined alike, so a roll-up of roll-ups equals one of readings.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ FIELDS: Final = [*MEANS, *LOWEST, *HIGHEST, "count", "covered_ms", "values"]
 
 @dataclass(slots=True)
 class Fold:
-    """The sum of a channel's rows so far. A column that no row knows stays unknown."""
+    """The sum of a channel's rows so far. A column without any value stays unknown."""
 
     count: int = 0
     covered_ms: int = 0
@@ -47,7 +47,7 @@ class Fold:
     stats: Stats = field(default_factory=dict)
 
     def add_row(self, row: Mapping[str, Any], count: int, covered_ms: int, stats: Stats) -> None:
-        """Add the next row in time; extremes that it has no column for are its values."""
+        """Add the next row in time; an extreme without a column of its own is the row's value."""
         self.count += count
         self.covered_ms += covered_ms
         self.longest_ms = max(self.longest_ms, covered_ms)

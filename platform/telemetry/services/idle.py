@@ -1,4 +1,4 @@
-"""Tells scheduling which jobs use their GPUs and which are idle."""
+"""Reports to scheduling which jobs use their GPUs and which are idle."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from telemetry.series.readings.now import FRESH_FOR
 from telemetry.store.times import from_ms, to_ms
 
 WINDOW: Final = timedelta(seconds=90)
-"""Use within this time counts as use now: work comes in bursts."""
+"""Use within this time counts as present use: work comes in bursts."""
 
 
 class _Measured(NamedTuple):
@@ -30,10 +30,10 @@ class _Measured(NamedTuple):
 
 
 def idle_report() -> int:
-    """Report the use of running jobs that is known; returns how many jobs are idle.
+    """Report the known use of running jobs; return the number of idle jobs.
 
-    A job is idle when each of its GPUs was measured just now and did nothing in the last 90 seconds. A job
-    of which a GPU has no recent reading is neither idle nor in use, unless another GPU of it is in use.
+    A job is idle if each of its GPUs was measured just now and was unused in the last 90 seconds. A job with
+    a GPU without a recent reading is neither idle nor in use, unless another of its GPUs is in use.
     """
     now = clock.now()
     measured = _read_slices(now)
@@ -47,7 +47,7 @@ def idle_report() -> int:
 
 
 def _judge(parts: list[_Measured | None]) -> UseReport | None:
-    """Return what is known of a job; None when it is unknown whether it is idle."""
+    """Return the known use of a job; None if it is unknown whether it is idle."""
     known = [part for part in parts if part is not None]
     if not known:
         return None
@@ -62,7 +62,7 @@ def _judge(parts: list[_Measured | None]) -> UseReport | None:
 
 
 def _read_slices(now: datetime) -> dict[tuple[uuid.UUID, uuid.UUID], _Measured]:
-    """Return what the window knows of held GPUs by allocation and device; only those with a fresh reading."""
+    """Return the use of held GPUs in the window by allocation and device; only those with a fresh reading."""
     rows = (
         Reading.unscoped.filter(
             at_ms__gt=to_ms(now - WINDOW),

@@ -1,7 +1,7 @@
-"""Deletes what is older than its grain is kept for, in bounded batches.
+"""Deletes rows that are older than the retention of their grain, in bounded batches.
 
-Each batch is a transaction of its own, so that nobody waits behind a delete of a million rows; what one
-run leaves is the next run's.
+Each batch is its own transaction, so that no query waits for a delete of a million rows; the next run deletes
+the rest.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from telemetry.store.times import (
 )
 
 BATCH: Final = 10_000
-# Of a minute's run: 1,600 cards with as many slices write 19,200 readings in that time.
+# For one run per minute: 1,600 cards with as many slices write 19,200 readings in that time.
 _BATCHES: Final = 6
 
 _GRAINS: Final[tuple[tuple[type[Any], timedelta], ...]] = (
@@ -48,15 +48,15 @@ _GRAINS: Final[tuple[tuple[type[Any], timedelta], ...]] = (
     (RolledTwoHours, TWO_HOUR_RETENTION),
     (GpuEvent, TWO_HOUR_RETENTION),
 )
-# A minute that a late reading has begun anew needs all of its readings, and the oldest accepted are two hours
-# old. While roll-ups are behind, readings wait for them, but not for ever.
+# A roll-up of a minute that is repeated after a late reading needs all readings of the minute, and the oldest
+# accepted ones are two hours old. Readings wait for delayed roll-ups, up to a limit.
 _SPARED: Final = timedelta(minutes=5)
 _BEHIND_MOST: Final = timedelta(hours=24)
 _HISTORY: Final = (Reading, Tick, RolledMinute, RolledTenMinutes, RolledTwoHours, RollUp)
 
 
 def prune_rows(batch: int = BATCH) -> int:
-    """Delete expired rows of every grain and return how many; safe to run at any time."""
+    """Delete expired rows of every grain and return their number; safe to run at any time."""
     now = clock.now()
     oldest = PendingBucket.unscoped.filter(grain_ms=MINUTE_MS).aggregate(at=Min("at_ms"))["at"]
     deleted = 0
@@ -79,7 +79,7 @@ def _prune_measured(model: type[Any], before_ms: int, batch: int) -> int:
     for _ in range(_BATCHES):
         with transaction.atomic():
             expired = model.unscoped.filter(at_ms__lt=before_ms)
-            # Everything up to the time of the last row of the batch: a range, not a list of keys.
+            # All rows up to the time of the last row of the batch: a range, not a list of keys.
             times = expired.order_by("at_ms").values_list("at_ms", flat=True)
             last = times[batch - 1 : batch].first()
             deleted += (expired if last is None else expired.filter(at_ms__lte=last)).delete()[0]

@@ -1,4 +1,4 @@
-"""Takes what a node agent sent, or what a cluster told in the place of agents."""
+"""Stores the reports of node agents, and those that a cluster makes in place of agents."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from telemetry.store.ingest import StoredBatches, store_batches
 from telemetry.store.times import from_ms, span_ms, to_ms
 
 ACCEPTED_FOR: Final = timedelta(hours=2)
-"""How long an agent keeps what it could not deliver; what is older is left out."""
+"""How long an agent keeps undelivered measurements; older ones are left out."""
 MOST_EVENTS: Final = 256
-"""So many events of a report are stored, the newest."""
+"""The most events of a report that are stored: the newest."""
 
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """The stored measurements, the number of batches that were too old, and of events too old or too many."""
+    """The stored measurements, and the numbers of batches and events that were left out."""
 
     stored: StoredBatches
     expired: int
@@ -32,7 +32,7 @@ class Received:
 
 @row_scope.whole()
 def report_store(*, node: Node, report: AgentReport) -> Received:
-    """Store the batches of a node's agent, its inventory, and that it was heard of."""
+    """Store the batches of a node's agent, its inventory, and the time of the report."""
     now = clock.now()
     oldest = to_ms(now) - span_ms(ACCEPTED_FOR)
     fresh, dropped = _drop_events([batch for batch in report.batches if batch.at_ms >= oldest], oldest)

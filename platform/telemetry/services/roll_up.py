@@ -1,8 +1,8 @@
 """Condenses readings and ticks into minutes, minutes into ten minutes, and these into two hours.
 
-What has to be done stands in `PendingBucket`, which whoever writes readings marks. An interval is rolled up
-when it has ended, and again after each late reading. It is read without a lock; its rows are written only if
-nobody wrote into it since then, so that a run that is repeated, late or beside another does no harm.
+The work to do is in `PendingBucket`, which all writers of readings mark. An interval is rolled up after its
+end, and again after each late reading. It is read without a lock; its rows are written only if there was no
+write into it since then, so a repeated, late or concurrent run does no harm.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ ROLLED: Final[dict[int, type[Rolled]]] = {
 }
 _COARSER: Final = {MINUTE_MS: TEN_MINUTES_MS, TEN_MINUTES_MS: TWO_HOURS_MS}
 _FINER: Final = {coarse: fine for fine, coarse in _COARSER.items()}
-# How long after its end an interval is rolled up first: minutes wait for agents, the others for minutes.
+# Delay after the end of an interval until its roll-up: minutes wait for agents, the others for minutes.
 _GRACE_MS: Final = {MINUTE_MS: 30_000, TEN_MINUTES_MS: 90_000, TWO_HOURS_MS: 150_000}
-# Of one run. After an absence of two hours the minutes of one cluster are done in one run.
+# The most intervals of one run. After two hours without a run the minutes of one cluster fit into one run.
 _AT_ONCE: Final = {MINUTE_MS: 130, TEN_MINUTES_MS: 30, TWO_HOURS_MS: 12}
 _MOST_FAILURES: Final = 1_000
 _READ: Final = ("cores_used", "cores_allocated", "memory_used_mib", "memory_allocated_mib", "temperature_c",
@@ -54,9 +54,9 @@ Folds = dict[int, Fold]
 
 
 def roll_up() -> int:
-    """Roll up what is due, the finest grain first and each from the oldest on; returns the rows written.
+    """Roll up due intervals, the finest grain first and each from the oldest on; return the rows written.
 
-    An interval that fails does not keep the others waiting; what failed is raised when all had their turn.
+    An interval that fails does not delay the others; its error is raised after all were tried.
     """
     written, failures = 0, []
     for grain_ms in ROLLED:
@@ -75,7 +75,7 @@ def roll_up() -> int:
 
 
 def _due(grain_ms: int) -> list[PendingBucket]:
-    """Return what is to be rolled up now: clusters take turns, and what failed comes last in its cluster."""
+    """Return the intervals to roll up now: clusters alternate, and failed ones come last in their cluster."""
     ended = to_ms(clock.now()) - grain_ms - _GRACE_MS[grain_ms]
     turn = Window(RowNumber(), partition_by=["cluster_id"], order_by=["failures", "at_ms", "id"])
     waits = PendingBucket.unscoped.filter(
@@ -102,7 +102,7 @@ def _roll(bucket: PendingBucket) -> int:
 @transaction.atomic
 def _store(bucket: PendingBucket, folds: Folds) -> int:
     if not PendingBucket.unscoped.filter(pk=bucket.pk, token=bucket.token).delete()[0]:
-        return 0  # written into since it was read: the next run's
+        return 0  # written into since it was read: left to the next run
     model = ROLLED[bucket.grain_ms]
     rows = [fold.build_row(model, channel, bucket.at_ms, bucket.grain_ms) for channel, fold in folds.items()]
     model.unscoped.bulk_create(
@@ -137,7 +137,7 @@ def _fold_minute(cluster_id: uuid.UUID, since_ms: int, until_ms: int) -> Folds:
     for channel, keys in of_group.items():
         for key in keys:
             if key in groups:
-                # No counters: one that ends with its GPU would look like one that began anew.
+                # No counters: one that ends with its GPU would look like one that restarted.
                 stats = folds[channel].stats
                 add_beside(
                     groups[key].stats,
@@ -149,7 +149,7 @@ def _fold_minute(cluster_id: uuid.UUID, since_ms: int, until_ms: int) -> Folds:
 def _rows(
     model: Any, cluster_id: uuid.UUID, since_ms: int, until_ms: int, columns: tuple[str, ...]
 ) -> Iterator[tuple[int, str, uuid.UUID | None, uuid.UUID | None, int, dict[str, Any]]]:
-    """Channel, scope, node, workspace, the time it stands for, and the columns of each row, by time."""
+    """Yield channel, scope, node, workspace, covered time and columns of each row, by time."""
     span = model.unscoped.filter(
         at_ms__gte=since_ms, at_ms__lt=until_ms, channel__cluster_id=cluster_id
     ).order_by("at_ms", "id")

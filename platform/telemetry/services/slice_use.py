@@ -1,4 +1,4 @@
-"""Tells scheduling how much GPU memory slices use, where their memory follows their use."""
+"""Reports to scheduling how much GPU memory slices use, if their memory is resized by use."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ RECENT_WINDOW: Final = timedelta(seconds=90)
 
 
 def report_slice_use() -> int:
-    """Report what was measured of resizable slices; returns of how many.
+    """Report the measurements of resizable slices; return the number of tasks reported.
 
-    Nothing is told of a task of which a GPU has no reading of the last 30 seconds.
+    A task of which a GPU has no reading of the last 30 seconds is not reported.
     """
     now = clock.now()
     held = DeviceSlice.unscoped.filter(released=False, allocation__in=find_resizable())

@@ -1,7 +1,7 @@
 """Sums the readings that agents pushed into ticks of their cluster, its nodes and its workspaces.
 
-A batch of one node says nothing of the others, so the sums are made here and not where batches are stored.
-Summing again gives the same rows, and the right ones after late readings.
+A batch covers only one node, so the sums are made here and not when batches are stored. Summing again gives
+the same rows, corrected after late readings.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class _SummedRow(NamedTuple):
         return CardValues(self.cores_used, self.memory_used_mib, self.temperature_c, self.power_w)
 
     def as_slice(self, hold: HeldSlice) -> tuple[uuid.UUID, Card, CardValues]:
-        """Return the workspace and the amounts that the slice had when it was read, with what was read."""
+        """Return the workspace, the amounts that the slice had at the reading, and the values read."""
         amounts = replace(
             slice_card(hold),
             cores_allocated=self.cores_allocated,
@@ -60,7 +60,7 @@ class _SummedRow(NamedTuple):
         return hold.workspace_id, amounts, self.values
 
     def valid_in(self, slot: int) -> bool:
-        """Tell whether a reading counts for a slot: taken in it, or so late before that the next is not
+        """Return whether a reading counts for a slot: taken in it, or so late before it that the next is not
         overdue.
         """
         return slot + SLOT_MS - 1.5 * self.interval_ms < self.at_ms < slot + SLOT_MS
@@ -68,7 +68,7 @@ class _SummedRow(NamedTuple):
 
 @dataclass(slots=True)
 class _Slot:
-    """The latest reading of each channel that tells of one slot."""
+    """The latest reading of each channel that counts for one slot."""
 
     at_ms: int
     latest: dict[int, _SummedRow] = field(default_factory=dict)
@@ -79,7 +79,7 @@ class _Slot:
 
 
 def sum_live() -> int:
-    """Sum the slots that ended in the last 45 s: charts need not wait for a minute to be rolled up."""
+    """Sum the slots that ended in the last 45 s, so that charts need not wait for the roll-up of a minute."""
     now = to_ms(clock.now()) - _LAG_MS
     until = floor_ms(now, SLOT_MS)
     since = floor_ms(until - _LIVE_MS, SLOT_MS)
@@ -91,7 +91,7 @@ def sum_live() -> int:
 
 
 def sum_slots(cluster_id: uuid.UUID, since_ms: int, until_ms: int) -> int:
-    """Write the ticks of one cluster in that time and return how many; slots without readings get none."""
+    """Write the ticks of one cluster in that time, except for slots without readings; return their number."""
     slots = _slots(cluster_id, since_ms, until_ms)
     if not slots:
         return 0
@@ -130,7 +130,7 @@ def _slots(cluster_id: uuid.UUID, since_ms: int, until_ms: int) -> list[_Slot]:
     slots = [_Slot(at) for at in range(since_ms, until_ms, SLOT_MS)]
     for values in rows.values_list(*columns):
         row = _SummedRow(*values)
-        # A reading may tell of the slots after its own, until the next one has come.
+        # A reading may count for the slots after its own, until the next reading.
         number = max(0, (row.at_ms - since_ms) // SLOT_MS)
         for slot in slots[number:]:
             if row.valid_in(slot.at_ms):
@@ -152,10 +152,10 @@ def _cards_at(holds: NodeHolds, at_ms: int) -> Iterable[Card]:
 
 
 def _slices_at(slot: _Slot, holds: NodeHolds) -> list[tuple[uuid.UUID, Card, CardValues | None]]:
-    """Return the slices that workspaces held at the start of the slot, with what was read of them.
+    """Return the slices that workspaces held at the start of the slot, with their readings.
 
-    A workspace all of whose slices are silent still holds them. A reading from before the end of a hold says
-    nothing of the slots after it.
+    A workspace whose slices have no readings still holds them. A reading from before the end of a hold does
+    not count for the slots after it.
     """
     read = {
         (row.allocation_id, row.device_id): row for row in slot.latest.values() if row.scope == Scope.SLICE

@@ -1,7 +1,7 @@
-"""Puts what an exporter says into the names and units of the catalogue.
+"""Converts the samples of an exporter to the names and units of the catalogue.
 
-Pure Python, and total: whatever a sample holds, it becomes a value or is counted as refused. What is not
-declared is ignored. Samples that several replicas of an exporter, or of Prometheus, repeat count once.
+Pure Python, and total: any sample becomes a value or is counted as refused. Undeclared metrics are ignored.
+Samples that several replicas of an exporter, or of Prometheus, repeat count once.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ Found = dict[MeasuredTarget, dict[str, RawSample]]
 
 
 class _Refused(ValueError):
-    """A label that cannot be what it should be."""
+    """A label or value is invalid."""
 
 
 def read_samples(origin: MeasureOrigin, samples: Iterable[RawSample]) -> Readings:
-    """Return what the samples of one exporter measure; those of other exporters are ignored."""
+    """Return the values in the samples of one exporter; those of other exporters are ignored."""
     exporter = EXPORTERS[origin]
     declared = {metric.name: metric for metric in exporter.metrics}
     readings, found = Readings(), _Samples(exporter)
@@ -68,12 +68,12 @@ def read_samples(origin: MeasureOrigin, samples: Iterable[RawSample]) -> Reading
 
 
 def names_of(origins: Iterable[MeasureOrigin]) -> tuple[str, ...]:
-    """Every metric that is read of these exporters, once."""
+    """Return every metric that is read from these exporters, once."""
     return tuple(dict.fromkeys(name for origin in origins for name in metric_names(EXPORTERS[origin])))
 
 
 def _label(sample: RawSample, names: tuple[str, ...], pattern: re.Pattern[str]) -> str:
-    """The first of these labels that is not empty, or "". Raises: _Refused for what cannot be one."""
+    """Return the first of these labels that is not empty, or "". Raises: _Refused for an invalid one."""
     for name in names:
         text = sample.labels.get(name, "")
         if text:
@@ -91,7 +91,7 @@ def _device(sample: RawSample, labels: ExporterLabels) -> str:
 
 
 def _finite(sample: RawSample) -> float:
-    """The value as a number. Raises: _Refused for what is none, or none that could be measured."""
+    """Return the value as a number. Raises: _Refused for any other value, and for one out of range."""
     value = sample.value
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise _Refused("value")
@@ -105,7 +105,7 @@ def _finite(sample: RawSample) -> float:
 
 
 def _note_host(readings: Readings, labels: ExporterLabels, sample: RawSample) -> None:
-    """Note the node of a GPU; a label that is no name of a node tells nothing, and spoils no value."""
+    """Record the node of a GPU; an invalid node name is ignored and does not affect the value."""
     named = (sample.labels.get(name, "") for name in labels.node)
     host = next((text for text in named if isinstance(text, str) and _NAME.fullmatch(text)), "")
     if host:
@@ -116,7 +116,7 @@ def _add_xid(readings: Readings, labels: ExporterLabels, sample: RawSample) -> N
     device, code = _device(sample, labels), _finite(sample)
     if not code.is_integer() or code > _XID_MAX:
         raise _Refused("xid")
-    # Repeated by replicas: the one that has seen an error knows more.
+    # Repeated by replicas: one with an error has newer information.
     readings.xids[device] = max(int(code), readings.xids.get(device, 0))
 
 
@@ -157,7 +157,7 @@ class _Samples:
         self.found = defaultdict(dict)
 
     def add_sample(self, metric: Metric, sample: RawSample) -> None:
-        """Keep a sample for its target; of several the newest, then the greatest. Raises: _Refused."""
+        """Store a sample for its target; of several the newest, then the greatest. Raises: _Refused."""
         number = _finite(sample)
         if number in self.exporter.blanks:
             return
@@ -173,16 +173,16 @@ class _Samples:
             by_name[metric.name] = replace(sample, value=number)
 
     def settle_samples(self) -> Found:
-        """Samples by target, where those of a GPU that name its pod are told apart from the pod's own."""
+        """Return the samples by target; those of a GPU that name its pod become the GPU's or the pod's."""
         return _split_pods(self.exporter, self.found) if self.exporter.pods_of_devices else self.found
 
 
 def _split_pods(exporter: Exporter, found: Found) -> Found:
-    """Values of GPUs that carry a pod: the GPU's own, and the pod's where it has the GPU for itself.
+    """Return the values of GPUs with a pod label: the GPU's own, and the pod's if it has the GPU to itself.
 
-    With time-slicing the exporter repeats each value for every pod of the GPU. Where it knows processes, it
-    tells use and memory of each pod instead: then the values differ, on some GPU at least, and nothing of
-    the kind is known of the GPU as a whole.
+    With time-slicing the exporter repeats each value for every pod of the GPU. If it knows processes, it
+    reports use and memory of each pod instead: then the values differ, on some GPU at least, and the values
+    of these metrics for the GPU as a whole are unknown.
     """
     per_process = {metric.name for metric in exporter.metrics if metric.per_process}
     by_pod: dict[MeasuredTarget, dict[str, dict[MeasuredTarget, RawSample]]] = defaultdict(
@@ -218,7 +218,7 @@ def _split_pods(exporter: Exporter, found: Found) -> Found:
 
 
 def _all_zero(pods: Mapping[MeasuredTarget, RawSample]) -> bool:
-    """Tell whether no pod used anything, which both ways of reporting show alike."""
+    """Return whether no pod used anything, which looks the same in both ways of reporting."""
     return all(sample.value == 0 for sample in pods.values())
 
 
@@ -233,11 +233,11 @@ def _add_values(
         elif metric.name in by_name and metric.measure not in values:
             _add_value(readings, values, metric, [by_name[metric.name].value])
     for metrics in parts.values():
-        # A sum without one of its parts would be a smaller number of another kind.
+        # A sum without one of its parts would be too small.
         if all(metric.name in by_name for metric in metrics):
             _add_value(readings, values, metrics[0], [by_name[metric.name].value for metric in metrics])
     if target.instance and "graphics_active_percent" in values:
-        # Of an instance nobody tells another utilization.
+        # Exporters report no other utilization of an instance.
         values.setdefault("utilization_percent", values["graphics_active_percent"])
     if values:
         readings.values[target] = values

@@ -1,9 +1,9 @@
 """The mapping of exporters' metrics to measures: the one place that knows their names, labels and units.
 
-A new exporter is one more `Exporter` in `EXPORTERS`. Names and units after dcgm-exporter 4.5, HAMi 2.4 to
-2.10 and Volcano 1.12. A metric that stands twice under different names (a version and the one before) is
-read by the name that comes first here. What is not declared is ignored; on purpose that are
-`hami_gpu_memory_limit_bytes` and its kin, which give the size after HAMi's scaling and not what is built in.
+A new exporter is one more `Exporter` in `EXPORTERS`. Names and units are those of dcgm-exporter 4.5, HAMi 2.4
+to 2.10 and Volcano 1.12. A metric with two names (of two versions) is read by the name that comes first here.
+Undeclared metrics are ignored, deliberately `hami_gpu_memory_limit_bytes` and similar ones, which give the
+size after HAMi's scaling and not the physical memory.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _THOUSAND: Final = 1000
 
 
 class MeasureOrigin(StrEnum):
-    """The program that measured a value. The order is that of precedence: the first that is fresh wins."""
+    """The program that measured a value, in order of precedence: the first with fresh values wins."""
 
     AGENT = "agent"
     DCGM = "dcgm"
@@ -37,8 +37,9 @@ class Metric:
     """One metric: its value times `multiply`, divided by `divide`, is the measure in the catalogue's unit.
 
     `summed`: the measure is the sum of all metrics of the exporter that are declared as its parts.
-    `zero_is_absent`: the exporter writes 0 where it knows nothing. `adds_up`: it adds up processes and may
-    exceed the whole, which is cut off. `per_process`: of a GPU with several pods it may be told for each.
+    `zero_is_absent`: the exporter writes 0 for unknown. `adds_up`: it is a sum over processes and may exceed
+    the whole, to which it is limited. `per_process`: for a GPU with several pods it may have a value for each
+    pod.
     """
 
     name: str
@@ -54,9 +55,10 @@ class Metric:
 
 @dataclass(frozen=True, slots=True)
 class ExporterLabels:
-    """Names of labels, the one that counts first; an empty tuple where an exporter tells no such thing.
+    """Names of labels, the first that is set counts; an empty tuple if an exporter has no such label.
 
-    Prometheus renames what collides with a label of its own target to `exported_…`, so that stands first.
+    Prometheus renames a label that collides with one of its own target to `exported_…`, so that name is
+    first.
     """
 
     device: tuple[str, ...]
@@ -75,7 +77,7 @@ class Exporter:
 
     `xid` is the metric of the last XID code. `instances` are metrics whose labels name MIG instances.
     `pods_of_devices`: values of GPUs carry the pod that holds the GPU. `idle_until_seen`: a container has no
-    series until it first uses CUDA. `blanks` are numbers that mean "not known".
+    series until it first uses CUDA. `blanks` are numbers that mean "unknown".
     """
 
     origin: MeasureOrigin
@@ -133,7 +135,7 @@ _DCGM: Final = Exporter(
         Metric(f"{_PROF}PIPE_FP32_ACTIVE", "fp32_active_percent", multiply=100),
         Metric(f"{_PROF}PIPE_FP16_ACTIVE", "fp16_active_percent", multiply=100),
         Metric(f"{_PROF}DRAM_ACTIVE", "dram_active_percent", multiply=100),
-        # Gauges in bytes per second, whatever their names say.
+        # Gauges in bytes per second, despite their names.
         Metric(f"{_PROF}PCIE_TX_BYTES", "pcie_tx_mib_s", divide=_MIB),
         Metric(f"{_PROF}PCIE_RX_BYTES", "pcie_rx_mib_s", divide=_MIB),
         Metric(f"{_PROF}NVLINK_TX_BYTES", "nvlink_mib_s", divide=_MIB, summed=True),
@@ -144,7 +146,7 @@ _DCGM: Final = Exporter(
     ),
     xid=f"{_DEV}XID_ERRORS",
     pods_of_devices=True,
-    # Not found, not supported and not permitted, of 32-bit, 64-bit and floating-point fields.
+    # Values for "not found", "not supported" and "not permitted" in 32-bit, 64-bit and floating-point fields.
     blanks=frozenset(first + step for first in (0x7FFFFFF0, 0x7FFFFFFFFFFFFFF0, 2**47) for step in range(4)),
 )
 
@@ -165,7 +167,7 @@ _HAMI_MONITOR: Final = Exporter(
     MeasureOrigin.HAMI_MONITOR,
     (
         Metric("hami_host_gpu_memory_used_bytes", "memory_used_mib", divide=_MIB),
-        # Their names say ratio; they are 0 to 100.
+        # Named ratios, but they range from 0 to 100.
         Metric("hami_host_gpu_utilization_ratio", "utilization_percent"),
         Metric("hami_host_gpu_memory_controller_utilization_ratio", "memory_copy_percent"),
         Metric("hami_vgpu_memory_used_bytes", "memory_used_mib", _SLICE, divide=_MIB),
@@ -185,7 +187,7 @@ _HAMI_SCHEDULER: Final = Exporter(
         Metric("hami_gpu_memory_allocated_bytes", "memory_allocated_mib", divide=_MIB),
         Metric("hami_gpu_core_allocated_ratio", "cores_allocated_percent"),
         Metric("hami_gpu_shared_count", "sharing_containers"),
-        # The one ratio of HAMi that is 0 to 1.
+        # The only ratio of HAMi that ranges from 0 to 1.
         Metric("hami_node_gpu_memory_allocated_ratio", "memory_allocated_percent", multiply=100),
         Metric("hami_vgpu_memory_allocated_bytes", "memory_allocated_mib", _SLICE, divide=_MIB),
         Metric("hami_vgpu_core_allocated_ratio", "cores_allocated_percent", _SLICE),
@@ -195,7 +197,7 @@ _HAMI_SCHEDULER: Final = Exporter(
         Metric("nodeGPUMemoryPercentage", "memory_allocated_percent", multiply=100),
         Metric("vGPUMemoryAllocated", "memory_allocated_mib", _SLICE, divide=_MIB),
         Metric("vGPUCoreAllocated", "cores_allocated_percent", _SLICE),
-        # Up to 2.7. "Percentage" notwithstanding, all three are what was allocated, not what is used.
+        # Up to 2.7. Despite "percentage", all three are what was allocated, not what is used.
         Metric("vGPUPodsDeviceAllocated", "memory_allocated_mib", _SLICE, divide=_MIB),
         Metric("vGPUCorePercentage", "cores_allocated_percent", _SLICE),
         Metric("vGPUMemoryPercentage", "memory_allocated_percent", _SLICE, multiply=100),
@@ -237,7 +239,7 @@ EXPORTERS: Final = {
 
 
 def metric_names(exporter: Exporter) -> tuple[str, ...]:
-    """Every metric that is read of an exporter, in the order of its declarations."""
+    """Return every metric that is read from an exporter, in the order of its declarations."""
     names = [metric.name for metric in exporter.metrics] + [exporter.xid, *exporter.instances]
     return tuple(dict.fromkeys(name for name in names if name))
 
@@ -260,15 +262,15 @@ _MOST_OF: Final = {"cores_allocated_percent": 100_000.0}
 
 
 def most_of(measure: GpuMeasure) -> float:
-    """The greatest value of a measure that can be true; beyond it a sample is refused."""
+    """Return the greatest possible value of a measure; a sample beyond it is refused."""
     return _MOST_OF.get(measure.name, _MOST[measure.unit])
 
 
 def is_whole(measure: GpuMeasure) -> bool:
-    """Tell whether only whole numbers can be true: codes, masks and counts."""
+    """Return whether only whole numbers are possible: codes, masks and counts."""
     return measure.kind is MeasureKind.STATE
 
 
 def measure_of(metric: Metric) -> GpuMeasure:
-    """The measure that a metric is declared as."""
+    """Return the measure to which a metric is mapped."""
     return BY_NAME[metric.measure]

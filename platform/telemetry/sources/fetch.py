@@ -1,8 +1,8 @@
-"""Asks exporters and Prometheus servers over HTTP, within bounds of time and size.
+"""Reads exporters and Prometheus servers over HTTP, within limits of time and size.
 
 Addresses are settings of operators and are checked by `foundation.web.outgoing`: redirects are not followed,
-and what is not public is reached only where the installation allows it. What a server answers is never
-repeated in an error: who may enter an address must not read other services through it.
+and addresses that are not public are reached only if the installation allows it. A server's answer is never
+repeated in an error: a user who may enter an address must not read other services through it.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from foundation.web.outgoing import (
 )
 
 EXPOSITION_MAX: Final = 16 * 2**20
-"""Bytes of the text of one exporter, unpacked; a node with 16 GPUs in 112 MIG instances writes 2 MiB."""
+"""The most unpacked bytes of one exporter's text; a node with 16 GPUs in 112 MIG instances writes 2 MiB."""
 PROMETHEUS_MAX: Final = 128 * 2**20
-"""Bytes of one answer of a Prometheus server, unpacked; 1,000 GPUs with 40 series each make some 20 MiB."""
+"""The most unpacked bytes of a Prometheus answer; 1,000 GPUs with 40 series each make some 20 MiB."""
 FETCH_TIMEOUT_S: Final = 8.0
 ADDRESSES_MAX: Final = 2_000
 _ACCEPT_TEXT: Final = "text/plain;version=0.0.4;q=1,*/*;q=0.1"
@@ -40,7 +40,7 @@ _GZIP: Final = 16 + zlib.MAX_WBITS
 
 
 class SourceProblem(StrEnum):
-    """The reason why a source gave nothing. Values are stored and part of the REST API."""
+    """The reason why a source gave no samples. Values are stored and part of the REST API."""
 
     UNREACHABLE = "unreachable"
     TIMEOUT = "timeout"
@@ -75,7 +75,7 @@ PROBLEM_TEXTS: Final[Mapping[SourceProblem, str | Promise]] = {
 
 
 def problem_text(problem: str, detail: str) -> str:
-    """A problem as a sentence of the reader's language, with what is known of it."""
+    """Return a problem and its details as a sentence in the reader's language."""
     if not problem:
         return ""
     text = str(PROBLEM_TEXTS.get(SourceProblem(problem), problem))
@@ -83,7 +83,7 @@ def problem_text(problem: str, detail: str) -> str:
 
 
 class SourceFailed(Exception):
-    """A source that gave nothing. `detail` is technical and short: a host, a status, a limit."""
+    """A source gave no samples. `detail` is technical and short: a host, a status, a limit."""
 
     def __init__(self, problem: SourceProblem, detail: str = "") -> None:
         super().__init__(f"{problem.value}: {detail}" if detail else problem.value)
@@ -100,7 +100,7 @@ class Access:
     authority: str = ""
 
     def build_headers(self) -> dict[str, str]:
-        """The header that shows the credential, if there is one."""
+        """Return the header with the credential, if there is one."""
         if self.token:
             return {"Authorization": f"Bearer {self.token}"}
         if self.user:
@@ -110,14 +110,14 @@ class Access:
 
 
 def expand_address(address: str, nodes: Sequence[str]) -> list[str]:
-    """The addresses that one setting stands for: one per node where it contains `{node}`, else itself."""
+    """Return the addresses of one setting: one per node if it contains `{node}`, else the address itself."""
     if "{node}" not in address:
         return [address]
     return [address.replace("{node}", node) for node in nodes[:ADDRESSES_MAX]]
 
 
 def resolve_endpoints(url: str) -> list[str]:
-    """Every allowed network address behind `url`: a headless service has one per exporter.
+    """Return every allowed network address behind `url`: a headless service has one per exporter.
 
     Raises: SourceFailed.
     """
@@ -128,7 +128,7 @@ def resolve_endpoints(url: str) -> list[str]:
 
 
 def fetch_exposition(url: str, access: Access, *, via: str = "", timeout_s: float = FETCH_TIMEOUT_S) -> str:
-    """The text of an exporter. Raises: SourceFailed."""
+    """Return the text of an exporter. Raises: SourceFailed."""
     answer = _ask("GET", url, access, timeout_s, EXPOSITION_MAX, via=via, headers={"Accept": _ACCEPT_TEXT})
     kind = answer.headers.get("content-type", "").lower()
     if "html" in kind or "json" in kind:
@@ -144,7 +144,7 @@ def query_prometheus(
     *,
     timeout_s: float = FETCH_TIMEOUT_S,
 ) -> Any:
-    """The `data` of an answer of the HTTP API of Prometheus, such as `query` or `query_range`.
+    """Return the `data` of an answer of Prometheus' HTTP API, such as of `query` or `query_range`.
 
     Raises: SourceFailed.
     """
@@ -207,7 +207,7 @@ def _require_success(answer: OutgoingAnswer, url: str) -> None:
 
 
 def _unpack(answer: OutgoingAnswer, most: int, url: str) -> bytes:
-    """The body, unpacked up to `most` bytes: a few kilobytes can hold gigabytes. Raises: SourceFailed."""
+    """Return the unpacked body of `most` bytes at most: a few KB can hold gigabytes. Raises: SourceFailed."""
     coding = answer.headers.get("content-encoding", "identity").strip().lower()
     if coding in ("", "identity"):
         return answer.body

@@ -1,4 +1,4 @@
-"""Sources are added, changed, tried and deleted by whoever may edit clusters."""
+"""Adds, changes, tests and deletes sources, for users who may edit clusters."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tenants.access import permissions
 from tenants.access.permissions import Permission
 
 EVERY_S_MIN: Final = 15
-# A reading stands for its interval, and gaps and totals know no longer ones.
+# A reading covers its interval, and gaps and totals support no longer ones.
 EVERY_S_MAX: Final = 60
 ADDRESS_MAX: Final = 500
 MATCHERS_MAX: Final = 10
@@ -53,10 +53,10 @@ _EDITABLE: Final = (
 
 
 def source_add(*, acting_user: Actor, cluster: Cluster, secret: str = "", **given: Any) -> TelemetrySource:
-    """Add a source; it is asked for the first time within seconds, and need not answer now.
+    """Add a source; it is first read within seconds, and need not answer now.
 
     `given` names fields of `TelemetrySource`; `secret` is a token, or with `user` a password.
-    Raises: PermissionDenied; Invalid; Conflict when the name is taken.
+    Raises: PermissionDenied; Invalid; Conflict if the name is taken.
     """
     permissions.require_permission(acting_user, Permission.CLUSTER_EDIT)
     made = TelemetrySource(cluster=cluster, **given)
@@ -76,10 +76,10 @@ def source_change(
     expected: int | None = None,
     **given: Any,
 ) -> TelemetrySource:
-    """Change what is named. `secret=None` keeps the stored one, "" removes it.
+    """Change the given fields. `secret=None` keeps the stored secret, "" removes it.
 
-    A stored secret is never shown to another server: with a new host it has to be entered again.
-    Raises: PermissionDenied; Invalid; PreconditionFailed; Conflict when the name is taken.
+    A stored secret is never sent to another server: with a new host it has to be entered again.
+    Raises: PermissionDenied; Invalid; PreconditionFailed; Conflict if the name is taken.
     """
     permissions.require_permission(acting_user, Permission.CLUSTER_EDIT)
     before, address = _describe(source), source.address
@@ -94,7 +94,7 @@ def source_change(
         advance_version(source, expected=expected)
         _save(source, update_fields=[*_EDITABLE, "secret"])
         if source.address != address or source.kind != before["kind"]:
-            # What the address before it said says nothing of this one.
+            # The status of the previous address does not apply to this one.
             SourceStatus.unscoped.filter(source=source).delete()
             SourceNode.unscoped.filter(source=source).delete()
         _note(acting_user, "change", source, before=before, after=_describe(source))
@@ -103,7 +103,7 @@ def source_change(
 
 @transaction.atomic
 def source_delete(*, acting_user: Actor, source: TelemetrySource, expected: int | None = None) -> None:
-    """Stop reading a source and forget it; what it measured stays.
+    """Stop reading a source and delete it; its measurements stay.
 
     Raises: PermissionDenied; PreconditionFailed.
     """
@@ -114,7 +114,7 @@ def source_delete(*, acting_user: Actor, source: TelemetrySource, expected: int 
 
 
 def source_try(*, acting_user: Actor, source: TelemetrySource) -> SourceResult:
-    """Ask a source now and return what came of it; nothing is stored. No transaction may be open.
+    """Read a source now and return the result; nothing is stored. No transaction may be open.
 
     Raises: PermissionDenied.
     """
@@ -136,7 +136,7 @@ def _server(address: str) -> tuple[str, str]:
 
 
 def _check(source: TelemetrySource, secret: str) -> None:
-    """Refuse what could never be asked. Raises: Invalid."""
+    """Refuse a source that could never be read. Raises: Invalid."""
     if not is_dns_label(source.name):
         _refuse("name", "FORMAT", _("Use lowercase letters, digits and hyphens, for example dcgm."))
     if source.kind not in SourceKind.values:
@@ -204,7 +204,7 @@ def _save(source: TelemetrySource, **how: Any) -> None:
 
 
 def _describe(source: TelemetrySource) -> dict[str, Any]:
-    """A source as the audit log keeps it: whether it has a secret, never which."""
+    """Return a source's fields for the audit log: whether it has a secret, never the secret."""
     fields = {name: getattr(source, name) for name in _EDITABLE if name != "authority"}
     return {**fields, "secret": bool(source.secret), "authority": bool(source.authority)}
 

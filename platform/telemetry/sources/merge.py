@@ -1,9 +1,9 @@
-"""Joins what several sources say of one cluster, so that nothing is counted twice.
+"""Joins the answers of several sources of one cluster, so that nothing is counted twice.
 
-Per GPU or slice and measure one source wins: the first in the order of `Origin`. All that one pass knows of
-a GPU becomes one sample, at the time of its best source: two samples of one interval would count its time
-twice. For the same reason a source of lower rank stays silent about a node for as long as a better one is
-fresh there, although that one was not asked or failed in this pass. Pure Python.
+Per GPU or slice and measure one source wins: the first in the order of `MeasureOrigin`. All values of a GPU
+in one pass become one sample, at the time of its best source: two samples of one interval would count its
+time twice. For the same reason a source of lower rank is ignored for a node while a better one has fresh
+values there, even if the better one was not read or failed in this pass. Pure Python.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FRESH_PERIODS: Final = 3
 """A source is fresh until it missed this many of its periods."""
 
 _LEAST: Final = frozenset({"idle_s"})
-"""Measures of which the smallest of several containers is that of their pod; others add up."""
+"""Measures whose minimum over several containers is that of their pod; other measures add up."""
 
 Said = tuple[Level, str]
 """A measure with its level."""
@@ -32,7 +32,7 @@ Said = tuple[Level, str]
 class PodHold:
     """A part of a GPU that a running pod of the platform holds; `since_ms` is when the pod started.
 
-    `shared`: the slice scheduler of the cluster handed it out, so its monitor knows the pod.
+    `shared`: the slice scheduler of the cluster allocated it, so its monitor knows the pod.
     """
 
     device: str
@@ -47,7 +47,7 @@ class PodHold:
 class Directory:
     """The known facts of a cluster: the node of each GPU, the pods that hold one, and uids of pods.
 
-    `counting`: nodes whose GPUs the cluster only counts, so that an exporter's word tells where one is.
+    `counting`: nodes whose GPUs the cluster only counts, so that only an exporter knows the node of a GPU.
     """
 
     nodes: Mapping[str, str]
@@ -56,7 +56,7 @@ class Directory:
     counting: frozenset[str] = frozenset()
 
     def with_hosts(self, answers: Iterable[Answer]) -> Directory:
-        """Return the directory with the GPUs that exporters saw on nodes which only count theirs."""
+        """Return the directory with the GPUs that exporters found on nodes that only count theirs."""
         hosts = {
             device: host
             for answer in answers
@@ -66,7 +66,7 @@ class Directory:
         return replace(self, nodes={**hosts, **self.nodes})
 
     def namespaces_of(self) -> dict[str, set[str]]:
-        """The namespaces in which a pod of a name is known."""
+        """Return the namespaces with a known pod of each name."""
         found: dict[str, set[str]] = defaultdict(set)
         for namespace, pod in self.uids:
             found[pod].add(namespace)
@@ -75,7 +75,7 @@ class Directory:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The samples of one source in this pass, as one exporter; `at_ms` is when it was asked."""
+    """The samples of one source in this pass, as one exporter; `at_ms` is when it was read."""
 
     source: str
     origin: MeasureOrigin
@@ -86,7 +86,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """A claim that a source measured these measures of a node at `at_ms`, in this pass or an earlier one."""
+    """The fact that a source measured these measures of a node at `at_ms`, in this pass or an earlier one."""
 
     source: str
     origin: MeasureOrigin
@@ -96,7 +96,7 @@ class Coverage:
     period_ms: int
 
     def has_level(self, level: Level) -> bool:
-        """Tell whether the source measured any GPUs, or slices."""
+        """Return whether the source measured any GPUs, or slices."""
         return any(said == level for said, _ in self.said)
 
     def is_fresh(self, now_ms: int) -> bool:
@@ -116,7 +116,7 @@ class NodeAnswer:
 
 @dataclass(slots=True)
 class Merged:
-    """Batches to store, what each source said of each node, and GPUs that no node is known for."""
+    """Batches to store, the samples of each source by node, and GPUs without a known node."""
 
     batches: list[MeasureBatch] = field(default_factory=list)
     nodes: dict[str, dict[str, NodeAnswer]] = field(default_factory=dict)
@@ -131,7 +131,7 @@ class _Value:
     source: str
 
     def sort_key(self) -> tuple[int, int, str]:
-        """The smallest wins: rank first, then the newest, then the name of the source."""
+        """Return the sort key, of which the smallest wins: by rank, newest first, by name of the source."""
         return (self.rank, -self.at_ms, self.source)
 
 
@@ -145,8 +145,8 @@ def merge_answers(
 ) -> Merged:
     """Join the answers of one pass.
 
-    `covered` is what sources said earlier, `known_xids` the last XID code of GPUs by source and node, where
-    one was told before. Times are milliseconds since 1970.
+    `covered` are the earlier samples of sources, `known_xids` the last known XID code of GPUs by source and
+    node. Times are milliseconds since 1970.
     """
     merged, directory = Merged(), directory.with_hosts(answers)
     chosen: dict[MeasuredTarget, dict[str, _Value]] = defaultdict(dict)
@@ -184,7 +184,7 @@ def merge_answers(
 def _fresh_by_node(
     covered: Iterable[Coverage], reported: set[tuple[str, str | None]], now_ms: int
 ) -> dict[str, list[tuple[int, Coverage]]]:
-    """Return the earlier claims that still hold, by node; not of a source that measured it in this pass."""
+    """Return the fresh earlier coverage by node, except for sources that measured it in this pass."""
     found: dict[str, list[tuple[int, Coverage]]] = defaultdict(list)
     for entry in covered:
         if entry.is_fresh(now_ms) and (entry.source, entry.node) not in reported:
@@ -198,13 +198,13 @@ def _resolved(
     instances: Mapping[tuple[str, str], str],
     namespaces: Mapping[str, set[str]],
 ) -> list[tuple[MeasuredTarget, Mapping[str, float], int]]:
-    """Values under the names the platform knows: UUIDs of MIG instances, and pods that exist."""
+    """Return the values by the platform's names: UUIDs of MIG instances, and pods that exist."""
     readings = answer.readings
     found: dict[MeasuredTarget, tuple[dict[str, float], int]] = {}
     for target, values in readings.values.items():
         device = instances.get((target.device, target.instance)) if target.instance else target.device
         if device is None:
-            continue  # no source tells which instance this is
+            continue  # no source names the instance's UUID
         known = _pod_of(replace(target, device=device, instance=""), directory, namespaces)
         if known is None:
             continue
@@ -218,7 +218,7 @@ def _resolved(
 
 
 def _combine(one: Mapping[str, float], other: Mapping[str, float]) -> dict[str, float]:
-    """The values of two containers of one pod on one GPU, as one."""
+    """Return the values of two containers of one pod on one GPU, combined."""
     both = dict(one)
     for name, number in other.items():
         if name not in both:
@@ -234,7 +234,7 @@ def _combine(one: Mapping[str, float], other: Mapping[str, float]) -> dict[str, 
 def _pod_of(
     target: MeasuredTarget, directory: Directory, namespaces: Mapping[str, set[str]]
 ) -> MeasuredTarget | None:
-    """The target with the uid of its pod; None for a slice of a pod that is not known."""
+    """Return the target with the uid of its pod; None for a slice of an unknown pod."""
     if target.level != Level.SLICE:
         return target
     namespace = target.namespace
@@ -246,14 +246,14 @@ def _pod_of(
     uid = directory.uids.get((namespace, target.pod))
     if uid is None:
         return None
-    # One slice per pod and GPU: exporters disagree on how they name its containers.
+    # One slice per pod and GPU: exporters name its containers differently.
     return replace(target, namespace=namespace, pod_uid=uid, container="")
 
 
 def _idle_holds(
     answer: Answer, directory: Directory, found: Iterable[MeasuredTarget]
 ) -> dict[MeasuredTarget, tuple[dict[str, float], int]]:
-    """Holds of which a monitor has no series, although it watches their GPU: they never used CUDA."""
+    """Return holds without a series of a monitor of their GPU: these containers never used CUDA."""
     if not EXPORTERS[answer.origin].idle_until_seen:
         return {}
     seen = {(target.device, target.pod_uid) for target in found if target.level == Level.SLICE}
@@ -296,10 +296,10 @@ def _note_xids(merged: Merged, answer: Answer, directory: Directory) -> None:
 def _events(
     merged: Merged, answers: Sequence[Answer], known: Mapping[tuple[str, str], Mapping[str, int]]
 ) -> dict[str, list[DeviceEvent]]:
-    """XID errors by node: a code that is another one than this source told last, and not none.
+    """Return XID errors by node: a code that differs from the last one of this source, and is not 0.
 
-    The first word of a source about a node is no event: nobody knows when the error was. A code that occurs
-    twice in a row is one event, because exporters tell only the last code.
+    A source's first answer about a node gives no event, because the time of the error is unknown. A code that
+    occurs twice in a row is one event, because exporters report only the last code.
     """
     found: dict[tuple[str, str, int], DeviceEvent] = {}
     reported = {(answer.source, device): answer for answer in answers for device in answer.readings.xids}
@@ -326,7 +326,7 @@ def _batches(
     directory: Directory,
     answers: Sequence[Answer],
 ) -> list[MeasureBatch]:
-    """One batch per node and time."""
+    """Return one batch per node and time."""
     periods = {answer.source: answer.period_ms for answer in answers}
     devices: dict[tuple[str, int], list[DeviceValues]] = defaultdict(list)
     slices: dict[tuple[str, int], list[SliceValues]] = defaultdict(list)

@@ -28,7 +28,7 @@ from tenants.access.permissions import Permission
 
 
 class SourceState(StrEnum):
-    """`partial`: it answers, but not for every node with GPUs. `waiting`: it was not asked yet."""
+    """The state of a source. `partial`: not for every node with GPUs. `waiting`: it was not read yet."""
 
     FRESH = "fresh"
     PARTIAL = "partial"
@@ -48,7 +48,7 @@ class NodeState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NodeLine:
-    """One node of a source; `at` is None where the source never measured it."""
+    """One node of a source; `at` is None if the source never measured it."""
 
     node: str
     state: NodeState
@@ -59,9 +59,9 @@ class NodeLine:
 
 @dataclass(frozen=True, slots=True)
 class SourceLine:
-    """A source with how it does. `since` is when it began to fail or last answered, as the state has it.
+    """A source with its state. `since` is when it began to fail or last answered, depending on the state.
 
-    `measures` lists what it told lately, as `level.measure`.
+    `measures` lists what it measured lately, as `level.measure`.
     """
 
     source: TelemetrySource
@@ -79,7 +79,7 @@ class SourceLine:
 
 @dataclass(frozen=True, slots=True)
 class AgentLine:
-    """A node with GPUs, and what its agent told last; `at` is None for a node without an agent."""
+    """A node with GPUs, and the last report of its agent; `at` is None for a node without an agent."""
 
     cluster: str
     node: str
@@ -102,18 +102,18 @@ SOURCE_COLUMNS: Final = {
     "kind": Column("kind"),
     "enabled": Column("enabled", ColumnKind.FLAG),
 }
-"""What a list of sources can be filtered by."""
+"""The columns by which a list of sources can be filtered."""
 
 
 def source_list(*, viewer: Actor, cluster: str | None = None) -> QuerySet[TelemetrySource]:
-    """Sources by cluster and name. Raises: PermissionDenied."""
+    """Return the sources by cluster and name. Raises: PermissionDenied."""
     permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
     rows = TelemetrySource.unscoped.select_related("cluster", "status").order_by("cluster__name", "name")
     return rows if cluster is None else rows.filter(cluster__name=cluster)
 
 
 def source_get(*, viewer: Actor, pk: uuid.UUID) -> TelemetrySource:
-    """One source. Raises: PermissionDenied, NotFound."""
+    """Return one source. Raises: PermissionDenied, NotFound."""
     found = source_list(viewer=viewer).filter(pk=pk).first()
     if found is None:
         raise NotFound(_("Data source not found."))
@@ -121,8 +121,8 @@ def source_get(*, viewer: Actor, pk: uuid.UUID) -> TelemetrySource:
 
 
 def describe_sources(sources: Iterable[TelemetrySource]) -> list[SourceLine]:
-    """Return the state of sources, in two queries for all of them. The caller has checked who may see
-    them.
+    """Return the state of sources, in two queries for all of them. The caller has checked the viewer's
+    permission.
     """
     listed, now = list(sources), clock.now()
     clusters = {source.cluster_id for source in listed}
@@ -137,7 +137,7 @@ def describe_sources(sources: Iterable[TelemetrySource]) -> list[SourceLine]:
 
 
 def describe_agents(viewer: Actor, *, cluster: str | None = None) -> list[AgentLine]:
-    """The agent of every node with GPUs, those that do not report first. Raises: PermissionDenied."""
+    """Return the agent of every node with GPUs, those without reports first. Raises: PermissionDenied."""
     permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
     devices = Device.unscoped.filter(node=OuterRef("pk"))
     nodes = Node.unscoped.filter(Exists(devices), present=True)
@@ -209,7 +209,7 @@ def _state(
     if status.failed_since is not None:
         return SourceState.FAILING, status.failed_since
     if status.answered_at is None or now - status.answered_at > fresh_for(source):
-        # Nobody has asked: the worker is away, and the source may be well.
+        # The source was not read: the worker is down, and the source may be well.
         return SourceState.STALE, status.answered_at
     if status.problem or any(line.state != NodeState.FRESH for line in nodes):
         return SourceState.PARTIAL, status.answered_at

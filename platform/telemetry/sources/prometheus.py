@@ -1,9 +1,9 @@
-"""Queries to a Prometheus server and what it answers, as text and JSON. Pure: nothing is sent here.
+"""Queries to a Prometheus server and its answers, as text and JSON. Pure: nothing is sent here.
 
-Queries for measurements are built in this module, of names that are declared and values that are quoted.
-Those of alert rules are written by platform admins and sent as they are (`alerts.metrics.promql`). A window
-is read instead of one moment: the answer then tells when each sample was really scraped, and a target that
-is gone does not seem to live on for the five minutes of Prometheus' look-back.
+Queries for measurements are built in this module, from declared names and quoted values. Those of alert rules
+are written by platform admins and sent as they are (`alerts.metrics.promql`). A window is read instead of one
+moment: the answer then contains the scrape time of each sample, and a target that is gone does not seem to
+live on for the five minutes of Prometheus' look-back.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from telemetry.sources.samples import RawSample
 
 SERIES_MAX: Final = 400_000
 POINTS_MAX: Final = 11_000
-"""As Prometheus itself bounds a range query."""
+"""The most points of a range query, as in Prometheus itself."""
 _LABEL: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]{0,99}")
 _METRIC: Final = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]{0,199}")
 _SPECIAL: Final = re.compile(r"[.+*?^$()\[\]{}|\\/-]")
@@ -26,29 +26,29 @@ _YEAR_3000_S: Final = 32_503_680_000.0
 
 
 def quote_value(text: str) -> str:
-    """A text as a string of PromQL."""
+    """Return a text as a string of PromQL."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r")
     return f'"{escaped}"'
 
 
 def quote_pattern(text: str) -> str:
-    """A text as a regular expression that matches itself alone."""
+    """Return a regular expression that matches only this text."""
     return _SPECIAL.sub(lambda found: f"\\{found[0]}", text)
 
 
 def is_label(name: str) -> bool:
-    """Tell whether a matcher may name this label; `__name__` is the query's own."""
+    """Return whether a matcher may name this label; `__name__` is reserved for the query."""
     return _LABEL.fullmatch(name) is not None and not name.startswith("__")
 
 
 def match_equal(label: str, value: str) -> str:
-    """The matcher `label="value"`."""
+    """Return the matcher `label="value"`."""
     _require_label(label)
     return f"{label}={quote_value(value)}"
 
 
 def match_any(label: str, values: Iterable[str]) -> str:
-    """The matcher for one of several values; of none it matches nothing."""
+    """Return the matcher for one of several values; without values it matches nothing."""
     _require_label(label)
     ordered = sorted(set(values))
     if len(ordered) == 1:
@@ -64,7 +64,7 @@ def _require_label(label: str) -> None:
 
 
 def select_window(names: Sequence[str], matchers: Mapping[str, str], window_s: int) -> str:
-    """The query for all samples of these metrics within the last `window_s` seconds."""
+    """Return the query for all samples of these metrics within the last `window_s` seconds."""
     for name in names:
         if not _METRIC.fullmatch(name):
             raise ValueError(f"{name!r} is no name of a metric")
@@ -74,7 +74,7 @@ def select_window(names: Sequence[str], matchers: Mapping[str, str], window_s: i
 
 
 def newest_samples(data: Any) -> list[RawSample]:
-    """The newest sample of each series of a matrix; what has another shape is left out."""
+    """Return the newest sample of each series of a matrix; malformed series are left out."""
     found = []
     for labels, name, points in _series(data):
         newest = max((point for point in points if point.at_ms is not None), key=_time_of, default=None)
@@ -84,9 +84,9 @@ def newest_samples(data: Any) -> list[RawSample]:
 
 
 def scrape_interval_ms(data: Any) -> int:
-    """The longest time between the last two samples of a series; 0 where no series has two.
+    """Return the longest time between the last two samples of a series; 0 if no series has two.
 
-    One that was missed makes it longer than it is, which then bridges the hole that it made.
+    A missed scrape makes the result longer than the interval, which bridges the hole that the scrape left.
     """
     longest = 0
     for _labels, _name, points in _series(data):
@@ -108,14 +108,14 @@ def _time_of(point: _Point) -> int:
 
 @dataclass(frozen=True, slots=True)
 class RangeSeries:
-    """One series of a range query: its labels, and a value by time in milliseconds. No value is a gap."""
+    """One series of a range query: its labels, and its values by time in milliseconds, without gaps."""
 
     labels: Mapping[str, str]
     points: Mapping[int, float]
 
 
 def read_range(data: Any) -> list[RangeSeries]:
-    """The series of a range query; values that are no numbers are gaps."""
+    """Return the series of a range query; values that are not finite are gaps."""
     return [
         RangeSeries(labels, {point.at_ms: point.value for point in points if math.isfinite(point.value)})
         for labels, _name, points in _series(data)
@@ -139,7 +139,7 @@ def _series(data: Any) -> Iterator[tuple[dict[str, str], str, list[_Point]]]:
 
 
 def _point(pair: Any) -> _Point | None:
-    """A pair of seconds and text. NaN and infinities are numbers here; whoever reads them decides."""
+    """Read a pair of seconds and text. NaN and infinities are numbers here; callers decide about them."""
     if not isinstance(pair, list) or len(pair) != 2 or not isinstance(pair[1], str):
         return None
     at, text = pair

@@ -1,4 +1,4 @@
-"""Asks one or many sources and turns their answers into readings. Knows the network, and no database."""
+"""Reads one or many sources and converts their answers to readings. Uses the network, and no database."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from telemetry.sources.samples import RawSample, Readings
 log = structlog.get_logger(__name__)
 
 WINDOW_S: Final = 90
-"""How far back a Prometheus server is asked: three scrapes of the 30 s that exporters recommend."""
+"""How far back a Prometheus server is read: three scrapes of the 30 s that exporters recommend."""
 PASS_TIMEOUT_S: Final = 12.0
 _WORKERS: Final = 32
 _AHEAD_MS: Final = 300_000
 
-# What a Prometheus server may have scraped. The legacy names of HAMi's monitor and of Volcano's are the same,
-# so one reader is enough for both.
+# The exporters that a Prometheus server may have scraped. The legacy names of HAMi's monitor and of Volcano's
+# are the same, so one reader is enough for both.
 _SCRAPED: Final = tuple(origin for origin in EXPORTERS if origin != MeasureOrigin.VOLCANO_MONITOR)
 
 
 @dataclass(frozen=True, slots=True)
 class SourcePlan:
-    """The requests for a source. `nodes` are the names that `{node}` in the address stands for."""
+    """The requests for a source. `nodes` are the names that replace `{node}` in the address."""
 
     key: str
     kind: SourceKind
@@ -85,15 +85,15 @@ class _Part:
 
 Value = TypeVar("Value")
 Endpoint = tuple[str, str]
-"""An address, and the network address that is to answer; "" for any."""
+"""An address, and the network address that has to answer; "" for any."""
 
 
 def read_sources(
     plans: Sequence[SourcePlan], *, now_ms: int, timeout_s: float = PASS_TIMEOUT_S
 ) -> dict[str, SourceResult]:
-    """Ask all sources beside each other; each result stands by itself, whatever happens to the others.
+    """Read all sources concurrently; the failure of one does not affect the others.
 
-    What has not answered after `timeout_s` has failed.
+    A source without an answer after `timeout_s` has failed.
     """
     results = {plan.key: SourceResult() for plan in plans}
     pool = ThreadPoolExecutor(_WORKERS, thread_name_prefix="telemetry-source")
@@ -113,7 +113,7 @@ def read_sources(
 
 
 def _settled(future: Future[Value], result: SourceResult) -> Value | None:
-    """Return the result of a thread; None, with the failure noted, if it has none."""
+    """Return the result of a thread; None, with the failure recorded, if it has none."""
     if not future.done():
         result.failed = result.failed or SourceFailed(SourceProblem.TIMEOUT)
         return None
@@ -128,7 +128,7 @@ def _settled(future: Future[Value], result: SourceResult) -> Value | None:
 
 
 def _endpoints(plan: SourcePlan) -> list[Endpoint]:
-    """Every endpoint of a source; a name of several addresses is asked at each, but for Prometheus, whose
+    """Return every endpoint of a source; all addresses of a name are read, except for Prometheus, whose
     addresses are replicas."""
     urls = fetch.expand_address(plan.address, plan.nodes)
     if not urls:

@@ -25,9 +25,9 @@ class RawSample:
 class MeasuredTarget:
     """The GPU, slice or process that a value belongs to.
 
-    `instance` is the id of a MIG GPU instance on the GPU `device`, where the exporter does not tell the UUID
-    of the instance. A slice has a pod by namespace and name, or by uid where that is told; `namespace` is ""
-    where an exporter tells only the name. `container` is its name, `#0` where only its number is known.
+    `instance` is the id of a MIG GPU instance on the GPU `device`, if the exporter does not report the UUID
+    of the instance. A slice has a pod by namespace and name, or by uid if that is reported; `namespace` is ""
+    if an exporter reports only the name. `container` is its name, `#0` if only its number is known.
     """
 
     level: Level
@@ -43,11 +43,10 @@ class MeasuredTarget:
 class Readings:
     """The readings in one answer of one source.
 
-    `values` by target and measure; `xids` is the last XID code of each GPU, 0 for none; `instances` names the
-    UUID of a MIG instance by its GPU and instance id; `monitored` holds the GPUs of whose containers the
-    source tells; `used` counts samples that a value was made of (twice if of a GPU and of its pod), `refused`
-    those that can be no value. `times` is when a target was measured, and `hosts` names the node of a GPU,
-    where that is told.
+    `values` by target and measure; `xids` is the last XID code of each GPU, 0 for none; `instances` gives the
+    UUID of a MIG instance by its GPU and instance id; `monitored` holds the GPUs whose containers the source
+    monitors; `used` counts samples that became a value (twice if of a GPU and of its pod), `refused` invalid
+    samples. `times` is when a target was measured, and `hosts` gives the node of a GPU, if it is reported.
     """
 
     values: dict[MeasuredTarget, dict[str, float]] = field(default_factory=dict)
@@ -60,5 +59,5 @@ class Readings:
     hosts: dict[str, str] = field(default_factory=dict)
 
     def list_measures(self) -> set[tuple[Level, str]]:
-        """Every measure that occurs, with its level."""
+        """Return every measure that occurs, with its level."""
         return {(target.level, name) for target, found in self.values.items() for name in found}

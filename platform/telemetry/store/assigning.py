@@ -1,6 +1,6 @@
-"""Assigns what agents and readers of exporters measured to cards, holds and processes of a cluster.
+"""Assigns the measurements of agents and exporters to cards, holds and processes of a cluster.
 
-Whatever names another cluster's card, or a pod that holds nothing of the card, is counted and left out.
+A value of another cluster's card, or of a pod without a hold on the card, is counted and left out.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _LONGEST_NAME: Final = 128
 
 @dataclass(slots=True)
 class Assigned:
-    """Drafts, once per key and time; whose slices and which processes they are of; and what is unknown.
+    """Drafts, once per key and time; the holds of their slices and their processes; and unknown names.
 
-    `measured` is the last time at which GPUs, and slices of pods, were told of.
+    `measured` is the last time at which GPUs, and slices of pods, were measured.
     """
 
     drafts: dict[tuple[ChannelKey, int], Draft] = field(default_factory=dict)
@@ -69,9 +69,9 @@ def _add(
 
 
 def _slice_values(parts: list[SliceValues]) -> dict[str, float]:
-    """Put the containers of a pod on one card together: the least idle time, and the sum of all else.
+    """Combine the containers of a pod on one card: the least idle time, and the sums of all other measures.
 
-    Summed is only what every container tells.
+    Only measures of all containers are summed.
     """
     names = set.intersection(*(set(part.values) for part in parts))
     return {name: (min if name == "idle_s" else sum)(part.values[name] for part in parts) for name in names}
@@ -109,7 +109,7 @@ def _add_devices(found: Assigned, holds: NodeHolds, batch: MeasureBatch) -> None
             _note_measured(found, Scope.CARD, batch)
         sole = holds.sole_hold(card, batch.at_ms)
         if sole is not None:
-            # Where nobody reads the pod itself: all that its own card does is done by it.
+            # If no source reads the pod itself: it causes all activity of the card that it holds alone.
             key: ChannelKey = (Scope.SLICE, sole.allocation_id, sole.device_id)
             own = {n: v for n, v in device.values.items() if n in ("utilization_percent", "memory_used_mib")}
             found.holds.setdefault(key, sole)

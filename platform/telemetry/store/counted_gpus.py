@@ -2,8 +2,8 @@
 
 NVIDIA's device plugin reports a number of GPUs. A card of such a node is a place (`clusters.gpu.named`), and
 the kubelet chooses the GPU for a pod, whereas measurements name the GPU. Here each GPU of the node gets a
-place: first in the order of the driver, and then the one that a pod holds whose processes are on the GPU. It
-stays there until there is such evidence for another place, or until the GPU is away and a new one has come.
+place: first in the order of the driver, and then the place that a pod holds whose processes are on the GPU.
+It stays there until processes show another place, or until the GPU is gone and a new one has come.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from telemetry.store.node_holds import NodeHolds
 
 @dataclass(slots=True)
 class _Place:
-    """A card that stands for a place; `gpu` is the UUID of the GPU there, empty for none yet."""
+    """A card that represents a place; `gpu` is the UUID of the GPU there, "" for none yet."""
 
     pk: uuid.UUID
     uuid: str
@@ -32,9 +32,9 @@ class _Place:
 def name_counted_gpus(
     node_id: uuid.UUID, holds: NodeHolds, batches: Sequence[MeasureBatch]
 ) -> list[MeasureBatch]:
-    """Return batches of one node, in order of time, that name cards instead of the GPUs of counted cards.
+    """Return batches of one node, in order of time, with cards in place of the GPUs of counted cards.
 
-    Notes the GPU of each card where that is new. MIG instances that are counted by profile stay unknown.
+    Stores the GPU of each card if it is new. MIG instances that are counted by profile stay unknown.
     """
     if not any(_is_place(uuid) for uuid in holds.cards):
         return list(batches)
@@ -61,7 +61,7 @@ def _is_place(uuid: str) -> bool:
 
 
 def _read_order(node_id: uuid.UUID, batches: Iterable[MeasureBatch]) -> dict[str, int]:
-    """Return the GPUs that were measured with their index in the driver, or in the order of the batches."""
+    """Return the measured GPUs with their index in the driver, or in the order of the batches."""
     seen = dict.fromkeys(
         device.uuid
         for batch in batches
@@ -74,9 +74,9 @@ def _read_order(node_id: uuid.UUID, batches: Iterable[MeasureBatch]) -> dict[str
 
 
 def _place_gpus(places: Sequence[_Place], order: dict[str, int]) -> None:
-    """Give each new GPU a place: that of its index if nothing is there, else the first empty one.
+    """Assign each new GPU a place: that of its index if it is empty, else the first empty one.
 
-    Where there is none, it takes the place of a GPU that was not measured any more.
+    Without an empty place, it takes the place of a GPU that is no longer measured.
     """
     taken = {place.gpu for place in places if place.gpu}
     for gpu, index in sorted(order.items(), key=lambda item: item[1]):
@@ -92,7 +92,7 @@ def _place_gpus(places: Sequence[_Place], order: dict[str, int]) -> None:
 
 
 def _follow_pods(places: Sequence[_Place], holds: NodeHolds, batch: MeasureBatch) -> None:
-    """Exchange the GPUs of two places where a pod uses a GPU at a place that it does not hold."""
+    """Exchange the GPUs of two places if a pod uses a GPU at a place that it does not hold."""
     by_gpu = {place.gpu: place for place in places if place.gpu}
     used: dict[tuple[str, str, str], set[str]] = {}
     for part in batch.slices:
@@ -117,7 +117,7 @@ def _follow_pods(places: Sequence[_Place], holds: NodeHolds, batch: MeasureBatch
 
 
 def _rename(batch: MeasureBatch, names: dict[str, str]) -> MeasureBatch:
-    """Return the batch with cards in the place of GPUs; events keep the GPU that they befell."""
+    """Return the batch with cards in place of GPUs; events keep their GPU."""
     return replace(
         batch,
         devices=tuple(replace(one, uuid=names.get(one.uuid, one.uuid)) for one in batch.devices),

@@ -1,9 +1,8 @@
-"""The store that needs nothing but the platform's own database.
+"""Stores samples in the platform's own database.
 
 One batch of samples becomes readings per card and per pod, and one tick per node, per workspace and for the
-cluster.
-The number of queries does not depend on the number of samples (rows are inserted in as many statements
-as the database's limit on parameters asks for).
+cluster. The number of queries does not depend on the number of samples (rows are inserted in as many
+statements as the database's limit on parameters requires).
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from telemetry.store.times import MINUTE_MS, TICK_MS, floor_ms
 
 log = structlog.get_logger(__name__)
 
-_NAMED: Final = 5  # how many strangers a log line names
+_NAMED: Final = 5  # how many unknown names a log line contains
 
 _TICK_FIELDS: Final = [
     field.name for field in Tick._meta.concrete_fields if field.name not in ("id", "channel", "at_ms")
@@ -39,8 +38,8 @@ class DatabaseSink:
     def write(self, cluster_id: str, samples: Iterable[DeviceSample]) -> int:
         """Store samples and return how many were new.
 
-        Idempotent per card or slice and time: what is stored already is left as it is. Samples of
-        unknown cards and pods are counted in one log line and dropped.
+        Idempotent per card or slice and time: a stored reading is left as it is. Samples of unknown cards and
+        pods are counted in one log line and dropped.
         """
         cluster = uuid.UUID(cluster_id)
         holdings = load_holdings(cluster)
@@ -48,11 +47,12 @@ class DatabaseSink:
         _report(cluster_id, found)
         if not found.drafts:
             return 0
-        # Before the transaction: creating channels is safe by itself, and on SQLite every moment inside
-        # keeps all other writers waiting.
+        # Before the transaction: creating channels is safe by itself, and on SQLite a transaction blocks all
+        # other writers.
         channels = resolve_channels(cluster, _keys(cluster, holdings, found), found.holds)
         with transaction.atomic():
-            # Two writers of one cluster take turns: each then sees the other's readings when it sums.
+            # Two writers of one cluster run one after the other: each then includes the other's readings in
+            # its sums.
             Channel.unscoped.select_for_update().get(pk=channels[Scope.CLUSTER, cluster, None])
             return _store(cluster, holdings, found, channels)
 
@@ -100,7 +100,7 @@ def _store(cluster: uuid.UUID, holdings: Holdings, found: Matched, channels: dic
             for hold in holdings.holds.values()
         )
         rows += workspace_rows(slot, slices, channels)
-    # The allocation of a slot is what the ledger held when its last new reading came in.
+    # The allocation in a slot is that of the ledger when the slot's last new reading arrived.
     Tick.unscoped.bulk_create(
         rows, update_conflicts=True, unique_fields=["channel", "at_ms"], update_fields=_TICK_FIELDS
     )
@@ -138,8 +138,8 @@ def _values(draft: Draft) -> CardValues:
 def _latest(
     stored: dict[tuple[int, int], CardValues], by_channel: dict[int, ChannelKey], slot: int
 ) -> dict[tuple[uuid.UUID, uuid.UUID], CardValues]:
-    """Values in one slot, of cards by node and device and of slices by allocation and device. What was read
-    twice in ten seconds counts once, as last read."""
+    """Return the values in one slot, of cards by node and device and of slices by allocation and device. Of
+    two readings within ten seconds the later one counts."""
     latest: dict[tuple[uuid.UUID, uuid.UUID], CardValues] = {}
     for (channel, at_ms), values in sorted(stored.items(), key=lambda item: (item[0][1], item[0][0])):
         key = by_channel.get(channel)

@@ -1,4 +1,4 @@
-"""Opens and closes gaps: times in which a cluster delivered nothing, and why."""
+"""Opens and closes gaps: times in which a cluster delivered no measurements, with their cause."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from telemetry.models import GapCause, TelemetryGap
 
 _MESSAGE_LENGTH = 300
 _DELIVERS: Final = timedelta(minutes=2)
-"""A cluster whose last measurement is not older than this delivers again."""
+"""The greatest age of the last measurement at which a cluster counts as delivering again."""
 Span = tuple[datetime, datetime]
 
 
 def gap_open(cluster_id: uuid.UUID, cause: GapCause, message: str) -> None:
-    """Note that nothing comes from this cluster; while a gap is open, its first cause stands."""
+    """Record that this cluster delivers nothing; while a gap is open, it keeps its first cause."""
     gap = TelemetryGap(
         cluster_id=cluster_id, started_at=clock.now(), cause=cause, message=message[:_MESSAGE_LENGTH]
     )
@@ -28,21 +28,21 @@ def gap_open(cluster_id: uuid.UUID, cause: GapCause, message: str) -> None:
 
 
 def gap_note(cluster_id: uuid.UUID, cause: GapCause, start: datetime, end: datetime) -> None:
-    """Note a gap that is over; not where one is open, which goes on."""
+    """Record a gap that is over, unless a gap is open, which then continues."""
     if not TelemetryGap.unscoped.filter(cluster_id=cluster_id, ended_at__isnull=True).exists():
         TelemetryGap.unscoped.create(cluster_id=cluster_id, cause=cause, started_at=start, ended_at=end)
 
 
 def gap_close(cluster_id: uuid.UUID) -> None:
-    """Note that the cluster delivers again."""
+    """Record that the cluster delivers again."""
     TelemetryGap.unscoped.filter(cluster_id=cluster_id, ended_at__isnull=True).update(ended_at=clock.now())
 
 
 def gap_cut(cluster_id: uuid.UUID, measured: Iterable[Span]) -> None:
-    """Note that a cluster was measured in these spans after all: no gap covers what is known.
+    """Remove spans from gaps in which a cluster was measured after all, so no gap covers measured time.
 
-    Agents deliver later what they measured while they could not reach the platform, and at first sooner than
-    the platform notices that its open gap is over.
+    Agents deliver measurements late that they made while they could not reach the platform, and the first
+    ones before the platform notices that its open gap is over.
     """
     spans = _merge_spans(measured)
     if not spans:
@@ -82,7 +82,7 @@ def _cut(gap: TelemetryGap, spans: Sequence[Span]) -> None:
 
 
 def _merge_spans(measured: Iterable[Span]) -> list[Span]:
-    """Return the spans by time, those that follow one another as one."""
+    """Return the spans by time; adjacent ones are merged."""
     merged: list[Span] = []
     for start, end in sorted(measured):
         if merged and start <= merged[-1][1] + (end - start):
@@ -95,7 +95,7 @@ def _merge_spans(measured: Iterable[Span]) -> list[Span]:
 def _remainder(
     start: datetime, end: datetime | None, spans: Sequence[Span]
 ) -> Iterator[tuple[datetime, datetime | None]]:
-    """Yield what the spans leave of a stretch, which is open where it has no end."""
+    """Yield the parts of a gap outside the spans; the gap is open if `end` is None."""
     for first, last in spans:
         if last <= start or (end is not None and first >= end):
             continue

@@ -1,4 +1,4 @@
-"""The ledger of a cluster at this moment: its cards, and the holders of their parts."""
+"""The present ledger of a cluster: its cards, and the holders of their parts."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Card:
 
 @dataclass(frozen=True, slots=True)
 class HeldSlice:
-    """One slice and everyone its readings belong to. Cores in percent points, memory in MiB.
+    """One slice with the job, workspace and user that hold it. Cores in percent points, memory in MiB.
 
-    It was held from `since_ms` to `until_ms`, None for one that is still held.
+    It was held from `since_ms` to `until_ms`; None for a slice that is still held.
     """
 
     allocation_id: uuid.UUID
@@ -43,12 +43,12 @@ class HeldSlice:
     until_ms: int | None = None
 
     def held_at(self, at_ms: int) -> bool:
-        """Tell whether it was held at that moment."""
+        """Return whether the slice was held at that moment."""
         return self.since_ms <= at_ms and (self.until_ms is None or at_ms < self.until_ms)
 
 
 HoldKey = tuple[str, str, str]
-"""Namespace, pod name, device UUID."""
+"""The namespace, pod name and device UUID of a hold."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """The entry for measurements that are pushed or scraped: batches of `clusters.gpu.batches`.
 
-Only rows of the named nodes are read and written, so that the cost of a batch does not depend on the size of
-the cluster; sums over a cluster are made afterwards by `telemetry.services.summing`.
+Only rows of the named nodes are read and written, so the cost of a batch does not depend on the size of the
+cluster; sums over a cluster are made afterwards by `telemetry.services.summing`.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ _PROCESS_FIELDS: Final = ["last_seen_ms", "allocation_id", "job_id", "workspace_
 class StoredBatches:
     """The result of storing batches. `stored` and `duplicates` count devices, slices and processes per time.
 
-    A duplicate is also what stands for a time that another reading stands for. The times are the last at
-    which GPUs, and slices of pods, were measured.
+    A reading for a time that another reading covers is a duplicate as well. The times are the last at which
+    GPUs, and slices of pods, were measured.
     """
 
     stored: int = 0
@@ -51,10 +51,10 @@ class StoredBatches:
 
 
 def store_batches(cluster_id: uuid.UUID, batches: Sequence[MeasureBatch]) -> StoredBatches:
-    """Store what was measured on nodes of one cluster; safe to repeat and to run beside itself.
+    """Store measurements of nodes of one cluster; safe to repeat and to run concurrently.
 
-    The first reading of a time stays, per device, slice or process. Devices that no node of the cluster
-    has, by name, and pods that hold nothing of theirs are left out and named in the answer.
+    The first reading of a time stays, per device, slice or process. Devices that no node of the cluster has,
+    and pods without a hold on their device, are left out and named in the result.
     """
     names = {batch.node for batch in batches}
     rows = Node.unscoped.filter(cluster_id=cluster_id, name__in=names, present=True)
@@ -63,7 +63,7 @@ def store_batches(cluster_id: uuid.UUID, batches: Sequence[MeasureBatch]) -> Sto
         return StoredBatches()
     since = min(batch.at_ms for batch in batches)
     found = Assigned()
-    # A batch speaks of its own node alone, whatever the node beside it has.
+    # A batch covers only its own node.
     for name, node_id in sorted(nodes.items()):
         holds = load_node_holds(cluster_id, [node_id], since)
         of_node = sorted((b for b in batches if b.node == name), key=lambda b: b.at_ms)
@@ -102,7 +102,7 @@ def store_batches(cluster_id: uuid.UUID, batches: Sequence[MeasureBatch]) -> Sto
 
 
 def _spans(batches: Iterable[MeasureBatch]) -> Iterator[tuple[datetime, datetime]]:
-    """Yield the times for which GPUs or slices were measured; processes alone say nothing of them."""
+    """Yield the times for which GPUs or slices were measured; processes alone do not count."""
     for batch in batches:
         if batch.devices or batch.slices:
             yield from_ms(batch.at_ms), from_ms(batch.at_ms + batch.interval_ms)
@@ -141,7 +141,7 @@ def _write(
         )
         if new:
             Reading.unscoped.bulk_create([new_reading(d, channels) for d in new], ignore_conflicts=True)
-            # Processes alone are no part of the sums, and say nothing of what pushes the GPUs' own values.
+            # Processes alone are not part of the sums, and do not show that the GPUs' own values are pushed.
             measured = any(draft.key[0] != Scope.PROCESS for draft in new)
             times = (floor_ms(draft.at_ms, MINUTE_MS) for draft in new)
             mark_pending(cluster_id, MINUTE_MS, times, sums=measured)
@@ -149,7 +149,7 @@ def _write(
 
 
 def _commit_later() -> None:
-    """Let the commit of this transaction not wait for the disk.
+    """Do not wait for the disk at the commit of this transaction.
 
     All nodes of a cluster mark the same minute, and would wait for each other's disk writes. A crash of the
     database server may cost the last second of measurements.

@@ -1,7 +1,7 @@
 """The holds on the cards of some nodes at a moment of the last hours.
 
-Agents deliver what they kept while the platform was away: a reading belongs to whoever held the slice when it
-was taken, not to whoever holds it now.
+Agents deliver late what they measured while the platform was down: a reading belongs to the holder of the
+slice at the time of the reading, not to the present holder.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from telemetry.store.holdings import Card, HeldSlice
 from telemetry.store.times import from_ms, to_ms
 
 _PODS_READ_FOR_MS: Final = 60_000
-"""A pod is measured for so long after its hold has ended, until the node has terminated it; what still runs
-then belongs to no allocation."""
+"""How long a pod is measured after its hold has ended, until the node has terminated it; a process that still
+runs then belongs to no allocation."""
 
 
 class AllocatedShare(NamedTuple):
@@ -42,22 +42,23 @@ class NodeHolds:
     by_name: dict[tuple[str, str, str], list[HeldSlice]] = field(default_factory=dict)
 
     def allocated_at(self, card: Card, at_ms: int) -> AllocatedShare:
-        """Return what the ledger had granted of a card at that moment."""
+        """Return what the ledger had allocated of a card at that moment."""
         held = [hold for hold in self.of_card.get(card.device_id, ()) if hold.held_at(at_ms)]
         return AllocatedShare(
             sum(hold.cores for hold in held), sum(hold.memory_mib for hold in held), len(held)
         )
 
     def sole_hold(self, card: Card, at_ms: int) -> HeldSlice | None:
-        """Return the hold that had the whole card at that moment."""
+        """Return the hold on the whole card at that moment."""
         held = (hold for hold in self.of_card.get(card.device_id, ()) if hold.exclusive)
         return next((hold for hold in held if hold.held_at(at_ms)), None)
 
     def of_pod(self, device: str, at_ms: int, *, uid: str = "", name: tuple[str, str] = ("", ""),
                ) -> HeldSlice | None:  # fmt: skip
-        """Return what a pod held of a card, by its uid or else by namespace and name."""
+        """Return the hold of a pod on a card, by the pod's uid or else by namespace and name."""
         found = self.by_uid.get((uid, device), ()) if uid else self.by_name.get((*name, device), ())
-        # A pod is still read for a moment after its hold has ended, and a sample may be older than the hold.
+        # A pod is still measured for a moment after its hold has ended, and a sample may be older than the
+        # hold.
         return next((hold for hold in found if hold.held_at(at_ms)), found[-1] if found else None)
 
 

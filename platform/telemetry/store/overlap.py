@@ -1,7 +1,7 @@
-"""Keeps readings out that would count a time of a channel twice.
+"""Leaves out readings that would count a time of a channel twice.
 
-An agent may deliver what it kept after an exporter was read in its place: their readings stand for the same
-time, though never for the same millisecond.
+An agent may deliver old readings after an exporter was read in its place: their readings cover the same time,
+though never with the same millisecond.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from telemetry.store.matching import ChannelKey, Draft
 
 
 class _Spans:
-    """The stretches of time that readings of each channel stand for.
+    """The spans of time that the readings of each channel cover.
 
-    Readings with and without compute are apart: two sources may each tell a part of what is measured.
+    Readings with and without compute are kept separately: two sources may each measure a part of the values.
     """
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class _Spans:
         self._longest = max(self._longest, interval_ms)
 
     def has_span(self, channel: int, compute: bool, at_ms: int, interval_ms: int) -> bool:
-        """Tell whether a known reading shares half of the time of the shorter of the two, or its start."""
+        """Return whether a known reading has the same start, or covers half of the shorter one's time."""
         if (channel, at_ms) in self._times:
             return True
         spans, until = self._spans[channel, compute], at_ms + interval_ms
@@ -49,7 +49,7 @@ class _Spans:
 
 
 def leave_out_overlaps(drafts: Collection[Draft], channels: Mapping[ChannelKey, int]) -> list[Draft]:
-    """Return the drafts, by time, whose time no stored reading and no earlier draft of their channel has."""
+    """Return the drafts, by time, that no stored reading and no earlier draft of their channel covers."""
     if not drafts:
         return []
     since = min(draft.at_ms for draft in drafts)

@@ -1,7 +1,7 @@
-"""Packs values and their statistics into bytes, and combines statistics over time and over things.
+"""Packs values and their statistics into bytes, and combines statistics over time and over subjects.
 
-A measure is numbered by its place in `clusters.gpu.measures.MEASURES`, to which new ones are only appended.
-Gauges are kept with 32 bits, counters and states with 64: a counter of joules passes 2**24 within a day.
+A measure is numbered by its index in `clusters.gpu.measures.MEASURES`, to which new ones are only appended.
+Gauges are stored with 32 bits, counters and states with 64: a counter of joules passes 2**24 within a day.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ _KINDS: Final = tuple(measure.kind for measure in MEASURES)
 
 
 class Stat(NamedTuple):
-    """A measure over an interval, over `seconds` of measured time; those of several things add up.
+    """A measure over an interval with `seconds` of measured time; those of several subjects add up.
 
-    Of a gauge `mean` is weighted by them; of a counter `low` is its first value and `mean` the increase; of a
-    state `high` are the bits that were seen.
+    For a gauge `mean` is weighted by the seconds; for a counter `low` is its first value and `mean` the
+    increase; for a state `high` are the bits that were set.
     """
 
     seconds: int
@@ -67,7 +67,7 @@ def unpack_values(packed: bytes | memoryview | None) -> dict[str, float]:
 
 
 def first_stat(name: str, value: float, interval_ms: int) -> Stat:
-    """Return the statistics of a single value that stands for `interval_ms`, counted in whole seconds."""
+    """Return the statistics of a single value that covers `interval_ms`, counted in whole seconds."""
     kind = kind_of(name)
     mean, low = 0.0 if kind is MeasureKind.COUNTER else value, 0.0 if kind is MeasureKind.STATE else value
     return Stat(max(1, round(interval_ms / 1000)), mean, low, value, value)
@@ -76,7 +76,7 @@ def first_stat(name: str, value: float, interval_ms: int) -> Stat:
 def merge_following(name: str, before: Stat, after: Stat) -> Stat:
     """Combine two intervals of one series, the earlier one first.
 
-    A counter that is less than it was has begun anew at 0.
+    A counter that is less than before has restarted at 0.
     """
     count, kind = before.seconds + after.seconds, kind_of(name)
     if kind is MeasureKind.COUNTER:
@@ -89,7 +89,7 @@ def merge_following(name: str, before: Stat, after: Stat) -> Stat:
 
 
 def merge_parallel(name: str, one: Stat, other: Stat) -> Stat:
-    """Combine two things in the same interval: of gauges their distribution, of counters the sum.
+    """Combine two subjects in the same interval: for gauges their distribution, for counters the sum.
 
     `last` is the mean of the last values of gauges.
     """
@@ -113,7 +113,7 @@ def add_following(into: Stats, more: Mapping[str, Stat]) -> None:
 
 
 def add_beside(into: Stats, more: Mapping[str, Stat]) -> None:
-    """Add another thing's statistics of the same interval."""
+    """Add another subject's statistics of the same interval."""
     for name, stat in more.items():
         known = into.get(name)
         into[name] = stat if known is None else merge_parallel(name, known, stat)
@@ -147,7 +147,7 @@ def _unchanged(kind: MeasureKind, stat: Stat) -> bool:
 
 
 def pack_stats(stats: Mapping[str, Stat]) -> bytes | None:
-    """Pack statistics; of a measure that did not change one value. None for none."""
+    """Pack statistics; one value for a measure that did not change. None without statistics."""
     if not stats:
         return None
     common = max(stat.seconds for stat in stats.values())

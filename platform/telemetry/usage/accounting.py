@@ -1,7 +1,7 @@
-"""Adds intervals up to the lines of a report: exact in time, across days and changes of price.
+"""Adds intervals up to the lines of a report: exact in time, across days and price changes.
 
 A line is one job on one pool in the month. Its amount is rounded once; every other amount of a report is the
-sum of such lines, so that each table has the same total.
+sum of such lines, so that all tables have the same total.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Rate:
 
 
 Rates = Mapping[uuid.UUID, Sequence[Rate]]
-"""By flavor, in order of time."""
+"""Rates by flavor, in order of time."""
 
 
 class MeasuredDay(NamedTuple):
@@ -69,20 +69,20 @@ class Line:
 class Account:
     """The lines of a month and its days.
 
-    A month of a large installation has tens of thousands of lines, so their figures stand in columns, and
-    whatever a report groups them by is summed up there.
+    A month of a large installation has tens of thousands of lines, so their figures are stored in columns,
+    which are summed up by the groups of a report.
     """
 
     def __init__(self, period: Period, owners: Sequence[UsageRow], digits: int) -> None:
         self.period, self._owners, self.digits = period, owners, digits
         self.days = [Figures() for _ in period.days]
         self.columns = {name: np.zeros(len(owners), np.int64) for name in _COLUMNS}
-        # In the smallest unit of the currency; None where no price is known for any of it.
+        # In the smallest unit of the currency; None if no price is known for any of it.
         self.amounts: list[int | None] = [None] * len(owners)
 
     @cached_property
     def lines(self) -> dict[LineKey, Line]:
-        """Every line by itself."""
+        """Every line by its key."""
         groups = list(range(len(self._owners)))
         figures = self._sum_groups(groups, len(groups))
         return {
@@ -91,7 +91,7 @@ class Account:
         }
 
     def first_line(self) -> Line | None:
-        """Any one line without its figures, None where there is none."""
+        """Return any one line without its figures, None without lines."""
         return _line_of(self._owners[0], Figures()) if self._owners else None
 
     def sum_total(self) -> Figures:
@@ -99,7 +99,7 @@ class Account:
         return self._sum_groups([0] * len(self._owners), 1)[0]
 
     def sum_by(self, name: str) -> dict[uuid.UUID, Line]:
-        """Sum up the lines by one of their ids: to each its first line, with the figures of all."""
+        """Sum up the lines by one of their ids: the first line of each id, with the figures of all."""
         first: dict[int, int] = {}
         owners: list[UsageRow] = []
         groups = []
@@ -138,7 +138,7 @@ def _line_of(owner: UsageRow, figures: Figures) -> Line:
 
 
 def _sum_at(places: _Numbers, amounts: _Numbers, count: int) -> _Numbers:
-    """Sum the amounts of each place; whole numbers, exactly."""
+    """Return the sums of the amounts at each place, exactly in whole numbers."""
     found = np.zeros(count, np.int64)
     np.add.at(found, places, amounts)
     return found
@@ -154,7 +154,7 @@ def account_month(
     owners: list[UsageRow] = []
     places = []
     for row in within:
-        # Ids are compared by their numbers: an id computes its hash anew each time.
+        # Ids are mapped to numbers first: a UUID computes its hash anew each time.
         place = numbers.setdefault((row.job_id.int, row.flavor_id.int), len(owners))
         if place == len(owners):
             owners.append(row)
@@ -182,18 +182,18 @@ class _Holds:
 
     @property
     def length(self) -> _Numbers:
-        """The milliseconds of each within the month."""
+        """The milliseconds of each interval within the month."""
         length: _Numbers = self.end - self.begin
         return length
 
     def clip(self, begin: int, end: int) -> _Numbers:
-        """The milliseconds of each between two instants."""
+        """Return the milliseconds of each interval between two instants."""
         found: _Numbers = np.maximum(np.minimum(self.end, end) - np.maximum(self.begin, begin), 0)
         return found
 
 
 def _add_costs(found: Account, holds: _Holds, rows: Sequence[UsageRow], rates: Rates) -> None:
-    """Add the amounts of the lines, each rounded once, and what has no price."""
+    """Add the amounts of the lines, each rounded once, and the time without a price."""
     costs, count = [0] * len(found.amounts), len(found.amounts)
     priced = np.zeros(count, np.bool_)
     pools: dict[int, int] = {}
@@ -221,7 +221,7 @@ def _add_costs(found: Account, holds: _Holds, rows: Sequence[UsageRow], rates: R
 
 
 def split_time(bounds: Sequence[int], begin: int, end: int) -> Iterator[tuple[int, int]]:
-    """Cut a time at bounds: the number of the bound before each part, -1 for none, and its length."""
+    """Split a time at bounds: yield the index of the bound before each part, -1 for none, and its length."""
     at = bisect_right(bounds, begin) - 1
     while at + 1 < len(bounds) and bounds[at + 1] < end:
         yield at, bounds[at + 1] - begin

@@ -1,7 +1,7 @@
-"""The time when the quota of a tenant will be full, if its reserved GPUs keep growing as they did.
+"""The time at which a tenant's quota will be full, if its reserved GPUs keep growing as before.
 
 The growth is the median of the slopes between all pairs of past means (Theil 1950, Sen 1968), which single
-outliers do not move. It is given only where most pairs agree on the direction (Kendall's tau).
+outliers do not affect. It is given only if most pairs agree on the direction (Kendall's tau).
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from tenants.models import Tenant, TenantKind
 HOUR_MS: Final = 3_600_000
 DAY_MS: Final = 24 * HOUR_MS
 DAYS: Final = 14
-"""So many past days are considered, or hours of two days where there are fewer than five days."""
+"""The number of past days considered; with fewer than five days, the hours of two days."""
 LEAST: Final = 5
-"""So many past means are needed."""
+"""The least number of past means."""
 HORIZON: Final = timedelta(days=90)
 _HOURS: Final = 48
 _AGREEING: Final = 0.4
@@ -48,8 +48,8 @@ class QuotaTrend(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class QuotaForecast:
-    """One workspace on one pool, in percent points of a GPU. `fills_at` is set where it `fills` in 90 days;
-    `growth_per_day` wherever there is a clear one."""
+    """One workspace on one pool, in percent points of a GPU. `fills_at` is set if the quota is full within 90
+    days; `growth_per_day` if there is a clear growth."""
 
     tenant: Tenant
     flavor: Flavor
@@ -63,7 +63,7 @@ class QuotaForecast:
 def quota_forecasts(
     viewer: Actor, *, now: datetime, cluster_id: uuid.UUID | None = None
 ) -> list[QuotaForecast]:
-    """Return a forecast for each pool of each workspace in sight that has quota; the first to fill first."""
+    """Return a forecast for each pool with quota of each visible workspace; the first to fill first."""
     usages = [usage for usage in tenant_usage(viewer=viewer) if usage.tenant.kind == TenantKind.WORKSPACE]
     return _forecasts(usages, now, cluster_id)
 
@@ -71,7 +71,7 @@ def quota_forecasts(
 def workspace_forecasts(viewer: Actor, workspace: Tenant, *, now: datetime) -> list[QuotaForecast]:
     """Return the forecast of each pool in which one workspace has quota; the first to fill first.
 
-    Raises: PermissionDenied without `quota.view` on the workspace; NotFound out of sight.
+    Raises: PermissionDenied without `quota.view` on the workspace; NotFound if it is not visible.
     """
     permissions.require_permission(viewer, Permission.QUOTA_VIEW, workspace)
     usage = TenantUsage(workspace, 0, tenant_pools(viewer=viewer, tenant=workspace))
@@ -98,7 +98,7 @@ def _forecasts(
 
 
 Holds = dict[tuple[uuid.UUID, uuid.UUID], list[tuple[int, int, int]]]
-"""Workspace and flavor to begin, end and percent points of what was held."""
+"""Begin, end and percent points of holds, by workspace and flavor."""
 
 
 def _read_past(usages: Sequence[TenantUsage], start_ms: int, now: datetime) -> Holds:
@@ -131,9 +131,9 @@ def _forecast(
 
 
 def past_means(holds: Sequence[tuple[int, int, int]], now_ms: int) -> tuple[list[float], int]:
-    """Return the mean of each past day, oldest first, or of each hour; and the length of one in ms.
+    """Return the mean of each past day, oldest first, or of each hour; and its length in ms.
 
-    The time before the first hold, and the part of a day or hour that it begins in, are no history.
+    The time before the first hold, and the part of a day or hour in which it begins, do not count.
     """
     if not holds:
         return [], DAY_MS
@@ -166,6 +166,6 @@ def find_growth(means: Sequence[float]) -> tuple[float, float] | None:
     if abs(agreement) < _AGREEING:
         return None
     slope = median(rise / length for rise, length in pairs)
-    # The means stand for the middle of their time; the level is that of the end of the last one.
+    # A mean applies to the middle of its time; the level is that at the end of the last one.
     middle = median(mean - slope * number for number, mean in enumerate(means))
     return slope, middle + slope * (count - 0.5)

@@ -1,4 +1,4 @@
-"""The groupings of a usage report. Nothing heavy: the command line lists the choices."""
+"""The groupings of a usage report, without heavy imports, because the command line lists them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class GroupBy(StrEnum):
-    """The kind of thing that each row of a report stands for."""
+    """The subject of each row of a report."""
 
     TENANT = "tenant"
     USER = "user"

@@ -18,9 +18,9 @@ from telemetry.store.times import MINUTE_RETENTION, READING_RETENTION
 from telemetry.usage.accounting import QUARTER_MS
 
 STORE_RETENTION: Final = MINUTE_RETENTION
-"""So long the store can tell quarters apart."""
+"""How long the store can distinguish quarters."""
 LATE: Final = READING_RETENTION - timedelta(minutes=30)
-"""So late readings may still arrive: a quarter is final when it ended that long ago."""
+"""How late readings may still arrive: a quarter is final when it ended that long ago."""
 
 
 class MeasuredQuarter(NamedTuple):
@@ -41,12 +41,12 @@ def first_quarter() -> int:
 
 
 def measured_quarters(first: int, last: int, *, now: datetime) -> Iterator[MeasuredQuarter]:
-    """Yield what was measured of each allocation in the quarters from `first` until before `last`, a quarter
+    """Yield the measured use of each allocation in the quarters from `first` until before `last`, a quarter
     in one part or two.
 
-    A reading stands for its interval, whose part after the end of a quarter counts in the next one. Where
-    none arrived, or compute is not known, nothing is yielded. Readings are read where they are still there,
-    and roll-ups of a minute of the quarters before.
+    A reading covers its interval, whose part after the end of a quarter counts in the next one. A quarter
+    without readings or with unknown compute yields nothing. Readings are used while they are stored, and
+    roll-ups of a minute for the quarters before.
     """
     fine_since = -(-to_ms(now - READING_RETENTION) // QUARTER_MS)
     middle = min(last, max(first, fine_since))

@@ -27,7 +27,7 @@ _KINDS: Final = (DecisionKind.EVICT, DecisionKind.MIGRATE)
 
 class PreemptedBy(StrEnum):
     """The beneficiary of a preemption: a job of the same workspace, of a tenant whose jobs the reader may
-    see, of another tenant, or none that is known any more."""
+    see, of another tenant, or an unknown job."""
 
     OWN = "own"
     TENANT = "tenant"
@@ -39,7 +39,7 @@ class PreemptedBy(StrEnum):
 class PreemptionRow:
     """Preemptions of one workspace by one rule for one beneficiary.
 
-    `tenant` is named for `PreemptedBy.TENANT` alone. `lost` is the work since the last checkpoints, in
+    `tenant` is set for `PreemptedBy.TENANT` alone. `lost` is the work since the last checkpoints, in
     percent points of a GPU x milliseconds.
     """
 
@@ -62,7 +62,7 @@ class UserLosses:
 
 @dataclass(frozen=True, slots=True)
 class PreemptionReport:
-    """The same preemptions summed in two ways, each with those that cost most first."""
+    """The same preemptions summed in two ways, each with the most costly first."""
 
     rows: Sequence[PreemptionRow]
     users: Sequence[UserLosses]
@@ -70,10 +70,10 @@ class PreemptionReport:
 
 @dataclass(frozen=True, slots=True)
 class JobLoss:
-    """The work that the preemption of a run cost, as in `PreemptionRow`, and since when it is lost.
+    """The work that the preemption of a run discarded, as in `PreemptionRow`, and the start of the lost time.
 
-    `since` is the last checkpoint by the interval that the job declares, or the start of the run for a job
-    without one, which `checkpointed` tells; None for a run that never started.
+    `since` is the last checkpoint by the interval that the job declares (`checkpointed`), or the start of the
+    run for a job without one; None for a run that never started.
     """
 
     lost: int
@@ -94,7 +94,7 @@ class _Run(NamedTuple):
 def preemption_report(viewer: Actor, period: Period, *, tenant: Tenant | None = None) -> PreemptionReport:
     """Return the preemptions of the runs that ended in the period.
 
-    Of a `tenant` with all below it, or of all in sight. Raises: NotFound, PermissionDenied.
+    For a `tenant` with all below it, or for all visible tenants. Raises: NotFound, PermissionDenied.
     """
     runs, in_sight = _read_runs(viewer, period, tenant), report_tenants(viewer)
     lost = _read_losses(runs, period)
@@ -139,7 +139,7 @@ def _sum_by_user(runs: Sequence[_Run], lost: Mapping[uuid.UUID, int]) -> Sequenc
 
 
 def read_job_losses(job_id: uuid.UUID, *, now: datetime) -> Mapping[datetime, JobLoss]:
-    """Return by the end of each preempted run of a job what it cost."""
+    """Return the loss of each preempted run of a job, by the end of the run."""
     ended = Attempt.unscoped.filter(job=job_id, end_reason__in=PREEMPTION_RULES, ended_at__isnull=False)
     columns = ("pk", "started_at", "ended_at", "job__checkpoint_interval_s")
     runs = {pk: facts for pk, *facts in ended.values_list(*columns)}
@@ -159,7 +159,7 @@ def _job_loss(lost: int, started: datetime | None, ended: datetime, checkpoint_s
 
 
 def _read_runs(viewer: Actor, period: Period, tenant: Tenant | None) -> Sequence[_Run]:
-    """The preempted runs that ended in the period. Raises: NotFound, PermissionDenied."""
+    """Return the preempted runs that ended in the period. Raises: NotFound, PermissionDenied."""
     tenants = report_tenants(viewer, tenant)
     ended = Attempt.unscoped.filter(
         end_reason__in=PREEMPTION_RULES,
@@ -183,7 +183,7 @@ def _read_losses(runs: Sequence[_Run], period: Period) -> Mapping[uuid.UUID, int
 
 
 def _read_beneficiaries(jobs: Collection[uuid.UUID]) -> Mapping[uuid.UUID, list[tuple[datetime, uuid.UUID]]]:
-    """Return by preempted job when that was decided, and for a job of which workspace."""
+    """Return by preempted job the times of its preemptions and the preemptors' workspaces."""
     found: defaultdict[uuid.UUID, list[tuple[datetime, uuid.UUID]]] = defaultdict(list)
     for chunk in _chunks(sorted(jobs)):
         rows = Decision.unscoped.filter(job__in=chunk, kind__in=_KINDS, beneficiary__isnull=False)

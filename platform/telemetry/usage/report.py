@@ -1,4 +1,4 @@
-"""The usage report of a month, for whoever may see the jobs of the workspaces in it."""
+"""The usage report of a month, for users who may see the jobs of the workspaces in it."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ class ReportFilter:
 
 @dataclass(frozen=True, slots=True)
 class ReportRow:
-    """One row: `key` is an id of its kind, `name` what people call it, `slug` the workspace it lies in.
+    """One row: `key` is an id of its kind, `name` the name for users, `slug` its workspace.
 
-    `note` says more of where it belongs: the workspace of a queue or job, the cluster of a pool.
+    `note` adds the place: the workspace of a queue or job, the cluster of a pool.
     """
 
     key: uuid.UUID
@@ -72,8 +72,8 @@ class ReportRow:
 
 @dataclass(frozen=True, slots=True)
 class UsageReport:
-    """A month of usage as of `read_at`. The amounts of `rows` add up to that of `total`, whatever they are
-    grouped by.
+    """A month of usage as of `read_at`. The amounts of `rows` add up to that of `total` in every
+    grouping.
     """
 
     period: Period
@@ -95,7 +95,7 @@ class UsageReport:
 
 
 def report_period(month: str, zone: str, *, now: datetime) -> Period:
-    """Read the month and the time zone of a report; without, those of now and of the settings.
+    """Read the month and the time zone of a report; the defaults are the present month and the settings'.
 
     Raises: Invalid.
     """
@@ -104,7 +104,7 @@ def report_period(month: str, zone: str, *, now: datetime) -> Period:
 
 
 def report_tenant(viewer: Actor, slug: str) -> Tenant:
-    """Return a tenant by its slug. Raises: NotFound when there is none in sight; PermissionDenied."""
+    """Return a tenant by its slug. Raises: NotFound if no visible tenant has it; PermissionDenied."""
     found = Tenant.unscoped.filter(slug=slug).select_related("parent").first()
     if found is None:
         raise NotFound(_("Tenant %(name)s not found, or you can't view it.") % {"name": slug})
@@ -134,9 +134,9 @@ def usage_report(
     tenant: Tenant | None = None,
     choice: ReportFilter = ReportFilter(),
 ) -> UsageReport:
-    """Return a month of what the viewer may see, of a `tenant` with all below it, or of all.
+    """Return a month of the usage that the viewer may see, of a `tenant` with all below it, or of all.
 
-    A stored one is taken where it is fresh. Raises: NotFound, PermissionDenied.
+    A fresh stored report is used if there is one. Raises: NotFound, PermissionDenied.
     """
     tenants = report_tenants(viewer, tenant)
     stored = _find_stored(period, group_by, tenants, choice, now=now)
@@ -165,7 +165,7 @@ def usage_report(
 
 
 def _chosen_names(found: Account, choice: ReportFilter) -> dict[str, str]:
-    """Name what a report is narrowed to, from what was found: of what is not in sight nothing is told."""
+    """Return the names of the filtered subjects, from the rows found: other names are not revealed."""
     wanted = {
         "workspace": (GroupBy.TENANT, choice.workspace),
         "user": (GroupBy.USER, choice.user),
@@ -184,7 +184,7 @@ def _chosen_names(found: Account, choice: ReportFilter) -> dict[str, str]:
 def load_account(
     period: Period, tenants: QuerySet[Tenant] | None, choice: ReportFilter, *, now: datetime
 ) -> Account:
-    """Read a month and add it up. The caller has decided who may know."""
+    """Read a month and add it up. The caller has checked the viewer's permission."""
     if choice.workspace is not None:
         tenants = (Tenant.unscoped.all() if tenants is None else tenants).filter(pk=choice.workspace)
     rows = usage_rows(
@@ -203,7 +203,7 @@ def load_node_times(
     *,
     now: datetime,
 ) -> Mapping[uuid.UUID, NodeTime]:
-    """Read the CPU and memory of a month. The caller has decided who may know."""
+    """Read the CPU and memory of a month. The caller has checked the viewer's permission."""
     only = choice.build_conditions()
     if choice.workspace is not None:
         only["workspace_id"] = [choice.workspace]
@@ -216,7 +216,7 @@ def load_node_times(
 def read_measured(
     period: Period, tenants: QuerySet[Tenant] | None, choice: ReportFilter
 ) -> Iterator[MeasuredDay]:
-    """Yield the measured use of a month. The caller has decided who may know."""
+    """Yield the measured use of a month. The caller has checked the viewer's permission."""
     rows = MeasuredUse.unscoped.filter(
         day__gte=period.start_ms // DAY_MS, day__lte=(period.end_ms - 1) // DAY_MS
     )
@@ -239,7 +239,7 @@ def _find_stored(
     *,
     now: datetime,
 ) -> StoredReport | None:
-    """A report of all tenants or of one workspace, narrowed by nothing else, may be stored."""
+    """Return the stored report of all tenants or of one workspace, if it is fresh and has no other filter."""
     workspace_id = choice.workspace
     if replace(choice, workspace=None) != ReportFilter():
         return None
@@ -261,7 +261,7 @@ def _restore_report(
     choice: ReportFilter,
     times: Mapping[uuid.UUID, NodeTime],
 ) -> UsageReport:
-    """The report as stored, with the names of now."""
+    """Return the stored report with the present names."""
     figures, total = read_rows(stored), Figures()
     for one in figures.values():
         total.add_figures(one)
@@ -291,7 +291,7 @@ def _rows(
     group_by: GroupBy,
     times: Mapping[uuid.UUID, NodeTime],
 ) -> list[ReportRow]:
-    """The rows, those without GPUs included: they held CPU and memory alone."""
+    """Return the rows, including those without GPUs, which held CPU and memory alone."""
     alone = times.keys() - figures.keys()
     named = names | (key_names(group_by, alone) if alone else {})
     every = {**figures, **{key: Figures() for key in alone}}

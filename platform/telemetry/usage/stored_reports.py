@@ -1,7 +1,7 @@
-"""Reports that a worker has added up: their figures as stored, and for how long they answer for the present.
+"""Reports that a worker has added up: their stored figures, and how long they count as fresh.
 
-A stored report is exact as of the moment that it was read, as every report is. It stands for one of now only
-while it is fresh, so a report is never old, whatever happens to the workers: it takes longer instead.
+A stored report is exact as of the moment at which it was read, like every report. It replaces a new one only
+while it is fresh, so without workers reports are not outdated: they only take longer.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from telemetry.usage.periods import Period
 
 FRESH_FOR: Final = timedelta(minutes=2)
 STORED: Final = (GroupBy.TENANT, GroupBy.USER, GroupBy.QUEUE, GroupBy.POOL)
-"""The groupings that are stored: by job there are as many rows as there is to add up."""
+"""The groupings that are stored: by job there would be as many rows as intervals."""
 MIN_INTERVALS: Final = 1000
-"""A workspace with fewer intervals in a month has no stored report: its own is quickly added up."""
+"""A workspace with fewer intervals in a month has no stored report: its report is quickly added up."""
 _COLUMNS: Final = ("reserved", "measured", "used", "borrowed", "lost", "billed", "unpriced")
 Numbers = list[int | None]
 """The columns of figures, and the amount in the smallest unit of the currency."""
@@ -33,8 +33,8 @@ Numbers = list[int | None]
 def read_stored_report(
     period: Period, group_by: GroupBy, *, workspace_id: uuid.UUID | None, now: datetime
 ) -> StoredReport | None:
-    """Return the report of a workspace, or of the whole platform, where a fresh one is stored. The caller has
-    decided who may know.
+    """Return the fresh stored report of a workspace, or of the whole platform, if there is one. The caller
+    has checked the viewer's permission.
     """
     return (
         StoredReport.unscoped.filter(
@@ -52,12 +52,12 @@ def read_stored_report(
 
 
 def delete_stored_reports() -> None:
-    """Delete all stored reports after prices have changed by which they were added up."""
+    """Delete all stored reports, after a change of the prices with which they were added up."""
     StoredReport.unscoped.all().delete()
 
 
 def to_numbers(figures: Figures, digits: int) -> Numbers:
-    """Return figures as they are stored."""
+    """Return figures in stored form."""
     amount = None if figures.amount is None else int(figures.amount.scaleb(digits))
     return [*(getattr(figures, name) for name in _COLUMNS), amount]
 
@@ -80,7 +80,7 @@ def read_days(stored: StoredReport) -> Sequence[Figures]:
 
 
 def read_node_times(stored: StoredReport) -> Mapping[uuid.UUID, NodeTime] | None:
-    """Return the node time of each row; None where it was not added up."""
+    """Return the node time of each row; None if it was not added up."""
     if stored.node_times is None:
         return None
     return {uuid.UUID(key): NodeTime(*time) for key, time in stored.node_times.items()}

@@ -1,7 +1,7 @@
-"""Calls of NVML with their failures sorted: not supported, failed this time, device gone, driver replaced.
+"""NVML calls with classified errors: unsupported, failed this time, device gone, driver replaced.
 
-A call that a device does not support is remembered and not made again: it costs time and, with some drivers,
-a line in the kernel's log. What is remembered ends with the process, so each enumeration tries anew.
+A call that a device does not support is recorded and not repeated: it costs time and, with some drivers, a
+line in the kernel's log. The record ends with the process, so each enumeration tries the call again.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ UNSUPPORTED: Final = frozenset(
     }
 )
 SYSTEM: Final = ""
-"""Stands for the device in calls that concern none."""
+"""The device of calls that concern no device."""
 
 Progress = Callable[[str, str], None]
-"""Takes the device and the call that is about to be made."""
+"""Receives the device and the call that is about to be made."""
 
 
 class DeviceDown(Exception):
@@ -37,15 +37,15 @@ class DeviceDown(Exception):
 
 
 class DriverReplaced(Exception):
-    """The loaded library belongs to another version of the driver: only a new process helps."""
+    """The loaded library belongs to another driver version: only a new process can load the right one."""
 
 
 def _ignore(device: str, call: str) -> None:
-    """Forget what is about to be called."""
+    """Do nothing with the call that is about to be made."""
 
 
 class Calls:
-    """Makes NVML's calls; `errors` counts those that failed for a reason that may pass, by call."""
+    """Makes NVML calls; `errors` counts by call those that failed for a reason that may pass."""
 
     def __init__(self, progress: Progress = _ignore) -> None:
         self._progress = progress
@@ -53,16 +53,16 @@ class Calls:
         self.errors: Counter[str] = Counter()
 
     def call(self, device: str, name: str, *arguments: Any, key: str = "") -> Any | None:
-        """Return the answer of a function of pynvml, None where there is none.
+        """Return the result of a function of pynvml, or None without a result.
 
-        `key`: the name under which a refusal is remembered, where the arguments make a difference.
+        `key`: the name under which an unsupported call is recorded, if the arguments make a difference.
         Raises: DeviceDown, DriverReplaced.
         """
         place = (device, key or name)
         if place in self._unsupported:
             return None
         function = getattr(pynvml, name, None)
-        if function is None:  # an older or newer binding
+        if function is None:  # another version of the binding
             self._unsupported.add(place)
             return None
         self._progress(device, name)
@@ -70,18 +70,18 @@ class Calls:
             return function(*arguments)
         except pynvml.NVMLError as error:
             self._sort(place, name, error.value)
-        except pynvml.NVMLLibraryMismatchError:  # no NVMLError: the library lacks this call
+        except pynvml.NVMLLibraryMismatchError:  # not an NVMLError: the library lacks this call
             self._unsupported.add(place)
-        except UnicodeDecodeError:  # a name or serial number that is no text
+        except UnicodeDecodeError:  # a name or serial number in an invalid encoding
             self.errors[name] += 1
         return None
 
     def note_progress(self, device: str, name: str) -> None:
-        """Note a call that is about to be made without `call`."""
+        """Record a call that is about to be made without `call`."""
         self._progress(device, name)
 
     def refuse(self, device: str, key: str) -> None:
-        """Remember that a device does not support something."""
+        """Record that a device does not support something."""
         self._unsupported.add((device, key))
 
     def is_refused(self, device: str, key: str) -> bool:
@@ -98,5 +98,5 @@ class Calls:
         elif code == pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH:
             raise DriverReplaced
         elif code not in (pynvml.NVML_SUCCESS, pynvml.NVML_ERROR_NOT_FOUND):
-            # Success as an error is pynvml's way to say that there is no sample; neither is a failure.
+            # pynvml raises "success" if there is no sample; neither code is a failure.
             self.errors[name] += 1

@@ -31,7 +31,7 @@ class Process:
 
 
 class ProcessReader:
-    """Reads the processes of devices; remembers up to when it has read the samples of each."""
+    """Reads the processes of devices; stores the time of the last sample read of each."""
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
@@ -49,8 +49,8 @@ class ProcessReader:
             return list(found.values()), are_all
         if any(sample["utilization_percent"] for sample in samples.values()):
             self._measuring.add(device.uuid)
-        # Some drivers know the call and give no sample ever. Then a missing sample says nothing, unless the
-        # device is idle as a whole.
+        # Some drivers have the call and never return a sample. Then a missing sample proves nothing, unless
+        # the device is idle as a whole.
         is_zero_known = device.uuid in self._measuring or utilization == 0
         for process in found.values():
             sample = samples.get(process.pid)
@@ -70,7 +70,7 @@ class ProcessReader:
                 are_all = False
             for row in rows or []:
                 uuid = uuids.get((row.gpuInstanceId, row.computeInstanceId), device.uuid)
-                if device.instances and uuid == device.uuid:  # of an instance that is not known
+                if device.instances and uuid == device.uuid:  # of an unknown instance
                     are_all = False
                 process = found.setdefault((row.pid, uuid), Process(uuid, int(row.pid)))
                 if row.usedGpuMemory is not None and row.usedGpuMemory // MIB < _MOST_MIB:
@@ -79,7 +79,7 @@ class ProcessReader:
         return found, are_all
 
     def _read_samples(self, device: NvmlDevice) -> dict[int, dict[str, float]] | None:
-        """The newest sample of each process since the last call; None where the call is not supported."""
+        """Return the newest sample of each process since the last call; None if the call is unsupported."""
         now_us = int(time.time() * 1_000_000)
         since = self._seen_us.get(device.uuid, now_us - _WINDOW_US)
         rows = self._calls.call(device.uuid, _UTILIZATION, device.handle, since)
@@ -96,7 +96,7 @@ class ProcessReader:
 
 
 def _percentages(row: Any) -> dict[str, float]:
-    """The utilization that a sample tells; empty for one that is no percentage."""
+    """Return the utilization in a sample; empty if a value is no percentage."""
     columns = {
         "utilization_percent": row.smUtil,
         "encoder_percent": row.encUtil,

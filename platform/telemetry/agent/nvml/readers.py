@@ -1,4 +1,4 @@
-"""The measures of one device, each with the call that gives it and its unit turned into the catalogue's."""
+"""The measures of one device, each with its call and the conversion to the catalogue's unit."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _MEMORY_V2: Final = 0x02000028
 _APPLICATIONS: Final = "nvmlDeviceGetApplicationsClock"
 _GPU_SENSOR: Final = pynvml.NVML_TEMPERATURE_GPU
 _MOST: Final = 2**53
-"""Larger numbers than a float holds exactly are a driver's way to say that it does not know."""
+"""Drivers use numbers above this, which a float cannot hold exactly, for unknown values."""
 
 
 @dataclass(frozen=True, slots=True)
 class MeasureReader:
-    """One call and the measures that follow from its answer."""
+    """One call and the measures in its result."""
 
     call: str
     measures: tuple[str, ...]
@@ -29,7 +29,7 @@ class MeasureReader:
 
     @property
     def key(self) -> str:
-        """The name under which a refusal of this call with these arguments is remembered."""
+        """The name under which this call with these arguments is recorded as unsupported."""
         return f"{self.call}{self.arguments}"
 
 
@@ -64,11 +64,11 @@ _MEMORY: Final = (
         _memory,
         (_MEMORY_V2,),
     ),
-    # Before version 2 what the driver keeps for itself counts as used.
+    # Before version 2, memory that the driver reserves for itself counts as used.
     MeasureReader("nvmlDeviceGetMemoryInfo", ("memory_used_mib", "memory_total_mib"), _memory_1),
 )
 INSTANCE_READERS: Final = (_MEMORY,)
-"""What a MIG instance is asked for; all else is the whole device's."""
+"""The readers for a MIG instance; all other measures belong to the whole device."""
 
 DEVICE_READERS: Final = (
     _MEMORY,
@@ -122,7 +122,7 @@ DEVICE_READERS: Final = (
     ),
     (MeasureReader("nvmlDeviceGetPcieReplayCounter", ("pcie_replays",), _number),),
 )
-# Both measure for 20 ms; where the device has GPM, it knows the mean of the whole interval.
+# Both calls measure for 20 ms; on devices with GPM, that gives the mean of the whole interval.
 PCIE_READERS: Final = tuple(
     (MeasureReader("nvmlDeviceGetPcieThroughput", (measure,), _kb_per_second, (counter,)),)
     for measure, counter in (
@@ -135,7 +135,7 @@ Alternatives = tuple[tuple[MeasureReader, ...], ...]
 
 
 def read_values(calls: Calls, device: str, handle: Any, readers: Alternatives) -> dict[str, float]:
-    """Return the measures that a device gives. Raises: DeviceDown, DriverReplaced."""
+    """Return the measures that a device supports. Raises: DeviceDown, DriverReplaced."""
     values: dict[str, float] = {}
     for alternatives in readers:
         for reader in alternatives:
@@ -144,12 +144,12 @@ def read_values(calls: Calls, device: str, handle: Any, readers: Alternatives) -
                 values.update(_plausible(zip(reader.measures, reader.read(answer), strict=True)))
                 break
             if not calls.is_refused(device, reader.key):
-                break  # it failed this time: an alternative would hide that
+                break  # it failed this time, which an alternative would hide
     return values
 
 
 def find_unsupported(calls: Calls, device: str, readers: Alternatives) -> set[str]:
-    """Return the measures for which a device has refused every call."""
+    """Return the measures of which a device supports no call."""
     return {
         measure
         for alternatives in readers
@@ -159,7 +159,7 @@ def find_unsupported(calls: Calls, device: str, readers: Alternatives) -> set[st
 
 
 def _plausible(pairs: Any) -> Mapping[str, float]:
-    """Leave out what no device has: percentages above 100, and numbers that stand for unknown."""
+    """Return the values without impossible ones: percentages above 100, and numbers for "unknown"."""
     return {
         name: float(value)
         for name, value in pairs

@@ -1,7 +1,7 @@
-"""The process that calls NVML: a call that never returns then holds up this process and not the agent.
+"""The process that calls NVML: a call that never returns blocks this process and not the agent.
 
-It answers each line on its input by a line of JSON. Before each call it notes the device and the call where
-the agent can read them, so that the agent knows which device hangs. It ends with its input.
+It answers each line on its input with a line of JSON. Before each call it writes the device and the call into
+shared memory, so that the agent knows which device hangs. It ends with its input.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from telemetry.agent.nvml.session import NvmlMissing, NvmlSession
 
 
 def main() -> None:
-    """Serve polls. Arguments: the descriptor of the progress note, and indexes of devices to leave out."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to the agent too, which ends this one
+    """Serve polls. Arguments: the descriptor of the shared memory, and indexes of devices to skip."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal also signals the agent, which ends this one
     note, *skipped = (int(argument) for argument in sys.argv[1:])
     progress = mmap.mmap(note, PROGRESS_BYTES)
 

@@ -16,11 +16,11 @@ log = logging.getLogger(__name__)
 PATH: Final = "/api/v1/agent/keys"
 _CREATED: Final = (200, 201)
 _RENEW_SHARE: Final = 0.2
-"""The part of a key's life before whose end it is renewed."""
+"""The share of a key's lifetime that is left when the key is renewed."""
 
 
 class NoKey(Exception):
-    """There is no key now; the message says why."""
+    """No key is available now; the message gives the reason."""
 
 
 class KeySource(Protocol):
@@ -30,12 +30,12 @@ class KeySource(Protocol):
         """Return the key to use now. Raises: NoKey, Unreachable."""
 
     def discard_key(self) -> None:
-        """Forget a key that was refused."""
+        """Discard a key that the platform refused."""
 
 
 @dataclass(slots=True)
 class FileKey:
-    """A key that an operator made and put into a file; it is read anew each time."""
+    """A key that an operator created and put into a file, which is read each time."""
 
     file: Path
 
@@ -44,12 +44,12 @@ class FileKey:
         return _read_secret(self.file)
 
     def discard_key(self) -> None:
-        """Keep nothing: the file is read again."""
+        """Do nothing: the file is read again."""
 
 
 @dataclass(slots=True)
 class ExchangedKey:
-    """A key for which the platform takes the token of the agent's service account.
+    """A key that the platform issues in exchange for the token of the agent's service account.
 
     The kubelet renews the token in its file. `wall`: a clock in seconds since 1970.
     """
@@ -63,13 +63,13 @@ class ExchangedKey:
     _renew_at: float = 0.0
 
     def read_key(self) -> str:
-        """Return the key, a new one when the old one ends soon. Raises: NoKey, Unreachable."""
+        """Return the key, a new one if the old one ends soon. Raises: NoKey, Unreachable."""
         if not self._key or self.wall() >= self._renew_at:
             self._exchange()
         return self._key
 
     def discard_key(self) -> None:
-        """Forget the key, so that the next call asks for a new one."""
+        """Discard the key, so that the next call requests a new one."""
         self._key = ""
 
     def _exchange(self) -> None:
@@ -96,12 +96,12 @@ def _read_secret(file: Path) -> str:
 
 
 def _is_secret(text: str) -> bool:
-    """Return whether a text can stand in a header."""
+    """Return whether a text is valid in a header."""
     return bool(text) and text.isascii() and text.isprintable() and " " not in text
 
 
 def _parse_time(value: Any) -> float | None:
-    """Seconds since 1970 of an ISO time or of milliseconds."""
+    """Return the seconds since 1970 of an ISO time or of milliseconds."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return value / 1000
     try:

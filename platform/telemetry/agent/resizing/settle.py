@@ -1,10 +1,10 @@
-"""One pod brought in line with what is wanted of it.
+"""Carries out the resize request of one pod.
 
-Nothing is remembered between two looks: the wish and the last answer stand on the pod, the limits in the
-container's file. So it may be done twice, late, or by the next agent after this one was killed.
+Nothing is stored between two calls: the request and the last answer are on the pod, the limits in the
+container's file. So a call may be repeated, late, or made by the next agent after this one was killed.
 
-An answer is final only before anything was touched. From `taken` on the wish is tried until it is in effect,
-because what a refusal promises, that all is as it was, could no longer be kept.
+A refusal is final only if nothing was changed. After `taken` the request is retried until it is in effect,
+because a refusal states that nothing was changed, which may no longer be true.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ _BELOW_USE: Final = "BELOW_USE"
 
 
 class PodAnnotator(Protocol):
-    """The cluster's pods, as far as the agent may do something with them."""
+    """The cluster's pods, with the operations that the agent may use."""
 
     def annotate_pod(self, pod: Pod, annotations: Mapping[str, str]) -> Pod:
-        """Write annotations on exactly this pod as it was read. Raises: Changed."""
+        """Write annotations on the pod exactly as it was read. Raises: Changed."""
 
 
 class _Refusal(Exception):
@@ -59,9 +59,9 @@ class _Refusal(Exception):
 
 
 def settle_pod(pods: PodAnnotator, root: Path, pod: Pod) -> bool:
-    """Do what is wanted of a pod; returns whether nothing is left to be done for now.
+    """Carry out the request of a pod; return whether nothing is left to do for now.
 
-    Raises: Changed, and what `annotate_pod` raises besides.
+    Raises: Changed, and all other errors of `annotate_pod`.
     """
     wanted = _wanted(pod)
     if wanted is None:
@@ -98,7 +98,7 @@ def _wanted(pod: Pod) -> WantedMemory | None:
 
 
 def _take(pods: PodAnnotator, folder: Path, pod: Pod, wanted: WantedMemory) -> Pod:
-    """Say that it is begun, if it can be done. Raises: _Refusal, NotReady; Changed."""
+    """Answer that the request is taken, if it can be carried out. Raises: _Refusal, NotReady; Changed."""
     try:
         _check(folder, wanted)
     except Unusable as error:
@@ -143,7 +143,7 @@ def _check_use(region: Region, wanted: WantedMemory) -> None:
 
 
 def _keep(folder: Path, wanted: WantedMemory, pod: Pod) -> None:
-    """Put an effective amount in effect again: a container that starts again may have made a new file."""
+    """Apply amounts in effect again: a container that restarted may have made a new file."""
     try:
         regions = read_regions(folder)
         if any(r.limits.get(uuid) != mib * MIB for r in regions for uuid, mib in wanted.memory_mib.items()):
@@ -177,7 +177,7 @@ def _at_most(pod: Pod, wanted: WantedMemory) -> dict[str, int]:
 
 def _refuse(pods: PodAnnotator, pod: Pod, wanted: WantedMemory, refusal: _Refusal) -> None:
     log.warning("%s: refused %s: %s", _name(pod), _amounts(wanted.memory_mib), refusal.message)
-    # Nothing below 1 MiB can be reported: a pod that began with no part of a card has nothing in effect.
+    # Amounts below 1 MiB cannot be reported: for a pod created without a part of a card nothing is in effect.
     most = {uuid: mib for uuid, mib in _at_most(pod, wanted).items() if mib}
     answer = MemoryAnswer(wanted.token, AnswerState.REFUSED, most, refusal.code, refusal.message[:300])
     pods.annotate_pod(pod, {ANSWER: answer.to_annotation()})

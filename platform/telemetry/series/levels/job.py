@@ -1,4 +1,4 @@
-"""The series of one job: a line per task and card, and what they come to together."""
+"""The series of one job: a line per task and card, and the lines of the whole job."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from telemetry.store.times import READING_RETENTION
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 
-# More lines than this cannot be told apart; the averages always cover all of them.
+# More lines cannot be distinguished in a chart; the averages always cover all of them.
 MAX_LINES: Final = 64
 
 _MEASURES: Final = (
@@ -44,9 +44,9 @@ _MEASURES: Final = (
 _GPU_NAME: Final = "{} · GPU {}"
 _SAMPLING_MS: Final = 45_000
 Times = dict[int, dict[int, int]]
-"""Channel id, then bucket number: milliseconds that were measured."""
+"""The measured milliseconds by channel id and bucket number."""
 Shares = dict[int, dict[int, float]]
-"""Channel id, then bucket number: a part of the time of the job."""
+"""A share of the job's time by channel id and bucket number."""
 _SLICE_LINES: Final = (
     ("utilisation", "percent"),
     ("utilisation_of_grant", "percent"),
@@ -67,7 +67,7 @@ LINE_NAMES: Final = tuple(measure for measure, _unit in _SLICE_LINES)
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """One task on one card; an attempt that came back to the same card continues its line."""
+    """One task on one card; an attempt that returns to the same card continues the line."""
 
     task_id: uuid.UUID
     device_id: uuid.UUID
@@ -80,9 +80,9 @@ class _Line:
 
 
 def _measures(parts: Sequence[tuple[Values, float]]) -> dict[str, float | None]:
-    """Put slices together, each for its part of the time.
+    """Combine slices, each with its share of the time.
 
-    Utilisation is the mean over cards, all else is a sum or a ratio of sums.
+    Utilisation is the mean over cards; all other measures are sums or ratios of sums.
     """
     if not parts:
         return {}
@@ -91,7 +91,7 @@ def _measures(parts: Sequence[tuple[Values, float]]) -> dict[str, float | None]:
     allocated = sum(part["cores_allocated"] * share for part, share in parts)
     busy = sum(value * share for value, share in used)
     memory_allocated = sum(part["memory_allocated_mib"] * share for part, share in parts)
-    # Else what was granted is not of the same slices.
+    # Otherwise the allocation would not be that of the same slices.
     complete, memory_complete = len(used) == len(parts), len(memory) == len(parts)
     return {
         "utilisation": busy / sum(share for _, share in used) if used else None,
@@ -132,7 +132,7 @@ def _lines(job: Job, channels: Sequence[Channel]) -> list[_Line]:
 
 
 def _measured_times(window: Window, means: Buckets, sums: Sums) -> Times:
-    """Return how long each slice was measured in each bucket; what another store filled in counts in full."""
+    """Return how long each slice was measured in each bucket; values of another store count in full."""
     full = {"cores_allocated": TimeSum(0.0, window.step_ms)}
     return {
         channel: {
@@ -143,11 +143,11 @@ def _measured_times(window: Window, means: Buckets, sums: Sums) -> Times:
 
 
 def _shares(channels: Sequence[Channel], times: Times) -> Shares:
-    """Return for which part of the time of the job in a bucket each slice stands.
+    """Return the share of the job's time in a bucket that each slice has.
 
-    Attempts of a task follow one another: adding them up would show more cards than it ever had at once.
-    The time of the job is that of the task which was measured longest. Tasks and cards that began or ended
-    within the bucket count for their part; a difference of a few readings is one of sampling alone.
+    Attempts of a task follow one another: their sum would show more cards than the job ever had at once. The
+    time of the job is that of the task that was measured longest. Tasks and cards that began or ended within
+    the bucket count for their part; a difference of a few readings is due to sampling alone.
     """
     attempts: dict[tuple[int, uuid.UUID | None], dict[uuid.UUID | None, int]] = {}
     for channel in channels:
@@ -211,7 +211,7 @@ def _sum_series(window: Window, means: Buckets, shares: Shares) -> list[Series]:
 def job_gpus(viewer: Actor, job: Job) -> list[tuple[uuid.UUID, str]]:
     """Return the GPUs on which a job was measured, with their names, in the order of nodes.
 
-    Raises: NotFound when the viewer may not see the job.
+    Raises: NotFound if the viewer may not see the job.
     """
     _require_sight(viewer, job)
     measured = Channel.unscoped.filter(job_id=job.pk).values("device_id")
@@ -240,10 +240,9 @@ def job_series(
     """Return the allocation of the job's tasks and their use of it.
 
     Subjects: `<task id>/<device id>` for a task's card, `average` and `total` over the whole job.
-    `utilisation` is in percent of the card, `utilisation_of_grant` in percent of the granted cores.
-    `step` in seconds; None picks one that gives about `points`. At most 64 cards get lines of their own, with
-    `gpu` that one alone.
-    Raises: NotFound when the viewer may not see the job; Invalid for a bad range.
+    `utilisation` is in percent of the card, `utilisation_of_grant` in percent of the allocated cores. `step`
+    in seconds; None picks one that gives about `points`. At most 64 cards get their own lines; with `gpu`
+    only that one does. Raises: NotFound if the viewer may not see the job; Invalid for a bad range.
     """
     _require_sight(viewer, job)
     window = window_of(start, end, step, retention=READING_RETENTION, points=points)
@@ -253,7 +252,7 @@ def job_series(
     means = means_of(sums, _MEASURES)
     fill_from_history(window, channels, means)
     times = _measured_times(window, means, sums)
-    # A line without a single reading in the window belongs to an attempt of another time.
+    # A line without a reading in the window belongs to an attempt of another time.
     lines = [line for line in _lines(job, channels) if any(c in means for c in line.channels)]
     lines = [line for line in lines if gpu in (None, line.device_id)]
     series = _sum_series(window, means, _shares(channels, times))

@@ -1,9 +1,9 @@
 """Series of any measure of the catalogue, at every level, in groups.
 
-Of a thing with several GPUs or slices the statistics are over all of them: the mean utilization of a pool is
-that of its GPUs, its maximum that of the busiest. Of a job, what is measured of GPUs alone is that of the
-GPUs that it holds as a whole. Totals and allocation are lines of `cluster_series` and the like; here every
-line is one measure.
+For a subject with several GPUs or slices the statistics are over all of them: the mean utilization of a pool
+is that of its GPUs, its maximum that of the busiest. For a job, measures of GPUs without slices are those of
+the GPUs that it holds as a whole. Totals and allocation are lines of `cluster_series` and the like; here
+every line is one measure.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _OF_KIND: Final = {
 }
 _ENERGY: Final = ("energy_j", "increase")
 _POWER: Final = "power_w"
-"""Stands in for the counter of energy where a source has none."""
+"""The measure from which energy is estimated if a source has no counter of energy."""
 MAX_LINES: Final = 64
 _MOST_ROWS: Final = 60_000
 _LEVEL_SCOPE: Final = {"cluster": Scope.CLUSTER, "node": Scope.NODE, "workspace": Scope.WORKSPACE}
@@ -79,7 +79,7 @@ class _Part:
     """Measures that are read from the same channels, each with its statistic.
 
     `held`: the spans of time in which rows of each channel count; None for all of it. `cards`: the channels
-    of GPUs of which a Prometheus server may know what is missing here.
+    of GPUs for which a Prometheus server may have missing values.
     """
 
     chosen: dict[str, str]
@@ -103,11 +103,11 @@ def measure_series(
     gpu: uuid.UUID | None = None,
     points: int = POINTS,
 ) -> SeriesSet:
-    """Return a line per measure and group of what the viewer may see; at most 64 groups.
+    """Return a line per measure and group that the viewer may see; at most 64 groups.
 
-    Without a statistic gauges are means, counters what they increased by, and states the last value; `seen`
-    are the bits of a state that were set at any time. Energy without a counter is estimated from power.
-    `gpu`: only that one of a job's GPUs.
+    Without a statistic gauges are means, counters their increase, and states the last value; `seen` are the
+    bits of a state that were set at any time. Energy without a counter is estimated from power. `gpu`: only
+    that one of a job's GPUs.
     Raises: PermissionDenied and NotFound as `require_sight`; Invalid for a bad range, and for a statistic
     that a measure does not have.
     """
@@ -128,7 +128,7 @@ def measure_series(
 def _parts(
     thing: MeasuredThing, group_by: str | None, chosen: dict[str, str], gpu: uuid.UUID | None
 ) -> list[_Part]:
-    """Return the measures by where they are read: those of whole GPUs of a job apart from all others."""
+    """Return the measures by the channels they are read from: a job's whole GPUs separately from others."""
     of_gpus = {n: stat for n, stat in chosen.items() if thing.level == "job" and is_of_whole_gpus(n)}
     found = []
     if others := {name: stat for name, stat in chosen.items() if name not in of_gpus}:
@@ -154,7 +154,7 @@ def _parts(
 def _part(chosen: dict[str, str], group_by: str | None, rows: list[Channel], rolled: Scope) -> _Part:
     groups = group_channels(rows, group_by, rolled)
     if not groups and group_by is None:
-        groups = [ChannelGroup("", "")]  # a line without values, rather than none
+        groups = [ChannelGroup("", "")]  # a line without values instead of no line
     shown = groups[:MAX_LINES]
     clusters = sorted({row.cluster_id for row in rows})
     return _Part(chosen, shown, (len(groups) - len(shown)) * len(chosen), clusters)
@@ -176,7 +176,7 @@ def _line(window: Window, group: ChannelGroup, buckets: Buckets, name: str, stat
         stats = buckets.get(bucket, {})
         value = _value(stats.get(name), stat)
         if value is None and (name, stat) == _ENERGY and (power := stats.get(_POWER)) is not None:
-            # What was drawn, for as long as it was measured.
+            # The energy consumed while power was measured.
             value, estimated = power.mean * power.seconds, True
         points.append((at, value))
     unit = BY_NAME[name].unit or "count"
@@ -184,7 +184,7 @@ def _line(window: Window, group: ChannelGroup, buckets: Buckets, name: str, stat
 
 
 def _fill(window: Window, part: _Part, found: list[Buckets]) -> None:
-    """Add to buckets without a reading the means of what a Prometheus server knows of their GPUs."""
+    """Add a Prometheus server's means for GPUs to buckets without a reading."""
     gauges = [name for name, stat in part.chosen.items() if stat == "mean"]
     every = range(window.first, window.last + 1)
     if not gauges or not part.cards or all(bucket in buckets for buckets in found for bucket in every):
@@ -226,7 +226,7 @@ def _value(stat: Stat | None, statistic: str) -> float | None:
 
 
 def _bounded(window: Window, channels: int) -> Window:
-    """Read whole minutes at least, and coarser roll-ups where there would be too many to unpack."""
+    """Return a window of whole minutes at least, with coarser roll-ups if there are too many to unpack."""
     grains = [grain for grain in GRAINS_MS if grain >= max(window.grain_ms, MINUTE_MS)]
     for grain_ms in grains:
         many = channels * (window.until_ms - window.from_ms) // grain_ms
@@ -241,8 +241,8 @@ def _bounded(window: Window, channels: int) -> Window:
 
 
 def _rolled_scope(thing: MeasuredThing, group_by: str | None, *, parts: bool) -> Scope:
-    """Return the scope whose roll-ups are read; `parts` for counters: roll-ups of several have
-    none, because a GPU that comes or goes would look like one that began anew."""
+    """Return the scope whose roll-ups are read; `parts` for counters: roll-ups of several GPUs have no
+    counters, because a GPU that appears or disappears would look like a counter that restarted."""
     if parts:
         return Scope.SLICE if thing.level in ("job", "workspace") or group_by == "workspace" else Scope.CARD
     if group_by in ("gpu", "job") or thing.level in ("gpu", "job"):
@@ -295,8 +295,8 @@ def _together(by_channel: dict[int, Buckets], channels: Iterable[int]) -> Bucket
 def _of_channels(
     rows: Iterable[tuple[int, int, Stats]], window: Window, last: dict[tuple[int, str], Stat]
 ) -> dict[int, Buckets]:
-    """Fold the rows of each channel into buckets. What a counter grew by between two buckets belongs to the
-    later one; `last` holds what it was before."""
+    """Fold the rows of each channel into buckets. The increase of a counter between two buckets belongs to
+    the later one; `last` holds its value before."""
     found: dict[int, Buckets] = {}
     for channel, at_ms, stats in rows:
         bucket = at_ms // window.step_ms
@@ -323,7 +323,7 @@ def _rows(
     measures: Sequence[str],
     held: dict[int, Sequence[HeldSpan]] | None,
 ) -> Iterator[tuple[int, int, Stats]]:
-    """Yield the rows by time; with `held` only those that stand for nothing but its spans."""
+    """Yield the rows by time; with `held` only those that lie within its spans."""
     span = source.unscoped.filter(channel__in=channels, at_ms__gte=since_ms, at_ms__lt=until_ms)
     ordered = span.order_by("at_ms")
     if issubclass(source, Rolled):

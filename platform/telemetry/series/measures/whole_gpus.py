@@ -1,7 +1,7 @@
-"""Finds the GPUs that a job held as a whole, and when: only then all that a GPU does is done by the job.
+"""Finds the GPUs that a job held as a whole, and when: only then the job causes all activity of the GPU.
 
-Clocks, power, or the activity of engines are measured per GPU. Of a GPU that several jobs share they say
-nothing about one of them.
+Clocks, power and the activity of engines are measured per GPU. For a GPU that several jobs share, these
+values cannot be attributed to one job.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ _FOREVER_MS: Final = 2**62
 
 
 class HeldSpan(NamedTuple):
-    """Milliseconds since 1970 from which and until which a GPU was held."""
+    """The span in which a GPU was held, in milliseconds since 1970."""
 
     since_ms: int
     until_ms: int
 
 
 HeldSpans = Mapping[uuid.UUID, Sequence[HeldSpan]]
-"""By device."""
+"""The spans by device."""
 
 
 def is_of_whole_gpus(measure: str) -> bool:
-    """Tell whether a measure is known of GPUs only, and not of their slices."""
+    """Return whether a measure exists for GPUs only, and not for their slices."""
     return Level.SLICE not in BY_NAME[measure].levels
 
 
@@ -46,5 +46,5 @@ def find_whole_gpus(job_id: uuid.UUID) -> dict[uuid.UUID, list[HeldSpan]]:
 
 
 def is_within(spans: Sequence[HeldSpan], since_ms: int, until_ms: int) -> bool:
-    """Tell whether one of the spans covers all of a stretch."""
+    """Return whether one of the spans covers a whole interval."""
     return any(span.since_ms <= since_ms and until_ms <= span.until_ms for span in spans)

@@ -23,13 +23,13 @@ from tenants.access.permissions import Permission
 
 
 def node_agents(viewer: Actor) -> QuerySet[NodeAgent]:
-    """Agents with their nodes and clusters. Raises: PermissionDenied without `cluster.view`."""
+    """Return agents with their nodes and clusters. Raises: PermissionDenied without `cluster.view`."""
     permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
     return NodeAgent.unscoped.select_related("node__cluster").order_by("node__cluster__name", "node__name")
 
 
 def agent_keys(viewer: Actor) -> QuerySet[AgentKey]:
-    """Keys of agents, newest first. Raises: PermissionDenied without `cluster.edit`."""
+    """Return the keys of agents, newest first. Raises: PermissionDenied without `cluster.edit`."""
     permissions.require_permission(viewer, Permission.CLUSTER_EDIT)
     return AgentKey.unscoped.select_related("node__cluster").order_by("-created_at", "-id")
 
@@ -37,9 +37,9 @@ def agent_keys(viewer: Actor) -> QuerySet[AgentKey]:
 def gpu_events(
     viewer: Actor, *, node_id: uuid.UUID | None = None, device_uuid: str | None = None, since_ms: int = 0
 ) -> QuerySet[GpuEvent]:
-    """Events of all GPUs, of one node or of one GPU, newest first; those of a whole node are of each GPU.
+    """Return the events of all GPUs, of one node or of one GPU, newest first.
 
-    Raises: PermissionDenied without `cluster.view`.
+    An event of a whole node is one of each GPU. Raises: PermissionDenied without `cluster.view`.
     """
     permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
     rows = GpuEvent.unscoped.filter(at_ms__gte=since_ms)
@@ -59,7 +59,7 @@ class AgentVersions(NamedTuple):
 
 
 def node_versions(viewer: Actor, node_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, AgentVersions]:
-    """The versions of the nodes that have an agent. Raises: PermissionDenied without `cluster.view`."""
+    """Return the versions of the nodes with an agent. Raises: PermissionDenied without `cluster.view`."""
     rows = node_agents(viewer).filter(node__in=node_ids).order_by()
     columns = rows.values_list("node", *AgentVersions._fields)
     return {node: AgentVersions(*values) for node, *values in columns}
@@ -68,7 +68,7 @@ def node_versions(viewer: Actor, node_ids: Collection[uuid.UUID]) -> dict[uuid.U
 def count_xids(
     viewer: Actor, *, node_ids: Collection[uuid.UUID], since: datetime
 ) -> dict[uuid.UUID, Counter[str]]:
-    """Count the XID errors of nodes by UUID of the GPU, as the driver names it; nodes without any are absent.
+    """Count the XID errors of nodes by the driver's UUID of the GPU; nodes without errors are absent.
 
     Raises: PermissionDenied without `cluster.view`.
     """
@@ -84,8 +84,8 @@ def count_xids(
 def gpu_processes(
     viewer: Actor, *, node_id: uuid.UUID | None = None, job_id: uuid.UUID | None = None, since_ms: int = 0
 ) -> QuerySet[GpuProcess]:
-    """Processes seen on GPUs since a moment, the last seen first: all for whoever looks at clusters, else
-    those of jobs that the viewer may see."""
+    """Return processes seen on GPUs since a moment, the last seen first: all with the permission to view
+    clusters, otherwise those of jobs that the viewer may see."""
     rows = GpuProcess.unscoped.filter(last_seen_ms__gte=since_ms)
     if not permissions.has_permission(viewer, Permission.CLUSTER_VIEW):
         rows = rows.filter(workspace_id__in=job_tenants(viewer).values("pk"))
@@ -97,7 +97,7 @@ def gpu_processes(
 
 
 def has_fresh_agent(viewer: Actor, *, cluster_id: uuid.UUID | None = None) -> bool:
-    """Tell whether the agent of any node reported in the last two minutes.
+    """Return whether the agent of any node reported in the last two minutes.
 
     Raises: PermissionDenied without `cluster.view`.
     """
@@ -135,7 +135,7 @@ def stray_processes(
         channel__process_id__in=[row.pk for row in processes],
     )
     columns = ("channel__process_id", "cores_used", "memory_used_mib")
-    # In order of time, so that the last one stays.
+    # In order of time, so that the last value stays.
     used = {pk: (cores, memory) for pk, cores, memory in readings.order_by("at_ms").values_list(*columns)}
     return [
         StrayProcess(row, devices[row.device_id], *used.get(row.pk, (None, None)))

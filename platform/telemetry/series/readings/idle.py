@@ -1,4 +1,4 @@
-"""Cards that somebody holds and nobody uses."""
+"""Cards that are allocated and not used."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import Tenant
 
-# A driver's own housekeeping shows as a percent or two.
+# The driver's own activity shows as one or two percent.
 IDLE_BELOW_PERCENT: Final = 3.0
 
 
 @dataclass(frozen=True, slots=True)
 class IdleSlice:
-    """One held card, or slice of one, that did nothing for the whole time."""
+    """One held card, or slice of one, without use for the whole time."""
 
     device_id: uuid.UUID
     job_id: uuid.UUID
@@ -52,11 +52,11 @@ class IdleAllocated:
 
 
 def idle_allocated(viewer: Actor, since_s: int = 300, *, workspace: Tenant | None = None) -> IdleAllocated:
-    """Cards held for `since_s` seconds whose use never reached 3 % of a card, of jobs the viewer may see, or
-    of those in one workspace.
+    """Return the cards held for `since_s` seconds whose use never reached 3 % of a card, of jobs that the
+    viewer may see, or of those in one workspace.
 
-    Both ends of that time must have a reading: of a job that has just started, or of a cluster that is
-    silent, nothing is said. Readings reach back two hours; a longer time finds nothing.
+    Both ends of that time must have a reading: a job that has just started and a cluster without readings
+    give no result. Readings reach back two hours; a longer time finds nothing.
     """
     slices = tuple(
         IdleSlice(row.device_id, row.job_id, row.workspace_id, row.peak_percent)
@@ -102,8 +102,8 @@ def _idle_rows(viewer: Actor, since_s: int, workspace: Tenant | None = None) -> 
 
 @dataclass(frozen=True, slots=True)
 class IdleHold:
-    """An allocation whose GPU is idle now, and the last time at which it was measured in use; None for never
-    since `allocated_at`."""
+    """An allocation whose GPU is idle now, and the last time at which it was measured in use; None if it was
+    never since `allocated_at`."""
 
     slice: DeviceSlice
     allocated_at: datetime
@@ -111,14 +111,14 @@ class IdleHold:
 
     @property
     def since(self) -> datetime:
-        """Return since when no use was measured."""
+        """Return the time since which no use was measured."""
         return self.used_at or self.allocated_at
 
 
 def idle_holds(viewer: Actor, *, cluster_id: uuid.UUID | None = None, since_s: int = 300) -> list[IdleHold]:
     """Return the holds that `idle_allocated` counts, with owner and start, the longest idle first.
 
-    The last use is looked for in readings and then in roll-ups, so that it is exact to the minute within two
+    The last use is searched in readings and then in roll-ups, so that it is exact to the minute within two
     days. Raises: PermissionDenied without `cluster.view`, since it names jobs of every tenant.
     """
     permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
@@ -145,7 +145,7 @@ def idle_holds(viewer: Actor, *, cluster_id: uuid.UUID | None = None, since_s: i
 
 
 def _last_use(channels: Collection[int]) -> dict[int, int]:
-    """Return the end of the last interval in which each channel was used, in ms; absent for never."""
+    """Return the end of the last interval in which each channel was used, in ms; absent if never used."""
     found: dict[int, int] = {}
     grains = (
         (Reading, "cores_used", 0),

@@ -22,7 +22,7 @@ from tenants.access import permissions
 from tenants.access.permissions import Permission
 
 COMPUTE_OVER: Final = 1.1
-"""Share of its compute above which a slice uses more than it was allocated, on average over five minutes."""
+"""The share of its compute above which a slice exceeds its allocation, on average over five minutes."""
 _COMPUTE_WITHIN: Final = timedelta(minutes=5)
 
 
@@ -36,7 +36,7 @@ class OverUse(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SliceLine:
-    """A live slice with what it uses now; None where that was not measured in the last 30 s.
+    """A live slice with its present use; None for a value that was not measured in the last 30 s.
 
     Compute in percent of the GPU, memory in MiB; `cores_mean` over five minutes.
     """
@@ -49,12 +49,12 @@ class SliceLine:
 
     @property
     def is_measured(self) -> bool:
-        """Tell whether anything of its use is known now."""
+        """Return whether any of its use is known now."""
         return self.cores_used is not None or self.memory_used_mib is not None
 
 
 def slice_lines(viewer: Actor, *, cluster_id: uuid.UUID | None = None) -> list[SliceLine]:
-    """Return every live slice and MIG instance, those that use too much first; whole GPUs are none.
+    """Return every live slice and MIG instance, those over their allocation first; whole GPUs are excluded.
 
     Raises: PermissionDenied without `cluster.view`.
     """
@@ -86,7 +86,7 @@ def _latest(slices: Iterable[DeviceSlice]) -> dict[SliceKey, tuple[float | None,
         channel__allocation_id__in={row.allocation_id for row in slices},
     ).order_by("at_ms", "id")
     columns = ("channel__allocation_id", "channel__device_id", "cores_used", "memory_used_mib", "values")
-    # In order of time, so that the last one stays.
+    # In order of time, so that the last value stays.
     return {
         (pk, device): (cores, memory, packed)
         for pk, device, cores, memory, packed in rows.values_list(*columns)
@@ -117,14 +117,14 @@ def _line(
         over.append(OverUse.MEMORY)
     if mean is not None and mean > COMPUTE_OVER * row.cores:
         over.append(OverUse.COMPUTE)
-    # The container's own file says what is in force there; what is below the allocation harms nobody.
+    # The container's own file has the limit in effect; a limit below the allocation does no harm.
     if values.get("memory_enforced_mib", 0) > values.get("memory_limit_mib", row.memory_mib):
         over.append(OverUse.LIMIT)
     return SliceLine(row, cores, mean, memory, tuple(over))
 
 
 def _share(line: SliceLine) -> float:
-    """Order by memory in use of what is allocated, the fullest first; those without a reading come last."""
+    """Return the sort key by used share of the allocated memory, fullest first, unmeasured last."""
     if line.memory_used_mib is None:
         return 1.0
     return -line.memory_used_mib / max(line.slice.memory_mib, 1)

@@ -1,4 +1,4 @@
-"""The readings that a viewer may see."""
+"""Checks which readings a viewer may see."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ class MeasuredThing:
 
 
 def job_tenants(viewer: Actor) -> QuerySet[Tenant]:
-    """Tenants whose jobs the viewer may see: all for whoever looks at clusters, on whose nodes they stand."""
+    """Return the tenants whose jobs the viewer may see: all with the permission to view clusters."""
     if permissions.has_permission(viewer, Permission.CLUSTER_VIEW):
         return Tenant.unscoped.all()
     return permissions.tenants_with(viewer, Permission.JOB_VIEW)
 
 
 def require_sight(viewer: Actor, thing: MeasuredThing) -> None:
-    """Check that the viewer may see what is measured of a thing.
+    """Check that the viewer may see the measurements of a subject.
 
-    Raises: NotFound for a workspace or job whose jobs the viewer may not see, and for one that does not
-    exist; PermissionDenied without `cluster.view` for all else.
+    Raises: NotFound for a workspace or job whose jobs the viewer may not see, and for a missing one;
+    PermissionDenied without `cluster.view` for all other subjects.
     """
     if thing.level == "job":
         job = Job.unscoped.select_related("workspace").filter(pk=thing.pk or uuid.UUID(int=0)).first()

@@ -1,6 +1,6 @@
-"""Means per bucket, from roll-ups of the grain that a window is read from, and finer rows where they end.
+"""Means per bucket, from roll-ups of the window's grain, and from finer rows after the last roll-up.
 
-All sources give a sum and the time it stands for, so the parts of a bucket that straddles a border add up to
+All sources give a sum and the time it covers, so the parts of a bucket on both sides of a border add up to
 the exact mean. Buckets are whole-number divisions of the time, which all databases do alike.
 """
 
@@ -39,13 +39,14 @@ class ColumnMeasure:
 
 Values = dict[str, float]
 Buckets = dict[int, dict[int, Values]]
-"""Channel id, then bucket number, then column: value. What has no reading is absent."""
+"""Values by channel id, bucket number and column. A value without a reading is absent."""
 
 
 class TimeSum(NamedTuple):
-    """A column over a bucket: the sum of its values times the milliseconds that they stand for, and these.
+    """A column over a bucket: the sum of its values times the milliseconds that they cover, and the sum of
+    these.
 
-    Of a peak `total` is the largest value.
+    For a peak `total` is the largest value.
     """
 
     total: float
@@ -53,7 +54,7 @@ class TimeSum(NamedTuple):
 
 
 Sums = dict[int, dict[int, dict[str, TimeSum]]]
-"""Channel id, then bucket number, then column. What has no reading is absent."""
+"""Sums by channel id, bucket number and column. A sum without a reading is absent."""
 
 
 def _bucket(window: Window) -> ExpressionWrapper[Any]:
@@ -61,7 +62,7 @@ def _bucket(window: Window) -> ExpressionWrapper[Any]:
 
 
 def _terms(measures: Sequence[ColumnMeasure], weight: str) -> dict[str, Any]:
-    """Sums weighted by the time that a row stands for, and that time; the column `weight` has it."""
+    """Build sums weighted by the time that a row covers, and that time, from the column `weight`."""
     terms: dict[str, Any] = {}
     for number, measure in enumerate(measures):
         # The compute of a large cluster times milliseconds does not fit into 32 bits.
@@ -109,7 +110,7 @@ def bucket_means(
 def means_of(sums: Sums, measures: Sequence[ColumnMeasure]) -> Buckets:
     """Return the means of sums over the time in which each was measured; a peak stays as it is.
 
-    Compute that cards used together stays in proportion to the number of cards that it was read of.
+    The summed compute of cards stays in proportion to the number of cards with a reading.
     """
     peaks = {measure.column for measure in measures if measure.peak}
     found: Buckets = {}

@@ -1,4 +1,4 @@
-"""The tables from which a window is read: the coarsest grain first, and finer ones where its roll-ups end."""
+"""The tables from which a window is read: the coarsest grain first, finer ones after its last roll-up."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _ROLLED: Final[dict[int, type[Any]]] = {
 
 
 GRAIN_OF: Final[dict[type[Any], int]] = {table: grain_ms for grain_ms, table in _ROLLED.items()}
-"""Milliseconds for which a row of each table of roll-ups stands."""
+"""The milliseconds that a row of each table of roll-ups covers."""
 
 
 def sources_of(window: Window, fine: type[Reading] | type[Tick]) -> Iterator[tuple[type[Any], int, int]]:
-    """Tables with the times from and until which they are read; together they are the window, once.
+    """Yield tables with the times from and until which they are read; together they cover the window once.
 
     An interval that is not yet rolled up, or has to be again, is read from the next finer grain, and so is
     everything after it.
