@@ -109,7 +109,7 @@ urlpatterns = [
     path("efficiency", efficiency.show_efficiency, name="ops-efficiency"),
     path("efficiency/live", efficiency.efficiency_live, name="ops-efficiency-live"),
     path("gpus", gpu_list.show_gpus, name="ops-gpus"),
-    # A GPU that its node only counts is named by a place, with slashes.
+    # A GPU that its node only counts is named by its position, with slashes.
     path("gpus/<path:uuid>/live", gpu.gpu_live, name="ops-gpu-live"),
     path("gpus/<path:uuid>/charts/<slug:kind>", gpu.gpu_chart, name="ops-gpu-chart"),
     path("gpus/<path:uuid>", gpu.show_gpu, name="ops-gpu"),

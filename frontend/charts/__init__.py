@@ -1,7 +1,7 @@
 """Figures as data. This package is the only one that imports plotly.
 
-A figure names colours by their CSS tokens and times in UTC; the browser resolves both, so that one
-figure serves both themes and every time zone.
+A figure names colours by their CSS tokens and times in UTC; the browser resolves both, so that one figure
+works in both themes and every time zone.
 """
 
 from frontend.charts.bars import Bars, count_bars, group_bars

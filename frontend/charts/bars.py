@@ -1,4 +1,4 @@
-"""Bars by the day: amounts that add up, over dates that are the same for every reader."""
+"""Bars per day: stacked amounts over dates that are the same for every reader."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from frontend.texts.formats import format_number
 
 @dataclass(frozen=True, kw_only=True)
 class Bars:
-    """A named part of every day's bar. None is a day of which nothing is known."""
+    """A named part of every day's bar. None is a day without data."""
 
     name: str
     values: Sequence[float | None]
@@ -112,7 +112,8 @@ def daily_bars(
     key: str, days: Sequence[date], parts: Sequence[Bars], *, unit: str, title: str, digits: int = 2
 ) -> Chart:
     """Stack the parts of each day. Dates are written as they are and not moved to the reader's zone; amounts
-    have `digits` decimal places."""
+    have `digits` decimal places.
+    """
     dates = [day.isoformat() for day in days]
     day = "%-m月%-d日" if (get_language() or "").startswith("zh") else "%b %-d"
     figure = go.Figure(

@@ -32,9 +32,9 @@ def time_series(
 ) -> Chart:
     """Draw lines, and areas below those that have one, over one time axis from `span[0]` to `span[1]`.
 
-    `unit` is written behind values, `top` fixes the value axis, `legend` names even a single line. Where a
-    line has no value, neither the line nor its area is drawn. `stacked_s`, the seconds of a bucket, makes
-    bars of lines, on top of each other.
+    `unit` is written after values, `top` fixes the value axis, `legend` names even a single line. Where a
+    line has no value, neither the line nor its area is drawn. With `stacked_s`, the seconds of a bucket,
+    lines are drawn as stacked bars.
     """
     if stacked_s:
         traces = [_bar(line, unit, gaps, stacked_s) for line in lines]
@@ -90,7 +90,7 @@ def _line(line: ChartLine, unit: str, gaps: Sequence[Gap]) -> dict[str, Any]:
         "connectgaps": False,
     }
     alone = {segment[0].at for segment in _segments(points) if len(segment) == 1}
-    if alone:  # a value without neighbours has no line
+    if alone:  # a value without neighbours would not be drawn as a line
         sizes = [4 if point.at in alone and point.value is not None else 0 for point in points]
         trace |= {"mode": "lines+markers", "marker": {"size": sizes, "color": css_variable(line.color)}}
     if line.earlier:
@@ -115,7 +115,7 @@ def _bar(line: ChartLine, unit: str, gaps: Sequence[Gap], seconds: int) -> dict[
 
 
 def _earlier_entry() -> dict[str, Any]:
-    """The one entry of the legend for all lines of the period before."""
+    """Return the one entry of the legend for all lines of the previous period."""
     return {
         "type": "scatter",
         "mode": "lines",
@@ -129,9 +129,9 @@ def _earlier_entry() -> dict[str, Any]:
 
 
 def _area(line: ChartLine, gaps: Sequence[Gap]) -> dict[str, Any]:
-    """The area below a line: one closed shape per stretch with values.
+    """Return the area below a line: one closed shape per stretch with values.
 
-    `tozeroy` would do for a line without gaps; it joins the stretches on both sides of a gap.
+    `tozeroy` works for a line without gaps, but joins the stretches on both sides of a gap.
     """
     at: list[str | None] = []
     values: list[float | None] = []
@@ -158,7 +158,7 @@ def _area(line: ChartLine, gaps: Sequence[Gap]) -> dict[str, Any]:
 
 
 def draw_gaps(gaps: Iterable[Gap]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return the grounds of gaps and what is written on them."""
+    """Return the shapes of gaps and their labels."""
     shown = list(gaps)
     return [_gap_shape(gap) for gap in shown], [_gap_note(gap) for gap in shown]
 
@@ -193,7 +193,7 @@ def _gap_note(gap: Gap) -> dict[str, Any]:
 
 
 def _summary(title: str, lines: Sequence[ChartLine], unit: str, gaps: Sequence[Gap]) -> str:
-    """The chart in one sentence: the last value of each line, and how many gaps there are."""
+    """Return the chart in one sentence: the last value of each line, and the number of gaps."""
     facts = []
     for line in [line for line in lines if not line.earlier][:8]:
         known = [value for _at, value in line.points if value is not None]

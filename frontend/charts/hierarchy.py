@@ -1,4 +1,4 @@
-"""Figures of amounts that lie within each other, and of amounts that go from one to another."""
+"""Figures of nested amounts, and of amounts that flow from one end to another."""
 
 from __future__ import annotations
 
@@ -14,27 +14,28 @@ from frontend.charts.model import Chart
 from frontend.charts.theme import THEME, css_variable
 
 _INKS: Final = {"lent": "card", "borrowed": "bar"}
-"""Text that is readable on these colours in both themes."""
+"""The colors of texts that are readable on these colors in both themes."""
 _LEVELS_MAX: Final = 4
 _SECTORS_MAX: Final = 150
-"""So many sectors have room for their names; a level with which there are more is shown on a click."""
+"""The maximum number of sectors whose names fit; a level with more sectors in all is shown on a click."""
 _SCALE: Final = {
     "colorscale": [[0, css_variable("free")], [1, css_variable("allocated")]],
     "cmin": 0,
     "cmax": 1,
     "showscale": False,
 }
-"""Text is readable on each of its colors; a legend of the page shows it."""
+"""The color scale of `shade`. Text is readable on each of its colors; a legend of the page shows it."""
 Table = tuple[Sequence[str], Sequence[Sequence[str]]]
 """The head and the rows of the text alternative."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sector:
-    """A part of its parent, empty for the whole. The values of parts add up to that of their parent.
+    """A part of its `parent`, which is empty for the whole. The values of parts add up to that of their
+    parent.
 
-    `color` is a token; `shade` from 0 to 1 is a place on the scale of colors instead. `note` is shown below
-    the value of a sector that is pointed at.
+    `color` is a token; `shade` from 0 to 1 is a position on the color scale instead. `note` is shown below
+    the value of a sector on hover.
     """
 
     key: str
@@ -48,7 +49,7 @@ class Sector:
 
 @dataclass(frozen=True, kw_only=True)
 class FlowBand:
-    """An amount from one end to another; ends are named by their keys. `color` is a token."""
+    """An amount between two ends, which are named by their keys. `color` is a token."""
 
     source: str
     target: str
@@ -69,7 +70,7 @@ def treemap_chart(key: str, sectors: Sequence[Sector], *, unit: str, summary: st
     """Draw boxes within boxes, one per level; parents come first. A click shows one box in full."""
     trace = _partition("treemap", sectors, unit) | {
         "tiling": {"pad": 2},
-        "domain": {"y": [0, 0.94]},  # the path bar stands above the boxes
+        "domain": {"y": [0, 0.94]},  # the path bar is above the boxes
         "pathbar": {"visible": True, "textfont": {"color": css_variable("ink"), "size": 12}},
         "root": {"color": css_variable("sunken")},
     }
@@ -138,7 +139,7 @@ def _partition(kind: str, sectors: Sequence[Sector], unit: str) -> dict[str, Any
 
 
 def _count_levels(sectors: Sequence[Sector]) -> int:
-    """Return how many levels are drawn at once: at least two, and those with which there is room."""
+    """Return the number of levels that are drawn at once: at least two, and more as long as they fit."""
     depths: dict[str, int] = {}
     for sector in sectors:
         depths[sector.key] = depths.get(sector.parent, 0) + 1
@@ -164,6 +165,6 @@ def _chart(key: str, trace: dict[str, Any], unit: str, summary: str, table: Tabl
         },
     )
     drawn = figure.to_plotly_json()
-    # Afterwards: plotly would check and copy each cell.
+    # Set after construction, because plotly would check and copy each cell.
     drawn["layout"]["meta"]["table"] = {"head": list(head), "rows": [list(row) for row in rows]}
     return Chart(key=key, figure=drawn, summary=summary or _("No data"))

@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 
 
 class Point(NamedTuple):
-    """One sample; None is a moment without data."""
+    """One sample; None is a time without data."""
 
     at: datetime
     value: float | None
 
 
 class Gap(NamedTuple):
-    """A stretch without data and what caused it, in words for people."""
+    """A period without data and its cause, as text for users."""
 
     start: datetime
     end: datetime
@@ -27,8 +27,9 @@ class Gap(NamedTuple):
 class ChartLine:
     """A named series over time. `color` is a token (`used`, `allocated`, `series-3`); times are aware.
 
-    `area`: what is below the line is filled. `earlier`: values of the period before, moved to this one.
-    `opacity`: of its bar, where lines are stacked. `measured`: without, gaps in the data don't break it.
+    `area`: the area below the line is filled. `earlier`: values of the previous period, moved to this one.
+    `opacity`: of the bar, where lines are stacked. `measured`: if false, gaps in the data don't break the
+    line.
     """
 
     name: str
@@ -51,7 +52,7 @@ class Chart:
     csv: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        """The answer of a chart's address."""
+        """Return the response of a chart's address."""
         return {"figure": self.figure, "summary": self.summary, "csv": self.csv}
 
 

@@ -1,4 +1,4 @@
-"""The look of every figure: tokens for colours, hair lines, no frame, no junk."""
+"""The look of every figure: tokens for colours, thin lines, no frame."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ THEME = go.layout.Template(
             "yanchor": "bottom",
             "traceorder": "normal",
         },
-        # Invisible ticks hold the labels off the axis, where they would touch the zero of the other one.
+        # Invisible ticks keep the labels away from the axis, where they would touch the zero of the other
+        # axis.
         "xaxis": {**_AXIS, "showgrid": False, "ticks": "outside", "ticklen": 5, "tickcolor": "rgba(0,0,0,0)"},
         "yaxis": {**_AXIS, "rangemode": "tozero", "nticks": 5, "fixedrange": True},
         "colorway": [f"var(--series-{n})" for n in range(1, 9)],
@@ -45,12 +46,12 @@ THEME = go.layout.Template(
 
 
 def css_variable(name: str) -> str:
-    """The CSS variable of a colour; plotly accepts it and the browser resolves it per theme."""
+    """Return the CSS variable of a colour; plotly accepts it and the browser resolves it per theme."""
     return f"var(--{name})"
 
 
 def time_axis() -> dict[str, Any]:
-    """Ticks of a time axis, finer when zoomed in; the date stands once per day below the hours."""
+    """Return the ticks of a time axis, finer when zoomed in; the date is shown once per day below hours."""
     day = "%-m月%-d日" if (get_language() or "").startswith("zh") else "%b %-d"
     return {
         "type": "date",
@@ -71,7 +72,7 @@ def time_axis() -> dict[str, Any]:
 
 
 def value_axis(unit: str, top: float | None) -> dict[str, Any]:
-    """Ticks of the value axis. Percent always runs from 0 to 100, so that charts can be compared."""
+    """Return the ticks of the value axis. Percent always runs from 0 to 100, so charts can be compared."""
     axis: dict[str, Any] = {"tickformat": ",~r", "separatethousands": True}
     if unit == "%":
         marks = [0, 25, 50, 75, 100]

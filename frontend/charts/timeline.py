@@ -1,4 +1,4 @@
-"""The chart of states over time: a bar for each stretch in which a state was seen."""
+"""The chart of states over time: a bar for each period in which a state was observed."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ from frontend.charts.theme import THEME, css_variable, time_axis
 
 _BAR: Final = 9
 _LEAST_ROWS: Final = 3
-"""A single bar keeps its height."""
+"""The minimum number of rows of space, so that a single bar keeps its height."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ChartState:
-    """A state that was seen. `stretches`: the moments of each, evenly spaced, from its start to its end."""
+    """A state that was observed. `stretches`: the sample times of each period, evenly spaced, from start to
+    end.
+    """
 
     name: str
     color: str
@@ -31,9 +33,9 @@ class ChartState:
 def state_timeline(
     key: str, states: Sequence[ChartState], *, title: str, nothing: str, gaps: Sequence[Gap], span: Span
 ) -> Chart:
-    """Draw one row per state over one time axis. `nothing` is written where no state was seen.
+    """Draw one row per state over one time axis. `nothing` is written where no state was observed.
 
-    The table lists the stretches, newest first.
+    The table lists the periods, newest first.
     """
     rows = max(len(states), _LEAST_ROWS)
     shapes, notes = draw_gaps(gaps)

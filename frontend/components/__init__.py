@@ -1,1 +1,1 @@
-"""The values that components of a page draw."""
+"""The values that components of a page show."""

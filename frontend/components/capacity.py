@@ -1,7 +1,7 @@
 """The view models of a meter and a GPU tile.
 
-Allocation and utilisation are two facts. A meter therefore shows them nested, never added: the used
-part lies inside the allocated part, and the text alternative names both.
+Allocation and utilization are separate facts. A meter therefore shows them nested, never added: the used part
+is inside the allocated part, and the text alternative names both.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from frontend.texts.formats import add_note, format_number
 
 
 class Segment(NamedTuple):
-    """One stretch of a meter, in percent of its length, with the amount it stands for."""
+    """One segment of a meter, in percent of its length, with its amount."""
 
     kind: str
     start: float
@@ -39,11 +39,11 @@ KIND_WORDS: dict[str, str | Promise] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Meter:
-    """A quota's state in one unit: `allocated` includes what is borrowed; `used` lies within it.
+    """A quota's state in one unit: `allocated` includes borrowed quota; `used` is a part of it.
 
-    Borrowing is seen beyond the nominal mark. `used` None is not measured, and nothing is said of it; with
-    `is_partly_measured` it is a lower bound. `lent` is nominal quota that others use now; `held` is promised
-    to a preemptor; `foreign` is taken by work that the platform did not start.
+    Borrowed quota is drawn beyond the nominal mark. `used` None is not measured, and is not mentioned; with
+    `is_partly_measured` it is a lower bound. `lent` is nominal quota that others use now; `held` is reserved
+    for a preemptor; `foreign` is taken by pods outside Allotment.
     """
 
     nominal: float
@@ -58,7 +58,7 @@ class Meter:
 
     @property
     def length(self) -> float:
-        """The end of the bar: borrowed amounts lie beyond the nominal, even where a part of it is free."""
+        """The end of the bar: borrowed amounts are beyond the nominal, even where a part of it is free."""
         inside = max(self.nominal, self._own + self.lent + self.held + self.foreign)
         return max(inside + self.borrowed, 1)
 
@@ -91,11 +91,11 @@ class Meter:
 
     @property
     def used_text(self) -> str:
-        """The used amount in words."""
+        """The used amount as text."""
         return f"≥ {_format(self.used)}" if self.is_partly_measured else _format(self.used)
 
     def description(self) -> str:
-        """The meter in words, for screen readers and as its tooltip."""
+        """Return the meter as text, for screen readers and as its tooltip."""
         facts = [
             _("%(amount)s of %(nominal)s allocated")
             % {"amount": _format(self.allocated), "nominal": _format(self.nominal)},
@@ -119,7 +119,7 @@ def _format(amount: float | None) -> str:
 
 
 def lay_out(parts: Iterable[tuple[str, float, float]], length: float) -> Iterable[Segment]:
-    """Lay parts side by side: kind, width and amount of each, over a length in the unit of the widths."""
+    """Yield parts side by side: kind, width and amount of each, over a length in the unit of the widths."""
     start = 0.0
     for kind, width, amount in parts:
         if width > 0:
@@ -129,10 +129,10 @@ def lay_out(parts: Iterable[tuple[str, float, float]], length: float) -> Iterabl
 
 @dataclass(frozen=True, kw_only=True)
 class GpuTile:
-    """One card: how much of it is handed out and how much of it works, both in percent of the card.
+    """One GPU: how much of it is allocated and how much is used, both in percent of the GPU.
 
-    `slices` lists the cores of each slice on it and is empty for a whole card. `foreign` is the part that
-    work of others has.
+    `slices` lists the cores of each slice on it and is empty for a whole GPU. `foreign` is the part of pods
+    outside Allotment.
     """
 
     name: str
@@ -145,7 +145,7 @@ class GpuTile:
     url: str = ""
     holder: str = ""
     owners: Sequence[tuple[float, str, str]] = ()
-    """The cores, the color and the name of each holder; where they are given, columns have these colors."""
+    """The cores, the color and the name of each holder; if given, columns have these colors."""
 
     @property
     def owner_bars(self) -> list[tuple[Segment, str]]:
@@ -155,18 +155,18 @@ class GpuTile:
 
     @property
     def bars(self) -> list[Segment]:
-        """The allocated part: one column per slice, or one for all of it."""
+        """The allocated part: one column per slice, or one for the whole GPU."""
         shares = self.slices or ((self.allocated,) if self.allocated > 0 else ())
         return list(lay_out((("slice" if self.slices else "whole", share, share) for share in shares), 100))
 
     @property
     def foreign_width(self) -> float:
-        """The width of pods outside Allotment: behind the allocated part, and no wider than the GPU."""
+        """The width of pods outside Allotment: after the allocated part, and no wider than the GPU."""
         return round(max(0.0, min(self.foreign, 100 - self.allocated)), 2)
 
     @property
     def is_unmeasured(self) -> bool:
-        """True if a part of the GPU is allocated and its use is unknown."""
+        """Return whether a part of the GPU is allocated and its use is unknown."""
         return self.used is None and self.allocated > 0
 
     @property
@@ -204,7 +204,7 @@ class GpuTile:
 
 @dataclass(frozen=True, kw_only=True)
 class NodeTiles:
-    """A node and its cards, as the grid of an overview shows them."""
+    """A node and its GPUs, as the grid of an overview shows them."""
 
     name: str
     note: str = ""
@@ -221,7 +221,7 @@ class NodeTiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeMosaic:
-    """One node as paths over `width` × 16 units."""
+    """One node as SVG paths over `width` × 16 units."""
 
     name: str
     url: str
@@ -235,4 +235,4 @@ class NodeMosaic:
     foreign: str
     unhealthy: str
     owners: Sequence[tuple[str, str]]
-    """A path for each color of a tenant, in place of the allocated and used ones."""
+    """A path for each color of a tenant, in place of the allocated and used paths."""

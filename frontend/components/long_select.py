@@ -11,8 +11,9 @@ from django.utils.safestring import SafeString, mark_safe
 
 
 class LongSelect(forms.Select):
-    """A select without groups that writes its options itself: Django renders a template for each, which took
-    a second for some thousand of them.
+    """A select without groups that renders its options itself.
+
+    Django renders a template for each option, which took a second for some thousand options.
     """
 
     def render(

@@ -1,4 +1,4 @@
-"""Fields that name a person, a group or a quota: plain text, with a list of names while somebody types."""
+"""Fields that name a user, a group or a quota: text fields that suggest names while the user types."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from django.utils.safestring import SafeString
 class PeopleInput(forms.TextInput):
     """A text field with a list of matching users, or of groups with `kind` group.
 
-    `kind_from` names another field of the form that says which of the two is meant.
+    `kind_from` names another field of the form that selects users or groups.
     """
 
     names = "frontend:people"
-    """The address that finds names."""
+    """The name of the view that finds names."""
 
     def __init__(
         self, kind: str = "user", *, kind_from: str = "", attrs: dict[str, Any] | None = None
@@ -37,7 +37,7 @@ class PeopleInput(forms.TextInput):
 
 
 class QuotaNodeInput(PeopleInput):
-    """The same with the tenants and queues whose quota the viewer may see."""
+    """A text field with a list of matching tenants and queues whose quota the viewer may see."""
 
     names = "frontend:quota-names"
 

@@ -1,4 +1,4 @@
-"""Selects one after another: what is chosen in them is a list in their order."""
+"""Several selects whose values form an ordered list."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FEWEST: Final = 3
 
 
 class OrderedSelects(forms.Widget):
-    """The widget of a list: one select more than is chosen, at least three, as far as there is a choice."""
+    """The widget of a list: one select more than there are values, at least three, at most one per choice."""
 
     def __init__(self, choices: Iterable[str] = ()) -> None:
         super().__init__()
@@ -47,12 +47,12 @@ class OrderedSelects(forms.Widget):
 
 
 class OrderedChoiceField(forms.Field):
-    """A list of different names in order, chosen from some; who saves it checks the names."""
+    """A list of different names in order, from some choices; the service that stores it checks the names."""
 
     widget = OrderedSelects
 
     def set_choices(self, names: Iterable[str]) -> None:
-        """Set what there is to choose."""
+        """Set the choices."""
         assert isinstance(self.widget, OrderedSelects)  # noqa: S101
         self.widget.choices = list(names)
 

@@ -1,4 +1,4 @@
-"""An axis of time: places of moments, bars between them, and the texts below."""
+"""An axis of time: positions of times, bars between them, and the texts below."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Final
 
 _EDGE: Final = 8.0
 TEXT_WIDTH: Final = 16.0
-"""Percent of the axis that a text needs on a phone."""
+"""The percent of the axis that a text needs on a phone."""
 
 
 @dataclass(frozen=True, slots=True)
 class TimeBar:
-    """One stretch of a row, in percent of the axis; `kind` is the class of its color."""
+    """One period of a row, in percent of the axis; `kind` is the class of its color."""
 
     kind: str
     start: float
@@ -22,26 +22,26 @@ class TimeBar:
 
 @dataclass(frozen=True, slots=True)
 class AxisTick:
-    """A moment below the rows, at a place in percent."""
+    """A time below the rows, at a position in percent."""
 
     at: float
     text: str
 
     @property
     def edge(self) -> str:
-        """The end of the axis at which the text would leave it: first, last, or none."""
+        """The end of the axis beyond which the text would run: first, last, or none."""
         return "first" if self.at < _EDGE else "last" if self.at > 100 - _EDGE else ""
 
 
 @dataclass(frozen=True, slots=True)
 class TimeAxis:
-    """The moments at the two ends."""
+    """A time axis between two times."""
 
     begin: datetime
     end: datetime
 
     def find_place(self, moment: datetime) -> float:
-        """The place of a moment in percent; what lies outside is at the edge."""
+        """Return the position of a time in percent; a time outside the axis is at its end."""
         share = (moment - self.begin) / (self.end - self.begin)
         return round(100 * min(1.0, max(0.0, share)), 3)
 

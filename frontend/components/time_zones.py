@@ -11,5 +11,5 @@ from django.utils.safestring import SafeString
 
 @cache
 def zone_options() -> SafeString:
-    """The options of a list of all time zones, written once: to find them is to search a folder of files."""
+    """Return the options of all time zones, built once: listing the zones reads a folder of files."""
     return format_html_join("", '<option value="{}">', ((zone,) for zone in sorted(available_timezones())))

@@ -1,4 +1,4 @@
-"""The values that components draw. Views build these; templates only lay them out."""
+"""The values that components show. Views build these; templates only lay them out."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import datetime
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """One gate of the why list: passed (True), not passed (False) or not looked at (None)."""
+    """One gate of a pending job: passed (True), not passed (False) or not evaluated (None)."""
 
     title: str
     text: str
@@ -23,9 +23,9 @@ class Check:
 
 @dataclass(frozen=True, kw_only=True)
 class HelpItem:
-    """One thing that would help, what it would bring, and where to do it.
+    """One recommendation, its effect, and where to follow it.
 
-    `url` is a page; `act` is an action of the form around the recommendation, for one without a page.
+    `url` is a page; `act` is an action of the surrounding form, for a recommendation without a page.
     """
 
     title: str
@@ -39,7 +39,7 @@ class HelpItem:
 
 @dataclass(frozen=True, kw_only=True)
 class StoryRow:
-    """One event of a story: when, what, and a tag where the event has a tone."""
+    """One event of a timeline: its time, its text, and a tag where the event has a tone."""
 
     at: datetime
     text: str
@@ -50,7 +50,7 @@ class StoryRow:
 
 @dataclass(frozen=True, kw_only=True)
 class Chip:
-    """One choice of a filter that lives in the address; the empty value means all."""
+    """One choice of a filter in the address; the empty value means all."""
 
     label: str
     value: str = ""
@@ -59,7 +59,7 @@ class Chip:
 
 @dataclass(frozen=True, kw_only=True)
 class Crumb:
-    """A step above this page."""
+    """A link to a page above this one."""
 
     label: str
     url: str
@@ -67,8 +67,8 @@ class Crumb:
 
 @dataclass(frozen=True, kw_only=True)
 class ProblemBox:
-    """A problem as the console shows it: what went wrong, what was kept, what to do; support asks for
-    `code`.
+    """A problem as the console shows it: what went wrong, what was kept, what to do, and the `code` for
+    support.
     """
 
     title: str

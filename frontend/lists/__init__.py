@@ -1,1 +1,3 @@
-"""The lists of the console: what a page declares of one, and what the address and the reader make of it."""
+"""The lists of the console: their declarations by pages, and their state in the address and the reader's
+choice.
+"""

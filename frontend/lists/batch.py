@@ -1,4 +1,4 @@
-"""An action on several rows: asked for once with what is lost, then carried out row by row."""
+"""An action on several rows: one confirmation that shows what is lost, then the action row by row."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from frontend.lists.declaration import Choices
 from frontend.shell.page_shell import problem_of
 
 ITEMS_MAX: Final = 100
-"""As many rows as a page has at most."""
+"""The maximum number of rows of an action, that of a page."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchAct:
-    """An action on rows. `act` takes a row and the choice of the form, empty without `choices`; with a
-    `text_label`, the text that was typed, which may be empty. With `suggestions` it may not: it names several
-    values, separated by commas, and these are offered.
+    """An action on rows. `act` takes a row and an argument.
 
-    The menu of a line of the list offers it where the line `fits`.
+    The argument is the selected one of `choices`; with a `text_label`, the entered text, which may be empty;
+    otherwise empty. With `suggestions` the text is required: it names several values, separated by commas,
+    and these are suggested. The menu of a row has the action if the row's line `fits`.
     """
 
     key: str
@@ -49,12 +49,12 @@ class BatchAct:
 
     @property
     def takes_several(self) -> bool:
-        """True if the text that is typed names several values."""
+        """Return whether the entered text names several values."""
         return self.suggestions is not None
 
     @property
     def needs_confirmation(self) -> bool:
-        """False where nothing is lost or chosen: one row is then changed without a question."""
+        """Return whether the action asks first. Without loss or choice, a single row is changed at once."""
         return bool(self.danger or self.note or self.choices or self.text_label)
 
 
@@ -62,7 +62,7 @@ class BatchAct:
 class BatchItem:
     """A selected row as the question shows it; with a `version`, a row that was changed since is refused.
 
-    A dangerous action also shows its `losses`, and what it `keeps` where somebody might expect otherwise.
+    A dangerous action also shows its `losses`, and what it `keeps` where users might expect a loss.
     """
 
     id: uuid.UUID
@@ -76,7 +76,7 @@ class BatchItem:
 
 @dataclass(frozen=True, slots=True)
 class BatchResult:
-    """The result for one row; `problem` says why nothing was done."""
+    """The result for one row; `problem` says why the row was not changed."""
 
     name: str
     problem: str = ""
@@ -95,7 +95,7 @@ class BatchPage:
 
     @property
     def shows_keeps(self) -> bool:
-        """Return whether something of the rows stays that is to be named."""
+        """Return whether the question lists what is kept of any row."""
         return self.act.danger and any(one.keeps for one in self.items)
 
     @property
@@ -106,22 +106,22 @@ class BatchPage:
 
 
 BATCH: Final = "batch"
-"""The field by which a page tells that its list is asked, and no other form."""
+"""The field that marks a request as an action on a list, not another form of the page."""
 ONE: Final = "one"
 """The field of the menu of a row: the action and the row's id."""
 Find = Callable[[Collection[uuid.UUID]], Sequence[BatchItem]]
 
 
 def is_batch(request: HttpRequest) -> bool:
-    """Return whether a page is asked for an action on rows of its list."""
+    """Return whether a request is an action on rows of the page's list."""
     return request.method == "POST" and any(name in request.POST for name in (BATCH, ONE, "item"))
 
 
 def answer_batch(request: HttpRequest, *, acts: Sequence[BatchAct], find: Find, back: str) -> HttpResponse:
-    """Ask before anything is done; carry out what was confirmed, and show each row that was refused.
+    """Ask before anything is done; carry out a confirmed action, and show each row that was refused.
 
-    `find` returns those of the rows that the viewer may see. Raises: NotFound for an unknown action;
-    for who has none, PermissionDenied, and NotFound about rows out of sight.
+    `find` returns the rows that the viewer may see. Raises: NotFound for an unknown action; for a viewer
+    without any action, PermissionDenied, or NotFound for rows out of sight.
     """
     known: Mapping[str, BatchAct] = {act.key: act for act in acts}
     one = request.POST.get(ONE, "").split()

@@ -1,4 +1,4 @@
-"""The reader's own view of a list: columns, rows per page and refreshing, kept in a cookie per list."""
+"""The reader's view of a list: columns, rows per page and refresh interval, stored in a cookie per list."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LONGEST: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class ListChoice:
-    """The choice of a reader; without one, that of the page."""
+    """The choice of a reader, or the defaults of the page."""
 
     columns: Sequence[str]
     size: int
@@ -30,7 +30,7 @@ class ListChoice:
 
 
 def read_choice(request: HttpRequest, declared: ListDeclaration) -> ListChoice:
-    """Return the reader's choice; parts of it that do not exist are left out."""
+    """Return the reader's choice; unknown columns, sizes and intervals are ignored."""
     columns, size, every_s = (*request.COOKIES.get(_PREFIX + declared.key, "").split("~"), "", "")[:3]
     known = [column.key for column in declared.columns]
     chosen = {key for key in columns.split(".") if key in known}
@@ -51,7 +51,7 @@ def _one_of(text: str, known: Sequence[int], otherwise: int) -> int:
 @require_POST
 @login_required
 def keep_choice(request: HttpRequest, key: str) -> HttpResponse:
-    """Keep what the reader chose for a list in this browser; `reset` forgets it."""
+    """Store the reader's choice for a list in this browser; `reset` removes it."""
     back = request.POST.get("next", "")
     answer = redirect(back if url_has_allowed_host_and_scheme(back, allowed_hosts=None) else "/")
     if "reset" in request.POST:

@@ -38,7 +38,7 @@ def build_switch_acts(
 
 
 def build_delete_act(title: str, delete: Callable[[Any], object], note: str) -> BatchAct:
-    """Return the action that deletes rows; `note` says what becomes of the things that belong to them."""
+    """Return the action that deletes rows; `note` says what happens to the objects that belong to them."""
     return BatchAct(
         key="delete",
         label=_("Delete"),

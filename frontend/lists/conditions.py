@@ -1,4 +1,4 @@
-"""The filter builder: conditions of the address in words, and a new one from the form's three fields."""
+"""The filter builder: the conditions of the address as text, and a new one from the form's three fields."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from frontend.lists.declaration import FilterField, ListDeclaration
 
 PARAMETER: Final = "filterBy"
 MOST: Final = 20
-"""As many conditions as the REST API takes."""
+"""The maximum number of conditions, that of the REST API."""
 FIELD, OPERATOR, VALUE = "field", "operator", "value"
 WORDS: Final[Mapping[str, str | Promise]] = {
     "==": pgettext_lazy("filter operator", "is"),
@@ -42,7 +42,7 @@ _FLAGS: Final = (("true", gettext_lazy("Yes")), ("false", gettext_lazy("No")))
 
 @dataclass(frozen=True, slots=True)
 class ShownCondition:
-    """A condition in words; `value_time` is an ISO time that the browser writes in the reader's zone."""
+    """A condition as text; `value_time` is an ISO time that the browser writes in the reader's zone."""
 
     label: str
     operator: str
@@ -53,7 +53,7 @@ class ShownCondition:
 
 @dataclass(frozen=True, slots=True)
 class OfferedField:
-    """A field of the builder with its operators, each with its word, and the values to choose from."""
+    """A field of the builder with its operators, their words, and the values to choose from."""
 
     name: str
     label: str
@@ -75,7 +75,7 @@ def read_conditions(query: QueryDict, declared: ListDeclaration) -> tuple[list[C
 
 
 def shown_conditions(query: QueryDict, declared: ListDeclaration) -> list[ShownCondition]:
-    """Return the conditions of the address in words, each with the address without it."""
+    """Return the conditions of the address as text, each with the address without it."""
     texts = query.getlist(PARAMETER)[:MOST]
     shown = []
     for place, text in enumerate(texts):
@@ -136,9 +136,9 @@ def offered_fields(declared: ListDeclaration) -> list[OfferedField]:
 
 
 def add_condition(query: QueryDict, declared: ListDeclaration) -> tuple[QueryDict, str] | None:
-    """Return the address with the condition that the form names, or the reason why it has none.
+    """Return the address with the condition of the form and an empty text, or without it and the reason.
 
-    None without a filled form.
+    Returns None without a filled form.
     """
     name, operator, value = (query.get(part, "").strip() for part in (FIELD, OPERATOR, VALUE))
     if FIELD not in query:

@@ -13,17 +13,17 @@ from foundation.web.listing import Columns
 Text = str | Promise
 Choices = Sequence[tuple[str, Text]]
 SIZES: Final = (10, 20, 50, 100)
-"""Rows per page that a reader can choose."""
+"""The numbers of rows per page that a reader can choose."""
 INTERVALS: Final = (5, 10, 30, 60, 0)
-"""Seconds between two refreshes that a reader can choose; 0 is none."""
+"""The refresh intervals in seconds that a reader can choose; 0 means no refresh."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListColumn:
     """A column. `text` is its cell in a file, below `file_label`, which names the unit where the cell is a
-    plain number; `sort` the name by which the list can be sorted.
+    plain number; `sort` is the name of the order by this column.
 
-    Readers can show columns that are not `shown` otherwise. The first column is always there.
+    Columns that are not `shown` are hidden until a reader selects them. The first column is always shown.
     """
 
     key: str
@@ -38,7 +38,8 @@ class ListColumn:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilterField:
     """A field that readers may filter by; `choices` are its only values, with their words, and `suggestions`
-    is the id of the page's list of values that are likely."""
+    is the id of the page's list of likely values.
+    """
 
     label: Text
     choices: Choices = ()
@@ -47,10 +48,11 @@ class FilterField:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ListDeclaration:
-    """A list. `key` names the reader's choice of columns; `fields` is what `filterBy` understands, of which
-    the form offers `filters`; `parameters` are further filters of the page, each a parameter of the address.
-    A list without a file of its own has another one. `unfiltered` is the parameter that asks for all rows
-    where the bare address leaves some out.
+    """A list. `key` names the reader's choice of columns.
+
+    `fields` are the fields of `filterBy`, of which the form offers `filters`; `parameters` are further
+    filters of the page, each a parameter of the address. A list without a file of its own links to another
+    one. `unfiltered` is the parameter that asks for all rows where the bare address omits some.
     """
 
     key: str

@@ -1,4 +1,4 @@
-"""A declared list as one request asks for it, and the answer to that request: a page, its rows or a file."""
+"""A declared list for one request, and the response to that request: a page, its rows or a file."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ from frontend.lists.conditions import (
 from frontend.lists.declaration import SIZES, ListColumn, ListDeclaration
 
 ROWS_MAX: Final = 20_000
-"""As many rows as a file has at most."""
+"""The maximum number of rows of a file."""
 PART, ROWS, DIALOGS = "part", "rows", "dialogs"
-"""The parameter of the address by which a page fetches its own rows, or the dialogs of one row."""
+"""The parameter of the address with which a page fetches its own rows, or the dialogs of one row."""
 ROW: Final = "row"
-"""The parameter of the address that says whose dialogs are fetched."""
+"""The parameter of the address with the id of the row whose dialogs are fetched."""
 FORMAT: Final = "format"
 SHOWN: Final = "show"
 FORM: Final = "edit"
@@ -48,14 +48,16 @@ _CHUNK: Final = 500
 if TYPE_CHECKING:
     _Pages = Paginator[Any]
 else:
-    _Pages = Paginator  # no generic class when it runs
+    _Pages = Paginator  # the class is not generic at run time
 _OWN: Final = (PART, ROW, FORMAT)
 Rows = QuerySet[Any] | Sequence[Any]
 
 
 @dataclass(frozen=True)
 class PageList:
-    """A list as the address and the reader's choice have it; `problems` are filters that do not apply."""
+    """A list in the state of the address and the reader's choice; `problems` are filters that cannot be
+    applied.
+    """
 
     declared: ListDeclaration
     path: str
@@ -78,24 +80,26 @@ class PageList:
         return {column.key: column for column in self.declared.columns}
 
     def needs_columns(self, *keys: str) -> bool:
-        """True if one of the columns is read: the reader chose it, or the details of a row are open."""
+        """Return whether one of the columns is read: the reader selected it, or the details of a row are
+        open.
+        """
         return bool(self.shown_id) or not self.columns_by_key.keys().isdisjoint(keys)
 
     @property
     def size(self) -> int:
-        """Rows per page: those of the address, else the reader's own."""
+        """The rows per page: those of the address, else the reader's choice."""
         asked = self.query.get("pageSize", "")
         return int(asked) if asked in {str(size) for size in SIZES} else self.choice.size
 
     @property
     def has_filters(self) -> bool:
-        """True if the address has any filter."""
+        """Return whether the address has any filter."""
         asked = [(name, self.query.get(name)) for name in (PARAMETER, *self.declared.parameters)]
         return any(value and (name, value) != self.declared.unfiltered for name, value in asked)
 
     @cached_property
     def cell_opening_tags(self) -> dict[tuple[str, str], str]:
-        """The opening tags of cells by column and classes, which are the same in all rows."""
+        """The opening tags of cells by column and classes, because they are the same in all rows."""
         return {}
 
     @cached_property
@@ -111,7 +115,7 @@ class PageList:
     def url(self, **changes: str | None) -> str:
         """Return the list's address with some parameters changed, or without those that are None.
 
-        No form is open there unless it is one of the changes.
+        A form is open at that address only if the changes open it.
         """
         query = self.query.copy()
         query.pop(FORM, None)
@@ -133,11 +137,11 @@ class PageList:
 
     @property
     def total_order(self) -> tuple[str, str]:
-        """The order that was asked for, made total by the key in the same direction."""
+        """The requested order, made total by the primary key in the same direction."""
         return self.sort, "-pk" if self.sort.startswith("-") else "pk"
 
     def url_with_condition(self, text: str) -> str:
-        """Return the list's address with one more condition, from its first page on."""
+        """Return the list's address with one more condition, at its first page."""
         query = self.query.copy()
         for name in ("page", SHOWN, FORM):
             query.pop(name, None)
@@ -146,13 +150,13 @@ class PageList:
         return f"{self.path}?{query.urlencode()}"
 
     def arrange_rows(self, rows: Rows) -> Any:
-        """Return the rows that meet the conditions, in the order that was asked for, else in their own."""
+        """Return the rows that meet the conditions, in the requested order, else in their own."""
         found = filter_rows(rows, self.conditions)
         return sort_rows(found, self.sort, self.declared.fields) if self.sort else found
 
     @property
     def address(self) -> str:
-        """The list as it is shown, with its filters, order, page and open details."""
+        """The address of the list as it is shown, with its filters, order, page and open details."""
         return self.url()
 
     @property
@@ -165,7 +169,7 @@ class PageList:
 
     @property
     def all_url(self) -> str:
-        """The list without its filters."""
+        """The address of the list without its filters."""
         query = self.query.copy()
         for name in (PARAMETER, "page", SHOWN, FORM, *self.declared.parameters):
             query.pop(name, None)
@@ -180,7 +184,7 @@ class PageList:
 
     @property
     def sort_choices(self) -> list[tuple[str, str, bool]]:
-        """Each order with its words and whether it is the present one, for screens without a head."""
+        """Each order with its label and whether it is the present one, for screens without a table head."""
         found = [] if self.declared.default_sort else [("", _("Default order"), not self.sort)]
         for name, column in self.declared.sorts.items():
             for value, word in ((name, _("ascending")), (f"-{name}", _("descending"))):
@@ -189,13 +193,13 @@ class PageList:
 
 
 def read_list(request: HttpRequest, declared: ListDeclaration) -> PageList:
-    """Read a list from the address and the reader's choice; an unknown order is the usual one."""
+    """Read a list from the address and the reader's choice; an unknown order is replaced by the default."""
     query = request.GET.copy()
     for name in list(query):
         if name in _OWN:
             query.pop(name)
         else:
-            # PostgreSQL compares with no text that has this character.
+            # PostgreSQL refuses to compare with a text that contains this character.
             query.setlist(name, [value.replace("\x00", "") for value in query.getlist(name)])
     conditions, problems = read_conditions(query, declared)
     sort = query.get("sort", declared.default_sort)
@@ -206,7 +210,7 @@ def read_list(request: HttpRequest, declared: ListDeclaration) -> PageList:
 
 @dataclass(frozen=True, slots=True)
 class EmptyList:
-    """The text of a list without rows: the next step, and who can do it."""
+    """The text of a list without rows: the next step, and who can take it."""
 
     title: str
     hint: str = ""
@@ -217,13 +221,13 @@ class EmptyList:
 
 Describe = Callable[[Sequence[Any]], Sequence[Any]]
 Cut = Callable[[HttpRequest, PageList, Rows], tuple[Sequence[Any], Mapping[str, Any]]]
-"""Cuts the rows of one page, and returns with them what the foot of the list needs."""
+"""Selects the rows of one page, and returns with them the values that the foot of the list needs."""
 ReadRows = Callable[[Sequence[Any]], Iterable[Any]]
 """Reads the rows with some keys, in any order."""
 
 
 def cut_page(request: HttpRequest, shown: PageList, rows: Rows) -> tuple[Sequence[Any], Mapping[str, Any]]:
-    """The rows of a page that is counted; one that does not exist any more is the last one."""
+    """Return the rows of a counted page; for a page that does not exist any more, those of the last one."""
     page = Paginator(rows, shown.size).get_page(request.GET.get("page"))
     return list(page.object_list), {"page": page}
 
@@ -231,8 +235,8 @@ def cut_page(request: HttpRequest, shown: PageList, rows: Rows) -> tuple[Sequenc
 class _KeyPaginator(_Pages):
     """Pages of a long query whose number of rows is known.
 
-    The keys of a page are read first, from the nearer end: what stands before them is passed over in an
-    index, and not joined with what its rows would show. `read` reads rows by their keys.
+    The keys of a page are read first, from the nearer end: rows before the page are skipped in an index,
+    without a join to other tables. `read` reads rows by their keys.
     """
 
     counted = True
@@ -262,9 +266,9 @@ class _KeyPaginator(_Pages):
 
 
 class _UncountedPaginator(_KeyPaginator):
-    """Pages of a query whose rows nobody counts: `count` is what a page knows of them.
+    """Pages of a query whose rows are not counted: `count` is the number of rows known so far.
 
-    A page that does not exist is the first one.
+    A page that does not exist is replaced by the first one.
     """
 
     counted = False
@@ -288,11 +292,11 @@ def cut_by_keys(
     *,
     keys: QuerySet[Any] | None = None,
 ) -> Cut:
-    """Return what cuts pages of a query in a total order; `source` has the same rows before any filter, or
-    reads them by their keys.
+    """Return a function that selects pages of a query in a total order by the keys of their rows.
 
-    A `count` of None is unknown: then a page says only whether another follows. `keys` are the rows of that
-    query in its order, without what only the rows of a page need.
+    `source` has the same rows before any filter, or reads rows by their keys. A `count` of None is unknown:
+    then a page only shows whether another one follows. `keys` are the rows of the query in its order, without
+    the joins that only the rows of a page need.
     """
     read = partial(_read_rows, source) if isinstance(source, QuerySet) else source
 
@@ -332,12 +336,12 @@ def answer_list(
     cut: Cut = cut_page,
     status: int = 200,
 ) -> HttpResponse:
-    """Answer with the page of `template`, with `body` alone for a refresh, or with a file of all `rows`.
+    """Respond with the page of `template`, with `body` alone for a refresh, or with a file of all `rows`.
 
-    `describe` turns some of `rows` into lines with an `id`, `context` is what both templates need besides.
-    They get `lines` and `panel` (the line whose details are open). The general body takes lines with a
-    `title` and a `url`, the template of a row as `row`, and an `EmptyList` as `empty_list`. The dialogs of
-    one row are fetched when one is opened: `dialogs` is their template, which gets the `line`.
+    `describe` turns some of `rows` into lines with an `id`; `context` has the other values that both
+    templates need. They get `lines` and `panel` (the line whose details are open). The general body takes
+    lines with a `title` and a `url`, the template of a row as `row`, and an `EmptyList` as `empty_list`. The
+    dialogs of one row are fetched when one is opened: `dialogs` is their template, which gets the `line`.
     """
     added = add_condition(request.GET, shown.declared)
     if added is not None:
@@ -367,7 +371,7 @@ def answer_list(
 def _row_dialogs(
     request: HttpRequest, shown: PageList, rows: Rows, describe: Describe, template: str
 ) -> HttpResponse:
-    """Answer with the dialogs of one row, which return to the list as it is. Raises: NotFound."""
+    """Respond with the dialogs of one row, which return to the list as it is. Raises: NotFound."""
     line = next(iter(_lines_by_id(rows, request.GET.get(ROW, ""), describe)), None)
     if line is None:
         raise NotFound
@@ -375,7 +379,7 @@ def _row_dialogs(
 
 
 def _lines_by_id(rows: Rows, text: str, describe: Describe) -> Sequence[Any]:
-    """The line of that id, which may be on another page."""
+    """Return the line of that id, which may be on another page."""
     if not isinstance(rows, QuerySet):
         return [line for line in describe(rows) if str(line.id) == text]
     try:
@@ -386,7 +390,7 @@ def _lines_by_id(rows: Rows, text: str, describe: Describe) -> Sequence[Any]:
 
 def list_file(shown: PageList, rows: Rows, describe: Describe) -> HttpResponse:
     """Return all rows as CSV with the reader's columns, at most `ROWS_MAX`."""
-    # Written before the answer leaves: afterwards no row is in the viewer's scope any more.
+    # Rows are written now, because the viewer's row scope ends before the response is sent.
     text = _file_text(shown, rows, describe)
     answer = HttpResponse(text, content_type="text/csv; charset=utf-8")
     name = f"{shown.declared.key}-{clock.now():%Y-%m-%d}.csv"
@@ -397,7 +401,7 @@ def list_file(shown: PageList, rows: Rows, describe: Describe) -> HttpResponse:
 def _file_text(shown: PageList, rows: Rows, describe: Describe) -> str:
     out = io.StringIO()
     writer = csv.writer(out)
-    out.write("\ufeff")  # spreadsheets read other scripts by it
+    out.write("\ufeff")  # the byte order mark lets spreadsheets read the text as UTF-8
     writer.writerow([text_cell(str(column.file_label or column.label)) for column in shown.columns])
     for start in range(0, ROWS_MAX, _CHUNK):
         chunk = list(rows[start : start + _CHUNK])

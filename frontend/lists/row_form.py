@@ -9,15 +9,15 @@ from typing import Any, Final
 from django import forms
 
 NEW: Final = "new"
-"""The form of a row that does not exist yet, in the address in place of a row's id."""
+"""The value of the form parameter of the address for a new row, in place of a row's id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowForm:
-    """The form that is open. `do` names what the page is asked for; `row` is an id, empty for a new row.
+    """The form that is open. `do` names the action of the request; `row` is an id, empty for a new row.
 
-    `fields` is a template that lays the fields out; without one they stand below each other. `more` are
-    further buttons, each with what it asks for, and `found` is what the page answers to one of them.
+    `fields` is a template that lays the fields out; without one they are listed below each other. `more` are
+    further buttons with their actions, and `found` is the result of one of them.
     """
 
     title: str

@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 UNREAD_MAX: Final = 100
-"""More unread messages are not counted."""
+"""The maximum number of unread messages that are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class UnreadBell:
 
     @property
     def label(self) -> str:
-        """The name of the bell for screen readers and on hover."""
+        """The label of the bell for screen readers and on hover."""
         if not self.unread:
             return _("Messages")
         words = ngettext("Messages, %(count)s unread", "Messages, %(count)s unread", self.unread)

@@ -1,7 +1,7 @@
 """The context of every page: products, side bar, switcher, user, language.
 
-Views say what only they know through `place()`; the context processor turns that and the request's
-address into a `Console`. It asks no database and works for anonymous visitors and error pages.
+Views set their location with `set_place`; the context processor turns it and the request's address into a
+`Console`. It runs no queries and works for anonymous visitors and error pages.
 """
 
 from __future__ import annotations
@@ -38,13 +38,12 @@ class WorkspaceChoice:
 class PageContext:
     """The location of the visitor. `workspace` is the slug, `trail` its folders (`Research / Language`).
 
-    `more_choices`: there are more workspaces than `choices`, which are found by name.
-    `operations_url`: the first page of the operators' side, empty for who has no page there;
-    `operations_allowed`: may look at clusters; `jobs_above_allowed`: sees jobs by a role above workspaces;
-    `bell`: the visitor's unread messages;
-    `outages`: the clusters that do not answer, among those that the page is about;
-    `allowed`: the permissions on the workspace, or on the platform on a page of the operators' side;
-    `allowed_anywhere`: those on any tenant or on the platform.
+    `more_choices`: there are more workspaces than `choices`; these are found by name. `operations_url`: the
+    first page of the operators' side, empty for a user without a page there; `operations_allowed`: the user
+    may view clusters; `jobs_above_allowed`: sees jobs by a role above workspaces; `bell`: the visitor's
+    unread messages; `outages`: the clusters that do not respond, among those of the page; `allowed`: the
+    permissions on the workspace, or on the platform on a page of the operators' side; `allowed_anywhere`:
+    those on any tenant or on the platform.
     """
 
     workspace: str = ""
@@ -78,12 +77,12 @@ class Console:
 
 
 def set_place(request: HttpRequest, value: PageContext) -> None:
-    """Tell the frame where the visitor is; called by views before they render."""
+    """Set the location of the visitor for the frame; called by views before they render."""
     setattr(request, _ATTRIBUTE, value)
 
 
 def console_context(request: HttpRequest) -> dict[str, Any]:
-    """The context processor: adds `console`, and `branding` for pages that show it."""
+    """Return `console`, and `branding` for pages that show it; the context processor of the frame."""
     match = getattr(request, "resolver_match", None)
     view_name = (match.view_name if match else "") or ""
     where: PageContext = getattr(request, _ATTRIBUTE, None) or PageContext()

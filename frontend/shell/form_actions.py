@@ -1,4 +1,4 @@
-"""Carrying out what a form of a page asks for."""
+"""Running the actions of a page's forms."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from foundation.core.sentences import join_sentences
 
 
 def version_of(request: HttpRequest) -> int:
-    """The version of what a form shows; -1, which is nobody's, where the form does not say."""
+    """Return the version of the row that a form shows; -1, which no row has, if the form names none."""
     version = read_whole(request.POST.get("version", ""))
     return -1 if version is None else version
 
@@ -23,10 +23,10 @@ def version_of(request: HttpRequest) -> int:
 def run_change(
     request: HttpRequest, change: Callable[[], object], word: str, *, now: Callable[[], str] | None = None
 ) -> bool:
-    """Run `change` and say `word`; a refusal is said where the visitor is, in its own sentence.
+    """Run `change` and show `word`; a refusal is shown on the same page, with its own text.
 
-    `now` tells what there is in place of what the form showed, when somebody else was faster.
-    Raises: NotFound, which is no matter of the form.
+    `now` returns the present state of what the form showed, after a concurrent change by another user.
+    Raises: NotFound, which the form cannot show.
     """
     try:
         change()
@@ -45,10 +45,9 @@ def run_change(
 def show_refusal(
     form: forms.BaseForm, error: AllotmentError, *, now: Callable[[], str] | None = None
 ) -> None:
-    """Put a refusal into a form: each error beside the field it names, the rest above the form.
+    """Put a refusal into a form: each error at the field that it names, the rest above the form.
 
-    `now` as for `run_change`; what was typed stays.
-    Raises: the error itself where it is no matter of the form.
+    `now` as for `run_change`; the input is kept. Raises: an error that the form cannot show.
     """
     if isinstance(error, NotFound):
         raise error

@@ -1,4 +1,4 @@
-"""The errors of forms in one place, for previews beside fields that stay as they are."""
+"""The errors of forms in one list, for previews beside unchanged fields."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The console's places, as data.
+"""The pages of the console, as data.
 
-A page belongs to a product (the workspace's side or the operators' side). The side bar lists that
-product's groups; an entry whose address does not exist in this installation is left out, so the
-list below is the only thing to extend when a page is added.
+A page belongs to a product (the workspace's side or the operators' side). The side bar lists that product's
+groups; an entry whose address does not exist in this installation is left out, so a new page only has to be
+added to the list below.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ OPERATIONS = "operations"
 
 @dataclass(frozen=True)
 class NavigationEntry:
-    """A page in the side bar. `covers` names the pages that light this entry up as well.
+    """A page in the side bar. `covers` names the other pages for which this entry is highlighted.
 
-    `operator`: for those alone who may look at clusters; `jobs_above`: for those who see jobs by a role above
-    workspaces; `needs`: the permissions without which the page isn't shown; `needs_anywhere`: those that are
-    enough on any tenant.
+    `operator`: only for users who may view clusters; `jobs_above`: for users who see jobs by a role above
+    workspaces; `needs`: the permissions without which the page isn't shown; `needs_anywhere`: permissions
+    that are enough on any tenant.
     """
 
     key: str
@@ -360,7 +360,7 @@ def navigation_sections(
     allowed: Collection[Permission] = frozenset(Permission),
     anywhere: Collection[Permission] = frozenset(Permission),
 ) -> tuple[NavigationSection, ...]:
-    """The side bar of the page `view_name`; `counts` maps entry keys to the work they hold."""
+    """Return the side bar of the page `view_name`; `counts` has the numbers of open items by entry key."""
     product = product_of(view_name)
     arguments = {"workspace": workspace} if product == WORKSPACE else {}
     found = []
@@ -387,13 +387,13 @@ def navigation_sections(
 
 
 def first_address(workspace: str, allowed: Collection[Permission]) -> str:
-    """The address of the first page of a workspace that these permissions open."""
+    """Return the address of the first page of a workspace that these permissions allow."""
     sections = navigation_sections("", workspace, {}, allowed=allowed)
     return sections[0].links[0].url
 
 
 def find_address(url_name: str, **arguments: str) -> str:
-    """The address of a page, or nothing where the page or what it needs does not exist."""
+    """Return the address of a page, or an empty text if the page or a required argument does not exist."""
     try:
         return reverse(url_name, kwargs=arguments or None)
     except NoReverseMatch:

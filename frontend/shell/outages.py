@@ -1,4 +1,4 @@
-"""Clusters of which only the past is known, for the banner that every page of a workspace or operator has."""
+"""Clusters whose present state is unknown, for the banner on every page of a workspace or operator."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tenants.models import Tenant, User
 
 @dataclass(frozen=True, slots=True)
 class Outages:
-    """The clusters that a page is about and that do not answer; read only where a whole page is rendered.
+    """The clusters of a page that do not respond; read only when a whole page is rendered.
 
     `url` is the address at which the banner is fetched again.
     """
@@ -24,13 +24,13 @@ class Outages:
 
 
 def find_stale_clusters(clusters: Iterable[Cluster]) -> list[Cluster]:
-    """Return the clusters of which only the past is known."""
+    """Return the clusters whose present state is unknown."""
     return [c for c in clusters if c.health in (ClusterHealth.UNREACHABLE, ClusterHealth.DISOWNED)]
 
 
 def outages_of(who: User, workspace: Tenant | None, shown: Cluster | None) -> Outages:
-    """Return the outage of the cluster `shown`; without one, those of the clusters that the workspace uses,
-    and on the operators' side of all that concern the reader.
+    """Return the outage of the cluster `shown`; by default those of the clusters that the workspace uses, and
+    on the operators' side of all clusters of concern to the reader.
     """
     address = navigation.find_address("frontend:outages")
     if shown is not None:

@@ -1,7 +1,7 @@
 """The common steps of every page: user, location, errors.
 
-A view is wrapped by `login_required` or `operator_required`. Both turn the platform's errors into
-pages, so that a view only ever says what it does when all is well.
+A view is wrapped by `login_required` or `operator_required`. Both turn the platform's errors into pages, so
+that a view only has to handle success.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ View = Callable[..., HttpResponseBase]
 
 REMEMBERED: Final = "workspace"
 WORKSPACES_MAX: Final = 20
-"""As many workspaces as the switcher lists."""
+"""The maximum number of workspaces in the switcher."""
 _LIVE: Final = (*PENDING_STATES, *HOLDING_STATES)
 
 
 def get_viewer(request: HttpRequest) -> User:
-    """The user who asks; only inside views that need one."""
+    """Return the user of the request; only for views that require one."""
     if not isinstance(request.user, User):
         raise PermissionDenied
     return request.user
 
 
 def login_required(view: View) -> View:
-    """Send strangers to sign in, and turn errors into pages."""
+    """Redirect visitors without a session to the sign-in page, and turn errors into pages."""
 
     @wraps(view)
     def guard_view(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
@@ -83,11 +83,11 @@ def set_frame(
     choices: Sequence[context.WorkspaceChoice] = (),
     cluster: Cluster | None = None,
 ) -> None:
-    """Say where the visitor is: in a workspace, or with a `label` on the operators' side.
+    """Set the visitor's location: a workspace, or with a `label` the operators' side.
 
-    There, `label`, `trail` and `choices` fill the switcher, and the page is about `cluster` or all; in a
-    workspace they come from what the viewer may see. A page that belongs to neither shows the workspace that
-    was visited last.
+    On the operators' side, `label`, `trail` and `choices` fill the switcher, and the page is about `cluster`
+    or all; in a workspace they come from what the viewer may see. A page on neither side shows the last
+    visited workspace.
     """
     who = get_viewer(request)
     if workspace is None and not label:
@@ -139,7 +139,7 @@ def error_page(request: HttpRequest, error: AllotmentError) -> HttpResponse:
 
 
 def problem_of(error: AllotmentError) -> view_models.ProblemBox:
-    """An error in the reader's language."""
+    """Return an error as a problem in the reader's language."""
     if isinstance(error, NotFound):
         return view_models.ProblemBox(
             title=_("Page not found"),
@@ -172,7 +172,7 @@ def _return_address(request: HttpRequest) -> str:
 
 
 def _workspaces(who: User, current: Tenant) -> tuple[list[context.WorkspaceChoice], bool]:
-    """The first `WORKSPACES_MAX` with the current one, and whether there are more."""
+    """Return the first `WORKSPACES_MAX` with the current one, and whether there are more."""
     found = workspace_list(viewer=who, limit=WORKSPACES_MAX + 1)
     more = len(found) > WORKSPACES_MAX
     if more:
@@ -195,12 +195,14 @@ def _remember(request: HttpRequest, workspace: Tenant) -> None:
 
 
 def _find_own_parts(request: HttpRequest, who: User, workspace: Tenant | None) -> dict[str, Any]:
-    """Return what the frame shows of its visitor: the bell, and the pages it leads to on this page's side."""
+    """Return the visitor's own parts of the frame: the bell, and links that they may open on this page's
+    side.
+    """
     match = request.resolver_match
     operations = navigation.product_of((match.view_name if match else "") or "") == navigation.OPERATIONS
     return {
         # Nothing of the frame is fetched before a one-time password is changed: each fetch would be
-        # redirected, and the browser would load the page again while the new password is typed.
+        # redirected, and the browser would reload the page while the new password is entered.
         "bell": None if who.must_change_password else UnreadBell(count_unread(who, limit=UNREAD_MAX)),
         "operations_url": find_operations_url(who),
         "operations_allowed": permissions.has_permission(who, Permission.CLUSTER_VIEW),
@@ -211,7 +213,7 @@ def _find_own_parts(request: HttpRequest, who: User, workspace: Tenant | None) -
 
 
 def _last_workspace(request: HttpRequest, who: User) -> Tenant | None:
-    """The workspace that the product switch leads back to: the last visited, else the first."""
+    """Return the workspace to which the product switch leads back: the last visited, else the first."""
     remembered = request.session.get(REMEMBERED)
     found = workspace_find_live(viewer=who, slug=remembered) if remembered else None
     return found or next(iter(workspace_list(viewer=who, limit=1)), None)

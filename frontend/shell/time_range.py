@@ -1,7 +1,7 @@
-"""The stretch of time that a page's charts show, as the address says it.
+"""The period that a page's charts show, from the address.
 
-`?range=24h` is a preset that ends now, `?from=…&to=…` a stretch of its own, and `&compare=1` shows the period
-of the same length before it as well.
+`?range=24h` is a preset that ends now, `?from=…&to=…` is a custom period, and `&compare=1` also shows the
+previous period of the same length.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ RANGES: Final = {
 }
 CUSTOM: Final = "custom"
 _SHORTEST: Final = timedelta(minutes=1)
-# How often a chart asks again, in seconds: about once per point it can gain.
+# The refresh interval of a chart in seconds: about once per new point.
 _EVERY_S: Final = {"1h": 20, "6h": 60, "24h": 300, "7d": 1800, "30d": 3600}
 _OTHER_EVERY_S: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
 class TimeRange:
-    """A stretch of time with the presets to choose from: (key, label).
+    """A period with the presets to choose from: (key, label).
 
-    `problem`: why another stretch was asked for and not taken.
+    `problem`: why a requested custom period was not used.
     """
 
     key: str
@@ -48,7 +48,7 @@ class TimeRange:
 
     @property
     def query(self) -> dict[str, str]:
-        """The parameters that name this stretch."""
+        """The parameters that select this period."""
         if self.key == CUSTOM:
             named = {"from": format_moment(self.start), "to": format_moment(self.end)}
         else:
@@ -61,12 +61,12 @@ class TimeRange:
 
     @property
     def every_s(self) -> int:
-        """Seconds between two readings of a chart; 0 for a stretch that does not move."""
+        """The refresh interval of a chart in seconds; 0 for a period that does not move."""
         return 0 if self.is_custom else _EVERY_S.get(self.key, _OTHER_EVERY_S)
 
     @property
     def before(self) -> tuple[datetime, datetime]:
-        """The period of the same length just before."""
+        """The previous period of the same length."""
         return self.start - (self.end - self.start), self.start
 
 
@@ -77,7 +77,7 @@ def read_time_range(
     end: datetime | None = None,
     wholes: Mapping[str, tuple[str, datetime]] | None = None,
 ) -> TimeRange:
-    """Read the stretch from the address; what is unknown or wrong gives the default.
+    """Read the period from the address; unknown or invalid values give the default.
 
     Presets end at `end` or now. `wholes`: presets of the page, by key a label and the start.
     """
@@ -113,7 +113,7 @@ def _problem(first: datetime | None, last: datetime | None) -> str:
 
 
 def read_moment(text: str) -> datetime | None:
-    """Return the moment that a text names, in UTC unless it says a zone; None for what is none."""
+    """Return the time that a text names, in UTC unless it has a zone; None for an invalid text."""
     try:
         found = datetime.fromisoformat(text)
         return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
@@ -122,11 +122,11 @@ def read_moment(text: str) -> datetime | None:
 
 
 def format_moment(moment: datetime) -> str:
-    """Write a moment as addresses have it."""
+    """Return a time as addresses contain it."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def label_of_range(key: str) -> str:
-    """A preset in the reader's language: `6 h`."""
+    """Return the label of a preset in the reader's language: `6 h`."""
     words = formats.unit_words()
     return words[key[-1]] % {"n": key[:-1]}

@@ -1,2 +1,3 @@
-"""Template tags: `ui` for the page's furniture, `amounts` for numbers and times, `capacity` for meters,
-GPU tiles and charts."""
+"""Template tags: `ui` for common page components, `amounts` for numbers and times, `capacity` for meters, GPU
+tiles and charts.
+"""

@@ -22,16 +22,16 @@ register = template.Library()
 
 @register.filter
 def unlocalized(value: float | None) -> str:
-    """A number as SVG wants it: a point for decimals and no separators, whatever the language."""
+    """Return a number for SVG: a decimal point and no separators in every language."""
     return "0" if value is None else f"{value:g}"
 
 
 @register.simple_tag
 def meter(meter: Meter, *, tall: bool = False, legend: bool = False) -> SafeString:
-    """The quota bar; `legend` writes the amounts below it.
+    """Return the quota bar; `legend` writes the amounts below it.
 
-    Widths are SVG attributes: no inline style, hence no exception in the content security policy. A list has
-    one in each row, which a template of its own would make slow.
+    Widths are SVG attributes, so that no inline style needs an exception in the content security policy. A
+    list has one bar in each row, for which a template would be slow.
     """
     words = meter.description()
     segments = ((part.kind, f"{part.start:g}", f"{part.width:g}") for part in meter.build_segments())
@@ -46,20 +46,20 @@ def meter(meter: Meter, *, tall: bool = False, legend: bool = False) -> SafeStri
 
 @register.inclusion_tag("frontend/components/legend.html")
 def legend(*kinds: str) -> dict[str, object]:
-    """The legend of the colors: used, allocated, borrowed, lent, reserved, free."""
+    """Return the legend of the colors: used, allocated, borrowed, lent, reserved, free."""
     return {"items": [(kind, KIND_WORDS[kind]) for kind in kinds]}
 
 
 @register.inclusion_tag("frontend/components/progress.html")
 def progress(done: float, total: float, label: str = "") -> dict[str, object]:
-    """A progress bar with its numbers."""
+    """Return a progress bar with its numbers."""
     share = round(min(100.0, 100 * done / total), 2) if total else 0.0
     return {"done": done, "total": total, "share": share, "label": label}
 
 
 @register.inclusion_tag("frontend/components/nodes.html")
 def gpu_grid(nodes: Iterable[NodeTiles]) -> dict[str, object]:
-    """Nodes side by side, a tile per card."""
+    """Return nodes side by side, a tile per GPU."""
     return {"nodes": nodes}
 
 
@@ -71,14 +71,15 @@ _MOSAIC: Final = (
 
 @register.simple_tag
 def node_mosaics(nodes: Iterable[NodeMosaic]) -> SafeString:
-    """Nodes as small drawings; of thousands of them, written by one format each instead of a template's."""
+    """Return nodes as small drawings, each written by one format: a template would be slow for thousands."""
     drawn = mark_safe("".join(map(_draw_mosaic, nodes)))  # noqa: S308 (its texts are escaped)
     return format_html('<div class="mosaics">\n  {}\n</div>', drawn)
 
 
 def _draw_mosaic(node: NodeMosaic) -> str:
-    """Write one drawing; its paths, made of numbers, need no escaping, which takes most of the time. Those
-    of which a node has nothing are left out: there are thousands of nodes."""
+    """Return one drawing. Its paths consist of numbers, so the slow escaping is skipped; empty paths are left
+    out, because there are thousands of nodes.
+    """
     paths = [("fill-free", node.background), ("fill-broken", node.unhealthy), ("fill-foreign", node.foreign)]
     paths += [(f"owner whole {color}", path) for color, path in node.owners] or [
         ("fill-allocated", node.allocated),
@@ -94,13 +95,13 @@ def _draw_mosaic(node: NodeMosaic) -> str:
 
 @register.inclusion_tag("frontend/components/gpus.html")
 def gpus(node: NodeTiles) -> dict[str, object]:
-    """The cards of one node."""
+    """Return the GPUs of one node."""
     return {"gpus": node.gpus}
 
 
 @register.inclusion_tag("frontend/components/ranges.html", takes_context=True)
 def ranges(context: template.Context, shown: TimeRange) -> dict[str, object]:
-    """The presets of a page's charts, a stretch of one's own, and the comparison; other parameters stay."""
+    """Return the presets of a page's charts, a custom period, and the comparison; keeps other parameters."""
     request = context.get("request")
     parameters = request.GET.copy() if request is not None else QueryDict(mutable=True)
     for name in ("range", "from", "to", "compare", "page"):
@@ -136,7 +137,7 @@ def chart(
     size: str = "",
     label: str = "",
 ) -> dict[str, object]:
-    """A chart given inline, fetched from `url`, or both; `size` is low, high or empty."""
+    """Return a chart given inline, fetched from `url`, or both; `size` is low, high or empty."""
     return {
         "chart": chart,
         "key": chart.key if chart else key,

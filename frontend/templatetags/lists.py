@@ -34,7 +34,7 @@ def _shown(context: template.Context) -> PageList:
 
 @register.inclusion_tag("frontend/lists/tools.html", takes_context=True)
 def list_tools(context: template.Context) -> dict[str, object]:
-    """The conditions of the address, the filter builder, the reader's columns, the order and the file."""
+    """Return the address's conditions, the filter builder, the reader's columns, the order and the file."""
     shown = _shown(context)
     return {
         "listing": shown,
@@ -51,7 +51,9 @@ def list_tools(context: template.Context) -> dict[str, object]:
 
 @lru_cache(maxsize=256)
 def _write_builder(declared: ListDeclaration, _language: str | None) -> Mapping[str, SafeString]:
-    """The fields of the filter builder as options, and what suits each as a script for the browser."""
+    """Return the filter builder's fields as options, and their operators and values as a script for the
+    browser.
+    """
     offered = offered_fields(declared)
     options = ((one.name, one.kind, one.label) for one in offered)
     suits = {
@@ -66,7 +68,7 @@ def _write_builder(declared: ListDeclaration, _language: str | None) -> Mapping[
 
 @register.simple_block_tag(takes_context=True)
 def list_table(context: template.Context, content: str, batch: str = "") -> SafeString:
-    """The table of a list around its rows. `batch` is the id of the form that selected rows belong to."""
+    """Return the table of a list around its rows. `batch` is the id of the form of selected rows."""
     shown = _shown(context)
     heads = format_html_join("", "{}", ((_head(shown, column),) for column in shown.columns))
     if batch:
@@ -99,7 +101,7 @@ def _head(shown: PageList, column: ListColumn) -> SafeString:
 
 
 class _CellNode(Node):
-    """One cell of a row: nothing for a column that the reader hid, a pair of a list within the panel."""
+    """One cell of a row: empty for a hidden column, a term and its value within the panel."""
 
     def __init__(self, key: str, css: str, content: NodeList) -> None:
         self.key, self.css, self.nodelist = key, css, content
@@ -153,7 +155,7 @@ def parse_cell(parser: Parser, token: Token) -> _CellNode:
 def list_select(
     context: template.Context, form: str, item: object, name: str, fixed: object = False
 ) -> SafeString:
-    """The box by which a row is selected for the form of batch actions; none for a row that is `fixed`."""
+    """Return the checkbox that selects a row for batch actions; none for a row that is `fixed`."""
     if context.get("in_panel"):
         return SafeString("")
     if fixed:
@@ -166,7 +168,9 @@ def list_select(
 
 @register.simple_block_tag(takes_context=True)
 def row_menu(context: template.Context, content: str, item: object, name: str) -> SafeString:
-    """The actions of a row behind one button, headed by the details; the panel has them open below."""
+    """Return the menu of a row's actions, headed by the details; within the panel the actions are listed
+    below.
+    """
     if context.get("in_panel"):
         return SafeString("")
     return format_html(
@@ -180,7 +184,7 @@ def row_menu(context: template.Context, content: str, item: object, name: str) -
 
 @register.simple_tag(takes_context=True)
 def row_acts(context: template.Context, line: Any, fixed: object = False) -> SafeString:
-    """The form of a row and the actions that fit it; nothing for a row that is `fixed`."""
+    """Return the form of a row and the actions that fit it; nothing for a row that is `fixed`."""
     if fixed:
         return SafeString("")
     form = SafeString("")
@@ -194,20 +198,20 @@ def row_acts(context: template.Context, line: Any, fixed: object = False) -> Saf
 
 @register.simple_tag(takes_context=True)
 def form_url(context: template.Context, item: object) -> str:
-    """The address at which the form of a row is open."""
+    """Return the address at which the form of a row is open."""
     return _shown(context).url(**{FORM: str(item)})
 
 
 @register.simple_tag(takes_context=True)
 def list_add(context: template.Context, label: str) -> SafeString:
-    """The button that opens the form of a new row."""
+    """Return the button that opens the form of a new row."""
     link = '<a class="button primary" href="{}" data-list-form>{}{}</a>'
     return format_html(link, _shown(context).url(**{FORM: NEW}), icon("plus"), label)
 
 
 @register.inclusion_tag("frontend/lists/sections.html", takes_context=True)
 def list_sections(context: template.Context) -> dict[str, object]:
-    """Links to the lists that belong together, the present one marked."""
+    """Return links to the lists that belong together, the present one marked."""
     path = _shown(context).path
     found = [(url, label, urlsplit(url).path == path) for url, label in context["sections"]]
     return {"sections": found}
@@ -215,14 +219,14 @@ def list_sections(context: template.Context) -> dict[str, object]:
 
 @register.inclusion_tag("frontend/lists/form.html", takes_context=True)
 def list_form(context: template.Context) -> dict[str, object]:
-    """The form that is open, as a dialog."""
+    """Return the form that is open, as a dialog."""
     names = ("open_form", "listing", "csrf_token")
     return {name: context.get(name) for name in names}
 
 
 @register.simple_tag(takes_context=True)
 def list_mark(context: template.Context) -> SafeString:
-    """The mark that says whether the list is fresh; none for a list that the reader refreshes."""
+    """Return the mark that shows whether the list is current; none for a list that the reader refreshes."""
     shown = _shown(context)
     if not shown.choice.every_s:
         return SafeString("")
@@ -232,14 +236,14 @@ def list_mark(context: template.Context) -> SafeString:
 
 @register.simple_block_tag(takes_context=True)
 def list_live(context: template.Context, content: str) -> SafeString:
-    """The rows of a list, which refresh as often as the reader chose."""
+    """Return the rows of a list, which refresh at the interval that the reader chose."""
     shown = _shown(context)
     values = {
         "content": content,
         "url": shown.live_url,
         "key": shown.declared.key,
         "every": shown.choice.every_s,
-        # Whoever chose a longer interval than usual is not shown changes before.
+        # A reader who chose a longer interval than the default sees changes only at that interval.
         "calm": shown.choice.every_s > shown.declared.every_s,
     }
     region = SafeString(render_to_string("frontend/components/live.html", values))
@@ -248,7 +252,7 @@ def list_live(context: template.Context, content: str) -> SafeString:
 
 @register.inclusion_tag("frontend/lists/foot.html", takes_context=True)
 def list_foot(context: template.Context) -> dict[str, object]:
-    """Total and page of pages, the page alone where nobody counts, and how many rows a page has."""
+    """Return the total and the page number, without a total if rows are not counted, and the page sizes."""
     shown: PageList = _shown(context)
     page: Page[Any] = context["page"]
 
@@ -271,14 +275,14 @@ def list_foot(context: template.Context) -> dict[str, object]:
 def batch_bar(
     context: template.Context, form_id: str, url: str, acts: Sequence[BatchAct]
 ) -> dict[str, object]:
-    """The actions for selected rows, below the list; with scripts it shows once a row is selected."""
+    """Return the actions for selected rows, below the list; scripts show them once a row is selected."""
     values = {"form_id": form_id, "url": url, "acts": acts, "listing": _shown(context)}
     return {**values, "csrf_token": context.get("csrf_token")}
 
 
 @register.simple_block_tag(takes_context=True)
 def list_panel(context: template.Context, content: str, title: str, url: str = "") -> SafeString:
-    """The details of one row beside its list: every column, and a link to the row's own page."""
+    """Return the details of one row beside its list: every column, and a link to the row's own page."""
     close = _shown(context).url(**{SHOWN: None})
     values = {"content": content, "title": title, "url": url, "close": close}
     return render_to_string("frontend/lists/panel.html", values)
@@ -286,7 +290,7 @@ def list_panel(context: template.Context, content: str, title: str, url: str = "
 
 @register.simple_tag(takes_context=True)
 def list_hidden(context: template.Context, *own: str) -> SafeString:
-    """The filters and the order of the address as hidden fields, for a form that has fields of its `own`."""
+    """Return the filters and the order of the address as hidden fields, for a form with `own` fields."""
     pairs = _hidden_pairs(_shown(context), *own)
     return format_html_join("", '<input type="hidden" name="{}" value="{}">', pairs)
 

@@ -1,4 +1,4 @@
-"""The furniture of a page: cards, tiles, tags, tables, forms, dialogs, live regions."""
+"""The components of a page: cards, tiles, tags, tables, forms, dialogs, live regions."""
 
 from __future__ import annotations
 
@@ -26,28 +26,28 @@ register = template.Library()
 @register.simple_tag
 @lru_cache(maxsize=256)
 def icon(name: str, size: int = 16) -> SafeString:
-    """A line icon for the eye only; what it means stands beside it or in an aria-label."""
+    """Return a decorative line icon; its meaning must be in a text beside it or in an aria-label."""
     return SafeString(lucide(name, size=size, aria_hidden="true", focusable="false"))
 
 
 @register.filter
 def tone(message: Message) -> str:
-    """The tone of a message of Django's messages framework."""
+    """Return the tone of a message of Django's messages framework."""
     return {"success": "running", "warning": "waiting", "error": "failed"}.get(message.level_tag, "info")
 
 
 @register.simple_tag
 def status(kind: str, state: str, title: str = "") -> SafeString:
-    """The tag of a state; `kind` is `job`, `task`, `node`, `device` or `reason`."""
+    """Return the tag of a state; `kind` is `job`, `task`, `node`, `device` or `reason`."""
     word = labels.state_word(kind, state)
     return badge(word.text, word.tone, title)
 
 
 @register.simple_tag
 def badge(text: object, tone: str = "done", title: str = "") -> SafeString:
-    """A tag with a text of its own; `tone` is waiting, running, failed, info or done.
+    """Return a tag with a custom text; `tone` is waiting, running, failed, info or done.
 
-    A list has one in each row, which a template of its own would make slow.
+    A list has one tag in each row, for which a template would be slow.
     """
     named = format_html(' title="{}"', title) if title else ""
     return format_html('<span class="tag {}"{}>{}</span>', tone, named, text)
@@ -55,14 +55,14 @@ def badge(text: object, tone: str = "done", title: str = "") -> SafeString:
 
 @register.inclusion_tag("frontend/components/job_tags.html")
 def job_tags(links: Sequence[tuple[str, str]], most: int | None = None) -> dict[str, object]:
-    """Tags that lead to what has them, as (name, address); beyond `most` they are counted."""
+    """Return tags with links, as (name, address); those beyond `most` are counted."""
     shown = links if most is None or len(links) <= most else links[:most]
     return {"links": shown, "more": [name for name, _url in links[len(shown) :]]}
 
 
 @register.simple_tag
 def known_values(key: str, values: Iterable[str]) -> SafeString:
-    """The list `key` of values that inputs suggest while somebody types."""
+    """Return the list `key` of values that inputs suggest while the user types."""
     options = format_html_join("", '<option value="{}"></option>', ((value,) for value in values))
     return format_html('<datalist id="{}">{}</datalist>', key, options)
 
@@ -74,7 +74,7 @@ def reason(
     help: bool = False,  # noqa: A002
     found: Iterable[Mapping[str, object]] = (),
 ) -> dict[str, object]:
-    """The sentence of a reason code; with `help`, also what would help (`found` is the engine's list)."""
+    """Return the sentence of a reason code; with `help`, also recommendations (`found` by the engine)."""
     return {
         "sentence": reasons.reason_sentence(code, numbers),
         "helps": recommendation_sentences(code, numbers, found) if help else [],
@@ -83,7 +83,7 @@ def reason(
 
 @register.simple_block_tag
 def card(content: str, title: str = "", note: str = "", key: str = "") -> SafeString:
-    """A card: heading, a note on the right, content. `key` becomes its id."""
+    """Return a card: heading, a note on the right, content. `key` becomes its id."""
     return render_to_string(
         "frontend/components/card.html", {"content": content, "title": title, "note": note, "key": key}
     )
@@ -93,7 +93,7 @@ def card(content: str, title: str = "", note: str = "", key: str = "") -> SafeSt
 def tile(
     label: str, value: object, meaning: str = "", *, unit: str = "", tone: str = "", url: str = ""
 ) -> dict[str, object]:
-    """One strong number with its meaning below; `url` makes the meaning a link."""
+    """Return one large number with its meaning below; `url` makes the meaning a link."""
     return {"label": label, "value": value, "meaning": meaning, "unit": unit, "tone": tone, "url": url}
 
 
@@ -101,7 +101,7 @@ def tile(
 def empty(
     title: str, hint: str = "", *, name: str = "inbox", url: str = "", action: str = ""
 ) -> dict[str, object]:
-    """An empty state: what to do next and who can do it."""
+    """Return an empty state: the next step, and who can take it."""
     return {"title": title, "hint": hint, "icon_name": name, "url": url, "action": action}
 
 
@@ -109,7 +109,7 @@ def empty(
 def banner(
     title: str, text: str = "", *, tone: str = "info", url: str = "", action: str = ""
 ) -> dict[str, object]:
-    """A message about the whole page; `tone` is info, waiting, failed or running."""
+    """Return a message about the whole page; `tone` is info, waiting, failed or running."""
     return {
         "problem": view_models.ProblemBox(title=title, detail=text, tone=tone),
         "url": url,
@@ -141,9 +141,9 @@ def confirm(
     text_name: str = "reason",
     text_length: int = 500,
 ) -> dict[str, object]:
-    """A dialog that says what will be lost before it posts to `url`; opened by data-dialog-open.
+    """Return a dialog that shows what will be lost before it posts to `url`; opened by data-dialog-open.
 
-    With a `text_label` it also asks for a text, which may stay empty.
+    With a `text_label` it also asks for a text, which may be empty.
     """
     return {
         "more": more, "text_label": text_label, "text_name": text_name, "text_length": text_length,
@@ -155,7 +155,7 @@ def confirm(
 
 @register.inclusion_tag("frontend/components/checks.html")
 def checks(items: Iterable[view_models.Check]) -> dict[str, object]:
-    """The gates a job has to pass, each with its mark."""
+    """Return the gates that a job has to pass, each with its mark."""
     return {"items": items}
 
 
@@ -167,25 +167,25 @@ def helps(items: Iterable[view_models.HelpItem]) -> dict[str, object]:
 
 @register.inclusion_tag("frontend/components/story.html")
 def story(rows: Iterable[view_models.StoryRow]) -> dict[str, object]:
-    """A timeline, one row per event."""
+    """Return a timeline, one row per event."""
     return {"rows": rows}
 
 
 @register.inclusion_tag("frontend/components/facts.html")
 def facts(pairs: Iterable[tuple[str, object]], columns: bool = False) -> dict[str, object]:
-    """A key-value list; in `columns` each pair is a small block."""
+    """Return a key-value list; in `columns` each pair is a small block."""
     return {"pairs": pairs, "columns": columns}
 
 
 @register.inclusion_tag("frontend/components/code.html")
 def code_block(key: str, text: str, label: str = "") -> dict[str, object]:
-    """A text in the font of code, with a button that copies it; `key` becomes its id."""
+    """Return a text in a monospace font, with a button that copies it; `key` becomes its id."""
     return {"key": key, "text": text, "label": label}
 
 
 @register.simple_block_tag
 def table(content: str, label: str, stacks: bool = False) -> SafeString:
-    """A table that scrolls inside its card; with `stacks`, rows become blocks on a phone."""
+    """Return a table that scrolls inside its card; with `stacks`, rows become blocks on a phone."""
     return format_html(
         '<div class="table-scroll" role="group" tabindex="0" aria-label="{}">'
         '<table class="{}">{}</table></div>',
@@ -195,7 +195,7 @@ def table(content: str, label: str, stacks: bool = False) -> SafeString:
 
 @register.simple_tag(takes_context=True)
 def th(context: template.Context, label: str, *, num: bool = False, sort: str = "") -> SafeString:
-    """A column's head; with `sort`, a link that orders by it and turns round on the second click."""
+    """Return a column's head; with `sort`, a link that sorts by it and reverses on a second click."""
     css = "num" if num else ""
     if not sort:
         return format_html('<th scope="col" class="{}">{}</th>', css, label)
@@ -217,7 +217,8 @@ def th(context: template.Context, label: str, *, num: bool = False, sort: str = 
 def pages(
     context: template.Context, page: Page[Any], label: str = "", *, name: str = "page", place: str = ""
 ) -> dict[str, object]:
-    """Total and page of pages, keeping the filters of the address; `label` where there are several.
+    """Return the total and the page number, keeping the filters of the address; `label` if there are several
+    lists.
 
     `name` is the parameter of the address, and `place` the part of the page to which its links lead.
     """
@@ -232,7 +233,7 @@ def pages(
 def chips(
     context: template.Context, name: str, options: Sequence[view_models.Chip], label: str = ""
 ) -> dict[str, object]:
-    """Filter chips whose choice is the address's parameter `name`."""
+    """Return filter chips whose choice is the parameter `name` of the address."""
     query = _query(context)
     current = query.get(name, "")
     links = []
@@ -247,7 +248,7 @@ def chips(
 
 @register.inclusion_tag("frontend/components/field.html")
 def field(bound: BoundField, *, unit: str = "", code: bool = False) -> dict[str, object]:
-    """A form field with its label, help and errors, wired up for screen readers."""
+    """Return a form field with its label, help and errors, linked for screen readers."""
     widget = bound.field.widget
     about = [f"{bound.auto_id}_help"] if bound.help_text else []
     about += [f"{bound.auto_id}_error"] if bound.errors else []
@@ -268,7 +269,7 @@ def field(bound: BoundField, *, unit: str = "", code: bool = False) -> dict[str,
 
 @register.simple_block_tag
 def live(content: str, url: str, *, key: str, every: int = 5) -> SafeString:
-    """A region that fetches `url` every so many seconds and changes only what is different."""
+    """Return a region that fetches `url` every so many seconds and changes only the parts that differ."""
     return render_to_string(
         "frontend/components/live.html", {"content": content, "url": url, "key": key, "every": every}
     )

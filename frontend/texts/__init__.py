@@ -1,1 +1,1 @@
-"""Texts that people read: labels of codes, reasons, amounts and times."""
+"""Texts for users: labels of codes, reasons, amounts and times."""

@@ -1,4 +1,4 @@
-"""The use of an allocated amount in words: a sum of readings is a lower bound where a part sends none."""
+"""The use of an allocated amount as text: a sum of readings is a lower bound if a part sends none."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from frontend.texts import formats
 from telemetry.series import PoolUse
 
 MEASURED: Final = (Resource.GPU_CORES, Resource.GPU_MEMORY)
-"""Readings have no other resources."""
+"""The resources that readings contain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,19 +26,19 @@ class AllocatedUse:
 
     @property
     def is_partial(self) -> bool:
-        """Tell whether more may be used: a part sent no reading."""
+        """Return whether the use is a lower bound, because a part sent no reading."""
         return self.measured < self.allocated
 
 
 def format_used(use: AllocatedUse | None, format_amount: Callable[[int], str]) -> str:
-    """Write what is used: a lower bound where a part sends no reading, a dash where none is known."""
+    """Return the use as text: a lower bound if a part sends no reading, a dash if none is known."""
     if use is None:
         return formats.MISSING
     return f"≥ {format_amount(round(use.used))}" if use.is_partial else format_amount(round(use.used))
 
 
 def build_use(found: PoolUse | None, resource: Resource, allocated: int) -> AllocatedUse | None:
-    """Return what readings say of an allocated amount in the resource's unit; None where there are none."""
+    """Return the use of an allocated amount in the resource's unit; None without readings."""
     if found is None:
         return None if allocated else AllocatedUse(0.0, 0, 0)
     if resource is Resource.GPU_CORES:
@@ -53,7 +53,7 @@ def explain_use(
     *,
     sees_jobs: bool = True,
 ) -> str:
-    """Say why it is not known, or only in part, what is used; empty where it is known."""
+    """Return why the use is unknown or known only in part; empty if it is known."""
     if use is None and resource not in MEASURED:
         return _("Only compute and GPU memory are measured")
     if use is None:

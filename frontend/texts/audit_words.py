@@ -1,4 +1,4 @@
-"""Words for the actions of the audit log, which are written as `<entity>.<verb>`."""
+"""Labels for the actions of the audit log, which are written as `<entity>.<verb>`."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ ENTITIES: Final[dict[str, str | Promise]] = {
     "user": gettext_lazy("user"),
     "user-limit": gettext_lazy("user limit"),
 }
-"""What the part before the dot names."""
+"""The labels of the part before the dot."""
 
 VERBS: Final[dict[str, str | Promise]] = {
     "accept": gettext_lazy("Accept"),
@@ -91,7 +91,7 @@ VERBS: Final[dict[str, str | Promise]] = {
     "update": gettext_lazy("Update"),
     "withdraw": gettext_lazy("Withdraw"),
 }
-"""What the part behind the dot says was done, as a command."""
+"""The labels of the part after the dot, as a command."""
 
 ACTIONS: Final[dict[str, str | Promise]] = {
     "access.denied": gettext_lazy("Access denied"),
@@ -118,7 +118,7 @@ ACTIONS: Final[dict[str, str | Promise]] = {
     "user.password-set": gettext_lazy("Reset the password of a user"),
     "user.sign-in": gettext_lazy("Sign in"),
 }
-"""Actions for which verb and entity together would not say it."""
+"""The labels of actions for which verb and entity together would be wrong."""
 
 FIELDS: Final[dict[str, str | Promise]] = {
     "beneficiary": gettext_lazy("Preempted for"),
@@ -170,11 +170,11 @@ FIELDS: Final[dict[str, str | Promise]] = {
     "username": gettext_lazy("User"),
     "workspace": gettext_lazy("Workspace"),
 }
-"""Fields of records. One of a quota is a pool and a resource, as `a100-40g gpu.cards`."""
+"""The labels of fields of records. A field of a quota is a pool and a resource, as `a100-40g gpu.cards`."""
 
 
 def describe_field(field: str) -> str:
-    """Return the words of a field; the field as it is where it is not known."""
+    """Return the label of a field; the field itself if it is not known."""
     if words := FIELDS.get(field):
         return str(words)
     pool, _space, resource = field.rpartition(" ")
@@ -184,7 +184,7 @@ def describe_field(field: str) -> str:
 
 
 def describe_action(action: str) -> str:
-    """Return the words of an action; the action as it is where it is not known."""
+    """Return the label of an action; the action itself if it is not known."""
     if whole := ACTIONS.get(action):
         return str(whole)
     entity, _dot, verb = action.partition(".")

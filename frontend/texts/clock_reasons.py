@@ -1,4 +1,4 @@
-"""The reasons for lower clocks of a GPU, in words."""
+"""The reasons for lower clocks of a GPU, as text."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ CLOCK_REASONS: Final[Mapping[int, Promise]] = {
     0x100: gettext_lazy("Display clocks"),
     0x1: gettext_lazy("GPU idle"),
 }
-"""Bits of NVML's clock event reasons, the most serious first."""
+"""The labels of the bits of NVML's clock event reasons, the most serious first."""
 
 
 def describe_clock_reasons(bits: int) -> str:
-    """Name all reasons of a bit mask; one that is not known is named by its number."""
+    """Return the labels of all bits of a mask; an unknown bit is named by its number."""
     known = [str(word) for bit, word in CLOCK_REASONS.items() if bits & bit]
     rest = bits & ~sum(CLOCK_REASONS)
     return _(", ").join([*known, *([f"0x{rest:x}"] if rest else [])]) or _("None")

@@ -1,4 +1,4 @@
-"""Words and tones for alerts that fire."""
+"""Labels and tones for firing alerts."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ SEVERITY_TONES: Final = {
 
 
 def describe_firing(counts: Mapping[AlertSeverity, int]) -> str:
-    """Name the severities that fire with their numbers: `Critical 1 · Warning 2`."""
+    """Return the severities that fire with their numbers: `Critical 1 · Warning 2`."""
     parts = [f"{severity.label} {formats.format_number(n)}" for severity, n in counts.items() if n]
     return " · ".join(parts) or _("None")
 
 
 def tone_of_firing(counts: Mapping[AlertSeverity, int]) -> str:
-    """The tone of a tile that counts alerts: that of the gravest severity; none for notes alone."""
+    """Return the tone of a tile that counts alerts: that of the highest severity; none for notes alone."""
     if counts[AlertSeverity.CRITICAL]:
         return SEVERITY_TONES[AlertSeverity.CRITICAL]
     return SEVERITY_TONES[AlertSeverity.WARNING] if counts[AlertSeverity.WARNING] else ""

@@ -1,8 +1,8 @@
-"""The format of amounts for people.
+"""The format of amounts.
 
-One place decides how a duration, a memory size or a count reads, so that a table, a sentence and a
-chart never disagree. Clock times are written by the server in its own zone and moved to the reader's
-zone by the browser, which is why they are `<time>` elements.
+One module decides how a duration, a memory size or a count is written, so that a table, a sentence and a
+chart never disagree. Clock times are written by the server in its own zone and converted to the reader's zone
+by the browser, which is why they are `<time>` elements.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from foundation.core.sentences import join_sentences
 
 MISSING = "–"
 
-# Seconds per unit, largest first. Two neighbouring units are shown at most.
+# Seconds per unit, largest first. At most two neighbouring units are shown.
 _UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
 def unit_words() -> Mapping[str, str]:
-    """The words a browser needs to keep relative times fresh; same source as the server's."""
+    """Return the words with which a browser updates relative times, from the same source as the server's."""
     return _unit_words(get_language())
 
 
 @cache
 def _unit_words(_language: str | None) -> Mapping[str, str]:
-    """Return the words in the active language: a page has some thousand times."""
+    """Return the words in the active language; cached, because a page has some thousand times."""
     return {
         "d": _("%(n)s d"),
         "h": _("%(n)s h"),
@@ -47,7 +47,7 @@ def _unit_words(_language: str | None) -> Mapping[str, str]:
 
 
 def format_duration(value: timedelta | float | None, units: int = 2) -> str:
-    """Write a span in at most `units` units: `41 min`, `2 h 5 min`, `3 d 4 h`. Numbers are seconds."""
+    """Return a span in at most `units` units: `41 min`, `2 h 5 min`, `3 d 4 h`. Numbers are seconds."""
     if value is None:
         return MISSING
     seconds = round(value.total_seconds() if isinstance(value, timedelta) else value)
@@ -58,7 +58,7 @@ def format_duration(value: timedelta | float | None, units: int = 2) -> str:
         if seconds < size:
             continue
         parts = [words[name] % {"n": seconds // size}]
-        # Seconds beside minutes matter only while there are few minutes.
+        # Seconds beside minutes are shown only for few minutes.
         if units > 1 and place + 1 < len(_UNITS) and (place < 2 or seconds < 600):
             small, small_name = _UNITS[place + 1]
             if rest := seconds % size // small:
@@ -68,7 +68,7 @@ def format_duration(value: timedelta | float | None, units: int = 2) -> str:
 
 
 def format_relative(moment: datetime | None, now: datetime) -> str:
-    """Write a moment as seen from `now`, in one unit: `41 min ago`, `in 3 h`. Both must be aware."""
+    """Return a time relative to `now`, in one unit: `41 min ago`, `in 3 h`. Both must be aware."""
     if moment is None:
         return MISSING
     seconds = (now - moment).total_seconds()
@@ -80,7 +80,7 @@ def format_relative(moment: datetime | None, now: datetime) -> str:
 
 
 def format_number(value: float | None, digits: int = 0) -> str:
-    """Write a count with thousands separators; nothing becomes a dash."""
+    """Return a count with thousands separators; a dash for None."""
     return MISSING if value is None else f"{_raise_half(value):,.{digits}f}"
 
 
@@ -91,30 +91,30 @@ def _raise_half(value: float) -> float:
 
 
 def format_signed(value: float | None) -> str:
-    """Write a difference with its sign and a true minus: `+8`, `−20`; zero is a dash."""
+    """Return a difference with its sign and a true minus: `+8`, `−20`; a dash for zero."""
     if not value:
         return MISSING
     return f"{_raise_half(value):+,.0f}".replace("-", "−")
 
 
 def format_gpus(points: float, digits: int = 1) -> str:
-    """Write percent points of compute as a number of GPUs: `12`, `12.3`."""
+    """Return percent points of compute as a number of GPUs: `12`, `12.3`."""
     return format_number(points / 100, digits).rstrip("0").removesuffix(".")
 
 
 def format_signed_gpus(points: float) -> str:
-    """Write percent points as GPUs with their sign and a true minus; what rounds to 0 is empty."""
+    """Return percent points as GPUs with their sign and a true minus; empty if they round to 0."""
     text = f"{_raise_half(points / 100):+,.1f}".removesuffix(".0").replace("-", "−")
     return "" if text in ("+0", "−0") else text
 
 
 def format_percent(value: float | None, digits: int = 0) -> str:
-    """Write a share given in percent points: `69 %`."""
+    """Return a share given in percent points: `69 %`."""
     return MISSING if value is None else f"{_raise_half(value):,.{digits}f} %"
 
 
 def format_memory(mebibytes: float | None) -> str:
-    """Write MiB for people, in GiB from one GiB up: `64 GiB`, `1.5 GiB`, `512 MiB`."""
+    """Return MiB as text, in GiB from one GiB up: `64 GiB`, `1.5 GiB`, `512 MiB`."""
     if mebibytes is None:
         return MISSING
     if abs(mebibytes) < 1024:
@@ -128,17 +128,17 @@ UNLIMITED_WORDS: Final = ("unlimited", "∞", "不限")
 
 
 def format_limit(value: float | None) -> str:
-    """Write a limit, where None means that there is none."""
+    """Return a limit as text, where None is unlimited."""
     return _("unlimited") if value is None else format_number(value)
 
 
 def format_absolute(moment: datetime) -> str:
-    """The full time, the same in every language: `2026-03-01 14:02:11 UTC`."""
+    """Return the full time, the same in every language: `2026-03-01 14:02:11 UTC`."""
     return timezone.localtime(moment).strftime("%Y-%m-%d %H:%M:%S %Z")
 
 
 def clock_html(moment: datetime, seconds: bool = False, day: bool = False) -> SafeString:
-    """Clock time, with the day when it is not today or `day` asks for it, and the full time on hover."""
+    """Return clock time, with the day if it is not today or `day` is set, and the full time on hover."""
     local = timezone.localtime(moment)
     today = not day and local.date() == timezone.localdate()
     shown = local.strftime(("" if today else "%m-%d ") + ("%H:%M:%S" if seconds else "%H:%M"))
@@ -149,7 +149,7 @@ def clock_html(moment: datetime, seconds: bool = False, day: bool = False) -> Sa
 
 
 def relative_html(moment: datetime, now: datetime) -> SafeString:
-    """A moment as seen from `now`, the full time on hover; the browser keeps it fresh."""
+    """Return a time relative to `now`, the full time on hover; the browser updates it."""
     return format_html(
         '<time datetime="{}" title="{}" data-relative>{}</time>',
         moment.isoformat(), format_absolute(moment), format_relative(moment, now),
@@ -162,5 +162,5 @@ def add_note(text: object, note: object) -> str:
 
 
 def join_html(sentences: Iterable[str]) -> SafeString:
-    """Return sentences as one text for pages, joined as their language does; what is not safe is escaped."""
+    """Return sentences as one text for pages, joined as their language does; unsafe text is escaped."""
     return mark_safe(join_sentences(map(conditional_escape, sentences)))  # noqa: S308 (all parts are escaped)

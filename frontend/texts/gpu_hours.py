@@ -9,17 +9,17 @@ from telemetry.usage.figures import to_hours
 
 
 def format_gpu_hours(core_ms: int) -> str:
-    """Write GPU-hours as `format_hours`."""
+    """Return GPU-hours as text, see `format_hours`."""
     return format_hours(to_hours(core_ms))
 
 
 def format_hours(value: Decimal) -> str:
-    """Write hours with one decimal, two below one; less than a hundredth says so."""
+    """Return hours with one decimal, two below one; less than a hundredth is marked as such."""
     if 0 < value < Decimal("0.005"):
         return "< 0.01"
     return formats.format_number(float(value), 0 if not value else 2 if value < 1 else 1)
 
 
 def format_money(amount: Decimal | None, digits: int) -> str:
-    """An amount with the decimals of the currency; none is a dash."""
+    """Return an amount with the decimals of the currency; a dash for None."""
     return formats.MISSING if amount is None else f"{amount:,.{digits}f}"

@@ -1,4 +1,4 @@
-"""The measures of a GPU in words."""
+"""The measures of a GPU as text."""
 
 from __future__ import annotations
 

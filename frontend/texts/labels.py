@@ -1,7 +1,7 @@
-"""The words and tones of states and of preemption rules.
+"""The labels and tones of states and of preemption rules.
 
-A tone is the CSS class of a tag: `waiting`, `running`, `failed`, `info` or `done`. A state that is
-not listed is shown as it came and in the neutral tone: a page must never break on a new state.
+A tone is the CSS class of a tag: `waiting`, `running`, `failed`, `info` or `done`. An unknown state is shown
+as it is in the neutral tone, so that a new state never breaks a page.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from foundation.core.reasons import Reason
 
 
 class Word(NamedTuple):
-    """The name of a state and the tone in which it is shown."""
+    """The label of a state and the tone in which it is shown."""
 
     text: str | Promise
     tone: str
@@ -70,7 +70,7 @@ SOURCE_STATES: dict[str, Word] = {
 
 AGENT_STATES = SOURCE_STATES | {"missing": Word(_("Not installed"), "done")}
 
-# By allocation mode of a GPU or pool.
+# Labels by allocation mode of a GPU or pool.
 GPU_MODES: dict[str, str | Promise] = {
     "none": _("No GPUs"),
     "whole": _("Whole GPU"),
@@ -94,7 +94,7 @@ REASON_WORDS: dict[str, Word] = {
     reason.value: Word(gettext_lazy(reason.row.label), _TONES[reason.row.severity]) for reason in Reason
 }
 
-# Why nodes refuse a task, by the veto of the engine.
+# The reasons why nodes refuse a task, by the veto of the engine.
 VETOES: dict[str, str | Promise] = {
     "node-ready": _("not ready"),
     "cordon": _("cordoned"),
@@ -121,7 +121,7 @@ VETOES: dict[str, str | Promise] = {
     "pod-anti-affinity": _("pod anti-affinity excludes it"),
 }
 
-# Rules of placement that a user can give up.
+# Rules of placement that a user can drop.
 PLACEMENT_RULES: dict[str, str | Promise] = {
     "node-name": _("node name"),
     "node-selector": _("node selector"),
@@ -150,7 +150,7 @@ RULES: dict[str, str | Promise] = {
     "TIME_LIMIT": _("Run time limit exceeded"),
 }
 
-# Why an attempt ends where no rule of the engine is behind it.
+# The causes of an attempt's end other than a rule of the engine.
 CAUSES: dict[str, str | Promise] = {
     "TASK_FAILED": _("A task failed"),
     "START_LIMIT": _("Start timeout"),
@@ -193,20 +193,20 @@ _KINDS = {
 
 
 def state_word(kind: str, state: str) -> Word:
-    """The word of a state; `kind` is `job`, `task`, `node`, `device` or `reason`."""
+    """Return the label of a state; `kind` is `job`, `task`, `node`, `device` or `reason`."""
     return _KINDS[kind].get(str(state)) or Word(str(state).replace("_", " ").replace("-", " "), "done")
 
 
 def rule_word(rule: str) -> str:
-    """The word of the rule or cause that ended an attempt."""
+    """Return the label of the rule or cause that ended an attempt."""
     return str(RULES.get(rule) or CAUSES.get(rule, rule))
 
 
 def role_word(role: str) -> str:
-    """The word of a member's role."""
+    """Return the label of a member's role."""
     return str(ROLES.get(role, role))
 
 
 def kind_word(kind: str) -> str:
-    """The word of a job's kind."""
+    """Return the label of a job's kind."""
     return str(JOB_KINDS.get(kind, kind))

@@ -9,7 +9,7 @@ Place = tuple[str, str]
 
 
 def name_pool(place: Place, places: Collection[Place]) -> str:
-    """Return the name of a pool, with its cluster's where other places have one of that name."""
+    """Return the name of a pool, with its cluster's if other pools have the same name."""
     cluster, name = place
     alone = all(other == cluster for other, its_name in places if its_name == name)
     return name if alone else f"{cluster}/{name}"

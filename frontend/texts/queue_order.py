@@ -1,4 +1,4 @@
-"""The order of a queue's pending jobs in words."""
+"""The order of a queue's pending jobs as text."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from quotas.models import Queue, Strategy
 
 
 def describe_queue_order(queue: Queue) -> str:
-    """Say by what a queue orders its jobs, and whether a job behind can start first."""
+    """Return how a queue orders its jobs, and whether later jobs can start first."""
     order = (
         _(
             "Ordered by recent usage per user, lowest first, then priority and submission time. Positions "

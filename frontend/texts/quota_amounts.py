@@ -19,8 +19,8 @@ class QuotaAmounts:
     """The shown amounts of a quota; None is unlimited.
 
     `own_free` is available within the nominal, and `borrowable` beyond it. `taken` is the rest of the
-    nominal, which others use; `is_lent` tells that all of it is what the quota tables call lent. Numbers of
-    a scheduling cycle do not tell what is lent.
+    nominal, which others use; `is_lent` says that all of it is lent in the sense of the quota tables. The
+    numbers of a scheduling cycle do not contain the lent amount.
     """
 
     nominal: Amount
@@ -33,7 +33,7 @@ class QuotaAmounts:
 
     @classmethod
     def of_row(cls, row: QuotaRow) -> QuotaAmounts:
-        """The amounts of now."""
+        """Return the present amounts."""
         taken = _rest(row.nominal, row.reserved, row.own_free)
         return cls(
             nominal=row.nominal,
@@ -47,7 +47,7 @@ class QuotaAmounts:
 
     @classmethod
     def of_cycle(cls, known: Mapping[str, Any]) -> QuotaAmounts:
-        """The amounts that the reason of a pending job states."""
+        """Return the amounts that the reason of a pending job states."""
         own = known["own_free"]
         return cls(
             nominal=known.get("nominal"),
@@ -67,7 +67,7 @@ def _rest(nominal: Amount, used: int, own_free: Amount) -> int:
 def describe_quota_amounts(
     amounts: QuotaAmounts, queue: Queue, format_amount: Callable[[Amount], str]
 ) -> str:
-    """Write the quota of a queue, with what others have of it, and whether its jobs can reclaim that."""
+    """Return the quota of a queue as text, with what others use of it, and whether it can be reclaimed."""
     names = ("used", "nominal", "taken", "own_free", "borrowable", "available")
     numbers = {name: format_amount(getattr(amounts, name)) for name in names}
     reclaimable = queue.preemption and queue.reclaim != PreemptOthers.NEVER
@@ -76,7 +76,7 @@ def describe_quota_amounts(
 
 def _sentence(amounts: QuotaAmounts, *, reclaimable: bool) -> str:
     if amounts.nominal is None:
-        # What is free within it has no amount, so there is no sum: nodes above can limit what is available.
+        # The free amount within it is unlimited, so there is no sum: nodes above can limit what is available.
         if amounts.available is None:
             return _("%(used)s used; nominal quota unlimited")
         return _("%(used)s used; nominal quota unlimited; available: %(available)s")

@@ -1,8 +1,8 @@
 """The sentences of reasons and recommendations in the user's language.
 
-Several per code, the most specific first; `frontend.texts.reasons` takes the first whose numbers are all
-known. No number in them decides between singular and plural. Those of reasons stand in the table of reason
-codes (`foundation.core.reasons`).
+There are several per code, the most specific first; `frontend.texts.reasons` takes the first whose numbers
+are all known. No number in them selects singular or plural. Those of reasons are in the table of reason codes
+(`foundation.core.reasons`).
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ Sentences = tuple[str | Promise, ...]
 SENTENCES: dict[str, Sentences] = {
     reason.value: tuple(gettext_lazy(text) for text in reason.row.sentences) for reason in Reason
 }
-# What usually helps against a reason, where the engine has found nothing for this very job.
+# The usual recommendation for a reason, if the engine has found nothing for the job.
 USUAL_HELP: dict[str, Sentences] = {
     reason.value: tuple(gettext_lazy(text) for text in reason.row.helps) for reason in Reason
 }
 
-# What the engine of a cluster's own says, where one decides: it comes before any sentence of ours.
+# The message of a cluster's own scheduler, if one decides: it precedes our sentences.
 EXPLAINED_ELSEWHERE: Sentences = (
     _("Scheduled by %(cluster)s, which isn't responding: %(unheard)s"),
     _("Scheduled by %(cluster)s: %(told)s"),
     _("All tasks of a job run in one cluster. Not enough resources for all of them in: %(clusters)s."),
 )
 
-# A taint is no rule of the job that could be removed.
+# A taint is not a rule of the job that could be removed.
 TOLERATE_TAINTS: Sentences = (_("Tolerate all taints of the nodes."),)
 
-# What would help, as the engine found out for this job.
+# The recommendations that the engine found for the job.
 HELPS: dict[str, Sentences] = {
     "ASK_FEWER_CARDS": (
         _("Reduce GPUs per task to at most %(cards)s."),
@@ -88,9 +88,9 @@ HELPS: dict[str, Sentences] = {
     ),
 }
 
-# What becomes of the job then, said behind a recommendation that was tried: it is of use only beside others,
-# it lets the job wait for something else, or it lets the job start: for sure where that was tried with all
-# other jobs that wait, as a pre-check does.
+# The outcome of a recommendation that was tried, added to its sentence: it only helps together with others,
+# the job then waits for another reason, or the job starts. The start is certain if it was tried with all
+# other pending jobs, as in a pre-check.
 ONLY_WITH = _("Effective only together with the other changes listed here.")
 THEN_WAITS: Sentences = (_("The job still waits afterwards: %(also)s."),)
 THEN_SUFFICES = _("The job can start afterwards, unless jobs ahead of it take the capacity.")

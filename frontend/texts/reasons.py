@@ -1,9 +1,8 @@
 """The reason of a pending job as a sentence.
 
-The engine hands over a stable code and numbers; nobody parses a message. Each code has several
-sentences (`frontend.texts.reason_texts`), and the first whose numbers are all present is used: a code that
-comes without numbers still reads well. Numbers stand out in bold and carry their unit when
-`resource` names what they count.
+The engine returns a stable code and numbers; no message is parsed. Each code has several sentences
+(`frontend.texts.reason_texts`), and the first whose numbers are all present is used: a code without numbers
+still gives a complete sentence. Numbers are bold and have their unit if `resource` names what they count.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _PLACE = re.compile(r"%\((\w+)\)s")
 _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _MOMENTS = frozenset({"at", "until", "retry_at", "drained_until", "since"})
 _SPANS = frozenset({"age", "window"})
-# Names with commas between them.
+# Names that are separated by commas.
 _LISTS = frozenset({"models", "profiles", "clusters", "claims"})
 # Plain counts; every other number is an amount of the resource.
 _COUNTS = frozenset(
@@ -66,7 +65,7 @@ Numbers = Mapping[str, object]
 
 
 def reason_sentence(code: str, numbers: Numbers | None = None) -> SafeString:
-    """The sentence of a reason code with its numbers in bold; an unknown code is shown as it is."""
+    """Return the sentence of a reason code with its numbers in bold; an unknown code is shown as it is."""
     sentences = (*EXPLAINED_ELSEWHERE, *SENTENCES.get(code, ()))
     sentence = _sentence(sentences, _with_causes(numbers or {}))
     if not sentence:
@@ -94,23 +93,23 @@ def help_sentence(code: str, numbers: Numbers | None = None) -> SafeString:
 
 
 def reason_title(code: str) -> str:
-    """The few words that name a reason, as a tag shows them."""
+    """Return the short title of a reason, as a tag shows it."""
     return str(labels.state_word("reason", code).text)
 
 
 def format_compute(points: float) -> str:
-    """Compute in GPUs, for a line that says already what it is about: `1 GPU`, `1.50 GPUs`."""
+    """Return compute in GPUs, for a line that already names the resource: `1 GPU`, `1.50 GPUs`."""
     words = ngettext("%(n)s GPU", "%(n)s GPUs", 1 if points == 100 else 2)
     return words % {"n": formats.format_number(points / 100, 0 if points % 100 == 0 else 2)}
 
 
 def format_compute_limit(points: float | None) -> str:
-    """Compute in GPUs, where None is unlimited."""
+    """Return compute in GPUs, where None is unlimited."""
     return formats.format_limit(None) if points is None else format_compute(points)
 
 
 def format_resource_amount(value: float, resource: str) -> str:
-    """An amount of a resource with its unit: `9 GPUs`, `64 GiB memory`, `compute of 0.3 GPUs`, `8 CPU`."""
+    """Return an amount with its unit: `9 GPUs`, `64 GiB memory`, `compute of 0.3 GPUs`, `8 CPU`."""
     match resource:
         case Resource.GPU_CARDS:
             words = ngettext("%(n)s GPU", "%(n)s GPUs", 1 if value == 1 else 2)
@@ -150,7 +149,7 @@ def _afterwards(code: str, numbers: Numbers) -> SafeString:
 
 
 def _with_causes(numbers: Numbers) -> Numbers:
-    """The numbers, with why nodes refuse a task in words."""
+    """Return the numbers, with the reasons why nodes refuse a task as text."""
     found = {
         name.removeprefix(_REFUSED): count
         for name, count in numbers.items()
@@ -171,18 +170,18 @@ def _sentence(sentences: Sentences, numbers: Numbers) -> SafeString:
         if all(_is_readable(numbers.get(name)) for name in names):
             resource = str(numbers.get("resource", ""))
             shown = {name: format_html("<b>{}</b>", _shown(name, numbers[name], resource)) for name in names}
-            # Only the catalogue's own text goes in as it is; every number was escaped above.
+            # Only the catalogue's own text is inserted unescaped; every number was escaped above.
             return mark_safe(escape(text) % shown)  # noqa: S308
     return mark_safe("")
 
 
 def _is_readable(value: object) -> bool:
-    """Return whether a number is there and is not an id for which no name was found."""
+    """Return whether a number exists and is not an id without a name."""
     return value not in (None, "") and not (isinstance(value, str) and _ID.fullmatch(value))
 
 
 def _shown(name: str, value: object, resource: str) -> str:
-    """Write one number of a reason for people."""
+    """Return one number of a reason as text."""
     if name == "also":
         return reason_title(str(value))
     match value:
@@ -208,7 +207,7 @@ def _shown(name: str, value: object, resource: str) -> str:
 
 
 def _moment(text: str) -> str:
-    """A moment that came through JSON."""
+    """Return a time from JSON as text."""
     try:
         return formats.clock_html(datetime.fromisoformat(text))
     except ValueError:

@@ -1,7 +1,7 @@
-"""Recommendations as people read them: one for each way out.
+"""Recommendations as users read them: one for each alternative.
 
-The engine names each resource that is short by itself, and each of several changes that help only together.
-One of them is of no use without the others, so what goes together is one recommendation here.
+The engine names each missing resource separately, and each of several changes that only help together. One of
+them is useless without the others, so changes that belong together are one recommendation here.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ Item = Mapping[str, Any]
 
 _AFTERWARDS: Final = ("with", "also", "starts", "tried")
 OF_AMOUNTS: Final = frozenset({"RAISE_QUOTA", "WAIT_FOR_RELEASE"})
-"""Recommendations that name missing amounts of a pool."""
+"""The codes of recommendations that name missing amounts of a pool."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:
-    """One way out. `items` is what the engine found of it, `sentence` what people read."""
+    """One alternative. `items` are the engine's findings about it, `sentence` is the text for users."""
 
     code: str
     items: Sequence[Item]
@@ -32,12 +32,12 @@ class Recommendation:
 
     @property
     def flavor(self) -> str:
-        """The name of the pool that it is about; empty where it is about none."""
+        """The name of the pool of the recommendation; empty without one."""
         return str(numbers_of(self.items[0]).get("flavor", ""))
 
 
 def find_recommendations(found: Iterable[Any]) -> list[Recommendation]:
-    """The recommendations of a job, in the order of the engine; those without a sentence are left out."""
+    """Return the recommendations of a job, in the engine's order; those without a sentence are left out."""
     items = [item for item in found if isinstance(item, Mapping)]
     made: list[Recommendation] = []
     seen: set[int] = set()
@@ -55,8 +55,10 @@ def find_recommendations(found: Iterable[Any]) -> list[Recommendation]:
 
 
 def asks_for_quota(found: Recommendation, all_found: Iterable[Recommendation]) -> bool:
-    """Return whether a quota request is the way out: more quota, or, if no recommendation of the pool is
-    that, the wait for missing amounts of it, which more quota ends too.
+    """Return whether a quota request fulfils the recommendation.
+
+    That is so for more quota, and for the wait for missing amounts of a pool, if no other recommendation of
+    the pool is more quota.
     """
     if found.code == "RAISE_QUOTA":
         return True
@@ -73,13 +75,13 @@ def recommendation_sentences(
 
 
 def numbers_of(item: Item) -> Item:
-    """The numbers of a recommendation; none where what was stored has none."""
+    """Return the numbers of a recommendation; empty if none were stored."""
     numbers = item.get("numbers")
     return numbers if isinstance(numbers, Mapping) else {}
 
 
 def names_in(value: object) -> list[str]:
-    """The names in a number that lists several, with commas between them."""
+    """Return the names in a text that lists several, separated by commas."""
     return [name for part in str(value or "").split(",") if (name := part.strip())]
 
 
@@ -94,7 +96,7 @@ def shorts_of(items: Iterable[Item]) -> dict[Resource, int]:
 
 
 def amount_words(amounts: Mapping[Resource, int]) -> list[str]:
-    """Amounts of several resources with their units, without the compute that whole GPUs come with."""
+    """Return amounts of several resources with their units, without the compute that whole GPUs imply."""
     whole = amounts.get(Resource.GPU_CORES) == 100 * amounts.get(Resource.GPU_CARDS, -1)
     return [
         reasons.format_resource_amount(amount, resource)
@@ -104,9 +106,7 @@ def amount_words(amounts: Mapping[Resource, int]) -> list[str]:
 
 
 def _together(item: Item, other: Item) -> bool:
-    """Return whether two recommendations are one way out: of two resources of one pool, or two changes of
-    a job.
-    """
+    """Return whether two recommendations belong together: resources of one pool, or changes of a job."""
     code, numbers, others = str(item.get("code")), numbers_of(item), numbers_of(other)
     names = names_in(numbers.get("with"))
     if code in OF_AMOUNTS:
@@ -125,14 +125,14 @@ def _sentence(code: str, group: Sequence[Item]) -> SafeString:
     )
     numbers = dict(numbers_of(group[0]))
     numbers["with"] = ",".join(name for name in names_in(numbers.get("with")) if name not in said)
-    # What becomes of the job is said once, behind the last change.
+    # The outcome for the job is described once, after the last change.
     then = {key: numbers[key] for key in _AFTERWARDS if key in numbers}
     parts = [reasons.help_sentence(*change) for change in changes]
     return formats.join_html([*parts, reasons.help_sentence(last[0], last[1] | then)])
 
 
 def _numbers_of_all(group: Sequence[Item]) -> dict[str, object]:
-    """The numbers of the first, with the amounts of all and with what is still needed beside them."""
+    """Return the numbers of the first, with the amounts of all and with what is still needed in addition."""
     numbers = dict(numbers_of(group[0]))
     shorts = shorts_of(group)
     if len(group) == 1 or len(shorts) != len(group):

@@ -1,4 +1,4 @@
-"""Amounts as people type them into forms."""
+"""Amounts as users enter them into forms."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from foundation.core.quantities import parse_memory
 
 
 def parse_gibibytes(text: str) -> int:
-    """Read memory into MiB: a bare number is GiB, else with a unit as Kubernetes writes it.
+    """Return memory in MiB: a bare number is GiB, else it has a unit as in Kubernetes.
 
     Raises: QuantityError.
     """

@@ -1,1 +1,1 @@
-"""Signing in, the own account and access keys."""
+"""Signing in, the user's own account and access keys."""

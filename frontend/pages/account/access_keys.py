@@ -40,7 +40,7 @@ _GRACE_S = 24 * 3600
 
 @dataclass(frozen=True, slots=True)
 class KeyLine:
-    """One key."""
+    """One access key in the list."""
 
     key: AccessKey
 
@@ -108,7 +108,7 @@ KEYS: Final = ListDeclaration(
 
 
 class KeyForm(forms.Form):
-    """A new key: what it is for, whose it is, what it may do, how long it lives."""
+    """The form of a new key: its name, owner, scopes and expiry."""
 
     name = forms.CharField(
         label=gettext_lazy("Description"),
@@ -144,13 +144,13 @@ class KeyForm(forms.Form):
 
 @login_required
 def own_keys(request: HttpRequest) -> HttpResponse:
-    """One's own keys, wherever they work."""
+    """Show the user's own keys for all workspaces."""
     return _keys(request, None, reverse("frontend:account-keys"))
 
 
 @login_required
 def workspace_keys(request: HttpRequest, workspace: str) -> HttpResponse:
-    """One's own keys and those of the workspace's service accounts."""
+    """Show the user's own keys and those of the workspace's service accounts."""
     place = workspace_get(viewer=get_viewer(request), slug=workspace)
     return _keys(request, place, reverse("frontend:workspace-keys", args=[workspace]))
 
@@ -192,7 +192,7 @@ def _keys(request: HttpRequest, place: Tenant | None, url: str) -> HttpResponse:
         },
         status=400 if refused else 200,
     )
-    # The one answer with a secret in it stays nowhere, not even behind the back button.
+    # The response with a secret is not stored, not even for the back button.
     answer["Cache-Control"] = "no-store"
     return answer
 
@@ -238,7 +238,7 @@ def _key(who: User, place: Tenant | None, text: str) -> AccessKey:
 
 
 def _save(request: HttpRequest, who: User, place: Tenant | None) -> tuple[RowForm | None, str]:
-    """Create or rotate a key: the form again where it is refused, and the token to be shown once."""
+    """Create or rotate a key; return the form if it is refused, and the token, which is shown once."""
     if request.POST.get("do") == "rotate":
         return None, _rotated(request, who, _key(who, place, request.POST.get("row", "")))
     form = _new_form(who, place, request.POST)

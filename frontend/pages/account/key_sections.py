@@ -1,4 +1,4 @@
-"""The two lists of a workspace's keys: the keys themselves, and the accounts of programs."""
+"""The two lists of a workspace's keys: the keys themselves, and the service accounts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def may_manage(who: User, place: Tenant) -> bool:
 
 
 def key_sections(who: User, place: Tenant | None) -> list[tuple[str, str]]:
-    """The addresses of both lists with their words; nothing for who sees keys alone."""
+    """Return the addresses of both lists with their labels; none for a viewer who sees keys alone."""
     if place is None or not may_manage(who, place):
         return []
     return [

@@ -1,4 +1,4 @@
-"""One's own account: who one is, the password, the language."""
+"""The user's own account: name and roles, password, language."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tenants.services.password_attempt import counted_attempt
 
 
 class PasswordForm(forms.Form):
-    """Old password once, new password twice."""
+    """The form of a new password: the old one once, the new one twice."""
 
     old = forms.CharField(
         label=gettext_lazy("Current password"),

@@ -32,7 +32,7 @@ from tenants.services.service_account import service_account_close, service_acco
 
 @dataclass(frozen=True, slots=True)
 class AccountLine:
-    """One service account."""
+    """One service account in the list."""
 
     account: User
 
@@ -80,7 +80,7 @@ class AccountForm(forms.Form):
 
 @login_required
 def show_accounts(request: HttpRequest, workspace: str) -> HttpResponse:
-    """The service accounts of a workspace; POST creates one or deletes some."""
+    """Show the service accounts of a workspace; POST creates one or deletes some."""
     who = get_viewer(request)
     place = workspace_get(viewer=who, slug=workspace)
     accounts = service_account_list(viewer=who, tenant=place)

@@ -20,7 +20,7 @@ LOCKED_OUT_STATUS = 429
 
 
 class SignInForm(AuthenticationForm):
-    """The user name and the password."""
+    """The form with user name and password."""
 
     def confirm_login_allowed(self, user: User) -> None:
         """Refuse a one-time password that was not changed in time."""
@@ -31,14 +31,14 @@ class SignInForm(AuthenticationForm):
 
 
 class SignIn(LoginView):
-    """The sign-in page; who is signed in already goes on."""
+    """The sign-in page; a user who is signed in already is redirected."""
 
     template_name = "frontend/login.html"
     authentication_form = SignInForm
     redirect_authenticated_user = True
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        """The form, and the identity providers to offer beside it: (name, address)."""
+        """Return the form, and the identity providers that it offers: (name, address)."""
         apps = settings.SOCIALACCOUNT_PROVIDERS.get("openid_connect", {}).get("APPS", [])
         providers = [
             (app["name"], reverse("openid_connect_login", args=[app["provider_id"]])) for app in apps
@@ -49,7 +49,7 @@ class SignIn(LoginView):
 def locked_out(
     request: HttpRequest, response: HttpResponse | None = None, credentials: dict[str, Any] | None = None
 ) -> HttpResponse:
-    """The sign-in page after too many wrong passwords; axes calls this in place of its own page."""
+    """Return the sign-in page after too many wrong passwords; axes calls this in place of its own page."""
     context = {
         "form": AuthenticationForm(request),
         "locked": True,

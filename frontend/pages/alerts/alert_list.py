@@ -1,4 +1,4 @@
-"""Alerts: those that fire and the history."""
+"""Alerts: firing ones and the history."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _NOTIFY_TONES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class AlertRow:
-    """One alert in words."""
+    """One alert as text."""
 
     alert: Alert
     severity: str
@@ -156,7 +156,7 @@ ALERTS: Final = ListDeclaration(
 
 
 def make_row(alert: Any) -> AlertRow:
-    """Return what tables show of an alert of `list_alerts`."""
+    """Return the table row of an alert of `list_alerts`."""
     notified = read_notify_status(alert)
     return AlertRow(
         alert=alert,
@@ -175,7 +175,7 @@ def make_row(alert: Any) -> AlertRow:
 
 
 def show_alerts(request: HttpRequest, place: AlertSection) -> HttpResponse:
-    """Render the alerts that the address's filters leave."""
+    """Render the alerts that match the filters of the address."""
     rows = list_alerts(place.who, place.tenant)
     listing = read_list(request, ALERTS)
     state, severity = listing.query.get("state", ""), listing.query.get("severity", "")
@@ -225,18 +225,18 @@ def _filter_rows(rows: QuerySet[Alert], state: str, severity: str) -> QuerySet[A
     if state == AlertState.RESOLVED:
         rows = rows.filter(state=AlertState.RESOLVED)
     else:
-        # Firing before pending, then the newest.
+        # The default order: firing before pending, then the newest first.
         rows = rows.exclude(state=AlertState.RESOLVED).order_by("state", "-started_at", "-pk")
     return rows.filter(severity=severity) if severity in AlertSeverity.values else rows
 
 
 @login_required
 def workspace_alerts(request: HttpRequest, workspace: str) -> HttpResponse:
-    """Alerts about a workspace."""
+    """Show alerts about a workspace."""
     return show_alerts(request, enter_place(request, workspace, "alerts"))
 
 
 @login_required
 def ops_alerts(request: HttpRequest) -> HttpResponse:
-    """Alerts of the platform and of all tenants."""
+    """Show alerts of the platform and of all tenants."""
     return show_alerts(request, enter_place(request, None, "alerts"))

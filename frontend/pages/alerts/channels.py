@@ -42,7 +42,7 @@ from frontend.shell.page_shell import login_required
 
 @dataclass(frozen=True, slots=True)
 class ChannelRow:
-    """One channel in words."""
+    """One channel as text."""
 
     channel: Any  # a NotificationChannel with its number of `unsent`
     state: str
@@ -102,7 +102,7 @@ _CHANGEABLE: Final = ("name", "language", "title_template", "body_template", "se
 
 
 class ChannelForm(forms.Form):
-    """A new channel, or what can be changed of one. Address and secret are never shown again."""
+    """The form of a channel. Address and secret are never shown again."""
 
     name = forms.CharField(label=gettext_lazy("Name"), max_length=100)
     kind = forms.ChoiceField(label=gettext_lazy("Type"), choices=ChannelKind.choices)
@@ -151,7 +151,7 @@ class ChannelForm(forms.Form):
             self.fields["secret"].help_text = _("Leave empty to keep the current one")
 
     def clean(self) -> dict[str, Any]:
-        """Check the templates, so that a preview shows what is wrong as well."""
+        """Check the templates, so that a preview shows their errors as well."""
         values = super().clean() or {}
         for name in ("title_template", "body_template"):
             problem = find_problem(values.get(name, ""))
@@ -160,7 +160,7 @@ class ChannelForm(forms.Form):
         return values
 
     def get_changes(self) -> dict[str, Any]:
-        """Return what the form changes of a channel: an address or secret that was not typed stays."""
+        """Return the changes of a channel: an address or secret that was left empty stays."""
         unchanged = [name for name in ("address", "secret") if not self.cleaned_data.get(name)]
         return {name: value for name, value in self.cleaned_data.items() if name not in unchanged}
 
@@ -222,7 +222,7 @@ def _form(
 
 
 def _save(request: HttpRequest, place: AlertSection) -> RowForm | None:
-    """Create or change a channel; the form again where it is refused, or previewed."""
+    """Create or change a channel; return the form if it is refused, or previewed."""
     row = request.POST.get("row", "")
     channel = _channel(place, row) if row else None
     form, version = _make_form(place, channel, request.POST), version_of(request) if channel else None
@@ -293,11 +293,11 @@ def _test(place: AlertSection, channel: NotificationChannel) -> None:
 
 @login_required
 def workspace_channels(request: HttpRequest, workspace: str) -> HttpResponse:
-    """Channels of a workspace."""
+    """Show the channels of a workspace."""
     return show_channels(request, enter_place(request, workspace, "alert-channels"))
 
 
 @login_required
 def ops_channels(request: HttpRequest) -> HttpResponse:
-    """Channels of the platform."""
+    """Show the channels of the platform."""
     return show_channels(request, enter_place(request, None, "alert-channels"))

@@ -1,4 +1,4 @@
-"""Words for the subjects of metrics."""
+"""Labels for the subjects of metrics."""
 
 from __future__ import annotations
 
@@ -22,5 +22,5 @@ _SUBJECTS: Final[Mapping[str, str | Promise]] = {
 
 
 def name_subject_kind(metric: str) -> str:
-    """Return what a metric is about, in the singular."""
+    """Return the kind of subject of a metric, in the singular."""
     return str(_SUBJECTS.get(metric.partition(".")[0], ""))

@@ -1,4 +1,4 @@
-"""The owner of the alerts on a page: a workspace, or on the platform's side the platform."""
+"""The owner of the alerts on a page: a workspace, or the platform on the operators' side."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SECTIONS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class AlertSection:
-    """A section of the alert pages as one visitor sees it."""
+    """A section of the alert pages for one user."""
 
     who: User
     tenant: Tenant | None
@@ -50,7 +50,7 @@ class AlertSection:
 
     @property
     def sections(self) -> Sequence[tuple[str, str, bool]]:
-        """Address, label and whether it is shown, of each section."""
+        """The address and label of each section, and whether it is shown."""
         return [(self.get_url(key), str(label), key == self.section) for key, label in SECTIONS.items()]
 
     def make_context(self, **values: Any) -> dict[str, Any]:
@@ -70,7 +70,7 @@ def answer_section(
     open_form: Callable[[], RowForm | None],
     **values: Any,
 ) -> HttpResponse:
-    """Answer with the list of a section, its form open where the address or a refusal says so."""
+    """Respond with the list of a section; its form is open if the address opens it or it was refused."""
     return answer_list(
         request,
         listing,
@@ -106,7 +106,7 @@ def make_row_form(
 
 
 def enter_place(request: HttpRequest, workspace: str | None, section: str) -> AlertSection:
-    """Frame the page of a section. Raises: NotFound, PermissionDenied."""
+    """Set up the frame of a section. Raises: NotFound, PermissionDenied."""
     who = get_viewer(request)
     tenant = workspace_get(viewer=who, slug=workspace) if workspace is not None else None
     (require_alert_view if section == "alerts" else require_view)(who, tenant)

@@ -35,14 +35,16 @@ _REPEATS: Final = (1800, 3600, 6 * 3600, 24 * 3600)
 
 
 class _QueryInput(forms.Textarea):
-    """Required for one metric only; the browser would refuse the hidden field of any other."""
+    """The input of a query, required for one metric only: the browser would refuse the hidden field of
+    others.
+    """
 
     def use_required_attribute(self, initial: Any) -> bool:
         return False
 
 
 class RuleForm(forms.Form):
-    """All of a rule; names of clusters and channels are those that the owner can use."""
+    """The form of a rule; names of clusters and channels are those that the owner can use."""
 
     name = forms.CharField(label=gettext_lazy("Name"), max_length=100)
     metric = forms.ChoiceField(label=gettext_lazy("Metric"))
@@ -109,7 +111,7 @@ class RuleForm(forms.Form):
         field.choices = choices
 
     def clean(self) -> dict[str, Any]:
-        """Require the query of its own metric alone, and drop what was typed before another was chosen."""
+        """Require the query of its own metric alone, and drop input that belongs to another metric."""
         values: dict[str, Any] = super().clean() or self.cleaned_data
         if "query" in self.fields and values.get("metric") != PROMQL:
             self.errors.pop("query", None)
@@ -117,7 +119,7 @@ class RuleForm(forms.Form):
         return values
 
     def get_values(self) -> tuple[dict[str, Any], list[NotificationChannel]]:
-        """Return what the services take, of a valid form."""
+        """Return the values of a valid form as the services take them."""
         values = dict(self.cleaned_data)
         channels = [self._channels[pk] for pk in values.pop("channels", [])]
         if "cluster" in self.fields:
@@ -126,7 +128,7 @@ class RuleForm(forms.Form):
 
 
 def usable_metrics(tenant: Tenant | None) -> list[AlertMetric]:
-    """Return the metrics that rules of a tenant, or without one of the platform, can use."""
+    """Return the metrics that rules of a tenant, or of the platform without one, can use."""
     return [metric for metric in METRICS if tenant is None or metric.for_tenants]
 
 

@@ -1,4 +1,4 @@
-"""The preview of a rule: what it would find now, and what it would have found in the last day."""
+"""The preview of a rule: its matches now and in the last day."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ _WITHOUT_HISTORY: Final = {
         "The last 24 hours can't be previewed: of reserved quota only the current amount is stored."
     ),
 }
-"""Why the past of a metric is not known, where more can be said than that it is not stored."""
+"""The reason why the past of a metric is unknown, where it is more specific than that it is not stored."""
 _NOTHING_COVERED: Final = {"budget.used_percent": gettext_lazy("This rule covers no budgets.")}
-"""What is shown of a rule that covers nothing now, where nothing in the past could have met it either."""
+"""The text for a rule that covers nothing now, where nothing in the past could have matched either."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShownPreview:
-    """The subjects that a rule would find now, in words, and `past`: its last day, or why it isn't known."""
+    """The subjects that a rule matches now, as text, and `past`: its last day, or why that is unknown."""
 
     sentence: str
     examples: list[tuple[str, str]]
@@ -65,7 +65,7 @@ def describe_preview(who: User, rule: AlertRule) -> ShownPreview:
 
 
 def _describe_meeting(found: RulePreview) -> list[str]:
-    """Return how many subjects meet the condition; nothing about the subjects of clusters that are unread."""
+    """Return how many subjects meet the condition, without subjects of clusters that could not be read."""
     words = {"meeting": len(found.meeting), "subjects": found.subjects, "unknown": found.unknown}
     if not found.subjects:
         return [] if found.unread_clusters else [_("This rule covers no subjects now.")]
@@ -76,7 +76,7 @@ def _describe_meeting(found: RulePreview) -> list[str]:
 
 
 def _describe_past(rule: AlertRule, history: RuleHistory | None) -> str:
-    """Return how often the rule would have fired, or why that isn't known."""
+    """Return how often the rule would have fired, or why that is unknown."""
     if history is None:
         return str(_WITHOUT_HISTORY.get(rule.metric, _("No history is stored for this metric.")))
     if history.unreadable:

@@ -1,4 +1,4 @@
-"""Describes what went wrong at the last evaluation of a rule."""
+"""The problem of a rule's last evaluation as text."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from frontend.texts.formats import format_absolute
 
 
 def is_unevaluated(rule: AlertRule) -> bool:
-    """Tell whether an enabled rule has not been evaluated by its last run."""
+    """Return whether an enabled rule has not been evaluated by its last run."""
     return rule.enabled and rule.error in UNEVALUATED
 
 
 def describe_problem(rule: AlertRule) -> str:
     """Return why an enabled rule is not evaluated in full, where and since when; empty if it is.
 
-    No date is stored for a cluster: the rule may have lacked another one before.
+    No date is stored for a single cluster: the rule may have lacked another cluster before.
     """
     if not rule.enabled or not rule.error:
         return ""
     error = str(rule.get_error_display())
     at = {"at": format_absolute(rule.error_since or rule.evaluated_at or rule.created_at)}
-    if rule.error == RuleError.NO_VALUES:  # the alerts of what is gone were resolved
+    if rule.error == RuleError.NO_VALUES:  # the alerts of metrics without values were resolved
         return join_sentences([error, _("Not evaluated since %(at)s.") % at])
     if is_unevaluated(rule):
         return join_sentences([error, _("Not evaluated since %(at)s; its alerts stay unchanged.") % at])
@@ -47,5 +47,5 @@ def _describe_clusters(rule: AlertRule) -> list[str]:
 
 
 def describe_unread(clusters: Sequence[str]) -> str:
-    """Return the sentence about clusters that could not be read; empty without any."""
+    """Return the sentence about clusters that could not be read; empty if all were read."""
     return _("Couldn't read: %(clusters)s.") % {"clusters": _(", ").join(clusters)} if clusters else ""

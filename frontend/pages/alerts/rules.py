@@ -39,7 +39,7 @@ from frontend.texts.firing import SEVERITY_TONES
 
 @dataclass(frozen=True, slots=True)
 class AlertRuleRow:
-    """One rule in words."""
+    """One rule as text."""
 
     rule: Any  # an AlertRule with the numbers of its `firing` and `pending` alerts
     condition: str
@@ -154,7 +154,7 @@ def show_rules(request: HttpRequest, place: AlertSection) -> HttpResponse:
 
 
 def _form_maker(place: AlertSection) -> Callable[..., RuleForm]:
-    """Return what makes forms: clusters and channels are read once."""
+    """Return a function that creates forms; clusters and channels are read once."""
     clusters = list(cluster_list(viewer=place.who)) if place.tenant is None else []
     channels = list(list_channels(place.who, place.tenant))
     return partial(RuleForm, tenant=place.tenant, clusters=clusters, channels=channels)
@@ -203,7 +203,7 @@ def _preview(place: AlertSection, form: RuleForm) -> ShownPreview:
 
 
 def _save(request: HttpRequest, place: AlertSection) -> RowForm | None:
-    """Create or change a rule; the form again where it is refused, or previewed."""
+    """Create or change a rule; return the form if it is refused, or previewed."""
     what, row = request.POST.get("do"), request.POST.get("row", "")
     if what == "recommend" and place.tenant is None:
         made = create_recommended_rules(acting_user=place.who)
@@ -262,11 +262,11 @@ def _find(place: AlertSection, ids: Collection[uuid.UUID]) -> list[BatchItem]:
 
 @login_required
 def workspace_rules(request: HttpRequest, workspace: str) -> HttpResponse:
-    """Rules of a workspace."""
+    """Show the rules of a workspace."""
     return show_rules(request, enter_place(request, workspace, "alert-rules"))
 
 
 @login_required
 def ops_rules(request: HttpRequest) -> HttpResponse:
-    """Rules of the platform."""
+    """Show the rules of the platform."""
     return show_rules(request, enter_place(request, None, "alert-rules"))

@@ -37,7 +37,7 @@ _HOURS = (1, 2, 4, 8, 24, 72, 168)
 
 @dataclass(frozen=True, slots=True)
 class SilenceRow:
-    """One silence in words; `fixed` once it has ended."""
+    """One silence as text; `fixed` once it has ended."""
 
     silence: Silence
     title: str
@@ -168,7 +168,7 @@ def _form(form: SilenceForm) -> RowForm:
 
 
 def _create(request: HttpRequest, place: AlertSection) -> RowForm | None:
-    """Create a silence; the form again where it is refused."""
+    """Create a silence; return the form if it is refused."""
     form = SilenceForm(request.POST, rules=list(list_rules(place.who, place.tenant)))
     if not form.is_valid():
         return _form(form)
@@ -210,11 +210,11 @@ def _find(place: AlertSection, ids: Collection[uuid.UUID]) -> list[BatchItem]:
 
 @login_required
 def workspace_silences(request: HttpRequest, workspace: str) -> HttpResponse:
-    """Silences of a workspace."""
+    """Show the silences of a workspace."""
     return show_silences(request, enter_place(request, workspace, "silences"))
 
 
 @login_required
 def ops_silences(request: HttpRequest) -> HttpResponse:
-    """Silences of the platform."""
+    """Show the silences of the platform."""
     return show_silences(request, enter_place(request, None, "silences"))

@@ -1,1 +1,1 @@
-"""The jobs of all workspaces in sight, for whoever stands above them."""
+"""The jobs of all workspaces in sight, for users with a role above workspaces."""

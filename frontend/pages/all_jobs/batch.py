@@ -1,4 +1,4 @@
-"""Actions on several jobs of any workspaces, each with the viewer's rights in its own."""
+"""Actions on several jobs of any workspaces, each with the viewer's permissions in its workspace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The list of jobs of all workspaces that the viewer has a role above."""
+"""The list of jobs of all workspaces that are below a role of the viewer."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ from tenants.selectors.tenant import list_unique_names, tenants_named
 
 _ALL: Final = "all"
 _ACTIVE: Final = (*GROUPS["waiting"][1], *GROUPS["running"][1])
-"""The states of the jobs that the bare address shows."""
+"""The states of the jobs that the address without filters shows."""
 _CLUSTERS: Final = frozenset({Permission.CLUSTER_VIEW, Permission.CLUSTER_EDIT})
 
 
 @login_required
 def show_jobs(request: HttpRequest) -> HttpResponse:
-    """The page, its rows alone, or the jobs that the address leaves as a file."""
+    """Show the page, its rows alone, or the matching jobs as a file."""
     who = get_viewer(request)
     shown = read_list(request, ALL_JOBS)
     filters = _filters(shown)
@@ -72,7 +72,7 @@ def _filters(shown: PageList) -> JobFilter:
     asked = shown.query
     return replace(
         read_filters(shown, _states(asked.get("state", ""))),
-        queue="",  # the filter builder names queues
+        queue="",  # queues are a field of the filter builder
         tenant=asked.get("tenant", "").strip(),
         cluster=asked.get("cluster", ""),
         flavor=asked.get("pool", ""),
@@ -106,8 +106,8 @@ def _context(who: User, shown: PageList, counts: JobCounts) -> dict[str, Any]:
 
 
 def _name_tenant(who: User, text: str) -> str:
-    """The name of the tenant that the address names by its ID or name; the text itself if no name is its own
-    alone.
+    """Return the unique name of the tenant that the address names by its ID or name; the text itself if the
+    name is not unique.
     """
     found = tenants_named(viewer=who, text=text) if text else []
     names = list_unique_names(viewer=who, tenants=found) if len(found) == 1 else ()
@@ -115,7 +115,7 @@ def _name_tenant(who: User, text: str) -> str:
 
 
 def _names(shown: PageList, parameter: str, names: Sequence[str]) -> list[str]:
-    """The names to choose from, and the one that the address has."""
+    """Return the names to choose from, including the one in the address."""
     return sorted({*names, shown.query.get(parameter, "")} - {""})
 
 
@@ -128,7 +128,7 @@ def _empty_list(who: User, shown: PageList, counts: JobCounts) -> EmptyList:
 
 
 def _no_jobs(who: User) -> EmptyList:
-    """Return the next step towards a first job, for who can take it."""
+    """Return the next step towards a first job, if the user can take it."""
     if permissions.permissions_on(who, None) >= _CLUSTERS and not cluster_list(viewer=who).exists():
         hint = _("Jobs run on a cluster: Kubernetes, or a simulated one to try Allotment.")
         url = reverse("frontend:ops-cluster-new")
@@ -143,5 +143,5 @@ def _no_jobs(who: User) -> EmptyList:
 
 
 def rights_anywhere(who: User) -> Rights:
-    """The rights of the viewer in any workspace; each job is checked again in its own."""
+    """Return the permissions of the viewer in any workspace; each job is checked again in its own."""
     return Rights(who, permissions.permissions_anywhere(who))

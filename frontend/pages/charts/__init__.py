@@ -1,1 +1,1 @@
-"""Charts of measurements: which there are, how they are drawn, and their answers."""
+"""Charts of measurements: their definitions, their drawing, and their responses."""

@@ -1,4 +1,4 @@
-"""Every chart of measurements: its lines, unit and title, by the kind of thing that it is about."""
+"""Every chart of measurements: its lines, unit and title, by the kind of its subject."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _GIB: Final = 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineDefinition:
-    """A line of a chart: a line of the level, or a measure of the catalogue, and how it looks."""
+    """A line of a chart: a line of the level, or a measure of the catalogue, and its style."""
 
     measure: str
     name: str | Promise
@@ -28,7 +28,7 @@ class LineDefinition:
 
 
 class StateWord(NamedTuple):
-    """A bit of a state in words, and its color."""
+    """A bit of a state as a label, and its color."""
 
     word: Promise
     color: str
@@ -38,11 +38,11 @@ class StateWord(NamedTuple):
 class ChartDefinition:
     """A chart. Values are divided by `per` and shown in `unit`.
 
-    `each` names a line of which every subject (GPU, task) is drawn; if there are more of them than
+    `each` names a line of which every subject (GPU, task) is drawn; if there are more subjects than
     `each_most`, none is. `top` names the line whose peak is the top of the axis. `measures`: lines are
-    measures of the catalogue, by their `statistic` if it is not the usual one. `words` names the bits of a
-    state; such a chart has a row for each that was seen. `stacked`: lines are parts of a whole; they have no
-    period before. `points`: about how many each line has, if not as many as usual.
+    measures of the catalogue, by their `statistic` if it is not the default. `words` names the bits of a
+    state; such a chart has a row for each observed bit. `stacked`: lines are parts of a whole; they have no
+    previous period. `points`: the approximate number of points of each line, if not the default.
     """
 
     key: str
@@ -62,7 +62,7 @@ class ChartDefinition:
 
     @property
     def needed(self) -> tuple[str, ...]:
-        """The lines or measures to ask for."""
+        """The lines or measures to read."""
         names = [line.measure for line in self.lines] + [self.each, self.top]
         return tuple(dict.fromkeys(name for name in names if name))
 
@@ -102,7 +102,7 @@ def _per_card(key: str, title: Promise, unit: str, each: str, per: float = 1) ->
 def _of_gpu(
     key: str, title: Promise, unit: str, *lines: tuple[str, str | Promise, str], per: float = 1
 ) -> ChartDefinition:
-    """A chart of measures of the catalogue."""
+    """Return a chart of measures of the catalogue."""
     return ChartDefinition(
         key=key,
         title=title,
@@ -173,7 +173,7 @@ _GPU_METRICS: Final = (
         ("nvlink_mib_s", _("NVLink"), "series-3"),
     ),
 )
-"""What is measured of GPUs and not of pods."""
+"""The charts of GPUs that do not exist for pods."""
 _REASON_COLORS: Final = {
     **dict.fromkeys((0x8, 0x40, 0x80), "unhealthy"),
     **dict.fromkeys((0x4, 0x20), "series-3"),
@@ -195,7 +195,7 @@ _BANDWIDTH: Final = _of_gpu(
     ("memory_copy_percent", _("Memory copy"), "series-1"),
     ("dram_active_percent", _("Memory bandwidth"), "series-4"),
 )
-"""Averages over the GPUs that measure it."""
+"""A chart of averages over the GPUs that measure it."""
 _ENERGY: Final = _of_gpu("energy", _("Energy"), "kJ", ("energy_j", _("Energy"), "series-5"), per=1000)
 CLUSTER: Final = (
     _ALLOCATION,

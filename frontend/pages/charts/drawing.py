@@ -1,7 +1,7 @@
 """Draws a chart from the series that were read for it.
 
-Allocation is what the ledger granted, utilisation what was measured. They share a chart as an area and
-a line, and are never put into one number.
+Allocation is what the ledger reserved, utilization what was measured. They share a chart as an area and a
+line, and are never combined into one number.
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ def draw_chart(
     beside: Sequence[ChartLine] = (),
     chosen: bool = False,
 ) -> Chart:
-    """Draw a chart over `span`; the lines of `before`, the period just before it, are dashed.
+    """Draw a chart over `span`; the lines of `before`, the previous period, are dashed.
 
-    `beside`: further lines. `chosen`: the subjects of `found` were chosen, so that even one alone is drawn.
+    `beside`: further lines. `chosen`: the subjects of `found` were selected, so that even a single one is
+    drawn.
     """
     if chart.words is not None:
         return _draw_states(chart, chart.words, found, span)
@@ -79,7 +80,7 @@ def _draw_states(
 
 
 def _find_stretches(points: Samples, bit: int, step: timedelta, end: datetime) -> list[list[datetime]]:
-    """Return the moments of each run of buckets with a bit, and the end of its last one."""
+    """Return the times of each run of buckets with a bit, and the end of its last bucket."""
     found: list[list[datetime]] = []
     for is_set, run in groupby(points, key=lambda point: point[1] is not None and int(point[1]) & bit != 0):
         moments = [at for at, _value in run]
@@ -99,7 +100,7 @@ def _lines(chart: ChartDefinition, found: SeriesSet, *, chosen: bool = False) ->
             name=name,
             points=_points(one, chart.per),
             color=f"series-{place % _COLORS + 1}",
-            # Beside an average every line is dotted; alone, the first eight are told apart by colour.
+            # Beside an average every line is dotted; without one, the first eight lines differ by colour.
             dash="dot" if chart.lines else _DASHES[place // _COLORS % len(_DASHES)],
         )
         for place, (one, name) in enumerate(zip(each, distinguish_labels(each), strict=True))
@@ -122,7 +123,7 @@ def _line(chart: ChartDefinition, line: LineDefinition, found: SeriesSet) -> Cha
 
 
 def move_earlier_line(line: ChartLine, length: timedelta) -> ChartLine:
-    """Return a line of the previous period, which is `length` earlier, as it is drawn in this one."""
+    """Return a line of the previous period, which is `length` earlier, moved to this period."""
     return ChartLine(
         name=_("%(line)s, previous period") % {"line": line.name},
         points=tuple((at + length, value) for at, value in line.points),
@@ -142,7 +143,7 @@ def _peak(chart: ChartDefinition, found: SeriesSet) -> float | None:
 
 
 def distinguish_labels(each: Sequence[Series]) -> list[str]:
-    """Return the labels without the parts that all share: `GPU 3` where task and node are the same."""
+    """Return the labels without the parts that all of them share: `GPU 3` if task and node are the same."""
     split = [one.label.split(" · ") for one in each]
     if len({len(parts) for parts in split}) > 1 or len(split) == 1:
         return [one.label for one in each]
@@ -151,7 +152,7 @@ def distinguish_labels(each: Sequence[Series]) -> list[str]:
 
 
 def describe_gaps(found: SeriesSet, span: tuple[datetime, datetime]) -> list[Gap]:
-    """Return the gaps inside the span with their cause in words; the time before all readings is one."""
+    """Return the gaps inside the span with their cause as text; the time before all readings is a gap."""
     start, end = span[0], min(span[1], found.end)
     gaps = [
         Gap(max(gap.start, start), min(gap.end or end, end), _cause(gap))
@@ -159,7 +160,7 @@ def describe_gaps(found: SeriesSet, span: tuple[datetime, datetime]) -> list[Gap
         if (gap.end is None or gap.end > start) and gap.start < end
     ]
     first = min([*_known(found.series), *(gap.start for gap in found.gaps)], default=end)
-    # One missing bucket at the edge is the grid's doing.
+    # One missing bucket at the edge results from the alignment of buckets.
     if first - found.start > timedelta(seconds=2 * found.step_s):
         gaps.insert(0, Gap(start, first, _("Before the first sample")))
     return gaps

@@ -1,4 +1,6 @@
-"""Lines of single GPUs beside the mean of a job: the choice in the address, and what is drawn of it."""
+"""Lines of single GPUs beside the mean of a job: the choice in the address, and the lines that are drawn for
+it.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from telemetry.series import Series, SeriesQuery, read_series
 
 EACH: Final = "each"
 EACH_MOST: Final = 8
-"""More lines than this can't be told apart; of a larger job, GPUs are chosen one by one."""
+"""The maximum number of lines that can be distinguished; of a larger job, GPUs are selected one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +31,12 @@ class GpuChoice:
 
     @property
     def value(self) -> str:
-        """The choice as an address has it."""
+        """The choice as a value of the address."""
         return EACH if self.each else str(self.gpu or "")
 
     @property
     def query(self) -> dict[str, str]:
-        """The parameter that names the choice."""
+        """The parameter of the address with the choice."""
         return {"gpu": self.value} if self.value else {}
 
 
@@ -42,7 +44,7 @@ NO_CHOICE: Final = GpuChoice()
 
 
 def read_gpu_choice(request: HttpRequest) -> GpuChoice:
-    """Return the choice of an address; none for what names no GPU."""
+    """Return the choice in an address; none for a value that names no GPU."""
     text = request.GET.get("gpu", "")
     try:
         return GpuChoice(each=True) if text == EACH else GpuChoice(gpu=uuid.UUID(text))
@@ -51,9 +53,9 @@ def read_gpu_choice(request: HttpRequest) -> GpuChoice:
 
 
 def chosen_query(chart: ChartDefinition, query: SeriesQuery, choice: GpuChoice) -> SeriesQuery | None:
-    """Return the request for the measures of the chosen GPUs; None where there is nothing to add.
+    """Return the request for the measures of the selected GPUs; None where there is nothing to add.
 
-    Of states no GPU is drawn beside others: see `narrow_query`.
+    Charts of states get no additional lines: see `narrow_query`.
     """
     if not choice.value or not chart.measures or chart.words:
         return None
@@ -61,19 +63,21 @@ def chosen_query(chart: ChartDefinition, query: SeriesQuery, choice: GpuChoice) 
 
 
 def narrow_chart(chart: ChartDefinition, choice: GpuChoice) -> ChartDefinition:
-    """Return a chart of the first measure alone where each GPU has a line: more can't be told apart."""
+    """Return the chart with its first measure alone if each GPU has a line: more lines could not be
+    distinguished.
+    """
     return replace(chart, lines=chart.lines[:1]) if choice.each and chart.measures else chart
 
 
 def narrow_query(chart: ChartDefinition, query: SeriesQuery, choice: GpuChoice) -> SeriesQuery:
-    """Return the request of a chart whose own lines are those of the chosen GPU."""
+    """Return the request of a chart whose own lines are those of the selected GPU."""
     return replace(query, gpu=choice.gpu) if chart.words or not chart.measures else query
 
 
 def read_chosen_lines(
     viewer: Actor, chart: ChartDefinition, query: SeriesQuery, choice: GpuChoice, step_s: int
 ) -> list[ChartLine]:
-    """Return the lines of the chosen GPUs, with the points of the chart's own."""
+    """Return the lines of the selected GPUs, at the points of the chart's own lines."""
     wanted = chosen_query(chart, query, choice)
     if wanted is None:
         return []

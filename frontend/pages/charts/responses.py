@@ -38,7 +38,7 @@ def chart_answer(
     shown: TimeRange,
     choice: GpuChoice = NO_CHOICE,
 ) -> JsonResponse:
-    """Answer one chart of a thing as data; `choice` are the GPUs of a job that have lines of their own.
+    """Return one chart of a subject as data; `choice` are the GPUs of a job that have lines of their own.
 
     Raises: NotFound for a chart that the level does not have; else as `read_series`.
     """
@@ -51,7 +51,7 @@ def chart_answer(
     before = None
     if shown.compare and not chart.stacked:
         start, end = shown.before
-        # The same step, so that the two lines have their points side by side.
+        # The same step gives both lines the same times.
         before = read_series(viewer, series_query(chart, level, pk, start, end, found.step_s))
     drawn = draw_chart(
         chart,
@@ -88,7 +88,7 @@ def series_query(
 
 
 def csv_address(query: SeriesQuery) -> str:
-    """The address of the same series as a file."""
+    """Return the address of the same series as a file."""
     asked = {
         "level": query.level,
         "id": str(query.pk or ""),
@@ -113,10 +113,10 @@ def charts_context(
     *,
     name: str = "kind",
 ) -> dict[str, Any]:
-    """Return what a template needs to show the charts of a level: the range, and each chart's address.
+    """Return the template's values for the charts of a level: the range, and each chart's address.
 
-    `url_name` is the view that answers one chart, whose key is its parameter `name`. `charts` has the
-    definitions with their addresses in order, `chart_urls` the addresses by key.
+    `url_name` is the view of one chart, whose key is its parameter `name`. `charts` has the definitions with
+    their addresses in order, `chart_urls` the addresses by key.
     """
     text = urlencode({key: value for key, value in {**query, **shown.query}.items() if value}, safe=":")
     listed = [

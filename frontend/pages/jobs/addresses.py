@@ -1,4 +1,4 @@
-"""Addresses that several pages link to."""
+"""Addresses to which several pages link."""
 
 from __future__ import annotations
 
@@ -11,33 +11,35 @@ from tenants.access.permissions import Permission
 
 
 def node_address(name: str, cluster: str) -> str:
-    """The operators' page of a node; another cluster may have one of that name."""
+    """Return the operators' page of a node; the cluster distinguishes nodes of the same name."""
     path = navigation.find_address("frontend:ops-node", name=name)
     return f"{path}?{urlencode({'cluster': cluster})}" if path else ""
 
 
 def gpu_address(uuid: str) -> str:
-    """The operators' page of a GPU."""
+    """Return the operators' page of a GPU."""
     return navigation.find_address("frontend:ops-gpu", uuid=uuid)
 
 
 def job_address(workspace: str, job: object) -> str:
-    """The page of a job."""
+    """Return the page of a job."""
     return navigation.find_address("frontend:job-detail", workspace=workspace, job=str(job))
 
 
 def jobs_address(workspace: str) -> str:
-    """The list of a workspace's jobs."""
+    """Return the list of a workspace's jobs."""
     return navigation.find_address("frontend:job-list", workspace=workspace)
 
 
 def new_job_address(workspace: str) -> str:
-    """The form of a new job."""
+    """Return the form of a new job."""
     return navigation.find_address("frontend:job-new", workspace=workspace)
 
 
 def all_jobs_address(viewer: Actor, **query: str) -> str:
-    """The list of the jobs of all workspaces, with its filters; empty for whoever may not open it."""
+    """Return the list of the jobs of all workspaces, with its filters; empty for a viewer who may not open
+    it.
+    """
     if not permissions.has_above_workspaces(viewer, Permission.JOB_VIEW):
         return ""
     wanted = urlencode({name: value for name, value in query.items() if value})

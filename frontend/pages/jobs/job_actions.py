@@ -1,4 +1,4 @@
-"""Cancel, suspend, restart and other actions on a job: a POST each, which returns to its page."""
+"""Cancel, suspend, restart and other actions on a job: each is a POST that returns to the job's page."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ from tenants.selectors.tenant import workspace_get
 @require_POST
 @login_required
 def post_cancel(request: HttpRequest, workspace: str, job: str) -> HttpResponse:
-    """End the job."""
+    """Cancel the job."""
     return _act(request, workspace, job, service.job_cancel, _("Canceling %(name)s"))
 
 
 @require_POST
 @login_required
 def post_suspend(request: HttpRequest, workspace: str, job: str) -> HttpResponse:
-    """Take the job out of the race."""
+    """Suspend the job: it gets no resources until it is resumed."""
     return _act(request, workspace, job, service.job_suspend, _("Suspending %(name)s"))
 
 
 @require_POST
 @login_required
 def post_resume(request: HttpRequest, workspace: str, job: str) -> HttpResponse:
-    """Put the job back into its queue."""
+    """Resume the job: it returns to its queue."""
     return _act(request, workspace, job, service.job_resume, _("%(name)s resumed"))
 
 
@@ -56,14 +56,14 @@ def post_restart(request: HttpRequest, workspace: str, job: str) -> HttpResponse
 @require_POST
 @login_required
 def post_extend(request: HttpRequest, workspace: str, job: str) -> HttpResponse:
-    """Put off what the idle policy announced for the job."""
+    """Postpone the announced action of the idle policy for the job."""
     return _act(request, workspace, job, extend_idle_job, _("%(name)s can stay idle longer"))
 
 
 @require_POST
 @login_required
 def post_tags(request: HttpRequest, workspace: str, job: str) -> HttpResponse:
-    """Replace the tags of the job by those that were typed."""
+    """Replace the tags of the job by the entered ones."""
     tags = split_tags(request.POST.get("tags", ""))
     return _act(request, workspace, job, partial(set_job_tags, tags=tags), _("Tags of %(name)s updated"))
 
@@ -71,7 +71,7 @@ def post_tags(request: HttpRequest, workspace: str, job: str) -> HttpResponse:
 @require_POST
 @login_required
 def post_priority(request: HttpRequest, workspace: str, job: str) -> HttpResponse:
-    """Give the job another priority class."""
+    """Change the priority class of the job."""
     change = partial(service.job_priority, priority_class=request.POST.get("priority", ""))
     return _act(request, workspace, job, change, _("Priority of %(name)s changed"))
 
@@ -79,21 +79,21 @@ def post_priority(request: HttpRequest, workspace: str, job: str) -> HttpRespons
 @require_POST
 @login_required
 def post_watch(request: HttpRequest, workspace: str, job: str) -> HttpResponse:
-    """Send the reader a message when the job starts and when it ends."""
+    """Notify the reader when the job starts and when it ends."""
     return _act(request, workspace, job, watch_job, _("You'll get a message when %(name)s starts and ends"))
 
 
 @require_POST
 @login_required
 def post_unwatch(request: HttpRequest, workspace: str, job: str) -> HttpResponse:
-    """Send the reader no further messages about the job."""
+    """Stop notifying the reader about the job."""
     return _act(request, workspace, job, unwatch_job, _("Notifications about %(name)s turned off"))
 
 
 @require_POST
 @login_required
 def post_exchange(request: HttpRequest, workspace: str, job: str) -> HttpResponse:
-    """Let the job exchange its place in the queue with another one."""
+    """Exchange the job's place in the queue with that of another job."""
     who = get_viewer(request)
     place = workspace_get(viewer=who, slug=workspace)
     other = job_get(viewer=who, workspace=place, ref=request.POST.get("other", ""))
@@ -112,7 +112,7 @@ def _act(
     try:
         change(acting_user=who, job=found)
     except (Conflict, Invalid, Refused) as error:
-        # A job moves on while someone reads its page: say so where they are instead of on an error page.
+        # The job may change while a user reads its page, so the error is shown on the page itself.
         problem = problem_of(error)
         messages.error(request, f"{problem.title}{_(': ')}{problem.detail}")
     else:

@@ -19,7 +19,7 @@ from tenants.models import Tenant, User
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """The viewer's rights in one workspace."""
+    """The viewer's permissions in one workspace."""
 
     user: User
     points: Collection[Permission]
@@ -43,7 +43,7 @@ class Rights:
 
 
 def rights_of(user: User, workspace: Tenant) -> Rights:
-    """The viewer's rights in a workspace, in one query."""
+    """Return the viewer's permissions in a workspace, in one query."""
     return Rights(user, permissions.permissions_on(user, workspace))
 
 
@@ -62,7 +62,7 @@ class Actions:
 
 
 def actions_of(job: Job, rights: Rights) -> Actions:
-    """The actions that make sense now; the service decides again when one is taken."""
+    """Return the actions that are useful now; the service checks each again."""
     stop = rights.may_stop(job)
     suspendable = job.state in (JobState.QUEUED, *RUNNING_STATES)
     return Actions(
@@ -78,25 +78,29 @@ def actions_of(job: Job, rights: Rights) -> Actions:
 
 
 def cards_of(job: Job) -> float:
-    """Whole cards that the job's compute comes to: a slice of 30 % counts as 0.3."""
+    """Return the job's compute as a number of GPUs: a slice of 30 % counts as 0.3."""
     return sum(role.replicas * role.gpu_cards * role.gpu_cores for role in job.roles.all()) / 100
 
 
 def waiting_time(job: Job, now: datetime) -> timedelta | None:
-    """Return the time from the last entry into the queue to admission, or until now, or to an end without."""
+    """Return the time from the last entry into the queue to admission, or until now, or to an end without
+    admission.
+    """
     if job.state == JobState.SUSPENDED:
-        return None  # it waits for its user, and the column still has its entry before the last run
+        return None  # a suspended job waits for its user; the column still has the entry before the last run
     return (job.admitted_at or job.finished_at or now) - job.queued_since
 
 
 def run_time(job: Job, now: datetime) -> timedelta | None:
-    """Return the run time of the present or last attempt; a very short one was never seen to start."""
+    """Return the run time of the present or last attempt; from admission if it ended before a start was
+    observed.
+    """
     began = job.started_at or (job.admitted_at if job.finished_at else None)
     return None if began is None else (job.finished_at or now) - began
 
 
 def time_until_preemptible(job: Job, now: datetime) -> timedelta | None:
-    """Return how long the least run time of a running job still protects it; None if it doesn't."""
+    """Return how long the guaranteed run time still protects a running job; None if it doesn't."""
     if not job.min_run_s or job.started_at is None:
         return None
     left = job.started_at + timedelta(seconds=job.min_run_s) - now
@@ -104,7 +108,7 @@ def time_until_preemptible(job: Job, now: datetime) -> timedelta | None:
 
 
 def format_size(job: Job) -> str:
-    """`9 × A100-40G`, `2 × 30 %`, or a dash for a job without GPUs; like roles are added up."""
+    """Return `9 × A100-40G`, `2 × 30 %`, or a dash for a job without GPUs; equal roles are added up."""
     counts: Counter[str] = Counter()
     for role in job.roles.all():
         if role.gpu_cards:
@@ -120,7 +124,7 @@ def _card(role: JobRole) -> str:
 
 
 def cards_asked(job: Job) -> int:
-    """Cards, physical or virtual, that the job asks for."""
+    """Return the number of GPUs, physical or virtual, that the job requests."""
     return job_cards(job)
 
 
@@ -145,7 +149,7 @@ def list_losses(job: Job, now: datetime) -> list[str]:
 
 
 def describe_saved_work(job: Job) -> str:
-    """Describe what stays after the present attempt ends."""
+    """Describe what remains after the present attempt ends."""
     if job.checkpoint_interval_s and job.holds:
         numbers = {"span": formats.format_duration(job.checkpoint_interval_s)}
         return _("Checkpoints (every %(span)s, as declared) are kept.") % numbers

@@ -1,4 +1,4 @@
-"""The tabs of a job's page: which one the address names, and what is shown in each."""
+"""The tabs of a job's page: the one in the address, and the content of each."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from frontend.pages.jobs.addresses import job_address
 
 
 class JobTab(StrEnum):
-    """A tab, as the parameter `tab` of the address names it."""
+    """A tab, as the value of the parameter `tab`."""
 
     OVERVIEW = "overview"
     TIMELINE = "timeline"
@@ -46,7 +46,7 @@ class TabLink:
 
 
 def read_tab(request: HttpRequest) -> JobTab:
-    """Return the tab of an address; the overview for what names none."""
+    """Return the tab of an address; the overview for any other value."""
     try:
         return JobTab(request.GET.get("tab", ""))
     except ValueError:
@@ -59,6 +59,6 @@ def list_tabs(workspace: str, job: object, current: JobTab) -> Sequence[TabLink]
 
 
 def tab_address(workspace: str, job: object, tab: JobTab) -> str:
-    """The address of a tab of a job's page."""
+    """Return the address of a tab of a job's page."""
     path = job_address(workspace, job)
     return path if tab == JobTab.OVERVIEW else f"{path}?{urlencode({'tab': tab.value})}"

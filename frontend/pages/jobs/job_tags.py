@@ -18,12 +18,12 @@ class TagLink(NamedTuple):
 
 
 def tagged_address(workspace: str, tag: str) -> str:
-    """The list of all jobs of a workspace that have a tag."""
+    """Return the list of all jobs of a workspace that have a tag."""
     return f"{jobs_address(workspace)}?{urlencode({PARAMETER: _condition(tag)})}"
 
 
 def filter_address(shown: PageList, tag: str) -> str:
-    """The list as it is shown, narrowed to the jobs that have a tag."""
+    """Return the list as it is shown, narrowed to the jobs that have a tag."""
     return shown.url_with_condition(_condition(tag))
 
 

@@ -1,6 +1,6 @@
-"""A workspace at a glance: what it has, what that does, what waits.
+"""The overview of a workspace: its quota, its use, and its pending jobs.
 
-Quota and queues are left out for readers who may view jobs alone.
+Quota and queues are left out for readers who may only view jobs.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _NO_WORK = QueueWork(0, None, 0, 0)
 
 @dataclass(frozen=True, slots=True)
 class PoolLine:
-    """One pool: what is owned, held and used of it, in GPUs."""
+    """One pool: its nominal, allocated and used amounts, in GPUs."""
 
     name: str
     model: str
@@ -64,7 +64,7 @@ class PoolLine:
 
 @dataclass(frozen=True, slots=True)
 class QueueLine:
-    """One queue: its rules, its work, the GPUs it holds, and its own quota by pool, in GPUs.
+    """One queue: its rules, its jobs, the GPUs that they hold, and its own quota by pool, in GPUs.
 
     Quota of different pools is never added up; None is unlimited.
     """
@@ -77,7 +77,7 @@ class QueueLine:
 
 @dataclass(frozen=True, slots=True)
 class UseLine:
-    """One running job: the compute it was granted and what it uses of that, in GPUs."""
+    """One running job: its allocated compute and the used part of it, in GPUs."""
 
     job: Job
     meter: Meter
@@ -96,7 +96,7 @@ class JobLine:
 @login_required
 @row_scope.read_transaction()
 def show_overview(request: HttpRequest, workspace: str) -> HttpResponse:
-    """The whole page."""
+    """Show the whole page."""
     place = workspace_get(viewer=get_viewer(request), slug=workspace)
     set_frame(request, place)
     own = {"workspace": place.slug}
@@ -108,14 +108,14 @@ def show_overview(request: HttpRequest, workspace: str) -> HttpResponse:
 @login_required
 @row_scope.read_transaction()
 def overview_live(request: HttpRequest, workspace: str) -> HttpResponse:
-    """Only what changes."""
+    """Show the changing part only."""
     place = workspace_get(viewer=get_viewer(request), slug=workspace)
     return render(request, "frontend/jobs/overview_body.html", _page(get_viewer(request), place))
 
 
 @login_required
 def overview_chart(request: HttpRequest, workspace: str, kind: str) -> HttpResponse:
-    """One chart of the workspace as data."""
+    """Return one chart of the workspace as data."""
     place = workspace_get(viewer=get_viewer(request), slug=workspace)
     return chart_answer(
         get_viewer(request), "workspace", place.pk, kind, read_time_range(request, DEFAULT_RANGE)
@@ -124,7 +124,7 @@ def overview_chart(request: HttpRequest, workspace: str, kind: str) -> HttpRespo
 
 @login_required
 def redirect_to_first_page(request: HttpRequest, workspace: str) -> HttpResponse:
-    """A workspace's bare address leads to its overview, or to the first page that the viewer may open."""
+    """Redirect a workspace's bare address to its overview, or to the first page that the viewer may open."""
     who = get_viewer(request)
     place = workspace_get(viewer=who, slug=workspace)
     return redirect(navigation.first_address(place.slug, permissions.permissions_on(who, place)))
@@ -134,7 +134,7 @@ def _page(who: User, place: Tenant) -> dict[str, Any]:
     now = clock.now()
     work = queue_work(viewer=who, workspace=place, failed_since=now - timedelta(hours=24))
     holding = job_holding_compute(viewer=who, workspace=place)
-    largest = list(holding)[:_SHOWN]  # first: that is where idle GPUs hurt
+    largest = list(holding)[:_SHOWN]  # the largest jobs, because idle GPUs cost most there
     shown = job_by_ids(viewer=who, workspace=place, ids=largest)
     use = jobs_now(who, holding.keys())
     latest = job_latest(viewer=who, workspace=place, limit=_LATEST)
@@ -175,7 +175,7 @@ def _page(who: User, place: Tenant) -> dict[str, Any]:
 
 
 def _month(who: User, place: Tenant) -> dict[str, Any]:
-    """GPU-hours and cost of this month so far, as the usage report adds them up."""
+    """Return GPU-hours and cost of this month so far, as the usage report adds them up."""
     now = clock.now()
     period = report_period("", "", now=now)
     report = usage_report(who, period, group_by=GroupBy.POOL, now=now, tenant=place)
@@ -189,7 +189,7 @@ def _month(who: User, place: Tenant) -> dict[str, Any]:
 
 
 def _alerts(who: User, place: Tenant) -> list[tuple[Alert, str, str]]:
-    """The gravest alerts, each with the name of its subject and the tone of its severity."""
+    """Return the most severe alerts, each with the name of its subject and the tone of its severity."""
     return [
         (alert, name_subject(alert.metric, alert.label), SEVERITY_TONES[AlertSeverity(alert.severity)])
         for alert in list_firing(who, place, limit=_ALERTS)
@@ -205,7 +205,7 @@ def _span(since: datetime | None, now: datetime) -> timedelta | None:
 
 
 def _used_of_allocated(use: Mapping[uuid.UUID, UseNow]) -> float | None:
-    """Percent of the granted compute that is measured to be used; None without a reading."""
+    """Return the percentage of the allocated compute that is used; None without a reading."""
     allocated = sum(one.cores_allocated for one in use.values())
     return 100 * sum(one.cores_used for one in use.values()) / allocated if allocated else None
 

@@ -1,1 +1,1 @@
-"""The stream that tells open pages that something changed."""
+"""The stream of events that notify open pages of changes."""

@@ -1,6 +1,6 @@
 """The changes of the last minute, each with the tenant that it concerns.
 
-All open pages of a process share one look at the database, and each picks what its reader may see, so that
+All open pages of a process share one read of the database, and each selects what its reader may see, so that
 many pages cost no more queries than one.
 """
 
@@ -27,7 +27,7 @@ from tenants.selectors.tenant import tenant_paths
 
 SHARED_FOR_S: Final = 0.7
 LATE_S: Final = 5.0
-"""A transaction may end so long after it wrote a row, and the row is noticed nevertheless."""
+"""A row is noticed if its transaction ends within this time after the write, in seconds."""
 _LOGGED_S: Final = 60.0
 _BATCH: Final = 5000
 _ON_TENANT: Final = {
@@ -46,9 +46,9 @@ _ON_PLATFORM: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Something of a kind changed: at the tenant with that path, or on the platform (None).
+    """A change of some kind: at the tenant with that path, or on the platform (None).
 
-    `actor_id` is the user who changed it, where one did, or whose message it is.
+    `actor_id` is the user who made the change, if any, or the recipient of a message.
     """
 
     kind: str
@@ -56,7 +56,9 @@ class Change:
     actor_id: uuid.UUID | None = None
 
     def is_visible(self, reader_id: uuid.UUID, grants: Iterable[Grant]) -> bool:
-        """Return whether a reader with these grants may know of it; of their own changes everybody may."""
+        """Return whether a reader with these grants may see the change; readers may see all of their own
+        changes.
+        """
         if self.actor_id == reader_id:
             return True
         needed = (_ON_PLATFORM if self.path is None else _ON_TENANT)[self.kind]
@@ -64,10 +66,10 @@ class Change:
 
 
 class NewRows:
-    """Finds rows that were not there at the last look, by a value that grows with them.
+    """Finds rows that were not there at the last read, by a value that grows with them.
 
-    Transactions end in any order, so a row may appear below one that was read already: what is at most
-    `LATE_S` old is read again, and known rows are left out.
+    Transactions end in any order, so a row may appear below one that was read already: rows that are at most
+    `LATE_S` old are read again, and known rows are left out.
     """
 
     def __init__(self) -> None:
@@ -92,7 +94,7 @@ class NewRows:
 
 @dataclass(slots=True)
 class ChangeLog:
-    """Looks for changes, at most once in `SHARED_FOR_S` for whoever asks in this process."""
+    """Reads changes for all pages of this process, at most once in `SHARED_FOR_S`."""
 
     _looking: threading.Lock = field(default_factory=threading.Lock)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -105,10 +107,11 @@ class ChangeLog:
     _marks: Mapping[tuple[str, str | None], object] | None = None
 
     def read_since(self, number: int | None) -> tuple[int, set[Change]]:
-        """Return the number of the last look, and what was found after the look with the given number.
+        """Return the number of the last read, and the changes that were found after the read with the given
+        number.
 
-        While another page looks, the answer is that of the look before: whoever waited here would hold a
-        connection that the look may need.
+        While another page reads, the result is that of the read before: a page that waited here would hold a
+        connection that the read may need.
         """
         if self._looking.acquire(blocking=False):
             try:

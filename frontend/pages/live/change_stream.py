@@ -1,8 +1,8 @@
-"""`GET /live`: server-sent events that tell a page that what it shows may have changed.
+"""`GET /live`: server-sent events that notify a page of possible changes of its content.
 
-No event carries data: a page fetches its own parts again, with the rights of its reader. A reader gets the
-kinds of changes of tenants that they may see, and those of the platform with a role on it. `beat` shows that
-the connection lives, so that a page knows when its numbers are no longer kept fresh.
+No event carries data: a page fetches its own parts again, with the permissions of its reader. A reader gets
+the kinds of changes of tenants that they may see, and those of the platform with a role on it. `beat` shows
+that the connection is alive, so that a page can mark its numbers as outdated without it.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ CHECK_EVERY_S: Final = 15.0
 @require_GET
 @login_required
 def stream_changes(request: HttpRequest) -> StreamingHttpResponse:
-    """Begin the stream of the page that asks."""
+    """Open the stream of a page."""
     reader = get_viewer(request)
     ChangeStream.require_room(reader.pk, _("Too many open pages (%(count)s). Close one first."))
     return ChangeStream(request, reader).build_response()
 
 
 class ChangeStream(LiveStream):
-    """One open page."""
+    """The stream of one open page."""
 
     look_every_s = 1.0
     opening = "event: beat\ndata: {}\n\n"
@@ -54,7 +54,7 @@ class ChangeStream(LiveStream):
         self._checked = self._spoke = time.monotonic()
 
     def poll_text(self) -> tuple[str, bool]:
-        """Return the kinds that changed since the last call; there is always more to come."""
+        """Return the kinds that changed since the last call; the stream never ends by itself."""
         now = time.monotonic()
         if now - self._checked >= CHECK_EVERY_S:
             self._reader = session_user_still(self._request)
@@ -71,9 +71,9 @@ class ChangeStream(LiveStream):
         return text, False
 
     def _list_kinds(self) -> list[str]:
-        """Return the kinds of new changes that the reader may see, with the roles that they have now.
+        """Return the kinds of new changes that the reader may see, with their present roles.
 
-        Roles are read where there is something to tell, and every `CHECK_EVERY_S` for those that were added.
+        Roles are read when there is something to report, and every `CHECK_EVERY_S` to find added roles.
         """
         self._seen, changes = log.read_since(self._seen)
         if any(change.is_visible(self._reader.pk, self._grants) for change in changes):

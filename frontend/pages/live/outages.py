@@ -1,4 +1,4 @@
-"""The banner about clusters that do not answer, fetched again while a page is open."""
+"""The banner about clusters that do not respond, fetched again while a page is open."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tenants.selectors.tenant import workspace_get
 @require_GET
 @login_required
 def show_outages(request: HttpRequest) -> HttpResponse:
-    """Render the banner for `?workspace=`, for `?cluster=`, or for all clusters that concern the reader."""
+    """Render the banner for `?workspace=`, for `?cluster=`, or for all clusters of concern to the reader."""
     who, slug = get_viewer(request), remove_null_characters(request.GET.get("workspace", ""))
     if request.GET.get("cluster"):
         scope = scope_of(request)

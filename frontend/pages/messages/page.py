@@ -1,4 +1,4 @@
-"""The reader's messages: list, open, mark as read; and the bell with the number of unread ones."""
+"""The reader's messages: list, open, mark as read; and the bell with the number of unread messages."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _ALL: Final = "all"
 
 @dataclass(frozen=True, slots=True)
 class MessageRow:
-    """One message in words."""
+    """One message as text."""
 
     message: UserMessage
     title: str

@@ -1,1 +1,1 @@
-"""Pages of nodes: what operators do with one, and the words for it."""
+"""Actions of operators on nodes, and texts about them."""

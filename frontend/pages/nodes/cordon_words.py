@@ -1,4 +1,4 @@
-"""The cordon of a node in words: by whom, when and why, and how far a drain is."""
+"""The cordon of a node as text: its author, time and reason, and the progress of a drain."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from frontend.texts import formats
 
 
 def cordon_box(row: NodeCordon | None, *, cordoned: bool, jobs_left: int) -> view_models.ProblemBox | None:
-    """The state of a node that is cordoned, drained or about to be; None for any other.
+    """Return the state of a node that is cordoned, drained or about to be; None for any other.
 
-    `row` is what was asked for through the platform, None after `kubectl cordon`.
+    `row` is the request through the platform, None after `kubectl cordon`.
     """
     if row is None and not cordoned:
         return None
@@ -25,7 +25,7 @@ def cordon_box(row: NodeCordon | None, *, cordoned: bool, jobs_left: int) -> vie
 
 
 def refusal_box(row: NodeCordon | None) -> view_models.ProblemBox | None:
-    """The request that the cluster has just refused; None where it did not."""
+    """Return the request that the cluster has just refused; None if it did not refuse any."""
     if row is None:
         return None
     title = _("Uncordon refused by the cluster") if row.schedulable else _("Cordon refused by the cluster")
@@ -38,7 +38,7 @@ def refusal_box(row: NodeCordon | None) -> view_models.ProblemBox | None:
 
 
 def cordon_note(row: NodeCordon | None) -> str:
-    """The line below the state in a list of nodes; empty where nothing is to be added."""
+    """Return the line below the state in a list of nodes; empty if there is nothing to add."""
     if row is None:
         return ""
     if row.is_pending:

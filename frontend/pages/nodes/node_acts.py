@@ -1,4 +1,4 @@
-"""Cordon, uncordon and drain: of the page of a node, and of several nodes of the list."""
+"""Cordon, uncordon and drain, for one node and for several nodes of the list."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tenants.access.permissions import Permission
 from tenants.models import User
 
 _LISTED: Final = 12
-"""So many jobs or pods of one node are named before a confirmation."""
+"""The maximum number of jobs or pods of one node that a confirmation names."""
 _LEAST_HOURS: Final = 0.005
 _DONE: Final = {
     "cordon": gettext_lazy("Cordon of %(name)s requested"),
@@ -43,7 +43,7 @@ _DONE: Final = {
 
 
 def batch_acts(who: User) -> list[BatchAct]:
-    """The actions of who may operate clusters."""
+    """Return the actions of a user who may operate clusters."""
     if not permissions.has_permission(who, Permission.CLUSTER_EDIT):
         return []
     return [
@@ -92,7 +92,9 @@ def describe_node_state(node: Any) -> str:
 
 
 def find_items(who: User, ids: Collection[uuid.UUID]) -> list[BatchItem]:
-    """The nodes of a selection, each with what a drain would cost and leave."""
+    """Return the nodes of a selection, each with the jobs that a drain would evict and the pods that would
+    remain.
+    """
     nodes = list(node_list(viewer=who).filter(pk__in=ids))
     previews = preview_drains(viewer=who, nodes=nodes)
     return [
@@ -118,7 +120,7 @@ def describe_losses(preview: DrainPreview) -> list[str]:
 
 
 def describe_remaining(preview: DrainPreview) -> str:
-    """The pods that a drain leaves alone, by name; empty without any."""
+    """Return the names of the pods that a drain does not evict; empty without any."""
     pods = _describe_pods(preview)
     return (
         _("Not evicted (not managed by Allotment): %(pods)s") % {"pods": _(", ").join(pods)} if pods else ""
@@ -126,9 +128,11 @@ def describe_remaining(preview: DrainPreview) -> str:
 
 
 def describe_acts(who: User, node: Node, cordon: NodeCordon | None) -> dict[str, object]:
-    """Return what the page of a node needs for its actions; of a drain, what it evicts and leaves alone.
+    """Return the values that the page of a node needs for its actions, including what a drain evicts and
+    keeps.
 
-    `cordon` is the open request, None after `kubectl cordon`. Who may not operate clusters has no actions.
+    `cordon` is the open request, None after `kubectl cordon`. A user who may not operate clusters has no
+    actions.
     """
     if not permissions.has_permission(who, Permission.CLUSTER_EDIT):
         return {"may_edit": False}
@@ -148,7 +152,7 @@ def describe_acts(who: User, node: Node, cordon: NodeCordon | None) -> dict[str,
 
 
 def run_act(request: HttpRequest, who: User, node: Node) -> None:
-    """Carry out what a dialog of a node's page asks for. Raises: NotFound for an unknown action."""
+    """Run the action of a dialog of a node's page. Raises: NotFound for an unknown action."""
     reason = request.POST.get("reason", "")
     acts: Mapping[str, Callable[[], object]] = {
         "cordon": partial(node_cordon, acting_user=who, node=node, reason=reason),
@@ -186,7 +190,7 @@ def _shorten(texts: Sequence[str]) -> list[str]:
 
 
 def _hours(hours: float) -> str:
-    """Write hours with one decimal, or two below 1; what rounds to nothing is 0."""
+    """Return hours with one decimal, or two below 1; amounts that round to nothing are 0."""
     if hours < _LEAST_HOURS:
         return "0"
     return formats.format_number(hours, 1 if hours >= 1 else 2)

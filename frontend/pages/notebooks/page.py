@@ -1,4 +1,4 @@
-"""The notebooks and services of a workspace: what people work in and what answers requests."""
+"""The notebooks and services of a workspace: interactive jobs and jobs that serve requests."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ from tenants.selectors.tenant import workspace_get
 KINDS: Final = (JobKind.NOTEBOOK, JobKind.SERVICE)
 _ALL: Final = "all"
 _PRESENT: Final = tuple(state for state in JobState if state not in TERMINAL_STATES)
-"""The states of what the bare address shows: everything that has not ended, suspended jobs too."""
+"""The states that the address without filters shows: all that have not ended, suspended jobs included."""
 
 
 @login_required
 def show_notebooks(request: HttpRequest, workspace: str) -> HttpResponse:
-    """The page, its rows alone, or the jobs that the address leaves as a file."""
+    """Show the page, its rows alone, or the matching jobs as a file."""
     who = get_viewer(request)
     place = workspace_get(viewer=who, slug=workspace)
     rights = rights_of(who, place)

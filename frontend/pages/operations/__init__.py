@@ -1,1 +1,1 @@
-"""The operators' pages: what the clusters hold, use, and could still take."""
+"""The operators' pages: the allocation, use and free capacity of clusters."""

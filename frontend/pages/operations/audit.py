@@ -1,4 +1,4 @@
-"""The audit: who did or tried what, and whether the record is as it was written."""
+"""The audit: actions of users, refused ones included, and the verification of the records."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from tenants.selectors.audit import COLUMNS, AuditFilter, audit_page, audit_quer
 from tenants.selectors.tenant import workspace_get
 
 VERIFIED_MOST: Final = 50_000
-"""A longer chain is not walked inside a request; a command does that."""
+"""The maximum number of records verified in a request; for a longer chain there is a command."""
 _SHOWN: Final = 80
 FieldPath = tuple[str, ...]
 """The name of a field, and of a part of its value where that is a mapping."""
@@ -48,7 +48,7 @@ _CHANGES: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class AuditLine:
-    """A record with the names of its tenant and its subject, and what changed, as `field: before → after`."""
+    """A record with the names of its tenant and its subject, and its changes, as `field: before → after`."""
 
     record: AuditRecord
     tenant: str
@@ -63,12 +63,12 @@ class AuditLine:
 
     @property
     def first_changes(self) -> Sequence[str]:
-        """The changes in the row; the details have all."""
+        """The changes in the row; the details have all of them."""
         return self.changes[:_CHANGES]
 
     @property
     def hidden_changes(self) -> int:
-        """The number of changes that the row leaves to the details."""
+        """The number of changes that only the details show."""
         return len(self.changes) - len(self.first_changes)
 
     @property
@@ -133,7 +133,7 @@ AUDIT: Final = ListDeclaration(
 
 
 class FindForm(forms.Form):
-    """The filters of the audit; they live in the address."""
+    """The filters of the audit, which are part of the address."""
 
     search = forms.CharField(label=gettext_lazy("Actor, action or resource"), max_length=100, required=False)
     actor = forms.CharField(label=gettext_lazy("Actor"), max_length=150, required=False)
@@ -151,7 +151,7 @@ class FindForm(forms.Form):
 
 @login_required
 def show_audit(request: HttpRequest) -> HttpResponse:
-    """The audit of the whole platform; POST verifies its chain."""
+    """Show the audit of the whole platform; POST verifies its chain."""
     who = get_viewer(request)
     permissions.require_permission(who, Permission.AUDIT_VIEW)
     if request.method == "POST":
@@ -181,7 +181,7 @@ def workspace_audit(request: HttpRequest, workspace: str) -> HttpResponse:
 
 
 def _verify(request: HttpRequest) -> None:
-    """Walk the chain and say what was found; records of the last seconds are not sealed yet."""
+    """Verify the chain and report the result; records of the last seconds are not sealed yet."""
     last = chain.find_last_seal()
     if last is not None and last.number > VERIFIED_MOST:
         messages.warning(request, _("Too many records to verify here. Run allotment audit-verify."))
@@ -234,7 +234,7 @@ def _answer(
 
 
 def _cut(request: HttpRequest, listing: PageList, rows: Any) -> tuple[Sequence[Any], Mapping[str, Any]]:
-    """The records of a page from a cursor on: there may be millions, which nobody counts."""
+    """Return the records of a page from a cursor on; they are not counted, because there may be millions."""
     asked = request.GET.get("cursor") or None
     try:
         found, following = audit_page(rows, cursor=asked, limit=listing.size)
@@ -256,7 +256,7 @@ def _window(values: Mapping[str, Any]) -> tuple[datetime | None, datetime | None
 
 
 def _wanted(values: Mapping[str, Any]) -> list[str]:
-    """The conditions of the form, as the API's `filterBy` writes them."""
+    """Return the conditions of the form, as the API's `filterBy` writes them."""
     found = [("actor", "==", values.get("actor")), ("action", "=^", values.get("action"))]
     found.append(("result", "==", values.get("result")))
     return [f"{name}{operator}{value}" for name, operator, value in found if value]
@@ -295,7 +295,7 @@ def _lines(records: Sequence[AuditRecord]) -> list[AuditLine]:
 
 
 def describe_changes(record: AuditRecord, subject: str) -> list[str]:
-    """Describe what changed; without the name of the subject, which stands beside it, and empty values."""
+    """Describe the changes, without empty values and the subject's name, which has its own column."""
     before, after = _spread(record.before), _spread(record.after)
     changed = [path for path in {*before, *after} if before.get(path) != after.get(path)]
     return sorted(
@@ -308,7 +308,7 @@ def describe_changes(record: AuditRecord, subject: str) -> list[str]:
 
 
 def _spread(values: Mapping[str, Any]) -> dict[FieldPath, Any]:
-    """Put the values of mappings beside those around them, so that only those that differ are described."""
+    """Put the values of nested mappings at the top level, so that only those that differ are described."""
     found: dict[FieldPath, Any] = {}
     for key, value in values.items():
         parts = value.items() if isinstance(value, dict) and value else ()

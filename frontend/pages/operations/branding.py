@@ -21,7 +21,7 @@ _YEAR_S: Final = 31_536_000
 
 
 class BrandingForm(forms.Form):
-    """The name and the logo."""
+    """The form with the name and the logo."""
 
     name = forms.CharField(
         label=gettext_lazy("Name"),
@@ -39,19 +39,19 @@ class BrandingForm(forms.Form):
 
     def __init__(self, *given: object, **named: object) -> None:
         super().__init__(*given, **named)  # type: ignore[arg-type]
-        forget_branding()  # another process may have saved what is changed here
+        forget_branding()  # another process may have changed the stored values
         if not read_branding().logo_mark:
             del self.fields["remove_logo"]
 
 
 def make_form() -> BrandingForm:
-    """The form with what is set now."""
+    """Return the form with the present values."""
     forget_branding()
     return BrandingForm(initial={"name": read_branding().name})
 
 
 def change_branding(request: HttpRequest) -> BrandingForm | None:
-    """Set what the form says; the form again where it is refused. Raises: PermissionDenied."""
+    """Store the values of the form; return the form if it is refused. Raises: PermissionDenied."""
     form = BrandingForm(request.POST, request.FILES)
     if not form.is_valid():
         return form
@@ -60,7 +60,7 @@ def change_branding(request: HttpRequest) -> BrandingForm | None:
         branding_update(
             acting_user=get_viewer(request),
             name=form.cleaned_data["name"],
-            # One byte more than is accepted is enough to be refused.
+            # One byte more than the maximum is enough for a refusal.
             logo=upload.read(LOGO_MAX + 1) if upload else None,
             remove_logo=form.cleaned_data.get("remove_logo", False),
         )
@@ -73,7 +73,7 @@ def change_branding(request: HttpRequest) -> BrandingForm | None:
 
 @require_GET
 def show_logo(request: HttpRequest, mark: str) -> HttpResponse:
-    """The logo as an image, for everybody: the sign-in page shows it. Raises: Http404."""
+    """Return the logo as an image, without signing in, for the sign-in page. Raises: Http404."""
     found = read_logo(mark)
     if found is None:
         raise Http404

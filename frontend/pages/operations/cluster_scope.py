@@ -1,4 +1,4 @@
-"""The clusters that a platform page is about, and the switcher that chooses them."""
+"""The clusters of a platform page, and the switcher between them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from frontend.shell.page_shell import get_viewer, set_frame
 
 @dataclass(frozen=True, slots=True)
 class ClusterScope:
-    """The clusters there are, and the one that `?cluster=` names; None is all of them."""
+    """All clusters, and the one that `?cluster=` names; None is all of them."""
 
     clusters: Sequence[Cluster]
     cluster: Cluster | None
@@ -40,25 +40,25 @@ class ClusterScope:
         return self.clusters[0].name if len(self.clusters) == 1 else _("All clusters")
 
     def node_url(self, name: str, cluster: str) -> str:
-        """A node's page; the cluster is named only where two could share the node's name."""
+        """Return a node's page; the cluster is named only where two nodes could have the same name."""
         query = {"cluster": cluster} if len(self.clusters) > 1 else {}
         return build_address(_node_address(name), query)
 
 
 @lru_cache(maxsize=16_384)
 def _node_address(name: str) -> str:
-    """The address of a node's page; the overview has one of each of thousands of nodes."""
+    """Return the address of a node's page; cached, because the overview links to thousands of nodes."""
     return navigation.find_address("frontend:ops-node", name=name)
 
 
 def build_address(path: str, query: dict[str, str]) -> str:
-    """A path with those parameters that say something."""
+    """Return a path with the parameters that are not empty."""
     text = urlencode({key: value for key, value in query.items() if value})
     return f"{path}?{text}" if text else path
 
 
 def remove_null_characters(text: str) -> str:
-    """Return a text from an address without the character that PostgreSQL refuses to compare with."""
+    """Return a text from an address without the character that PostgreSQL refuses in comparisons."""
     return text.replace("\x00", "")
 
 
@@ -80,7 +80,7 @@ def ops_frame(
 ) -> None:
     """Fill the frame; the switcher leads to `path` (this page unless given) and keeps the other choices.
 
-    `shown` is the cluster of the page, if the address does not choose it.
+    `shown` is the cluster of the page, if the address does not select it.
     """
     query = request.GET.copy()
     for name in ("cluster", "page"):

@@ -1,4 +1,4 @@
-"""Words and amounts that several operators' pages share."""
+"""Labels and amounts for several operators' pages."""
 
 from __future__ import annotations
 
@@ -19,5 +19,5 @@ def mode_word(mode: str) -> str:
 
 
 def compute_percent(part: float, whole: float) -> float | None:
-    """A part in percent; None of nothing."""
+    """Return a part in percent; None if the whole is zero."""
     return 100 * part / whole if whole else None

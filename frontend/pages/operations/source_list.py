@@ -1,4 +1,4 @@
-"""Data sources of clusters: which are up to date, which fail and why; and the agents of nodes."""
+"""Data sources of clusters: up-to-date and failing ones, with the cause; and the agents of nodes."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from tenants.models import User
 
 @dataclass(frozen=True, slots=True)
 class SourceRow:
-    """One source as its page shows it; see `view_source`."""
+    """One source in the list; see `view_source`."""
 
     shown: Mapping[str, Any]
 
@@ -203,7 +203,7 @@ class NewSourceForm(SourceForm):
 
 @operator_required
 def show_sources(request: HttpRequest) -> HttpResponse:
-    """All sources with their state; POST adds one, or enables, disables or deletes some."""
+    """Show all sources with their state; POST adds one, or enables, disables or deletes some."""
     who, scope = get_viewer(request), scope_of(request)
     may_edit = permissions.has_permission(who, Permission.CLUSTER_EDIT)
     acts = _acts(who) if may_edit else []
@@ -243,7 +243,7 @@ def show_sources(request: HttpRequest) -> HttpResponse:
 
 @operator_required
 def show_agents(request: HttpRequest) -> HttpResponse:
-    """The agent of every node with GPUs, those that do not report first."""
+    """Show the agent of every node with GPUs, those that do not report first."""
     who, scope = get_viewer(request), scope_of(request)
     ops_frame(request, scope)
     listing = read_list(request, AGENTS)
@@ -265,7 +265,7 @@ def show_agents(request: HttpRequest) -> HttpResponse:
 
 
 def _sections(scope: ClusterScope) -> list[tuple[str, str]]:
-    """The addresses of both lists with their words, of the same cluster."""
+    """Return the addresses of both lists with their labels, of the same cluster."""
     query = {"cluster": scope.cluster_name}
     return [
         (build_address(reverse("frontend:ops-sources"), query), _("Exporters and Prometheus servers")),
@@ -283,7 +283,7 @@ def _form(form: NewSourceForm) -> RowForm:
 
 
 def _add(request: HttpRequest, who: User, scope: ClusterScope) -> TelemetrySource | RowForm:
-    """Add a source; the form again where it is refused."""
+    """Add a source; return the form if it is refused."""
     permissions.require_permission(who, Permission.CLUSTER_EDIT)
     form = NewSourceForm(request.POST, clusters=_clusters(scope))
     if not form.is_valid():

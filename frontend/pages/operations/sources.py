@@ -48,7 +48,7 @@ _NODES_SHOWN = 200
 
 
 class SourceForm(forms.Form):
-    """A data source; labels of a Prometheus server are typed one per line."""
+    """The form of a data source; labels of a Prometheus server are entered one per line."""
 
     name = forms.CharField(label=gettext_lazy("Name"), max_length=63)
     kind = forms.ChoiceField(label=gettext_lazy("Type"), choices=SourceKind.choices)
@@ -118,7 +118,7 @@ class SourceForm(forms.Form):
 
 
 def view_source(line: SourceLine) -> dict[str, Any]:
-    """A source as its row and its page show it."""
+    """Return a source as its row and its page show it."""
     status = line.status
     return {
         "line": line,
@@ -142,7 +142,7 @@ def _measure(said: str) -> Mapping[str, str]:
 
 @operator_required
 def show_source(request: HttpRequest, source: uuid.UUID) -> HttpResponse:
-    """One source; POST changes, tests or deletes it."""
+    """Show one source; POST changes, tests or deletes it."""
     who, scope = get_viewer(request), scope_of(request)
     found = source_get(viewer=who, pk=source)
     form, result = SourceForm(initial=_initial(found), stored=bool(found.secret)), None
@@ -178,7 +178,7 @@ def show_source(request: HttpRequest, source: uuid.UUID) -> HttpResponse:
 @require_GET
 @operator_required
 def source_live(request: HttpRequest, source: uuid.UUID) -> HttpResponse:
-    """The state of one source alone."""
+    """Show the state of one source alone."""
     found = source_get(viewer=get_viewer(request), pk=source)
     return render(request, "frontend/operations/source_live.html", _one(found))
 
@@ -213,7 +213,7 @@ def _changed(request: HttpRequest, who: User, found: TelemetrySource, form: Sour
 
 
 def _now(who: User, found: TelemetrySource) -> str:
-    """A source as somebody else has left it."""
+    """Return the present state of a source, for the message about a concurrent change."""
     try:
         current = source_get(viewer=who, pk=found.pk)
     except NotFound:

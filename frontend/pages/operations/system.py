@@ -1,4 +1,4 @@
-"""The platform itself: which of its parts work, its database, what it sends, and its versions."""
+"""The platform itself: the state of its parts, its database, its deliveries, and its versions."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _PARTS: Final[dict[str, str | Promise]] = {
 
 @dataclass(frozen=True, slots=True)
 class PartLine:
-    """One part of the platform. `last_work` is when it last finished some work, where that is recorded."""
+    """One part of the platform. `last_work` is the time of its last finished work, where that is recorded."""
 
     key: str
     title: str
@@ -66,7 +66,7 @@ def show_system(request: HttpRequest) -> HttpResponse:
 @require_GET
 @operator_required
 def system_live(request: HttpRequest) -> HttpResponse:
-    """The content alone."""
+    """Show the content alone."""
     return render(request, "frontend/operations/system_live.html", _facts(get_viewer(request)))
 
 

@@ -1,1 +1,1 @@
-"""Pages of accounts: their list, one of them, invitations, and the names that pickers offer."""
+"""Pages of accounts: their list, one of them, invitations, and the names that pickers suggest."""

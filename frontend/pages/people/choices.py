@@ -1,4 +1,4 @@
-"""The names that pickers offer while somebody types: of people, groups, quotas and tenants."""
+"""The names that pickers suggest while the user types: of users, groups, quotas and tenants."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TENANTS_MAX: Final = 20
 @require_GET
 @login_required
 def find_people(request: HttpRequest) -> HttpResponse:
-    """Names that contain `?q=`, of users or with `?kind=group` of groups, as far as the viewer sees them."""
+    """Return names that contain `?q=`, of users or with `?kind=group` of groups, that the viewer may see."""
     who, text = get_viewer(request), request.GET.get("q", "").strip()[:150]
     if request.GET.get("kind") == "group":
         items = [{"value": name, "note": ""} for name in find_named_groups(viewer=who, text=text)]
@@ -30,7 +30,7 @@ def find_people(request: HttpRequest) -> HttpResponse:
 @require_GET
 @login_required
 def find_quotas(request: HttpRequest) -> HttpResponse:
-    """Tenants and queues whose names contain `?q=`, as far as the viewer may see their quota."""
+    """Return tenants and queues whose names contain `?q=` and whose quota the viewer may see."""
     text = request.GET.get("q", "").replace("\x00", "").strip()[:150]
     names = list_typed_names(get_viewer(request), text)
     return JsonResponse({"items": [{"value": typed, "note": name} for typed, name in names]})
@@ -39,8 +39,8 @@ def find_quotas(request: HttpRequest) -> HttpResponse:
 @require_GET
 @login_required
 def find_tenants(request: HttpRequest) -> HttpResponse:
-    """Folders and workspaces whose names or IDs contain `?q=`, as far as the viewer sees them: by their
-    names, or by their IDs where a name is not of one alone.
+    """Return folders and workspaces in sight whose names or IDs contain `?q=`: by their names, or by their
+    IDs if a name is not unique.
     """
     text = request.GET.get("q", "").replace("\x00", "").strip()[:150]
     who = get_viewer(request)

@@ -1,4 +1,4 @@
-"""The page that an invitation link opens: the invited person chooses a first password and is signed in."""
+"""The page of an invitation link: the invited user chooses a first password and is signed in."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tenants.services.invitation import find_invitation, invitation_accept
 
 
 class FirstPasswordForm(forms.Form):
-    """A first password, twice."""
+    """The form of a first password, entered twice."""
 
     new = forms.CharField(
         label=gettext_lazy("New password"),
@@ -48,7 +48,7 @@ class FirstPasswordForm(forms.Form):
 @never_cache
 @require_http_methods(["GET", "POST"])
 def show_invitation(request: HttpRequest, user: uuid.UUID, token: str) -> HttpResponse:
-    """Show the form, for whoever has the link; POST sets the password and signs in."""
+    """Show the form to any visitor with the link; POST sets the password and signs in."""
     try:
         invited = find_invitation(user, token)
     except NotFound as error:
@@ -64,7 +64,7 @@ def show_invitation(request: HttpRequest, user: uuid.UUID, token: str) -> HttpRe
         except AllotmentError as error:
             show_refusal(form, error)
         else:
-            logout(request)  # whoever was signed in in this browser before
+            logout(request)  # another user may be signed in in this browser
             login(request, accepted, backend="django.contrib.auth.backends.ModelBackend")
             words = {"product": read_branding().display_name, "name": accepted.username}
             messages.success(request, _("Welcome to %(product)s, %(name)s") % words)

@@ -1,4 +1,4 @@
-"""Links of invitations, which an answer shows once."""
+"""Links of invitations, which are shown once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tenants.services.invitation import Invitation
 
 @dataclass(frozen=True, slots=True)
 class InvitationLink:
-    """The link of one person; `emailed` says that it is sent too."""
+    """The link of one invited user; `emailed` says that it is sent too."""
 
     username: str
     url: str
@@ -23,12 +23,12 @@ class InvitationLink:
 
 
 def console_address(request: HttpRequest) -> str:
-    """The address of the console for links that leave it."""
+    """Return the address of the console for links in emails."""
     return settings.ALLOTMENT_URL.rstrip("/") or request.build_absolute_uri("/").rstrip("/")
 
 
 def links_of(invitations: Iterable[Invitation], address: str) -> list[InvitationLink]:
-    """Return the links of people who were just invited."""
+    """Return the links of users who were just invited."""
     return [
         InvitationLink(one.user.username, f"{address}{one.path}", one.expires_at, one.emailed)
         for one in invitations

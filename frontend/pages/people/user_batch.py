@@ -21,7 +21,7 @@ from tenants.services.account import user_end_access, user_set_active, user_unlo
 
 
 def batch_acts(who: User) -> list[BatchAct]:
-    """The actions for whoever manages users; each user is checked again."""
+    """Return the actions of a viewer who manages users; each user is checked again."""
     if not permissions.has_permission(who, Permission.MEMBER_EDIT):
         return []
 

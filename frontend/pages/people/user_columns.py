@@ -17,7 +17,7 @@ from tenants.selectors.user import COLUMNS, UserOverview
 
 @dataclass(frozen=True, slots=True)
 class UserLine:
-    """One row of the list; `roles` are in words, with the pages where they are managed."""
+    """One row of the list; `roles` are texts, with the pages where they are managed."""
 
     overview: UserOverview
     state: str

@@ -1,4 +1,4 @@
-"""Accounts of people for platform admins: search, invite, create, and what can be done with each."""
+"""User accounts for platform admins: search, invite, create, and the actions on each."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class UserForm(forms.Form):
 
 @dataclass(frozen=True, slots=True)
 class ShownOnce:
-    """A secret that this answer alone shows: what it is, its text, what to do with it, and its end."""
+    """A secret that only this response shows: its title, its text, what to do with it, and its expiry."""
 
     title: str
     text: str
@@ -74,7 +74,7 @@ class ShownOnce:
 
 @login_required
 def show_users(request: HttpRequest) -> HttpResponse:
-    """All accounts of people; POST invites somebody or creates an account."""
+    """Show all user accounts; POST invites a user or creates an account."""
     who = get_viewer(request)
     permissions.require_permission(who, Permission.MEMBER_EDIT)
     form = UserForm(request.POST if request.method == "POST" else None)
@@ -120,7 +120,7 @@ def show_users(request: HttpRequest) -> HttpResponse:
 
 @login_required
 def show_user(request: HttpRequest, user: uuid.UUID) -> HttpResponse:
-    """One account; POST changes it."""
+    """Show one account; POST changes it."""
     who = get_viewer(request)
     found = user_get(viewer=who, user_id=user)
     shown: ShownOnce | None = None
@@ -150,7 +150,7 @@ def show_user(request: HttpRequest, user: uuid.UUID) -> HttpResponse:
 
 
 def _never_stored(answer: HttpResponse) -> HttpResponse:
-    # The one answer with a secret in it stays nowhere, not even behind the back button.
+    # The response with a secret is not stored, not even for the back button.
     answer["Cache-Control"] = "no-store"
     return answer
 
@@ -204,7 +204,7 @@ def _sign_in(overview: UserOverview) -> str:
 
 
 def _role(member: Member) -> tuple[str, str]:
-    """A role in words, and the page where it is managed."""
+    """Return a role as text, and the page where it is managed."""
     place = member.tenant.name if member.tenant else _("Platform")
     words = {"role": role_word(member.role_name), "place": place}
     text = _("%(role)s on %(place)s") % words
@@ -229,7 +229,7 @@ def _facts(overview: UserOverview) -> list[tuple[str, object]]:
 
 
 def _act(request: HttpRequest, who: User, found: User) -> ShownOnce | None:
-    """Do what the form asks for; a secret if there is one to show."""
+    """Run the action of the form; return the secret to show, if any."""
     what, version, words = request.POST.get("do"), version_of(request), {"name": found.username}
     if what == "password":
         return _reset(request, who, found)

@@ -1,1 +1,1 @@
-"""Pages of the rules that jobs are held to: policies, priorities, queues."""
+"""Pages of the rules for jobs: policies, priorities, queues."""

@@ -1,4 +1,4 @@
-"""Scheduling domains, and how each shares unused quota."""
+"""Scheduling domains, and how each of them shares unused quota."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SHARING = {
 
 
 class SharingForm(forms.Form):
-    """The choice of a dialog."""
+    """The form of a dialog: the sharing of unused quota."""
 
     sharing = forms.ChoiceField(choices=Sharing.choices)
 

@@ -1,4 +1,4 @@
-"""Policies: what each tenant demands of jobs, and what counts together with those above it."""
+"""Policies: the requirements of each tenant for jobs, and the effective ones with all tenants above."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ TOTALS: Final[dict[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class PolicyRow:
-    """One field that can be limited: what is set here, and what counts."""
+    """One field that can be limited: the limit of this tenant, and the effective one."""
 
     label: str
     name: str
@@ -67,7 +67,7 @@ class PolicyRow:
 
 
 def limit_label(name: str) -> str:
-    """The label of something that a policy can limit, with its unit."""
+    """Return the label of a field that a policy can limit, with its unit."""
     field = FIELDS.get(name)
     if field is None:
         return _(TOTALS[name])
@@ -196,7 +196,7 @@ def _initial(policy: WorkspacePolicy) -> dict[str, Any]:
 
 @login_required
 def show_policy(request: HttpRequest, tenant: uuid.UUID) -> HttpResponse:
-    """The policy of one tenant; POST replaces or removes it."""
+    """Show the policy of one tenant; POST replaces or removes it."""
     who = get_viewer(request)
     place = tenant_get(viewer=who, tenant_id=tenant)
     own = policy_own(viewer=who, tenant=place)
@@ -311,7 +311,7 @@ def _text(effective: EffectivePolicy) -> str:
 
 
 def _yaml(content: Mapping[str, Any], *, flow: bool | None = False) -> str:
-    """`flow=None` writes lists in one line."""
+    """Return the content as YAML; `flow=None` writes lists in one line."""
     if not content:
         return ""
     return yaml.safe_dump(dict(content), allow_unicode=True, sort_keys=False, default_flow_style=flow)

@@ -1,4 +1,4 @@
-"""The list of tenants with what the policy of each demands."""
+"""The list of tenants with the requirements of each policy."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tenants.selectors.tenant_tree import TreePlace, tenant_query, tenants_at
 
 @dataclass(frozen=True, slots=True)
 class PolicyLine:
-    """A tenant in the list, with how much it demands itself; `fixed` without a policy of its own."""
+    """A tenant in the list, with its own requirements; `fixed` without a policy of its own."""
 
     tenant: Tenant
     indent: int
@@ -52,7 +52,7 @@ class PolicyLine:
 
     @property
     def limits(self) -> int | None:
-        """The number of fields that it limits; None where it has no limits."""
+        """The number of fields that the policy limits; None if it has no limits."""
         policy = self.policy
         return sum(map(len, (policy.minimum, policy.maximum, policy.allowed))) or None if policy else None
 
@@ -111,7 +111,7 @@ POLICIES: Final = ListDeclaration(
 
 @login_required
 def show_policies(request: HttpRequest) -> HttpResponse:
-    """Every tenant in sight with what it demands; POST deletes the own policies of some."""
+    """Show every tenant in sight with its requirements; POST deletes the own policies of some."""
     who = get_viewer(request)
     set_frame(request, label=_("Policies"), trail=_("Operations"))
     edits = Permission.POLICY_EDIT in permissions.permissions_anywhere(who)
@@ -181,5 +181,5 @@ def _find(who: User, ids: Collection[uuid.UUID]) -> list[BatchItem]:
 
 
 def policy_address(tenant: Tenant) -> str:
-    """The address of the policy of a tenant."""
+    """Return the address of the policy of a tenant."""
     return reverse("frontend:ops-policy", args=[tenant.pk])

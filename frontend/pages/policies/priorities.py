@@ -41,7 +41,7 @@ from tenants.models import User
 
 @dataclass(frozen=True, slots=True)
 class ClassLine:
-    """A class. `grants` counts the tenants that may use it; None where no grant is needed."""
+    """A class. `grants` counts the tenants that may use it; None if no grant is needed."""
 
     found: Any  # a PriorityClass with the number of its grants
 
@@ -103,7 +103,7 @@ CLASSES: Final = ListDeclaration(
 
 
 class ClassChangeForm(forms.Form):
-    """A changed class, which keeps its name."""
+    """The form of a changed class, which keeps its name."""
 
     value = forms.IntegerField(
         label=gettext_lazy("Value"),
@@ -122,7 +122,7 @@ class ClassForm(ClassChangeForm):
 
 
 def priority_sections() -> list[tuple[str, str]]:
-    """The addresses of both lists with their words."""
+    """Return the addresses of both lists with their labels."""
     return [
         (reverse("frontend:ops-priorities"), _("Priority classes")),
         (reverse("frontend:ops-priority-grants"), _("Priority grants")),
@@ -131,7 +131,7 @@ def priority_sections() -> list[tuple[str, str]]:
 
 @login_required
 def show_priorities(request: HttpRequest) -> HttpResponse:
-    """Classes; POST creates or changes one, or disables or enables some."""
+    """Show classes; POST creates or changes one, or disables or enables some."""
     who = get_viewer(request)
     edits = permissions.has_permission(who, Permission.QUEUE_EDIT)
     acts = _acts(who) if edits else []
@@ -201,7 +201,7 @@ def _form(form: ClassChangeForm, found: PriorityClass | None, version: int | Non
 
 
 def _save(request: HttpRequest, who: User) -> RowForm | None:
-    """Create or change a class; the form again where it is refused."""
+    """Create or change a class; return the form if it is refused."""
     row, version = request.POST.get("row"), version_of(request)
     found = _class(row) if row else None
     form = ClassChangeForm(request.POST) if found else ClassForm(request.POST)

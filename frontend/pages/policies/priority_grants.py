@@ -44,7 +44,7 @@ from tenants.selectors.tenant import tenant_get, tenant_list
 
 @dataclass(frozen=True, slots=True)
 class GrantLine:
-    """A grant; `fixed` for who may not revoke it."""
+    """A grant; `fixed` for a viewer who may not revoke it."""
 
     grant: PriorityGrant
     fixed: bool
@@ -124,7 +124,7 @@ class GrantForm(forms.Form):
 
 @login_required
 def show_grants(request: HttpRequest) -> HttpResponse:
-    """Grants of tenants in sight; POST creates one or revokes some."""
+    """Show the grants of tenants in sight; POST creates one or revokes some."""
     who = get_viewer(request)
     may_grant = _may_grant(who)
     acts = [_revoke_act(who)] if may_grant else []
@@ -186,7 +186,7 @@ def _form(form: GrantForm) -> RowForm:
 
 
 def _grant(request: HttpRequest, who: User) -> RowForm | None:
-    """Create a grant; the form again where it is refused."""
+    """Create a grant; return the form if it is refused."""
     tenant = tenant_get(viewer=who, tenant_id=id_of(request.POST.get("tenant", "")))
     if not _above(who, tenant):
         raise PermissionDenied

@@ -20,7 +20,7 @@ from tenants.models import User
 
 @dataclass(frozen=True, slots=True)
 class AccuracyCard:
-    """The sentence, and the chart; None while too few predicted jobs have started."""
+    """The sentence, and the chart; None if too few predicted jobs have started."""
 
     sentence: str
     chart: Chart | None

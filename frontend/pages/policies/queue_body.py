@@ -1,4 +1,4 @@
-"""The part of a queue's page that changes by itself: its timeline, its jobs and its quota."""
+"""The part of a queue's page that is refreshed: its timeline, its jobs and its quota."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tenants.models import User
 
 @row_scope.read_transaction()
 def body_context(request: HttpRequest, viewer: User, queue: Queue) -> dict[str, Any]:
-    """Return what changes on the page of a queue; jobs only for a viewer who may see them."""
+    """Return the refreshed part of a queue's page; jobs only for a viewer who may see them."""
     names = (PENDING_PAGE, ADMITTED_PAGE)
     pages = {name: request.GET[name] for name in names if request.GET.get(name)}
     timeline = describe_timeline(viewer, queue)

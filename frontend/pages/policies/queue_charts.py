@@ -1,4 +1,4 @@
-"""The charts of a queue over a chosen range: how long jobs waited, and demand beside the quota by pool."""
+"""The charts of a queue over a chosen range: waiting times, and demand beside the quota by pool."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _query(shown: TimeRange) -> str:
 @require_GET
 @login_required
 def queue_chart(request: HttpRequest, workspace: str, queue: str, kind: str) -> JsonResponse:
-    """Answer one chart of a queue as data. Raises: NotFound for another kind."""
+    """Return one chart of a queue as data. Raises: NotFound for another kind."""
     who, shown = get_viewer(request), read_time_range(request, DEFAULT_RANGE)
     found = queue_get(who, workspace_get(viewer=who, slug=workspace), queue)
     if kind == _WAITS:
@@ -92,7 +92,7 @@ def _wait_lines(viewer: User, queue: Queue, start: datetime, end: datetime) -> l
 def _demand_lines(
     viewer: User, queue: Queue, flavor: Flavor, start: datetime, end: datetime
 ) -> list[ChartLine]:
-    """Read what is allocated, what pending jobs asked for above it, and the nominal quota."""
+    """Read the allocated amount, the requests of pending jobs above it, and the nominal quota."""
     parts = queue_demand(viewer, queue, flavor, start, end)
     allocated = [(part.at, part.allocated) for part in parts]
     demand = [(part.at, part.allocated + part.pending) for part in parts]

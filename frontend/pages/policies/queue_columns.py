@@ -19,7 +19,7 @@ from scheduling.selectors.jobs.row import QueueWork
 
 @dataclass(frozen=True, slots=True)
 class QueuePolicyLine:
-    """A queue in the list, in words; `work` is None for whoever may not see its jobs."""
+    """A queue in the list, as text; `work` is None for a viewer who may not see its jobs."""
 
     queue: Queue
     url: str

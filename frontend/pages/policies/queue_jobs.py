@@ -1,4 +1,4 @@
-"""The tables of a queue's jobs: pending ones in the order of the queue, and those that hold its quota."""
+"""The tables of a queue's jobs: pending ones in the order of the queue, and admitted ones."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ADMITTED_PAGE: Final = "admitted"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingLine:
-    """A pending job at its position, from 1, with what is left of the ranges of its expected start."""
+    """A pending job at its position, from 1, with what remains of the ranges of its expected start."""
 
     position: int
     job: Job
@@ -42,7 +42,7 @@ class PendingLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdmittedLine:
-    """A job that holds quota: its GPUs, how many of them are borrowed, and for how long it has run."""
+    """An admitted job: its GPUs, how many of them are borrowed, and its run time."""
 
     job: Job
     url: str
@@ -53,7 +53,7 @@ class AdmittedLine:
 
 
 def describe_jobs(viewer: User, queue: Queue, pages: dict[str, str]) -> dict[str, Any]:
-    """Return what the tables of a queue's jobs need; `pages` are the pages that the address names.
+    """Return the values of the tables of a queue's jobs; `pages` are the page numbers in the address.
 
     Raises: NotFound, PermissionDenied.
     """
@@ -111,7 +111,7 @@ def _format_gpus(amount: float) -> str:
 
 
 def _describe_preemption(job: Job, now: datetime) -> str:
-    """Say whether a job may be preempted, and until when its least run time protects it."""
+    """Return whether a job may be preempted, and until when its guaranteed run time protects it."""
     if not job.preemptible:
         return _("No")
     if left := time_until_preemptible(job, now):

@@ -17,7 +17,7 @@ from tenants.models import User
 def describe_quota(viewer: User, queue: Queue) -> list[ResourceLine]:
     """Return the quota of a queue, the pools in its order of preference first.
 
-    What its jobs use is for those who may see these jobs. Raises: NotFound, PermissionDenied.
+    The used amounts are for viewers who may see the jobs. Raises: NotFound, PermissionDenied.
     """
     places = {row.flavor_id: place for place, row in enumerate(queue.queue_flavors.all())}
     rows = [row for row in queue_quota(viewer, queue) if row.is_assigned or row.flavor.pk in places]

@@ -1,4 +1,4 @@
-"""The jobs of a queue on one axis of time: run times so far, what remains of them, and expected starts."""
+"""The jobs of a queue on one time axis: run times so far, their remainders, and expected starts."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _TICKS: Final = (60, 300, 900, 1800, 3600, 3 * 3600, 6 * 3600, 12 * 3600)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimelineRow:
-    """One job: its bars for the eye, and the same for a table. A running job has begun, or is starting."""
+    """One job: its bars, and the same values for a table. A running job has started, or is starting."""
 
     name: str
     url: str
@@ -53,7 +53,7 @@ class TimelineRow:
 
 @dataclass(frozen=True, slots=True)
 class StartRanges:
-    """The 50 % and the 90 % range of an expected start from now on; `unknown` says why there is none."""
+    """The 50 % and 90 % range of an expected start from now on; `unknown` is the reason if there is none."""
 
     likely: Range | None
     wide: Range | None
@@ -62,7 +62,7 @@ class StartRanges:
 
 @dataclass(frozen=True, slots=True)
 class QueueTimeline:
-    """The rows with their axis. `more` says how many jobs are not shown."""
+    """The rows with their axis. `more` is the number of jobs that are not shown."""
 
     running: Sequence[TimelineRow]
     pending: Sequence[TimelineRow]
@@ -72,7 +72,7 @@ class QueueTimeline:
 
 
 def describe_timeline(viewer: User, queue: Queue) -> QueueTimeline | None:
-    """Return the timeline of a queue; None for a viewer without a right to see its jobs."""
+    """Return the timeline of a queue; None for a viewer without the permission to see its jobs."""
     if not permissions.has_permission(viewer, Permission.JOB_VIEW, queue.workspace):
         return None
     found = queue_times(viewer=viewer, queue=queue, now=clock.now())
@@ -91,14 +91,14 @@ def describe_timeline(viewer: User, queue: Queue) -> QueueTimeline | None:
 
 
 def _axis_of(found: QueueTimes) -> TimeAxis:
-    """Span the oldest start to the latest likely moment, each at most a day away from now."""
+    """Return an axis from the oldest start to the latest likely time, each at most a day away from now."""
     began = [one.began_at for one in found.running if one.began_at is not None]
     ahead = [moment for one in found.running for moment in one.ends[3:4]]
     ahead += [moment for one in found.pending for moment in one.starts[3:]]
     past = max([found.now - moment for moment in began], default=_SHORTEST)
     future = max([moment - found.now for moment in ahead if moment is not None], default=_SHORTEST)
     past, future = (min(max(span, _SHORTEST), _LONGEST) for span in (past, future))
-    # Neither side is pressed against the edge by the other.
+    # Each side is at least a sixth of the other, so that both stay readable.
     past, future = max(past, future / 6), max(future, past / 6)
     return TimeAxis(found.now - past, found.now + future)
 
@@ -122,7 +122,7 @@ def _running_row(one: RunningTimes, now: datetime, axis: TimeAxis) -> TimelineRo
 
 
 def describe_start(one: PendingTimes, now: datetime) -> StartRanges:
-    """Return what is left of the ranges of an expected start."""
+    """Return what remains of the ranges of an expected start."""
     likely, wide = _ranges(one.starts)
     passed = bool(one.starts) and one.horizon_at is not None and one.horizon_at <= now
     late = (wide is not None and clip_to_now(*wide, now) is None) or (wide is None and passed)
@@ -152,7 +152,7 @@ def _row(job: Job, **more: object) -> TimelineRow:
 
 
 def _ranges(bounds: Bounds) -> tuple[Range | None, Range | None]:
-    """The 50 % and the 90 % range."""
+    """Return the 50 % and the 90 % range."""
     if not bounds:
         return None, None
     low, likely_low, _median, likely_high, high = bounds
@@ -162,7 +162,7 @@ def _ranges(bounds: Bounds) -> tuple[Range | None, Range | None]:
 
 
 def _ticks(axis: TimeAxis, now: datetime) -> list[AxisTick]:
-    """List about six moments as spans from now: `-30 min`, `Now`, `+1 h`."""
+    """Return about six ticks as spans from now: `-30 min`, `Now`, `+1 h`."""
     length = (axis.end - axis.begin).total_seconds()
     step = next((size for size in _TICKS if length / size <= 6), _TICKS[-1])
     found = [AxisTick(axis.find_place(now), _("Now"))]

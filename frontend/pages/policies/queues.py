@@ -1,4 +1,4 @@
-"""Queues: which there are, what each is for, and its settings."""
+"""Queues: their list, and the settings of each."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ _OTHERS: Final[Choices] = [
 
 
 class QueueForm(forms.Form):
-    """The settings of a queue, under the version that was read."""
+    """The settings of a queue, with the version that was read."""
 
     version = forms.IntegerField(widget=forms.HiddenInput)
     strategy = forms.ChoiceField(
@@ -181,7 +181,7 @@ def _offer(form: forms.Form, pools: Sequence[str]) -> None:
 
 @login_required
 def show_queues(request: HttpRequest) -> HttpResponse:
-    """The queues in sight; POST opens one."""
+    """Show the queues in sight; POST opens one."""
     who = get_viewer(request)
     listing = read_list(request, QUEUES)
     may_open = _may_open(who)
@@ -228,7 +228,7 @@ def _new_form(who: User, data: object = None) -> NewQueueForm:
 
 
 def _pools() -> list[str]:
-    """The pools of a new queue; none where it isn't clear in which scheduling domain it is."""
+    """Return the pools of a new queue; none if its scheduling domain isn't known."""
     try:
         return list_flavor_names(get_cell_named(None))
     except Invalid:
@@ -240,7 +240,7 @@ def _row_form(form: NewQueueForm) -> RowForm:
 
 
 def _open(who: User, form: NewQueueForm) -> Queue | None:
-    """Open the queue that the form describes; the form says why it could not be."""
+    """Open the queue that the form describes; a refusal is added to the form."""
     if not form.is_valid():
         return None
     try:
@@ -295,7 +295,7 @@ def _address(queue: Queue) -> str:
 
 @login_required
 def show_queue(request: HttpRequest, workspace: str, queue: str) -> HttpResponse:
-    """One queue; POST gives it a preset or changes its settings."""
+    """Show one queue; POST applies a preset or changes its settings."""
     who = get_viewer(request)
     place = workspace_get(viewer=who, slug=workspace)
     found = queue_get(who, place, queue)
@@ -325,7 +325,7 @@ def show_queue(request: HttpRequest, workspace: str, queue: str) -> HttpResponse
 @require_GET
 @login_required
 def queue_live(request: HttpRequest, workspace: str, queue: str) -> HttpResponse:
-    """The timeline, the jobs and the quota of one queue alone."""
+    """Show the timeline, the jobs and the quota of one queue alone."""
     who = get_viewer(request)
     found = queue_get(who, workspace_get(viewer=who, slug=workspace), queue)
     return render(request, "frontend/policies/queue_body.html", body_context(request, who, found))
@@ -357,7 +357,7 @@ def check_queue(request: HttpRequest, workspace: str, queue: str) -> HttpRespons
 
 
 def _rename(request: HttpRequest, who: User, found: Queue) -> str:
-    """Give the queue another name; the address of its page then."""
+    """Rename the queue; return the new address of its page."""
     name = request.POST.get("name", "").strip()
     rename = partial(queue_rename, acting_user=who, queue=found, name=name, expected=version_of(request))
     run_change(request, rename, _("Queue renamed to %(name)s") % {"name": name}, now=partial(_now, found))
@@ -365,7 +365,7 @@ def _rename(request: HttpRequest, who: User, found: Queue) -> str:
 
 
 def _delete(request: HttpRequest, who: User, found: Queue) -> str:
-    """Close the queue; the address to go to then."""
+    """Close the queue; return the address to go to."""
     target = request.POST.get("move_to", "")
     move_to = queue_get(who, found.workspace, target) if target else None
     delete = partial(
@@ -377,7 +377,7 @@ def _delete(request: HttpRequest, who: User, found: Queue) -> str:
 
 
 def _now(queue: Queue) -> str:
-    """A queue as somebody else has left it."""
+    """Return the present state of a queue, for the message about a concurrent change."""
     stop, _tone = STOPS[queue.stop_policy]
     return _("Current name: %(name)s. State: %(state)s.") % {"name": queue.name, "state": stop}
 
@@ -396,7 +396,7 @@ def _save(who: User, queue: Queue, values: dict[str, Any]) -> None:
 
 
 def _changed_flavors(queue: Queue, names: list[str]) -> list[Flavor] | None:
-    """The pools that are chosen; None where they are those of the queue. Raises: Invalid."""
+    """Return the selected pools; None if they are those of the queue. Raises: Invalid."""
     flavors, wrong = find_flavors_named(queue.cell, names)
     if wrong:
         raise _unknown()
@@ -435,7 +435,7 @@ def _show(request: HttpRequest, who: User, found: Queue, form: QueueForm, status
 
 
 def _write_yaml(queue: Queue) -> str:
-    """Write the settings of a queue under the names of the REST API."""
+    """Return the settings of a queue as YAML, under the names of the REST API."""
     settings = {name: getattr(queue, name) for name in SETTINGS}
     plain = {name: str(value) if isinstance(value, str) else value for name, value in settings.items()}
     content = {"name": queue.name, **plain, "flavors": queue_flavor_names(queue)}

@@ -1,1 +1,1 @@
-"""Pages about quota: what everybody has, changing it, and what was changed."""
+"""Pages about quota: the quota of tenants, its changes, and their history."""

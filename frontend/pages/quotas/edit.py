@@ -1,4 +1,4 @@
-"""Setting the limits of one node in one pool: typed, foreseen, saved."""
+"""Setting the limits of one node in one pool: entered, previewed, saved."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tenants.models import User
 @require_POST
 @login_required
 def save(request: HttpRequest, node: uuid.UUID, flavor: uuid.UUID) -> HttpResponse:
-    """Save what is typed, or show the form again with what is wrong; `fill` only fills it in."""
+    """Save the input, or show the form again with its errors; `fill` only fills it in."""
     who = get_viewer(request)
     found = _place(who, node, flavor)
     typed = form.read_form(request.POST.dict())

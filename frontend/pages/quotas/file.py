@@ -1,4 +1,4 @@
-"""Quotas as a file: what it would change is shown before anything is."""
+"""Quotas as a file: its changes are shown before they are applied."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LARGEST: Final = FILE_BOUNDS.size
 
 
 class FileForm(forms.Form):
-    """A quota file, chosen or typed, and how it is applied."""
+    """A quota file, uploaded or pasted, and how it is applied."""
 
     upload = forms.FileField(label=gettext_lazy("File"), required=False)
     text = forms.CharField(
@@ -85,7 +85,7 @@ class FileForm(forms.Form):
 
 @login_required
 def quota_file(request: HttpRequest) -> HttpResponse:
-    """The form; POST shows the difference, and with `do=apply` sets it."""
+    """Show the form; POST shows the difference, and with `do=apply` sets it."""
     who = get_viewer(request)
     if request.method != "POST":
         return _show(request, FileForm(), None)
@@ -138,7 +138,7 @@ def _show(
 
 
 def _moves(one: PlannedQuota) -> list[str]:
-    """The limits of one line from and to, in words."""
+    """Return the limits of one line before and after, as text."""
     before, after = one.before, one.after
     limits = (
         (_("nominal"), before.nominal, after.nominal),

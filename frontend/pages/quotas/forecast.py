@@ -46,7 +46,7 @@ def forecast_line(forecast: QuotaForecast) -> ForecastLine:
     text, tone = _TRENDS.get(forecast.trend, ("", ""))
     growth, fills_at = forecast.growth_per_day, forecast.fills_at
     if fills_at is not None and fills_at < clock.now() + _SOON:
-        # The past is known by the day or hour: a trend tells no minutes.
+        # Measurements of the past have a resolution of an hour or a day, so a trend has no minutes.
         text, fills_at = _("Within a day"), None
     return ForecastLine(
         key=f"{forecast.tenant.pk}-{forecast.flavor.pk}",

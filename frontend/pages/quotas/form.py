@@ -1,4 +1,4 @@
-"""The form of one node in one pool: every limit as text, because `unlimited` and 0 are both answers."""
+"""The form of one node in one pool: every limit is text, because both `unlimited` and 0 are valid."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LIMITS: Final = ("nominal", "borrowing_limit", "lending_limit")
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """One limit as typed. `error` is what is wrong with it."""
+    """One limit as entered, with its `error`."""
 
     name: str
     label: str
@@ -45,7 +45,7 @@ class FormRow:
 
 @dataclass(frozen=True, slots=True)
 class Typed:
-    """All of the form."""
+    """The input of the whole form."""
 
     rows: Sequence[FormRow]
     reason: str = ""
@@ -57,7 +57,7 @@ class Typed:
         return Shrink(self.shrink) if self.shrink in list(Shrink) else None
 
     def mark_errors(self, errors: Sequence[FieldError]) -> Typed:
-        """The same with the errors beside their boxes."""
+        """Return the input with the errors at their boxes."""
         by_name = {error.field: error.message for error in errors}
         rows = [
             replace(row, boxes=[replace(box, error=by_name.get(box.name, "")) for box in row.boxes])
@@ -67,7 +67,7 @@ class Typed:
 
 
 def form_of(found: PoolLimits) -> Typed:
-    """The form as things are."""
+    """Return the form with the stored limits."""
     values = {
         f"{resource.value}.{limit}": format_limit(resource, getattr(found.limits[resource], limit))
         for resource in TITLES
@@ -77,7 +77,7 @@ def form_of(found: PoolLimits) -> Typed:
 
 
 def read_form(data: Mapping[str, str]) -> Typed:
-    """The form as typed."""
+    """Return the form with the submitted limits."""
     values = {
         f"{r.value}.{limit}": data.get(f"{r.value}.{limit}", "").strip() for r in TITLES for limit in LIMITS
     }
@@ -85,10 +85,10 @@ def read_form(data: Mapping[str, str]) -> Typed:
 
 
 def fill_gpus(data: Mapping[str, str], found: PoolLimits, *, only_more: bool = False) -> Typed:
-    """The form as typed, with the nominals that the number of whole GPUs in `gpus` comes to.
+    """Return the form as submitted, with the nominals of the number of whole GPUs in `gpus`.
 
-    With `only_more` a nominal that is higher already stays as it is.
-    Raises: Invalid for what is no number, and for a pool whose GPUs or nodes are not known.
+    With `only_more` a nominal that is higher already is kept. Raises: Invalid for a text that is no number,
+    and for a pool whose GPUs or nodes are not known.
     """
     gpus = read_whole(data.get("gpus", "").strip(), most=10**6)
     if gpus is None:
@@ -103,9 +103,9 @@ def fill_gpus(data: Mapping[str, str], found: PoolLimits, *, only_more: bool = F
 
 
 def changed_amounts(typed: Typed, before: PoolLimits) -> list[QuotaAmount]:
-    """The limits that differ from what is there; the others stay as they are.
+    """Return the limits that differ from the stored ones.
 
-    Raises: Invalid that names each box with something else than an amount or `unlimited`.
+    Raises: Invalid that names each box whose text is neither an amount nor `unlimited`.
     """
     errors: list[FieldError] = []
     found = []

@@ -1,4 +1,4 @@
-"""The history of quotas in words, and taking a change back."""
+"""The history of quotas as text, and reverting a change."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _SHOWN: Final = 6
 
 @dataclass(frozen=True, slots=True)
 class HistoryEntry:
-    """One revision in words: its limits from and to, and whether it can be taken back here."""
+    """One revision as text: its limits before and after, and whether it can be reverted here."""
 
     revision: QuotaRevision
     source: str
@@ -54,7 +54,7 @@ class HistoryEntry:
 
 
 def history_entry(who: User, revision: QuotaRevision) -> HistoryEntry:
-    """Return what the history shows of a revision whose `changes` and `reverted_by` are loaded."""
+    """Return the entry of a revision whose `changes` and `reverted_by` are loaded."""
     changes = list(revision.changes.all())
     lines = [line for change in changes for line in change_lines(change)]
     reverted = bool(revision.reverted_by.all())
@@ -96,7 +96,7 @@ def _may_edit(who: User, change: QuotaChange) -> bool:
 @require_POST
 @login_required
 def post_revert(request: HttpRequest, revision: uuid.UUID) -> HttpResponse:
-    """Take a change back, and return to where it was asked for."""
+    """Revert a change, and return to the page of the form."""
     who = get_viewer(request)
     back = request.POST.get("next", "")
     if not url_has_allowed_host_and_scheme(back, allowed_hosts=None):

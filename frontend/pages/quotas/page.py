@@ -1,4 +1,4 @@
-"""The quota of a tenant with its children, for who divides it."""
+"""The quota of a tenant with its children, for admins who divide it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Open:
 
     @property
     def node(self) -> QuotaNode:
-        """The node whose limits are typed."""
+        """The node whose limits are edited."""
         return self.limits.node
 
     @property
@@ -60,7 +60,7 @@ class Open:
 @login_required
 @row_scope.read_transaction()
 def ops_quotas(request: HttpRequest) -> HttpResponse:
-    """A tenant's quota among its children; `?tenant=` names it, the topmost in sight is the first."""
+    """Show a tenant's quota with its children; `?tenant=` names it, by default the topmost one in sight."""
     who = get_viewer(request)
     slug = request.GET.get("tenant", "").replace("\x00", "")
     topmost = None if slug else tenant_topmost(viewer=who)
@@ -74,7 +74,7 @@ def ops_quotas(request: HttpRequest) -> HttpResponse:
 def render_page(
     request: HttpRequest, tenant: Tenant, opened: Open | None = None, refusal: str = "", status: int = 200
 ) -> HttpResponse:
-    """The page with a form that was refused, or without one unless the address asks for it."""
+    """Render the page with a refused form, or without a form unless the address opens one."""
     set_frame(request, label=_("Quotas"), trail=tenant.name)
     nodes = read_nodes(request, tenant, [resource_of(request)])
     found = quota_context(request, tenant, nodes, opened, refusal, ops=True)
@@ -82,18 +82,18 @@ def render_page(
 
 
 def resource_of(request: HttpRequest) -> Resource:
-    """The resource that `?resource=` names; compute for any other word."""
+    """Return the resource that `?resource=` names; compute for any other text."""
     word = request.GET.get("resource", "")
     return Resource(word) if word in {item.value for item in TITLES} else Resource.GPU_CORES
 
 
 def resource_word(resource: Resource) -> str:
-    """The resource in an address; compute is what an address without one shows."""
+    """Return the resource as a value of the address; empty for compute, which is the default."""
     return "" if resource is Resource.GPU_CORES else resource.value
 
 
 def read_nodes(request: HttpRequest, tenant: Tenant, resources: Collection[Resource]) -> list[NodeQuota]:
-    """The tenant and its children in the cell that `?cell=` names, in its first one without."""
+    """Return the tenant and its children in the cell that `?cell=` names, by default in its first one."""
     who = get_viewer(request)
     cells = _cells(who, tenant)
     cell = next((c for c in cells if c.name == request.GET.get("cell")), cells[0] if cells else None)
@@ -109,10 +109,10 @@ def quota_context(
     *,
     ops: bool,
 ) -> dict[str, Any]:
-    """The tables of one resource with the form that is open, and the change history."""
+    """Return the tables of one resource with the open form, and the change history."""
     who, resource = get_viewer(request), resource_of(request)
     form = opened or (_asked(request, nodes) if ops else None)
-    # What the tenant has is decided above it, what is below it by its own admins.
+    # The tenant's own quota is decided above it, that of its children by its own admins.
     above, divides = (
         permissions.has_permission(who, Permission.QUOTA_EDIT, of) for of in (tenant.parent, tenant)
     )
@@ -151,7 +151,7 @@ def _cells(who: User, tenant: Tenant) -> list[Cell]:
 
 
 def _asked(request: HttpRequest, nodes: Sequence[NodeQuota]) -> Open | None:
-    """The form that `?edit=<node>&flavor=<id>` asks for, where both are on the page."""
+    """Return the form that `?edit=<node>&flavor=<id>` opens, if both are on the page."""
     for node in nodes:
         if str(node.node.pk) != request.GET.get("edit"):
             continue

@@ -1,4 +1,4 @@
-"""Sectors and flows of the pictures of a pool's quota."""
+"""Sectors and flows of the diagrams of a pool's quota."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ USED: Final = "used"
 MEASURES: Final = (NOMINAL, ALLOCATED, USED)
 _UNMEASURED: Final = "no-data"
 Used = Mapping[uuid.UUID, AllocatedUse | None]
-"""What tenants use, by node in the resource's unit; None is not measured."""
+"""The use of tenants, by node in the resource's unit; None is not measured."""
 TENANTS_MAX: Final = 200
-"""So many tenants can be told apart in a picture; the smallest are drawn as one per folder."""
+"""The maximum number of tenants that can be distinguished; the smallest are drawn as one per folder."""
 ENDS_MAX: Final = 60
 _WHOLE: Final = "all"
 _UNDIVIDED: Final = "undivided"
-"""The part of a tenant whose parts are not drawn."""
+"""The part of a tenant whose children are not drawn."""
 _COLORS: Final = {
     "allocated": "allocated",
     "borrowed": "borrowed",
@@ -39,7 +39,7 @@ _COLORS: Final = {
 
 @dataclass(slots=True)
 class _Drawn:
-    """A tenant with the parts of it that are drawn, and those of its children."""
+    """A tenant with its drawn parts, and those of its children."""
 
     one: QuotaSlice
     parts: Counter[str] = field(default_factory=Counter)
@@ -52,8 +52,10 @@ class _Drawn:
 def picture_sectors(
     slices: Sequence[QuotaSlice], measure: str, column: TreeColumn, used: Used
 ) -> list[Sector]:
-    """The tenants with the parts of their quota: of the nominal, or of what is allocated; for `USED` the
-    tenants with their nominal, colored by what of it is used."""
+    """Return the tenants with the parts of their quota, nominal or allocated.
+
+    For `USED` these are the tenants with their nominal, colored by its used part.
+    """
     drawn = {one.node_id: _draw(one, measure) for one in slices}
     small = _smallest(drawn)
     for pk in small:
@@ -68,7 +70,7 @@ def picture_sectors(
     words, unit = part_words(), column.unit
     shown = {pk: found for pk, found in drawn.items() if pk not in small and found.total}
     tops = [found for found in shown.values() if found.one.parent_id is None]
-    # Tenants that have no parent in sight need a whole to be parts of.
+    # Tenants without a parent in sight need a common whole.
     whole = _WHOLE if len(tops) > 1 else ""
     sectors = []
     if whole:
@@ -106,12 +108,12 @@ def picture_sectors(
 
 
 def _shade(one: QuotaSlice, use: AllocatedUse | None) -> float | None:
-    """Return what of the nominal is used, at most all of it; None where that is not known."""
+    """Return the used part of the nominal, at most 1; None if it is not known."""
     return None if use is None or not one.nominal else min(1.0, use.used / one.nominal)
 
 
 def _describe(one: QuotaSlice, use: AllocatedUse | None, column: TreeColumn) -> str:
-    """All amounts of a tenant in words."""
+    """Return all amounts of a tenant as text."""
     words = part_words()
     amounts = {
         _("Nominal quota"): column.format_amount(one.nominal),
@@ -125,7 +127,7 @@ def _describe(one: QuotaSlice, use: AllocatedUse | None, column: TreeColumn) -> 
 
 
 def part_words() -> dict[str, str]:
-    """Return the words of the parts."""
+    """Return the labels of the parts."""
     return {
         "allocated": _("Allocated"),
         "borrowed": _("Borrowed"),
@@ -151,7 +153,7 @@ def _draw(one: QuotaSlice, measure: str) -> _Drawn:
 
 
 def _smallest(drawn: dict[uuid.UUID, _Drawn]) -> set[uuid.UUID]:
-    """The workspaces beyond those that a picture has room for."""
+    """Return the workspaces beyond those that fit into a diagram."""
     workspaces = [pk for pk, found in drawn.items() if not found.one.is_folder and found.one.parent_id]
     ordered = sorted(workspaces, key=lambda pk: drawn[pk].parts.total(), reverse=True)
     return set(ordered[TENANTS_MAX:])
@@ -170,7 +172,7 @@ def _parts(above: str, parts: Counter[str], words: dict[str, str], unit: int) ->
 
 
 def table_rows(slices: Sequence[QuotaSlice], column: TreeColumn, used: Used) -> list[list[str]]:
-    """The rows of the text alternative of all slices, indented by level."""
+    """Return the rows of the text alternative of all slices, indented by level."""
     depths: dict[uuid.UUID, int] = {}
     rows = []
     for one in slices:
@@ -186,7 +188,7 @@ def table_rows(slices: Sequence[QuotaSlice], column: TreeColumn, used: Used) -> 
 def picture_flows(
     slices: Sequence[QuotaSlice], flows: Sequence[QuotaFlow], column: TreeColumn
 ) -> tuple[list[tuple[str, str, str]], list[FlowBand]]:
-    """The ends and the flows between them; the smallest flows are left out where there are too many ends."""
+    """Return the ends and the flows between them, without the smallest flows if there are too many ends."""
     names = {one.node_id: one for one in slices}
     shown = sorted(flows, key=lambda flow: flow.amount, reverse=True)[:ENDS_MAX]
     ends: dict[str, tuple[str, str, str]] = {}
@@ -210,7 +212,7 @@ def picture_flows(
 def flow_rows(
     slices: Sequence[QuotaSlice], flows: Sequence[QuotaFlow], column: TreeColumn
 ) -> list[list[str]]:
-    """The rows of the text alternative of all flows, largest first."""
+    """Return the rows of the text alternative of all flows, largest first."""
     names = {one.node_id: one for one in slices}
     ordered = sorted(flows, key=lambda flow: flow.amount, reverse=True)
     return [
@@ -250,7 +252,7 @@ def _end_color(flow: QuotaFlow, end: End, names: dict[uuid.UUID, QuotaSlice]) ->
 
 
 def summary_of(slices: Sequence[QuotaSlice], column: TreeColumn, title: str, used: Used) -> str:
-    """The picture in one sentence: sums of the topmost tenants."""
+    """Return the diagram in one sentence: sums of the topmost tenants."""
     tops = [one for one in slices if one.parent_id is None]
     facts = [
         f"{one.name}{_(': ')}"

@@ -1,4 +1,4 @@
-"""Pictures of the quota of a pool: sunburst, treemap, and flows between lenders and borrowers."""
+"""Diagrams of the quota of a pool: sunburst, treemap, and flows between lenders and borrowers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from quotas.selectors.tables.quota_tree import QuotaTreeView, tree_flavors
 @login_required
 @row_scope.read_transaction()
 def show_pictures(request: HttpRequest) -> HttpResponse:
-    """The quota of the pool that `?pool=` names; `?measure=allocated` draws what is allocated."""
+    """Show the quota of the pool that `?pool=` names; `?measure=allocated` draws the allocated part."""
     who = get_viewer(request)
     flavors = tree_flavors(who)
     set_frame(request, label=_("Charts"), trail=_("Quotas"))
@@ -74,7 +74,7 @@ def show_pictures(request: HttpRequest) -> HttpResponse:
 
 
 def _resource_chips(flavor: Flavor) -> list[view_models.Chip]:
-    """Return the resources of a pool; without a choice the charts are of the first, each shows one."""
+    """Return the resources of a pool; each diagram shows one, by default the first."""
     found = [one for one in TITLES if flavor.gpu_mode != GpuMode.NONE or not one.startswith("gpu.")]
     return resource_chips(str(TITLES[found[0]]), found[1:])
 

@@ -1,4 +1,4 @@
-"""The quota of one node in all resources: a line per pool and resource, with what is measured to be used."""
+"""The quota of one node in all resources: a line per pool and resource, with the measured use."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from quotas.selectors.tables.quota_table import NodeQuota
 from telemetry.series import PoolUse
 
 Use = Mapping[uuid.UUID, PoolUse]
-"""What is measured now, by flavor."""
+"""The measured use now, by flavor."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceLine:
-    """The quota of a node for one resource of a pool, its amounts in words.
+    """The quota of a node for one resource of a pool, its amounts as text.
 
-    nominal = reserved without borrowed + lent + free. `utilization` is of what is reserved and measured.
-    `use_note` says why it is not known, or only in part, what is used. Without a
-    nominal quota there is no `meter`: its bar would look full.
+    nominal = reserved without borrowed + lent + free. `utilization` is the used part of what is reserved and
+    measured. `use_note` is the reason why the use is unknown or known only in part. Without a nominal quota
+    there is no `meter`, because its bar would look full.
     """
 
     flavor: Flavor
@@ -51,9 +51,9 @@ class ResourceLine:
 def resource_lines(
     rows: Sequence[QuotaRow], use: Use, node: NodeQuota | None = None, *, sees_jobs: bool
 ) -> list[ResourceLine]:
-    """Return a line for each row of a node, in their order; `node` knows what is pending.
+    """Return a line for each row of a node, in their order; `node` has the pending requests.
 
-    `sees_jobs` tells whether the reader may see the jobs, of which `use` is.
+    `sees_jobs` says whether the reader may see the jobs to which `use` belongs.
     """
     found, flavor = [], None
     for row in rows:

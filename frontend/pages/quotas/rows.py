@@ -1,4 +1,4 @@
-"""The quota table as lines to draw: one table per pool, the tenant first, then its children."""
+"""The quota table as lines: one table per pool, the tenant first, then its children."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ UNITS: Final[dict[Resource, tuple[str | Promise, float]]] = {
     Resource.CPU: (gettext_lazy("cores"), 1000),
     Resource.MEMORY: ("GiB", 1024),
 }
-"""The unit that people read, and how much of the resource's own unit it is."""
+"""The unit that users read, and its size in the resource's own unit."""
 TITLES: Final[dict[Resource, str | Promise]] = {
     Resource.GPU_CORES: gettext_lazy("Compute"),
     Resource.GPU_CARDS: gettext_lazy("GPU count"),
@@ -41,9 +41,9 @@ TITLES: Final[dict[Resource, str | Promise]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaLine:
-    """One node in one pool, its amounts in words.
+    """One node in one pool, its amounts as text.
 
-    `use_note` says why it is not known, or only in part, what is used.
+    `use_note` is the reason why the use is unknown or known only in part.
     """
 
     node_id: uuid.UUID
@@ -69,7 +69,7 @@ class QuotaLine:
 class Pool:
     """The table of one pool; `unit` is that of all its amounts.
 
-    `over` says that the tenant has more quota than there are GPUs; empty where it has not.
+    `over` is the text that the tenant has more quota than there are GPUs; empty otherwise.
     """
 
     flavor: Flavor
@@ -81,14 +81,14 @@ class Pool:
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """The links of a row: the tenant's own page, and the form; empty where there is none."""
+    """The links of a row: the tenant's own page, and the form; empty if there is none."""
 
     open: Callable[[NodeQuota], str]
     edit: Callable[[NodeQuota, Flavor], str]
 
 
 def format_amount(resource: Resource, value: int | None) -> str:
-    """An amount in the unit that people read, or `unlimited`."""
+    """Return an amount in the unit that users read, or `unlimited`."""
     if value is None:
         return _("unlimited")
     return formats.format_number(value / UNITS[resource][1], 1).removesuffix(".0")
@@ -101,7 +101,7 @@ def pool_tables(
     use: TableUse,
     editing: tuple[uuid.UUID, uuid.UUID] | None = None,
 ) -> list[Pool]:
-    """One table per pool in which any of the nodes has, or uses, something of the resource; two queries.
+    """Return one table per pool in which any of the nodes has, or uses, the resource; two queries.
 
     The first node is the tenant itself. `editing` is the node and flavor whose form is open.
     """

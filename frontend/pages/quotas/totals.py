@@ -1,4 +1,6 @@
-"""The sums of quota over all pools: tiles, a chart by pool, and the workspaces that use least of theirs."""
+"""The sums of quota over all pools: tiles, a chart by pool, and the workspaces that use the least of their
+quota.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ LOWEST_MAX: Final = 10
 
 
 def totals_context(viewer: User) -> dict[str, Any]:
-    """Return the tiles, the chart and the table of what the viewer sees."""
+    """Return the tiles, the chart and the table of the quota in the viewer's sight."""
     totals = quota_totals(viewer)
     return {
         "tiles": _tiles(totals),

@@ -1,4 +1,4 @@
-"""The whole quota tree of a pool on one page, for whoever divides quota."""
+"""The whole quota tree of a pool on one page, for admins who divide quota."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _LONGEST = 100
 @login_required
 @row_scope.read_transaction()
 def show_tree(request: HttpRequest) -> HttpResponse:
-    """All levels of one pool: `?pool=` names it, `?q=` filters names, `?open=` opens a node."""
+    """Show all levels of one pool: `?pool=` names it, `?q=` filters names, `?open=` opens a node."""
     who = get_viewer(request)
     flavors = tree_flavors(who)
     set_frame(request, label=_("Quota tree"), trail=_("Quotas"))
@@ -71,7 +71,7 @@ def show_tree(request: HttpRequest) -> HttpResponse:
 @login_required
 @row_scope.read_transaction()
 def tree_rows(request: HttpRequest, node: uuid.UUID) -> HttpResponse:
-    """The children of one node as rows of the table; `?offset=` leaves out those that are shown already."""
+    """Return the children of one node as rows of the table; `?offset=` skips those that are shown already."""
     who = get_viewer(request)
     flavor = find_pool(tree_flavors(who), request.GET.get("pool", ""))
     layout = layout_of(flavor, request.GET.get("resource", ""))
@@ -88,7 +88,7 @@ def tree_rows(request: HttpRequest, node: uuid.UUID) -> HttpResponse:
 
 
 def find_pool(flavors: Sequence[Flavor], word: str) -> Flavor:
-    """The pool of an address, the first one where it names none. Raises: NotFound."""
+    """Return the pool of an address, by default the first one. Raises: NotFound."""
     if not word and flavors:
         return flavors[0]
     for flavor in flavors:
@@ -98,18 +98,18 @@ def find_pool(flavors: Sequence[Flavor], word: str) -> Flavor:
 
 
 def pool_word(flavors: Sequence[Flavor], flavor: Flavor) -> str:
-    """A pool in an address: its name, with its cluster's where several have one of that name."""
+    """Return the value of the address for a pool: its name, with its cluster's if the name is not unique."""
     return name_pool((flavor.cluster.name, flavor.name), [(one.cluster.name, one.name) for one in flavors])
 
 
 def keep_query(request: HttpRequest) -> dict[str, str]:
-    """The choices that links of the page keep."""
+    """Return the parameters that links of the page keep."""
     names = ("pool", "resource", "q")
     return {name: request.GET[name] for name in names if request.GET.get(name)}
 
 
 def frame_of(flavors: Sequence[Flavor], layout: TreeLayout, asked: str) -> dict[str, Any]:
-    """Return what surrounds the table: the pools to choose from, and the size of the pool.
+    """Return the values around the table: the pools to choose from, and the size of the pool.
 
     `asked` is the pool as the address names it.
     """
@@ -132,7 +132,7 @@ def frame_of(flavors: Sequence[Flavor], layout: TreeLayout, asked: str) -> dict[
 
 
 def resource_chips(first: str, others: Iterable[Resource]) -> list[view_models.Chip]:
-    """Return the resources to choose from; `first` is what an address without one shows."""
+    """Return the resources to choose from; `first` is the default of the address."""
     return [
         view_models.Chip(label=first),
         *(view_models.Chip(label=str(TITLES[resource]), value=resource.value) for resource in others),
@@ -140,5 +140,5 @@ def resource_chips(first: str, others: Iterable[Resource]) -> list[view_models.C
 
 
 def tree_of(who: User, flavor_id: uuid.UUID) -> Flavor:
-    """The pool of a form. Raises: NotFound."""
+    """Return the pool of a form. Raises: NotFound."""
     return find_pool(tree_flavors(who), str(flavor_id))

@@ -1,4 +1,4 @@
-"""The columns of the quota tree that readers choose from, and what those need that stand beside the quota."""
+"""The columns of the quota tree that readers can select, and the values of columns that are not quota."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ TREE: Final = ListDeclaration(
     columns=[ListColumn(key=key, label=label, shown=shown, text=str) for key, label, shown in _LABELS],
 )
 _ALWAYS: Final = {"name", "nominal"}
-"""The tree shows these columns whatever readers choose."""
+"""The columns that are always shown."""
 
 
 def read_columns(request: HttpRequest) -> frozenset[str]:
-    """Return the columns that the reader chose."""
+    """Return the columns that the reader selected."""
     return frozenset({*read_choice(request, TREE).columns, *_ALWAYS})
 
 
@@ -71,13 +71,13 @@ class TreeFacts:
         self._use = TreeUse(viewer, view, resource) if "used" in columns else None
 
     def describe_owner(self, row: QuotaTreeRow) -> str:
-        """The admins of a tenant itself; those above it decide about its quota."""
+        """Return the admins of a tenant itself; the admins above it decide about its quota."""
         names = [] if row.queue else self._owners.get(row.tenant_id, [])
         more = "…" if len(names) > _OWNERS_MAX else ""
         return ", ".join(names[:_OWNERS_MAX]) + more or formats.MISSING
 
     def find_use(self, row: QuotaTreeRow) -> AllocatedUse | None:
-        """Return what is used at and below a node, in the resource's unit."""
+        """Return the use at and below a node, in the resource's unit."""
         if self._use is None:
             return None
         return self._use.find_use(row.node_id, row.tenant_id, row.amounts[self._resource].reserved)
@@ -85,9 +85,9 @@ class TreeFacts:
     def explain_use(
         self, row: QuotaTreeRow, use: AllocatedUse | None, format_amount: Callable[[int], str]
     ) -> str:
-        """Say why it is not known, or only in part, what a node uses; else empty."""
+        """Return why the use of a node is unknown or known only in part; empty otherwise."""
         return self._use.explain_use(use, row.tenant_id, format_amount) if self._use else ""
 
     def find_pending(self, row: QuotaTreeRow, resource: Resource) -> int:
-        """The GPUs, CPU or memory for which jobs are pending at and below a node."""
+        """Return the GPUs, CPU or memory that pending jobs at and below a node request."""
         return self._view.pending_at(row.node_id, resource) if "pending" in self.columns else 0

@@ -66,7 +66,7 @@ def check_batch(request: HttpRequest, flavor: uuid.UUID) -> HttpResponse:
 @require_POST
 @login_required
 def save_batch(request: HttpRequest, flavor: uuid.UUID) -> HttpResponse:
-    """Save all of the batch or nothing; a refusal is answered in words and keeps the page as it is."""
+    """Save all of the batch or nothing; the response to a refusal is a text, and the page stays as it is."""
     who = get_viewer(request)
     pool = tree_of(who, flavor)
     try:
@@ -97,8 +97,8 @@ def _shrink(request: HttpRequest) -> Shrink | None:
 
 
 def _refused(request: HttpRequest, error: AllotmentError, status: int) -> HttpResponse:
-    """The refusal with the cells that it names, `edit.<node>.<key>`."""
-    # A cell in GPUs stands for three resources; what is wrong is said once.
+    """Return the refusal with the cells that it names, `edit.<node>.<key>`."""
+    # A cell in GPUs sets three resources; its errors are reported once.
     by_cell = {one.field.partition(" ")[0]: one.message for one in reversed(error.errors)}
     lines = list(dict.fromkeys(reversed(by_cell.values()))) or [error.detail]
     page = {"lines": lines, "cells": [cell for cell in by_cell if cell.startswith(_PREFIX)]}
@@ -106,7 +106,7 @@ def _refused(request: HttpRequest, error: AllotmentError, status: int) -> HttpRe
 
 
 def _read_changes(who: User, pool: Flavor, data: Mapping[str, str]) -> list[NodeAmounts]:
-    """The batch as changes of nodes.
+    """Return the batch as changes of nodes.
 
     Raises: Invalid that names each cell that cannot be read; NotFound for a node out of sight.
     """
@@ -140,7 +140,7 @@ def _version(data: Mapping[str, str], node: uuid.UUID) -> int:
 
 
 def _amounts(pool: Flavor, size: PoolSize, key: str, text: str, place: str) -> list[QuotaAmount]:
-    """The limits of one cell. Raises: Invalid, QuantityError."""
+    """Return the limits of one cell. Raises: Invalid, QuantityError."""
     if key == GPUS:
         column = gpu_column(pool, size)
         return amounts_of_compute(pool, size, _limit(text, lambda word: _points(word, column.unit)), place)
@@ -154,7 +154,7 @@ def _limit(text: str, read: Callable[[str], int]) -> Amount:
 
 
 def _points(text: str, unit: int) -> int:
-    """Percent points of compute of a number of GPUs, which may be a part of one."""
+    """Return percent points of compute for a number of GPUs, which may be a fraction."""
     amount = Decimal(text) * unit if _NUMBER.fullmatch(text) else None
     if amount is None or amount != amount.to_integral_value():
         raise Invalid(_("Enter a number of GPUs, for example 8."))

@@ -1,4 +1,4 @@
-"""The quota tree as lines to draw: one per tenant and queue, for one pool."""
+"""The quota tree as lines: one per tenant and queue, for one pool."""
 
 from __future__ import annotations
 
@@ -26,13 +26,14 @@ from quotas.tree.limits import Amount
 
 GPUS: Final = "gpus"
 """The key of cells in whole GPUs, which set count, compute and GPU memory together."""
-DEEPEST: Final = 5  # the style sheet indents this far
+DEEPEST: Final = 5  # the style sheet has no deeper indent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreeColumn:
-    """A resource whose nominal the page shows. `key` names its cells, `unit` is how much of the resource's
-    own unit the shown one is."""
+    """A resource whose nominal the page shows. `key` names its cells, `unit` is the size of the shown unit in
+    the resource's own unit.
+    """
 
     key: str
     resource: Resource
@@ -41,13 +42,13 @@ class TreeColumn:
     unit: int
 
     def format_amount(self, amount: Amount) -> str:
-        """An amount in the shown unit, without it."""
+        """Return an amount in the shown unit, without the unit's name."""
         if amount is None:
             return _("unlimited")
         return formats.format_number(amount / self.unit, 1).removesuffix(".0")
 
     def format_exact(self, amount: Amount) -> str:
-        """The same to be typed: nothing is rounded away."""
+        """Return the exact amount for input fields, without rounding."""
         return _("unlimited") if amount is None else f"{round(amount / self.unit, 3):.10g}"
 
 
@@ -69,14 +70,14 @@ class TreeLayout:
 
     @property
     def ratio(self) -> str:
-        """The CPU and memory of one percent point of compute, by key, as JSON; empty where not known."""
+        """The CPU and memory of one percent point of compute, by key, as JSON; empty if not known."""
         each = self.size.gpu[Resource.GPU_CORES] or int(WHOLE_CARD)
         shares = {} if self.main_column.key != GPUS else _shares_of_one(self.size)
         return json.dumps({resource.value: share / each for resource, share in shares.items()})
 
     @property
     def ratio_words(self) -> str:
-        """The same for people: `1 GPU : 16 CPU cores : 128 GiB`; empty where not known."""
+        """The ratio as text: `1 GPU : 16 CPU cores : 128 GiB`; empty if not known."""
         shares = _shares_of_one(self.size) if self.main_column.key == GPUS else {}
         if len(shares) < 2:
             return ""
@@ -88,7 +89,7 @@ class TreeLayout:
 
     @property
     def pending_resource(self) -> Resource:
-        """The resource of the column of pending requests: GPUs, unless the main column is of the nodes."""
+        """The resource of the column of pending requests: GPUs, unless the main column is CPU or memory."""
         shown = self.main_column.resource
         return shown if shown in (Resource.CPU, Resource.MEMORY) else Resource.GPU_CARDS
 
@@ -98,14 +99,14 @@ class TreeLayout:
         return _("Pending GPUs") if self.pending_resource is Resource.GPU_CARDS else _("Pending")
 
     def format_pending(self, amount: int) -> str:
-        """A pending amount in the unit of its column; none is a dash."""
+        """Return a pending amount in the unit of its column; a dash for none."""
         if not amount or self.pending_resource is Resource.GPU_CARDS:
             return formats.format_number(amount) if amount else formats.MISSING
         return self.main_column.format_amount(amount)
 
     @property
     def pool_amount(self) -> Amount:
-        """The amount of the main column in the pool; None where that says nothing."""
+        """The amount of the main column in the pool; None if it is not meaningful."""
         if self.main_column.resource in self.size.nodes:
             return self.size.nodes[self.main_column.resource]
         return self.size.gpus.get(self.main_column.resource)
@@ -113,8 +114,9 @@ class TreeLayout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreeCell:
-    """The nominal of one resource. `raw` is in the resource's own unit, empty for unlimited. Without
-    pending jobs that request it, `pending` is empty."""
+    """The nominal of one resource. `raw` is in the resource's own unit, empty for unlimited. Without pending
+    jobs that request it, `pending` is empty.
+    """
 
     key: str
     title: str
@@ -129,9 +131,10 @@ class TreeCell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreeLine:
-    """One row. `rate` is the part of the nominal that is allocated. `own` is by key what the node may still
+    """One row. `rate` is the allocated part of the nominal. `own` is by key what the node may still
     distribute, as JSON for the page's sums; `follows` are the keys in which its only queue follows it.
-    `use_note` says why it is not known, or only in part, what is used."""
+    `use_note` is the reason why the use is unknown or known only in part.
+    """
 
     row: QuotaTreeRow
     indent: int
@@ -163,7 +166,7 @@ def _shares_of_one(size: PoolSize) -> dict[Resource, int]:
 
 
 def layout_of(flavor: Flavor, word: str) -> TreeLayout:
-    """The columns that `?resource=` names; all resources for any other word."""
+    """Return the columns that `?resource=` names; all resources for any other text."""
     size = pool_sizes([flavor])[flavor.pk]
     if word in {resource.value for resource in Resource} and word != Resource.GPU_CORES:
         return TreeLayout(flavor, size, [_column(Resource(word))])
@@ -174,7 +177,7 @@ def layout_of(flavor: Flavor, word: str) -> TreeLayout:
 
 
 def gpu_column(flavor: Flavor, size: PoolSize) -> TreeColumn:
-    """The column in GPUs, or in instances of MIG, of which the largest counts as one."""
+    """Return the column in GPUs, or in instances of MIG, of which the largest counts as one."""
     mig = flavor.gpu_mode == GpuMode.MIG
     unit = (size.gpu[Resource.GPU_CORES] if mig else 0) or int(WHOLE_CARD)
     title: str | Promise = _("MIG instances") if mig else _("GPUs")
@@ -197,7 +200,7 @@ def _column(resource: Resource) -> TreeColumn:
 def tree_lines(
     layout: TreeLayout, rows: TreeRows, query: dict[str, str], facts: TreeFacts
 ) -> list[TreeLine | MoreRows]:
-    """The rows as lines; `query` is what addresses keep."""
+    """Return the rows as lines; `query` are the parameters that addresses keep."""
     return [row if isinstance(row, MoreRows) else _line(layout, row, query, facts) for row in rows]
 
 
@@ -232,7 +235,7 @@ def _line(layout: TreeLayout, row: QuotaTreeRow, query: dict[str, str], facts: T
 
 
 def _labels(name: str) -> dict[str, str]:
-    """The labels of what a row offers, for screen readers."""
+    """Return the labels of a row's controls, for screen readers."""
     return {
         "children": _("Children of %(name)s") % {"name": name},
         "move": _("Move quota of %(name)s") % {"name": name},
@@ -241,12 +244,12 @@ def _labels(name: str) -> dict[str, str]:
 
 
 def _own(amounts: ResourceQuota) -> int | None:
-    """Return what a node did not distribute; None where nothing limits what it distributes."""
+    """Return what a node did not distribute; None if its distribution is not limited."""
     return None if amounts.nominal is None else amounts.own_nominal
 
 
 def _over(nominal: Amount, exists: Amount) -> str:
-    """Return the ratio of a nominal to the pool, where it is more than the pool has."""
+    """Return the ratio of a nominal to the pool, if it is more than the pool has."""
     if nominal is None or not exists or nominal <= exists:
         return ""
     return f"×{nominal / exists:.2f}"
@@ -278,13 +281,13 @@ def _meter(column: TreeColumn, amounts: ResourceQuota) -> Meter:
 
 
 def _limits_url(flavor: Flavor, row: QuotaTreeRow) -> str:
-    """The form with every limit of the node, below the table of its parent."""
+    """Return the address of the form with every limit of the node, below the table of its parent."""
     query: dict[str, Any] = {"tenant": row.slug, "edit": row.node_id, "flavor": flavor.pk}
     return f"{reverse('frontend:ops-quotas')}?{urlencode(query)}#quota-form"
 
 
 def node_of(text: str) -> uuid.UUID | None:
-    """A node's id from an address or a form; None for anything else."""
+    """Return a node's id from an address or a form; None for any other text."""
     try:
         return uuid.UUID(text)
     except ValueError:

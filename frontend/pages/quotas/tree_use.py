@@ -16,20 +16,20 @@ from tenants.models import Tenant, User
 
 
 class QuotaUse:
-    """Knows of whose jobs the viewer may see the use, for one resource."""
+    """Checks the use of which tenants' jobs the viewer may see, for one resource."""
 
     def __init__(self, viewer: User, resource: Resource) -> None:
         self._sees_jobs = tenants_with_point(viewer, Permission.JOB_VIEW)
         self._resource = resource
 
     def is_visible(self, tenant_id: uuid.UUID) -> bool:
-        """Return whether what a tenant uses may be known."""
+        """Return whether the viewer may see the use of a tenant."""
         return self._resource in MEASURED and tenant_id in self._sees_jobs
 
     def explain_use(
         self, use: AllocatedUse | None, tenant_id: uuid.UUID, format_amount: Callable[[int], str]
     ) -> str:
-        """Say why it is not known, or only in part, what a tenant or its queue uses; else empty."""
+        """Return why the use of a tenant or its queue is unknown or known only in part; empty otherwise."""
         sees_jobs = tenant_id in self._sees_jobs
         return explain_use(use, self._resource, format_amount, sees_jobs=sees_jobs)
 
@@ -48,9 +48,9 @@ class TreeUse(QuotaUse):
         self._counts = view.sum_below(dict.fromkeys(use, 1))
 
     def find_use(self, node_id: uuid.UUID, tenant_id: uuid.UUID, reserved: int) -> AllocatedUse | None:
-        """Return what is used at and below a node.
+        """Return the use at and below a node.
 
-        None where something is allocated and nothing measured, and where it may not be known.
+        None if a part is allocated and nothing measured, and if the viewer may not see it.
         """
         if not self.is_visible(tenant_id):
             return None
@@ -68,9 +68,9 @@ class TableUse(QuotaUse):
         self._use = queues_use_by_pool(viewer, tenant=tenant) if resource in MEASURED else {}
 
     def find_use(self, node: NodeQuota, row: QuotaRow) -> AllocatedUse | None:
-        """Return what is used at and below a node in the pool of a row.
+        """Return the use at and below a node in the pool of a row.
 
-        None where something is allocated and nothing measured, and where it may not be known.
+        None if a part is allocated and nothing measured, and if the viewer may not see it.
         """
         if not self.is_visible(node.node.tenant_id):
             return None

@@ -1,4 +1,4 @@
-"""Amounts of resources as people type and read them in forms: CPU in cores, memory in GiB."""
+"""Amounts of resources in the form in which users enter and read them: CPU in cores, memory in GiB."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _FACTORS: Final = {
     Resource.CPU: {"": 1000, "m": 1},
     Resource.MEMORY: _OF_MEMORY,
 }
-"""How much of the resource's own unit a number stands for, by the suffix behind it."""
+"""The size of the unit in the resource's own unit, by the suffix of a number."""
 _NUMBER: Final = re.compile(r"([0-9]{1,19}(?:\.[0-9]{1,10})?)([A-Za-z]{0,2})")
 
 
@@ -43,7 +43,7 @@ def format_typed(resource: Resource, amount: int) -> str:
 
 
 def read_typed(resource: Resource, text: str) -> int | None:
-    """Return the amount in the resource's own unit; None for another text or parts of that unit."""
+    """Return the amount in the resource's own unit; None for another text or fractions of that unit."""
     match = _NUMBER.fullmatch(text)
     factor = _FACTORS[resource].get(match[2]) if match else None
     if match is None or factor is None:
@@ -53,7 +53,7 @@ def read_typed(resource: Resource, text: str) -> int | None:
 
 
 def describe_invalid(resource: Resource) -> str:
-    """Return the sentence for a text that is no amount."""
+    """Return the error message for a text that is no amount."""
     if resource is Resource.CPU:
         return _("Enter cores, for example 2.5 or 500m.")
     if _FACTORS[resource] is _OF_MEMORY:
@@ -62,7 +62,7 @@ def describe_invalid(resource: Resource) -> str:
 
 
 class AmountField(forms.CharField):
-    """The field of an amount of one resource that may be left empty; None is empty."""
+    """The field of an optional amount of one resource; None is empty."""
 
     def __init__(self, resource: Resource) -> None:
         self._resource = resource

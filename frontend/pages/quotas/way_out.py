@@ -1,4 +1,4 @@
-"""The quota of a pool that a folder lacks, in words: who has it, and the raises that would cover it."""
+"""The quota of a pool that a folder lacks, as text: its sources, and the raises that would cover it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class SourceLink:
 
 @dataclass(frozen=True, slots=True)
 class WayOut:
-    """The lack of one pool in words. `raising` names the raises, or why they are not possible."""
+    """The lack in one pool as text. `raising` describes the raises, or why they are not possible."""
 
     text: str
     raising: str

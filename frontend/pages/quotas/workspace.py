@@ -1,4 +1,4 @@
-"""The quota of a workspace in all resources, with who used it, for its members."""
+"""The quota of a workspace in all resources, with its users' usage, for its members."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from tenants.selectors.tenant import workspace_get
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolQuota:
-    """The quota of the workspace in one pool, and the GPUs for which its pending jobs ask there."""
+    """The quota of the workspace in one pool, and the GPUs that its pending jobs request there."""
 
     flavor: Flavor
     lines: Sequence[ResourceLine]
@@ -47,7 +47,7 @@ class PoolQuota:
 @login_required
 @row_scope.read_transaction()
 def workspace_quota(request: HttpRequest, workspace: str) -> HttpResponse:
-    """Show the quota of a workspace, read-only; `?resource=` chooses that of the tables by queue."""
+    """Show the quota of a workspace, read-only; `?resource=` selects that of the tables by queue."""
     who, now = get_viewer(request), clock.now()
     place = workspace_get(viewer=who, slug=workspace)
     set_frame(request, place)
@@ -64,7 +64,7 @@ def workspace_quota(request: HttpRequest, workspace: str) -> HttpResponse:
 
 
 def _pools(nodes: Sequence[NodeQuota], use: Use, sees_jobs: bool) -> list[PoolQuota]:
-    """One table per pool in which the workspace has, or uses, something."""
+    """Return one table per pool in which the workspace has, or uses, quota."""
     own = nodes[0] if nodes else None
     available = _find_available(nodes[1:])
     flavors = {row.flavor.pk: row.flavor for row in own.assigned_rows} if own else {}
@@ -84,7 +84,7 @@ def _pools(nodes: Sequence[NodeQuota], use: Use, sees_jobs: bool) -> list[PoolQu
 
 
 def _find_available(queues: Sequence[NodeQuota]) -> dict[FlavorKey, Amount]:
-    """Return what one of the queues can reserve now, the one that can reserve most: a job has one queue."""
+    """Return what the queue with the most available quota can reserve now, because a job has one queue."""
     found: dict[FlavorKey, Amount] = {}
     for row in (row for queue in queues for row in queue.rows):
         key = row.flavor.pk, row.resource

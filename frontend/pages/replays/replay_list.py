@@ -89,7 +89,7 @@ REPLAYS: Final = ListDeclaration(
 @require_GET
 @operator_required
 def show_replays(request: HttpRequest) -> HttpResponse:
-    """Answer with the list, newest first unless sorted otherwise."""
+    """Show the list, newest first unless sorted otherwise."""
     who, listing = get_viewer(request), read_list(request, REPLAYS)
     set_frame(request, label=_("Policy replays"), trail=_("Operations"))
     may_edit = permissions.has_permission(who, Permission.CLUSTER_EDIT)

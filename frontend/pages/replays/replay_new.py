@@ -1,4 +1,4 @@
-"""The form of a new replay: a period, and what differs in it."""
+"""The form of a new replay: a period, and the changed settings."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _SWITCH: Final = [_UNCHANGED, ("true", gettext_lazy("Yes")), ("false", gettext_l
 
 
 class ReplayForm(forms.Form):
-    """A period and a change; the settings of queues are those of the page of a queue."""
+    """A period and a change; the settings of queues are those of a queue's page."""
 
     name = forms.CharField(label=gettext_lazy("Name"), max_length=100, required=False)
     begin_at = forms.DateTimeField(
@@ -119,7 +119,7 @@ class ReplayForm(forms.Form):
         return {name: words.get(value, value) for name, value in chosen.items()}
 
     def clean(self) -> dict[str, Any]:
-        """Require what belongs together."""
+        """Check fields that are required together."""
         data: dict[str, Any] = super().clean() or {}
         for first, second, word in (
             ("node", "gpus", _("Enter the number of GPUs.")),

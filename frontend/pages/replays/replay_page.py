@@ -1,4 +1,4 @@
-"""One replay: its progress, and then what would have happened beside what did."""
+"""One replay: its progress, then its simulated figures beside the recorded ones."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def show_replay(request: HttpRequest, replay: uuid.UUID) -> HttpResponse:
 @require_GET
 @operator_required
 def replay_live(request: HttpRequest, replay: uuid.UUID) -> HttpResponse:
-    """The progress; when the replay has ended, the link to its result."""
+    """Show the progress; when the replay has ended, the link to its result."""
     found = replay_get(viewer=get_viewer(request), pk=replay)
     return render(request, "frontend/replays/replay_live.html", _state_of(found))
 

@@ -1,4 +1,4 @@
-"""Replays in words: what they change, how they ended, and what their figures say."""
+"""Replays as text: their changes, their ends, and their figures."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def format_error(code: str) -> str:
 
 
 def describe_change(change: Mapping[str, Any]) -> list[str]:
-    """Return the lines of a change."""
+    """Return the lines that describe a change."""
     lines = []
     if "sharing" in change:
         lines.append(_("Sharing of unused quota: %(sharing)s") % {"sharing": SHARING[change["sharing"]][0]})
@@ -80,7 +80,7 @@ def _setting(item: tuple[str, Any]) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class ComparedFigure:
-    """A figure of each column in words; `difference` is between the two simulations, `better` its sign."""
+    """A figure of each column as text; `difference` is between the two simulations, `better` its sign."""
 
     name: str
     measured: str
@@ -91,7 +91,7 @@ class ComparedFigure:
 
 
 def format_wait(wait: Mapping[str, Any] | None) -> str:
-    """Return a wait, with a sign where it is a lower bound."""
+    """Return a waiting time, marked if it is a lower bound."""
     if wait is None:
         return "–"
     text = formats.format_duration(float(wait["seconds"]))
@@ -111,7 +111,7 @@ def _hours(value: float) -> str:
 
 
 def _points(value: float) -> str:
-    """Write a difference of two percentages, which is no percentage itself."""
+    """Return a difference of two percentages, which is in percentage points."""
     return _("%(n)s points") % {"n": formats.format_number(value, 1)}
 
 
@@ -194,7 +194,7 @@ def _tone(difference: float, *, lower_is_better: bool) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TeamRow:
-    """A workspace; each figure as (measured, recorded, changed) in words."""
+    """A workspace; each figure as (measured, recorded, changed), as text."""
 
     name: str
     jobs: str
@@ -220,7 +220,7 @@ def team_row(name: str, figures: Mapping[str, Mapping[str, Any] | None]) -> Team
 
 
 def list_limits(replay: PolicyReplay) -> list[str]:
-    """Return what the figures do not say, in plain words."""
+    """Return the limits of the figures, in plain words."""
     running_on = replay.result.get("running_on", 0)
     of_running = ngettext(
         "%(n)s job whose end isn't known (pending or running now) runs on until the end.",
@@ -240,5 +240,5 @@ def list_limits(replay: PolicyReplay) -> list[str]:
 
 
 def format_bound() -> str:
-    """Return how much can be replayed at once."""
+    """Return the maximum size of a replay as text."""
     return _("Up to 31 days and %(jobs)s jobs.") % {"jobs": f"{MOST_JOBS:,}"}

@@ -1,1 +1,1 @@
-"""Pages about asking for quota, lending it, and limits and budgets beside it."""
+"""Pages about quota requests, temporary quota, limits and budgets."""

@@ -1,4 +1,4 @@
-"""The grid of limits, as requests and offers use it: what is changed in it is what is asked."""
+"""The grid of limits for requests and offers: the request consists of the changed limits."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FIELD = re.compile(r"(?:amounts|offer)\.([0-9]{1,9})\.(\w+)")
 
 
 def requested_items(typed: form.Typed, before: PoolLimits) -> list[dict[str, Any]]:
-    """The limits that differ from what there is, as requests take them.
+    """Return the limits that differ from the present ones, as requests take them.
 
     Raises: Invalid that names each box that cannot be read.
     """
@@ -38,7 +38,7 @@ def _item(amount: QuotaAmount) -> dict[str, Any]:
 def mark_errors(
     typed: form.Typed, items: Sequence[Mapping[str, Any]], errors: Sequence[FieldError]
 ) -> form.Typed:
-    """The grid with the errors of the items beside their boxes."""
+    """Return the grid with the errors of the items at their boxes."""
     found = []
     for error in errors:
         match = _FIELD.fullmatch(error.field)
@@ -49,13 +49,13 @@ def mark_errors(
 
 
 def select_other_pools(items: Sequence[Mapping[str, Any]], before: PoolLimits) -> list[Mapping[str, Any]]:
-    """Return what is asked for in other pools than that of the grid, which an offer leaves as it is."""
+    """Return the requested items of other pools than that of the grid, which an offer leaves unchanged."""
     pool = (before.flavor.cluster.name, before.flavor.name)
     return [item for item in items if (item["cluster"], item["flavor"]) != pool]
 
 
 def requested_form(before: PoolLimits, items: Sequence[Mapping[str, Any]]) -> form.Typed:
-    """The grid with what somebody asked for typed into it."""
+    """Return the grid with the requested limits filled in."""
     typed, pool = form.form_of(before), before.flavor
     values = {
         f"{item['resource']}.{name}": form.format_limit(Resource(item["resource"]), item[name])

@@ -34,7 +34,7 @@ _STATES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class BudgetRow:
-    """One budget in words; `fixed` for who may not change it."""
+    """One budget as text; `fixed` for a viewer who may not change it."""
 
     use: BudgetUse
     name: str
@@ -56,7 +56,7 @@ class BudgetRow:
 
 
 def budget_row(use: BudgetUse, *, fixed: bool = True) -> BudgetRow:
-    """Return what tables show of a budget."""
+    """Return the table row of a budget."""
     budget = use.budget
     return BudgetRow(
         use=use,
@@ -113,12 +113,12 @@ def list_rows(who: User, uses: Sequence[BudgetUse]) -> list[BudgetRow]:
 
 
 def may_change(who: User, budget: Budget) -> bool:
-    """Return whether the viewer may change a budget: who assigns quota above its tenant."""
+    """Return whether the viewer may change a budget, by assigning quota above its tenant."""
     return permissions.has_permission(who, Permission.QUOTA_EDIT, budget.tenant.parent)
 
 
 def batch_acts(who: User) -> list[BatchAct]:
-    """The actions for whoever assigns quota in a folder; each budget is checked again."""
+    """Return the actions of a viewer who assigns quota in a folder; each budget is checked again."""
     folders = permissions.tenants_with(who, Permission.QUOTA_EDIT).filter(kind=TenantKind.FOLDER)
     if not folders.exists():
         return []
@@ -149,7 +149,7 @@ def batch_acts(who: User) -> list[BatchAct]:
 def find_budgets(who: User, ids: Collection[uuid.UUID]) -> list[BatchItem]:
     """Return the budgets as the question shows them.
 
-    Raises: NotFound, PermissionDenied for one that the viewer may not see.
+    Raises: NotFound, PermissionDenied for a budget that the viewer may not see.
     """
     rows = {use.budget.pk: budget_row(use) for use in budget_list(who, now=clock.now())}
     for hidden in set(ids) - rows.keys():

@@ -1,4 +1,4 @@
-"""Budgets of GPU-hours: how far each is used up, setting and changing them."""
+"""Budgets of GPU-hours: their use, and setting and changing them."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class BudgetForm(forms.Form):
     )
 
     def clean_thresholds(self) -> list[int]:
-        """The percentages."""
+        """Return the percentages."""
         parts = [part.strip() for part in self.cleaned_data["thresholds"].split(",") if part.strip()]
         found = [read_whole(part, most=999) for part in parts]
         if None in found:
@@ -62,7 +62,7 @@ class BudgetForm(forms.Form):
 
 
 class NewBudgetForm(BudgetForm):
-    """And whose it is, of what."""
+    """The form of a new budget, with its tenant and pool."""
 
     tenant = forms.ChoiceField(label=gettext_lazy("Tenant"), widget=LongSelect())
     flavor = forms.ChoiceField(label=gettext_lazy("Pool"), required=False)
@@ -78,7 +78,7 @@ class NewBudgetForm(BudgetForm):
 
 @login_required
 def show_budgets(request: HttpRequest) -> HttpResponse:
-    """All in sight with their bars; POST sets, changes or deletes one."""
+    """Show all budgets in sight with their bars; POST sets, changes or deletes one."""
     who = get_viewer(request)
     set_frame(request, label=_("Budgets"))
     acts = batch_acts(who)
@@ -113,7 +113,9 @@ def show_budgets(request: HttpRequest) -> HttpResponse:
 
 
 def _open_form(who: User, asked: str, may_create: bool) -> RowForm | None:
-    """The form that the address names. Raises: NotFound, PermissionDenied for who may not send it."""
+    """Return the form that the address names. Raises: NotFound, PermissionDenied for a viewer who may not
+    send it.
+    """
     if not asked:
         return None
     if asked == NEW:
@@ -149,7 +151,7 @@ def _change_form(form: BudgetForm, budget: Budget, version: int) -> RowForm:
 
 
 def _tenants(who: User) -> list[Tenant]:
-    """The tenants whose budgets the viewer may set: below those where they assign quota."""
+    """Return the tenants whose budgets the viewer may set: those below tenants where they assign quota."""
     tenants = tenant_list(viewer=who)
     if permissions.has_permission(who, Permission.QUOTA_EDIT):
         return tenants
@@ -162,7 +164,7 @@ def _pools() -> list[Flavor]:
 
 
 def _save(request: HttpRequest, who: User) -> RowForm | None:
-    """Set or change a budget; the form again where it is refused."""
+    """Set or change a budget; return the form if it is refused."""
     if request.POST.get("do") == "change":
         return _change(request, who, budget_get(who, id_of(request.POST.get("row", ""))))
     tenants, pools = _tenants(who), _pools()
@@ -200,7 +202,7 @@ def _change(request: HttpRequest, who: User, found: Budget) -> RowForm | None:
 
 
 def _now(budget: Budget) -> str:
-    """A budget as somebody else has left it."""
+    """Return the present state of a budget, for the message about a concurrent change."""
     words_of = {
         "hours": formats.format_number(budget.gpu_hours),
         "action": str(labels.ACTIONS[budget.action]),

@@ -1,4 +1,4 @@
-"""The approval inbox: what tenants ask for, with what speaks for it, and deciding."""
+"""The approval inbox: the requests of tenants with their evidence, and decisions."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from tenants.models import User
 @require_GET
 @login_required
 def show_inbox(request: HttpRequest) -> HttpResponse:
-    """Requests in sight; those that wait for a decision unless the address says otherwise."""
+    """Show the requests in sight; by default those that wait for a decision."""
     who, listing = get_viewer(request), read_list(request, INBOX)
     set_frame(request, label=_("Quota requests"))
     rows = quota_requests(who)
@@ -67,7 +67,7 @@ def show_inbox(request: HttpRequest) -> HttpResponse:
 
 @login_required
 def show_request(request: HttpRequest, quota_request: uuid.UUID) -> HttpResponse:
-    """One request with its evidence; POST decides, or fills the proposal in for a number of GPUs."""
+    """Show one request with its evidence; POST decides, or fills the proposal in for a number of GPUs."""
     who = get_viewer(request)
     found = quota_request_get(who, quota_request)
     if "fill" in request.POST:
@@ -94,7 +94,7 @@ def show_effect(request: HttpRequest, quota_request: uuid.UUID) -> HttpResponse:
 
 
 def _way_out(who: User, found: QuotaRequest) -> dict[str, Any]:
-    """Return the quota lacking for an approval, the raises that would cover it, and what can be offered."""
+    """Return the quota lacking for an approval, the raises that would cover it, and a possible offer."""
     if not service.may_decide_request(who, found):
         return {}
     asked = read_asked_quota(found)
@@ -110,8 +110,8 @@ def _way_out(who: User, found: QuotaRequest) -> dict[str, Any]:
 
 
 def _require_lacks(who: User, found: QuotaRequest) -> tuple[AskedQuota, list[QuotaLack]]:
-    """Return what is asked for and what lacks of it. Raises: PermissionDenied for who doesn't decide, since
-    it speaks of others.
+    """Return what is requested and what is lacking. Raises: PermissionDenied for a viewer who doesn't decide,
+    because it names other tenants.
     """
     if not service.may_decide_request(who, found):
         raise PermissionDenied
@@ -173,7 +173,7 @@ def _decide(request: HttpRequest, who: User, found: QuotaRequest) -> HttpRespons
 
 
 def _fill(request: HttpRequest, who: User, found: QuotaRequest) -> HttpResponse:
-    """The page with what the number of whole GPUs comes to in the proposal; nothing is sent."""
+    """Show the page with the proposal filled in for a number of whole GPUs; nothing is sent."""
     data = request.POST.dict()
     try:
         filled = form.fill_gpus(data, _limits(who, found), only_more=True)
@@ -213,7 +213,7 @@ def _show(
 
 
 def _limits(who: User, found: QuotaRequest) -> PoolLimits:
-    """The limits in the pool of the first item: a page asks for one at a time, REST for several."""
+    """Return the limits in the pool of the first item: a page requests one pool at a time, REST several."""
     item = found.asked[0]
     pool = find_flavor_named(found.node.cell_id, item["cluster"], item["flavor"])
     if pool is None:

@@ -1,4 +1,4 @@
-"""States and amounts of requests, loans and budgets in words."""
+"""States and amounts of requests, loans and budgets as text."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def wish_lines(items: Sequence[Mapping[str, Any]], current: Sequence[Mapping[str
 
 
 def _amount(resource: Resource, value: int | None) -> str:
-    """Format an amount; compute is in GPUs, because its row says already that it is compute."""
+    """Return an amount as text; compute is in GPUs, because its row names the resource."""
     if resource is Resource.GPU_CORES and value is not None:
         return reasons.format_compute(value)
     return format_amount(resource, value)
@@ -90,7 +90,7 @@ def loan_lines(amounts: Iterable[Any]) -> list[str]:
 
 
 def evidence_facts(evidence: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the evidence for and against, each with its value, or with why there is none."""
+    """Return the evidence for and against, each with its value, or with the reason why it is missing."""
     use, idle, pending = (evidence.get(name, {}) for name in ("use", "idle", "pending"))
     days = evidence.get("days", 30)
     if "missing" in use or not use:

@@ -33,7 +33,7 @@ _LONGEST: Final = 200
 class Lack:
     """The shortage of one job in one pool, and the quota that causes it. `job` is its name.
 
-    `unassigned` is what the workspace could give by itself, where that is not enough; empty otherwise.
+    `unassigned` is what the workspace could assign itself, if that is not enough; empty otherwise.
     """
 
     job: str
@@ -44,7 +44,7 @@ class Lack:
 
 
 def read_lack(viewer: User, workspace: Tenant, job: str, pool: str) -> Lack | None:
-    """Read what a job lacks of the pool of this name; None where it lacks nothing there, or is not seen."""
+    """Read what a job lacks in the pool of this name; None if it lacks nothing there, or is out of sight."""
     if not job or not workspace.is_workspace:
         return None
     try:
@@ -62,8 +62,9 @@ def read_lack(viewer: User, workspace: Tenant, job: str, pool: str) -> Lack | No
 
 
 def read_draft_lack(viewer: User, workspace: Tenant, query: QueryDict) -> Lack | None:
-    """Read what a job that is not submitted lacks, from the address that its pre-check leads to; None for an
-    address without it, and for a queue or pool that is not seen.
+    """Read what an unsubmitted job lacks, from the address to which its pre-check links.
+
+    None for an address without it, and for a queue or pool out of sight.
     """
     if "short" not in query or not workspace.is_workspace:
         return None
@@ -100,7 +101,7 @@ def _find_lack(
 
 
 def fill_in(typed: form.Typed, lack: Lack) -> form.Typed:
-    """The form with each nominal higher by what the job lacks; unlimited stays as it is."""
+    """Return the form with each nominal raised by what the job lacks; unlimited stays unlimited."""
     rows = [
         replace(
             row, boxes=[_raised(row.resource, row.boxes[0], lack.shorts.get(row.resource, 0)), *row.boxes[1:]]

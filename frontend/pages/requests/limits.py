@@ -39,7 +39,7 @@ _MONTHS = 12
 
 
 class LimitForm(forms.Form):
-    """A limit of one user, or of everybody."""
+    """A limit of one user, or of all users without a limit of their own."""
 
     user = forms.CharField(
         label=gettext_lazy("User"),
@@ -77,7 +77,7 @@ class LimitForm(forms.Form):
 
 @dataclass(frozen=True, slots=True)
 class LimitRow:
-    """One limit in words."""
+    """One limit as text."""
 
     limit: UserLimit
     user: str
@@ -87,7 +87,7 @@ class LimitRow:
 
 @login_required
 def show_limits(request: HttpRequest, workspace: str) -> HttpResponse:
-    """All of it; POST sets or deletes a limit."""
+    """Show budgets, GPU-hours and limits; POST sets or deletes a limit."""
     who = get_viewer(request)
     place = workspace_get(viewer=who, slug=workspace)
     set_frame(request, place)
@@ -118,7 +118,7 @@ def show_limits(request: HttpRequest, workspace: str) -> HttpResponse:
 
 
 def _set(who: User, place: Tenant, form: LimitForm) -> str:
-    """Set a limit, or another amount of the one there is; why it could not be, else nothing."""
+    """Set a limit, or change an existing one; return the reason of a refusal, or an empty text."""
     if not form.is_valid():
         return ""
     values = form.cleaned_data

@@ -24,7 +24,7 @@ _TICKS: Final = 6
 
 @dataclass(frozen=True, slots=True)
 class CalendarRow:
-    """One transfer, its `amounts` by pool; `words` say what the bar shows."""
+    """One transfer, its `amounts` by pool; `words` describe the bar."""
 
     name: str
     amounts: Sequence[str]
@@ -34,7 +34,7 @@ class CalendarRow:
 
 @dataclass(frozen=True, slots=True)
 class LoanCalendar:
-    """The transfers by their begin, `now` in percent of the axis. `left_out` counts those not drawn."""
+    """The transfers by their start, `now` in percent of the axis. `left_out` counts those not drawn."""
 
     rows: Sequence[CalendarRow]
     ticks: Sequence[AxisTick]
@@ -43,7 +43,7 @@ class LoanCalendar:
 
 
 def describe_calendar(viewer: User, now: datetime) -> LoanCalendar | None:
-    """Describe the transfers of which the viewer may see a side; None without any that is not over."""
+    """Describe the transfers of which the viewer may see a side; None if all of them are over."""
     with overrides_in_sight(viewer) as loans:
         rows = loans.filter(state__in=(OverrideState.PLANNED, OverrideState.ACTIVE))
         found = sorted(rows, key=lambda loan: (loan.starts_at, loan.ends_at, str(loan.pk)))

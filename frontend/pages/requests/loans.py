@@ -1,4 +1,4 @@
-"""Loans between tenants: what runs and what is planned, lending, and ending early."""
+"""Loans between tenants: running and planned ones, lending, and ending early."""
 
 from __future__ import annotations
 
@@ -84,11 +84,11 @@ class LoanForm(forms.Form):
             self.fields[resource.value] = AmountField(resource)
 
     def clean_lender(self) -> QuotaNode:
-        """The quota that lends."""
+        """Return the quota that lends."""
         return self._read_node("lender")
 
     def clean_borrower(self) -> QuotaNode:
-        """The quota that borrows."""
+        """Return the quota that borrows."""
         return self._read_node("borrower")
 
     def _read_node(self, name: str) -> QuotaNode:
@@ -106,7 +106,7 @@ class LoanForm(forms.Form):
 
     @property
     def beside(self) -> list[forms.BoundField]:
-        """Return the fields of resources that can be lent beside the GPUs."""
+        """The fields of resources that can be lent in addition to the GPUs."""
         return [self[Resource.CPU.value], self[Resource.MEMORY.value]]
 
     def list_amounts(self, pool: Flavor) -> list[LoanAmount]:
@@ -135,7 +135,7 @@ class EndForm(forms.Form):
 
 @dataclass(frozen=True, slots=True)
 class LoanRow:
-    """One loan in words."""
+    """One loan as text."""
 
     loan: Override
     lender: str
@@ -150,7 +150,7 @@ class LoanRow:
 
 @login_required
 def show_loans(request: HttpRequest) -> HttpResponse:
-    """The list and the form; POST lends, or ends a loan."""
+    """Show the list and the form; POST lends, or ends a loan."""
     who = get_viewer(request)
     set_frame(request, label=_("Temporary quota"))
     pools = sorted(tree_flavors(who), key=lambda pool: (not pool.card_model, pool.name, str(pool.pk)))
@@ -179,7 +179,7 @@ def show_loans(request: HttpRequest) -> HttpResponse:
 
 
 def _lend(who: User, form: LoanForm, pools: Sequence[Flavor]) -> str:
-    """Arrange the loan; why it could not be, else nothing."""
+    """Create the loan; return the reason of a refusal, or an empty text."""
     if not form.is_valid():
         return ""
     values = form.cleaned_data

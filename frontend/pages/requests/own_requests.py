@@ -1,4 +1,4 @@
-"""Requests of a workspace or a folder: ask for more, see what became of it, answer a counter-offer."""
+"""Requests of a workspace or a folder: create one, see its outcome, answer a counter-offer."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _Chosen = TypeVar("_Chosen", QuotaNode, Flavor)
 
 
 class AskForm(forms.Form):
-    """The fields beside the limits."""
+    """The fields of a request other than its limits."""
 
     reason = forms.CharField(
         label=gettext_lazy("Reason"),
@@ -74,7 +74,7 @@ class Subject:
 
 @login_required
 def show_requests(request: HttpRequest, workspace: str) -> HttpResponse:
-    """The form and the list of a workspace; POST asks, or answers."""
+    """Show the form and the list of a workspace; POST creates or answers a request."""
     place = workspace_get(viewer=get_viewer(request), slug=workspace)
     set_frame(request, place)
     return _page(request, get_viewer(request), place)
@@ -82,7 +82,7 @@ def show_requests(request: HttpRequest, workspace: str) -> HttpResponse:
 
 @login_required
 def folder_requests(request: HttpRequest, tenant: UUID) -> HttpResponse:
-    """The same of a folder, on the operators' side, where folders are; a workspace has its own page."""
+    """Show the form and the list of a folder, on the operators' side; a workspace has its own page."""
     place = tenant_get(viewer=get_viewer(request), tenant_id=tenant)
     if place.is_workspace:
         return redirect(_here(place))
@@ -144,7 +144,7 @@ def _ask(request: HttpRequest, who: User, place: Tenant, subject: Subject) -> Ht
 def _fill(
     request: HttpRequest, place: Tenant, subject: Subject, typed: form.Typed, asking: AskForm
 ) -> HttpResponse:
-    """The form with what the number of whole GPUs comes to; a request only ever names more."""
+    """Show the form filled in for a number of whole GPUs; a request only ever asks for more."""
     try:
         filled = form.fill_gpus(request.POST.dict(), subject.limits, only_more=True)
     except Invalid as error:
@@ -170,10 +170,10 @@ def _answer(request: HttpRequest, who: User, place: Tenant, what: str) -> None:
 
 
 def _subject(request: HttpRequest, who: User, place: Tenant) -> Subject | None:
-    """Return the subject in the address, or the one that blocks the job that it names; else the whole tenant
+    """Return the subject in the address, or the quota that blocks the job in it; by default the whole tenant
     and the first pool with GPUs. None without a quota.
 
-    A queue's own quota is divided inside the workspace; who wants more than that asks for the workspace.
+    A queue's own quota is divided inside the workspace; more than that is requested for the workspace.
     """
     nodes = request_nodes(who, place)
     if not nodes:
@@ -192,7 +192,7 @@ def _subject(request: HttpRequest, who: User, place: Tenant) -> Subject | None:
 
 
 def _chosen(request: HttpRequest, name: str, choices: Sequence[_Chosen], usual: _Chosen) -> _Chosen:
-    """Return what the address names, or the usual one; what is sent is never taken for something else.
+    """Return the choice that the address names, or the default; a submitted choice is never replaced.
 
     Raises: NotFound.
     """

@@ -1,4 +1,4 @@
-"""The columns and filters of lists of quota requests, and a request in words."""
+"""The columns and filters of lists of quota requests, and a request as text."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tenants.models import User
 
 @dataclass(frozen=True, slots=True)
 class RequestRow:
-    """One request in words, with what the viewer may do about it. `url` is its page for approvers."""
+    """One request as text, with the viewer's possible actions. `url` is its page for approvers."""
 
     request: QuotaRequest
     name: str
@@ -43,7 +43,7 @@ class RequestRow:
 
 
 def request_row(who: User, found: QuotaRequest, *, admin: bool = False) -> RequestRow:
-    """One request in words."""
+    """Return one request as text."""
     state, tone = labels.REQUESTS[found.state]
     mine = found.asker_id == who.pk
     return RequestRow(
@@ -59,7 +59,7 @@ def request_row(who: User, found: QuotaRequest, *, admin: bool = False) -> Reque
 
 
 def inbox_row(who: User, found: QuotaRequest, *, decides: bool) -> RequestRow:
-    """One request of several tenants, with the address of its page."""
+    """Return one request in a list of several tenants, with the address of its page."""
     state, tone = labels.REQUESTS[found.state]
     return RequestRow(
         request=found,

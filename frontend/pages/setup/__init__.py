@@ -1,1 +1,1 @@
-"""The pages that lead from an empty installation to a first job: clusters, pools, and a checklist."""
+"""The pages from an empty installation to a first job: clusters, pools, and a checklist."""

@@ -1,4 +1,4 @@
-"""The first steps of an installation, shown to platform admins until all are done or put away."""
+"""The first steps of an installation, shown to platform admins until all are done or hidden."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ from tenants.services.setup import is_setup_dismissed, setup_dismiss
 
 @dataclass(frozen=True, slots=True)
 class ChecklistStep:
-    """One step: whether it is done, what was found, and where to do it.
+    """One step: whether it is done, the facts, and where to do it.
 
-    `current` is the first step that is not done. An empty `url` waits for the steps before.
+    `current` is the first step that is not done. An empty `url` means that earlier steps have to be done
+    first.
     """
 
     title: str
@@ -41,7 +42,7 @@ class ChecklistStep:
 
 
 def read_steps(who: User) -> Sequence[ChecklistStep]:
-    """Return the steps for a platform admin; none where all are done, or they were put away."""
+    """Return the steps for a platform admin; none if all are done, or they were hidden."""
     if not permissions.has_permission(who, Permission.CLUSTER_EDIT):
         return ()
     if is_setup_dismissed() or has_started_job(who):
@@ -63,7 +64,7 @@ def _cluster(who: User, clusters: Sequence[Cluster]) -> ChecklistStep:
     gpus, nodes = sum(one.gpus for one in found), sum(one.nodes for one in found)
     words = {"gpus": gpus, "nodes": nodes}
     text = ngettext("%(gpus)s GPUs on %(nodes)s node", "%(gpus)s GPUs on %(nodes)s nodes", nodes) % words
-    # Pools are a step of their own.
+    # Pools are a separate step.
     missing = [check.text for one in found for check in one.checks[:-1] if check.passed is False]
     done = gpus > 0 and not missing
     return ChecklistStep(
@@ -100,6 +101,6 @@ def _team_and_job(who: User, *, ready: bool) -> list[ChecklistStep]:
 @require_POST
 @login_required
 def dismiss_checklist(request: HttpRequest) -> HttpResponse:
-    """Put the checklist away."""
+    """Hide the checklist."""
     setup_dismiss(acting_user=get_viewer(request))
     return redirect("frontend:ops-overview")

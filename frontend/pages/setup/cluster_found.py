@@ -32,7 +32,7 @@ class ClusterFound:
 
     @property
     def is_complete(self) -> bool:
-        """True if nothing is missing."""
+        """Return whether no check failed."""
         return all(check.passed is not False for check in self.checks)
 
 

@@ -1,4 +1,4 @@
-"""Clusters: their list, adding one, and what was found in one."""
+"""Clusters: their list, adding one, and the nodes and GPUs that were found in one."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ class ClusterForm(forms.Form):
 
 @operator_required
 def show_clusters(request: HttpRequest) -> HttpResponse:
-    """Show all clusters with what was found in each; POST reads some of them again."""
+    """Show all clusters with their nodes and GPUs; POST reads some of them again."""
     who = get_viewer(request)
     set_frame(request, label=_("Clusters"), trail=_("Operations"))
     may_edit = permissions.has_permission(who, Permission.CLUSTER_EDIT)
@@ -254,7 +254,7 @@ def add_cluster(request: HttpRequest) -> HttpResponse:
 
 @operator_required
 def show_cluster(request: HttpRequest, cluster: str) -> HttpResponse:
-    """Show what was found in one cluster; POST reads it again, creates its pools, or sets its speed."""
+    """Show the nodes and GPUs of one cluster; POST reads it again, creates its pools, or sets its speed."""
     who = get_viewer(request)
     found = cluster_get(viewer=who, name=cluster)
     if request.method == "POST":
@@ -278,7 +278,7 @@ def show_cluster(request: HttpRequest, cluster: str) -> HttpResponse:
 
 
 def speed_choices(speed: float | None) -> Sequence[tuple[str, str | Promise]]:
-    """Return the speeds to choose from, the present one among them."""
+    """Return the speeds to choose from, including the present one."""
     if speed is None or f"{speed:g}" in dict(SPEEDS):
         return SPEEDS
     return [*SPEEDS, (f"{speed:g}", f"{speed:g}×")]

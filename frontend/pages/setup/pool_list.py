@@ -1,4 +1,4 @@
-"""The pools of all clusters: what each has, what is free of it, and how much of it is assigned as quota."""
+"""The pools of all clusters: their size, their free part, and their assigned quota."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ class PoolListLine:
 
     @property
     def allocated_percent(self) -> float | None:
-        """The share of the compute of its GPUs that is allocated; None without GPUs."""
+        """The allocated part of the GPUs' compute; None without GPUs."""
         return self.capacity.cards_allocated / self.capacity.cards if self.capacity.cards else None
 
     @property
     def memory_percent(self) -> float | None:
-        """The share of the memory of its GPUs that is allocated; None without GPUs."""
+        """The allocated part of the GPUs' memory; None without GPUs."""
         whole = self.capacity.memory_mib
         return 100 * self.capacity.memory_allocated_mib / whole if whole else None
 
@@ -70,7 +70,7 @@ class PoolListLine:
 
     @property
     def is_overcommitted(self) -> bool:
-        """Tell whether more is assigned than there is."""
+        """Return whether more quota is assigned than there are GPUs."""
         return (
             self.shows_nominal
             and self.nominal is not None

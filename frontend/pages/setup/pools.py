@@ -1,4 +1,4 @@
-"""One pool: its nodes and GPUs, how nodes are chosen, and the CPU and memory quota that go with a GPU."""
+"""One pool: its nodes and GPUs, its placement policy, and the CPU and memory quota per GPU."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _list_policies() -> list[tuple[str, str]]:
 
 
 class PoolSettingsForm(forms.Form):
-    """The placement policy, and the quota that goes with one GPU; an empty field is the ratio of nodes."""
+    """The placement policy, and the quota per GPU; an empty field means the ratio of nodes."""
 
     placement = forms.ChoiceField(
         label=gettext_lazy("Placement policy"),

@@ -1,4 +1,4 @@
-"""A page in place of one that needs a scheduling domain and a root tenant, while there are none."""
+"""The page that replaces pages that need a scheduling domain and a root tenant, while these don't exist."""
 
 from __future__ import annotations
 

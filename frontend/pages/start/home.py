@@ -1,4 +1,4 @@
-"""The first page: one's own workspace, or the operators' overview, or what to do without either."""
+"""The first page: the user's workspace, the operators' overview, or the next step without either."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tenants.selectors.tenant import workspace_list
 
 @login_required
 def redirect_home(request: HttpRequest) -> HttpResponse:
-    """Send the visitor to where their work is."""
+    """Redirect the user to their first page."""
     who = get_viewer(request)
     member = any(membership.tenant_id for membership in membership_list(viewer=who))
     if not member and (operations := find_operations_url(who)):

@@ -1,4 +1,4 @@
-"""Finding a job, a node, a queue, a workspace or a user by name."""
+"""The search for jobs, nodes, queues, workspaces and users by name."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LIMIT = 20
 
 @login_required
 def show_results(request: HttpRequest) -> HttpResponse:
-    """Everything in the viewer's sight whose name holds `?q=`; a single hit is opened at once."""
+    """Show everything in the viewer's sight whose name contains `?q=`; a single hit is opened at once."""
     who, text = get_viewer(request), request.GET.get("q", "").strip()
     jobs = job_find(viewer=who, text=text, limit=_LIMIT) if text else []
     nodes = _nodes(who, text) if text else []
@@ -53,7 +53,7 @@ def show_results(request: HttpRequest) -> HttpResponse:
 
 
 def _users(who: User, text: str) -> list[tuple[User, str]]:
-    """People with the page of each, for those who may open it."""
+    """Return users with the page of each, if the viewer may open it."""
     found = people_find(viewer=who, text=text, limit=_LIMIT)
     if not permissions.has_permission(who, Permission.MEMBER_EDIT):
         return [(one, "") for one in found]
@@ -61,7 +61,7 @@ def _users(who: User, text: str) -> list[tuple[User, str]]:
 
 
 def _nodes(who: User, text: str) -> list[tuple[str, str, str]]:
-    """(name, cluster, address) of nodes, for those who may look at clusters."""
+    """Return (name, cluster, address) of nodes, if the viewer may see clusters."""
     if not permissions.has_permission(who, Permission.CLUSTER_VIEW):
         return []
     found = node_list(viewer=who, filters=NodeFilter(name=text))[:_LIMIT]

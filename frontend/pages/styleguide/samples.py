@@ -63,7 +63,7 @@ SAMPLES: Final = ListDeclaration(
 
 
 class SampleForm(forms.Form):
-    """One field of each kind; `filled` with a mistake."""
+    """One field of each kind; `filled` has an error."""
 
     name = forms.CharField(
         label=gettext_lazy("Name"), help_text=gettext_lazy("Lowercase letters, digits and hyphens.")
@@ -91,7 +91,7 @@ class SampleForm(forms.Form):
 
 
 def sample_form(place: str) -> SampleForm:
-    """The form, filled; its name and its environment are wrong."""
+    """Return the filled form; its name and its environment are invalid."""
     values = {
         "name": "Train 1",
         "replicas": 4,
@@ -108,7 +108,7 @@ def sample_form(place: str) -> SampleForm:
 
 
 def sample_row_form(row: str) -> RowForm:
-    """The form of a row, as a list opens it."""
+    """Return the form of a row, as a list opens it."""
     return RowForm(
         title=_("Edit"),
         do="sample",
@@ -120,7 +120,7 @@ def sample_row_form(row: str) -> RowForm:
 
 
 def sample_chart(key: str) -> Chart:
-    """Two lines, one with an area, and a stretch without data."""
+    """Return a chart of two lines, one with an area, with a period without data."""
     times = [_START + timedelta(minutes=5 * step) for step in range(48)]
     gap = Gap(times[20], times[26], _("No data"))
     allocated = [(at, 60.0 + 10 * (step // 12)) for step, at in enumerate(times)]
@@ -133,7 +133,7 @@ def sample_chart(key: str) -> Chart:
 
 
 def sample_nodes() -> Sequence[NodeTiles]:
-    """Nodes with GPUs in every state."""
+    """Return nodes with GPUs in every state."""
     gpus = (
         GpuTile(name="gpu-0", allocated=100, used=80),
         GpuTile(name="gpu-1", allocated=60, used=20, slices=(30, 30)),
@@ -152,7 +152,7 @@ def sample_nodes() -> Sequence[NodeTiles]:
 
 
 def sample_checks() -> Sequence[Check]:
-    """A gate of each result."""
+    """Return a gate of each result."""
     return [
         Check(title=_("Policy"), text=_("Allowed"), passed=True),
         Check(title=_("Nominal quota"), text=_("Insufficient quota"), passed=False, url="#", link=_("View")),
@@ -161,7 +161,7 @@ def sample_checks() -> Sequence[Check]:
 
 
 def sample_helps() -> Sequence[HelpItem]:
-    """Recommendations with and without a page that carries them out."""
+    """Return recommendations with and without a page."""
     return [
         HelpItem(
             title=_("Request quota"), effect=_("Starts immediately"), url="#", action=_("Apply"), primary=True
@@ -171,7 +171,7 @@ def sample_helps() -> Sequence[HelpItem]:
 
 
 def sample_story() -> Sequence[StoryRow]:
-    """Events with and without a tone."""
+    """Return events with and without a tone."""
     return [
         StoryRow(at=_START, text=_("Running"), tag=_("Running"), tone="running"),
         StoryRow(at=_START - timedelta(minutes=9), text=_("Pending"), detail=_("Insufficient quota")),
@@ -179,7 +179,7 @@ def sample_story() -> Sequence[StoryRow]:
 
 
 def sample_problem() -> ProblemBox:
-    """A problem with everything that one can say."""
+    """Return a problem with all its parts."""
     return ProblemBox(
         title=_("Action failed"),
         detail=_("Insufficient quota"),
@@ -190,7 +190,7 @@ def sample_problem() -> ProblemBox:
 
 
 def sample_chips() -> Sequence[Chip]:
-    """Filter chips with and without a count."""
+    """Return filter chips with and without a count."""
     return [
         Chip(label=_("All")),
         Chip(label=_("Running"), value="running", count=9),

@@ -1,4 +1,4 @@
-"""The style guide. It is drawn by the templates and classes of the pages themselves."""
+"""The style guide. It uses the templates and classes of the pages themselves."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _THEMES: Final = ("light", "dark")
 
 @operator_required
 def show_styleguide(request: HttpRequest) -> HttpResponse:
-    """Every component; POST answers its forms with a toast and changes nothing."""
+    """Show every component; POST answers its forms with a toast and changes nothing."""
     if request.method == "POST":
         messages.info(request, _("No changes were made."))
         return redirect("frontend:ops-styleguide")
@@ -99,7 +99,7 @@ def _parts(request: HttpRequest) -> Mapping[str, Any]:
 
 @cache
 def _colors() -> Sequence[str]:
-    """The names of the colors, in the order of the file that defines them."""
+    """Return the names of the colors, in the order of the file that defines them."""
     found = finders.find(_TOKENS)
     assert isinstance(found, str)  # noqa: S101 (the file is part of the package)
     return _COLOR.findall(Path(found).read_text("utf-8"))

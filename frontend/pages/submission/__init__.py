@@ -1,1 +1,1 @@
-"""Submitting a job: the form, its YAML, and what would happen."""
+"""Submitting a job: the form, its YAML, and a preview."""

@@ -1,7 +1,7 @@
 """The draft of a job: its YAML, and the inputs of the form beside it.
 
-The form carries the YAML that it shows. Whatever is read from the form is that YAML with what was changed, so
-that comments, order, and fields that the form does not show stay.
+The form contains the YAML that it shows. A submitted form is read as that YAML with the changed fields, so
+that comments, order, and fields that the form does not show are kept.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ FIRST_ROLE: Final = {
 
 @dataclass(slots=True)
 class JobDraft:
-    """The input so far: as YAML when `tab` says so, otherwise in the form that shows `text`."""
+    """The input so far: YAML if `tab` says so, otherwise in the form that shows `text`."""
 
     values: FormValues
     text: str
@@ -59,17 +59,17 @@ class JobDraft:
         return [] if self.tab == "yaml" else line_errors(self.values)
 
     def add_error(self, error: AllotmentError) -> None:
-        """Show an error beside the input."""
+        """Show an error at the input."""
         self.error, self.errors = error, error.errors
 
 
 def draft_of(values: FormValues) -> JobDraft:
-    """A draft in the form."""
+    """Return a draft in the form."""
     return JobDraft(values, spec_text(to_mapping(values)))
 
 
 def draft_of_text(text: str) -> JobDraft:
-    """A draft of a YAML text, in the form unless the form cannot show it."""
+    """Return a draft of a YAML text, in the form unless the form cannot show it."""
     draft = JobDraft(FormValues({}, [{}]), text, "yaml")
     _show_form(draft)
     draft.error, draft.errors = None, ()
@@ -77,12 +77,12 @@ def draft_of_text(text: str) -> JobDraft:
 
 
 def unused_name(name: str) -> str:
-    """A name after another one: names are unique among live jobs, and that may be one of them."""
+    """Return a new name derived from another one: names are unique among live jobs."""
     return f"{name[:58].rstrip('-')}-{new_id().hex[-4:]}"
 
 
 def rename_job(text: str, name: str) -> str:
-    """The YAML with another name; as it is if its layout does not allow the change."""
+    """Return the YAML with another name; unchanged if its layout does not allow the change."""
     try:
         return change_yaml(text, {**load_text(text), "name": name}, JOB_BOUNDS)
     except TextError:
@@ -90,7 +90,7 @@ def rename_job(text: str, name: str) -> str:
 
 
 def read_draft(data: QueryDict) -> JobDraft:
-    """The draft that was posted."""
+    """Return the submitted draft."""
     if data.get("tab") == "yaml":
         return JobDraft(FormValues({}, [{}]), one_break(data.get("yaml", "")), "yaml")
     values, source = read_form(data), one_break(data.get("source", ""))
@@ -98,7 +98,7 @@ def read_draft(data: QueryDict) -> JobDraft:
 
 
 def edit_draft(draft: JobDraft, action: str) -> None:
-    """Change the draft without submitting it; what cannot be converted stays where it is, with the reason."""
+    """Change the draft without submitting it; parts that cannot be converted stay, with the reason."""
     try:
         if action.startswith(CHANGE):
             _apply_help(draft, action.removeprefix(CHANGE))
@@ -114,7 +114,7 @@ def edit_draft(draft: JobDraft, action: str) -> None:
 
 
 def invalid_lines(errors: list[FieldError]) -> Invalid:
-    """The error for mistakes of the form."""
+    """Return the error for invalid lines of the form."""
     return Invalid(_("Correct the fields marked below."), code="SPEC_INVALID", errors=errors)
 
 

@@ -1,4 +1,4 @@
-"""The free GPUs of a pool by the size of their block, and what would join them to a larger one, in words."""
+"""The free GPUs of a pool by the size of their block, and what would free larger blocks, as text."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class BlockSize:
 
 @dataclass(frozen=True, slots=True)
 class LargerBlock:
-    """A number of GPUs that no single node has free although the pool has, and what would join them."""
+    """A number of GPUs that no single node has free although the pool has, and what would free them."""
 
     title: str
     ways: Sequence[SafeString | str]
@@ -95,7 +95,7 @@ def _describe_block(
 
 
 def _describe_start(viewer: User, found: StartableJob) -> Iterator[str]:
-    """Describe what the scheduler would do for a job of one such task."""
+    """Yield what the scheduler would do for a job of one such task."""
     seen = found.refused
     if seen is None:
         return

@@ -1,4 +1,4 @@
-"""The form for submitting a job: everything is text until the spec has read it."""
+"""The form for submitting a job: all values are text until the parser of job files has read them."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ from scheduling.job_file.values.kinds import ChoiceKind, Flag, LabelsKind, Parts
 from scheduling.models import JobKind, PriorityClass
 
 _OFFERED: Final = ("queue", "priority_class")
-"""Fields that are chosen among what the workspace has."""
+"""The fields whose values are chosen among the objects of the workspace."""
 _NUMBERS: Final = (Whole, Percent)
 SUGGESTED: Final = {"list": "known-tags", "data-several": ""}
-"""The attributes of an input of several tags, for which the page suggests those that the workspace uses."""
+"""The attributes of an input of several tags, for which the page suggests the workspace's tags."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShownField:
-    """One field of the form; `gpu` is one of the cards, shown with the `modes` alone, or with any."""
+    """One field of the form; `gpu` is a field of the GPU request, shown for its `modes` only, or for all."""
 
     bound: BoundField
     unit: str
@@ -53,7 +53,7 @@ class ShownField:
 class DeclaredForm(forms.Form):
     """A form with an input for each of some declared fields of the job file.
 
-    It is bound from the start: errors are added from the parser, and typed text always stays.
+    It is always bound: the parser's errors are added, and entered text is always kept.
     """
 
     declared: ClassVar[Sequence[Field]] = ()
@@ -81,7 +81,7 @@ def _translated(text: str) -> Any:
 
 
 def _input(field: Field) -> forms.Field:
-    """The input for a field: everything is text until the parser of job files has read it."""
+    """Return the input for a field: all values are text until the parser of job files has read them."""
     said: dict[str, Any] = {"label": _translated(field.label), "required": False}
     match field.kind:
         case Flag():
@@ -114,7 +114,7 @@ def _input(field: Field) -> forms.Field:
 
 
 def _list_input(field: Field) -> forms.Field:
-    """The input for a list, of which `list_inputs` says what it shows."""
+    """Return the input for a list, whose content `list_inputs` defines."""
     lines = {"rows": 3, "spellcheck": "false", "placeholder": "data:/data:ro"}
     number = {"autocomplete": "off", "inputmode": "numeric"}
     return forms.CharField(
@@ -126,7 +126,7 @@ def _list_input(field: Field) -> forms.Field:
 
 
 def _help(field: Field) -> str:
-    """Return the help of a field with the value that counts if it is left empty."""
+    """Return the help of a field with its default value."""
     empty = _("Default: %(otherwise)s.") % {"otherwise": _(field.otherwise)} if field.otherwise else ""
     return join_sentences([_(field.help) if field.help else "", empty])
 
@@ -146,7 +146,7 @@ class MainForm(DeclaredForm):
         self.full_clean()
 
     def _offer(self, name: str, choices: list[tuple[str, str]]) -> None:
-        """Offer `choices` and what is typed: a wrong value is not lost, and one left open stays so."""
+        """Offer `choices` and the entered value: a wrong value is not lost, and an empty one stays empty."""
         typed = str(self.data.get(name) or "")
         if not typed:
             choices = [("", _("Default (%(value)s)") % {"value": FIELDS[name].default}), *choices]
@@ -156,7 +156,7 @@ class MainForm(DeclaredForm):
 
 
 class JobRoleForm(DeclaredForm):
-    """One role: how many tasks, and what each of them gets."""
+    """One role: the number of its tasks, and the resources of each."""
 
     declared = OF_ROLE
     gpu = forms.ChoiceField(label=gettext_lazy("GPU"), required=False)
@@ -173,9 +173,7 @@ class JobRoleForm(DeclaredForm):
 
 
 def gpu_choices(pools: Sequence[WorkspacePool]) -> list[tuple[str, str]]:
-    """Return the GPU requests that a role can choose: none, whole cards, or slices, of any or of one
-    model.
-    """
+    """Return the GPU requests that a role can choose: none, whole GPUs, or slices, of any model or of one."""
     choices = [("none", _("No GPU")), ("whole:", _("Whole GPU, any model"))]
     for pool in pools:
         model, mode = pool.flavor.card_model, pool.flavor.gpu_mode
@@ -190,7 +188,7 @@ def gpu_choices(pools: Sequence[WorkspacePool]) -> list[tuple[str, str]]:
 
 
 class JobForm:
-    """The whole form: the job's own fields and one `RoleForm` per role."""
+    """The whole form: the job's own fields and one `JobRoleForm` per role."""
 
     def __init__(
         self,
@@ -209,7 +207,7 @@ class JobForm:
         self.other: list[str] = []
 
     def add_errors(self, errors: Iterable[FieldError]) -> None:
-        """Put each mistake beside its field; what has none is listed on top."""
+        """Put each error at its field; those without a field are listed on top."""
         for error in errors:
             place, name = field_of(error.field)
             form: forms.Form = self.main
@@ -222,7 +220,7 @@ class JobForm:
 
 
 def read_form(data: QueryDict) -> FormValues:
-    """The values that were posted."""
+    """Return the submitted values."""
     main = _posted(data, OF_JOB)
     roles: list[dict[str, Any]] = []
     while len(roles) < ROLES_MAX and f"roles-{len(roles)}-replicas" in data:
@@ -232,7 +230,7 @@ def read_form(data: QueryDict) -> FormValues:
 
 
 def one_break(text: str) -> str:
-    """A text as it was before a browser sent it, which writes every end of a line as two characters."""
+    """Return a text with single line ends: a browser sends each line end as two characters."""
     return text.replace("\r\n", "\n")
 
 

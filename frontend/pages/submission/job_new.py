@@ -1,4 +1,4 @@
-"""Submitting a job: a form, its YAML, and what would happen, side by side."""
+"""Submitting a job: a form, its YAML, and a preview, side by side."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def job_new(request: HttpRequest, workspace: str) -> HttpResponse:
 
 
 def _show_copies(request: HttpRequest, place: Tenant, choices: _Choices, draft: JobDraft) -> HttpResponse:
-    """The draft as it is, with the texts that submit it from elsewhere."""
+    """Show the unchanged draft, with the texts that submit it with other tools."""
     written = replace(draft)
     edit_draft(written, "to-yaml")
     if written.error is not None:
@@ -106,14 +106,14 @@ def _show_copies(request: HttpRequest, place: Tenant, choices: _Choices, draft: 
 
 
 def _save_template(request: HttpRequest, place: Tenant, choices: _Choices, draft: JobDraft) -> HttpResponse:
-    """Go on to the page that creates a template, with the draft's YAML."""
+    """Open the page that creates a template, with the draft's YAML."""
     edit_draft(draft, "to-yaml")
     if draft.error is not None:
         return _show(request, place, choices, draft, status=draft.error.status)
     try:
         name = str(load_text(draft.text).get("name") or "")
     except Invalid:
-        name = ""  # the page says what is wrong when the template is saved
+        name = ""  # the page reports a missing name when the template is saved
     return show_editor(request, place, TemplateForm(initial={"name": name, "text": draft.text}))
 
 
@@ -131,7 +131,7 @@ def _submitted(who: User, place: Tenant, draft: JobDraft) -> Job:
 @require_POST
 @login_required
 def job_new_check(request: HttpRequest, workspace: str) -> HttpResponse:
-    """The rail for what is typed now; writes nothing."""
+    """Return the preview of the current input; writes nothing."""
     who = get_viewer(request)
     place = workspace_get(viewer=who, slug=workspace)
     permissions.require_permission(who, Permission.JOB_SUBMIT, place)
@@ -161,10 +161,11 @@ def _choices(who: User, place: Tenant) -> _Choices:
 
 
 def _first(request: HttpRequest, who: User, place: Tenant, choices: _Choices) -> JobDraft:
-    """A new job with usual values, one of `?template=`, or a copy of `?from=`, changed by `?change=`.
+    """Return a new job with default values, one of `?template=`, or a copy of `?from=`, changed by
+    `?change=`.
 
-    `?sample=1` asks for one that fits the workspace's quota, `?model=…&tasks=…` for one of that size, and
-    `?kind=` for one of that type.
+    `?sample=1` requests a job that fits the workspace's quota, `?model=…&tasks=…` one of that size, and
+    `?kind=` one of that type.
     """
     source = request.GET.get("from")
     if source:

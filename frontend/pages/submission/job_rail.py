@@ -1,4 +1,4 @@
-"""The rail beside the form: would this job be accepted, and what would it do to the quota."""
+"""The preview beside the form: whether the job would be accepted, and its effect on the quota."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tenants.models import Tenant, User
 
 @dataclass(frozen=True, slots=True)
 class PoolAfter:
-    """One pool of the chosen queue as it would be with the job: blue is what the job asks for."""
+    """One pool of the selected queue with the job: blue is what the job requests."""
 
     name: str
     meter: Meter
@@ -44,7 +44,7 @@ class PoolAfter:
 
 @dataclass(frozen=True, slots=True)
 class SubmissionPreview:
-    """The outcome that submitting would have. `tone` is running, waiting or failed."""
+    """The outcome of submitting the job. `tone` is running, waiting or failed."""
 
     tone: str
     title: str
@@ -62,7 +62,7 @@ class SubmissionPreview:
 def preview_job(
     who: User, workspace: Tenant, body: Mapping[str, Any], pools: Sequence[WorkspacePool]
 ) -> SubmissionPreview:
-    """Check a job file as a submission would, and say where it would go."""
+    """Check a job file as a submission would, and return the placement and the quota that it would get."""
     try:
         reading = job_read(acting_user=who, workspace=workspace, body=body)
         spec = reading.spec
@@ -96,7 +96,7 @@ def preview_job(
 
 
 def preview_refusal(error: AllotmentError) -> SubmissionPreview:
-    """An error of the check as the rail and the banner say it."""
+    """Return an error of the check as the preview and the banner show it."""
     if error.code == Reason.NEVER_FITS:
         found = [item for item in error.numbers.get("help", ()) if isinstance(item, dict)]
         return SubmissionPreview(
@@ -112,7 +112,7 @@ def preview_refusal(error: AllotmentError) -> SubmissionPreview:
 
 
 def name_fields(preview: SubmissionPreview) -> SubmissionPreview:
-    """The preview with the labels of the form in place of paths in the job file."""
+    """Return the preview with the labels of the form in place of paths in the job file."""
     errors = [replace(error, field=_label(error.field)) for error in preview.errors]
     return replace(preview, errors=errors, named=True)
 
@@ -136,7 +136,7 @@ def _eligible(role: RoleSpec, pool: WorkspacePool) -> bool:
 
 
 def _asked(spec: JobSpec, pools: Sequence[WorkspacePool]) -> Counter[str]:
-    """The compute that a job will take by pool name, as far as its roles fit into one pool only."""
+    """Return the compute that a job will use by pool name, for roles that fit into one pool only."""
     asked: Counter[str] = Counter()
     for role in spec.roles:
         fitting = [pool.flavor.name for pool in pools if _eligible(role, pool)]
@@ -152,7 +152,7 @@ def _after(
     pools: Sequence[WorkspacePool],
     given: Mapping[str, int],
 ) -> list[PoolAfter]:
-    """The pools in which the job starts; while it waits, those in which it may start."""
+    """Return the pools in which the job starts, or may start if it is pending."""
     asked = given or _asked(spec, pools)
     may = {pool.flavor.name for pool in pools for role in spec.roles if _eligible(role, pool)}
     rows = {

@@ -1,8 +1,8 @@
 """Conversion between the job file and the flat values of the form, by the declaration of the fields.
 
-The form shows the fields that are declared so, as far as their values fit into its inputs. What a file says
-beyond them stays in the file: `carry_changes` takes over only what was changed in the form. Values stay as
-typed: whether they are right is for the parser of job files to say.
+The form shows the fields that are declared for it, if their values fit into its inputs. Other content of a
+file stays in the file: `carry_changes` only changes what was changed in the form. Values stay as entered: the
+parser of job files checks them.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ ROLES_MAX: Final = cast(Parts, FIELDS["roles"].kind).most
 
 @dataclass(slots=True)
 class FormValues:
-    """A job as the form shows it; `rest`, and `more` of each role, is what a file says beyond the form."""
+    """A job as the form shows it; `rest`, and `more` of each role, is content of a file beyond the form."""
 
     main: Values
     roles: list[Values]
@@ -52,7 +52,7 @@ class FormValues:
 
 
 def to_form(mapping: Mapping[str, Any]) -> FormValues:
-    """The values of a job file; what does not fit into an input stays in `rest`."""
+    """Return the values of a job file; content that does not fit into an input stays in `rest`."""
     body = {str(key): value for key, value in mapping.items()}
     main: Values = {each.input_name: _take(body, each.path, each) for each in OF_JOB}
     roles = body.pop("roles", None)
@@ -61,7 +61,7 @@ def to_form(mapping: Mapping[str, Any]) -> FormValues:
 
 
 def check_shown(mapping: Mapping[str, Any]) -> None:
-    """Raises: Invalid for a file whose roles the form cannot show."""
+    """Check that the form can show the roles of a file. Raises: Invalid."""
     roles = mapping.get("roles")
     if roles is None or (
         isinstance(roles, list) and 0 < len(roles) <= ROLES_MAX and all(isinstance(r, Mapping) for r in roles)
@@ -72,7 +72,7 @@ def check_shown(mapping: Mapping[str, Any]) -> None:
 
 
 def carry_changes(source: Mapping[str, Any], typed: FormValues) -> dict[str, Any]:
-    """The job file `source` with what was changed in the form since it showed that file."""
+    """Return the job file `source` with the changes that were made in the form since it showed that file."""
     base = to_form(source)
     before = FormValues(_texts(base.main), [_texts(role) for role in base.roles], base.rest)
     more = [role.get("more", {}) for role in base.roles] + [{}] * len(typed.roles)
@@ -87,7 +87,7 @@ def carry_changes(source: Mapping[str, Any], typed: FormValues) -> dict[str, Any
 
 
 def line_errors(values: FormValues) -> list[FieldError]:
-    """The mistakes of texts that stand for several values, each at its field."""
+    """Return the errors of texts that contain several values, each at its field."""
     errors: list[FieldError] = []
     for place, texts in [("", values.main), *((f"roles.{n}.", role) for n, role in enumerate(values.roles))]:
         for each in OF_ROLE if place else OF_JOB:
@@ -104,10 +104,10 @@ def line_errors(values: FormValues) -> list[FieldError]:
 
 
 def to_mapping(values: FormValues) -> dict[str, Any]:
-    """The job file that the form stands for, in the file's usual order."""
+    """Return the job file that the form describes, in the file's usual order."""
     typed = _typed(OF_JOB, values.main, "")
     typed["roles"] = [_role_mapping(role) for role in values.roles]
-    # What is read from secrets and config maps travels along in `rest`; what is typed beside it counts.
+    # Values from secrets and config maps stay in `rest`; an entered value of the same name replaces them.
     found = merge_trees(typed, values.rest)
     for each in OF_JOB:
         if isinstance(each.kind, Parts) and isinstance(rest := values.rest.get(each.key), list):
@@ -116,7 +116,7 @@ def to_mapping(values: FormValues) -> dict[str, Any]:
 
 
 def field_of(path: str) -> tuple[int | None, str]:
-    """The form field of a path in the file: (role's place, field), or (None, "") where there is none."""
+    """Return the form field of a path in the file: (role's place, field), or (None, "") without one."""
     place: int | None = None
     parts = path.split(".")
     if parts[0] == "roles" and len(parts) > 1:
@@ -129,7 +129,7 @@ def field_of(path: str) -> tuple[int | None, str]:
 
 
 def named_rest(rest: Mapping[str, Any], above: str = "") -> list[str]:
-    """Names of what a file says beyond the form: of a mapping that the form shows in part, each key."""
+    """Return names of the content beyond the form: for a mapping that the form shows in part, each key."""
     names: list[str] = []
     for key, value in rest.items():
         path = f"{above}{key}"
@@ -197,7 +197,7 @@ def _typed(fields: Sequence[Field], values: Values, above: str) -> dict[str, Any
 
 
 def _from_text(shown: Field, value: Any) -> Any:
-    """The value that a text stands for; None where it stands for nothing."""
+    """Return the value of a text; None for an empty one."""
     if isinstance(shown.kind, Parts):
         return read_entries(shown.path, str(value)) or None
     if isinstance(shown.kind, _LINES):
@@ -210,7 +210,9 @@ def _from_text(shown: Field, value: Any) -> Any:
 
 
 def _take(body: dict[str, Any], path: str, shown: Field) -> Any:
-    """Move the value at a path out of the file, as its input shows it; a value of another shape stays."""
+    """Remove the value at a path from the file, and return it as its input shows it; values of another type
+    stay.
+    """
     head, _dot, below = path.partition(".")
     value = body.get(head)
     if below:
@@ -248,13 +250,13 @@ def _pruned(rest: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _ordered(mapping: Mapping[str, Any], path: str) -> dict[str, Any]:
-    """The keys of a mapping in the order of a job file, unknown ones last."""
+    """Return the keys of a mapping in the order of a job file, unknown ones last."""
     order = {key: place for place, key in enumerate(keys_below(path))}
     return {key: mapping[key] for key in sorted(mapping, key=lambda key: order.get(key, len(order)))}
 
 
 def _carried(source: Any, before: Any, after: Any, path: str) -> Any:
-    """The part of a file at `path` with what differs between `before` and `after`."""
+    """Return the part of a file at `path` with the differences between `before` and `after`."""
     if same_values(before, after):
         return source
     if isinstance(after, list) and path == "roles":
@@ -282,7 +284,7 @@ def _carried(source: Any, before: Any, after: Any, path: str) -> Any:
 
 
 def _place(mapping: dict[str, Any], key: str, value: Any, path: str) -> None:
-    """Set a value; a new key is placed behind those that precede it in a job file."""
+    """Set a value; a new key is placed after those that precede it in a job file."""
     if key in mapping:
         mapping[key] = value
         return
@@ -295,7 +297,7 @@ def _place(mapping: dict[str, Any], key: str, value: Any, path: str) -> None:
 
 
 def _texts(values: Values) -> Values:
-    """Values as a browser sends them back."""
+    """Return values as a browser sends them."""
     return {
         key: value if value is None or isinstance(value, bool | Mapping) else str(value)
         for key, value in values.items()
@@ -303,7 +305,7 @@ def _texts(values: Values) -> Values:
 
 
 def _is_line(name: str, item: Any) -> bool:
-    """Return whether a variable or label is itself again when it is read from its line."""
+    """Return whether a variable or label stays the same when it is written as a line and read again."""
     fits = isinstance(item, str | int | float) and not isinstance(item, bool)
     return fits and "\r" not in f"{name}{item}" and _pairs(f"{name}={item}") == {name: str(item)}
 
@@ -330,7 +332,7 @@ def _is_program(shown: Field) -> bool:
 
 def _is_command(text: str) -> bool:
     if len(text) > _COMMAND_MAX:
-        return True  # the parser of job files says that it is too long
+        return True  # the parser of job files reports that it is too long
     try:
         shlex.split(text)
     except ValueError:
@@ -343,7 +345,7 @@ def _nested(value: object) -> bool:
 
 
 def _number(value: Any) -> Any:
-    """A number where the text is one; anything else stays for the parser to complain about."""
+    """Return a number if the text is one; any other text stays, for the parser to report."""
     text = str(value).strip()
     if _WHOLE_NUMBER.fullmatch(text):
         return int(text)
@@ -355,14 +357,14 @@ def _pairs(text: Any) -> dict[str, Any]:
     for line in str(text or "").splitlines():
         if line.strip():
             name, equals, value = line.strip().partition("=")
-            if equals and name.strip():  # `line_errors` names the others
+            if equals and name.strip():  # `line_errors` reports the others
                 found[name.strip()] = value.strip()
     return found
 
 
 def _split(command: str) -> Sequence[str]:
     if len(command) > _COMMAND_MAX:
-        return [command]  # too long whatever it is, and taking it apart goes character by character
+        return [command]  # too long in any case, and splitting it takes time for each character
     try:
         return shlex.split(command)
     except ValueError:

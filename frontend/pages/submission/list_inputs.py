@@ -1,6 +1,6 @@
 """The lists of a job file that the form shows in one input each: claims by line, and the number of retries.
 
-An input shows the entries that it can write; the others stay in the file as they are.
+An input shows the entries that it can express; the others stay in the file unchanged.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _RETRY: Final = {"on": "task_failed", "do": "restart_job"}
 
 
 def show_entries(path: str, entries: Sequence[Any]) -> tuple[str, list[int]]:
-    """Return the input's text for a list of the file, and the places of the entries that it stands for."""
+    """Return the input's text for a list of the file, and the positions of the entries in that text."""
     if path == "lifecycle":
         places = [place for place, entry in enumerate(entries) if _is_retry(entry)][:1]
         return "".join(str(entries[place].get("max", 1)) for place in places), places
@@ -34,7 +34,7 @@ def show_entries(path: str, entries: Sequence[Any]) -> tuple[str, list[int]]:
 
 
 def read_entries(path: str, text: str) -> list[dict[str, Any]]:
-    """The entries that the text of an input stands for; `find_mistakes` names lines that stand for none."""
+    """Return the entries of an input's text; `find_mistakes` reports invalid lines."""
     if path == "lifecycle":
         number = text.strip()
         limit = int(number) if number.isdecimal() and len(number) < 10 else number
@@ -44,7 +44,7 @@ def read_entries(path: str, text: str) -> list[dict[str, Any]]:
 
 
 def find_mistakes(path: str, text: str) -> list[str]:
-    """The sentence for each line that stands for no entry."""
+    """Return an error message for each invalid line."""
     if path == "lifecycle":
         return []
     wrong = [line.strip() for line in text.splitlines() if line.strip() and _read_volume(line) is None]
@@ -53,7 +53,7 @@ def find_mistakes(path: str, text: str) -> list[str]:
 
 
 def carry_entries(path: str, source: Sequence[Any], before: str, after: str) -> list[Any]:
-    """The list `source` with what was typed: what is the same stays, what differs takes its place."""
+    """Return the list `source` with the entered entries: equal entries stay, different ones are replaced."""
     typed, old = read_entries(path, after), read_entries(path, before)
     changed: set[int] = set()
     for place, entry in zip(show_entries(path, source)[1], old, strict=True):
@@ -79,7 +79,7 @@ def _is_retry(entry: Any) -> bool:
 
 
 def _volume_line(entry: Any) -> str:
-    """The line of a claim; empty for a volume that a line cannot say."""
+    """Return the line of a claim; empty for a volume that a line cannot express."""
     if not isinstance(entry, Mapping) or not entry.keys() <= {"claim", "mount", "read_only"}:
         return ""
     access = entry.get("read_only", False)

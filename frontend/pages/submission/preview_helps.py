@@ -1,4 +1,4 @@
-"""Recommendations for a job that is not submitted: buttons change the draft, more quota opens the request."""
+"""Recommendations for an unsubmitted job: buttons change the draft, more quota opens the request."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from frontend.texts.recommendations import Recommendation, asks_for_quota, find_
 from scheduling.services.jobs.job_check import Submission
 
 CHANGE: Final = "change:"
-"""The action of the form that applies the recommendations behind it to the draft."""
+"""The prefix of the form's action that applies recommendations to the draft."""
 
 
 def list_helps(

@@ -1,4 +1,4 @@
-"""The result of the pre-check in words: where a job starts, what it borrows, and which jobs it preempts."""
+"""The result of the pre-check as text: the placement, the borrowed quota, and the preempted jobs."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from telemetry.usage.hourly_cost import hourly_cost
 from tenants.models import User
 
 _MOST: Final = 5
-"""Nodes and jobs whose names are listed; of more there is the number."""
+"""The maximum number of nodes and jobs that are named; the others are counted."""
 
 
 def describe_start(seen: JobPreview) -> str:
-    """The quota and the GPUs of a job that starts."""
+    """Describe the quota and the GPUs of a job that starts."""
     if not seen.borrowed:
         return _("Quota and GPUs are available.")
     amounts = _(", ").join(_in_pool(points, pool) for pool, points in seen.borrowed.items())
@@ -38,7 +38,7 @@ def describe_start(seen: JobPreview) -> str:
 
 
 def describe_preemption(seen: JobPreview) -> str:
-    """Describe what a job waits for that would start once others have ended."""
+    """Describe what a job waits for that would start once other jobs have ended."""
     if not seen.preempted:
         return _(
             "The job would start when jobs that are terminating release their resources. Nothing is reserved "
@@ -53,7 +53,7 @@ def describe_preemption(seen: JobPreview) -> str:
 
 
 def list_preempted(viewer: User, preempted: Sequence[PreviewedPreemption]) -> list[str]:
-    """The jobs that would be preempted by rule: names of those in sight, numbers of the others."""
+    """Return the jobs that would be preempted by rule: names of those in sight, the number of the others."""
     by_rule: defaultdict[str, dict[Any, Job]] = defaultdict(dict)
     for each in preempted:
         by_rule[each.rule.value][each.job.pk] = each.job
@@ -62,7 +62,7 @@ def list_preempted(viewer: User, preempted: Sequence[PreviewedPreemption]) -> li
 
 
 def name_jobs(split: JobsBySight) -> Iterator[str]:
-    """Yield the names of jobs in sight, and the numbers of the others."""
+    """Yield the names of jobs in sight, and the number of the others."""
     yield from (job.name for job in split.seen[:_MOST])
     if len(split.seen) > _MOST:
         yield _("%(n)s more") % {"n": formats.format_number(len(split.seen) - _MOST)}
@@ -73,7 +73,7 @@ def name_jobs(split: JobsBySight) -> Iterator[str]:
 
 
 def list_facts(viewer: User, submission: Submission, seen: JobPreview) -> list[tuple[str, str]]:
-    """List where the job is placed, when it is expected to start, and its estimated cost, as far as known."""
+    """Return where the job is placed, its expected start, and its estimated cost, as far as known."""
     facts: list[tuple[str, str]] = []
     if seen.tasks:
         facts.append((_("Placement"), _name_nodes(seen)))
@@ -86,7 +86,7 @@ def list_facts(viewer: User, submission: Submission, seen: JobPreview) -> list[t
 
 
 def _describe_cost(hourly: Decimal, max_run_s: int | None) -> str:
-    """The cost of an hour, and of the longest run where that is limited, at the prices of now."""
+    """Describe the cost of an hour, and of the longest run if that is limited, at current prices."""
 
     def format_cost(amount: Decimal) -> str:
         return f"{format_money(amount, settings.ALLOTMENT_CURRENCY_DIGITS)} {settings.ALLOTMENT_CURRENCY}"

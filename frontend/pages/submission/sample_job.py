@@ -1,4 +1,4 @@
-"""The first job of somebody who never submitted one: small, and within the quota of a queue."""
+"""The first job of a user who never submitted one: small, and within the quota of a queue."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tenants.models import Tenant, User
 
 NAME: Final = "first-job"
 PROGRAM: Final = {"image": "nvidia/cuda:12.8.1-base-ubuntu24.04", "command": "nvidia-smi"}
-"""What a cluster of real GPUs runs: it prints the GPUs that the job got."""
+"""The program for clusters with real GPUs: it prints the job's GPUs."""
 _CPU: Final = 8_000
 _MEMORY_MIB: Final = 32 * 1024
 _SLICE_PERCENT: Final = 25
@@ -31,9 +31,9 @@ class SampleJob:
 
 
 def sample_job(viewer: User, workspace: Tenant) -> SampleJob | None:
-    """Return a job with one GPU, or a slice of one, that a queue of the workspace can ever start.
+    """Return a job with one GPU, or a slice of one, that fits the quota of a queue of the workspace.
 
-    None where no queue has quota for any. Raises: NotFound, PermissionDenied.
+    None if no queue has quota for any. Raises: NotFound, PermissionDenied.
     """
     rows = workspace_quota(viewer, workspace)
     for queue in queue_list(viewer, workspace):
@@ -46,7 +46,7 @@ def sample_job(viewer: User, workspace: Tenant) -> SampleJob | None:
 
 
 def _role(flavor: Flavor, rows: Sequence[QuotaRow]) -> dict[str, Any] | None:
-    """The role that the quota of one pool allows; None without GPUs, CPU or memory."""
+    """Return the role that the quota of one pool allows; None without GPUs, CPU or memory."""
     most = {row.resource: row.potential for row in rows}
     cpu, memory = (_at_most(most.get(of, 0), wish) for of, wish in _WISHES)
     if flavor.gpu_mode not in (GpuMode.WHOLE, GpuMode.SLICE) or cpu < 1 or memory < 1:

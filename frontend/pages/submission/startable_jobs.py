@@ -36,7 +36,9 @@ _MODEL_LENGTH = 63
 
 @dataclass(frozen=True, slots=True)
 class SizeRow:
-    """One shape of a task, and how many of it start. `url` opens the form with that job; "" if none does."""
+    """One shape of a task, and the number that starts. `url` opens the form with that job; empty if none
+    starts.
+    """
 
     model: str
     pools: str
@@ -65,7 +67,7 @@ def job_sizes(request: HttpRequest, workspace: str) -> HttpResponse:
 
 
 def read_size(given: Mapping[str, str]) -> dict[str, Any] | None:
-    """Return the values of a role of the form from the query of a row's link; None without a valid one."""
+    """Return the values of a role of the form from the query of a row's link; None without valid values."""
     most = {"tasks": TASKS_MAX, "gpus": 8, "percent": 100, "cpu": 10**7, "memory_mib": 10**9}
     found = {name: read_whole(given.get(name, ""), most=limit) for name, limit in most.items()}
     model = given.get("model", "")
@@ -109,7 +111,7 @@ def _task(shape: TaskSize) -> str:
 
 
 def _limit(found: StartableJob) -> str:
-    """Return why one task more would not start."""
+    """Return why one more task would not start."""
     if found.reason == Reason.WAITING_FOR_PREEMPTED:
         return _("More tasks would preempt jobs")
     if found.reason:

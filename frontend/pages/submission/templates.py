@@ -61,13 +61,13 @@ class TemplateForm(forms.Form):
     )
 
     def clean_text(self) -> str:
-        """Return the text with the line ends that it was typed with."""
+        """Return the text with its original line ends."""
         return one_break(self.cleaned_data["text"])
 
 
 @dataclass(frozen=True, slots=True)
 class TemplateLine:
-    """One template."""
+    """One template in the list."""
 
     template: JobTemplate
     url: str
@@ -119,7 +119,7 @@ TEMPLATES: Final = ListDeclaration(
 
 @login_required
 def show_templates(request: HttpRequest, workspace: str) -> HttpResponse:
-    """Templates of a workspace; POST deletes some."""
+    """Show the templates of a workspace; POST deletes some."""
     who = get_viewer(request)
     place = workspace_get(viewer=who, slug=workspace)
     templates = job_template_list(viewer=who, workspace=place)
@@ -206,7 +206,7 @@ def template_new(request: HttpRequest, workspace: str) -> HttpResponse:
 
 @login_required
 def show_template(request: HttpRequest, workspace: str, template: uuid.UUID) -> HttpResponse:
-    """One template; POST saves or deletes it."""
+    """Show one template; POST saves or deletes it."""
     who = get_viewer(request)
     place = workspace_get(viewer=who, slug=workspace)
     found = job_template_get(viewer=who, workspace=place, pk=template)

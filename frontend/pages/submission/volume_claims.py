@@ -1,4 +1,4 @@
-"""The volume claims that a job can mount: a part of the form of a new job, read when someone asks."""
+"""The volume claims that a job can mount: a part of the form of a new job, read on request."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ _NOTES: Final[dict[Provisioning, str | Promise]] = {
         " created at job start."
     ),
 }
-"""What is said below the table of claims that aren't bound, by how they get their volumes."""
+"""The note below the table about claims that aren't bound, by how they get their volumes."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimRow:
-    """One claim; `line` is what the input of volumes gets, empty for one with which no pod starts now."""
+    """One claim; `line` is the text for the input of volumes, empty if no pod can start with it now."""
 
     name: str
     size: str

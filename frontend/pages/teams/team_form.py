@@ -55,7 +55,7 @@ class TeamForm(forms.Form):
         field = self.fields["parent"]
         assert isinstance(field, forms.ChoiceField)  # noqa: S101
         field.choices = [(str(folder.pk), folder.name) for folder in folders]
-        if len(folders) > 1:  # another folder has another quota to divide
+        if len(folders) > 1:  # folders differ in the quota that can be divided
             field.widget.attrs |= {
                 "hx-post": reverse("frontend:ops-team-new"),
                 "hx-vals": '{"do": "parent"}',
@@ -94,7 +94,7 @@ class PersonForm(forms.Form):
 
 
 class PoolForm(forms.Form):
-    """The team's quota of one pool in whole GPUs; an empty number of GPUs leaves the pool out."""
+    """The team's quota of one pool in whole GPUs; a pool without a number of GPUs is left out."""
 
     gpus = forms.CharField(label=gettext_lazy("GPUs"), max_length=12, required=False)
     cpu = forms.CharField(label=gettext_lazy("CPU cores"), max_length=20, required=False)
@@ -204,7 +204,7 @@ class TeamForms:
 
     @property
     def is_empty(self) -> bool:
-        """True if there is too little to check yet: no name, or no number of GPUs."""
+        """Return whether too little is entered for a check: no name, or no number of GPUs."""
         named = str(self.team.data.get("name", "")).strip()
         return not named or not any(
             str(form.data.get(form.add_prefix("gpus"), "")).strip() for form in self.pools
@@ -218,7 +218,7 @@ class TeamForms:
     def build_plan(self) -> TeamPlan:
         """Return the requested team; only after `is_valid`."""
         values = self.team.cleaned_data
-        # A field that gets an error later loses its value, so the rows are chosen now.
+        # A field that gets an error later loses its value, so the rows are selected now.
         self._sent_people = [form for form in self.people if form.cleaned_data["username"]]
         self._sent_pools = [form for form in self.pools if form.cleaned_data["gpus"] is not None]
         return TeamPlan(

@@ -1,4 +1,4 @@
-"""A new team on one page: typed, reviewed while it is typed, and created as a whole."""
+"""A new team on one page: entered, previewed, and created as a whole."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def team_new(request: HttpRequest) -> HttpResponse:
 @require_POST
 @login_required
 def team_check(request: HttpRequest) -> HttpResponse:
-    """Preview the team as typed so far; writes nothing."""
+    """Preview the team as entered so far; writes nothing."""
     who = get_viewer(request)
     typed = _forms(who, _parent(who, request.POST.get("parent", "")), request.POST)
     found: dict[str, Any] = {"empty": typed.is_empty}
@@ -98,7 +98,7 @@ def team_check(request: HttpRequest) -> HttpResponse:
         except AllotmentError as error:
             found |= _ways_out(who, typed)
             refusals = [one.message for one in error.errors] or [error.detail]
-            # The way out names what is lacking of all resources.
+            # The text about lacking quota names all resources.
             found["refusals"] = refusals[:1] if found["ways"] else refusals
     elif not typed.is_empty:
         found["refusals"] = list_mistakes(typed.team, *typed.people, *typed.pools)
@@ -146,7 +146,7 @@ def _ways_out(who: User, typed: TeamForms) -> dict[str, Any]:
 
 
 def _raise(request: HttpRequest, who: User, typed: TeamForms, data: Any) -> HttpResponse:
-    """Raise the quota of the folder by what it lacks, and show the form as it was typed."""
+    """Raise the quota of the folder by what it lacks, and show the form as it was entered."""
     lacks = _find_lacks(who, typed)
     reason = _("New team %(name)s") % {"name": typed.build_plan().name}
     try:
@@ -162,7 +162,7 @@ def _raise(request: HttpRequest, who: User, typed: TeamForms, data: Any) -> Http
 
 
 def _create(request: HttpRequest, who: User, typed: TeamForms) -> HttpResponse:
-    """Create the team once, however often the form is sent. Raises: as `team_create`; KeyReused."""
+    """Create the team once, even if the form is sent repeatedly. Raises: as `team_create`; KeyReused."""
     made: list[Team] = []
     address = console_address(request)
 
@@ -243,7 +243,7 @@ def _check(pool: TeamPoolResult) -> view_models.Check:
 
 
 def _amount_word(resource: Resource, amount: int | None) -> str:
-    """Return an amount with its unit, but for GPUs, whose unit stands in the sentence."""
+    """Return an amount with its unit, except for GPUs, whose unit is in the sentence."""
     if resource is Resource.GPU_CORES and amount is not None:
         return f"{amount / 100:g}"
     return format_amount(resource, amount)

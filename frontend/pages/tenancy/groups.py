@@ -1,4 +1,4 @@
-"""Groups of people: those made here, and those of the identity provider."""
+"""Groups of users: local ones, and those of the identity provider."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ GROUPS: Final = ListDeclaration(
 
 
 class GroupForm(forms.Form):
-    """A group."""
+    """The form of a group."""
 
     name = forms.CharField(label=gettext_lazy("Name"), max_length=120)
     claim = forms.CharField(
@@ -93,7 +93,7 @@ class GroupForm(forms.Form):
 
 
 class AddPersonForm(forms.Form):
-    """A user who joins a group."""
+    """The form of a new member of a group."""
 
     name = forms.CharField(label=gettext_lazy("Username"), max_length=150, widget=PeopleInput())
 
@@ -103,7 +103,7 @@ class AddPersonForm(forms.Form):
 
 @login_required
 def show_groups(request: HttpRequest) -> HttpResponse:
-    """All groups; POST makes one."""
+    """Show all groups; POST creates one."""
     who = get_viewer(request)
     groups = group_list(viewer=who)
     form = GroupForm(request.POST if request.method == "POST" else None)
@@ -135,7 +135,7 @@ def show_groups(request: HttpRequest) -> HttpResponse:
 
 @login_required
 def show_group(request: HttpRequest, group: uuid.UUID) -> HttpResponse:
-    """One group with its people; POST changes either, or removes the group."""
+    """Show one group with its members; POST changes either, or deletes the group."""
     who = get_viewer(request)
     found = group_get(viewer=who, group_id=group)
     form = GroupForm(initial={"name": found.name, "claim": found.claim or ""})
@@ -181,7 +181,7 @@ def _renamed(request: HttpRequest, who: User, found: Group, form: GroupForm) -> 
 
 
 def _now(found: Group) -> str:
-    """A group as somebody else has left it."""
+    """Return the present state of a group, for the message about a concurrent change."""
     if found.claim:
         words = {"name": found.name, "claim": found.claim}
         return _("Current name: %(name)s. Identity provider group: %(claim)s.") % words

@@ -1,4 +1,4 @@
-"""The lists of roles that were given, and of what each person may do; actions on several members."""
+"""The lists of given roles, and of the permissions of each user; actions on several members."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _KINDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class MemberLine:
-    """One role that counts here; `fixed` unless it was given here and the viewer may change it."""
+    """One role that applies here; `fixed` unless it was given here and the viewer may change it."""
 
     member: Member
     kind: str
@@ -48,7 +48,7 @@ class MemberLine:
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """One person's access here: the roles in words, and the permissions."""
+    """One user's access here: the roles as text, and the permissions."""
 
     user: User
     sources: Sequence[str]
@@ -116,7 +116,7 @@ def _line(member: Member, place: Tenant, may_edit: bool) -> MemberLine:
 
 
 def person(found: EffectiveRights) -> Person:
-    """Return the access of one person in words."""
+    """Return the access of one user as text."""
     return Person(found.user, [_source(right) for right in found.rights], sorted(found.points))
 
 
@@ -129,7 +129,7 @@ def _source(right: Right) -> str:
 
 
 def batch_acts(who: User, place: Tenant, roles: Sequence[tuple[str, str]]) -> list[BatchAct]:
-    """The actions for who manages members of a tenant; each member is checked again."""
+    """Return the actions of a viewer who manages members of a tenant; each member is checked again."""
 
     def set_role(member: Member, choice: str) -> None:
         member_set(

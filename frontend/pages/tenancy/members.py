@@ -1,4 +1,4 @@
-"""Members of a tenant: roles given here and above, and the permissions that follow for each person."""
+"""Members of a tenant: roles given here and above, and the resulting permissions of each user."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from tenants.services.member import member_set
 
 
 class AddMemberForm(forms.Form):
-    """A user or group that gets a role."""
+    """The form of a user or group that gets a role."""
 
     kind = forms.ChoiceField(
         label=gettext_lazy("Type"),
@@ -68,7 +68,7 @@ class AddMemberForm(forms.Form):
 
 
 class RoleForm(forms.Form):
-    """Another role of a member."""
+    """The form of another role of a member."""
 
     role = forms.ChoiceField(label=gettext_lazy("Role"))
 
@@ -81,7 +81,7 @@ class RoleForm(forms.Form):
 
 @login_required
 def workspace_members(request: HttpRequest, workspace: str) -> HttpResponse:
-    """The members of a workspace; POST adds one, or changes or removes some."""
+    """Show the members of a workspace; POST adds one, or changes or removes some."""
     place = workspace_get(viewer=get_viewer(request), slug=workspace)
     set_frame(request, place)
     return _show_members(request, place, {"workspace": place})
@@ -89,14 +89,14 @@ def workspace_members(request: HttpRequest, workspace: str) -> HttpResponse:
 
 @login_required
 def tenant_members(request: HttpRequest, tenant: uuid.UUID) -> HttpResponse:
-    """The same for any tenant, below its own page."""
+    """Show the members of any tenant, below its own page."""
     place = tenant_get(viewer=get_viewer(request), tenant_id=tenant)
     return _show_members(request, place, _frame_tenant(request, place))
 
 
 @login_required
 def workspace_permissions(request: HttpRequest, workspace: str) -> HttpResponse:
-    """The permissions that each person has in a workspace."""
+    """Show the permissions of each user in a workspace."""
     place = workspace_get(viewer=get_viewer(request), slug=workspace)
     set_frame(request, place)
     return _show_permissions(request, place, {"workspace": place})
@@ -104,7 +104,7 @@ def workspace_permissions(request: HttpRequest, workspace: str) -> HttpResponse:
 
 @login_required
 def tenant_permissions(request: HttpRequest, tenant: uuid.UUID) -> HttpResponse:
-    """The same for any tenant, below its own page."""
+    """Show the permissions of each user in any tenant, below its own page."""
     place = tenant_get(viewer=get_viewer(request), tenant_id=tenant)
     return _show_permissions(request, place, _frame_tenant(request, place))
 
@@ -117,7 +117,7 @@ def _frame_tenant(request: HttpRequest, place: Tenant) -> dict[str, Any]:
 
 
 def _sections(frame: dict[str, Any], place: Tenant) -> list[tuple[str, str]]:
-    """The addresses of the two lists, with their words."""
+    """Return the addresses of the two lists, with their labels."""
     side, named = ("workspace", place.slug) if "workspace" in frame else ("ops-tenant", place.pk)
     return [
         (reverse(f"frontend:{side}-members", args=[named]), _("Roles")),
@@ -179,19 +179,19 @@ def _show_permissions(request: HttpRequest, place: Tenant, frame: dict[str, Any]
 
 
 def _with_roles(declared: ListDeclaration, roles: Sequence[tuple[str, str]]) -> ListDeclaration:
-    """The declaration with the roles of the tenant to filter by."""
+    """Return the declaration with the roles of the tenant as a filter."""
     field = FilterField(label=gettext_lazy("Role"), choices=roles)
     return replace(declared, filters={**declared.filters, "role": field})
 
 
 def role_choices(who: User, place: Tenant) -> list[tuple[str, str]]:
-    """The roles that may be given on a tenant, with their words."""
+    """Return the roles that may be given on a tenant, with their labels."""
     custom = [(role.name, role.name) for role in role_list(viewer=who, tenant=place)]
     return [(role.name, role_word(role.name)) for role in built_in_list(place)] + custom
 
 
 def id_of(text: str) -> uuid.UUID:
-    """The id that a form names. Raises: NotFound for anything else."""
+    """Return the id in a form. Raises: NotFound for any other text."""
     try:
         return uuid.UUID(text)
     except ValueError as error:
@@ -201,7 +201,9 @@ def id_of(text: str) -> uuid.UUID:
 def _open_form(
     who: User, place: Tenant, roles: Sequence[tuple[str, str]], asked: str, may_edit: bool
 ) -> RowForm | None:
-    """The form that the address names. Raises: NotFound, PermissionDenied for who may not send it."""
+    """Return the form that the address names. Raises: NotFound, PermissionDenied for a viewer who may not
+    send it.
+    """
     if not asked:
         return None
     if not may_edit:
@@ -224,7 +226,7 @@ def _role_form(form: RoleForm, member: Member, version: int) -> RowForm:
 
 
 def _save(request: HttpRequest, who: User, place: Tenant, roles: Sequence[tuple[str, str]]) -> RowForm | None:
-    """Add a member or change a role; the form again where it is refused."""
+    """Add a member or change a role; return the form if it is refused."""
     if request.POST.get("do") == "add":
         return _add(request, who, place, roles)
     member = member_get(viewer=who, tenant=place, member_id=id_of(request.POST.get("row", "")))

@@ -1,4 +1,4 @@
-"""Custom roles: sets of permissions, ticked together, for a tenant and below it or for the platform."""
+"""Custom roles: sets of permissions for a tenant and all below it, or for the platform."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ POINTS: Final[dict[Permission, str | Promise]] = {
 
 @dataclass(frozen=True, slots=True)
 class RoleLine:
-    """A role in the list: what it may do; `fixed` unless it was created here."""
+    """A role in the list, with its permissions; `fixed` unless it was created here."""
 
     id: str
     title: str
@@ -101,7 +101,7 @@ ROLES: Final = ListDeclaration(
 
 
 class TenantRoleForm(forms.Form):
-    """A role: name, description, and a tick for each permission."""
+    """The form of a role: name, description, and a checkbox for each permission."""
 
     name = forms.CharField(label=gettext_lazy("Name"), max_length=60)
     description = forms.CharField(label=gettext_lazy("Description"), max_length=200, required=False)
@@ -118,7 +118,7 @@ class TenantRoleForm(forms.Form):
 
 @login_required
 def show_roles(request: HttpRequest, tenant: uuid.UUID | None = None) -> HttpResponse:
-    """The roles of a tenant or of the platform; POST creates, changes or deletes some."""
+    """Show the roles of a tenant or of the platform; POST creates, changes or deletes some."""
     who = get_viewer(request)
     place = tenant_get(viewer=who, tenant_id=tenant) if tenant else None
     permissions.require_permission(who, Permission.MEMBER_EDIT, place)
@@ -180,7 +180,7 @@ def _form(form: TenantRoleForm, role: CustomRole | None, version: int | None = N
 
 
 def _save(request: HttpRequest, who: User, place: Tenant | None) -> RowForm | None:
-    """Create or change a role; the form again where it is refused."""
+    """Create or change a role; return the form if it is refused."""
     row, version = request.POST.get("row"), version_of(request)
     role = role_get(viewer=who, tenant=place, role_id=id_of(row)) if row else None
     form = TenantRoleForm(request.POST, offered=_offered(place))
@@ -220,7 +220,7 @@ def _find(who: User, place: Tenant | None, ids: Collection[uuid.UUID]) -> list[B
 
 
 def _now(role: CustomRole) -> str:
-    """A role as somebody else has left it."""
+    """Return the present state of a role, for the message about a concurrent change."""
     points = _(", ").join(str(POINTS.get(Permission(word), word)) for word in role.points)
     return _("Current name: %(name)s. Permissions: %(points)s.") % {"name": role.name, "points": points}
 

@@ -37,7 +37,7 @@ from tenants.selectors.tenant_tree import (
 from tenants.services.tenant import tenant_archive, tenant_restore
 
 DEEPEST: Final = 3
-"""The style sheet indents this far; deeper levels line up below."""
+"""The deepest level with an indent of its own in the style sheet; deeper levels have the same indent."""
 _KINDS: Final = {
     TenantKind.WORKSPACE.value: gettext_lazy("Workspace"),
     TenantKind.FOLDER.value: gettext_lazy("Folder"),
@@ -111,7 +111,7 @@ TENANTS: Final = ListDeclaration(
 
 @login_required
 def show_tenants(request: HttpRequest) -> HttpResponse:
-    """All tenants in sight; POST archives or restores some."""
+    """Show all tenants in sight; POST archives or restores some."""
     who = get_viewer(request)
     set_frame(request, label=_("All tenants"), trail=_("Operations"))
     acts = batch_acts(who)
@@ -156,7 +156,7 @@ def answer_tenants(
     context: Callable[[], Mapping[str, Any]],
     status: int = 200,
 ) -> HttpResponse:
-    """Answer with a list of tenants on a page of `template`."""
+    """Respond with a list of tenants on a page of `template`."""
     who = get_viewer(request)
     return answer_list(
         request,
@@ -176,7 +176,7 @@ def answer_tenants(
 
 
 def list_places(listing: PageList, rows: QuerySet[Tenant]) -> list[TreePlace]:
-    """Return the tenants that the address leaves: in the order of the tree unless it names another."""
+    """Return the tenants that match the address: in the order of the tree unless it names another one."""
     rows = filter_rows(rows, listing.conditions)
     text = listing.query.get("q", "").strip()
     if text:
@@ -215,14 +215,14 @@ def _count_word(counts: Mapping[str, int]) -> str:
 
 
 def _decides(who: User, tenant: Tenant) -> bool:
-    """Return whether the viewer may archive a tenant: who edits tenants above it."""
+    """Return whether the viewer may archive a tenant, by editing tenants above it."""
     return tenant.parent is not None and permissions.has_permission(
         who, Permission.TENANT_EDIT, tenant.parent
     )
 
 
 def batch_acts(who: User) -> list[BatchAct]:
-    """The actions for who edits tenants in any folder; each tenant is checked again."""
+    """Return the actions of a viewer who edits tenants in any folder; each tenant is checked again."""
     folders = permissions.tenants_with(who, Permission.TENANT_EDIT).filter(kind=TenantKind.FOLDER)
     if not folders.exists():
         return []
@@ -274,5 +274,5 @@ def _find(who: User, ids: Collection[uuid.UUID]) -> list[BatchItem]:
 
 
 def tenant_address(tenant: Tenant) -> str:
-    """The address of the page of a tenant."""
+    """Return the address of the page of a tenant."""
     return reverse("frontend:ops-tenant", args=[tenant.pk])

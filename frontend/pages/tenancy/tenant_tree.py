@@ -1,4 +1,4 @@
-"""The page of a tenant: its name, its place in the tree, what is below it, and its end."""
+"""The page of a tenant: its name, its place in the tree, its children, and its archiving."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class NewTenantForm(forms.Form):
 
 @login_required
 def show_tenant(request: HttpRequest, tenant: uuid.UUID) -> HttpResponse:
-    """One tenant; POST creates below it, renames, moves, archives or restores it."""
+    """Show one tenant; POST creates below it, renames, moves, archives or restores it."""
     who = get_viewer(request)
     place = tenant_get(viewer=who, tenant_id=tenant)
     refused: RowForm | None = None
@@ -114,7 +114,9 @@ def _context(
 
 
 def _jobs_url(who: User, place: Tenant) -> str:
-    """The list of the jobs of a workspace or of all below a folder, for whoever may see them."""
+    """Return the list of the jobs of a workspace or of all below a folder; empty if the viewer may not see
+    jobs.
+    """
     if not permissions.has_permission(who, Permission.JOB_VIEW, place):
         return ""
     own = jobs_address(place.slug) if place.is_workspace else ""
@@ -135,20 +137,20 @@ def _new_form(form: NewTenantForm) -> RowForm:
 
 
 def _crumbs(who: User, place: Tenant) -> list[view_models.Crumb]:
-    """The tenants above, as far as the viewer may see them."""
+    """Return the tenants above that the viewer may see."""
     above = tenants_above(viewer=who, tenant=place)
     crumbs = [view_models.Crumb(label=one.name, url=tenant_address(one)) for one in above]
     return [view_models.Crumb(label=_("Tenants"), url=reverse("frontend:ops-tenants")), *crumbs]
 
 
 def crumbs_to(place: Tenant | None) -> list[view_models.Crumb]:
-    """The way to a page below that of a tenant, or of the whole platform."""
+    """Return the links to a page below that of a tenant, or of the whole platform."""
     tenants = view_models.Crumb(label=_("Tenants"), url=reverse("frontend:ops-tenants"))
     return [tenants, view_models.Crumb(label=place.name, url=tenant_address(place))] if place else [tenants]
 
 
 def _targets(who: User, place: Tenant) -> list[Tenant]:
-    """Folders in sight that it could move below."""
+    """Return the folders in sight below which the tenant could be moved."""
     folders = tenant_query(viewer=who).filter(kind=TenantKind.FOLDER)
     editable = permissions.tenants_with(who, Permission.TENANT_EDIT).values("pk")
     rows = folders.filter(pk__in=editable).exclude(path__startswith=place.path).order_by("path")
@@ -171,7 +173,7 @@ def _preview(request: HttpRequest, who: User, place: Tenant) -> MovePreview | No
 
 
 def _previewed(preview: MovePreview | None) -> dict[str, Any]:
-    """The preview with its quota as lines of a table, and its other effects as sentences."""
+    """Return the preview with its quota as table rows, and its other effects as sentences."""
     found = preview.effects if preview else ()
     return {
         "preview": preview,
@@ -198,7 +200,7 @@ def _quota_line(effect: Effect) -> dict[str, Any]:
 
 
 def _act(request: HttpRequest, who: User, place: Tenant) -> Tenant | NewTenantForm | None:
-    """Do what the form asks for; the form again where it is wrong, or the tenant that was created."""
+    """Run the action of the form; return the form if it is invalid, or the created tenant."""
     asked, what = request.POST, request.POST.get("do")
     words, version = {"name": place.name}, version_of(request)
     now = partial(_now, place)
@@ -225,7 +227,7 @@ def _act(request: HttpRequest, who: User, place: Tenant) -> Tenant | NewTenantFo
 
 
 def _now(place: Tenant) -> str:
-    """A tenant as somebody else has left it."""
+    """Return the present state of a tenant, for the message about a concurrent change."""
     words = {"name": place.name, "parent": place.parent.name if place.parent else "–"}
     if place.is_archived:
         return _("Current name: %(name)s. Parent: %(parent)s. Archived.") % words

@@ -24,7 +24,7 @@ _GROUPS: Final = tuple(GroupBy)
 @login_required
 @row_scope.read_transaction()
 def platform_usage(request: HttpRequest) -> HttpResponse:
-    """The report of a month, of all whose jobs the viewer may see."""
+    """Show the report of a month, of all tenants whose jobs the viewer may see."""
     set_frame(request, label=_("Usage reports"), trail=_("Operations"))
     query = read_query(request, GroupBy.TENANT, _GROUPS)
     export = reverse("admin-usage-export")

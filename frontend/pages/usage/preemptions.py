@@ -1,4 +1,4 @@
-"""The preemptions of a month: how many, by which rule, for whom, and what they cost."""
+"""The preemptions of a month: their number, rules, beneficiaries and costs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _BY: Final[dict[PreemptedBy, str | Promise]] = {
 
 @dataclass(frozen=True, slots=True)
 class PreemptionLine:
-    """One row of the table, in words."""
+    """One row of the table, as text."""
 
     workspace: str
     url: str
@@ -52,7 +52,7 @@ class PreemptionLine:
 
 @dataclass(frozen=True, slots=True)
 class PreemptedUserLine:
-    """The preemptions of one user's jobs, in words."""
+    """The preemptions of one user's jobs, as text."""
 
     user: str
     count: str
@@ -63,7 +63,7 @@ class PreemptedUserLine:
 @login_required
 @row_scope.read_transaction()
 def workspace_preemptions(request: HttpRequest, workspace: str) -> HttpResponse:
-    """The preemptions of one workspace."""
+    """Show the preemptions of one workspace."""
     place = workspace_get(viewer=get_viewer(request), slug=workspace)
     set_frame(request, place)
     usage = reverse("frontend:workspace-usage", args=[place.slug])
@@ -74,7 +74,7 @@ def workspace_preemptions(request: HttpRequest, workspace: str) -> HttpResponse:
 @login_required
 @row_scope.read_transaction()
 def platform_preemptions(request: HttpRequest) -> HttpResponse:
-    """The preemptions of all workspaces in sight."""
+    """Show the preemptions of all workspaces in sight."""
     set_frame(request, label=_("Usage reports"), trail=_("Operations"))
     reports = view_models.Crumb(label=_("Usage reports"), url=reverse("frontend:ops-reports"))
     return _render(request, None, reports)
@@ -105,7 +105,7 @@ def _render(request: HttpRequest, place: Tenant | None, crumb: view_models.Crumb
 
 
 def _user_lines(users: Sequence[UserLosses]) -> list[PreemptedUserLine]:
-    """The users of a workspace that lost most."""
+    """Return the users of a workspace that lost most."""
     return [
         PreemptedUserLine(row.user, formats.format_number(row.count), _hours(row.lost))
         for row in users[:PER_PAGE]

@@ -1,4 +1,4 @@
-"""Prices of pools: what holds now, what will, and what did."""
+"""Prices of pools: current, future and past ones."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _TONES: Final = {PriceState.CURRENT: "running", PriceState.UPCOMING: "info", Pri
 
 @dataclass(frozen=True, slots=True)
 class PriceRow:
-    """A price in words; `fixed` unless it has not taken effect."""
+    """A price as text; `fixed` once it has taken effect."""
 
     price: Price
     gpu_hour: str
@@ -151,7 +151,7 @@ class PriceForm(forms.Form):
 
 @operator_required
 def show_prices(request: HttpRequest) -> HttpResponse:
-    """All prices, the latest of each pool first; POST creates one or deletes those not in effect yet."""
+    """Show all prices, the latest of each pool first; POST creates one or deletes those not in effect yet."""
     who = get_viewer(request)
     set_frame(request, label=_("Prices"), trail=_("Operations"))
     may_edit = permissions.has_permission(who, Permission.CLUSTER_EDIT)
@@ -202,7 +202,7 @@ def _form(form: PriceForm) -> RowForm:
 
 
 def _create(request: HttpRequest, who: User, pools: Sequence[Flavor]) -> RowForm | None:
-    """Create a price; the form again where it is refused."""
+    """Create a price; return the form if it is refused."""
     permissions.require_permission(who, Permission.CLUSTER_EDIT)
     form = PriceForm(request.POST, pools=pools)
     if not form.is_valid():
@@ -253,7 +253,7 @@ def _rows(found: Any) -> list[PriceRow]:
 
 
 def _amount(value: Any) -> str:
-    """A price without the zeros at its end, but with two decimals."""
+    """Return a price without trailing zeros, but with two decimals."""
     if value is None:
         return _("as GPU-hour")
     text = f"{value:,.6f}".rstrip("0")

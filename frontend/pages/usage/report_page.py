@@ -1,4 +1,4 @@
-"""A usage report as a page: what the address asks for, the numbers in words, and the ways to drill down."""
+"""A usage report as a page: the request of the address, the numbers as text, and the links to details."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _BELOW: Final = {
 
 @dataclass(frozen=True, slots=True)
 class ReportTableRow:
-    """One line of the table; `url` leads to what it consists of."""
+    """One line of the table; `url` links to its parts."""
 
     name: str
     note: str
@@ -66,7 +66,7 @@ class ReportTableRow:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """A condition that narrows the report, with the address without it."""
+    """A filter of the report, with the address without it."""
 
     label: str
     name: str
@@ -75,7 +75,7 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """The report that the address asks for; values that cannot be read are left out."""
+    """The report that the address asks for; values that cannot be read are ignored."""
 
     month: str
     zone: str
@@ -83,7 +83,7 @@ class Query:
     chosen: dict[str, uuid.UUID]
 
     def build_address(self, **changes: str) -> str:
-        """Return the query of another report; an empty value takes a part away."""
+        """Return the query of another report; an empty value removes a parameter."""
         parts = {"month": self.month, "time_zone": self.zone, "by": self.group_by.value}
         parts |= {name: str(value) for name, value in self.chosen.items()}
         parts |= changes
@@ -91,7 +91,7 @@ class Query:
 
 
 def read_query(request: HttpRequest, default: GroupBy, allowed: Sequence[GroupBy]) -> Query:
-    """Read the address; ids and groupings that are none are left out."""
+    """Read the address; invalid ids and groupings are ignored."""
     text = request.GET.get
     group_by = next((one for one in allowed if one.value == text("by")), default)
     chosen = {}
@@ -106,7 +106,7 @@ def read_query(request: HttpRequest, default: GroupBy, allowed: Sequence[GroupBy
 def report_context(
     request: HttpRequest, query: Query, *, tenant: Tenant | None, groups: Sequence[GroupBy], export: str
 ) -> dict[str, Any]:
-    """Return everything a report's page shows. Raises: NotFound, PermissionDenied."""
+    """Return everything that a report's page shows. Raises: NotFound, PermissionDenied."""
     now, who, problem = clock.now(), get_viewer(request), ""
     try:
         period = report_period(query.month, query.zone, now=now)
@@ -157,7 +157,7 @@ def _row(query: Query, row: ReportRow, report: UsageReport) -> ReportTableRow:
 
 
 def _figures(figures: Figures, time: NodeTime, report: UsageReport) -> dict[str, str]:
-    """Write the figures for people; what is not known is a dash."""
+    """Return the figures as text; unknown ones are a dash."""
     known = bool(figures.measured) or not figures.reserved
     return {
         "reserved": format_gpu_hours(figures.reserved),
@@ -175,7 +175,7 @@ def _figures(figures: Figures, time: NodeTime, report: UsageReport) -> dict[str,
 
 
 def _shares(total: Figures) -> dict[str, str]:
-    """Percent of the reserved time, and of the measured time for use."""
+    """Return percentages of the reserved time, and for use of the measured time."""
 
     def format_share(part: int, whole: int) -> str:
         return formats.format_percent(100 * part / whole, 1) if whole else formats.MISSING
@@ -208,7 +208,7 @@ def _chart(report: UsageReport) -> Chart:
 
 
 def _filters(query: Query, report: UsageReport) -> list[Filter]:
-    """Name what the report is narrowed to by the rows themselves: only what is in sight has a name."""
+    """Return the filters with names from the report's rows, which contain only what is in sight."""
     return [
         Filter(str(TITLES[group_by]), report.chosen_names.get(name, str(query.chosen[name])[:8]),
                query.build_address(**{name: "", "by": group_by.value}))

@@ -22,7 +22,7 @@ _GROUPS: Final = (GroupBy.USER, GroupBy.QUEUE, GroupBy.POOL, GroupBy.JOB)
 @login_required
 @row_scope.read_transaction()
 def workspace_usage(request: HttpRequest, workspace: str) -> HttpResponse:
-    """The report of a month."""
+    """Show the report of a month."""
     place = workspace_get(viewer=get_viewer(request), slug=workspace)
     set_frame(request, place)
     query = read_query(request, GroupBy.USER, _GROUPS)

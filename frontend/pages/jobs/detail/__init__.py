@@ -1,1 +1,1 @@
-"""The page of one job: its tabs, attempts, commands to connect, and its job file as text."""
+"""The page of one job: its tabs, attempts, connection commands, and its job file as text."""

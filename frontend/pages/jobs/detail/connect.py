@@ -12,7 +12,7 @@ from scheduling.models import Allocation, TaskState
 from scheduling.selectors.jobs.task import TaskRow
 
 PORT: Final = 8888
-"""The port that Jupyter listens on unless it is told another."""
+"""The default port of Jupyter."""
 _SHOWN: Final = 5
 
 

@@ -23,7 +23,7 @@ class SubmitText(NamedTuple):
 
 
 def submit_texts(request: HttpRequest, workspace: str, text: str) -> list[SubmitText]:
-    """The texts that submit the YAML `text` to a workspace of this server."""
+    """Return the texts that submit the YAML `text` to a workspace of this server."""
     address = request.build_absolute_uri("/").rstrip("/")
     text = text if text.endswith("\n") else f"{text}\n"
     return [
@@ -34,7 +34,7 @@ def submit_texts(request: HttpRequest, workspace: str, text: str) -> list[Submit
 
 
 def _here_text(command: str, text: str) -> str:
-    """A command that reads `text`, which the shell does not change, from its standard input."""
+    """Return a shell command that reads `text` unchanged from its standard input."""
     end = _END
     while end in text.splitlines():
         end += "_"

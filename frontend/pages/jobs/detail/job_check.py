@@ -1,6 +1,6 @@
-"""A pending job checked now with all other jobs: its last gates and what becomes of it by recommendations.
+"""A pending job evaluated now with all other jobs: its last gates and the effect of recommendations.
 
-It takes one cycle of the scheduler and one more for each recommendation, so the page loads it by itself.
+This takes one cycle of the scheduler and one more for each recommendation, so the page loads it separately.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from scheduling.services.jobs.pending_check import check_pending_job
 
 @login_required
 def check_job(request: HttpRequest, workspace: str, job: str) -> HttpResponse:
-    """Show the gates behind the stored reason, and the recommendations, as they are now; `?estimate=1` adds
-    expected starts.
+    """Show the gates after the stored reason, and the recommendations, as they are now.
+
+    `?estimate=1` adds expected starts.
     """
     who = get_viewer(request)
     place, found = find_job(request, workspace, job)

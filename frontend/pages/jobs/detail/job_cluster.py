@@ -1,6 +1,6 @@
-"""The log of a job and the events of its pods, as its cluster has them.
+"""The log of a job and the events of its pods, read from its cluster.
 
-The cluster is asked, whatever time it takes; the page loads these parts by themselves and does not wait.
+The cluster may take long to respond, so the page loads these parts separately.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from scheduling.selectors.pods import pod_events
 from scheduling.selectors.pods.logs import LogQuery, attempt_of, job_logs
 
 _TASKS: Final = 100
-"""So many are offered by name; of a larger job the task is typed."""
+"""The maximum number of tasks to select from; for a larger job the task is typed."""
 _ATTEMPTS: Final = 20
 _FILE_LINES: Final = 5000
 _SPANS: Final = {
@@ -42,7 +42,7 @@ _SPANS: Final = {
 
 @login_required
 def job_log(request: HttpRequest, workspace: str, job: str) -> HttpResponse:
-    """The last lines that its tasks printed, with what chooses among them; `format=text` gives a file."""
+    """Show the last lines that the tasks printed, with filters; `format=text` returns a file."""
     place, found = find_job(request, workspace, job)
     query = _query(request, found)
     attempt = attempt_of(found, query)
@@ -72,7 +72,7 @@ def job_log(request: HttpRequest, workspace: str, job: str) -> HttpResponse:
 
 
 def _file(request: HttpRequest, job: Job, query: LogQuery, attempt: int) -> HttpResponse:
-    """The lines as a text file, each with its time and task."""
+    """Return the lines as a text file, each with its time and task."""
     lines = job_logs(viewer=get_viewer(request), job=job, query=query)
     text = "".join(f"{line.at.isoformat() if line.at else '-'} {line.task} {line.text}\n" for line in lines)
     answer = HttpResponse(text, content_type="text/plain; charset=utf-8")
@@ -83,7 +83,7 @@ def _file(request: HttpRequest, job: Job, query: LogQuery, attempt: int) -> Http
 
 @login_required
 def job_pod_events(request: HttpRequest, workspace: str, job: str) -> HttpResponse:
-    """Show the events that the cluster has of its pods."""
+    """Show the events that the cluster has of the job's pods."""
     place, found = find_job(request, workspace, job)
     page: dict[str, Any] = {"workspace": place, "job": found}
     try:
@@ -101,7 +101,7 @@ def _query(request: HttpRequest, job: Job) -> LogQuery:
     return LogQuery(
         task=request.GET.get("task", "").strip()[:80],
         attempt=read_whole(attempt, most=10**8),
-        # Of an ended job the stretch counts back from its end, as in its charts.
+        # For an ended job the period counts back from its end, as in its charts.
         since=(job.finished_at or clock.now()) - span if span else None,
     )
 
@@ -111,7 +111,7 @@ def _last(key: str) -> str:
 
 
 def _tasks(job: Job) -> list[str]:
-    """Their names, where they are few enough to be chosen from."""
+    """Return the names of the tasks, if they are few enough to be selected."""
     names = [f"{role.name}-{index}" for role in job.roles.all() for index in range(role.replicas)]
     return names if len(names) <= _TASKS else []
 

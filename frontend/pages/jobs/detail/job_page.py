@@ -1,4 +1,4 @@
-"""One job in tabs: why and when and what it holds, its timeline, logs, metrics, tasks and specification."""
+"""The page of one job in tabs: reason and allocation, timeline, logs, metrics, tasks and specification."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _LATEST = 5
 
 @login_required
 def job_detail(request: HttpRequest, workspace: str, job: str) -> HttpResponse:
-    """The whole page."""
+    """Show the whole page."""
     place, found = find_job(request, workspace, job)
     set_frame(request, place)
     page = _page(request, place, found) | {
@@ -81,17 +81,17 @@ def job_live(request: HttpRequest, workspace: str, job: str) -> HttpResponse:
 
 @login_required
 def job_chart(request: HttpRequest, workspace: str, job: str, measure: str) -> HttpResponse:
-    """The figure of one chart."""
+    """Return the figure of one chart."""
     _place, found = find_job(request, workspace, job)
     choice = read_gpu_choice(request)
     return chart_answer(get_viewer(request), "job", found.pk, measure, job_range(request, found), choice)
 
 
 def find_job(request: HttpRequest, slug: str, ref: str) -> tuple[Tenant, Job]:
-    """The workspace and the job of an address, as far as the viewer may see them. Raises: NotFound."""
+    """Return the workspace and the job of an address. Raises: NotFound if the viewer may not see them."""
     place = workspace_get(viewer=get_viewer(request), slug=slug)
     found = job_get(viewer=get_viewer(request), workspace=place, ref=ref)
-    found.workspace = place  # with its folder at hand
+    found.workspace = place  # the workspace is loaded with its folder
     return place, found
 
 
@@ -139,7 +139,7 @@ def _page(request: HttpRequest, place: Tenant, job: Job) -> dict[str, Any]:
 
 
 def _story(who: User, place: Tenant, job: Job, tab: JobTab) -> dict[str, Any]:
-    """The events of the job: all in their tab, the latest in the overview."""
+    """Return the events of the job: all in their tab, the latest in the overview."""
     events = job_events(viewer=who, job=job, limit=_EVENTS).items
     preempted = any(event.numbers.get("rule") in PREEMPTION_RULES for event in events)
     losses = read_job_losses(job.pk, now=clock.now()) if preempted else {}
@@ -165,7 +165,7 @@ def _charts(request: HttpRequest, place: Tenant, job: Job) -> dict[str, Any]:
     found = charts_context("job", "frontend:job-chart", own, choice.query, shown, name="measure")
     found["gpu_choice"] = describe_choice(get_viewer(request), job, shown, choice)
     every = {"chart_every": 0} if job.is_terminal else {}
-    # Of a GPU that is shared, nothing but use and memory is known of one job.
+    # For a shared GPU, only utilization and memory are known per job.
     roles = job.roles.all()
     whole = {"whole_gpus": any(r.gpu_cards and r.gpu_mode == GpuRequestMode.WHOLE for r in roles)}
     query = {"tab": JobTab.METRICS.value} | shown.query | choice.query
@@ -173,7 +173,7 @@ def _charts(request: HttpRequest, place: Tenant, job: Job) -> dict[str, Any]:
 
 
 def _answer(rights: Rights, place: Tenant, job: Job) -> dict[str, Any]:
-    """The part that answers the page's question, which depends on where the job stands."""
+    """Return the main part of the page, which depends on the job's state: pending, running or ended."""
     who, now = rights.user, clock.now()
     if job.is_waiting:
         gates, later = pending_reasons.split_later(job, pending_reasons.list_checks(who, job))
@@ -202,6 +202,6 @@ def _answer(rights: Rights, place: Tenant, job: Job) -> dict[str, Any]:
 
 
 def _exchangeable(who: User, job: Job) -> list[dict[str, Any]]:
-    """The jobs with which this one can exchange its place, with what tells their order and size."""
+    """Return the jobs with which this one can exchange its place, with their place and size."""
     found = exchangeable_places(viewer=who, job=job)
     return [{"job": other, "place": place, "size": job_facts.format_size(other)} for place, other in found]

@@ -1,4 +1,4 @@
-"""A job file as YAML text for people: what is empty or usual is left out."""
+"""A job file as YAML text for users: empty and default values are left out."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from scheduling.models import Job
 
 
 def job_text(job: Job) -> str:
-    """The job file of a stored job."""
+    """Return the job file of a stored job."""
     return spec_text(to_mapping(job))
 
 
 def spec_text(mapping: Mapping[str, Any]) -> str:
-    """YAML in the order of the mapping; nothing, empty lists and empty mappings are left out."""
+    """Return YAML in the order of the mapping; None, empty lists and empty mappings are left out."""
     pruned = _pruned(mapping, "")
     if pruned.get("gang") == {"min_available": _least(pruned)}:
         pruned.pop("gang")
@@ -39,7 +39,7 @@ def spec_text(mapping: Mapping[str, Any]) -> str:
 def _pruned(value: Any, path: str) -> Any:
     field = FIELDS.get(path)
     if field and isinstance(field.kind, LabelsKind | Variables):
-        return value  # of a variable or label an empty value is one
+        return value  # an empty value of a variable or label is a value
     if isinstance(value, Mapping):
         found = {key: _pruned(item, f"{path}.{key}" if path else key) for key, item in value.items()}
         return {key: item for key, item in found.items() if item not in (None, "", [], {})}

@@ -1,4 +1,4 @@
-"""The attempts of a job, and what differs between two of them."""
+"""The attempts of a job, and the differences between two of them."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from scheduling.models import Allocation, Attempt, DeviceSlice, Job
 from scheduling.selectors.jobs.attempt import AttemptRow, attempt_rows, job_attempts
 
 _CONTEXT_LINES: Final = 8
-"""As many as a task has, so that its name is among them."""
+"""The lines of context around a difference: as many as a task has, so that the task's name is among them."""
 
 
 class _Indices(list[int]):
-    """Numbers of GPUs, which are written on one line."""
+    """Indices of GPUs, which are written on one line."""
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes plain values."""
+    """The YAML dumper of attempts; writes plain values."""
 
 
 _Dumper.add_representer(
@@ -36,7 +36,7 @@ _Dumper.add_representer(
 
 @dataclass(frozen=True, slots=True)
 class AttemptLine:
-    """One attempt as the table shows it."""
+    """One attempt in the table."""
 
     number: int
     admitted_at: datetime
@@ -59,7 +59,7 @@ class DiffLine:
 
 
 def describe_attempts(viewer: Actor, job: Job, request: HttpRequest, now: datetime) -> dict[str, Any]:
-    """Return the attempts of a job, the two that the address compares, and what differs."""
+    """Return the attempts of a job, the two that the address compares, and their differences."""
     attempts = job_attempts(viewer=viewer, job=job)
     numbers = [attempt.number for attempt in attempts]
     left, right = _chosen(request, numbers)
@@ -75,7 +75,7 @@ def describe_attempts(viewer: Actor, job: Job, request: HttpRequest, now: dateti
 
 
 def _chosen(request: HttpRequest, numbers: Sequence[int]) -> tuple[int | None, int | None]:
-    """Return the numbers that the address names; the last two where it names none."""
+    """Return the numbers that the address names; the last two if it names none."""
     if len(numbers) < 2:
         return None, None
     asked = [read_whole(request.GET.get(name, ""), most=10**8) for name in ("from", "to")]
@@ -96,7 +96,7 @@ def _line(attempt: Attempt, now: datetime) -> AttemptLine:
 
 
 def attempt_text(row: AttemptRow) -> str:
-    """Write what an attempt was allocated as YAML, a mapping for each task."""
+    """Return the allocation of an attempt as YAML, a mapping for each task."""
     tasks = {
         f"{allocation.task.role.name}-{allocation.task.index}": _allocated(
             allocation, row.slices.get(allocation, ())

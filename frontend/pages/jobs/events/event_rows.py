@@ -27,8 +27,7 @@ from telemetry.usage.preemptions import JobLoss
 
 Numbers = Mapping[str, Any]
 
-# Tag and tone of each event code; those without a tag are steps that everybody expects. A sentence doesn't
-# repeat its tag.
+# The tag and tone of each event code; expected steps have no tag. A sentence doesn't repeat its tag.
 _TAGS: Final[dict[str, tuple[str | Promise, str]]] = {
     "evicting": (gettext_lazy("Evicted"), "waiting"),
     "shrunk": (gettext_lazy("Scaled down"), "waiting"),
@@ -47,9 +46,9 @@ _CAUSES: Final[dict[str, str | Promise]] = {
     "UnexpectedAdmissionError": gettext_lazy("Rejected by the node (UnexpectedAdmissionError)"),
 }
 _FOR: Final = "for"
-"""The name of the one for whom an event happened, beside its stored numbers."""
+"""The key of the beneficiary's name among the numbers of an event."""
 _AFTER_EVICTION: Final = ("requeued", "suspended")
-"""Events at the end of an evicted run, when it is known what the eviction cost."""
+"""The events at the end of an evicted run, when the cost of the eviction is known."""
 
 
 def job_event_rows(
@@ -57,10 +56,10 @@ def job_event_rows(
     losses: Mapping[datetime, JobLoss] | None = None,
     beneficiaries: Mapping[int, Beneficiary] | None = None,
 ) -> Sequence[view_models.StoryRow]:
-    """One row per event; an unknown code is shown as it is.
+    """Return one row per event; an unknown code is shown as it is.
 
-    `losses` is the work that each preemption cost, by the end of the run (`read_job_losses`), and
-    `beneficiaries` by event for whom it happened (`job_beneficiaries`).
+    `losses` is the work that each preemption cost, by the end of the run (`read_job_losses`); `beneficiaries`
+    are the beneficiaries of preemptions by event (`job_beneficiaries`).
     """
     names = {pk: name_beneficiary(found) for pk, found in (beneficiaries or {}).items()}
     return [
@@ -84,7 +83,7 @@ def _row(event: JobEvent, loss: JobLoss | None, beneficiary: str) -> view_models
 
 
 def _describe_loss(loss: JobLoss) -> str:
-    """The work that a preemption cost, and since when: the last checkpoint, or the start without one."""
+    """Return the work that a preemption cost, and since when: the last checkpoint, otherwise the start."""
     hours = formats.format_number(float(to_hours(loss.lost)), 1)
     if loss.since is None or not loss.lost:
         return _("GPU-hours lost: %(hours)s") % {"hours": hours}
@@ -97,7 +96,7 @@ def _describe_loss(loss: JobLoss) -> str:
 
 
 def describe_ending(numbers: Numbers) -> str:
-    """The text of what the cluster reported: pod, exit code, reason or signal, message."""
+    """Return the text of the cluster's report: pod, exit code, reason or signal, message."""
     said = []
     if numbers.get("pod"):
         said.append(_("Pod %(pod)s") % {"pod": numbers["pod"]})

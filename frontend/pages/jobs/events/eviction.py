@@ -1,7 +1,7 @@
-"""The cause of a job's eviction, in plain words.
+"""The cause of a job's eviction as text.
 
-A job's own people are told by which rule, and for whom as far as they may see it: the job, else its
-workspace or a folder above it, else that it is another tenant.
+Users of the evicted job see the rule and the beneficiary as far as they may: the job, else its workspace or a
+folder above it, else that it is another tenant.
 """
 
 from __future__ import annotations
@@ -71,9 +71,9 @@ def name_beneficiary(found: Beneficiary) -> str:
 
 
 def explain_rule(rule: str, numbers: Mapping[str, Any], beneficiary: str = "") -> str:
-    """The reason behind a rule as half a sentence; empty for a rule that is not known.
+    """Return the reason for an eviction by a rule, without a full stop; empty for an unknown rule.
 
-    `beneficiary` is the one for whom it happened, where `numbers` name no job of the same workspace.
+    `beneficiary` is its name where `numbers` name no job of the same workspace.
     """
     if rule == "BUDGET" and "budget_hours" in numbers:
         return _("Monthly budget of %(tenant)s exhausted (%(used_hours)s of %(budget_hours)s GPU-hours)") % (
@@ -93,7 +93,7 @@ def explain_rule(rule: str, numbers: Mapping[str, Any], beneficiary: str = "") -
 
 
 def _explain_excess(rule: str, numbers: Mapping[str, Any]) -> str:
-    """Explain the eviction of a job that started on nominal quota for quota that others borrowed."""
+    """Return why a job that started on nominal quota was evicted: its tenant or queue exceeded its quota."""
     if "nominal" not in numbers:
         if rule == "FAIR_SHARE":
             return _(

@@ -11,7 +11,7 @@ from scheduling.selectors.pods.pod_events import TaskEvent
 
 
 def rows_of_pod_events(events: Iterable[TaskEvent]) -> Sequence[view_models.StoryRow]:
-    """One row per event, in the cluster's own words."""
+    """Return one row per event, in the cluster's own words."""
     return [_row(event) for event in events]
 
 

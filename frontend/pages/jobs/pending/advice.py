@@ -19,12 +19,14 @@ _BOUNDS: Final = ParseBounds(size=8 * 1024, nodes=400)
 
 
 def change_query(item: Item, helps: Sequence[Any]) -> str:
-    """The part of an address that says what is to be changed."""
+    """Return the part of an address that contains the changes."""
     return urlencode({"change": change_text(item, helps)})
 
 
 def change_text(item: Item, helps: Sequence[Any]) -> str:
-    """Write what is to be changed, for `apply_changes`: this, and what helps only together with it."""
+    """Return the changes of a recommendation, and of those that only help together with it, for
+    `apply_changes`.
+    """
     others = (other for other in helps if isinstance(other, Mapping) and other is not item)
     both = [item, *(other for other in others if _belongs(item, other))]
     content = [{"code": each.get("code"), "numbers": each.get("numbers", {})} for each in both]
@@ -32,7 +34,7 @@ def change_text(item: Item, helps: Sequence[Any]) -> str:
 
 
 def apply_changes(mapping: Mapping[str, Any], text: str) -> File:
-    """The job file with the changes that a text names; what does not concern it is left out."""
+    """Return the job file with the changes of a text; changes that do not apply to it are ignored."""
     file: File = json.loads(json.dumps(dict(mapping)))
     try:
         items = load_json(text, _BOUNDS) if text else []
@@ -51,7 +53,7 @@ def _belongs(item: Item, other: Item) -> bool:
 
 
 def _role(file: File, numbers: Item) -> File:
-    """The role that a recommendation names, or the only one; one that is thrown away where there is none."""
+    """Return the role that a recommendation names, or the only one; else a mapping outside the file."""
     roles = [role for role in file.get("roles") or [] if isinstance(role, dict)]
     name = numbers.get("role")
     found = next((role for role in roles if role.get("name") == name), None)

@@ -1,6 +1,4 @@
-"""Node resources and preemption for a pending job as evaluated now, and what becomes of it by each
-recommendation.
-"""
+"""Node resources and preemption for a pending job as evaluated now, and the effect of each recommendation."""
 
 from __future__ import annotations
 
@@ -81,7 +79,7 @@ def _check_preemption(job: Job, found: PendingCheck, gate: PreemptionGate) -> vi
 
 
 def _describe_candidates(gate: PreemptionGate) -> str:
-    """Describe whose jobs may be preempted, and what they hold of the missing quota."""
+    """Describe the jobs that may be preempted, and how much of the missing quota they hold."""
     parts = []
     for jobs, amount, words in (
         (gate.own_jobs, gate.own_amount, _("%(jobs)s of this queue (%(amount)s)")),

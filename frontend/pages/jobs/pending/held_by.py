@@ -1,4 +1,4 @@
-"""The holders of what a pending job lacks, as a table and a bar."""
+"""The holders of the resources that a pending job lacks, as a table and a bar."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class HolderLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldBy:
-    """One pool: its rows, the bar, and the bar in words."""
+    """One pool: its rows, the bar, and the bar as text."""
 
     pool: str
     total: str
@@ -40,7 +40,7 @@ class HeldBy:
 
 
 def describe_held_by(viewer: User, job: Job) -> list[HeldBy]:
-    """Describe who holds what a pending job lacks, by pool."""
+    """Describe the holders of what a pending job lacks, by pool."""
     return [_describe(job, found) for found in list_pool_holders(viewer=viewer, job=job)]
 
 
@@ -59,7 +59,7 @@ def _describe(job: Job, found: PoolHolders) -> HeldBy:
 
 
 def format_amount(amount: int, resource: Resource) -> str:
-    """Write an amount of a pool; compute reads as GPUs."""
+    """Return an amount of a pool as text; compute is in GPUs."""
     if resource is Resource.GPU_CORES:
         return reasons.format_compute(amount)
     return reasons.format_resource_amount(amount, resource)
@@ -99,7 +99,9 @@ def _other_lines(found: PoolHolders) -> Iterator[HolderLine]:
 
 
 def _parts(job: Job, found: PoolHolders) -> Iterator[tuple[str, float, float]]:
-    """The bar: the own workspace dark, other tenants light, what each has borrowed striped."""
+    """Yield the parts of the bar: the own workspace dark, other tenants light, borrowed quota of each
+    striped.
+    """
     for one in found.tenants:
         own = one.tenant is not None and one.tenant.pk == job.workspace_id
         yield "used" if own else "allocated", one.nominal, one.nominal

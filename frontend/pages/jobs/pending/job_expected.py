@@ -1,4 +1,4 @@
-"""The expected start of a waiting job in words: its ranges, their basis, and how such ranges have held."""
+"""The expected start of a waiting job as text: its ranges, their basis, and the accuracy of such ranges."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ _WHY: Final[dict[NoForecast, str | Promise]] = {
 _LATER: Final = gettext_lazy("Later than estimated. Estimates are updated every 5 minutes.")
 
 Range = tuple[datetime, datetime | None]
-"""A range of moments whose end may lie beyond the horizon (None)."""
+"""A range of times whose end may be beyond the horizon (None)."""
 
 
 @dataclass(frozen=True, slots=True)
 class StartWords:
-    """The panel. `wide` and `likely` are what is left of the 90 % and the 50 % range, `horizon` how far it
-    still looks ahead.
+    """The panel. `wide` and `likely` are what remains of the 90 % and the 50 % range, `horizon` the remaining
+    time that the prediction covers.
 
-    Without a range `unknown` says why; `beyond` is set if even the earliest bound lies beyond the horizon.
-    `late` is the 90 % range that the job has outlasted.
+    Without a range `unknown` is the reason; `beyond` is set if even the earliest bound is beyond the horizon.
+    `late` is the 90 % range that the job has exceeded.
     """
 
     wide: Range | None = None
@@ -64,7 +64,7 @@ class StartWords:
 
 
 def describe_expected_start(viewer: User, job: Job) -> StartWords:
-    """Return when a waiting job is expected to start."""
+    """Return the expected start of a waiting job."""
     now = clock.now()
     found = job_expected_start(viewer=viewer, job=job, now=now)
     record = format_record(found.ranges)
@@ -89,14 +89,14 @@ def describe_expected_start(viewer: User, job: Job) -> StartWords:
 
 
 def clip_to_now(first: datetime | None, last: datetime | None, now: datetime) -> Range | None:
-    """Return a range from now on, for a job that still waits; None for one that has passed."""
+    """Return the part of a range from now on, for a job that still waits; None for a past range."""
     if first is None or (last is not None and last < now):
         return None
     return max(first, now), last
 
 
 def format_basis(futures: int, runs: int, run_group: str) -> str:
-    """Write what a prediction rests on."""
+    """Return the basis of a prediction as text."""
     names = {"runs": formats.format_number(runs), "futures": formats.format_number(futures)}
     groups = {
         RunGroup.SAME_JOB: _("%(runs)s runs of this user with the same image, type and size"),
@@ -113,7 +113,7 @@ def format_basis(futures: int, runs: int, run_group: str) -> str:
 
 
 def format_too_few(ranges: HeldRanges) -> str:
-    """Write how many outcomes are still missing for a figure of the accuracy."""
+    """Return how many outcomes are still missing for a figure of the accuracy."""
     return _("Accuracy is shown from %(fewest)s started jobs on; %(jobs)s so far.") % {
         "fewest": formats.format_number(FEWEST_JUDGED),
         "jobs": formats.format_number(ranges.jobs),
@@ -121,7 +121,7 @@ def format_too_few(ranges: HeldRanges) -> str:
 
 
 def format_record(ranges: HeldRanges) -> str:
-    """Write how earlier ranges of the queue have held, or that too few have ended."""
+    """Return the accuracy of earlier ranges of the queue, or that too few have ended."""
     if ranges.held_percent is None or not ranges.are_enough:
         return format_too_few(ranges)
     return ngettext(

@@ -1,8 +1,8 @@
 """The reason of a pending job, as the gates that it has to pass.
 
-The engine names the first gate that holds a job up. Gates before it are passed; the one it names
-carries the engine's sentence; those after it were not looked at, and say so. The quota gate always
-shows its numbers, because that is what people come to see.
+The engine names the first gate that the job fails. Gates before it are passed; the failed gate has the
+engine's sentence; gates after it were not evaluated, and are shown so. The quota gate always shows its
+numbers, because users look for them.
 """
 
 from __future__ import annotations
@@ -51,22 +51,22 @@ _GATES: Final = {
 
 
 def list_checks(viewer: User, job: Job) -> Sequence[view_models.Check]:
-    """The gates of a waiting job, in the order in which they are looked at."""
+    """Return the gates of a waiting job, in the order of their evaluation."""
     reason, order = find_reason(job.reason), list(_GATES)
     held = order.index(reason.row.gate) if reason and reason.row.gate in _GATES else None
     quota = _quota_lines(viewer, job)
     checks = [_check(job, gate, place, held, quota) for place, gate in enumerate(order)]
     if reason is None or held is not None:
         return checks
-    # None of these gates: the job was not evaluated yet, or its cluster decides about it.
+    # The reason is none of these gates: the job was not evaluated yet, or its cluster decides about it.
     sentence = _reason_sentence(job)
     passed = None if reason.row.gate is Gate.EVALUATION else False
     return [view_models.Check(title=reasons.reason_title(job.reason), text=sentence, passed=passed), *checks]
 
 
 def split_later(job: Job, checks: Sequence[view_models.Check]) -> tuple[Sequence[view_models.Check], ...]:
-    """Split the gates into those that the stored reason answers, and node resources and preemption behind
-    them, which a check of the job evaluates now.
+    """Split the gates into those that the stored reason covers, and node resources and preemption after them,
+    which a check of the job evaluates now.
     """
     reason = find_reason(job.reason)
     held = reason.row.gate if reason else None
@@ -93,7 +93,7 @@ def _check(job: Job, gate: Gate, place: int, held: int | None, quota: str) -> vi
         sentence = _reason_sentence(job)
         return view_models.Check(title=title, text=sentence, passed=False)
     if gate is Gate.QUOTA and quota:
-        # Its own quota may be used up while the job waits for what it would borrow.
+        # The job's own quota may be used up while the job waits for quota to borrow.
         short = job.reason == Reason.WAITING_FOR_BORROWED
         return view_models.Check(title=title, text=quota, passed=None if place > held else not short)
     if place > held:
@@ -106,7 +106,7 @@ def _reason_sentence(job: Job) -> str:
 
 
 def _describe_later(job: Job, gate: Gate, title: str) -> view_models.Check:
-    """A gate after the one that holds the job up, as far as the engine has tried it with more quota for a
+    """Return a gate after the failed one, as far as the engine has tried it with more quota for a
     recommendation.
     """
     tried = [item["numbers"] for item in job.reason_help if item.get("code") == "RAISE_QUOTA"]
@@ -131,7 +131,7 @@ def _is_after(gate: Gate, other: Gate) -> bool:
 
 
 def _quota_lines(viewer: User, job: Job) -> str:
-    """`a100-40g: 17 of 24 GPUs used, 6 more available` for each pool of its queue that the job could use."""
+    """Return `a100-40g: 17 of 24 GPUs used, 6 more available` for each pool that the job could use."""
     roles = [role for role in job.roles.all() if role.gpu_cards]
     if not roles or not permissions.has_permission(viewer, Permission.QUOTA_VIEW, job.workspace):
         return ""
@@ -141,7 +141,7 @@ def _quota_lines(viewer: User, job: Job) -> str:
 
     def has_room(row: QuotaRow) -> bool:
         if row.flavor.pk not in offered:
-            return False  # the tree may have quota of pools that the queue doesn't use
+            return False  # the quota tree may have quota of pools that the queue doesn't use
         suits = any(flavor_suits(row.flavor, role.gpu_mode, role.gpu_models) for role in roles)
         return row.queue == job.queue.name and suits
 
@@ -150,8 +150,10 @@ def _quota_lines(viewer: User, job: Job) -> str:
 
 
 def _quota_line(row: QuotaRow, resource: Resource, job: Job) -> str:
-    """One pool's quota, and when it was so. Amounts that the reason states are those of its scheduling cycle:
-    allocations change between two cycles, and the two lines must not contradict each other.
+    """Return the line of one pool's quota, with its time.
+
+    Amounts that the reason states are those of its scheduling cycle: allocations change between two cycles,
+    and the two lines must not contradict each other.
     """
     known = job.reason_numbers
     same = (known.get("flavor"), known.get("resource")) == (row.flavor.name, resource)
@@ -171,7 +173,7 @@ def _quota_line(row: QuotaRow, resource: Resource, job: Job) -> str:
 
 def _format_amount(resource: Resource, value: int | None) -> str:
     if value is None or resource is Resource.GPU_CORES:
-        # The whole line is about compute: it is shorter and still plain in GPUs.
+        # The line is about compute only: GPUs are shorter and just as clear.
         return reasons.format_compute_limit(value)
     return reasons.format_resource_amount(value, resource)
 
@@ -179,7 +181,8 @@ def _format_amount(resource: Resource, value: int | None) -> str:
 def list_help(
     rights: Rights, job: Job, tried: Sequence[Mapping[str, Any]] | None = None
 ) -> Sequence[view_models.HelpItem]:
-    """List recommendations, best first: a change opens a changed copy of the job, more quota the request.
+    """List recommendations, best first: a change opens a changed copy of the job, more quota opens the
+    request.
 
     `tried` are those of a check of the job now, in place of the stored ones. Both buttons need the permission
     to submit jobs; without it recommendations have none.
@@ -225,8 +228,8 @@ def _help(
 
 
 def _name_action(action: str, found: Recommendation) -> str:
-    """Name what a button does, and what becomes of the job then: a start where that was tried with all other
-    jobs, or its expected start where that was estimated.
+    """Return the label of a button with its effect: a start if that was tried with all other jobs, or the
+    expected start if that was estimated.
     """
     numbers = numbers_of(found.items[0])
     if numbers.get("tried") and numbers.get("starts"):
@@ -236,11 +239,13 @@ def _name_action(action: str, found: Recommendation) -> str:
         at = formats.clock_html(datetime.fromtimestamp(expected, UTC))
         sentence = escape(_("%(action)s: starts about %(at)s"))
         return mark_safe(sentence % {"action": escape(action), "at": at})  # noqa: S308 (both are escaped)
-    return action  # that the job still waits is in the sentence of the recommendation
+    return action  # the recommendation's own sentence says that the job still waits
 
 
 def _describe_effect(effect: str, found: Recommendation) -> str:
-    """Describe what a button does, with the 50 % range of an expected start, or that it was left out."""
+    """Describe the effect of a button, with the 50 % range of an expected start, or that it was not
+    evaluated.
+    """
     numbers = numbers_of(found.items[0])
     if numbers.get("unestimated"):
         return join_sentences([effect, _("The start was not estimated: out of time.")])

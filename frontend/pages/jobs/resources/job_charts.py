@@ -1,5 +1,6 @@
-"""The time that the charts of a job show: its run, the last hours before its end, or another stretch. And the
-GPUs of which they have lines beside the mean."""
+"""The range of a job's charts (its run, the last hours before its end, or another period), and the GPUs of
+which they have lines beside the mean.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ _SHORTEST: Final = timedelta(minutes=1)
 
 
 def job_range(request: HttpRequest, job: Job) -> TimeRange:
-    """The whole run unless a range is asked for; presets of an ended job count back from its end."""
+    """Return the whole run unless a range is requested; presets of an ended job count back from its end."""
     end = job.finished_at or clock.now()
     begin = min(job.admitted_at or job.submitted_at, end - _SHORTEST)
     run = (_("Entire run"), max(begin, end - MAX_RANGE))
@@ -31,9 +32,9 @@ def job_range(request: HttpRequest, job: Job) -> TimeRange:
 
 
 def describe_choice(viewer: Actor, job: Job, shown: TimeRange, choice: GpuChoice) -> dict[str, Any]:
-    """Return the options of the GPUs, the one that is chosen, and the parameters that the form keeps.
+    """Return the options of the GPUs, the selected one, and the parameters that the form keeps.
 
-    There are none for a job with a single GPU.
+    A job with a single GPU has no options.
     """
     gpus = job_gpus(viewer, job) if job.attempt_number else []
     options = [(str(pk), name) for pk, name in gpus]

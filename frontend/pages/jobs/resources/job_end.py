@@ -1,4 +1,4 @@
-"""The expected end of a running job in words: its ranges, their basis, and the limit of its run time."""
+"""The expected end of a running job as text: its ranges, their basis, and its run-time limit."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from tenants.models import User
 
 @dataclass(frozen=True, slots=True)
 class EndWords:
-    """The panel. `likely` and `wide` are what is left of the two ranges, None without an estimate.
+    """The panel. `likely` and `wide` are what remains of the two ranges, None without an estimate.
 
-    `limit` is when the job is ended at the latest, if its run time is limited.
+    `limit` is the time at which the run-time limit ends the job, if there is one.
     """
 
     likely: Range | None
@@ -30,7 +30,7 @@ class EndWords:
 
 
 def describe_expected_end(viewer: User, job: Job) -> EndWords | None:
-    """Return when a job is expected to end; None for one that does not run."""
+    """Return the expected end of a job; None for a job that does not run."""
     if job.started_at is None or job.state not in RUNNING_STATES:
         return None
     now = clock.now()

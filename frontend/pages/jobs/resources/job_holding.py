@@ -31,7 +31,7 @@ Facts = list[tuple[str, object]]
 
 @dataclass(frozen=True, slots=True)
 class TaskLine:
-    """One task as the table shows it; `card_links`: index and address of each GPU that is a link."""
+    """One task in the table; `card_links`: index and address of each GPU that is a link."""
 
     row: TaskRow
     node: str
@@ -47,7 +47,7 @@ class TaskLine:
 def task_lines(
     rows: Sequence[TaskRow], now: datetime, linked: bool, offers: Mapping[uuid.UUID, Offer]
 ) -> list[TaskLine]:
-    """Rows of the task table; with `linked`, nodes lead to the operators' page."""
+    """Return the rows of the task table; with `linked`, nodes link to the operators' page."""
     return [_task_line(row, now, linked, offers.get(row.task.pk)) for row in rows]
 
 
@@ -72,7 +72,7 @@ def _task_line(row: TaskRow, now: datetime, linked: bool, offer: Offer | None) -
 
 
 def _places(indices: Sequence[int]) -> str:
-    """Cards of a node by index, neighbours joined: `GPU 0–3, 6`."""
+    """Return GPUs of a node by index, neighbours joined: `GPU 0–3, 6`."""
     runs: list[list[int]] = []
     for index in sorted(indices):
         if runs and runs[-1][1] == index - 1:
@@ -83,7 +83,9 @@ def _places(indices: Sequence[int]) -> str:
 
 
 def allocation_facts(job: Job, rows: Sequence[TaskRow], holds: JobHolds, now: datetime) -> Facts:
-    """Return what an admitted job has on the nodes; GPUs, and how many are borrowed, if it requests any."""
+    """Return the allocation of an admitted job; if it requests GPUs, also their number and how many are
+    borrowed.
+    """
     live = [row for row in rows if row.allocation is not None]
     nodes = sorted({row.allocation.node.name for row in live if row.allocation})
     pools = sorted({row.allocation.flavor.name for row in live if row.allocation})

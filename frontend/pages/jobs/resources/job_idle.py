@@ -42,7 +42,7 @@ class IdleNotice:
 
 
 def describe_idle_job(job: Job, rights: Rights, now: datetime) -> IdleNotice | None:
-    """Return the banner of a job that its policy is about to act on, or has acted on."""
+    """Return the banner of a job on which its policy is about to act, or has acted."""
     stretch = find_idle_stretch(job)
     if stretch is None or stretch.limit_s is None:
         return None

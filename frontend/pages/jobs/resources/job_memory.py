@@ -1,4 +1,4 @@
-"""Another memory for a running part of a card: who may ask for it here, the dialog, and what is under way."""
+"""Resizing the memory of a running GPU slice: who may request it, the dialog, and the change under way."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Facts = list[tuple[str, object]]
 
 
 class MemoryForm(forms.Form):
-    """The memory that each GPU is to have."""
+    """The form with the new memory of each GPU."""
 
     memory = forms.IntegerField(label=gettext_lazy("Memory per GPU"), min_value=1)
 
@@ -60,7 +60,7 @@ def list_offers(job: Job, rows: Sequence[TaskRow], rights: Rights) -> Mapping[uu
 
 @login_required
 def job_memory(request: HttpRequest, workspace: str, job: str, task: uuid.UUID) -> HttpResponse:
-    """Render the dialog; POST requests another memory and returns to the job with a message."""
+    """Render the dialog; POST requests another memory size and returns to the job with a message."""
     who = get_viewer(request)
     place = workspace_get(viewer=who, slug=workspace)
     found = job_get(viewer=who, workspace=place, ref=job)

@@ -37,7 +37,7 @@ class StageLine:
 
 @dataclass(frozen=True, slots=True)
 class StageBar:
-    """The stages in their order; `to_start` is all before the job ran, `started` whether it did."""
+    """The stages in their order; `to_start` is the time before the job ran, `started` whether it ran."""
 
     lines: Sequence[StageLine]
     to_start: timedelta
@@ -45,7 +45,7 @@ class StageBar:
 
 
 def describe_stages(viewer: User, job: Job, now: datetime) -> StageBar | None:
-    """Return the bar of a job; None for one that is suspended or was submitted just now."""
+    """Return the bar of a job; None for a job that is suspended or was submitted just now."""
     found = job_stages(viewer=viewer, job=job, now=now)
     total = sum((each.time for each in found), timedelta(0))
     lines: list[StageLine] = []

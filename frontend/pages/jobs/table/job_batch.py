@@ -33,9 +33,9 @@ from tenants.selectors.tenant import workspace_get
 
 
 def batch_acts(who: User, place: Tenant | None, rights: Rights) -> list[BatchAct]:
-    """The actions that the viewer's rights allow on at least their own jobs; each job is checked again.
+    """Return the actions that the viewer may take on at least their own jobs; each job is checked again.
 
-    Without a workspace the jobs are of any.
+    Without a workspace the jobs may belong to any workspace.
     """
     if not {Permission.JOB_STOP_OWN, Permission.JOB_STOP_ANY} & set(rights.points):
         return []
@@ -144,7 +144,7 @@ def post_batch(request: HttpRequest, workspace: str) -> HttpResponse:
 
 
 def find_jobs(who: User, place: Tenant | None, ids: Collection[uuid.UUID]) -> list[BatchItem]:
-    """Return those of the jobs that the viewer may see, of one workspace, or with its ID of all in sight."""
+    """Return the jobs that the viewer may see, of one workspace, or of all in sight without one."""
     now = clock.now()
     jobs = job_query(viewer=who, workspace=place).filter(pk__in=ids).order_by("-submitted_at", "-pk")
     return [

@@ -30,9 +30,11 @@ from telemetry.series import UseNow
 @dataclass(frozen=True, slots=True)
 class JobListLine:
     """One row of the list; `gpu_hours`, `cost`, `clusters`, `idle` and `stops_at` are empty unless their
-    columns are shown and known. A `fixed` row is one whose workspace lets the viewer stop no job. `jobs_url`
-    is the list of the jobs of its workspace, and `new_url` the form of a new one; `priority_classes` asks for
-    those that the workspace may use.
+    columns are shown and known.
+
+    A `fixed` row is one of a workspace in which the viewer may stop no job. `jobs_url` is the list of the
+    jobs of its workspace, and `new_url` the form of a new one; `priority_classes` returns those that the
+    workspace may use.
     """
 
     job: Job
@@ -73,16 +75,16 @@ class JobListLine:
 
     @property
     def saved_work(self) -> str:
-        """Return what stays after it, for its dialogs."""
+        """Return what remains after it, for its dialogs."""
         return job_facts.describe_saved_work(self.job)
 
 
 COSTS: Final = frozenset({"gpu_hours", "cost"})
-"""Columns that need what jobs held so far."""
+"""The columns that need what jobs held so far."""
 CLUSTER: Final = "cluster"
-"""The column that needs where jobs ran last."""
+"""The column that needs the clusters on which jobs ran last."""
 IDLE: Final = frozenset({"idle", "stops_at"})
-"""Columns that need for how long GPUs were idle."""
+"""The columns that need how long GPUs were idle."""
 _TIME: Final = pgettext_lazy("column", "Started")
 
 
@@ -250,11 +252,11 @@ JOBS: Final = ListDeclaration(
 )
 
 _LESS: Final = frozenset({"position", "priority", "tasks"})
-"""Columns of a workspace's list that make room for the others."""
+"""The columns of a workspace's list that are hidden to make room for others."""
 
 
 def _columns_of_all() -> Iterator[ListColumn]:
-    """Yield the columns of a workspace's list with those that tell jobs of several workspaces apart."""
+    """Yield the columns of a workspace's list with those that distinguish jobs of several workspaces."""
     for column in JOBS.columns:
         if column.key == "nodes":
             yield ListColumn(
@@ -278,7 +280,7 @@ ALL_JOBS: Final = replace(
     parameters=("state", "q", "tenant", "cluster", "pool", "who", "gpu_model", "range"),
     unfiltered=("state", "all"),
 )
-"""The jobs of all workspaces in sight."""
+"""The list of the jobs of all workspaces in sight."""
 
 _OF_NOTEBOOKS: Final = ("name", "state", "image", "gpus", "started_at", "idle", "stops_at", "nodes", "used")
 NOTEBOOKS: Final = replace(
@@ -288,4 +290,4 @@ NOTEBOOKS: Final = replace(
     columns=tuple(replace(column, shown=column.key in _OF_NOTEBOOKS) for column in JOBS.columns),
     unfiltered=("state", "all"),
 )
-"""The jobs that people work in or that answer requests: what they run, and when they are stopped."""
+"""The list of interactive jobs and services: what they run, and when they are stopped."""

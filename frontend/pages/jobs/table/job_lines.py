@@ -46,9 +46,9 @@ class _PageFacts:
 
 
 def describe_jobs(who: User, shown: PageList, jobs: Sequence[Job]) -> list[JobListLine]:
-    """Return the lines of jobs of any workspaces, each with the viewer's rights in its own.
+    """Return the lines of jobs of any workspaces, each with the viewer's permissions in its workspace.
 
-    What only some columns need is read if they are shown.
+    Data that only some columns need is read if they are shown.
     """
     columns = set(shown.choice.columns) | (set(shown.all_columns_by_key) if shown.shown_id else set())
     workspaces = {job.workspace_id: job.workspace for job in jobs}

@@ -1,4 +1,4 @@
-"""The jobs of a workspace: find one, see why it waits, end it."""
+"""The jobs of a workspace: the list, with filters, reasons and actions."""
 
 from __future__ import annotations
 
@@ -45,18 +45,18 @@ GROUPS: Final[dict[str, tuple[str | Promise, tuple[JobState, ...]]]] = {
     "failed": (gettext_lazy("Failed"), (_S.FAILED,)),
     "cancelled": (gettext_lazy("Canceled"), (_S.CANCELLED,)),
 }
-"""The chips above the list: what people ask for, rather than all eleven states."""
+"""The chips above the list: groups of states by the user's question, instead of all eleven states."""
 DELETED: Final = "deleted"
 """The chip of the jobs that were deleted."""
 _RECENT: Final = {"who": "mine", "range": "7d"}
-"""The jobs that a member sees first."""
+"""The filters that a member gets at first."""
 
 
 @dataclass(frozen=True)
 class JobCounts:
-    """The numbers of jobs that the filters leave, counted when they are asked for: a file needs none.
+    """The numbers of jobs that match the filters, counted on demand, because a file needs none.
 
-    None is not counted.
+    None is returned for a number that was not counted.
     """
 
     viewer: User
@@ -80,9 +80,9 @@ class JobCounts:
 
 @login_required
 def job_list(request: HttpRequest, workspace: str) -> HttpResponse:
-    """The page, its rows alone, or the jobs that the address leaves as a file.
+    """Show the page, its rows alone, or the matching jobs as a file.
 
-    The bare address leads who submitted jobs lately to those.
+    Without filters, a user who submitted jobs lately is redirected to those jobs.
     """
     who = get_viewer(request)
     place = workspace_get(viewer=who, slug=workspace)
@@ -110,7 +110,7 @@ def job_list(request: HttpRequest, workspace: str) -> HttpResponse:
 
 
 def _has_recent(who: User, place: Tenant, rights: Rights) -> bool:
-    """Return whether a member without rights on the jobs of others submitted any lately."""
+    """Return whether a member without permissions on the jobs of others submitted any lately."""
     if not rights.submit or Permission.JOB_STOP_ANY in rights.points:
         return False
     since = ColumnCondition(COLUMNS["submitted_at"], ">=", clock.now() - RANGES[_RECENT["range"]])
@@ -119,7 +119,7 @@ def _has_recent(who: User, place: Tenant, rights: Rights) -> bool:
 
 
 def read_filters(shown: PageList, states: Sequence[JobState]) -> JobFilter:
-    """Return the filters of the address; the page knows what its states are."""
+    """Return the filters of the address; `states` are those of the page."""
     asked = shown.query
     return JobFilter(
         states=states,
@@ -133,7 +133,7 @@ def read_filters(shown: PageList, states: Sequence[JobState]) -> JobFilter:
 
 
 def _since(asked: QueryDict) -> list[ColumnCondition]:
-    """The stretch of time up to now in which jobs were submitted."""
+    """Return the condition for the period up to now in which jobs were submitted."""
     length = RANGES.get(asked.get("range", ""))
     return [ColumnCondition(COLUMNS["submitted_at"], ">=", clock.now() - length)] if length else []
 
@@ -170,7 +170,7 @@ def _empty_list(place: Tenant, rights: Rights) -> EmptyList:
 
 
 def owner_chips(all_value: str) -> list[view_models.Chip]:
-    """The chips of whose jobs are shown; `all_value` is what the address says for all of them."""
+    """Return the chips for the jobs' owners; `all_value` is the value of the address for all of them."""
     return [
         view_models.Chip(label=_("All"), value=all_value),
         view_models.Chip(label=_("Mine"), value="mine"),
@@ -178,13 +178,13 @@ def owner_chips(all_value: str) -> list[view_models.Chip]:
 
 
 def _models(queues: Sequence[Queue], asked: str) -> list[str]:
-    """The GPU models of the workspace's pools, and the one that the address names."""
+    """Return the GPU models of the workspace's pools, and the one in the address."""
     models = {link.flavor.card_model for queue in queues for link in queue.queue_flavors.all()}
     return sorted((models | {asked}) - {""})
 
 
 def state_chips(counts: JobStateCounts) -> list[view_models.Chip]:
-    """The chips of states; those that are seldom asked for are there unless they have no jobs."""
+    """Return the chips of states; rarely used ones are shown only if they have jobs."""
     chips = []
     for key, (label, states) in GROUPS.items():
         count = counts.count_in(states)

@@ -1,4 +1,4 @@
-"""One GPU: what it is, who holds it, what runs on it, what it measured, and what befell it."""
+"""The page of one GPU: facts, holders, processes, measurements and events."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class HoldLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessLine:
-    """A process seen on the GPU; `job` is empty where no live allocation is known for it."""
+    """A process seen on the GPU; `job` is empty if no live allocation is known for it."""
 
     pid: int
     name: str
@@ -75,7 +75,7 @@ class ProcessLine:
 @require_GET
 @operator_required
 def show_gpu(request: HttpRequest, uuid: str) -> HttpResponse:
-    """The whole page."""
+    """Show the whole page."""
     found = device_get(viewer=get_viewer(request), uuid=uuid)
     ops_frame(request, scope_of(request), path=reverse("frontend:ops-gpus"), shown=found.node.cluster)
     node = navigation.find_address("frontend:ops-node", name=found.node.name)
@@ -91,7 +91,7 @@ def show_gpu(request: HttpRequest, uuid: str) -> HttpResponse:
 @require_GET
 @operator_required
 def gpu_live(request: HttpRequest, uuid: str) -> HttpResponse:
-    """Everything but the head, with fresh numbers."""
+    """Show everything but the head, with fresh numbers."""
     found = device_get(viewer=get_viewer(request), uuid=uuid)
     return render(request, "frontend/operations/gpu_live.html", _context(request, found))
 
@@ -99,7 +99,7 @@ def gpu_live(request: HttpRequest, uuid: str) -> HttpResponse:
 @require_GET
 @operator_required
 def gpu_chart(request: HttpRequest, uuid: str, kind: str) -> HttpResponse:
-    """One chart of the GPU as data."""
+    """Return one chart of the GPU as data."""
     found = device_get(viewer=get_viewer(request), uuid=uuid)
     return chart_answer(get_viewer(request), "gpu", found.pk, kind, read_time_range(request, DEFAULT_RANGE))
 
@@ -134,7 +134,7 @@ def _context(request: HttpRequest, found: Device) -> dict[str, Any]:
 
 
 def _agent_facts(agent: NodeAgent | None, uuid: str) -> dict[str, Any]:
-    """The facts that the agent of the node reported of the GPU; empty without any."""
+    """Return the facts that the node's agent reported about the GPU; empty without any."""
     return next((one for one in (agent.devices if agent else ()) if one.get("uuid") == uuid), {})
 
 
@@ -159,7 +159,7 @@ def _facts(found: Device, known: ReportedFacts, reported: dict[str, Any]) -> lis
 
 
 def _measures(values: dict[str, float], unsupported: set[str]) -> list[tuple[str, str]]:
-    """Every measure with its last value; one that the GPU does not support says so."""
+    """Return every measure with its last value, or that the GPU does not support it."""
     found = []
     for measure in _DEVICE_MEASURES:
         if measure.name in values:
@@ -218,7 +218,7 @@ def _processes(who: User, found: Device, holds: Sequence[DeviceHold]) -> list[Pr
 
 
 def _links(found: Device, reported: dict[str, Any]) -> list[tuple[str, str, str, int]]:
-    """Connections to other GPUs: name, address, kind and number of links."""
+    """Return connections to other GPUs: name, address, kind and number of links."""
     others = {device.gpu_uuid: device for device in found.node.devices.all()} if reported.get("links") else {}
     lines = []
     for link in reported.get("links") or ():

@@ -1,4 +1,4 @@
-"""Events of GPUs in words, with the usual cause of XID errors."""
+"""Events of GPUs as text, with the usual cause of XID errors."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _APPLICATION: Final = gettext_lazy("usually caused by the application")
 _MEMORY: Final = gettext_lazy("GPU memory error (ECC)")
 _DRIVER: Final = gettext_lazy("hardware or driver error")
 _REPAIR: Final = gettext_lazy("hardware error; take the GPU out for repair")
-# As NVIDIA's catalog of XID errors groups them, and operators of large clusters treat them.
+# Grouped as in NVIDIA's catalog of XID errors, and by their treatment in large clusters.
 _CAUSES: Final[Mapping[int, str | Promise]] = {
     **dict.fromkeys((13, 31, 43, 45), _APPLICATION),
     **dict.fromkeys((48, 63, 64), _MEMORY),

@@ -1,4 +1,4 @@
-"""Versions and XID errors of nodes, as agents reported them or as labels of the nodes say."""
+"""Versions and XID errors of nodes, as reported by agents or by labels of the nodes."""
 
 from __future__ import annotations
 
@@ -20,27 +20,26 @@ XIDS_WITHIN: Final = timedelta(hours=24)
 
 @dataclass(frozen=True, slots=True)
 class ReportedFacts:
-    """The facts of the GPUs of some nodes, as far as they are known.
+    """The known facts about the GPUs of some nodes.
 
-    `versions` are those of the nodes with an agent. XID errors are counted where the agent was seen within
-    their time.
+    `versions` are those of the nodes with an agent. XID errors are counted where the agent reported recently.
     """
 
     versions: Mapping[uuid.UUID, AgentVersions] = field(default_factory=dict)
     xids: Mapping[uuid.UUID, Counter[str]] = field(default_factory=dict)
 
     def find_versions(self, node: Node) -> tuple[str, str]:
-        """Driver and CUDA of a node, each empty where neither its agent nor its labels tell it."""
+        """Return driver and CUDA version of a node, each empty if neither its agent nor a label has it."""
         driver, cuda = read_versions(node.labels)
         reported = self.versions.get(node.pk)
         return (reported.driver or driver, reported.cuda or cuda) if reported else (driver, cuda)
 
     def count_on_node(self, node: Node) -> int | None:
-        """The XID errors of the last 24 hours on a node; None where no agent reports them."""
+        """Return the XID errors of the last 24 hours on a node; None where no agent reports them."""
         return self.xids.get(node.pk, Counter()).total() if self._are_counted(node.pk) else None
 
     def count_on_gpu(self, device: Device) -> int | None:
-        """The XID errors of the last 24 hours of a GPU; None where no agent reports them."""
+        """Return the XID errors of the last 24 hours of a GPU; None where no agent reports them."""
         if not self._are_counted(device.node_id):
             return None
         return self.xids.get(device.node_id, Counter())[device.gpu_uuid]

@@ -40,7 +40,7 @@ from tenants.models import User
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuRow:
-    """One line of the list; what was not measured in the last 30 s is None."""
+    """One line of the list; values without a reading in the last 30 s are None."""
 
     device: Device
     url: str
@@ -187,7 +187,7 @@ GPUS: Final = ListDeclaration(
 @require_GET
 @operator_required
 def show_gpus(request: HttpRequest) -> HttpResponse:
-    """The page, its rows alone, or the GPUs that the address leaves as a file."""
+    """Show the page, its rows alone, or the matching GPUs as a file."""
     scope, who = scope_of(request), get_viewer(request)
     ops_frame(request, scope)
     shown = read_list(request, GPUS)

@@ -1,4 +1,4 @@
-"""One node: its cards, who holds them, its charts, and what came and went."""
+"""The page of one node: its GPUs, their holders, its charts and events."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ _LATEST = 20
 @require_http_methods(["GET", "HEAD", "POST"])
 @operator_required
 def show_node(request: HttpRequest, name: str) -> HttpResponse:
-    """The whole page; POST cordons, uncordons or drains the node."""
+    """Show the whole page; POST cordons, uncordons or drains the node."""
     scope = scope_of(request)
     if request.method == "POST":
         node_acts.run_act(request, get_viewer(request), _node(request, scope, name))
         return redirect(request.get_full_path())
     try:
         found = _node(request, scope, name)
-    except Invalid:  # several clusters have one: the list of nodes tells them apart
+    except Invalid:  # nodes of several clusters have this name: the list shows all of them
         return redirect(build_address(reverse("frontend:ops-nodes"), {"name": remove_null_characters(name)}))
     ops_frame(request, scope, path=reverse("frontend:ops-nodes"), shown=found.cluster)
     context = {
@@ -72,7 +72,7 @@ def show_node(request: HttpRequest, name: str) -> HttpResponse:
 @require_GET
 @operator_required
 def node_live(request: HttpRequest, name: str) -> HttpResponse:
-    """Cards, holders and events with fresh numbers."""
+    """Show GPUs, holders and events with fresh numbers."""
     scope = scope_of(request)
     found = _node(request, scope, name)
     return render(request, "frontend/operations/node_live.html", _context(request, found))
@@ -81,7 +81,7 @@ def node_live(request: HttpRequest, name: str) -> HttpResponse:
 @require_GET
 @operator_required
 def node_chart(request: HttpRequest, name: str, kind: str) -> HttpResponse:
-    """One chart of the node as data."""
+    """Return one chart of the node as data."""
     found = _node(request, scope_of(request), name)
     chosen = read_time_range(request, DEFAULT_RANGE)
     return chart_answer(get_viewer(request), "node", found.pk, kind, chosen)
@@ -138,7 +138,7 @@ def _context(request: HttpRequest, found: Node) -> dict[str, Any]:
 
 
 def _trouble(found: Node) -> view_models.ProblemBox | None:
-    """Return why the node takes no work."""
+    """Return why the node takes no pods."""
     if not found.ready:
         since = formats.format_relative(found.not_ready_since, clock.now()) if found.not_ready_since else ""
         return view_models.ProblemBox(
@@ -216,7 +216,7 @@ def _gpu_facts(
     holds: Mapping[uuid.UUID, Sequence[DeviceHold]],
     now: Mapping[uuid.UUID, CardNow],
 ) -> list[tuple[str, str]]:
-    """Return what the GPUs of the node are and do together; a dash for what is not measured."""
+    """Return the facts of the node's GPUs together; a dash for what is not measured."""
     if not devices:
         return []
     agent = node_agents(who).filter(node=found).first()
@@ -268,7 +268,7 @@ def _story(who: User, found: Node) -> list[view_models.StoryRow]:
 
 
 def _event(event: NodeHoldEvent) -> view_models.StoryRow:
-    """A task that came or left, as a line of a story."""
+    """Return an event of an allocated or released task as a row of the timeline."""
     row = event.allocation
     job = row.attempt.job
     values = {

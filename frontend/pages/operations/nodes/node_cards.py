@@ -1,4 +1,4 @@
-"""The cards of one node in detail, and who holds what on it."""
+"""The GPUs of one node in detail, and their holders."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from telemetry.series import CardNow
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CardPart:
-    """One holder's stretch of a card: start and width in percent of its compute, memory in MiB."""
+    """One holder's part of a GPU: start and width in percent of its compute, memory in MiB."""
 
     start: float
     width: float
@@ -37,7 +37,7 @@ class CardPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CardView:
-    """One card as the node's page draws it. Readings are None when none came in the last 30 s."""
+    """One GPU as the node's page draws it. Readings are None without one in the last 30 s."""
 
     key: str
     name: str
@@ -58,7 +58,7 @@ class CardView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HoldRow:
-    """One task on the node: its job, what it holds, and since when."""
+    """One task on the node: its job, its resources, and its start."""
 
     key: uuid.UUID
     job: str
@@ -77,7 +77,7 @@ class HoldRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForeignRow:
-    """One pod of others on the node, and what it keeps."""
+    """One pod outside Allotment on the node, and its resources."""
 
     key: uuid.UUID
     pod: str
@@ -93,7 +93,7 @@ Holds = Mapping[uuid.UUID, Sequence[DeviceHold]]
 
 
 def card_views(devices: Iterable[Device], holds: Holds, now: Mapping[uuid.UUID, CardNow]) -> list[CardView]:
-    """The cards by index."""
+    """Return the GPUs by index."""
     return [_card(device, holds.get(device.pk, ()), now.get(device.pk)) for device in devices]
 
 
@@ -130,7 +130,7 @@ def _card(device: Device, holds: Sequence[DeviceHold], now: CardNow | None) -> C
 
 
 def _shares(holds: Iterable[DeviceHold], capacity: int) -> list[CardPart]:
-    """Holders side by side in the order in which they came."""
+    """Return the parts of holders side by side, in the order of their allocation."""
     found, start = [], 0
     for hold in holds:
         job = hold.allocation.attempt.job
@@ -151,7 +151,7 @@ def _shares(holds: Iterable[DeviceHold], capacity: int) -> list[CardPart]:
 
 
 def hold_rows(allocations: Iterable[Allocation], devices: Iterable[Device], holds: Holds) -> list[HoldRow]:
-    """Everything that holds something on the node, oldest first, pods without a card included."""
+    """Return all allocations on the node, oldest first, including pods without a GPU."""
     by_allocation: dict[uuid.UUID, list[tuple[int, DeviceHold]]] = {}
     for device in devices:
         for hold in holds.get(device.pk, ()):
@@ -179,7 +179,7 @@ def _hold(row: Allocation, held: Sequence[tuple[int, DeviceHold]]) -> HoldRow:
 
 
 def _compute(cores: int) -> str:
-    """Percent points of compute for people: whole cards as such, less than that in percent."""
+    """Return percent points of compute as text: whole GPUs as such, less than one in percent."""
     if not cores:
         return formats.MISSING
     if cores % 100:
@@ -188,7 +188,7 @@ def _compute(cores: int) -> str:
 
 
 def foreign_rows(pods: Iterable[ForeignPod], devices: Iterable[Device]) -> list[ForeignRow]:
-    """The pods of others as lines of a table."""
+    """Return the pods outside Allotment as rows of a table."""
     indices = {device.uuid: device.index for device in devices}
     return [
         ForeignRow(
@@ -206,7 +206,7 @@ def foreign_rows(pods: Iterable[ForeignPod], devices: Iterable[Device]) -> list[
 
 
 def _foreign_cards(pod: ForeignPod, indices: Mapping[str, int]) -> str:
-    """`2 GPUs`, `3 × 1g.5gb`, or the parts of known cards: `GPU 0: 30 %, 3000 MiB`."""
+    """Return `2 GPUs`, `3 × 1g.5gb`, or the parts of known GPUs: `GPU 0: 30 %, 3000 MiB`."""
     parts = [
         f"{count} × {profile}" if profile else ngettext("%(n)s GPU", "%(n)s GPUs", count) % {"n": count}
         for profile, count in sorted(pod.cards.items())
@@ -220,7 +220,7 @@ def _foreign_cards(pod: ForeignPod, indices: Mapping[str, int]) -> str:
 
 
 def format_ranges(indices: Sequence[int]) -> str:
-    """Card numbers in short: `0–3, 6`."""
+    """Return indices of GPUs in short: `0–3, 6`."""
     runs: list[list[int]] = []
     for index in sorted(indices):
         if runs and index == runs[-1][1] + 1:

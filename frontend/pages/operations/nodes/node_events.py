@@ -1,4 +1,4 @@
-"""Events of a node, in words."""
+"""Events of a node as text."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _PRESSURE: Final = {
 
 
 def event_row(event: NodeEvent) -> view_models.StoryRow:
-    """An event as a line of the node's story."""
+    """Return an event as a row of the node's timeline."""
     text, tone = _TEXTS.get(event.code, (event.code, ""))
     if "held_until" in event.numbers:
         text, tone = _HELD, "waiting"
@@ -58,5 +58,5 @@ def event_row(event: NodeEvent) -> view_models.StoryRow:
 
 
 def pressure_words(kinds: Iterable[str]) -> str:
-    """Return the pressure of a node in words."""
+    """Return the pressure conditions of a node as text."""
     return _(", ").join(str(_PRESSURE.get(kind, kind)) for kind in kinds)

@@ -45,7 +45,7 @@ from tenants.models import User
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRow:
-    """One line of the list. Percentages are of what the node has; None where nothing is known."""
+    """One line of the list. Percentages refer to what the node has; None where the value is unknown."""
 
     node: Any  # a Node with the sums of `node_table`
     url: str
@@ -218,7 +218,7 @@ NODES: Final = ListDeclaration(
 @require_http_methods(["GET", "HEAD", "POST"])
 @operator_required
 def show_nodes(request: HttpRequest) -> HttpResponse:
-    """The page, its rows alone, or the nodes that the address leaves as a file; POST acts on some of them."""
+    """Show the page, its rows alone, or the matching nodes as a file; POST acts on some of them."""
     scope, who = scope_of(request), get_viewer(request)
     ops_frame(request, scope)
     acts = node_acts.batch_acts(who)
@@ -250,7 +250,7 @@ def show_nodes(request: HttpRequest) -> HttpResponse:
 
 
 def _query(shown: PageList, scope: ClusterScope) -> NodeQuery:
-    """Return the query that the address asks for; a state that does not exist asks for all."""
+    """Return the query of the address; an unknown state selects all nodes."""
     state = shown.query.get("state", "")
     return NodeQuery(
         cluster=scope.cluster_name,
@@ -286,7 +286,7 @@ def _rows(who: User, scope: ClusterScope, shown: PageList, nodes: Sequence[Node]
 
 
 def _now_by_node(who: User, nodes: Sequence[Node]) -> dict[uuid.UUID, list[CardNow]]:
-    """The latest readings of the cards of the nodes."""
+    """Return the latest readings of the nodes' GPUs."""
     shown = [node.pk for node in nodes]
     owners = card_nodes(viewer=who, node_ids=shown)
     found: dict[uuid.UUID, list[CardNow]] = {}
@@ -327,6 +327,6 @@ def _row(node: Any, scope: ClusterScope, now: Sequence[CardNow], pods: int, fact
 
 
 def taint_text(taint: Mapping[str, str]) -> str:
-    """A taint as kubectl writes it: `key=value:effect`."""
+    """Return a taint as kubectl writes it: `key=value:effect`."""
     value = f"={taint['value']}" if taint.get("value") else ""
     return f"{taint.get('key', '')}{value}:{taint.get('effect', '')}"

@@ -1,4 +1,4 @@
-"""The nodes whose GPUs are used most."""
+"""The nodes whose GPUs have the highest utilization."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ TOP: Final = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BusyNode:
-    """One node: the mean utilization of its measured GPUs, and what is allocated of all, in percent."""
+    """One node: the mean utilization of its measured GPUs, and the allocated part of all its GPUs, in
+    percent.
+    """
 
     name: str
     url: str

@@ -1,5 +1,5 @@
-"""Causes of lost GPUs: idle allocations, slices beyond their share, processes without one, fragments; and
-when quota will be full.
+"""Causes of lost GPUs: idle allocations, slices beyond their share, processes without an allocation,
+fragments; and when quota will be full.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from telemetry.store.times import from_ms
 from telemetry.usage.forecast import quota_forecasts
 
 SHOWN: Final = 50
-"""So many lines of a table; the longest idle and the most over-used come first."""
+"""The maximum number of lines of a table; the longest idle and the most over-used come first."""
 _CAUSES: Final[dict[str, str | Promise]] = {
     "unhealthy": gettext_lazy("Unhealthy GPUs"),
     "not-ready": gettext_lazy("Node not ready"),
@@ -67,7 +67,7 @@ class GpuLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdleLine(GpuLine):
-    """`never`: it was not in use since it was allocated."""
+    """`never`: the GPU was not used since it was allocated."""
 
     allocated: str
     since: datetime
@@ -76,7 +76,9 @@ class IdleLine(GpuLine):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SliceUseLine(GpuLine):
-    """Compute in percent of the GPU, memory in MiB; None was not measured in the last 30 s."""
+    """One slice and its use: compute in percent of the GPU, memory in MiB; None without a reading in the last
+    30 s.
+    """
 
     cores: int
     cores_used: float | None
@@ -103,7 +105,7 @@ class StrayLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoomLine:
-    """One pool: what fits of each shape, and what is out of reach."""
+    """One pool: how many tasks of each shape fit, and which free capacity can't be used."""
 
     key: uuid.UUID
     name: str
@@ -116,7 +118,7 @@ class RoomLine:
 @require_GET
 @operator_required
 def show_efficiency(request: HttpRequest) -> HttpResponse:
-    """The whole page."""
+    """Show the whole page."""
     ops_frame(request, scope_of(request))
     return render(request, "frontend/operations/efficiency.html", _context(request))
 
@@ -124,7 +126,7 @@ def show_efficiency(request: HttpRequest) -> HttpResponse:
 @require_GET
 @operator_required
 def efficiency_live(request: HttpRequest) -> HttpResponse:
-    """Everything but the head, with fresh numbers."""
+    """Show everything but the head, with fresh numbers."""
     return render(request, "frontend/operations/efficiency_live.html", _context(request))
 
 

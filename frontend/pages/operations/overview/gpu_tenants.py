@@ -1,4 +1,4 @@
-"""GPUs by their holders: a color for each of the tenants that hold most, and the amounts in numbers."""
+"""GPUs by holder: a color for each of the tenants that hold most, and the amounts as numbers."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _row(name: str, color: str, held: Sequence[LiveSlice], now: Mapping[uuid.UUI
 
 
 def _utilization(held: Sequence[LiveSlice], now: Mapping[uuid.UUID, CardNow]) -> float | None:
-    """The mean utilization of the whole GPUs that were measured; of slices no single use is known."""
+    """Return the mean utilization of the measured whole GPUs; the use of a single slice is not known."""
     known = [
         now[part.device_id].utilisation_percent for part in held if part.exclusive and part.device_id in now
     ]

@@ -1,8 +1,8 @@
-"""Cards of nodes as tiles: large for a few nodes, one small drawing per node for many.
+"""GPUs of nodes as tiles: large for a few nodes, one small drawing per node for many.
 
-A tile that is a link with its own drawing costs too much for some thousand cards. From `MANY_NODES` on,
-a node is one drawing of a few paths instead, whose meaning is the same: the width of a light column is
-what is allocated, its dark part what is used.
+A tile that is a link with its own drawing costs too much for some thousand GPUs. From `MANY_NODES` on, a node
+is one drawing of a few paths with the same meaning: the width of a light column is the allocated part, its
+dark part the used part.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from scheduling.selectors.allocations.holding import LiveSlice
 from telemetry.series import CardNow
 
 MANY_NODES: Final = 48
-# Of the small drawing: a card's width and height, and the step to the next one, in its own units.
+# Units of the small drawing: a GPU's width and height, and the distance to the next one.
 _WIDE, _HIGH, _STEP = 10, 16, 12
 
 Now = Mapping[uuid.UUID, CardNow]
@@ -32,7 +32,7 @@ Slices = Mapping[uuid.UUID, Sequence[LiveSlice]]
 
 
 def by_device(slices: Iterable[LiveSlice]) -> dict[uuid.UUID, list[LiveSlice]]:
-    """Holds per card, in their order."""
+    """Return the allocations by GPU, in their order."""
     found: defaultdict[uuid.UUID, list[LiveSlice]] = defaultdict(list)
     for part in slices:
         found[part.device_id].append(part)
@@ -42,9 +42,9 @@ def by_device(slices: Iterable[LiveSlice]) -> dict[uuid.UUID, list[LiveSlice]]:
 def node_tiles(
     nodes: Iterable[GridNode], scope: ClusterScope, now: Now, slices: Slices, colors: Colors
 ) -> list[NodeTiles]:
-    """Nodes with a tile per card; each tile leads to its card on the node's page.
+    """Return nodes with a tile per GPU; each tile links to its GPU on the node's page.
 
-    With `colors`, each holder's part of a card has the color of its tenant.
+    With `colors`, each holder's part of a GPU has the color of its tenant.
     """
     return [_tiles(node, scope.node_url(node.name, node.cluster), now, slices, colors) for node in nodes]
 
@@ -83,7 +83,7 @@ def _tile(
 def node_mosaics(
     nodes: Iterable[GridNode], scope: ClusterScope, now: Now, slices: Slices, colors: Colors
 ) -> list[NodeMosaic]:
-    """Nodes as small drawings."""
+    """Return nodes as small drawings."""
     words = _("%(name)s: %(allocated)s of %(total)s GPUs allocated")
     return [
         _mosaic(node, scope.node_url(node.name, node.cluster), words, now, slices, colors) for node in nodes
@@ -92,7 +92,7 @@ def node_mosaics(
 
 @cache
 def _box(place: int) -> str:
-    """A whole card: most are drawn as one, and all nodes have it at the same places."""
+    """Return the path of a whole GPU; cached, because it is the same at the same place of all nodes."""
     return f"M{place * _STEP} 0h{_WIDE}v{_HIGH}h-{_WIDE}z"
 
 

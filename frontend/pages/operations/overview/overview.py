@@ -1,4 +1,4 @@
-"""The cluster overview: allocated, used, idle, waiting, and what fits."""
+"""The cluster overview: allocated, used, idle and free GPUs, and pending jobs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ DEFAULT_RANGE: Final = "1h"
 @require_GET
 @operator_required
 def show_overview(request: HttpRequest) -> HttpResponse:
-    """The whole page."""
+    """Show the whole page."""
     scope = scope_of(request)
     ops_frame(request, scope)
     page = _context(request, scope) | {
@@ -56,7 +56,7 @@ def overview_live(request: HttpRequest) -> HttpResponse:
 @require_GET
 @operator_required
 def overview_chart(request: HttpRequest, kind: str) -> HttpResponse:
-    """One chart of the clusters as data."""
+    """Return one chart of the clusters as data."""
     cluster = scope_of(request).cluster_id
     return chart_answer(
         get_viewer(request), "cluster", cluster, kind, read_time_range(request, DEFAULT_RANGE)
@@ -79,7 +79,7 @@ def _context(request: HttpRequest, scope: ClusterScope) -> dict[str, object]:
 
 
 def _simulation(who: User, scope: ClusterScope) -> dict[str, object] | None:
-    """Return the speed of the simulated cluster that is shown, None where there is none or more than one."""
+    """Return the speed of the simulated cluster that is shown, None if there is none or more than one."""
     simulated = [cluster for cluster in scope.clusters if cluster.backend == BackendKind.SIMULATED]
     shown = [cluster for cluster in simulated if scope.cluster in (None, cluster)]
     speed = simulated_speed(shown[0]) if len(shown) == 1 else None

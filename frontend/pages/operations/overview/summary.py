@@ -58,8 +58,8 @@ class Tile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReasonBar:
-    """The number of jobs that wait for one reason, and the list of them; `share` is the bar's length in
-    percent of the longest.
+    """The number of jobs that are pending for one reason, and the list of them; `share` is the bar's length
+    in percent of the longest.
     """
 
     title: str
@@ -70,7 +70,7 @@ class ReasonBar:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdleJob:
-    """A job that holds cards and does nothing with them."""
+    """A job that holds GPUs without using them."""
 
     key: uuid.UUID
     name: str
@@ -80,7 +80,7 @@ class IdleJob:
 
 
 def overview_context(who: User, scope: ClusterScope, *, by_tenant: bool = False) -> dict[str, Any]:
-    """Everything below the page's head, in a fixed number of queries.
+    """Return everything below the page's head, in a fixed number of queries.
 
     `by_tenant`: GPUs have the colors of their tenants.
     """
@@ -186,7 +186,7 @@ def _idle_tile(idle: Sequence[IdleSlice], *, measured: bool) -> Tile:
 
 
 def _pending_url(who: User, cluster: str, tenant: Tenant | None = None) -> str:
-    """The list of the pending jobs that may start on a cluster, or on any."""
+    """Return the list of the pending jobs that may start on a cluster, or on any."""
     return all_jobs_address(who, state="waiting", cluster=cluster, tenant=tenant.slug if tenant else "")
 
 
@@ -201,7 +201,7 @@ def _waiting_tile(waiting: Waiting, now: datetime, url: str) -> Tile:
 
 
 def _age(now: datetime, since: datetime) -> timedelta:
-    # A clock that runs a little behind must not turn the age into a dash.
+    # A clock that is slightly late must not replace the age by a dash.
     return max(now - since, timedelta())
 
 
@@ -294,7 +294,7 @@ def stranded_sentences(found: Stranded) -> list[str]:
 
 
 def describe_foreign_holdings(found: Iterable[ForeignHolding]) -> list[str]:
-    """Say who holds GPUs that no job here holds: one sentence for each origin."""
+    """Describe the holders of GPUs outside Allotment: one sentence for each origin."""
     sentences = []
     for holding in found:
         names = list(holding.namespaces.items())
@@ -312,7 +312,7 @@ def describe_foreign_holdings(found: Iterable[ForeignHolding]) -> list[str]:
 
 
 def _used_by_workspace(who: User, slices: Iterable[LiveSlice]) -> dict[uuid.UUID, tenants_table.TenantUse]:
-    """Return the measured use of the jobs that hold something; a job that has just ended counts no more.
+    """Return the measured use of the jobs with allocations; jobs that have just ended don't count.
 
     A job never spans clusters, so this is also right for one cluster.
     """
@@ -342,7 +342,7 @@ def _reason_bars(who: User, waiting: Waiting, cluster: str) -> list[ReasonBar]:
 def _idle_jobs(
     idle: Iterable[IdleSlice], slices: Iterable[LiveSlice], owners: Mapping[uuid.UUID, Tenant]
 ) -> list[IdleJob]:
-    """The jobs with most idle cards."""
+    """Return the jobs with the most idle GPUs."""
     names = {part.job_id: part for part in slices}
     counts: defaultdict[uuid.UUID, int] = defaultdict(int)
     for part in idle:
@@ -366,5 +366,5 @@ def _idle_job(part: LiveSlice, owner: Tenant, cards: int) -> IdleJob:
 
 
 def job_url(workspace: str, job_id: uuid.UUID) -> str:
-    """A job's page in its workspace."""
+    """Return a job's page in its workspace."""
     return navigation.find_address("frontend:job-detail", workspace=workspace, job=str(job_id))

@@ -18,13 +18,13 @@ from quotas.selectors.tenants.usage import FlavorUsage, TenantUsage
 from tenants.models import Tenant, TenantKind
 
 ROWS_MAX: Final = 200
-"""The table ends above the level with which it would have more rows."""
-_DEEPEST: Final = 3  # the style sheet indents this far; deeper levels line up below
+"""The maximum number of rows: the table ends above the level that would exceed it."""
+_DEEPEST: Final = 3  # the style sheet has no deeper indent; deeper levels have the same one
 
 
 @dataclass(frozen=True, slots=True)
 class TenantUse:
-    """Compute in use and granted, in percent points, of the jobs that have a reading."""
+    """The used and allocated compute of the jobs with a reading, in percent points."""
 
     used: float = 0
     allocated: float = 0
@@ -44,10 +44,10 @@ class PoolPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TenantRow:
-    """One line. `utilised` is what is used of what is allocated, in percent.
+    """One line. `utilised` is the used part of the allocated compute, in percent.
 
-    Jobs without a reading are left out of it; it is None where no job has one. `waiting_url` is the list of
-    the pending jobs.
+    Jobs without a reading are not counted; it is None if no job has one. `waiting_url` is the list of the
+    pending jobs.
     """
 
     key: uuid.UUID
@@ -68,7 +68,7 @@ def tenant_rows(
     waiting_url: Callable[[Tenant], str],
     flavors: frozenset[uuid.UUID] | None = None,
 ) -> list[TenantRow]:
-    """The tree in order, down to a level. `used` and `waiting` are per workspace; folders sum them up.
+    """Return the tree in order, down to a level. `used` and `waiting` are per workspace; folders sum them up.
 
     `flavors` narrows quota and allocation to the pools of one cluster.
     """
@@ -102,13 +102,15 @@ def find_deepest(usages: Sequence[TenantUsage]) -> int:
 
 
 def _find_parents(usages: Sequence[TenantUsage]) -> list[int | None]:
-    """The place of the parent of each tenant; None where it is out of sight."""
+    """Return the position of the parent of each tenant; None if it is out of sight."""
     places = {usage.tenant.pk: place for place, usage in enumerate(usages)}
     return [places.get(pk) if (pk := usage.tenant.parent_id) else None for usage in usages]
 
 
 def _sum_up(own: Sequence[float], above: Sequence[int | None]) -> list[float]:
-    """Add each tenant's amount to all above it: children come after parents, so one pass upwards does."""
+    """Add each tenant's amount to all above it. Children come after parents, so one pass from the end is
+    enough.
+    """
     sums = list(own)
     for place in range(len(sums) - 1, -1, -1):
         if (parent := above[place]) is not None:
@@ -130,7 +132,7 @@ def _row(
     parts = [part for part in pools if part.nominal != 0 or part.reserved]
     tenant = usage.tenant
     is_workspace = tenant.kind == TenantKind.WORKSPACE
-    # What is measured is known by workspace, not by pool.
+    # Measurements are known by workspace, not by pool.
     used = use.used if use.allocated and len(parts) == 1 else None
     return TenantRow(
         key=tenant.pk,

@@ -1,4 +1,4 @@
-"""The distribution of utilization over the GPUs that are allocated at this moment."""
+"""The distribution of utilization over the GPUs that are allocated now."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _LAST: Final = 9
 
 
 def use_histogram(nodes: Sequence[GridNode], now: Mapping[uuid.UUID, CardNow]) -> Chart | None:
-    """Count allocated GPUs by their utilization, in steps of ten percent; None where none is allocated.
+    """Count allocated GPUs by their utilization, in steps of ten percent; None if none is allocated.
 
-    Idle GPUs have a bar of their own, and so have those without a reading: that is not 0.
+    Idle GPUs have a bar of their own, and so have those without a reading, because that is not 0.
     """
     cards = [card for node in nodes for card in node.cards if card.cores_granted]
     if not cards:

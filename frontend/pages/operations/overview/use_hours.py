@@ -29,12 +29,12 @@ from tenants.models import User
 
 DAYS: Final = 7
 _STEP_S: Final = 1_800
-"""Half an hour, since the hours of some time zones begin in the middle of those of UTC."""
+"""Half an hour, because the hours of some time zones begin in the middle of those of UTC."""
 KINDS: Final = {
     "allocated": ("cores_allocated", gettext_lazy("Allocated"), "allocated"),
     "used": ("utilisation", gettext_lazy("GPU utilization"), "used"),
 }
-"""The line of the series, the title and the color of each grid."""
+"""The measure of the series, the title and the color of each grid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ def hours_context(request: HttpRequest, scope: ClusterScope) -> dict[str, object
 @require_GET
 @operator_required
 def overview_hours(request: HttpRequest, kind: str) -> JsonResponse:
-    """Answer one grid as data. Raises: NotFound for another kind."""
+    """Return one grid as data. Raises: NotFound for another kind."""
     if kind not in KINDS:
         raise NotFound(f"no chart {kind!r}")
     scope = scope_of(request)
@@ -107,7 +107,7 @@ def _by_hour(
 
 
 def _choice(request: HttpRequest, pools: Sequence[Flavor]) -> HoursChoice:
-    """Read the choices of the address: all pools and UTC where one of them cannot be read."""
+    """Read the choices of the address: all pools and UTC if one of them cannot be read."""
     named = request.GET.get("pool", "")
     pool = next((one for one in pools if str(one.pk) == named), None)
     try:
