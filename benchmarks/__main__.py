@@ -1,4 +1,4 @@
-"""`make bench`: every benchmark that needs no arguments, one after the other. With a name, that one."""
+"""`make bench`: every benchmark that needs no arguments, one after the other. With a name, only that one."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ BENCHMARKS: Final[dict[str, Callable[[Sequence[str]], int]]] = {
 """The command of each benchmark: takes its options, prints its table, returns the exit status."""
 
 EVERY_TIME: Final = ("agent-overhead", "commands", "engine-cycle", "packing", "pipeline", "replay")
-"""What `make bench` runs; the others take an hour or a control plane, and are named."""
+"""The benchmarks of `make bench`; the others take an hour or need a control plane, and run by name."""
 
 USAGE_ERROR: Final = 2
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the named benchmark with its options, or those of `EVERY_TIME`; 1 when any is over its limit."""
+    """Run the named benchmark with its options, or those of `EVERY_TIME`; 1 if any is over its limit."""
     if not arguments:
         return max(BENCHMARKS[name]([]) for name in EVERY_TIME)
     name, *options = arguments

@@ -1,8 +1,8 @@
 """`allotment bench agent-overhead`: processor time and memory of the node agent.
 
-The driver is the stand-in of the tests, so what a real driver does inside its calls is not measured. The
-agent polls once a second to have many polls in a short time; the cost of a poll is then set against the
-interval of the limits.
+The driver is the fake driver of the tests, so the time inside a real driver is not measured. The agent polls
+once a second to have many polls in a short time; the limits apply to the cost of a poll relative to the
+normal interval.
 """
 
 from __future__ import annotations
@@ -77,14 +77,14 @@ def _make_driver(folder: Path, limits: Mapping[str, int]) -> Driver:
         lines[f"{index}.gpm"] = 1
         lines |= {f"{index}.gpm.{metric}": 50 for metric in _GPM}
         for number in range(limits["processes_per_gpu"]):
-            # Process 1 is there, so that its cgroup and its name are read.
+            # Process 1 exists, so that its cgroup and its name are read.
             lines[f"{index}.process.{number}"] = f"{number + 1} 300 C {_NO_INSTANCE} 20 2 0 0"
     return driver.put(lines)
 
 
 @contextmanager
 def _platform() -> Iterator[SampleServer]:
-    platform = SampleServer(interval_s=None)  # the interval stays what the agent was told
+    platform = SampleServer(interval_s=None)  # the server does not change the agent's interval
     platform.start()
     try:
         yield platform
@@ -101,7 +101,7 @@ def _wait_for_batches(platform: SampleServer, count: int) -> None:
 
 
 def _family(pid: int) -> list[int]:
-    """A process and its children."""
+    """Return the ids of a process and its children."""
     tasks = Path(f"/proc/{pid}/task").iterdir()
     children = [int(child) for task in tasks for child in (task / "children").read_text().split()]
     return [pid, *children]

@@ -1,7 +1,6 @@
 """`allotment bench commands`: processor time of a whole `allotment` command on an empty installation.
 
-Each command runs several times in a process of its own; the least counts, which is what the machine's other
-work disturbs least.
+Each command runs several times in its own process; the minimum counts, because other load affects it least.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ def run() -> Report:
 
 
 def seconds_of_command(command: str, environment: Mapping[str, str]) -> float:
-    """User and system seconds of one run; what it prints and whether it succeeds is not looked at."""
+    """Return user and system seconds of one run; its output and exit status are ignored."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     arguments = [sys.executable, "-m", "allotment.cli", *command.split()]
     subprocess.run(arguments, env=dict(environment), capture_output=True, check=False)

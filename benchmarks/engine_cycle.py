@@ -1,13 +1,13 @@
-"""`allotment bench engine-cycle`: one cycle of a large cell, fresh and after one percent has changed.
+"""`allotment bench engine-cycle`: one cycle of a large cell, fresh and after a change of one percent.
 
-The first cycle runs on a snapshot that no cycle has seen, with a full line of gangs. Then the cell comes
-to rest: decisions take effect, and new gangs come for those that started, until the line is full of such
-as have to wait and a cycle decides nothing. Before each of the later cycles the last decisions take effect
-and one percent changes: running tasks end, gangs come, nodes change. The series repeats the measurement on
-smaller cells; time per n log n must not grow with them.
+The first cycle runs on a new snapshot, with a full queue of gangs. Then the cell settles: decisions take
+effect, and new gangs are submitted for those that started, until all queued gangs have to wait and a cycle
+decides nothing. Before each of the later cycles the last decisions take effect and one percent changes:
+running tasks end, gangs are submitted, nodes change. The series repeats the measurement on smaller cells;
+time per n log n must not grow with n.
 
-Before that one user hands in jobs that all ask for something else, on a small cell that is full: inside what
-the queue owns, and as a borrower. No user may make a cycle long for everybody.
+Before that one user submits jobs that all differ, to a small full cell: within the own quota of the queue,
+and as a borrower. One user must not make cycles long for all users.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ CONFIG = EngineConfig(
     fair_sharing=FairSharing(),
     stopwatch=time.perf_counter,
 )
-# As the platform sets it up, for many jobs of one user.
+# The limit that the platform sets, for many jobs of one user.
 SHAPES_CONFIG = EngineConfig(
     actions=("pressure", "admit", "consolidate"),
     fair_sharing=FairSharing(),
@@ -47,8 +47,8 @@ MILLI = 1000
 
 @dataclass(slots=True)
 class Run:
-    """The seconds of one cell: to build it, for the first cycle, for those until it is at rest, for each
-    change and each later cycle. `decided` counts the decisions of the later ones.
+    """The seconds of one cell: for building it, the first cycle, the cycles until it is settled, and each
+    later change and cycle. `decided` counts the decisions of the later cycles.
     """
 
     size: CellSize
@@ -63,7 +63,7 @@ class Run:
 
 
 def run() -> Report:
-    """The whole series, smallest cell first."""
+    """Run the whole series, smallest cell first."""
     bounds = read_limits("engine-cycle")
     shapes = list(_shapes(bounds["shapes"]))
     runs = [measure_cell(nodes, bounds["settling"], bounds["cycles"]) for nodes in bounds["nodes"]]
@@ -103,7 +103,7 @@ def run() -> Report:
 
 
 def measure_cell(nodes: int, settling: int, cycles: int) -> Run:
-    """One cell: the first cycle, those until it is at rest, and some more with a change before each."""
+    """Run one cell: the first cycle, those until it is settled, and some more with a change before each."""
     size = CellSize.for_nodes(nodes)
     cell, built = _timed(lambda: build_cell(size))
     running = len(cell.snapshot.allocations)
@@ -127,7 +127,7 @@ def measure_cell(nodes: int, settling: int, cycles: int) -> Run:
 def _next(
     cell: BenchCell, last: CycleResult, change: Callable[[BenchCell, Instant], Delta], now: Instant
 ) -> tuple[CycleResult, float, float]:
-    """The last decisions and a change take effect, and a cycle runs; seconds of the cycle, and before it."""
+    """Apply the last decisions and a change, and run a cycle; return its seconds, and those before it."""
     _, deciding = _timed(partial(_apply, cell, carried_out(cell, last, now)))
     _, changing = _timed(partial(_apply, cell, change(cell, now)))
     gc.collect()
@@ -136,7 +136,7 @@ def _next(
 
 
 def _cycle(cell: BenchCell, now: Instant) -> CycleResult:
-    """One cycle as the platform runs it."""
+    """Run one cycle as the platform does."""
     with gc_paused():
         return run_cycle(cell.snapshot, CONFIG, now)
 
@@ -146,8 +146,10 @@ def _apply(cell: BenchCell, delta: Delta) -> None:
 
 
 def _shapes(bounds: Sequence[Mapping[str, float]]) -> Iterator[FigureRow]:
-    """The cycles of cells in which one user's jobs all differ, in processor time; the smallest number first,
-    as the peak of memory is that of all before."""
+    """Yield the processor time of cycles in which one user's jobs all differ, for growing numbers of jobs.
+
+    The smallest number is first, because the peak of memory includes all earlier cells.
+    """
     for bound in bounds:
         jobs = int(bound["jobs"])
         for borrows in (False, True):
@@ -166,7 +168,7 @@ def _shapes(bounds: Sequence[Mapping[str, float]]) -> Iterator[FigureRow]:
 
 
 def _series(runs: Sequence[Run], growth: float) -> list[FigureRow]:
-    """Each size's times, and how much faster than n log n they grow from the smallest to the largest."""
+    """Return each size's times, and their growth from the smallest to the largest relative to n log n."""
     rows = [
         row
         for each in runs

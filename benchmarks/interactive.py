@@ -1,4 +1,4 @@
-"""`allotment bench interactive`: how soon each page of the console can be used in a browser.
+"""`allotment bench interactive`: the time until each page of the console is interactive in a browser.
 
 The installation is that of `bench lists`. Chromium opens each page with an empty cache; a page is interactive
 at the end of the last long task (over 50 ms on the main thread) before the first second without one, and not
@@ -61,7 +61,7 @@ _TIMES: Final = """() => {
 
 
 def main(arguments: Sequence[str]) -> int:
-    """The command: `allotment bench interactive`; see `--help`."""
+    """Run `allotment bench interactive`; see `--help`."""
     parser = argparse.ArgumentParser(prog="allotment bench interactive", description=__doc__)
     add_options(parser, times=read_limits("interactive")["times"], of="page")
     options = parser.parse_args(arguments)
@@ -113,7 +113,7 @@ def run(size: Mapping[str, int], times: int, only: str = "", folder: Path | None
 
 @contextmanager
 def _open_page(browser: Browser, state: Any = None) -> Iterator[Page]:
-    """A page with an empty cache."""
+    """Yield a browser page with an empty cache."""
     context = browser.new_context(viewport={"width": 1440, "height": 900}, storage_state=state)
     context.add_init_script(f"({_OBSERVER})()")
     try:
@@ -133,7 +133,7 @@ def _sign_in(browser: Browser, address: str, account: Mapping[str, str]) -> Any:
 
 
 def _measure_page(browser: Browser, state: Any, address: str) -> dict[str, float]:
-    """Return the page's milliseconds from the request on, and what was transferred."""
+    """Return the page's milliseconds since the request, and the transferred bytes."""
     with _open_page(browser, state) as page:
         answer = page.goto(address)
         if answer is None or not answer.ok:

@@ -1,10 +1,10 @@
-"""`allotment bench packing`: CPU time of a pod and allocation, for every policy on the openb traces.
+"""`allotment bench packing`: CPU time per pod and allocation, for every policy on the openb traces.
 
-The same pods then come to a cell, as jobs of one queue: a hundred in each cycle, and all in one.
+The same pods are then submitted to a cell, as jobs of one queue: a hundred in each cycle, and all in one.
 
-With `--all` or `--trace` it runs all or some traces and seeds instead, and prints for each policy the
-largest difference from its published allocation curve. Needs the traces: `ALLOTMENT_SHARED`, or a
-folder `shared` beside the checkout.
+With `--all` or `--trace` it runs all or some traces and seeds instead, and prints for each policy the largest
+difference from its published allocation curve. Needs the traces: `ALLOTMENT_SHARED`, or a folder `shared`
+beside the checkout.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ PREFIX = "openb_pod_list_"
 
 
 def find_traces(folder: Path) -> list[str]:
-    """All traces by name."""
+    """Return all traces by name."""
     return sorted(file.stem.removeprefix(PREFIX) for file in folder.glob(f"{PREFIX}*.csv"))
 
 
 def run_packing(folder: Path, policy: str, trace: str, seed: int, scale: int = 1) -> PackReport:
-    """One packing run. Raises: InputError when the traces are missing."""
+    """Run one packing. Raises: InputError when the traces are missing."""
     nodes, pods, arrivals = _lists(folder, trace, seed)
     ranked, order = scale_trace(nodes, arrivals, len(pods), scale)
     return run_pack(ranked, pods, order, policy=policy, seed=seed)
@@ -54,7 +54,7 @@ def run_packing(folder: Path, policy: str, trace: str, seed: int, scale: int = 1
 
 @lru_cache(maxsize=1)
 def _lists(folder: Path, trace: str, seed: int) -> tuple[list[Node], list[TracePod], Arrivals]:
-    """The lists on which policies are compared, read once for all policies."""
+    """Return the nodes, pods and arrivals for comparing policies, read once for all policies."""
     nodes = read_nodes(folder / "openb_node_list_gpu_node.csv")
     pods = read_pods(folder / f"{PREFIX}{trace}.csv")
     stream = folder / "arrivals" / f"{trace}.jsonl.gz"
@@ -62,7 +62,7 @@ def _lists(folder: Path, trace: str, seed: int) -> tuple[list[Node], list[TraceP
 
 
 def run() -> Report:
-    """Every policy on the trace `default` at both scales; a rate below its floor fails."""
+    """Run every policy on the trace `default` at both scales; a rate below its minimum fails."""
     floors, folder = read_limits("packing"), _folder()
     rows, pods, seconds = [], 0, 0.0
     for policy in OFFERED:
@@ -77,7 +77,7 @@ def run() -> Report:
             rows.append(FigureRow(f"{at}, % allocated at 130 %", report.curve[130] or 0.0))
     nodes, asked, arrivals = _lists(folder, "default", SEEDS[0])
     ranked, order = scale_trace(nodes, arrivals, len(asked), 1)
-    gc_freeze_loaded()  # as the workers that run cycles do
+    gc_freeze_loaded()  # as in the workers that run cycles
     for policy in IN_CYCLES:
         for group, came in ((100, "100 a cycle"), (len(order), "all in one cycle")):
             rate = pack_in_cycles(ranked, asked, order, policy=policy, group=group).pods_per_second
@@ -87,7 +87,7 @@ def run() -> Report:
 
 
 def compare_curves(policies: Sequence[str], chosen: Sequence[str], seeds: Iterable[int]) -> int:
-    """Print the largest difference from the published curves; 1 when one is beyond the tolerance."""
+    """Print the largest difference from the published curves; return 1 if one is beyond the tolerance."""
     folder = _folder()
     with (folder / "published_allocation.csv").open() as stream:
         known = {(row["workload"], row["sc_policy"], int(row["seed"])): row for row in csv.DictReader(stream)}
@@ -109,7 +109,7 @@ def compare_curves(policies: Sequence[str], chosen: Sequence[str], seeds: Iterab
 
 
 def main(arguments: Sequence[str]) -> int:
-    """The command `allotment bench packing`; see `--help`."""
+    """Run `allotment bench packing`; see `--help`."""
     parser = argparse.ArgumentParser(prog="allotment bench packing", description=__doc__)
     parser.add_argument(
         "--all", action="store_true", help=("run all traces and seeds and compare with the published figures")

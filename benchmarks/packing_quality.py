@@ -1,8 +1,8 @@
 """`allotment bench packing-quality`: the platform's packing policy against the published best.
 
-Per trace, mean of the seeds: allocation at 130 % and 100 % arrival, and the many-card pods that were
-refused before 95 % arrival. It fails when a bar of `limits.toml` is missed. All 17 traces with five
-seeds take a while; names of traces and `--seeds` make it less, and are then judged alone.
+Per trace, mean of the seeds: allocation at 130 % and 100 % arrival, and the many-card pods that were refused
+before 95 % arrival. It fails if a limit of `limits.toml` is missed. All 17 traces with five seeds take a
+while; names of traces and `--seeds` select fewer, and only these are then compared with the limits.
 
 Needs the traces: `ALLOTMENT_SHARED`, or a folder `shared` beside the checkout.
 """
@@ -28,8 +28,8 @@ SEEDS = (42, 43, 44, 45, 46)
 
 @dataclass(frozen=True, slots=True)
 class PackingFigures:
-    """Figures of one policy on one trace: mean allocation in percent at 130 % and 100 % arrival, and
-    refusals.
+    """Figures of one policy on one trace: mean allocation in percent at 130 % and 100 % arrival, and refused
+    pods.
     """
 
     at_130: float
@@ -38,7 +38,7 @@ class PackingFigures:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run and print; the status is 1 when a bar is missed."""
+    """Run and print; return 1 if a limit is missed."""
     parser = argparse.ArgumentParser(prog="allotment bench packing-quality", description=__doc__)
     parser.add_argument("traces", nargs="*", metavar="TRACE", help="default: all")
     parser.add_argument("--seeds", type=int, nargs="+", default=SEEDS, metavar="N")

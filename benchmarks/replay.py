@@ -1,8 +1,8 @@
 """`allotment bench replay`: the published trace through the engine, one policy after the other.
 
-Under `quota` the trace is also compressed in time, and what is promised is judged: guarantees kept, time
-waited, work thrown away, evictions of one job. Needs the traces: `ALLOTMENT_SHARED`, or a folder `shared`
-beside the checkout.
+Under `quota` the trace is also compressed in time, and the figures have limits: violated guarantees, waiting
+time, lost work, evictions of one job. Needs the traces: `ALLOTMENT_SHARED`, or a folder `shared` beside the
+checkout.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def run() -> Report:
 def _judged(
     report: ReplayReport, jobs: Sequence[TraceJob], factor: float, bounds: Mapping[str, Any]
 ) -> list[FigureRow]:
-    """One run under `quota`; how long jobs wait is judged at the trace's own pace only."""
+    """Return the figures of one run under `quota`; waiting time has a limit at the trace's own pace only."""
     name = f"quota x {factor:g}"
     run_hours = sum(job.gpus * job.duration_s for job in jobs) / 3600
     lost = 100 * report.lost_gpu_hours / run_hours
@@ -69,7 +69,7 @@ def _judged(
 def _checked(
     report: ReplayReport, tenants: Sequence[TraceTenant], factor: float, bounds: Mapping[str, Any]
 ) -> list[FigureRow]:
-    """Check a run by its events alone, without anything that the replay counted."""
+    """Return checks of a run from its events alone, without the replay's own counts."""
     lines = (
         EventLine(each.t_s, each.event, each.job, each.tenant, each.gpus, each.nodes)
         for each in report.events

@@ -1,7 +1,7 @@
 """`allotment bench start-prediction`: expected starts on the published trace, from history only.
 
-The trace is replayed under `quota`; on the way, five minutes after a wait began, it is asked when the job
-will start. October served to choose parameters, November was held out. Needs the traces, as `replay` does.
+The trace is replayed under `quota`; five minutes after a job began to wait, its start is predicted. October
+was used to choose parameters, November was held out. Needs the traces, as `replay` does.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _OCTOBER_S: Final = 31 * 86_400
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the benchmark with its options; returns the exit status."""
+    """Run the benchmark with its options; return the exit status."""
     parser = argparse.ArgumentParser(prog="allotment bench start-prediction", description=__doc__)
     parser.add_argument("--json", metavar="FILE", help="write the figures as JSON; - for standard output")
     parser.add_argument(

@@ -1,7 +1,7 @@
 """`allotment bench usage`: monthly reports over a year of jobs, on SQLite.
 
-The installation is written into a database of its own: ended runs of a hundred thousand jobs of a thousand
-tenants, and what was measured of them by quarters of an hour.
+The installation is written into its own database: ended runs of a hundred thousand jobs of a thousand
+tenants, and their measurements per quarter of an hour.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def _measure(viewer: Any, bounds: dict[str, Any], home: Path) -> Iterator[Figure
 
 
 def _least(act: Callable[[], object]) -> float:
-    """The least of a few runs, which the machine's other work disturbs least."""
+    """Return the minimum of a few runs, which other load affects least."""
     times = []
     for _ in range(_TIMES):
         begun = time.perf_counter()
@@ -89,7 +89,9 @@ def _least(act: Callable[[], object]) -> float:
 
 
 def _fill(size: dict[str, int]) -> Any:
-    """Write tenants, users, a pool with two prices, and a year of ended runs; returns who may see all."""
+    """Write tenants, users, a pool with two prices, and a year of ended runs; return a user who may see all
+    of them.
+    """
     from clusters.models import Cell, Cluster, Flavor  # noqa: PLC0415 (Django is set up by now)
     from scheduling.models import UsageInterval  # noqa: PLC0415 (as above)
     from telemetry.models import MeasuredUse, Price  # noqa: PLC0415 (as above)
@@ -138,7 +140,7 @@ def _fill(size: dict[str, int]) -> Any:
 
 
 def _tenant(parent: Any, slug: str) -> Any:
-    """The root, or a workspace below it."""
+    """Create the root, or a workspace below it."""
     from tenants.models import Tenant, TenantKind  # noqa: PLC0415 (Django is set up by now)
 
     kind = TenantKind.WORKSPACE if parent else TenantKind.FOLDER
@@ -157,7 +159,7 @@ def _held(day: int, begin: int, end: int, cores: int) -> np.ndarray[tuple[int], 
 
 
 def _operator(root: Any) -> Any:
-    """A user who may see the jobs of all tenants."""
+    """Create a user who may see the jobs of all tenants."""
     from tenants.models import Member, Role, User  # noqa: PLC0415 (Django is set up by now)
 
     user = User.objects.create(username="operator")

@@ -1,4 +1,4 @@
-"""`allotment bench api`: how fast the server answers with a million jobs behind it."""
+"""`allotment bench api`: response times of the API with a million stored jobs."""
 
 from benchmarks.api.measure import main, run
 

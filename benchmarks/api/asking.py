@@ -1,4 +1,4 @@
-"""Asks for one kind of answer from several clients at once, and reads what the server says that it cost."""
+"""Sends requests of one kind from several clients at once, and reads their cost from the server's headers."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ _TIMING: Final = re.compile(r'app;dur=([\d.]+), db;dur=([\d.]+);desc="(\d+)", cp
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """One answer: milliseconds in the server, those of its statements, how many statements, and processor
-    time of the web process."""
+    """One response: milliseconds in the server and of its statements, the number of statements, and processor
+    time of the web process.
+    """
 
     ms: float
     database_ms: float
@@ -30,7 +31,7 @@ class Answered:
 
 
 def warm_up(ports: Sequence[int], kind: str, teams: Sequence[Team]) -> None:
-    """Ask each process a few times, so that what is kept from the first request on is there."""
+    """Send a few requests to each process, so that its caches are filled."""
     for port in ports:
         _client(port, kind, teams, _WARM, f"warm {port}")
 
@@ -38,7 +39,9 @@ def warm_up(ports: Sequence[int], kind: str, teams: Sequence[Team]) -> None:
 def ask_all(
     ports: Sequence[int], kind: str, teams: Sequence[Team], *, requests: int, clients: int
 ) -> list[Answered]:
-    """Measure the answers to `requests`, sent by `clients` at once, each after the answer to its last."""
+    """Measure the responses to `requests`, sent by `clients` at once, each after the response to its last
+    request.
+    """
     share = -(-requests // clients)
 
     def run_client(number: int) -> list[Answered]:
@@ -84,6 +87,6 @@ def read_timing(timing: str) -> Answered:
 
 
 def percentile_of(values: Sequence[float], part: float) -> float:
-    """The value below which that part of them lies."""
+    """Return the value below which this part of the values lies."""
     ordered = sorted(values)
     return ordered[min(int(part * len(ordered)), len(ordered) - 1)]

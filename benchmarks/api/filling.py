@@ -1,8 +1,8 @@
-"""Millions of rows by few statements: what was drawn once is written as jobs, roles and tasks.
+"""Writes millions of rows with few statements: random seeds are expanded to jobs, roles and tasks.
 
-Indexes are taken away before and made anew afterwards, which is several times as fast as keeping them; the
-keys between tables are not checked, because every row is made from one that is there. Keys begin with the
-time, as the platform's do (UUIDv7), and rows are written in that order, as they came to be.
+Indexes are dropped before and created again afterwards, which is several times as fast as updating them.
+Foreign keys are not checked, because every row refers to an existing one. Keys begin with the time, as the
+platform's do (UUIDv7), and rows are written in the order of time.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from django.db import connection
 
 from scheduling.models import Job, JobRole, Task
 
-# A job each: where, whose, since when and how it stands. The cube makes the first queues the busy ones.
+# One seed per job: queue, user, submission time and state. The cube gives most jobs to the first queues.
 _SEEDS: Final = """
 CREATE TEMPORARY TABLE seed AS
 SELECT at, p.queue_id, p.workspace_id, person.user_id,
@@ -46,7 +46,7 @@ _WAITING: Final = "('queued', 'suspended')"
 
 
 def _key(kind: str) -> str:
-    """The key of a seed's row of one kind, which the fourth group begins with."""
+    """Return the SQL of the key of a seed's row; `kind`, its fourth group's start, distinguishes tables."""
     return f"(s.moment || '7' || substr(s.chance, 1, 3) || '{kind}' || substr(s.chance, 4, 15))::uuid"
 
 
@@ -94,9 +94,9 @@ def fill_jobs(
     queued: float = 0.01,
     running: float = 0.01,
 ) -> None:
-    """Write so many jobs in the likeness of one, which has one role with one task.
+    """Write so many jobs like a given one, which has one role with one task.
 
-    `queued` and `running` are parts of them.
+    `queued` and `running` are the parts of the jobs in these states.
     """
     counts: dict[str, float] = {"queues": queues, "people": people, "jobs": jobs}
     suspended = queued + _SUSPENDED
@@ -119,7 +119,7 @@ def fill_jobs(
 
 
 def _without_indexes(cursor: Any, table: str) -> list[str]:
-    """Take away what makes writing slow; returns the statements that bring it back."""
+    """Drop the indexes and constraints that slow writing down; return the statements that restore them."""
     cursor.execute(f"ALTER TABLE {table} DISABLE TRIGGER ALL")
     cursor.execute(
         "SELECT indexrelid::regclass::text, pg_get_indexdef(indexrelid) FROM pg_index i WHERE indrelid = "

@@ -32,14 +32,17 @@ _UNREACHED: Final = "1000000000"
 
 
 class WrongSize(RuntimeError):
-    """The folder holds an installation of another size."""
+    """The folder contains an installation of another size."""
 
 
 @dataclass(frozen=True, slots=True)
 class BenchInstallation:
-    """`ports` of the web processes, `web` their process ids, `server` their PostgreSQL with the database
-    `DATABASE`, and `database` the id of its first process; `world` is what the module that made it prints.
-    `environment` is that of all processes of the platform."""
+    """A running installation. `ports` and `web` are the ports and process ids of the web processes.
+
+    `server` is their PostgreSQL with the database `DATABASE`, and `database` the id of its first process;
+    `world` is the output of the module that created it. `environment` is that of all processes of the
+    platform.
+    """
 
     ports: tuple[int, ...]
     web: tuple[int, ...]
@@ -53,11 +56,12 @@ class BenchInstallation:
 def run_installation(
     size: Mapping[str, int], processes: int, report: Report, folder: Path | None = None, *, world: str
 ) -> Iterator[BenchInstallation]:
-    """Make it, or find it in `folder` again, and run it within the block; `report` hears what is being done.
+    """Create the installation, or reuse the one in `folder`, and run it within the block; `report` gets
+    progress lines.
 
     `world`: the module that fills it. Its arguments are the numbers of `size`, and its last line is JSON.
 
-    Raises: WrongSize; MissingProgram; RuntimeError when a process does not come up.
+    Raises: WrongSize; MissingProgram; RuntimeError when a process does not start.
     """
     with ExitStack() as stack:
         report("starting PostgreSQL")
@@ -80,7 +84,8 @@ def _environment(server: PostgresServer, home: Path) -> dict[str, str]:
         "ALLOTMENT_HOME": str(home),
         "ALLOTMENT_DATABASE_URL": server.database_url(DATABASE),
         "ALLOTMENT_DEMO": "off",
-        # Counted as everywhere, and never reached: what is measured is the platform, not its limits.
+        # Rate limits are counted as usual but never reached, because the platform is measured, not its
+        # limits.
         "ALLOTMENT_RATE_READS": _UNREACHED,
         "ALLOTMENT_RATE_WRITES": _UNREACHED,
         "ALLOTMENT_LOG_LEVEL": "WARNING",
@@ -115,7 +120,7 @@ def _world(
 
 
 def _filled(environment: dict[str, str], size: Mapping[str, int], report: Report, module: str) -> str:
-    """Run the module of the world and report what it prints; its last line is the answer."""
+    """Run the module of the world and report its output; return its last line."""
     command = [sys.executable, "-m", module, *map(str, size.values())]
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as filling:
         line = ""
@@ -144,7 +149,7 @@ class _Web:
 
 
 def _web(stack: ExitStack, environment: Mapping[str, str], number: int) -> _Web:
-    """Start a web process as the platform does, on a port of its own: each has its share of the clients."""
+    """Start a web process as the platform does, on its own port; each serves its part of the clients."""
     port = free_port()
     command = [
         *(sys.executable, "-m", "uvicorn", "benchmarks.api.served:serve_application"),
@@ -158,7 +163,7 @@ def _web(stack: ExitStack, environment: Mapping[str, str], number: int) -> _Web:
 
 
 def _port(web: _Web, log: Path) -> int:
-    """The port of a web process that answers by now."""
+    """Return the port of a web process once it responds."""
     wait_ready(f"http://127.0.0.1:{web.port}/livez", web.process, log)
     return web.port
 

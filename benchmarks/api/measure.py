@@ -1,9 +1,9 @@
-"""The command `bench api`: builds or finds the installation, asks, and judges by the 95th percentile.
+"""The command `bench api`: measures response times, and compares the 95th percentile with the limits.
 
-Each kind is asked by itself, so that a slow kind cannot hide behind the fast ones, by as many clients at once
-as there are web processes: each process has one request in hand at any time. All run on the same cores, the
-clients and the database too. The times are the server's own (`benchmarks.api.served`); processor time per
-request stands beside them, because that does not change with what else the machine does.
+Each kind of request is measured separately, so that a fast kind cannot hide a slow one, by as many clients at
+once as there are web processes: each process always handles one request. Everything runs on the same cores,
+including the clients and the database. The times are the server's own (`benchmarks.api.served`); processor
+time per request is printed as well, because it does not depend on the other load of the machine.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _WORLD: Final = "benchmarks.api.world"
 
 
 def main(arguments: Sequence[str]) -> int:
-    """The command: `allotment bench api`; see `--help`."""
+    """Run `allotment bench api`; see `--help`."""
     bounds = read_limits("api")
     parser = argparse.ArgumentParser(prog="allotment bench api", description=__doc__)
     for name in _SIZES:

@@ -1,4 +1,4 @@
-"""Requests to the API by kind: each kind draws addresses as a team's people and tools would."""
+"""Requests to the API by kind: each kind draws addresses as users and tools of a team would."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Team = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ApiRequest:
-    """One request; a body makes it a POST. `follow` asks for the next page as well."""
+    """One request; with a body it is a POST. `follow` requests the next page as well."""
 
     path: str
     body: str | None = None
@@ -38,7 +38,7 @@ def _submission(team: Team, draw: random.Random) -> ApiRequest:
         "command": ["python", "train.py"],
         "resources": {"cpu": 8, "memory": "64Gi", "gpu": {"cards": 1}},
     }
-    name = f"new-{secrets.token_hex(6)}"  # not drawn: a database that is kept has those of the last run
+    name = f"new-{secrets.token_hex(6)}"  # not from the seed: a kept database has earlier names
     body = {"name": name, "queue": f"queue-{draw.randrange(4)}", "roles": [role]}
     return ApiRequest(_jobs(team), json.dumps(body))
 
@@ -77,4 +77,4 @@ KINDS: Final[dict[str, Draw]] = {
     "list queues": lambda team, draw: ApiRequest(f"/api/v1/workspaces/{team['slug']}/queues"),
     "submit": _submission,
 }
-"""Kind → how to draw one. What is in no kind is not limited."""
+"""The function that draws a request, by kind. Requests of no kind have no limits."""

@@ -1,8 +1,9 @@
-"""The platform's web application, telling in `Server-Timing` what each answer cost until it began.
+"""The platform's web application with a `Server-Timing` header: the cost of each response until it began.
 
-`app` is the time from the request's arrival in the process, so that waiting for a thread or for the database
+`app` is the time since the request arrived in the process, so that waiting for a thread or for the database
 counts, and the client's own time does not. `db` is the part of it that statements took, `desc` their number.
-`cpu` is the processor time of the process meanwhile, which is the request's own where only one is in hand.
+`cpu` is the processor time of the process in that time, which is the request's own if no other request is
+handled.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ async def serve_application(
 ) -> None:
     begun, worked = time.perf_counter(), time.process_time()
     spent: list[float] = []
-    _spent.set(spent)  # the threads that answer share the list
+    _spent.set(spent)  # the threads of a request share the list
 
     async def send_message(message: Mapping[str, Any]) -> None:
         if message["type"] == "http.response.start":

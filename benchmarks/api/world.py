@@ -1,8 +1,8 @@
-"""A large installation in rows: tenants, queues, people, and a year of jobs, filled in bulk.
+"""A large installation in rows: tenants, queues, users, and a year of jobs, filled in bulk.
 
-The spread is uneven as in life: a tenth of the jobs belongs to the biggest team, most of them are young and
-nearly all have ended. Run as `python -m benchmarks.api.world TENANTS QUEUES JOBS` in the platform's
-environment; prints what the measurement needs as JSON.
+The distribution is uneven, as in real installations: a tenth of the jobs belongs to the biggest team, most
+jobs are recent and nearly all have ended. Run as `python -m benchmarks.api.world TENANTS QUEUES JOBS` in the
+platform's environment; prints the input of the measurement as JSON.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ PEOPLE: Final = 5
 NODES: Final = 200
 CARDS: Final = 8
 _BATCH: Final = 5000
-NO_HASH: Final = "!"  # of no password
+NO_HASH: Final = "!"  # the hash of no password
 
 
 def build_world(tenants: int, queues: int, jobs: int) -> dict[str, Any]:
-    """Make everything; returns who asks about which team, and how often of ten times (`share`)."""
+    """Create everything; return the users and teams of the requests, and their part out of ten (`share`)."""
     _report("making tenants and queues")
     cell, flavor = build_simulated_cell(NODES, CARDS)
     teams = _tenants(tenants)
@@ -47,7 +47,7 @@ def build_world(tenants: int, queues: int, jobs: int) -> dict[str, Any]:
     head = add_person("head", big.parent, Role.ADMIN)
     operator = add_person("operator", None, Role.PLATFORM_ADMIN)
     asked = [(big, _owner(big), 4), (middle, _owner(middle), 3), (small, _owner(small), 1)]
-    # Whose sight comes from above: the policies on rows have more to look at.
+    # For users with roles above the team the row policies have to check more tenants.
     asked += [(big, head, 1), (big, operator, 1)]
     return {"teams": [_team(team, user, share) for team, user, share in asked]}
 
@@ -111,7 +111,7 @@ def add_queues(cell: Cell, flavor: Flavor, teams: list[Tenant], count: int) -> N
 
 
 def submit_likeness(team: Tenant) -> Job:
-    """A job as it is submitted, so that every column of its copies has a sane value."""
+    """Submit a job, so that every column of its copies has a realistic value."""
     spec = parse_job({
         "name": "likeness", "queue": "queue-0",
         "roles": [{"image": "train:1", "command": ["python", "train.py"],

@@ -1,4 +1,4 @@
-"""`allotment bench kube`: how fast the platform brings pods onto the nodes of a real API server."""
+"""`allotment bench kube`: how fast the platform binds pods to the nodes of a real API server."""
 
 from benchmarks.kube.command import main
 

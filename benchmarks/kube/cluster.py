@@ -1,4 +1,4 @@
-"""The cluster of `bench kube` as its administrator sees it: nodes, bare calls, and a watch of its pods."""
+"""The cluster of `bench kube`, used as its administrator: nodes, plain calls, and a watch of its pods."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _JOB: Final = "allotment.io/job"
 
 
 class Administrator:
-    """Plain calls with JSON bodies. Safe to share among threads."""
+    """Plain calls with JSON bodies. Can be shared among threads."""
 
     def __init__(self, plane: ControlPlane) -> None:
         self._pool = urllib3.PoolManager(ca_certs=str(plane.certificate), maxsize=_THREADS)
         self._url, self._headers = plane.url, {"Authorization": f"Bearer {plane.admin_token}"}
 
     def call_api(self, method: str, path: str, body: Json | None = None) -> Json:
-        """One call. Raises: RuntimeError with the answer when the API says no."""
+        """Call the API. Raises: RuntimeError with the response when the API refuses."""
         status, data = self._answer(method, path, body)
         if status >= 400:
             raise RuntimeError(f"{method} {path}: {status} {data[:300]!r}")
@@ -46,7 +46,7 @@ class Administrator:
         return answer.status, answer.data
 
     def create_nodes(self, count: int, cards: int) -> None:
-        """Make so many nodes with as many cards each, and wait until whoever plays them has them ready."""
+        """Create nodes with `cards` GPUs each, and wait until kwok has made them ready."""
 
         def make_pods(number: int) -> None:
             size = {"cpu": "96", "memory": "1Ti", "pods": "110", "nvidia.com/gpu": str(cards)}
@@ -63,9 +63,11 @@ class Administrator:
         return sum(_ready(node) and not node["spec"].get("taints") for node in found)
 
     def measure_plain_calls(self, pods: int, nodes: int) -> tuple[float, float]:
-        """Pods a second that are only created, and that are created and bound, by calls and nothing else.
+        """Return the pods per second that are only created, and that are created and bound, by plain calls
+        alone.
 
-        They are such as the platform makes: what a pod says of itself costs the API server with every call.
+        The pods are like those of the platform, because the size of a pod costs the API server time with
+        every call.
         """
         command = [sys.executable, "-m", "benchmarks.kube.pod", _WITHOUT_PLATFORM]
         pod = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
@@ -78,9 +80,10 @@ class Administrator:
         return created, self._rate(lambda number: self._create_and_bind(pod, number, nodes), pods)
 
     def measure_minimal_pods(self, pods: int, nodes: int) -> float:
-        """Pods a second that are created and bound when a pod is one container with one card and no more.
+        """Return the pods per second that are created and bound, for pods of one container with one GPU and
+        no more.
 
-        Measured after `measure_bare_calls`, whose namespace it uses.
+        Call it after `measure_plain_calls`, whose namespace it uses.
         """
         container = {"name": "main", "image": "bench:1", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
         pod = {"metadata": {}, "spec": {"containers": [container]}}
@@ -109,8 +112,8 @@ class Administrator:
 
 
 class Bindings:
-    """The moments when the pods of each job were first seen bound; a thread follows them as long as the
-    process lives.
+    """The times when the pods of each job were first seen bound; a thread watches them as long as the process
+    lives.
     """
 
     def __init__(self, plane: ControlPlane) -> None:
@@ -120,7 +123,9 @@ class Bindings:
         threading.Thread(target=self._follow, daemon=True).start()
 
     def binding_times(self, job: str) -> list[float]:
-        """The times (epoch seconds) at which the pods of a job were bound, as far as they are, in order."""
+        """Return the times (epoch seconds) at which pods of a job were bound, for those that are bound, in
+        order.
+        """
         with self._guard:
             return sorted(self._bound.get(job, {}).values())
 
@@ -132,17 +137,17 @@ class Bindings:
     def _follow(self) -> None:
         pool = urllib3.PoolManager(ca_certs=str(self._plane.certificate))
         headers = {"Authorization": f"Bearer {self._plane.admin_token}"}
-        # Only what is asked about: to be looked at costs the cluster as much as to be worked on.
+        # Only the namespace in question is watched: each watch costs the cluster processor time.
         selected = urlencode({"labelSelector": _JOB, "fieldSelector": "spec.nodeName!="})
         address = f"{self._plane.url}/api/v1/pods?watch=1&timeoutSeconds=300&{selected}"
         while self._plane.api_server.is_running():
             try:
                 answer = pool.request("GET", address, headers=headers, preload_content=False, timeout=310)
-                for line in answer:  # what there is comes first: nothing is missed between two watches
+                for line in answer:  # a watch starts with existing pods, so none is missed
                     self._note(json.loads(line)["object"])
                 answer.close()
             except HTTPError:
-                time.sleep(0.1)  # the API server is going; a cut watch is only begun again
+                time.sleep(0.1)  # the API server is stopping; a broken watch is restarted
 
     def _note(self, pod: Json) -> None:
         with self._guard:

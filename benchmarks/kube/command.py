@@ -1,9 +1,9 @@
-"""The command `bench kube`: a whole platform on PostgreSQL, a real API server, and nodes that kwok plays.
+"""The command `bench kube`: a whole platform on PostgreSQL, a real API server, and nodes simulated by kwok.
 
-First bare calls: how many pods a second the API server lets be made and bound here. Then, through the
-platform: from submission to binding at a steady pace; the time to fill all cards with jobs of one card; and
-the time in which one large job takes back what its team owns from those who borrowed it. Times are those at
-which a watch of the API server's pods told of the binding. Everything runs on the same cores.
+First, plain calls: the pods per second that the API server allows to be created and bound here. Then, through
+the platform: the time from submission to binding at a steady rate; the time to fill all GPUs with jobs of one
+GPU; and the time in which one large job reclaims its team's quota from borrowers. Times of binding are those
+reported by a watch of the API server's pods. Everything runs on the same cores.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from benchmarks.support.running import RunningPlatform, platform_on_postgres
 
 
 def main(arguments: Sequence[str]) -> int:
-    """The command: `allotment bench kube`; see `--help`."""
+    """Run `allotment bench kube`; see `--help`."""
     parser = argparse.ArgumentParser(prog="allotment bench kube", description=__doc__)
     parser.add_argument(
         "--share", type=float, default=1.0, help=("scale of nodes and jobs, for example 0.1 for a quick run")
@@ -64,7 +64,9 @@ def run(share: float = 1.0) -> Report:
 
 
 def _spent(running: RunningPlatform, server: PostgresServer) -> dict[str, float]:
-    """Processor seconds so far of the platform, of PostgreSQL, of the cluster, and of this process."""
+    """Return the processor seconds so far of the platform, of PostgreSQL, of the cluster, and of this
+    process.
+    """
     cluster = set(child_processes(os.getpid())) - {running.pid, server.process.pid}
     return {
         **running.processor_seconds(),

@@ -13,7 +13,7 @@ Bounds = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """Nodes of `each` cards; of all cards, `owned` belong to the team that takes them back as whole nodes."""
+    """Nodes with `each` GPUs; `owned` GPUs are the quota of the team that reclaims them as whole nodes."""
 
     nodes: int
     each: int
@@ -27,7 +27,7 @@ class Size:
 
 
 def size_of(bounds: Bounds, share: float) -> Size:
-    """A `share` of the whole run: of its nodes, of what is taken back, of the seconds at a steady pace."""
+    """Return a `share` of the whole run: of its nodes, reclaimed GPUs, and seconds at a steady rate."""
     each = bounds["cards_per_node"]
     nodes = max(2, round(bounds["nodes"] * share))
     return Size(
@@ -41,7 +41,7 @@ def size_of(bounds: Bounds, share: float) -> Size:
 
 @dataclass(slots=True)
 class KubeFigures:
-    """Rates in pods a second, times in seconds; `steady_s` holds one time for each job."""
+    """Rates in pods per second, times in seconds; `steady_s` has one time for each job."""
 
     created: float
     created_and_bound: float
@@ -53,7 +53,7 @@ class KubeFigures:
 
 
 def build_report(bounds: Bounds, size: Size, figures: KubeFigures) -> Report:
-    """The table; what is to be at least so much is told as its inverse, which is to be at most so much."""
+    """Return the table. Limits are maxima, so a figure with a minimum is reported as its inverse."""
     rate = size.cards / figures.filled_s
     ordered = sorted(figures.steady_s)
     p95_s = ordered[min(int(0.95 * len(ordered)), len(ordered) - 1)]

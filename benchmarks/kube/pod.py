@@ -1,4 +1,4 @@
-"""The pod of a job of one card, as the platform makes it, for calls without the platform.
+"""The pod of a job with one GPU, as the platform creates it, for calls without the platform.
 
 Run as `python -m benchmarks.kube.pod NAMESPACE`: prints the object as JSON.
 """
@@ -26,7 +26,7 @@ from scheduling.models.pod_names import gang_name, pod_name  # noqa: E402
 
 
 def build_pod(namespace: str) -> dict[str, Any]:
-    """Return the manifest that `build_manifest` gives for a task that no table holds."""
+    """Return the manifest of `build_manifest` for a task that is not stored."""
     job = Job(name="fill-0")
     role = JobRole(job=job, name="main", replicas=1, min_replicas=1, gpu_cards=1)
     task = Task(job=job, role=role, index=0)

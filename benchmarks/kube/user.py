@@ -15,7 +15,7 @@ from benchmarks.kube.waiting import wait_for_count
 from benchmarks.support.running import RunningPlatform
 
 _THREADS: Final = 4
-_MOST: Final = 500  # jobs of one request
+_MOST: Final = 500  # the maximum number of jobs of one request
 _CANCELLED_AT_ONCE: Final = 200
 _LIVE: Final = "&".join(
     f"state={state}" for state in ("queued", "admitted", "starting", "running", "evicting", "stopping")
@@ -23,14 +23,14 @@ _LIVE: Final = "&".join(
 
 
 class BenchUser:
-    """One person's key, and the workspaces `filler` and `owner`."""
+    """One user's key, and the workspaces `filler` and `owner`."""
 
     def __init__(self, running: RunningPlatform, bindings: Bindings) -> None:
         self._running, self._bindings = running, bindings
         self._pool = urllib3.PoolManager(maxsize=_THREADS, retries=False)
 
     def submit_steadily(self, jobs: int, per_s: int) -> list[float]:
-        """Submit jobs at a pace; returns the seconds from when each was due to its binding."""
+        """Submit jobs at a steady rate; return the seconds from the due time of each to its binding."""
         begun = time.time() + 0.1
 
         def submit_jobs(number: int) -> tuple[str, float]:
@@ -45,7 +45,7 @@ class BenchUser:
         return [self._bindings.binding_times(job)[0] - due for job, due in sent.items()]
 
     def fill_cards(self, cards: int) -> float:
-        """One job for each card, all at once; returns the seconds until the last is bound."""
+        """Submit one job for each GPU, all at once; return the seconds until the last is bound."""
         begun, jobs = time.time(), list[str]()
         for first in range(0, cards, _MOST):
             bodies = [_job(f"fill-{number}") for number in range(first, min(first + _MOST, cards))]
@@ -55,7 +55,7 @@ class BenchUser:
         return max(self._bindings.binding_times(job)[0] for job in jobs) - begun
 
     def reclaim_cards(self, cards: int, each: int) -> float:
-        """A job of whole nodes takes back what its team owns; returns the seconds until it stands."""
+        """Submit a job of whole nodes that reclaims its team's quota; return seconds until it is bound."""
         begun = time.time()
         job = self._post("owner", "jobs", _job("owner", cards // each, each), 202)["id"]
         self._bound([job], cards // each)

@@ -1,4 +1,4 @@
-"""Waiting for a count, and telling how far it is."""
+"""Waiting for a count, with lines of progress."""
 
 from __future__ import annotations
 
@@ -25,6 +25,6 @@ def wait_for_count(count: Callable[[], int], wanted: int, what: str, within_s: f
 
 
 def print_progress(text: str) -> None:
-    """A line of progress, on standard error."""
+    """Print a line of progress on standard error."""
     sys.stderr.write(f"{time.strftime('%H:%M:%S')}  {text}\n")
     sys.stderr.flush()

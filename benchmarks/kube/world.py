@@ -1,8 +1,9 @@
 """A cell with one real cluster, and teams that share each of its flavors.
 
 Run as `python -m benchmarks.kube.world KUBECONFIG TEAM=CARDS[:BORROWING] …` in the platform's environment:
-each team owns so many cards of every flavor and may borrow without limit unless told. Prints the access key
-of somebody who may submit for every team, with the priority classes `normal` and `high`.
+each team has a nominal quota of so many GPUs of every flavor and may borrow up to BORROWING, by default
+without limit. Prints the access key of a user who may submit for every team, with the priority classes
+`normal` and `high`.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from tenants.services.tenant import tenant_create
 
 
 def build_world(kubeconfig: str, teams: Sequence[str]) -> str:
-    """Make the cell and return the bearer token."""
+    """Create the cell and return the bearer token."""
     cell, _ = Cell.unscoped.get_or_create(name="default")
     connection = {"kind": "kubeconfig", "path": kubeconfig}
     cluster = cluster_add(

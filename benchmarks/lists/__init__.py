@@ -1,4 +1,4 @@
-"""`allotment bench lists`: how fast every list answers in a large installation."""
+"""`allotment bench lists`: response times of every list in a large installation."""
 
 from benchmarks.lists.measure import main
 

@@ -1,4 +1,4 @@
-"""Asks for lists as a person in a browser and as a client with a key."""
+"""Requests lists as a user in a browser and as a client with a key."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CSRF: Final = re.compile(r'name="csrfmiddlewaretoken" value="([^"]+)"')
 
 @dataclass(frozen=True, slots=True)
 class QueryFigures:
-    """The answers to one query, and the database's milliseconds of processor time for each."""
+    """The responses to one query, and the database's milliseconds of processor time for each."""
 
     query: str
     answers: Sequence[Answered]
@@ -44,7 +44,7 @@ class ListReader:
             raise RuntimeError(f"{account['username']} can't sign in: {status} {text[:300]}")
 
     def request_list(self, path: str) -> tuple[int, str, Answered]:
-        """Ask with the session, or below /api with the key."""
+        """Request a list with the session, or below /api with the key."""
         return self._send("GET", path)
 
     def _send(self, method: str, path: str, body: str | None = None) -> tuple[int, str, Answered]:
@@ -65,7 +65,7 @@ class ListReader:
 def measure_place(
     made: BenchInstallation, reader: ListReader, place: ListPlace, times: int
 ) -> list[QueryFigures]:
-    """Measure a list with each of its queries; nothing for those that the reader may not see."""
+    """Measure a list with each of its queries; return nothing for a list that the reader may not see."""
     path = place.path.format_map(made.world["names"])
     status, text, _ = reader.request_list(path)
     if status in REFUSED:

@@ -1,4 +1,6 @@
-"""The rows beside jobs and GPUs: groups, accounts, alerts, requests, loans, budgets, history and audit."""
+"""Rows of other kinds than jobs and GPUs: groups, accounts, alerts, requests, loans, budgets, history and
+audit.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,7 @@ FROM (
 
 
 def add_accounts(teams: Sequence[Tenant], people: Sequence[User], groups: int) -> None:
-    """Groups with their people and roles, service accounts, keys and custom roles."""
+    """Add groups with their members and roles, service accounts, keys and custom roles."""
     made = Group.unscoped.bulk_create(Group(name=f"group-{n:04d}") for n in range(groups))
     GroupMember.unscoped.bulk_create(
         (
@@ -94,7 +96,7 @@ def add_accounts(teams: Sequence[Tenant], people: Sequence[User], groups: int) -
 
 
 def add_alerts(teams: Sequence[Tenant], creator: User, count: int) -> None:
-    """Rules of the platform and of teams, alerts of which one in twenty fires, channels and silences."""
+    """Add rules of the platform and of teams, alerts of which one in twenty fires, channels and silences."""
     now = clock.now()
     tenants = [None, *teams]
     rules = AlertRule.unscoped.bulk_create(
@@ -132,7 +134,7 @@ def add_alerts(teams: Sequence[Tenant], creator: User, count: int) -> None:
 
 
 def add_quota_work(cell: Cell, flavor: Flavor, teams: Sequence[Tenant], requests: int) -> None:
-    """Requests for quota, loans, budgets, limits of users, and the history of quotas."""
+    """Add requests for quota, loans, budgets, limits of users, and the history of quotas."""
     nodes = list(QuotaNode.unscoped.filter(cell=cell, is_queue=True).order_by("pk").select_related("tenant"))
     editors = Member.unscoped.filter(tenant__in=teams, role=Role.EDITOR)
     members = dict(editors.values_list("tenant_id", "user_id"))
@@ -195,7 +197,7 @@ def _request(node: QuotaNode, members: Mapping[Any, Any], flavor: Flavor, *, pen
 
 
 def add_replays(cell: Cell, teams: Sequence[Tenant], count: int) -> None:
-    """Replays with a result for every team."""
+    """Add replays with a result for every team."""
     now = clock.now()
     one = {
         "jobs": 4, "not_started": 0, "wait_median": {"seconds": 600, "at_least": False},
@@ -217,6 +219,6 @@ def add_replays(cell: Cell, teams: Sequence[Tenant], count: int) -> None:
 
 
 def add_audit(records: int) -> None:
-    """Audit records of the members of tenants, one every two minutes."""
+    """Add audit records of the members of tenants, one every two minutes."""
     with connection.cursor() as cursor:
         cursor.execute(_AUDIT, {"records": records})

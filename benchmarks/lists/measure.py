@@ -1,9 +1,8 @@
-"""The command `bench lists`: builds or finds the installation, asks for every list, and judges each by its
-slowest query.
+"""The command `bench lists`: requests every list, and compares the slowest query of each with its limit.
 
-A list is asked as it opens, for its last page, in other orders and filtered, by a platform admin and by an
-editor of one workspace. The times are the server's own (`benchmarks.api.served`); processor time per request
-is printed as well, because it does not depend on the other load of the machine.
+A list is requested as it opens, for its last page, in other orders and filtered, by a platform admin and by
+an editor of one workspace. The times are the server's own (`benchmarks.api.served`); processor time per
+request is printed as well, because it does not depend on the other load of the machine.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from benchmarks.lists.options import WORLD, add_options, read_size
 from benchmarks.lists.places import CONSOLE, ListPlace, api_lists
 from benchmarks.support.report import FigureRow, Report, print_report, read_limits
 
-# Measurements of a database that was kept are as recent as those of a new one.
+# The measurements of a kept database are moved to the present.
 _FRESH: Final = """
 UPDATE telemetry_reading SET at_ms = at_ms + (
     SELECT (extract(epoch FROM now()) * 1000)::bigint - 15000 - max(at_ms) FROM telemetry_reading)
@@ -32,7 +31,7 @@ UPDATE telemetry_reading SET at_ms = at_ms + (
 
 
 def main(arguments: Sequence[str]) -> int:
-    """The command: `allotment bench lists`; see `--help`."""
+    """Run `allotment bench lists`; see `--help`."""
     parser = argparse.ArgumentParser(prog="allotment bench lists", description=__doc__)
     add_options(parser, times=read_limits("lists")["times"], of="query of each list")
     parser.add_argument("--reader", choices=["operator", "member"], help="one of the two readers")
@@ -86,7 +85,7 @@ def run(
 
 @contextmanager
 def run_report_worker(made: BenchInstallation) -> Iterator[None]:
-    """Run beside the measurement what workers keep ready for lists."""
+    """Run a process that stores the reports for lists as workers do, within the block."""
     command = [sys.executable, "-m", "benchmarks.lists.worker"]
     with subprocess.Popen(command, env=made.environment, stdout=subprocess.PIPE, text=True) as worker:
         try:
@@ -100,7 +99,7 @@ def run_report_worker(made: BenchInstallation) -> Iterator[None]:
 def _row(
     reader: str, place: ListPlace, found: Sequence[QueryFigures], bounds: Mapping[str, Any]
 ) -> FigureRow:
-    """The figures of the slowest query of a list."""
+    """Return the figures of the slowest query of a list."""
     slowest = max(found, key=_p95)
     answers = slowest.answers
     beside = {

@@ -13,7 +13,7 @@ _SIZES: Final = ("tenants", "jobs", "nodes", "users", "audit")
 
 
 def add_options(parser: argparse.ArgumentParser, *, times: int, of: str) -> None:
-    """Add the sizes of the installation, how often each thing `of` a kind is asked, and where results go."""
+    """Add the sizes of the installation, the number of requests for each `of`, and the target of results."""
     sizes = read_limits("lists")
     for name in _SIZES:
         parser.add_argument(f"--{name}", type=int, default=sizes[name], metavar="N")

@@ -1,4 +1,6 @@
-"""The addresses of all lists: those of the console are named here, those of the REST API by its schema."""
+"""The addresses of all lists: those of the console are listed here, those of the REST API come from its
+schema.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +13,17 @@ import yaml
 
 SCHEMA: Final = Path(__file__).resolve().parents[2] / "docs" / "openapi.yaml"
 _NOT_ROWS: Final = ("/events/stream", "/logs", "/stream", "/user-limits/{limit}")
-"""Answered from elsewhere than the database's rows, without end, or no list."""
+"""Addresses that are not lists, never end, or don't read the database."""
 _LAST: Final = "page=99999"
 _NAMES: Final = ("name", "slug", "username", "subject_name", "tenant")
 
 
 @dataclass(frozen=True, slots=True)
 class ListPlace:
-    """The address of a list or a page, with `{}` for names of the world, and queries to ask it with.
+    """The address of a list or a page, with `{}` for names of the world, and queries for it.
 
-    The queries are asked beside the address itself. A page is no list: it shows parts of everything.
+    The queries are requested in addition to the address itself. A page is not a list: it shows parts of
+    several.
     """
 
     path: str
@@ -115,7 +118,7 @@ CONSOLE: Final = (
 
 
 def api_lists(names: Mapping[str, str]) -> Iterator[ListPlace]:
-    """The lists of the REST API whose parameters the world has names for."""
+    """Yield the lists of the REST API for whose parameters the world has names."""
     schema = yaml.load(SCHEMA.read_text(encoding="utf-8"), yaml.CSafeLoader)
     for path, methods in schema["paths"].items():
         asked = {p["name"]: p for p in methods.get("get", {}).get("parameters", ()) if p["in"] == "query"}

@@ -1,4 +1,4 @@
-"""Running jobs on their GPUs, and what ended jobs left: attempts, events, usage and measured use."""
+"""Running jobs on their GPUs, and the rows of ended jobs: attempts, events, usage and measured use."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SIZES: Final = ((8,), (4, 2, 1, 1), (4, 2, 1, 1), (8,), (4, 2, 1, 1))
 _ROUNDS: Final = 2
 _ROUND_MS: Final = 15_000
 _NODES_AT_ONCE: Final = 50
-# A job that runs or waits came within three days.
+# Running and pending jobs were submitted within the last three days.
 _LATELY: Final = """
 UPDATE scheduling_job SET
     submitted_at = now() - (now() - submitted_at) / 120,
@@ -83,7 +83,7 @@ FROM scheduling_usageinterval
 
 
 def fill_history(flavor: Flavor) -> None:
-    """Write what the jobs that ended left, and move the others to the last days."""
+    """Write the rows of ended jobs, and move the others to the last days."""
     with connection.cursor() as cursor:
         for statement in (_LATELY, _ATTEMPTS, _PAST_ALLOCATIONS, _EVENTS):
             cursor.execute(statement)
@@ -92,7 +92,7 @@ def fill_history(flavor: Flavor) -> None:
 
 
 def run_jobs(flavor: Flavor) -> None:
-    """Put the running jobs on GPUs, node by node, until either are used up; the ledger counts them."""
+    """Put running jobs on GPUs, node by node, until jobs or GPUs are used up; the ledger counts them."""
     jobs = iter(Job.unscoped.filter(state=JobState.RUNNING).order_by("pk").prefetch_related("tasks", "roles"))
     attempts, holds, slices, roles = [], [], [], []
     nodes = list(Node.unscoped.filter(flavor=flavor).order_by("name").prefetch_related("devices"))

@@ -1,7 +1,7 @@
-"""Keeps ready what workers keep ready for lists: reports, stored as often as beat asks for them.
+"""Stores the reports for lists as workers do, as often as beat schedules them.
 
-Run as `python -m benchmarks.lists.worker` in the platform's environment beside the measurement; prints a line
-when everything is ready.
+Run as `python -m benchmarks.lists.worker` in the platform's environment during the measurement; prints a line
+when all reports are stored.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _EVERY_S: Final[float] = beat_schedule(observe_every_s=1.0, demo=False)["store-r
 
 
 def main() -> None:
-    """Store the reports again and again, until it is ended."""
+    """Store the reports repeatedly, until the process is terminated."""
     while True:
         store_reports(now=clock.now())
         sys.stdout.write("reports are stored\n")

@@ -1,7 +1,7 @@
-"""A large installation in rows: tenants in three levels, a full cluster, jobs, and everything beside them.
+"""A large installation in rows: tenants in three levels, a full cluster, jobs, and rows of all other kinds.
 
-Run as `python -m benchmarks.lists.world TENANTS JOBS NODES USERS AUDIT` in the platform's environment;
-prints what the measurement needs as JSON.
+Run as `python -m benchmarks.lists.world TENANTS JOBS NODES USERS AUDIT` in the platform's environment; prints
+the input of the measurement as JSON.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _WAITING, _RUNNING = 0.05, 0.036
 
 
 def build_world(tenants: int, jobs: int, nodes: int, users: int, audit: int) -> dict[str, Any]:
-    """Make everything; returns who asks, and the names in addresses."""
+    """Create everything; return the readers, and the names in addresses."""
     _report("making tenants, users and queues")
     cell, flavor = build_simulated_cell(nodes, CARDS)
     teams = _add_tenants(tenants)
@@ -78,7 +78,7 @@ def _report(what: str) -> None:
 
 
 def _add_tenants(count: int) -> list[Tenant]:
-    """Add folders, folders below them, and workspaces, as many as given with the root; returns the last."""
+    """Add folders, folders below them, and workspaces, `count` in all with the root; return workspaces."""
     root = root_folder()
     upper = [new_tenant(root, TenantKind.FOLDER, f"department-{n:02d}") for n in range(_FOLDERS)]
     lower = [
@@ -95,7 +95,7 @@ def _add_tenants(count: int) -> list[Tenant]:
 
 
 def _readers(team: Tenant, operator: User) -> dict[str, dict[str, str]]:
-    """Give a key and a password to those who ask: the platform admin and an editor of the largest team."""
+    """Give a key and a password to the readers: the platform admin and an editor of the largest team."""
     found = {}
     for name, user in (("operator", operator), ("member", User.objects.get(username=f"{team.slug}-0"))):
         password = secrets.token_urlsafe(16)
@@ -120,7 +120,7 @@ def _names(team: Tenant) -> dict[str, str]:
 
 
 def main(words: Sequence[str]) -> None:
-    """Build it by the numbers on the command line."""
+    """Build the installation with the numbers of the command line."""
     tenants, jobs, nodes, users, audit = (int(word) for word in words)
     sys.stdout.write(json.dumps(build_world(tenants, jobs, nodes, users, audit)) + "\n")
 

@@ -1,4 +1,4 @@
-"""`allotment bench pipeline`: from submitting jobs over the API until they run, or have ended."""
+"""`allotment bench pipeline`: the time from submitting jobs over the API until they run, or have ended."""
 
 from benchmarks.pipeline.command import main, run
 

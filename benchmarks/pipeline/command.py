@@ -1,4 +1,4 @@
-"""The command `bench pipeline`, and the shapes of work that it knows."""
+"""The command `bench pipeline`, and its workloads."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _KUEUE: Final = "kueue-baseline"
 
 
 def run() -> Report:
-    """The plain shape, which `make bench` runs."""
+    """Run the plain workload, which is part of `make bench`."""
     return plain.run()
 
 
 def main(arguments: Sequence[str]) -> int:
-    """The command: `allotment bench pipeline`; see `--help`."""
+    """Run `allotment bench pipeline`; see `--help`."""
     parser = argparse.ArgumentParser(prog="allotment bench pipeline", description=__doc__)
     parser.add_argument("--shape", choices=[_PLAIN, _KUEUE], default=_PLAIN)
     parser.add_argument(

@@ -1,11 +1,12 @@
 """`--shape kueue-baseline`: Kueue's own performance test against a whole platform, in real time.
 
-The limits of the waits are those that Kueue itself reached with its own runner; its figures and an earlier
-run of this benchmark, measured on the same machine within one hour, stand beside the new ones.
+The limits of waiting times are those that Kueue itself reached with its own runner; its figures and those of
+an earlier run of this benchmark, measured on the same machine within one hour, are printed beside the new
+ones.
 
-A platform on PostgreSQL with its web process, workers, relay and broker; the cluster is simulated. A
-client for each cohort sends what has become due every half second. A job counts as created when it was
-planned to be, not when its request was sent or answered, and as admitted when it was for the first time.
+A platform on PostgreSQL with its web process, workers, relay and broker; the cluster is simulated. A client
+for each cohort submits the jobs that are due every half second. A job counts as created at its planned time,
+not when its request was sent or answered, and as admitted at its first admission.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from benchmarks.support.running import DATABASE, RunningPlatform, platform_on_po
 
 _TICK_S: Final = 0.5
 _MOST: Final = 500
-# A look reads all jobs, on the processors that are measured; the last end is read from the rows.
+# A poll reads all jobs with the measured processors, so polls are rare; the last end is read from the rows.
 _POLL_S: Final = 2.0
 _OUTCOMES: Final = "SELECT state, count(*) FROM scheduling_job GROUP BY state"
 _ADMISSIONS: Final = """
@@ -66,7 +67,7 @@ def run(share: float = 1.0) -> Report:
 
 
 def _submit(running: RunningPlatform, slug: str, jobs: Sequence[PlannedWorkload], begun: float) -> None:
-    """Send each job of a cohort once it is due."""
+    """Submit each job of a cohort once it is due."""
     connection = http.client.HTTPConnection(urlsplit(running.url).netloc, timeout=60)
     headers = {"Authorization": f"Bearer {running.token}", "Content-Type": "application/json"}
     sent = 0
@@ -86,7 +87,7 @@ def _submit(running: RunningPlatform, slug: str, jobs: Sequence[PlannedWorkload]
 
 
 def _wait(server: PostgresServer, jobs: int, deadline_s: float) -> Mapping[str, int]:
-    """Wait until every job has ended, and tell how many ended how."""
+    """Wait until every job has ended; return the number of jobs by final state."""
     deadline = time.monotonic() + deadline_s
     with server.connect_database(DATABASE) as connection:
         while True:
@@ -101,8 +102,9 @@ def _wait(server: PostgresServer, jobs: int, deadline_s: float) -> Mapping[str, 
 def _admissions(
     server: PostgresServer, jobs: Mapping[str, Sequence[PlannedWorkload]], begun: float
 ) -> tuple[dict[str, list[float]], float, float]:
-    """Seconds to admission per class, those from the start to the last end, and those that a card was held
-    beyond its run, in the mean over cards: what perfect packing would not need."""
+    """Return the seconds to admission per class, the seconds from the start to the last end, and the mean
+    seconds for which a GPU was held beyond its job's run time; perfect scheduling would not need these.
+    """
     created = {(slug, job.name): job for slug, each in jobs.items() for job in each}
     waits: defaultdict[str, list[float]] = defaultdict(list)
     last, beyond_s, cards = begun, 0.0, 0
@@ -117,7 +119,7 @@ def _admissions(
 
 
 def _spent(running: RunningPlatform, server: PostgresServer) -> dict[str, float]:
-    """Processor seconds so far of the platform's parts and of PostgreSQL."""
+    """Return the processor seconds so far of the platform's parts and of PostgreSQL."""
     return {**running.processor_seconds(), "PostgreSQL": seconds_of_family(server.process.pid)}
 
 
@@ -144,7 +146,7 @@ def _report(
 def _against_kueue(
     what: str, measured: float, limit: float, known: Mapping[str, Any], figure: str
 ) -> FigureRow:
-    """A figure beside what Kueue and an earlier run took for it."""
+    """Return a figure beside those of Kueue and of an earlier run."""
     return FigureRow(
         what, measured, limit, {"Kueue": known[f"kueue_{figure}"], "earlier run": known[f"our_{figure}"]}
     )

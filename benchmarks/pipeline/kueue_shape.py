@@ -1,4 +1,4 @@
-"""The jobs of Kueue's own performance test, configuration `baseline`, and when each is created."""
+"""The jobs of Kueue's own performance test, configuration `baseline`, and their creation times."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Final
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobClass:
-    """Jobs of one size. Per queue `count` of them, one every `every_ms`, each on `cards` for `run_ms`."""
+    """Jobs of one size: `count` per queue, one every `every_ms`, each on `cards` GPUs for `run_ms`."""
 
     name: str
     priority: int
@@ -40,7 +40,7 @@ class PlannedWorkload:
         return f"{self.kind.name}-{self.queue}-{self.number}"
 
     def job_file(self) -> dict[str, Any]:
-        """Its job file. It starts at once on its node, as a job of Kueue's runner does."""
+        """Return its job file. The job starts at once on its node, as a job of Kueue's runner does."""
         resources = {"cpu": "100m", "memory": "64Mi", "gpu": {"cards": self.kind.cards}}
         return {
             "name": self.name,
@@ -52,7 +52,7 @@ class PlannedWorkload:
 
 
 def plan_workloads(queues: int, share: float = 1.0) -> Iterator[PlannedWorkload]:
-    """All jobs of one cohort, in the order in which they are created; a `share` of each class."""
+    """Yield all jobs of one cohort, in the order of their creation; a `share` of each class."""
     every = (
         PlannedWorkload(number * kind.every_ms / 1000, kind, f"queue-{queue}", number)
         for kind in CLASSES

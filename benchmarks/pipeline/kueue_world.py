@@ -1,8 +1,8 @@
-"""The cell of the shape `kueue-baseline`: cohorts of queues that may borrow all that their cohort has.
+"""The cell of the workload `kueue-baseline`: cohorts of queues that may borrow all quota of their cohort.
 
-Each cohort is a workspace with its queues. Kueue's run places nothing, so nodes are as large as a cohort:
-what is measured is quota. Run as `python -m benchmarks.pipeline.kueue_world COHORTS QUEUES NOMINAL BORROWING`
-in the platform's environment; prints the access key.
+Each cohort is a workspace with its queues. Kueue's run places no pods, so nodes are as large as a cohort, and
+only quota is measured. Run as `python -m benchmarks.pipeline.kueue_world COHORTS QUEUES NOMINAL BORROWING` in
+the platform's environment; prints the access key.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tenants.services.tenant import tenant_create
 
 
 def build_world(cohorts: int, queues: int, nominal: int, borrowing: int) -> str:
-    """Make the cell and return a bearer token of somebody who may submit everywhere."""
+    """Create the cell and return a bearer token of a user who may submit to every queue."""
     cell, flavor = build_simulated_cell(cohorts, queues * nominal)
     root = root_folder()
     for kind in CLASSES:

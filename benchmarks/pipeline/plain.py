@@ -1,7 +1,7 @@
-"""`allotment bench pipeline`: how long from submitting jobs over the API until all are admitted.
+"""`allotment bench pipeline`: the time from submitting jobs over the API until all are admitted.
 
-A real platform (web, workers, relay, broker, SQLite) with a simulated cluster; jobs of one task
-and one card are submitted by a few clients at once, and the admission times are read back.
+A real platform (web, workers, relay, broker, SQLite) with a simulated cluster; jobs of one task and one GPU
+are submitted by a few clients at once, and the admission times are read from the database.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def run() -> Report:
 
 
 def _submit(running: RunningPlatform, numbers: range) -> list[float]:
-    """Submit jobs over one connection; returns the seconds each answer took."""
+    """Submit jobs over one connection; return the seconds of each response."""
     connection = http.client.HTTPConnection(urlsplit(running.url).netloc, timeout=60)
     headers = {"Authorization": f"Bearer {running.token}", "Content-Type": "application/json"}
     latencies = []
@@ -72,7 +72,7 @@ def _body(number: int) -> str:
 
 
 def _wait_admitted(running: RunningPlatform, jobs: int) -> float:
-    """Wait until every job is admitted; returns the time of the last admission (epoch seconds)."""
+    """Wait until every job is admitted; return the time of the last admission (epoch seconds)."""
     deadline = time.monotonic() + _DEADLINE_S
     while _get(running, "/api/v1/workspaces/bench/jobs?state=queued&limit=1")["items"]:
         if time.monotonic() > deadline:

@@ -1,9 +1,8 @@
-"""A large cell as the engine sees it: nodes, a quota tree, running jobs and gangs that wait.
+"""A large cell as the engine sees it: nodes, a quota tree, running jobs and pending gangs.
 
-Drawn from one seed, so equal sizes give equal cells. The mixture: two pools of whole cards and one of
-slices; queues that use far less than they own beside queues that borrow; jobs from a tenth of a card to
-gangs over many nodes, some elastic, in three priorities. Jobs have come and gone, so what is free lies
-scattered.
+Drawn from one seed, so equal sizes give equal cells. The mixture: two pools of whole GPUs and one of slices;
+queues that use far less than their quota and queues that borrow; jobs from a tenth of a GPU to gangs over
+many nodes, some elastic, in three priorities. Some jobs have already ended, so free capacity is fragmented.
 """
 
 from __future__ import annotations
@@ -42,13 +41,13 @@ NODES_PER_RACK = 32
 QUEUES_PER_FOLDER = 20
 NOW = Instant(1_000_000)
 DAY_S = 86_400
-# How full pools are filled, and what is left after jobs have ended again.
+# How full pools are filled, and how full they are after some jobs have ended again.
 FILLED, LEFT = 0.96, 0.90
 
 
 @dataclass(frozen=True, slots=True)
 class CellSize:
-    """The size of a cell; everything grows with the nodes."""
+    """The size of a cell; all numbers grow with the nodes."""
 
     nodes: int
     queues: int
@@ -57,13 +56,13 @@ class CellSize:
 
     @classmethod
     def for_nodes(cls, nodes: int) -> CellSize:
-        """A cell of so many nodes: per thousand 20 queues, about 5,000 running tasks and 100 gangs."""
+        """Return the size for `nodes` nodes: per thousand 20 queues, about 5,000 tasks and 100 gangs."""
         return cls(nodes, max(4, nodes // 50), 5 * nodes, max(4, nodes // 10))
 
 
 @dataclass(frozen=True, slots=True)
 class CellPool:
-    """Nodes of one kind of card. `share` is its part of the cell's nodes."""
+    """Nodes with one GPU model. `share` is the pool's part of the cell's nodes."""
 
     name: str
     mode: GpuMode
@@ -79,7 +78,7 @@ POOLS = (
 
 @dataclass(frozen=True, slots=True)
 class TaskKind:
-    """Jobs of one shape: tasks, the fewest that are of use, cards of each, core units of a card."""
+    """Jobs of one shape: tasks, the minimum of tasks, GPUs of each, core units of a GPU."""
 
     weight: int
     tasks: int
@@ -126,7 +125,7 @@ PRIORITIES = (0, 0, 0, 10, 10, 100)
 
 @dataclass(frozen=True, slots=True)
 class CellTenant:
-    """A leaf of the tree: its flavors in order, its part of them, and how much of that it uses."""
+    """A leaf of the tree: its flavors in order, its part of their quota, and the used part of that."""
 
     name: str
     folder: str
@@ -137,7 +136,7 @@ class CellTenant:
 
 @dataclass(slots=True)
 class BenchCell:
-    """A cell and the source of everything random about it. `serial` counts jobs."""
+    """A cell and its random generator. `serial` counts jobs."""
 
     size: CellSize
     snapshot: Snapshot
@@ -146,13 +145,13 @@ class BenchCell:
     serial: int = 0
 
     def new_gangs(self, count: int, now: Instant) -> Iterator[Job]:
-        """Yield `count` new jobs that wait."""
+        """Yield `count` new pending jobs."""
         weights = [tenant.part for tenant in self.tenants]
         for tenant in self.draw.choices(self.tenants, weights, k=count):
             yield self.new_gang(tenant, now)
 
     def new_gang(self, tenant: CellTenant, now: Instant) -> Job:
-        """A job that was submitted within the last hour."""
+        """Return a job that was submitted within the last hour."""
         kinds = WAITING_SLICED if _sliced(tenant) else WAITING_WHOLE
         kind = self.draw.choices(kinds, [kind.weight for kind in kinds])[0]
         self.serial += 1
@@ -168,7 +167,7 @@ class BenchCell:
 
 
 def build_cell(size: CellSize, seed: int = 42) -> BenchCell:
-    """A cell at `NOW`, about nine tenths full."""
+    """Return a cell at `NOW`, about nine tenths full."""
     draw = random.Random(seed)
     nodes = {pool.name: tuple(_nodes(pool, size)) for pool in POOLS}
     tenants = tuple(_tenants(size, draw))
@@ -188,8 +187,9 @@ def build_cell(size: CellSize, seed: int = 42) -> BenchCell:
 
 
 def different_jobs(count: int, *, borrows: bool, nodes: int = 100) -> Snapshot:
-    """A full cell in which so many jobs of one user wait that all ask for another amount of CPU, in a queue
-    that owns half of the cards, or none of them."""
+    """Return a full cell in which `count` jobs of one user wait that all request another amount of CPU, in a
+    queue that has quota for half of the GPUs, or for none.
+    """
     pool, whole = CellPool("a100", GpuMode.WHOLE, 1.0), TaskKind(1, 1, CARDS)
     placed = tuple(_nodes(pool, CellSize.for_nodes(nodes)))
     own = {"full": CARDS * nodes, "many": 0 if borrows else CARDS * nodes // 2}
@@ -246,7 +246,7 @@ def _tenants(size: CellSize, draw: random.Random) -> Iterator[CellTenant]:
             folder=f"division-{number // QUEUES_PER_FOLDER:03d}",
             flavors=("l40s",) if sliced else choices[number % len(choices)],
             part=draw.choice((1, 1, 2, 2, 3, 5)),
-            # A third of the teams sleep on what they own, and the others use it.
+            # A third of the teams use only part of their quota, and the others exceed it.
             appetite=draw.choice((0.4, 1.2, 1.6)),
         )
 
@@ -271,7 +271,7 @@ def _tree(tenants: Sequence[CellTenant], cards: dict[str, int]) -> Iterator[Quot
 
 def _quotas(flavor: str, cards: int) -> Iterator[Quota]:
     limited = {Resource.GPU_CARDS: 1, Resource.GPU_CORES: CORES, Resource.GPU_MEMORY: CARD_MIB}
-    # A card is shared by many, so their number is no measure of what is held.
+    # Several jobs share a GPU, so its number of jobs does not measure what is held.
     if flavor == "l40s":
         limited[Resource.GPU_CARDS] = 10
     for resource, each in limited.items():
@@ -295,7 +295,7 @@ def _queue(tenant: CellTenant) -> Queue:
 
 
 def role_of(kind: TaskKind, mode: GpuMode) -> Role:
-    """The one role of a kind of job."""
+    """Return the one role of a kind of job."""
     memory = CARD_MIB * kind.cores // CORES
     gpu = GpuRequest(cards=kind.cards)
     if mode is GpuMode.SLICE:
@@ -330,7 +330,7 @@ def charges_of(kind: TaskKind, flavor: str) -> tuple[Charge, ...]:
 
 @dataclass(slots=True)
 class _Stock:
-    """Core units free by card of one pool, and the nodes by the cards that are free for a kind."""
+    """The free core units by GPU of one pool, and the nodes by their free GPUs for a kind."""
 
     nodes: Sequence[Node]
     free: list[list[int]] = field(init=False)
@@ -339,7 +339,7 @@ class _Stock:
         self.free = [[CORES] * CARDS for _ in self.nodes]
 
     def find_cards(self, kind: TaskKind, draw: random.Random) -> tuple[int, tuple[int, ...]] | None:
-        """A node and its cards: the fullest of a few that were looked at, or else the first that fits."""
+        """Return a node and its GPUs: the fullest of a few random ones, or else the first that fits."""
         looked = [draw.randrange(len(self.nodes)) for _ in range(8)]
         fitting = [index for index in looked if self._room(index, kind) >= kind.cards]
         if fitting:
@@ -362,7 +362,7 @@ class _Stock:
 
 
 def _fill(cell: BenchCell, pool: CellPool, nodes: Sequence[Node]) -> Iterator[JobPut | AllocationPut]:
-    """Jobs that run in a pool, after some of those that ran there have ended."""
+    """Yield the jobs that run in a pool, after some of the original ones have ended."""
     draw, stock = cell.draw, _Stock(nodes)
     users = [tenant for tenant in cell.tenants if pool.name in tenant.flavors]
     hunger = [tenant.part * tenant.appetite for tenant in users]

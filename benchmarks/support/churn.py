@@ -1,4 +1,4 @@
-"""Changes of a cell between two cycles: decisions take effect, jobs end and come, nodes change."""
+"""Changes of a cell between two cycles: decisions take effect, jobs end and are submitted, nodes change."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from scheduling.engine.model import (
 )
 
 CLAIM_S = 300
-# What these release is gone before the next cycle.
+# The decisions whose allocations are removed before the next cycle.
 LEFT = (DecisionKind.EVICT, DecisionKind.SHRINK, DecisionKind.MIGRATE)
 
 
 def carried_out(cell: BenchCell, result: CycleResult, now: Instant) -> Delta:
-    """The decisions of a cycle as facts; who was told to leave is gone at once."""
+    """Return the decisions of a cycle as changes; evicted and released tasks are removed immediately."""
     left = [d for d in result.decisions if d.kind in LEFT]
     released = dict.fromkeys(key for decision in left for key in decision.released)
     facts = (fact for decision in result.decisions for fact in _facts(cell, decision, released, now))
@@ -46,7 +46,7 @@ def refill_queue(cell: BenchCell, now: Instant) -> Delta:
 
 
 def churn_cell(cell: BenchCell, now: Instant, share: float = 0.01) -> Delta:
-    """About `share` of the running tasks end, as large a part of the gangs comes anew, nodes change."""
+    """Return changes: about `share` of the running tasks end, as many gangs are submitted, nodes change."""
     snapshot, draw = cell.snapshot, cell.draw
     running = [job.id for job in snapshot.jobs.values() if job.state is JobState.LIVE]
     wanted, changes = round(share * len(snapshot.allocations)), list[Change]()
@@ -62,7 +62,7 @@ def churn_cell(cell: BenchCell, now: Instant, share: float = 0.01) -> Delta:
 
 
 def _nodes(cell: BenchCell, share: float) -> Iterator[Change]:
-    """Half of the nodes that change are closed or opened, the others get another label."""
+    """Yield changes of nodes: half of them are cordoned or uncordoned, the others get another label."""
     fleet, draw = cell.snapshot.fleet, cell.draw
     for number, row in enumerate(draw.sample(range(len(fleet)), max(2, round(share * len(fleet))))):
         node = fleet.export_node(row)

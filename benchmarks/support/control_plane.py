@@ -1,7 +1,7 @@
-"""A Kubernetes control plane of one's own: etcd and an API server on loopback, thrown away afterwards.
+"""A temporary Kubernetes control plane: etcd and an API server on loopback.
 
-The programs are found as envtest finds them: `KUBEBUILDER_ASSETS` names their folder. Next to the
-project's own data lies a packed set of them.
+The programs are found as envtest finds them: `KUBEBUILDER_ASSETS` names their folder. A packed set of them is
+part of the project's own data.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from benchmarks.support.postgres import MissingProgram
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 _PROGRAMS: Final = ("etcd", "kube-apiserver")
-# Without the one for quotas nothing is let into a namespace that has one.
+# Without the controller of quotas, the API server admits no pod to a namespace with a ResourceQuota.
 _FOR_NODES: Final = (
     *("serviceaccount-controller", "resourcequota-controller"),
     *("node-lifecycle-controller", "taint-eviction-controller"),
@@ -41,7 +41,7 @@ _STOP_S: Final = 20
 
 
 class ServerProcess:
-    """A program that runs from now on, ends with this process, and may be killed and started again."""
+    """A program that is started at once, ends with this process, and may be killed and started again."""
 
     def __init__(self, name: str, command: list[str], folder: Path) -> None:
         guard = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []
@@ -49,29 +49,29 @@ class ServerProcess:
         self.start_server()
 
     def start_server(self) -> None:
-        """Start it anew with the data it left behind."""
+        """Start it again with its existing data."""
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     def is_running(self) -> bool:
-        """Return whether the process has not ended."""
+        """Return whether the process is running."""
         return self._process.poll() is None
 
     def kill_server(self) -> None:
-        """End it by kill -9."""
+        """Kill it with SIGKILL."""
         self._process.kill()
         self._process.wait()
 
     def freeze_server(self) -> None:
-        """Have it do nothing, with its connections open, until it is thawed."""
+        """Stop its execution, with its connections open, until it is thawed."""
         self._process.send_signal(signal.SIGSTOP)
 
     def thaw_server(self) -> None:
-        """Have it go on where it was frozen."""
+        """Continue its execution."""
         self._process.send_signal(signal.SIGCONT)
 
     def stop_server(self) -> None:
-        """Ask it to end, and end it if it does not."""
+        """Terminate it, and kill it if it does not end."""
         self._process.terminate()
         try:
             self._process.wait(_STOP_S)
@@ -83,7 +83,7 @@ class ServerProcess:
 class ControlPlane:
     """A running API server.
 
-    `admin_token` may do everything, `platform_token` is that of a user `allotment` without any right.
+    `admin_token` has all permissions, `platform_token` is that of a user `allotment` without any permission.
     """
 
     url: str
@@ -95,7 +95,7 @@ class ControlPlane:
     api_server: ServerProcess = field(repr=False)
 
     def write_kubeconfig(self, token: str = "") -> Path:
-        """Write a kubeconfig for this token, the administrator's unless told, and return its path."""
+        """Write a kubeconfig for a token, by default the administrator's, and return its path."""
         content = {
             "apiVersion": "v1",
             "kind": "Config",
@@ -113,7 +113,7 @@ class ControlPlane:
 
 
 def find_programs() -> Path | None:
-    """The folder with `etcd` and `kube-apiserver`: `KUBEBUILDER_ASSETS`, else the packed set."""
+    """Return the folder with `etcd` and `kube-apiserver`: `KUBEBUILDER_ASSETS`, else the packed set."""
     named = os.environ.get("KUBEBUILDER_ASSETS")
     if named:
         return Path(named) if all((Path(named) / name).exists() for name in _PROGRAMS) else None
@@ -129,9 +129,9 @@ def find_programs() -> Path | None:
 def running_control_plane() -> Iterator[ControlPlane]:
     """Start etcd and an API server; they end with the block, and with this process.
 
-    There is no controller manager: nothing sets default service accounts, collects what has lost its
-    owner, or empties a namespace that is deleted.
-    Raises: MissingProgram; RuntimeError with the log when the API server does not come up.
+    There is no controller manager: default service accounts are not created, objects without an owner are not
+    collected, and a deleted namespace is not emptied. Raises: MissingProgram; RuntimeError with the log when
+    the API server does not start.
     """
     programs = find_programs()
     if programs is None:
@@ -146,10 +146,10 @@ def running_control_plane() -> Iterator[ControlPlane]:
 
 @contextmanager
 def running_controllers(plane: ControlPlane, *names: str, as_themselves: bool = False) -> Iterator[None]:
-    """Run those of the cluster's own controllers, such as `garbage-collector-controller`, for the block.
+    """Run the named controllers of Kubernetes, such as `garbage-collector-controller`, within the block.
 
-    `as_themselves`: each with the account and the rights that it has in a cluster, not the administrator's.
-    Raises: MissingProgram where the programs lack the controller manager, as envtest's do.
+    `as_themselves`: each with the account and the permissions that it has in a cluster, not the
+    administrator's. Raises: MissingProgram if the programs lack the controller manager, as envtest's do.
     """
     programs = find_programs()
     if programs is None or not (programs / "kube-controller-manager").exists():
@@ -168,9 +168,9 @@ def running_controllers(plane: ControlPlane, *names: str, as_themselves: bool = 
 
 @contextmanager
 def running_nodes(plane: ControlPlane) -> Iterator[None]:
-    """Have kwok play every node and its pods, beside the controllers that nodes and tenants need.
+    """Simulate every node and its pods with kwok, and run the controllers that nodes and tenants need.
 
-    Raises: MissingProgram where the programs lack either.
+    Raises: MissingProgram if the programs lack either.
     """
     programs = find_programs()
     stages = programs.parent / "kwok" / "stages-fast.yaml" if programs else None
@@ -258,7 +258,7 @@ def _key_pair(folder: Path) -> tuple[Path, Path]:
 
 
 def wait_ready(plane: ControlPlane) -> None:
-    """Wait until the API server says that it is ready. Raises: RuntimeError with its log."""
+    """Wait until the API server reports that it is ready. Raises: RuntimeError with its log."""
     deadline = time.monotonic() + _START_S
     while not _ready(plane):
         if not plane.api_server.is_running() or time.monotonic() > deadline:

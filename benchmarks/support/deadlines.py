@@ -6,5 +6,7 @@ import os
 from typing import Final
 
 DEADLINE_FACTOR: Final = 3 if os.environ.get("CI") else 1
-"""Where all tests run at once on few cores, processes start several times slower. A deadline only ends what
-fails, so a longer one costs nothing otherwise."""
+"""The factor in CI, where all tests run at once on few cores and processes start several times slower.
+
+A deadline only ends failing tests, so a longer one costs nothing otherwise.
+"""

@@ -1,4 +1,4 @@
-"""Ports for servers that tests and benchmarks start, which nobody takes before the server listens."""
+"""Ports for servers of tests and benchmarks, reserved until the server listens."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ import socket
 from typing import Final
 
 _PORTS: Final = range(20_000, 32_000)
-"""Below those that systems give to outgoing connections and to who asks for any: Linux from 32768 on."""
+"""Below the ephemeral ports, which systems assign to outgoing connections and to port 0: Linux from 32768."""
 _reserved: Final[list[socket.socket]] = []
 
 
 def free_port() -> int:
-    """Return a port of the loopback address that nobody listens on.
+    """Return a free port of the loopback address.
 
-    Until this process ends no other call returns it, here or in other processes: each keeps the UDP port of
-    the same number, which the system releases whichever way a process ends. Raises: RuntimeError when none
-    of two hundred is free.
+    No other call returns it until this process ends, in this or another process: each process holds the UDP
+    port of the same number, which the system releases however the process ends. Raises: RuntimeError when
+    none of two hundred is free.
     """
-    for port in random.SystemRandom().sample(_PORTS, 200):  # tests seed the usual generator
+    for port in random.SystemRandom().sample(_PORTS, 200):  # tests seed the default generator
         if reserve_port(port):
             return port
     raise RuntimeError(f"no port from {_PORTS.start} to {_PORTS.stop - 1} was found free")
 
 
 def reserve_port(port: int) -> bool:
-    """Keep a port for this process, and return whether nobody had it."""
+    """Reserve a port for this process; return whether it was free."""
     beside = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     if _bind(beside, port):
         _reserved.append(beside)
@@ -36,7 +36,7 @@ def reserve_port(port: int) -> bool:
 
 
 def _bind(opened: socket.socket, port: int) -> bool:
-    """Bind a socket to a port, and return whether nobody else had it."""
+    """Bind a socket to a port; return whether it was free."""
     try:
         opened.bind(("127.0.0.1", port))
     except OSError:

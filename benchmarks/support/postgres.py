@@ -1,4 +1,4 @@
-"""A PostgreSQL server of one's own: started on a socket in a new folder, thrown away afterwards."""
+"""A temporary PostgreSQL server, started on a socket in a new folder."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _START_S: Final = 30
 
 
 class MissingProgram(RuntimeError):
-    """Something that has to be installed; `name` is what, `hint` how."""
+    """A program that has to be installed: its `name`, and a `hint` for the installation."""
 
     def __init__(self, name: str, hint: str) -> None:
         super().__init__(f"{name} is missing; to get it: {hint}")
@@ -32,24 +32,24 @@ class MissingProgram(RuntimeError):
 
 @dataclass(frozen=True, kw_only=True)
 class PostgresServer:
-    """A running server whose superuser `postgres` is let in over the socket without a password."""
+    """A running server whose superuser `postgres` connects over the socket without a password."""
 
     socket_folder: Path
     process: subprocess.Popen[bytes] = field(repr=False)
 
     def database_url(self, database: str = "postgres", user: str = OWNER) -> str:
-        """The address of one database, as Django, Celery and psycopg read it."""
+        """Return the address of one database for Django, Celery and psycopg."""
         return f"postgres://{user}@{quote(str(self.socket_folder), safe='')}:5432/{database}"
 
     def connect_database(self, database: str = "postgres", user: str = OWNER) -> psycopg.Connection:
-        """A connection of one's own."""
+        """Return a new connection."""
         return psycopg.connect(
             host=str(self.socket_folder), user=user, dbname=database, autocommit=True, connect_timeout=5
         )
 
 
 def find_programs() -> Path | None:
-    """The folder with `initdb` and `postgres`: the newest of Debian's, else the one on the path."""
+    """Return the folder with `initdb` and `postgres`: the newest of Debian's, else the one on the path."""
     debian = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda file: int(file.parts[4]))
     on_path = shutil.which("initdb")
     found = debian[-1] if debian else Path(on_path).resolve() if on_path else None
@@ -60,8 +60,8 @@ def find_programs() -> Path | None:
 def running_postgres(settings: Mapping[str, str], folder: Path | None = None) -> Iterator[PostgresServer]:
     """Start a server with these settings; it ends with the block, and with this process.
 
-    Its data are thrown away, unless `kept` names a folder to keep them in, and to find them in again.
-    Raises: MissingProgram; RuntimeError with the server's log when it does not come up.
+    Its data are deleted, unless `folder` is given: then they are kept there, and found there again. Raises:
+    MissingProgram; RuntimeError with the server's log when it does not start.
     """
     programs = find_programs()
     if programs is None:
@@ -69,7 +69,7 @@ def running_postgres(settings: Mapping[str, str], folder: Path | None = None) ->
         raise MissingProgram("PostgreSQL", hint)
     if shutil.which("setpriv") is None:
         raise MissingProgram("setpriv", "apt install util-linux")
-    # Not below a folder of ours: the user that it runs as could not enter it.
+    # A folder below one of ours would not be accessible to the user that the server runs as.
     home = folder or Path(tempfile.mkdtemp(prefix="allotment-pg-"))
     home.mkdir(parents=True, exist_ok=True)
     try:
@@ -80,7 +80,7 @@ def running_postgres(settings: Mapping[str, str], folder: Path | None = None) ->
         try:
             yield server
         finally:
-            server.process.send_signal(signal.SIGINT)  # "fast": it does not wait for who is connected
+            server.process.send_signal(signal.SIGINT)  # "fast": it does not wait for connected clients
             server.process.wait(60)
     finally:
         if folder is None:
@@ -88,7 +88,10 @@ def running_postgres(settings: Mapping[str, str], folder: Path | None = None) ->
 
 
 def _as_owner(command: list[str]) -> list[str]:
-    """PostgreSQL refuses to run as root: then another user runs it. It ends with us either way."""
+    """Return the command for an unprivileged user if this process is root, which PostgreSQL refuses.
+
+    The server ends with this process either way.
+    """
     if os.getuid() != 0:
         return ["setpriv", "--pdeathsig", "QUIT", *command]
     user = _unprivileged_user()

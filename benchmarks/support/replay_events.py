@@ -1,9 +1,9 @@
 """Checks of an event list of `allotment replay --events`, from the events alone.
 
-Nothing of the engine and nothing of the replay's own counting is used, so that each can be held against the
-other. An instant is all that happens in one second: completions, then arrivals, then what was decided.
+Neither the engine nor the replay's own counts are used, so that each can be checked against the other. An
+instant consists of all events of one second: completions, then arrivals, then decisions.
 
-    python -m benchmarks.support.replay_events EVENTS TENANTS [--nodes-per-tenant NAME=N …]
+  python -m benchmarks.support.replay_events EVENTS TENANTS [--nodes-per-tenant NAME=N …]
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ HOUR_S = 3600
 
 
 class EventLine(NamedTuple):
-    """One event as it stands in the file."""
+    """One event of the file."""
 
     t_s: int
     event: str
@@ -35,24 +35,24 @@ class EventLine(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class EventPool:
-    """The number of nodes of each tenant's nominal; all nodes have the same number of cards."""
+    """The number of nodes of each tenant's nominal; all nodes have the same number of GPUs."""
 
     nodes: Mapping[str, int]
     per_node: int = 8
 
     def count_nominal(self, tenant: str) -> int:
-        """Return the number of cards that a tenant owns."""
+        """Return the number of GPUs of a tenant's nominal."""
         return self.nodes[tenant] * self.per_node
 
     def list_node_shares(self, gpus: int) -> list[int]:
-        """Return the cards that a job takes on each of its nodes: one node, or whole ones."""
+        """Return the GPUs that a job takes on each of its nodes: one node, or whole ones."""
         if gpus <= self.per_node:
             return [gpus]
         return [self.per_node] * -(-gpus // self.per_node)
 
 
 class Stretch(NamedTuple):
-    """A time in which a job would have fitted into its tenant's own nodes, and waited."""
+    """A period in which a job would have fitted into its tenant's own nodes, and waited."""
 
     since: int
     seconds: int
@@ -60,7 +60,7 @@ class Stretch(NamedTuple):
 
 
 class Needless(NamedTuple):
-    """An eviction for a job that would have fitted into free places which borrowers got."""
+    """An eviction for a job that would have fitted into free places that went to borrowers."""
 
     t_s: int
     victim: str
@@ -71,10 +71,10 @@ class Needless(NamedTuple):
 class Findings:
     """The figures of one run.
 
-    `owed` are the stretches of metric 1a above the grace over every waiting job, `owed_heads` those of the
-    first job of each line alone. `needless` evictions made room for a job that fitted, when the instant
-    began, beside everybody who ran and all that started inside a nominal. `lost_percent` is of the
-    GPU-seconds of finished runs. `misplaced` counts starts on nodes that were too full.
+    `owed` are the periods of metric 1a above the grace for every waiting job, `owed_heads` those of the first
+    job of each queue alone. `needless` are evictions for a job that fitted, when the instant began, beside
+    all running jobs and all jobs that started inside a nominal. `lost_percent` is a part of the GPU-seconds
+    of finished runs. `misplaced` counts starts on nodes that were too full.
     """
 
     jobs: int = 0
@@ -90,7 +90,7 @@ class Findings:
     misplaced: int = 0
 
     def to_json(self) -> dict[str, object]:
-        """The figures; of stretches and needless evictions the number and the worst."""
+        """Return the figures; of periods and needless evictions the number and the worst."""
         figures = asdict(self)
         for name in ("owed", "owed_heads"):
             stretches: list[Stretch] = getattr(self, name)
@@ -134,7 +134,7 @@ class _State:
         self._waited = self._ran = 0
 
     def collect_findings(self) -> Findings:
-        """Return the findings; stretches that are open at the end are not counted."""
+        """Return the findings; periods that are open at the end are not counted."""
         found, jobs = self._found, self._jobs.values()
         found.jobs = len(jobs)
         found.evictions = sum(job.evictions for job in jobs)
@@ -204,7 +204,7 @@ class _State:
     # Metric 1a
 
     def _watch(self, at: int, tenant: str) -> None:
-        """Open and close the stretches of a tenant's jobs, as things stand when the instant is over."""
+        """Open and close the periods of a tenant's jobs, by the state at the end of the instant."""
         gangs = [job.gpus for job in self._running[tenant].values()]
         waiting = self._waiting[tenant]
         sizes = {job.gpus for job in waiting.values()}
@@ -228,7 +228,7 @@ class _State:
             into.append(Stretch(since, at - since, job))
 
     def _fits_own_nodes(self, tenant: str, gangs: Sequence[int]) -> bool:
-        """Return whether these fit together on the tenant's own nodes, packed largest first."""
+        """Return whether these gangs fit together on the tenant's own nodes, packed largest first."""
         free = [self._pool.per_node] * self._pool.nodes[tenant]
         needed = sorted(
             (cards for gang in gangs for cards in self._pool.list_node_shares(gang)), reverse=True
@@ -236,14 +236,14 @@ class _State:
         if sum(needed) > len(free) * self._pool.per_node:
             return False
         for cards in needed:
-            # The fullest node that still holds it.
+            # Best fit: the fullest node with enough room.
             best = min((room for room in free if room >= cards), default=None)
             if best is None:
                 return False
             free[free.index(best)] -= cards
         return True
 
-    # Evictions that nobody needed
+    # Needless evictions
 
     def _judge(
         self,
@@ -253,11 +253,11 @@ class _State:
         before: dict[str, int],
         used: dict[str, int],
     ) -> None:
-        """Hold each eviction against the places that were free when the instant began.
+        """Check each eviction against the places that were free when the instant began.
 
-        `used` are the cards of each tenant's running jobs less those evicted in this instant. A job that
-        started inside its tenant's nominal keeps those of its places that were free; what borrowers and
-        moved jobs got counts as free.
+        `used` are the GPUs of each tenant's running jobs without those evicted in this instant. A job that
+        started inside its tenant's nominal keeps those of its places that were free; places of borrowers and
+        moved jobs count as free.
         """
         left = {node for nodes in vacated.values() for node in nodes}
         owners: set[str] = set()
@@ -283,7 +283,7 @@ def _fits(places: Sequence[int], free: Mapping[str, int]) -> bool:
 
 
 def read_events(file: Path) -> list[EventLine]:
-    """The lines of an event list."""
+    """Return the lines of an event list."""
     with file.open(newline="", encoding="utf-8") as stream:
         return [
             EventLine(int(t_s), event, job, tenant, int(gpus), tuple(nodes.split()))
@@ -292,7 +292,7 @@ def read_events(file: Path) -> list[EventLine]:
 
 
 def read_pool(file: Path, pairs: Sequence[str] = ()) -> EventPool:
-    """The tenants' nodes; `pairs` are NAME=N in the place of the file's numbers."""
+    """Return the tenants' nodes; `pairs` are NAME=N and replace the file's numbers."""
     with file.open(newline="", encoding="utf-8") as stream:
         rows = list(csv.DictReader(stream))
     nodes = {row["vc"]: int(row["nodes"]) for row in rows}
@@ -302,7 +302,9 @@ def read_pool(file: Path, pairs: Sequence[str] = ()) -> EventPool:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print the figures as JSON; 1 when a job was owed what it did not get, or evicted needlessly."""
+    """Print the figures as JSON; return 1 for a job that waited although it fitted, was evicted needlessly,
+    or was misplaced.
+    """
     parser = argparse.ArgumentParser(prog="benchmarks.support.replay_events", description=__doc__)
     parser.add_argument("events", type=Path)
     parser.add_argument("tenants", type=Path)

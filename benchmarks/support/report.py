@@ -1,4 +1,4 @@
-"""The output of every benchmark: a table for people, the same figures as JSON for machines."""
+"""The output of every benchmark: a table, and the same figures as JSON."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _WIDE = 160
 
 @dataclass(frozen=True, slots=True)
 class FigureRow:
-    """One figure against its limit; without a limit it is only told. `beside` are figures that go with it."""
+    """One figure and its limit; without a limit it is only printed. `beside` are related figures."""
 
     what: str
     measured: float
@@ -35,7 +35,7 @@ class FigureRow:
 
 @dataclass(slots=True)
 class Report:
-    """One run of a benchmark. `rate` is in things per second, the percentiles in milliseconds."""
+    """One run of a benchmark. `rate` is per second, the percentiles are in milliseconds."""
 
     name: str
     size: Mapping[str, int]
@@ -70,18 +70,18 @@ class Report:
 
 
 def own_peak_rss_mib() -> float:
-    """The most memory this process has used, in MiB."""
+    """Return the peak memory of this process, in MiB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def read_limits(name: str) -> dict[str, Any]:
-    """The limits of one benchmark."""
+    """Return the limits of one benchmark."""
     table: dict[str, Any] = tomllib.loads(LIMITS.read_text(encoding="utf-8"))[name]
     return table
 
 
 def print_report(report: Report, json_target: str | None) -> int:
-    """Print the report (`-` writes the JSON to standard output); returns the exit status."""
+    """Print the report (`-` writes the JSON to standard output); return the exit status."""
     body = report.to_json()
     if json_target == "-":
         sys.stdout.write(json.dumps(body, indent=2) + "\n")
@@ -97,13 +97,13 @@ def print_report(report: Report, json_target: str | None) -> int:
         table.add_row(row.what, f"{row.measured:.2f}", limit, verdict, *figures)
     console = Console()
     if not console.is_terminal:
-        console.width = _WIDE  # into a file or a log: nothing is cut
+        console.width = _WIDE  # output to a file or a log is not truncated
     console.print(table)
     return 0 if report.passed else 1
 
 
 def run_command(name: str, run: Callable[[], Report], arguments: Sequence[str]) -> int:
-    """The command of a benchmark without options of its own: parse, run, show; returns the exit status."""
+    """Run a benchmark without options of its own: parse, run, print; return the exit status."""
     parser = argparse.ArgumentParser(prog=f"allotment bench {name}", description=run.__doc__)
     parser.add_argument("--json", metavar="FILE", help="write the figures as JSON; - for standard output")
     options = parser.parse_args(arguments)

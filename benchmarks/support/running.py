@@ -1,4 +1,4 @@
-"""Starting the embedded platform for a measurement, and ending it with everything it started."""
+"""Starting the embedded platform for a measurement, and ending all its processes."""
 
 from __future__ import annotations
 
@@ -31,8 +31,9 @@ _STOP_S = 30
 
 @dataclass(frozen=True, slots=True)
 class RunningPlatform:
-    """A platform that answers at `url`; `token` is an editor's access key, `environment` its variables, `pid`
-    that of its supervisor."""
+    """A platform at `url`; `token` is an editor's access key, `environment` its variables, `pid` that of its
+    supervisor.
+    """
 
     url: str
     token: str
@@ -41,22 +42,23 @@ class RunningPlatform:
     pid: int
 
     def process_ids(self) -> dict[str, int]:
-        """The processes that run now: web, cycles, worker, relay and broker, each with its id."""
+        """Return the running processes by name: web, cycles, worker, relay and broker, each with its id."""
         named = [(_part(pid), pid) for pid in child_processes(self.pid)]
         return {part: pid for part, pid in named if part}
 
     def processor_seconds(self) -> dict[str, float]:
-        """Processor seconds so far of each of its processes, with their children."""
+        """Return the processor seconds so far of each of its processes, with their children."""
         return {part: seconds_of_family(pid) for part, pid in self.process_ids().items()}
 
 
 def _part(pid: int) -> str:
-    """Return the part of the platform that a process is, "" if it has ended; Celery writes titles of its
-    own.
+    """Return the part of the platform that a process is, empty if it has ended.
+
+    Celery sets its own process titles.
     """
     try:
         title = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
-    except (FileNotFoundError, ProcessLookupError):  # before it was opened, or before it was read
+    except (FileNotFoundError, ProcessLookupError):  # the process ended before its file was opened or read
         title = ""
     if not title:
         return ""
@@ -65,9 +67,9 @@ def _part(pid: int) -> str:
 
 
 def large_team(*, nodes: int, cards: int, speed: float = 1.0, demo_speed: float = 0) -> tuple[object, ...]:
-    """The world of one team that may use a whole simulated cluster.
+    """Return the world of one team that may use a whole simulated cluster.
 
-    With `demo_speed` the cluster and the teams of the demo are there too, without its users and history.
+    With `demo_speed` the cluster and the teams of the demo are added, without its users and history.
     """
     return "benchmarks.support.world", nodes, cards, speed, demo_speed
 
@@ -79,11 +81,11 @@ def run_platform(
     environment: Mapping[str, str] | None = None,
     migrated: Path | None = None,
 ) -> Iterator[RunningPlatform]:
-    """Run `allotment up` in a temporary home without demo users, in a world that a module makes.
+    """Run `allotment up` in a temporary home without demo users, with the data that a module creates.
 
     `world`: the module and its arguments; it prints `{"token": …}`. `environment` is added to the platform's
-    own. `migrated`: an SQLite file with all tables that its home begins with a copy of.
-    Raises: RuntimeError when it is not ready in `_READY_S` seconds.
+    own. `migrated`: an SQLite file with all tables, which is copied to the home. Raises: RuntimeError if it
+    is not ready within `_READY_S` seconds.
     """
     with tempfile.TemporaryDirectory(prefix="allotment-bench-") as folder:
         port = free_port()
@@ -91,7 +93,7 @@ def run_platform(
             **os.environ,
             "ALLOTMENT_HOME": folder,
             "ALLOTMENT_DEMO": "off",
-            "ALLOTMENT_RATE_READS": "0",  # what is measured is the platform, not its limits
+            "ALLOTMENT_RATE_READS": "0",  # no rate limit, because the platform is measured, not its limits
             "ALLOTMENT_RATE_WRITES": "0",
             "PORT": str(port),
             "DJANGO_SETTINGS_MODULE": "allotment.settings.embedded",
@@ -119,7 +121,7 @@ def run_platform(
 
 @contextmanager
 def platform_on_postgres(*, world: Sequence[object]) -> Iterator[tuple[RunningPlatform, PostgresServer]]:
-    """`run_platform` over a PostgreSQL server of its own, as large as a small installation's."""
+    """Run `run_platform` with its own PostgreSQL server, of the size of a small installation's."""
     with running_postgres(_POSTGRES) as server:
         with server.connect_database() as connection:
             connection.execute(f"CREATE DATABASE {DATABASE}")
@@ -139,7 +141,7 @@ def _prepare(environment: dict[str, str], world: Sequence[object]) -> str:
 
 
 def wait_ready(address: str, up: subprocess.Popen[bytes], log: Path) -> None:
-    """Wait until the address answers 200. Raises: RuntimeError when it does not, or the process ends."""
+    """Wait until the address responds with 200. Raises: RuntimeError if it does not, or the process ends."""
     deadline = time.monotonic() + _READY_S
     while time.monotonic() < deadline:
         if up.poll() is not None:

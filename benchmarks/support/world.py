@@ -1,8 +1,8 @@
-"""A cell with one large simulated cluster and one team, made through the platform's own services.
+"""A cell with one large simulated cluster and one team, created through the platform's own services.
 
-Run as `python -m benchmarks.support.world NODES CARDS SPEED DEMO_SPEED` in the platform's environment: makes
-the tables and the world, and prints the access key. With a DEMO_SPEED above 0 the demo's cluster and teams
-are there too.
+Run as `python -m benchmarks.support.world NODES CARDS SPEED DEMO_SPEED` in the platform's environment:
+creates the tables and the rows, and prints the access key. With a DEMO_SPEED above 0 the demo's cluster and
+teams are added.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ MEMORY_MIB = 40_960
 
 
 def build_world(nodes: int, cards: int, speed: float) -> str:
-    """Make the world and return a bearer token of an editor of workspace `bench`."""
+    """Create the world and return a bearer token of an editor of workspace `bench`."""
     cell, flavor = build_simulated_cell(nodes, cards, speed)
     root = root_folder()
     workspace = tenant_create(
@@ -58,7 +58,7 @@ def build_world(nodes: int, cards: int, speed: float) -> str:
 
 
 def build_simulated_cell(nodes: int, cards: int, speed: float = 1.0) -> tuple[Cell, Flavor]:
-    """A cell with one simulated cluster of one flavor, its inventory in rows."""
+    """Return a cell with one simulated cluster of one flavor, its inventory in rows."""
     cell, _ = Cell.unscoped.get_or_create(name="default")
     cluster = Cluster.unscoped.create(cell=cell, name="bench", backend=BackendKind.SIMULATED)
     group = NodeGroup(
@@ -73,7 +73,7 @@ def build_simulated_cell(nodes: int, cards: int, speed: float = 1.0) -> tuple[Ce
 
 
 def root_folder() -> Tenant:
-    """The root of the tree of tenants, made where there is none."""
+    """Return the root tenant; a missing one is created."""
     return Tenant.unscoped.filter(parent=None).first() or tenant_create(
         acting_user=SYSTEM, parent=None, kind=TenantKind.FOLDER, slug="root", name="Root"
     )

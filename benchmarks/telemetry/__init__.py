@@ -1,8 +1,8 @@
-"""`allotment bench telemetry`: storing, rolling up, reading and keeping the measurements of 1,000 GPUs.
+"""`allotment bench telemetry`: storing, aggregating, reading and keeping the measurements of 1,000 GPUs.
 
-On SQLite and on PostgreSQL: reports of agents are parsed and stored node by node as the API does, a minute is
-rolled up, the cluster page is read over 30 days, rows of a GPU's day are weighed in each grain, and alert
-rules are evaluated.
+On SQLite and on PostgreSQL: reports of agents are parsed and stored node by node as by the API, a minute is
+aggregated, the cluster page is read over 30 days, the bytes of a GPU's day are measured for each step, and
+alert rules are evaluated.
 """
 
 from __future__ import annotations

@@ -50,7 +50,8 @@ def _tenants(count: int) -> list[Tenant]:
 def evaluation_s(rules: int, subjects: int) -> float:
     """Return the seconds of one evaluation: half of the rules cover everything, half one tenant each.
 
-    The median of three. Two subjects meet one rule in ten, none the others. The rows are left behind.
+    It is the median of three. Two subjects meet one rule in ten, none meets the others. The rows are not
+    deleted.
     """
     tenants = _tenants(rules // 2)
     found = _observations(tenants, subjects)

@@ -67,7 +67,9 @@ def _build(nodes: int, cards: int) -> Cluster:
 
 
 def _values(dice: random.Random, measures: int, moment: int) -> dict[str, float]:
-    """Values as a busy GPU has them: half of the gauges move, the rest and the limits stand still."""
+    """Return values like those of a busy GPU: half of the gauges change, the rest and the limits are
+    constant.
+    """
     found: dict[str, float] = {}
     for number, measure in enumerate([m for m in MEASURES if Level.DEVICE in m.levels][:measures]):
         if measure.kind is MeasureKind.GAUGE:
@@ -90,7 +92,7 @@ def _report(dice: random.Random, node: int, cards: int, measures: int, at_ms: in
 def _store_part(
     part: list[int], cluster: Cluster, sizes: tuple[int, int], rounds: list[int], barrier: Barrier
 ) -> None:
-    """Store what some nodes send, one round after the other; all processes begin each round together."""
+    """Store the reports of some nodes, one round after the other; all processes begin each round together."""
     cards, measures = sizes
     dice = random.Random(part[0])
     for at_ms in rounds:
@@ -105,7 +107,7 @@ def _store_part(
 def _ingest(
     cluster: Cluster, nodes: int, sizes: tuple[int, int], rounds: list[int], processes: int
 ) -> list[float]:
-    """Return the seconds of each round, stored by so many processes as a web server has."""
+    """Return the seconds of each round, stored by as many processes as a web server has."""
     fork = multiprocessing.get_context("fork")
     barrier = fork.Barrier(processes + 1)
     connection.close()
@@ -155,7 +157,7 @@ def _table_bytes(model: type[Rolled]) -> int:
 
 
 def _weigh(model: Any, step_ms: int, measures: int) -> float:
-    """Return the bytes of one GPU's day in one grain, with its indexes."""
+    """Return the bytes of one GPU's day at one step, with its indexes."""
     channels = (
         Channel.unscoped.filter(scope=Scope.CARD).order_by("id").values_list("id", flat=True)[:_WEIGHED]
     )
@@ -166,7 +168,9 @@ def _weigh(model: Any, step_ms: int, measures: int) -> float:
 
 
 def _page_ms(cluster: Cluster, measures: int) -> float:
-    """Return the time of a cluster's lines over 30 days; the best of five, the first of them cold."""
+    """Return the time to read a cluster's lines over 30 days: the minimum of five reads, the first without a
+    cache.
+    """
     channel = Channel.unscoped.get(scope=Scope.CLUSTER)
     now, dice = to_ms(clock.now()), random.Random(3)
     packed = stats_of([_values(dice, measures, n) for n in range(4)])
@@ -198,7 +202,8 @@ def main(
     cluster = _build(nodes, cards)
     start = floor_ms(to_ms(clock.now()), MINUTE_MS) - 30 * MINUTE_MS
     times = [start + 15_000 * number for number in range(rounds + 1)]
-    seconds = _ingest(cluster, nodes, (cards, measures), times, processes)[1:]  # the first makes the channels
+    # The first round is not measured, because it creates the channels.
+    seconds = _ingest(cluster, nodes, (cards, measures), times, processes)[1:]
     begun = time.perf_counter()
     minutes = PendingBucket.unscoped.filter(grain_ms=MINUTE_MS).count()
     roll_up()

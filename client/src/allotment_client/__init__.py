@@ -5,7 +5,7 @@
 ...     job = client.submit("vision", {"roles": [{"resources": {"gpu": {"cards": 1}}}]})
 ...     client.wait("vision", job["id"], deadline_s=3600)
 
-Everything that the platform refuses is a `Problem` with its stable code and the fields that are wrong.
+A refused request raises a `Problem` with its stable code and the invalid fields.
 """
 
 from allotment_client.client import Client

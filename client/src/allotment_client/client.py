@@ -1,4 +1,4 @@
-"""The API as Python calls. Every call raises `Problem` for what the server refuses."""
+"""The API as Python methods. Every method raises `Problem` if the server refuses."""
 
 from __future__ import annotations
 
@@ -54,10 +54,11 @@ class Client:
         dry_run: bool = False,
         idempotency_key: str = "",
     ) -> Job:
-        """Submit a job file, as a mapping or as the text of YAML; with `dry_run` only say what it would do.
+        """Submit a job file, as a mapping or as the text of YAML; with `dry_run` only return what it would
+        do.
 
-        The request carries an Idempotency-Key, of your choice or a new one: sent again with the same key
-        within a day, even by another process, it is answered and not carried out a second time.
+        The request carries an Idempotency-Key, given or new: if it is sent again with the same key within a
+        day, even by another process, the stored response is returned and no second job is created.
         """
         headers = {"Idempotency-Key": idempotency_key} if idempotency_key else {}
         answer = self._api.send_request(
@@ -80,9 +81,9 @@ class Client:
         sort: str = "",
         limit: int | None = None,
     ) -> Iterator[Job]:
-        """Jobs, newest first unless sorted otherwise, page by page as they are read; `limit` in all.
+        """Yield jobs, newest first unless sorted otherwise, page by page as they are read; at most `limit`.
 
-        With `tags`, those that have each of them.
+        With `tags`, only jobs that have all of them.
         """
         words = {"queue": queue, "sort": sort}
         return self._jobs(f"{_place(workspace)}/jobs", words, states, mine, tags, limit)
@@ -98,8 +99,8 @@ class Client:
         sort: str = "",
         limit: int | None = None,
     ) -> Iterator[Job]:
-        """Jobs of all workspaces that the caller has a role above, like `jobs`; `tenant` is the ID of one
-        workspace, or of a folder with all in it.
+        """Yield jobs of all workspaces above which the caller has a role, like `jobs`; `tenant` is the ID of
+        one workspace, or of a folder with everything in it.
         """
         words = {"tenant": tenant, "queue": queue, "sort": sort}
         return self._jobs("admin/jobs", words, states, mine, tags, limit)
@@ -129,7 +130,7 @@ class Client:
             query["cursor"] = page["next"]
 
     def job(self, workspace: str, job: str) -> Job:
-        """One job by id or name, with its specification."""
+        """Return one job by id or name, with its specification."""
         return cast(Job, self._api.send_request("GET", _job(workspace, job)).body)
 
     def explain(self, workspace: str, job: str) -> Explanation:
@@ -137,18 +138,18 @@ class Client:
         return cast(Explanation, self._api.send_request("GET", f"{_job(workspace, job)}/explain").body)
 
     def cancel(self, workspace: str, job: str) -> Job:
-        """End a job."""
+        """Cancel a job."""
         return cast(Job, self._api.send_request("POST", f"{_job(workspace, job)}/cancel").body)
 
     def change_tags(
         self, workspace: str, job: str, *, add: Sequence[str] = (), remove: Sequence[str] = ()
     ) -> Job:
-        """Add tags to those of a job and remove others."""
+        """Add tags to a job and remove others."""
         body = {"add": list(add), "remove": list(remove)}
         return cast(Job, self._api.send_request("POST", f"{_job(workspace, job)}/tags", body=body).body)
 
     def quota(self, workspace: str) -> list[QuotaRow]:
-        """Return what the workspace and its queues have, use, borrow and could still get."""
+        """Return what the workspace and its queues have, reserve, borrow and could still get."""
         found: list[QuotaRow] = []
         while True:
             query = {"limit": _PAGE, "offset": len(found)}
@@ -167,7 +168,7 @@ class Client:
         since: str = "",
         limit: int = 500,
     ) -> list[LogLine]:
-        """The last lines that its tasks printed, by time; `task` is `<role>-<index>`."""
+        """Return the last lines that the job's tasks printed, by time; `task` is `<role>-<index>`."""
         query: dict[str, Any] = {"limit": limit}
         query |= {name: value for name, value in (("task", task), ("since", since)) if value}
         query |= {"attempt": attempt} if attempt is not None else {}
@@ -175,10 +176,10 @@ class Client:
         return cast(list[LogLine], page["items"])
 
     def follow_logs(self, workspace: str, job: str, *, task: str = "", limit: int = 100) -> Iterator[LogLine]:
-        """Lines as they come, until the job has ended."""
+        """Yield lines as they come, until the job has ended."""
         since = ""
         while True:
-            # Asked first: what was printed before the end is read after it was seen.
+            # The state is read first, so that lines printed before the end are still read afterwards.
             ended = self.job(workspace, job)["state"] in ENDED
             lines = self.logs(workspace, job, task=task, since=since, limit=5000 if since else limit)
             yield from lines
@@ -190,16 +191,18 @@ class Client:
     def watch(
         self, workspace: str, *, after: int | None = None, until: float | None = None
     ) -> Iterator[JobEvent]:
-        """Events of the workspace's jobs as they happen, without gaps; `until` is by `time.monotonic`."""
+        """Yield events of the workspace's jobs as they happen, without gaps, until `until`
+        (`time.monotonic`).
+        """
         return events.job_events(self._api, workspace, after=after, until=until, sleep=self._sleep)
 
     def wait(self, workspace: str, job: str, *, deadline_s: float | None = None) -> Job:
-        """Wait until a job has ended; returns it as it is then.
+        """Wait until a job has ended; return its final state.
 
         Raises: DeadlineExceeded with the last state.
         """
         until = None if deadline_s is None else time.monotonic() + deadline_s
-        # A name is free again once its job has ended; the id stays.
+        # The id is used, because the name is free again once the job has ended.
         job = self.job(workspace, job)["id"]
         while True:
             found = self.job(workspace, job)

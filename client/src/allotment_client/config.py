@@ -26,7 +26,9 @@ _KNOWN: Final = ("url", "key", "key_file", "workspace", "language")
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """`url` has no path of the API in it; `workspace` is the default one, `language` an Accept-Language."""
+    """The configuration. `url` has no path of the API; `workspace` is the default one, `language` an
+    Accept-Language.
+    """
 
     url: str
     key: str = field(repr=False)
@@ -43,9 +45,9 @@ def read_configuration(
     file: Path | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> Configuration:
-    """Arguments first, then the environment, then the file.
+    """Return the configuration: arguments take precedence over the environment, and that over the file.
 
-    Raises: ConfigurationError naming what is missing or wrong.
+    Raises: ConfigurationError naming the missing or invalid setting.
     """
     variables = os.environ if environment is None else environment
     written = _read(file or _default_file(variables), required=file is not None or FILE in variables)
@@ -78,7 +80,7 @@ def _read(path: Path, *, required: bool) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{path}: {error.__class__.__name__}: can't read the file.") from error
     except yaml.YAMLError:
-        # The parser quotes the line, which may be the one with the key.
+        # The message of the parser is dropped: it quotes the line, which may contain the key.
         raise ConfigurationError(f"{path} isn't valid YAML.") from None
     if not isinstance(found, dict):
         raise ConfigurationError(f"{path}: must be a map of names to values.")

@@ -1,4 +1,4 @@
-"""The errors of the client, as types."""
+"""The exceptions of the client."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class FieldProblem:
 
 
 class ClientError(Exception):
-    """Base of everything that this client raises."""
+    """The base of all exceptions of this client."""
 
 
 class ConfigurationError(ClientError):
@@ -25,7 +25,7 @@ class ConfigurationError(ClientError):
 
 
 class ServerUnreachable(ClientError):
-    """The server did not answer, after all tries. Whether a write was carried out is not known."""
+    """The server did not respond to any try. Whether a write took effect is not known."""
 
 
 class DeadlineExceeded(ClientError):
@@ -48,7 +48,7 @@ class Problem(ClientError):
         super().__init__(self.full_text())
 
     def full_text(self) -> str:
-        """The sentence, the code, and a line for each field that is wrong."""
+        """Return the sentence, the code, and a line for each invalid field."""
         lines = [f"{self.detail} ({self.code})"]
         lines += [f"  {error.field or 'file'}: {error.message}" for error in self.errors]
         return "\n".join(lines)

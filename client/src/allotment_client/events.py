@@ -1,7 +1,6 @@
 """Events of jobs as they happen: the server's event stream, without gaps.
 
-A stream that breaks off is opened again with the `Last-Event-ID` that was seen, so that nothing is missed and
-nothing comes twice.
+A broken stream is opened again with the last `Last-Event-ID`, so that no event is lost or repeated.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from allotment_client.errors import Problem, ServerUnreachable
 from allotment_client.shapes import JobEvent
 from allotment_client.transport import Sleep, Transport
 
-# The server sends a comment every 15 s; after three of them are missing the connection is dead.
+# The server sends a comment every 15 s; the connection is considered dead after three missing ones.
 SILENCE_S: Final = 45.0
 _PAUSE_S: Final = 3.0
 _FAILURES: Final = 10
@@ -32,7 +31,7 @@ class ServerEvent:
 
 
 def parse_messages(lines: Iterable[str]) -> Iterator[ServerEvent]:
-    """Parse a stream of lines as the standard says; comments and fields that nobody knows are skipped."""
+    """Parse a stream of lines as the HTML standard specifies; comments and unknown fields are ignored."""
     kind, last, data = "message", "", list[str]()
     for line in lines:
         if not line:
@@ -58,9 +57,10 @@ def job_events(
     until: float | None = None,
     sleep: Sleep = time.sleep,
 ) -> Iterator[JobEvent]:
-    """Events of a workspace from now on, or after the event `after`, until `until` by the monotonic clock.
+    """Yield events of a workspace from now on, or after the event `after`, until `until` by the monotonic
+    clock.
 
-    Raises: Problem when access is lost; ServerUnreachable when the server stays away.
+    Raises: Problem when access is lost; ServerUnreachable if the server stays unreachable.
     """
     last = after
     failures = 0
@@ -87,7 +87,7 @@ def job_events(
 
 
 def _ended(body: dict[str, str]) -> None:
-    """The server says why it ends. Raises: Problem, unless it only wants to be asked again."""
+    """Handle the server's reason for ending the stream. Raises: Problem, unless a reconnect is wanted."""
     code = body.get("code", "")
     if code != "RECONNECT":
         raise Problem(403, {"code": code, "detail": "The event stream has ended."})

@@ -1,4 +1,4 @@
-"""The shapes of answers, for type checkers. Fields that a newer server adds are simply there."""
+"""The types of responses, for type checkers. Fields that a newer server adds are kept."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class Help(TypedDict, total=False):
 
 
 class Reason(TypedDict, total=False):
-    """The reason of a pending job: a stable code, its numbers, what would help, and since when."""
+    """The reason of a pending job: a stable code, its numbers, recommendations, and since when it applies."""
 
     code: str
     message: str
@@ -26,8 +26,8 @@ class FilledDefault(TypedDict):
 
 
 class Job(TypedDict, total=False):
-    """A job; `spec` and `position` where one job was asked for, `defaults` after a submission, and
-    `demand` (by resource) of a dry run.
+    """A job; `spec` and `position` only for a single job, `defaults` after a submission, and `demand` (by
+    resource) of a dry run.
     """
 
     id: str

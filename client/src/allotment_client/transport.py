@@ -1,9 +1,8 @@
-"""One request after the other: tries again where that is safe, and turns refusals into `Problem`.
+"""Sends requests one after the other, with retries where that is safe, and turns refusals into `Problem`.
 
-A read, and a write that names the version it is for, may be sent twice. A POST is sent with an
-`Idempotency-Key`, so that the server carries it out once however often it arrives. Tries are spaced as the
-server's `Retry-After` says, else by a doubling pause with a random part, so that many clients do not come
-back in step.
+A read, and a write that names the version it applies to, may be sent twice. A POST is sent with an
+`Idempotency-Key`, so that the server executes it once however often it arrives. Retries wait for the server's
+`Retry-After`, else for a doubling pause with a random part, so that many clients do not retry in step.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from allotment_client.errors import Problem, ServerUnreachable
 
 LONGEST_PAUSE_S: Final = 60.0
 _AGAIN: Final = frozenset({429, 502, 503, 504})
-# The same key is still being carried out by an earlier try: its answer is what we want.
+# An earlier try with the same key is still being executed; a later try gets its response.
 _RUNNING: Final = "IDEMPOTENCY_KEY_IN_USE"
 Sleep = Callable[[float], None]
 
@@ -40,7 +39,7 @@ class HttpAnswer:
 
 
 class Transport:
-    """Requests below `/api/v1/` of one server. Not for use by several threads at once."""
+    """Requests below `/api/v1/` of one server. Not thread-safe."""
 
     def __init__(
         self,
@@ -54,7 +53,7 @@ class Transport:
         headers = {"Authorization": f"Bearer {configuration.key}", "Accept": "application/json"}
         if configuration.language:
             headers["Accept-Language"] = configuration.language
-        # A redirect would carry the key elsewhere; a server that sends one is not the API.
+        # A redirect could send the key to another host; a server that redirects is not the API.
         self._http = httpx.Client(
             base_url=f"{configuration.url}/api/v1/",
             headers=headers,
@@ -75,9 +74,9 @@ class Transport:
         body: Any = None,
         headers: Mapping[str, str] | None = None,
     ) -> HttpAnswer:
-        """Send it, as often as need be; a `body` that is text is YAML, any other is sent as JSON.
+        """Send a request, with retries; a `body` that is text is sent as YAML, any other as JSON.
 
-        Raises: Problem for what the server refuses; ServerUnreachable after the last try.
+        Raises: Problem if the server refuses; ServerUnreachable after the last try.
         """
         sent = dict(headers or {})
         if method == "POST":
@@ -105,9 +104,9 @@ class Transport:
     def open_stream(
         self, path: str, *, query: Mapping[str, Any], headers: Mapping[str, str], silence_s: float
     ) -> Iterator[Iterator[str]]:
-        """The lines of a stream, as long as something comes every `silence_s` seconds.
+        """Yield the lines of a stream, as long as a line comes every `silence_s` seconds.
 
-        Raises: Problem; ServerUnreachable when it cannot be opened or breaks off.
+        Raises: Problem; ServerUnreachable if it cannot be opened or breaks.
         """
         timeout = httpx.Timeout(self._http.timeout.connect, read=silence_s)
         accept = {"Accept": "text/event-stream", **headers}
@@ -140,7 +139,9 @@ def _decoded(response: httpx.Response) -> dict[str, Any]:
 
 
 def _retry_after(response: httpx.Response) -> float:
-    """Seconds or a date, at most `LONGEST_PAUSE_S`; 0 where the server says nothing of use."""
+    """Return the seconds of Retry-After, which may be a date, at most `LONGEST_PAUSE_S`; 0 without a valid
+    value.
+    """
     value = response.headers.get("Retry-After", "").strip()
     if value.isascii() and value.isdecimal():
         wait = float(value)

@@ -1,4 +1,4 @@
-"""The commands: one or two calls each, then a table or JSON."""
+"""The commands: each makes one or two calls, then prints a table or JSON."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Command = Callable[[Client, str, argparse.Namespace], int]
 
 
 def submit_job(client: Client, workspace: str, options: argparse.Namespace) -> int:
-    """Submit the file as it is: the server reads YAML and tells every mistake by field."""
+    """Submit the file unchanged: the server parses the YAML and reports every error by field."""
     job = client.submit(
         workspace,
         _read(options.file),
@@ -44,7 +44,7 @@ def submit_job(client: Client, workspace: str, options: argparse.Namespace) -> i
 
 
 def list_jobs(client: Client, workspace: str, options: argparse.Namespace) -> int:
-    """One table of jobs, and what happens afterwards with `--watch`."""
+    """Print one table of jobs, and with `--watch` their events afterwards."""
     wanted = {
         "states": tuple(options.state),
         "queue": options.queue,
@@ -71,7 +71,7 @@ def list_jobs(client: Client, workspace: str, options: argparse.Namespace) -> in
 
 
 def print_logs(client: Client, workspace: str, options: argparse.Namespace) -> int:
-    """Lines with their task in front; on standard error why there are none."""
+    """Print lines, each after its task; the reason for no lines goes to standard error."""
     if options.follow:
         lines = client.follow_logs(workspace, options.job, task=options.task, limit=options.tail)
     else:
@@ -100,21 +100,21 @@ def _no_lines(job: Job) -> str:
 
 
 def explain_job(client: Client, workspace: str, options: argparse.Namespace) -> int:
-    """Print why a job waits."""
+    """Print why a job is pending."""
     found = client.explain(workspace, options.job)
     print_answer(options.output, found, lambda: format_explanation(found))
     return 0
 
 
 def get_job(client: Client, workspace: str, options: argparse.Namespace) -> int:
-    """One job."""
+    """Print one job."""
     job = client.job(workspace, options.job)
     print_answer(options.output, job, lambda: job_table([job]))
     return 0
 
 
 def cancel_job(client: Client, workspace: str, options: argparse.Namespace) -> int:
-    """End it."""
+    """Cancel a job."""
     job = client.cancel(workspace, options.job)
     print_answer(options.output, job, lambda: job_table([job]))
     return 0
@@ -128,19 +128,19 @@ def tag_job(client: Client, workspace: str, options: argparse.Namespace) -> int:
 
 
 def show_quota(client: Client, workspace: str, options: argparse.Namespace) -> int:
-    """The quota of the workspace and its queues."""
+    """Print the quota of the workspace and its queues."""
     rows = client.quota(workspace)
     print_answer(options.output, {"items": rows}, lambda: quota_table(rows))
     return 0
 
 
 def wait_for_job(client: Client, workspace: str, options: argparse.Namespace) -> int:
-    """0 when it succeeded, 1 when it ended otherwise."""
+    """Wait until a job has ended; return 0 if it succeeded, 1 otherwise."""
     return _ended(client.wait(workspace, options.job, deadline_s=options.timeout), options.output)
 
 
 def watch_events(client: Client, workspace: str, options: argparse.Namespace) -> int:
-    """Events until the time is up; without `--timeout` for ever."""
+    """Print events until the timeout; without `--timeout` forever."""
     until = None if options.timeout is None else time.monotonic() + options.timeout
     for event in client.watch(workspace, after=options.after, until=until):
         show_line(options.output, event, event_line(event))

@@ -29,7 +29,7 @@ _INTERRUPTED: Final = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; returns its exit status."""
+    """Run one command; return its exit status."""
     options = build_parser().parse_args(arguments)
     if options.verb == "completion":
         return _completion(options.shell)
@@ -54,20 +54,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _INTERRUPTED
     except BrokenPipeError:
-        # Whoever read has enough; Python would complain once more when it closes what is closed.
+        # The reader closed the pipe on purpose; Python would report an error when it flushes standard output
+        # at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE
 
 
 def _completion(shell: str) -> int:
-    """Print what the shell reads to complete commands, options and files."""
+    """Print a script with which the shell completes commands, options and files."""
     import shtab  # noqa: PLC0415 - needed by nothing else
 
     top = build_parser()
     verbs = next(each for each in top._actions if isinstance(each, argparse._SubParsersAction))
     for action in (action for verb in verbs.choices.values() for action in verb._actions):
         if action.dest in ("file", "config"):
-            action.complete = shtab.FILE  # where shtab looks for it
+            action.complete = shtab.FILE  # the attribute that shtab reads
     print(shtab.complete(top, shell=shell))
     return DONE
 
@@ -78,7 +79,7 @@ def _say(error: Exception, status: int) -> int:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The options of all commands."""
+    """Return the parser of all commands and options."""
     top = argparse.ArgumentParser(
         prog="allotment-client",
         description="Submit and manage Allotment jobs.",

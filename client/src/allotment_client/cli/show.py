@@ -1,4 +1,4 @@
-"""Answers for people: tables of aligned columns; and for programs: JSON, one document or one line each."""
+"""The output of responses: aligned tables for users; JSON for programs, one document or one line each."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from allotment_client.shapes import Explanation, Job, JobEvent, QuotaRow, Reason
 
 
 def print_answer(output: str, value: Any, text: Callable[[], str]) -> None:
-    """Print one answer."""
+    """Print one response."""
     print(json.dumps(value, ensure_ascii=False, indent=2) if output == "json" else text(), flush=True)
 
 
 def show_line(output: str, value: Any, text: str) -> None:
-    """Print one of many, as soon as it is there."""
+    """Print one of several items, as soon as it arrives."""
     print(
         json.dumps(value, ensure_ascii=False) if output == "json" else strip_control_characters(text),
         flush=True,
@@ -24,14 +24,14 @@ def show_line(output: str, value: Any, text: str) -> None:
 
 
 def strip_control_characters(text: str) -> str:
-    """Remove control characters: a job's output must not drive the terminal."""
+    """Remove control characters: a job's output must not control the terminal."""
     return "".join(char if char == "\t" or unicodedata.category(char) != "Cc" else "\ufffd" for char in text)
 
 
 def format_table(
     heads: Sequence[str], rows: Sequence[Sequence[str]], *, right: frozenset[str] = frozenset()
 ) -> str:
-    """Columns as wide as their widest cell, those named in `right` aligned to the right."""
+    """Return columns as wide as their widest cell; those named in `right` are right-aligned."""
     cells = [[strip_control_characters(cell) for cell in row] for row in rows]
     widths = [max(_width(row[index]) for row in [list(heads), *cells]) for index in range(len(heads))]
     lines = []
@@ -49,7 +49,7 @@ def _width(text: str) -> int:
 
 
 def job_table(jobs: Sequence[Job], *, with_workspace: bool = False) -> str:
-    """Jobs, one a line."""
+    """Return a table of jobs, one per line."""
     rows = [
         (
             *([job["workspace"]] if with_workspace else []),
@@ -73,7 +73,7 @@ def job_table(jobs: Sequence[Job], *, with_workspace: bool = False) -> str:
 
 
 def quota_table(rows: Sequence[QuotaRow]) -> str:
-    """Quota, one line per queue, flavor and resource; amounts in the unit of the resource."""
+    """Return the quota, one line per queue, flavor and resource; amounts in the unit of the resource."""
     shown = [
         (
             row["queue"] or "(workspace)",
@@ -95,7 +95,9 @@ def _amount(value: int | None) -> str:
 
 
 def format_explanation(found: Explanation) -> str:
-    """State, reason with its numbers, what would help, why it gave back, and the place in the queue."""
+    """Return the state, the reason with its numbers, recommendations, the last eviction, and the place in the
+    queue.
+    """
     lines = [f"state: {found['state']}"]
     reason = found.get("reason")
     if reason:
@@ -121,5 +123,5 @@ def _numbers(numbers: dict[str, Any] | None) -> str:
 
 
 def event_line(event: JobEvent) -> str:
-    """One event on one line."""
+    """Return one event on one line."""
     return f"{event['id']}  {event['at'][:19]}  {event['name']}  {event['code']}{_numbers(event['numbers'])}"
