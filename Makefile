@@ -1,12 +1,12 @@
 # Allotment needs make and Python 3.11 or newer; everything else is installed into .venv.
 #
 #   make up      run the platform here (PORT=8080, ALLOTMENT_HOME=.allotment)
-#   make test    all tests; ARGS= is handed to pytest
-#   make truth   whether what waiting jobs are told is true, in 5,000 random cells (ARGS=--worlds 300)
+#   make test    all tests; ARGS= is passed to pytest
+#   make truth   check the reasons of pending jobs in 5,000 random cells (ARGS=--worlds 300)
 #   make lint    style, types, layers, migrations
 #   make bench   all benchmarks
-#   make lock    pin what the images install, with hashes
-#   make mutation   which changes of quota and preemption no test notices (MUTANTS=)
+#   make lock    pin the packages of the images, with hashes
+#   make mutation   find changes of quota and preemption that no test detects (MUTANTS=)
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
@@ -18,10 +18,10 @@ JOBS ?= 2
 ARGS ?=
 MUTANTS ?=
 
-# PORT and ALLOTMENT_HOME may be given on the command line or in the environment; both reach the commands.
+# PORT and ALLOTMENT_HOME may be set on the command line or in the environment; both are passed to the commands.
 export PORT ALLOTMENT_HOME ALLOTMENT_SHARED REQUIRE_ALL TEST_DATABASE_URL
 
-# The first of these that is there and new enough. A name on the path may be a shim that only complains.
+# The first of these that exists and is new enough. A name on the path may be a shim that only prints an error.
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3 python; do \
 	"$$python" -c '$(NEW_ENOUGH)' >/dev/null 2>&1 && echo "$$python" && break; done)
@@ -52,7 +52,7 @@ lint: $(VENV)/.lint
 bench: $(VENV)/.test
 	@$(BIN)/python -m benchmarks $(ARGS)
 
-# Versions and hashes without the address of any registry; for every platform and the Python of the image.
+# Versions and hashes without the address of a registry; for every platform and the Python of the image.
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.13 --generate-hashes --upgrade \
 	--no-annotate --custom-compile-command "make lock"
 lock: $(VENV)/.pins
@@ -60,7 +60,7 @@ lock: $(VENV)/.pins
 	@$(LOCK) --extra agent --output-file deploy/requirements-agent.txt pyproject.toml
 	@$(LOCK) --group pyproject.toml:image-build --output-file deploy/requirements-build.txt
 
-# A law that survives a change is tried on every example, for thousands of changes: few examples do.
+# Mutation runs every property test for thousands of changes, so it uses few examples.
 mutation: export ALLOTMENT_EXAMPLES ?= 30
 mutation: $(VENV)/.mutation
 	@$(BIN)/mutmut run --max-children $(JOBS) $(MUTANTS)
@@ -68,8 +68,8 @@ mutation: $(VENV)/.mutation
 clean:
 	rm -rf $(VENV) mutants .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
 
-# A stamp per set of dependencies: the second start installs nothing. Debian ships Python without the part
-# that fills a virtual environment, so its absence gets a line of its own.
+# A stamp per set of dependencies: the second start installs nothing. Debian ships Python without the module that
+# creates virtual environments, so its absence has its own error message.
 $(VENV)/bin/python:
 	@python="$(PYTHON)"; \
 	test -n "$$python" || { \

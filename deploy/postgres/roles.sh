@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs once, when the database server is made: a login that owns the database and one for web processes that owns
-# nothing. Neither is a superuser, so nothing that a web process can be made to send reaches beyond its rows.
+# Runs once, when the database server is created: it creates a login that owns the database and one for web processes
+# that owns nothing. Neither is a superuser, so statements of a web process can't reach rows beyond its row policies.
 set -euo pipefail
 
 psql --set ON_ERROR_STOP=1 --username "$POSTGRES_USER" --dbname postgres \

@@ -1,5 +1,5 @@
-// Turns a figure as the server sends it into one that plotly can draw here and now: colours named by
-// CSS variables become colours of the current theme, UTC times become the reader's local times.
+// Converts a figure from the server into one that plotly can draw: CSS variables become colours of the
+// current theme, UTC times become the reader's local times.
 (() => {
   "use strict";
   const UTC = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/;
@@ -28,7 +28,7 @@
     return `${d.getFullYear()}-${pad(d.getMonth() + 1)}-${pad(d.getDate())} ${pad(d.getHours())}:${pad(d.getMinutes())}:${pad(d.getSeconds())}`;
   }
 
-  // The days are named unless the whole stretch is of today.
+  // Dates are written unless the whole period is today.
   function writeStretch(start, end) {
     const today = localTime(Date.now()).slice(0, 10);
     const [from, to] = [localTime(start).slice(0, 16), localTime(end).slice(0, 16)];

@@ -1,4 +1,4 @@
-// A chart as an image, in the theme and with the zoom that it is shown with.
+// Saves a chart as an image, in the theme and with the zoom in which it is shown.
 (() => {
   "use strict";
   const WIDTH = 1000;
@@ -19,7 +19,8 @@
     };
   }
 
-  // Through an SVG of our own: plotly's way to a bitmap needs blob: images, which the page does not allow.
+  // The SVG is drawn on a canvas here, because plotly's own conversion needs blob: images, which the page's
+  // content security policy forbids.
   async function draw(svg) {
     const image = new Image(WIDTH * SCALE, HEIGHT * SCALE);
     image.src = svg;

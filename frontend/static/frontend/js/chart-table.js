@@ -1,4 +1,4 @@
-// The numbers of a chart as a table, built when someone opens it.
+// Shows the numbers of a chart as a table, built when the reader opens it.
 (() => {
   "use strict";
 
@@ -30,7 +30,7 @@
     return gap ? gap[2] : "";
   }
 
-  // What is no line over time brings its table along: a head, and rows of which the first cell is a name.
+  // Figures other than lines over time contain their table: a head, and rows whose first cell is a name.
   function givenTable({ head, rows }) {
     const table = document.createElement("table");
     const names = table.createTHead().insertRow();
@@ -43,7 +43,7 @@
     return table;
   }
 
-  // Newest first: that is what one looks for.
+  // The newest values are first, because readers look for these.
   window.allotment.chartTable = (figure) => {
     if (figure.layout.meta.table) return givenTable(figure.layout.meta.table);
     const parts = columns(figure);
@@ -57,7 +57,7 @@
     const times = [...new Set(parts.flatMap((part) => [...part.values.keys()]))].sort().reverse();
     for (const time of times) {
       const row = body.insertRow();
-      cell(row, "td", time.length === 10 ? time : window.allotment.localTime(time)); // a date is the same everywhere
+      cell(row, "td", time.length === 10 ? time : window.allotment.localTime(time)); // a date is the same in every time zone
       for (const part of parts) {
         const text = format(part.values.get(time), unit);
         const cause = text === null ? causeAt(figure, time) : "";

@@ -1,5 +1,5 @@
-// Draws the figures of the page that come near the screen, keeps them fresh and in the current theme, and
-// ties their time axes together: hovering or zooming one moves the others.
+// Draws the figures of the page that are near the screen, refreshes them, redraws them in the current theme,
+// and links their time axes: hovering or zooming one chart does the same in the others.
 (() => {
   "use strict";
   const NEAR = "100px";
@@ -30,10 +30,10 @@
     [...charts.values()].filter((c) => c !== chart && c.drawn && c.element.isConnected && onTime(c));
 
   async function draw(chart) {
-    // `meta` is for us: plotly would copy and compare the whole table of numbers.
+    // `meta` is removed, because plotly would copy and compare the whole table of numbers.
     const { meta, ...shown } = chart.raw.layout;
     const figure = window.allotment.resolveFigure({ data: chart.raw.data, layout: shown });
-    // A finger drags the page, not the axis.
+    // On a touch screen dragging scrolls the page, not the axis.
     const layout = { ...figure.layout, autosize: true, dragmode: coarse ? false : "zoom" };
     await Plotly.react(chart.plot, figure.data, layout, CONFIG);
     if (!chart.drawn) {
@@ -47,7 +47,7 @@
     if (table.open) fillTable(chart);
   }
 
-  // Why there is no data stands below the chart, in words.
+  // The reason for missing data is written below the chart.
   function note(chart) {
     const lines = (chart.raw.layout.meta.gaps || []).map(
       ([start, end, cause]) => `${window.allotment.writeStretch(start, end)} ${window.allotment.word("noData")}: ${cause}`,
@@ -75,7 +75,7 @@
 
   function link(chart) {
     chart.plot.on("plotly_hover", (event) => {
-      // plotly counts dates in milliseconds as if they were UTC
+      // plotly reads dates as UTC and returns milliseconds
       const moment = event.points.length ? Date.parse(`${String(event.points[0].x).replace(" ", "T")}Z`) : NaN;
       if (!Number.isNaN(moment)) together(chart, (plot) => Plotly.Fx.hover(plot, { xval: moment }, "xy", true));
     });
@@ -92,8 +92,8 @@
     });
   }
 
-  // Redrawing reports itself later as a move of its own; an axis that is already there stays quiet,
-  // or two charts would move each other for ever.
+  // plotly reports a redraw as a move of the axis; an axis with the same range is not redrawn, because two
+  // charts would otherwise move each other forever.
   function follow(plot, leader) {
     const wanted = leader.layout.xaxis;
     const own = plot.layout.xaxis;
@@ -143,7 +143,7 @@
     if (every) chart.timer = setTimeout(() => fetchFigure(chart), every * 1000);
   }
 
-  // What is below the screen, or folded away, is neither fetched nor drawn until it comes near.
+  // Charts below the screen, or in closed details, are fetched and drawn when they come near.
   const near = new IntersectionObserver(
     (entries) => entries.filter((entry) => entry.isIntersecting).forEach(({ target }) => begin(charts.get(target))),
     { rootMargin: NEAR },
@@ -176,7 +176,7 @@
   document.addEventListener("htmx:load", find);
   // Printing shows the whole page, so all its charts are drawn.
   addEventListener("beforeprint", () => charts.forEach((chart) => chart.element.checkVisibility() && begin(chart)));
-  // After an outage or sleep: what should have been asked for meanwhile.
+  // After an outage or sleep, missed refreshes are made up for.
   document.addEventListener("allotment:back", () => {
     for (const chart of charts.values()) {
       if (!chart.timer) continue;

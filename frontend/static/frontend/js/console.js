@@ -54,7 +54,7 @@
     fade(box);
   }
 
-  // Good news leaves by itself; a failure stays until it is closed.
+  // Messages of success disappear after a while; failures stay until they are closed.
   function fade(box) {
     if (!box.classList.contains("failed")) setTimeout(() => box.remove(), 8000);
   }
@@ -68,7 +68,7 @@
     toast(window.allotment.word("refused", { code: event.detail.xhr.status }), "failed"),
   );
 
-  // A row of tabs that is wider than a phone begins where the current one is in sight.
+  // If a row of tabs is wider than the screen, the current tab is scrolled into view.
   document.querySelector("nav.tabs [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
 
   // --- clicks ---------------------------------------------------------------------------------
@@ -86,7 +86,8 @@
   document.addEventListener("change", (event) => {
     if (event.target.matches("[data-autosubmit]")) event.target.form.requestSubmit();
   });
-  // An input of several values, separated by commas, suggests the next one: a browser compares the whole text.
+  // Suggests the next one of several values that are separated by commas, because browsers compare
+  // suggestions with the whole text.
   function suggest({ target }) {
     if (!target.matches("[data-several]") || !target.list) return;
     const known = target.list;

@@ -1,10 +1,10 @@
-// Lists: the fields of the filter builder, selected rows, menus and dialogs of rows, and the panel with details.
-// All of it works without scripts as well: by links, and by forms that the server answers.
+// Lists: the fields of the filter builder, selected rows, menus and dialogs of rows, and the panel with
+// details. All of this also works without scripts: by links, and by forms.
 (() => {
   "use strict";
 
   // --- filter builder -------------------------------------------------------------------------
-  // The operators and values that suit the chosen field; times are typed in the reader's zone.
+  // Shows the operators and values of the chosen field; times are entered in the reader's zone.
   function suit(form) {
     const fields = JSON.parse(form.querySelector("script[type='application/json']").textContent);
     const { field, operator } = form.elements;
@@ -73,11 +73,11 @@
     document.querySelector(`[data-select-all][form="${clear.form.id}"]`)?.focus();
   });
   document.addEventListener("allotment:morphed", countAll);
-  addEventListener("pageshow", countAll); // a browser that goes back may restore the boxes
+  addEventListener("pageshow", countAll); // the browser may restore the boxes when the user goes back
   countAll();
 
   // --- menus of rows --------------------------------------------------------------------------
-  // A table scrolls within its card, which would cut a menu off: it stands above the page instead.
+  // A menu is placed above the page, because the scrolling table in its card would cut it off.
   function place(menu) {
     const panel = menu.querySelector(".menu-panel");
     const { top, bottom, right } = menu.querySelector("summary").getBoundingClientRect();
@@ -99,7 +99,7 @@
   addEventListener("resize", closeRowMenus);
 
   // --- forms of rows --------------------------------------------------------------------------
-  // The form of one row is fetched when it is asked for: a page with one for each row would be slow.
+  // The form of one row is fetched on request: a page with one form for each row would be slow.
   function showForm(dialog) {
     dialog.open = false;
     dialog.addEventListener("close", () => {
@@ -132,7 +132,7 @@
   document.querySelectorAll("[data-list-dialog]").forEach(showForm);
 
   // --- dialogs of rows ------------------------------------------------------------------------
-  // They are fetched as forms are. A row that has changed meanwhile is shown as it is now instead.
+  // Dialogs are fetched on request, like forms. If the row has changed meanwhile, the page is reloaded.
   async function openDialog(button) {
     const { dialogOpen: id, row } = button.dataset;
     const address = new URL(location.href);
@@ -142,8 +142,8 @@
     const fetched = new DOMParser().parseFromString(await answer.text(), "text/html");
     const dialog = fetched.getElementById(id);
     if (!answer.ok || !dialog) return location.reload();
-    if (document.getElementById(id)) return undefined; // pressed twice
-    // The rows are not refreshed while it is open, so that the focus can return.
+    if (document.getElementById(id)) return undefined; // the button was pressed twice
+    // Rows are not refreshed while a dialog within them is open, so that the focus can return.
     (button.closest("[data-live]") || document.body).append(dialog);
     dialog.addEventListener("close", () => {
       dialog.remove();
@@ -159,7 +159,7 @@
   });
 
   // --- details of a row -----------------------------------------------------------------------
-  // The part of the page with the rows is fetched with the panel in it; the address says which row it is.
+  // The rows are fetched again with the panel in them; the address names the row.
   async function follow(link) {
     const region = document.querySelector("[data-list-live]");
     const address = new URL(link.href);

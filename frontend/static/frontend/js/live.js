@@ -1,22 +1,22 @@
-// Live regions: a fragment of the page that is fetched again and morphed in, whenever the server says that
-// something changed and every so many seconds besides. Nothing is fetched while the tab is hidden, or while a
-// dialog or a menu of a row in the region is open. A region that could not be refreshed says since when its
-// numbers are old, in place of "live".
+// Live regions: fragments of the page that are fetched again and morphed in, whenever the server reports a
+// change and at a fixed interval. Nothing is fetched while the tab is hidden, or while a dialog or a menu of
+// a row in the region is open. A region that could not be refreshed shows since when its numbers are
+// outdated, in place of "live".
 //
-// One stream of events tells of changes, and by its beat that the connection lives. It is closed while the tab
-// is hidden. After it was lost, a new one is tried every second, and what is shown is fetched at once when it
-// opens: after an outage of the server or network as well as after sleep. A region that is polled is fetched by
-// time alone: a page with nothing else that changes opens no stream.
+// One stream of events reports changes, and its heartbeat shows that the connection is alive. It is closed
+// while the tab is hidden. After it is lost, a new one is tried every second, and all regions are fetched at
+// once when it opens: after an outage of the server or network as well as after sleep. A polled region is
+// fetched at its interval only; a page with polled regions only opens no stream.
 (() => {
   "use strict";
-  const STOP = 286; // the status by which htmx's own polling is ended as well
+  const STOP = 286; // the status with which the server also ends htmx's polling
   const SLOWEST_MS = 60000;
-  const SILENT_MS = 9000; // the server beats every 3 s
-  const ASLEEP_MS = 5000; // timers of a second that are this late have slept
-  const DOUBT_MS = 4000; // after the stream was lost, an answer may take this long before the page is called stale
-  const TRIES = 3; // streams that are opening at the same time: an old one may still come, a new one is sooner
+  const SILENT_MS = 9000; // the server sends a heartbeat every 3 s
+  const ASLEEP_MS = 5000; // a timer of one second that is this late means that the machine slept
+  const DOUBT_MS = 4000; // time for a response after the stream is lost, before the page is marked as outdated
+  const TRIES = 3; // streams that open at the same time: an old try may still succeed, a new one may be faster
   const SOONEST_MS = 1200;
-  const SHARE = 20; // a page waits this many times as long as its last answer took
+  const SHARE = 20; // the pause before a refresh, as a multiple of the last response time
   const regions = new Map();
 
   function say(region, state) {
@@ -72,7 +72,7 @@
         region.took = Date.now() - began;
         say(region, region.stopped ? "stopped" : "live");
       } catch (problem) {
-        if (problem.name === "AbortError") return; // another look began
+        if (problem.name === "AbortError") return; // another refresh began
         region.failures += 1;
         say(region, "stale");
       }
@@ -88,8 +88,8 @@
 
   const isPolled = (region) => "livePolled" in region.element.dataset;
 
-  // Something changed: the region is fetched now, or when it has rested since its last look. A region with a
-  // kind is about that kind of change alone.
+  // After a change a region is fetched at once, or after the pause since its last refresh. A region with a
+  // kind reacts to changes of that kind only.
   function notice(region, kinds) {
     const own = region.element.dataset.liveKind;
     if (own && !kinds.includes(own)) return;
@@ -100,7 +100,7 @@
 
   function find() {
     for (const element of document.querySelectorAll("[data-live]")) {
-      if (regions.has(element) || element.dataset.liveEvery === "0") continue; // the reader refreshes it
+      if (regions.has(element) || element.dataset.liveEvery === "0") continue; // the reader refreshes it manually
       const region = { element, failures: 0, fresh: new Date(), took: 0, last: null, stopped: false, soon: null };
       regions.set(element, region);
       plan(region);

@@ -1,4 +1,4 @@
-// Search, wrapping and the address of the log: what is shown of a job's log, and where it is found again.
+// Search and line wrapping in a job's log, and an address with its filters and search.
 (() => {
   "use strict";
   const WRAP = "allotment-log-wrap";

@@ -1,12 +1,12 @@
-// Follows what the tasks of a job print: the lines of the API's stream come below those that are shown.
+// Follows the log of a job's tasks: lines of the API's stream are appended to the shown ones.
 //
-// The place to go on from is what is shown: the last time of each task. After a lost connection the stream
-// is asked for what came after the earliest of them, and what a task had told already is left out. Within one
-// stream nothing comes twice: lines of the same microsecond are as many lines.
+// The stream continues after the last time of each task that is shown. After a lost connection it is
+// requested from the earliest of these times, and lines that a task has sent already are skipped. Within one
+// stream no line is repeated: lines of the same microsecond are different lines.
 (() => {
   "use strict";
   const LINES_MAX = 2000;
-  const SILENT_MS = 40000; // the server says every 15 s that it is there
+  const SILENT_MS = 40000; // the server sends a comment every 15 s
   const SLOWEST_MS = 30000;
   let following = null;
 
@@ -20,7 +20,7 @@
     line.className = `log-state ${tone}`;
   }
 
-  // Times in the reader's own zone, set once: there are too many to be kept fresh.
+  // Times are converted to the reader's zone once: there are too many to update them.
   function local(root) {
     for (const time of root.querySelectorAll("time[datetime]:not([title])")) {
       time.title = time.dateTime;
@@ -53,7 +53,7 @@
       piece.append(lineOf(line));
     }
     if (!piece.children.length) return;
-    const below = log.scrollHeight - log.scrollTop - log.clientHeight < 24; // the reader is at the end
+    const below = log.scrollHeight - log.scrollTop - log.clientHeight < 24; // whether the reader is at the end
     local(piece);
     const lines = [...piece.children];
     log.append(piece);
@@ -77,7 +77,8 @@
     return { event: fields.event, data: fields.data && JSON.parse(fields.data) };
   }
 
-  // Everything that is complete, and what is left for the next piece. The end of the stream, if it is there.
+  // Appends the complete messages; returns the rest for the next piece, and the end message of the stream, if
+  // any.
   function take(run, text) {
     const pieces = text.split("\n\n");
     const rest = pieces.pop();
@@ -86,7 +87,7 @@
     return { rest, end: messages.find(({ event }) => event === "end")?.data };
   }
 
-  // Raises when the connection is lost; answers why the stream ended otherwise.
+  // Throws when the connection is lost; otherwise returns why the stream ended.
   async function read(run) {
     const call = new AbortController();
     run.call = call;
@@ -160,7 +161,7 @@
 
   document.addEventListener("allotment:back", () => following?.again?.());
 
-  // The lines were read again, of another task perhaps: they are followed where they were before.
+  // The log was fetched again, perhaps of another task: if it was followed before, it is followed again.
   document.addEventListener("htmx:afterSwap", ({ target }) => {
     const log = target.id === "job-log" && logNow();
     if (!log) return;

@@ -1,15 +1,15 @@
-// Changes a piece of the page into another one and touches only what differs, so that scroll
-// positions, focus, open details, selections and drawn charts survive a refresh.
+// Changes a part of the page into another one and touches only what differs, so that scroll positions, focus,
+// open details, selections and drawn charts survive a refresh.
 //
-// Children are matched by id (or data-chart) first and by place and tag second. Elements marked
-// data-morph="keep" stay as they are once they exist.
+// Children are matched by id (or data-chart) first and by position and tag second. Elements marked
+// data-morph="keep" stay unchanged once they exist.
 (() => {
   "use strict";
 
   const keyOf = (node) => (node.nodeType === 1 ? node.id || node.dataset.chart || "" : "");
   const alike = (a, b) => a.nodeType === b.nodeType && a.nodeName === b.nodeName && keyOf(a) === keyOf(b);
 
-  // What the reader did to an element is not the server's to undo.
+  // State that the reader changed is not overwritten by the server's.
   function isReaders(element, name) {
     if (name === "open") return element.nodeName === "DETAILS" || element.nodeName === "DIALOG";
     if (name === "value" || name === "checked") return element === document.activeElement;
@@ -48,7 +48,7 @@
         node(same, next);
         continue;
       }
-      // A keyed element that is still wanted further down must not be overwritten by its neighbour.
+      // A keyed element that is needed further down must not be overwritten by its neighbour.
       while (place && keyOf(place) && !wanted.has(keyOf(place))) {
         const gone = place;
         place = place.nextSibling;
@@ -69,7 +69,7 @@
     }
   }
 
-  // Give `target` the content of `html` (a string or a fragment).
+  // Gives `target` the content of `html` (a string or a fragment).
   function morph(target, html) {
     const holder = document.createElement("template");
     if (typeof html === "string") holder.innerHTML = html;

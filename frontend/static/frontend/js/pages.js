@@ -1,9 +1,9 @@
-// Small behaviours of pages: copying a text, adding a line to a field, and form fields that matter only beside
-// a certain choice.
+// Small behaviours of pages: copying a text, adding a line to a field, and form fields that apply only to a
+// certain choice.
 (() => {
   "use strict";
 
-  // data-copy names the element whose text is copied; data-copied is what the button says then.
+  // data-copy names the element whose text is copied; data-copied is the label of the button afterwards.
   document.addEventListener("click", async (event) => {
     const button = event.target.closest("[data-copy]");
     if (!button) return;
@@ -12,12 +12,13 @@
       await navigator.clipboard.writeText(source.textContent);
       window.allotment.toast(button.dataset.copied, "running");
     } catch {
-      // Without leave to write the clipboard the text is at least selected, ready for the keyboard.
+      // Without permission to write to the clipboard the text is selected, so that it can be copied by
+      // keyboard.
       getSelection().selectAllChildren(source);
     }
   });
 
-  // data-add-line is a line that a text field of the form, which data-into names, gets unless it has it.
+  // data-add-line is a line that is added to the text field named by data-into, unless the field has it.
   document.addEventListener("click", (event) => {
     const button = event.target.closest("[data-add-line]");
     const field = button?.closest("form")?.elements[button.dataset.into];
@@ -29,8 +30,8 @@
     field.focus();
   });
 
-  // data-emptied-by names a field: what was read for its value is removed when it changes, and what is still
-  // being read for the old value is not shown.
+  // data-emptied-by names a field: content that was read for its value is removed when the value changes, and
+  // a response for the old value is ignored.
   document.addEventListener("change", (event) => {
     if (!event.target.form || !event.target.name) return;
     for (const element of event.target.form.querySelectorAll(`[data-emptied-by="${event.target.name}"]`)) {
@@ -39,8 +40,8 @@
     }
   });
 
-  // data-when names a field; the element shows while its value starts with data-when-starts, or is not
-  // data-when-not. Without scripts everything shows.
+  // data-when names a field; the element is shown while the field's value starts with data-when-starts, or is
+  // not data-when-not. Without scripts all elements are shown.
   function suit(form) {
     for (const element of form.querySelectorAll("[data-when]")) {
       const value = form.elements[element.dataset.when]?.value ?? "";

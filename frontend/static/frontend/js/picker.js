@@ -1,4 +1,4 @@
-// Pickers of people and groups: while somebody types, the field's list is filled with matching names.
+// Pickers of users and groups: while the user types, the field's list is filled with matching names.
 (() => {
   "use strict";
   const WAIT_MS = 150;
@@ -23,7 +23,7 @@
     const field = event.target;
     if (!field.matches?.("[data-people]")) return;
     clearTimeout(timers.get(field));
-    // A name that was chosen from the list is complete.
+    // A name that was selected from the list is complete.
     if (event.inputType === "insertReplacementText") return;
     timers.set(field, setTimeout(() => fill(field).catch(() => {}), event.type === "input" ? WAIT_MS : 0));
   };

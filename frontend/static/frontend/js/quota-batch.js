@@ -1,5 +1,5 @@
-// Changes of the quota tree before they are saved: cells become inputs, sums follow while one types, the
-// server previews the whole batch, and it is saved as a whole. Moves are changes of two cells.
+// Edits the quota tree: cells become inputs, sums follow the input, the server previews the whole batch, and
+// it is saved as a whole. A move of quota is a change of two cells.
 (() => {
   "use strict";
   const tree = document.querySelector("[data-quota-tree]");
@@ -10,7 +10,7 @@
   const words = document.querySelector("[data-tree-words]").dataset;
   const unlimitedWord = tree.dataset.unlimited;
   const unlimitedWords = new Set(["unlimited", "∞", "不限"]);
-  const ratio = JSON.parse(tree.dataset.ratio || "{}"); // what belongs to one unit of compute, by key
+  const ratio = JSON.parse(tree.dataset.ratio || "{}"); // the amounts per unit of compute, by key
   const edits = new Map(); // "node.key" -> {node, key, raw, text, wrong}; raw null is unlimited
   let timer = null;
   let asked = 0;
@@ -61,7 +61,7 @@
     return edit && !edit.wrong ? edit.raw : rawOf(cell);
   };
 
-  // CPU and memory go with GPUs in the ratio of the pool; both stay cells that can be changed.
+  // CPU and memory follow GPUs in the ratio of the pool; both can still be edited.
   function followGpus(row, before, after) {
     if (before === null || after === null) return;
     for (const [key, per] of Object.entries(ratio)) {
@@ -120,7 +120,7 @@
   }
 
   // --- sums: what each parent keeps if the batch is saved -------------------------------------
-  // The only queue of a workspace that has all of its quota changes with it, unless it is changed itself.
+  // The only queue of a workspace that has all of its quota follows it, unless it is edited itself.
   function follows(row, key, all) {
     if (!(row.dataset.follows || "").split(" ").includes(key)) return false;
     return ![...all.values()].some((edit) => edit.key === key && rowOf(edit.node).dataset.parent === row.dataset.node);

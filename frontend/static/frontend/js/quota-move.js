@@ -1,4 +1,4 @@
-// Moving quota between siblings of the quota tree: by drag, or from the button of a row.
+// Moves quota between siblings of the quota tree: by drag and drop, or from the button of a row.
 (() => {
   "use strict";
   const batch = window.allotment.quotaBatch;

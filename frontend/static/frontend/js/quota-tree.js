@@ -1,4 +1,4 @@
-// The rows of the quota tree: levels open and close in place, and are fetched when they are first opened.
+// Opens and closes the rows of the quota tree in place; children are fetched when a row is first opened.
 (() => {
   "use strict";
   const tree = document.querySelector("[data-quota-tree]");
@@ -17,7 +17,7 @@
     return holder.content.querySelector("tbody").children;
   }
 
-  // Below a closed node nothing is shown, whatever was open there.
+  // All rows below a closed node are hidden, even those below nodes that were open.
   function show(row, shown) {
     const open = shown && toggleOf(row)?.getAttribute("aria-expanded") === "true";
     for (const child of rowsOf(row.dataset.node)) {
@@ -66,7 +66,7 @@
     const left = event.target.closest("[data-tree-more]");
     if (left) more(left.closest("tr"), left);
   });
-  // A link that acts as a button answers to the space bar as well.
+  // A link that acts as a button also reacts to the space bar.
   tree.addEventListener("keydown", (event) => {
     if (event.key !== " " || !event.target.matches("[data-tree-toggle]")) return;
     event.preventDefault();

@@ -1,4 +1,4 @@
-// The stretch of time of a page's charts: typed in the reader's own zone, and taken over from a zoomed chart.
+// The period of a page's charts: entered in the reader's zone, and taken from a zoomed chart.
 (() => {
   "use strict";
   const pad = (n) => String(n).padStart(2, "0");
@@ -6,7 +6,7 @@
     `${d.getFullYear()}-${pad(d.getMonth() + 1)}-${pad(d.getDate())}T${pad(d.getHours())}:${pad(d.getMinutes())}`;
   const utc = (d) => `${d.toISOString().slice(0, 19)}Z`;
 
-  // The server writes UTC, which is what is sent without scripts.
+  // The fields contain UTC, which is submitted without scripts.
   for (const form of document.querySelectorAll("[data-range-form]")) {
     for (const input of form.querySelectorAll("[data-utc]")) input.value = typed(new Date(`${input.dataset.utc}Z`));
     const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;

@@ -1,4 +1,5 @@
-// Runs before the first paint, so that a chosen theme never flashes. Loaded without `defer` on purpose.
+// Runs before the first paint, so that the page never flashes in another theme. Loaded without `defer` on
+// purpose.
 (() => {
   "use strict";
   const KEY = "allotment-theme";
@@ -11,7 +12,7 @@
       const value = localStorage.getItem(KEY);
       return CHOICES.includes(value) ? value : "auto";
     } catch {
-      return "auto"; // storage may be blocked; the choice then lasts for the page
+      return "auto"; // storage may be blocked; the choice then applies to this page only
     }
   }
 

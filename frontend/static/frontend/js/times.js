@@ -1,5 +1,5 @@
-// Keeps <time data-relative> fresh, in the words and with the rules of the server's formats.py, and
-// shows clock times (<time data-clock>) and the full time on hover in the reader's own zone.
+// Updates <time data-relative> with the words and rules of the server's formats.py, and shows clock times
+// (<time data-clock>) and the full time on hover in the reader's zone.
 (() => {
   "use strict";
   const UNITS = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
@@ -44,5 +44,5 @@
   setInterval(refresh, 5000);
   document.addEventListener("visibilitychange", refresh);
   document.addEventListener("allotment:morphed", refresh);
-  document.addEventListener("htmx:load", refresh);  // a fragment that was fetched has times of the server
+  document.addEventListener("htmx:load", refresh);  // a fetched fragment has times written by the server
 })();

@@ -1,4 +1,4 @@
-// Words that scripts show come from the page, where the server has translated them.
+// The texts that scripts show are in the page, translated by the server.
 window.allotment = window.allotment || {};
 (() => {
   "use strict";
