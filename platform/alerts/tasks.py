@@ -1,4 +1,4 @@
-"""Tasks that beat starts. Each is safe to run twice, late, and concurrently."""
+"""Tasks that Celery beat starts. Each is safe to run twice, late, and concurrently."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from foundation.core import clock
 
 @shared_task(name="alerts.tasks.evaluate_alert_rules")
 def evaluate_alert_rules() -> None:
-    """Evaluate all rules and create the notifications that follow."""
+    """Evaluate all rules and create the resulting notifications."""
     evaluate_rules(clock.now())
     create_notifications(clock.now())
 
 
 @shared_task(name="alerts.tasks.deliver_messages")
 def deliver_messages() -> None:
-    """Send what channels have to send, create messages about jobs and requests, and email users."""
+    """Send the channels' notifications, create messages about jobs and requests, and email users."""
     deliver_notifications(clock.now())
     create_user_messages(clock.now())
     mail_messages(clock.now())
@@ -32,5 +32,5 @@ def deliver_messages() -> None:
 
 @shared_task(name="alerts.tasks.prune_resolved")
 def prune_resolved() -> None:
-    """Delete resolved alerts that are older than they are kept."""
+    """Delete resolved alerts whose retention has ended."""
     prune_alerts(clock.now())

@@ -1,4 +1,4 @@
-"""Row policies of this package's tables where they do not follow from a column."""
+"""Row policies of this package's tables that cannot be derived from a column."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tenants.access.row_policies import Rule, declare_rule
 
 
 def declare_own() -> None:
-    """A message and a watch belong to their user alone, whatever tenant they are about."""
+    """Declare that a message and a watch belong to their user alone, whatever tenant they are about."""
     own = Rule("{row}.user_id = (SELECT allotment_user())")
     declare_rule(UserMessage, own)
     declare_rule(JobWatch, own)

@@ -22,12 +22,12 @@ class OfPlatform(PlatformView):
     }
 
     def get_owner(self) -> Tenant | None:
-        """Return whose rows the view is about; None is the platform."""
+        """Return the owner of the view's rows; None is the platform."""
         return None
 
 
 class OfWorkspace(WorkspaceView, OfPlatform):
-    """A view of a workspace's own rows, mixed into that of the platform's."""
+    """A view of a workspace's own rows, combined with that of the platform's."""
 
     points: ClassVar[dict[str, Permission]] = {
         "GET": Permission.TENANT_VIEW,
@@ -35,5 +35,5 @@ class OfWorkspace(WorkspaceView, OfPlatform):
     }
 
     def get_owner(self) -> Tenant | None:
-        """Return whose rows the view is about; None is the platform."""
+        """Return the owner of the view's rows; None is the platform."""
         return self.workspace

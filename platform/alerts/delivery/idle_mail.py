@@ -29,10 +29,10 @@ _SENTENCES: Final = {
 
 
 def mail_idle_owners(now: datetime) -> int:
-    """Send one email for each warning of an idle job; returns how many the mail server accepted.
+    """Send one email for each warning of an idle job; return how many the mail server accepted.
 
-    A warning stays unsent until it was accepted, and is tried again by the next run. After a failure a run
-    ends. Owners without an address, and those of closed accounts, get none.
+    A warning stays unsent until the mail server accepted it; the next run tries again. A failure ends the
+    run. Owners without an address, and those of closed accounts, get no email.
     """
     if not is_email_configured():
         return 0
@@ -45,7 +45,7 @@ def mail_idle_owners(now: datetime) -> int:
     ).exclude(job__submitted_by__email="")
     sent = 0
     for row in unsent.select_related("job__workspace", "job__submitted_by").order_by("pk")[:_IN_ONE_RUN]:
-        # Only the process that notes it sends it.
+        # Only the process that recorded the sending sends the email.
         if not IdleStretch.unscoped.filter(pk=row.pk, notified_at=None).update(notified_at=now):
             continue
         try:

@@ -1,7 +1,7 @@
 """Templates of notifications: text with variables in braces, such as `{rule}`.
 
-A variable is a name and nothing else: no attribute, index, conversion or format, so a template reaches no
-more than the values that it is given.
+A variable is only a name, without attribute, index, conversion or format, so a template can read only the
+values passed to it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ BODY_MAX: Final = 2_000
 
 @dataclass(frozen=True, slots=True)
 class MessageTemplates:
-    """The templates of a channel; an empty one is the usual text."""
+    """The templates of a channel; "" is the default text."""
 
     title: str = ""
     body: str = ""
@@ -37,7 +37,7 @@ class MessageTemplates:
 
 
 def find_problem(template: str) -> str:
-    """Return why a text can't be a template; empty for one that can."""
+    """Return why a text can't be a template; "" for a valid one."""
     try:
         unknown = [name for name in _list_fields(template) if name not in VARIABLES]
     except ValueError:
@@ -49,7 +49,7 @@ def find_problem(template: str) -> str:
 
 
 def fill_template(template: str, values: Mapping[str, str]) -> str:
-    """Return a text with the values of its variables. Raises: ValueError for one that is no template."""
+    """Return a text with the values of its variables. Raises: ValueError for an invalid template."""
     filled = []
     for literal, name, spec, conversion in Formatter().parse(template):
         filled.append(literal)
@@ -61,7 +61,7 @@ def fill_template(template: str, values: Mapping[str, str]) -> str:
 
 
 def _list_fields(template: str) -> Iterator[str]:
-    """Yield each variable as it is written, with what would follow its name. Raises: ValueError."""
+    """Yield each variable as written, with the text after its name. Raises: ValueError."""
     for _literal, name, spec, conversion in Formatter().parse(template):
         if name is not None:
             yield name + (f"!{conversion}" if conversion else "") + (f":{spec}" if spec else "")

@@ -20,7 +20,7 @@ _NEVER: Final = "0001-01-01T00:00:00Z"
 
 
 def write_webhook(message: ChannelMessage, *, receiver: str) -> bytes:
-    """Return the body; `status` of the whole is `firing` if any alert of it fires."""
+    """Return the body; the overall `status` is `firing` if any of its alerts fires."""
     alerts = [_describe_item(item) for item in message.items]
     firing = any(alert["status"] == "firing" for alert in alerts)
     body = {
@@ -56,7 +56,7 @@ def _describe_item(item: Item) -> dict[str, Any]:
 
 
 def _job(item: Item, job: Job) -> dict[str, Any]:
-    """Return the event of a watched job: it fires from its start to its end."""
+    """Return the event of a watched job as an alert that fires from its start to its end."""
     notification = item.notification
     ended = notification.event != NotificationEvent.STARTED
     return {

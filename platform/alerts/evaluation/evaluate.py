@@ -1,4 +1,4 @@
-"""Reads the metrics of all enabled rules and moves their alerts."""
+"""Reads the metrics of all enabled rules and updates their alerts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ log = structlog.get_logger(__name__)
 _LABEL_MAX: Final = 300
 _BATCH: Final = 200
 ALERTS_MAX: Final = 1_000
-"""Pending and firing alerts of one rule: a threshold that everything exceeds must not fill the database."""
+"""The most open alerts of one rule: a threshold that all subjects exceed must not fill the database."""
 _CHANGING: Final = (
     *(
         "rule_name",
@@ -44,8 +44,8 @@ def evaluate_rules(now: datetime) -> int:
     """Evaluate every enabled rule once and return how many alerts changed their state.
 
     Each metric is read once for all rules that use it. A metric that cannot be read changes no alert, nor
-    does a part of it that cannot; the error is stored with its rules. Safe to run beside itself: each rule is
-    locked while its alerts are moved.
+    does a part of it that cannot; the error is stored with its rules. Safe to run concurrently: each rule is
+    locked while its alerts are updated.
     """
     rules = list(AlertRule.unscoped.filter(enabled=True).select_related("tenant").order_by("pk"))
     changed = 0
@@ -58,7 +58,7 @@ def evaluate_rules(now: datetime) -> int:
             note_error([rule.pk for rule in of_metric], unread.error, now)
             continue
         except Exception:
-            # What went wrong names hosts and accounts: it is for the log, and not for the owners of rules.
+            # The error names hosts and accounts, so it is logged and not shown to the owners of rules.
             log.exception("alert metric not read", metric=name)
             note_error([rule.pk for rule in of_metric], RuleError.UNREADABLE, now)
             continue
@@ -76,7 +76,7 @@ def _what_is_read(rule: AlertRule) -> tuple[str, str, uuid.UUID | None]:
 
 
 def _evaluate_metric(rules: Sequence[AlertRule], observations: ObservationIndex, now: datetime) -> int:
-    """Evaluate the rules of one metric; those that nothing meets and that have no alert in one statement."""
+    """Evaluate the rules of one metric; rules without matches and alerts take one statement together."""
     live = Alert.unscoped.filter(rule__in=rules).exclude(state=AlertState.RESOLVED).order_by()
     alerting = set(live.values_list("rule_id", flat=True))
     changed = 0
@@ -95,7 +95,7 @@ def _evaluate_metric(rules: Sequence[AlertRule], observations: ObservationIndex,
 def _evaluate_rule(rule: AlertRule, observations: ObservationIndex, now: datetime) -> int:
     locked = AlertRule.unscoped.select_for_update().filter(pk=rule.pk, enabled=True, version=rule.version)
     if locked.first() is None:
-        return 0  # changed or deleted since it was read; the next run evaluates it as it is now
+        return 0  # changed or deleted since it was read; left to the next run
     covered = observations.select_covered(rule)
     live = {alert.subject: alert for alert in rule.alerts.exclude(state=AlertState.RESOLVED)}
     moved, unmoved = _Moved(), set()
@@ -128,7 +128,7 @@ class _Moved:
 
 
 def _move(rule: AlertRule, alert: Alert, seen: Observation | None, now: datetime, moved: _Moved) -> None:
-    """Move an alert that is pending or firing; one of which nothing changed is not written."""
+    """Update a pending or firing alert; an unchanged one is not written."""
     progress = AlertProgress(alert.state, alert.started_at, alert.clear_since)
     value = seen.value if seen is not None else None
     step, clear_since = choose_step(rule, progress, present=seen is not None, value=value, now=now)
@@ -152,7 +152,7 @@ def _move(rule: AlertRule, alert: Alert, seen: Observation | None, now: datetime
 def _begin_alerts(
     rule: AlertRule, seen: Sequence[Observation], now: datetime, moved: _Moved, live: int
 ) -> None:
-    """Create alerts for subjects that meet the condition and have none, as far as the rule's limit allows."""
+    """Create alerts for subjects that meet the condition and have none, up to the rule's limit."""
     room = max(0, ALERTS_MAX - live)
     if len(seen) > room:
         moved.error = RuleError.TOO_MANY
@@ -184,7 +184,7 @@ def _note_facts(alert: Alert, rule: AlertRule, seen: Observation) -> None:
 
 
 def _resolve_disabled(now: datetime) -> int:
-    """Resolve what fires of rules that were disabled, and drop what is pending of them."""
+    """Resolve the firing alerts of disabled rules, and delete their pending ones."""
     stale = Alert.unscoped.filter(rule__enabled=False).exclude(state=AlertState.RESOLVED)
     dropped = stale.filter(state=AlertState.PENDING).delete()[0]
     return dropped + stale.filter(state=AlertState.FIRING).update(state=AlertState.RESOLVED, resolved_at=now)

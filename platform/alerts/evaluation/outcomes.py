@@ -1,4 +1,4 @@
-"""Stores with rules how their last evaluation went."""
+"""Stores the outcome of the last evaluation of rules."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from alerts.models import UNEVALUATED, AlertRule, RuleError
 
 
 class EvaluationOutcome(NamedTuple):
-    """The error of an evaluation, empty if none, and the names of the clusters that it is about."""
+    """The error of an evaluation, "" for none, and the names of the clusters that it concerns."""
 
     error: str
     clusters: tuple[str, ...]
@@ -27,10 +27,11 @@ def describe_outcome(
     error: str = "",
     unmoved: Iterable[uuid.UUID | None] = (),
 ) -> EvaluationOutcome:
-    """Return the outcome of an evaluation of a rule that had another `error` or none.
+    """Return the outcome of an evaluation of a rule, with the caller's `error`, if any.
 
-    `unmoved` are the clusters of alerts that were left unchanged because they could not be read. A metric of
-    clusters names those whose subjects have no values: what is not known never meets a condition.
+    `unmoved` are the clusters of alerts that were left unchanged because they could not be read. The outcome
+    of a metric of clusters names those whose subjects have no values, because unknown values meet no
+    condition.
     """
     unread = sorted({*observations.unread_clusters, *observations.name_clusters(unmoved)})
     if unread:
@@ -64,9 +65,9 @@ def note_error(rules: Collection[uuid.UUID], error: str, now: datetime) -> None:
 
 
 def _date_error(error: str, now: datetime) -> Case | None:
-    """Return since when rules have an error: it began earlier where they have it already.
+    """Return the time since which rules have an error; rules that have it already keep their earlier time.
 
-    A rule that is not evaluated for another reason than before is not evaluated since the first of them.
+    If a rule is unevaluated for another reason than before, the time of the first reason stays.
     """
     if not error:
         return None

@@ -1,6 +1,6 @@
-"""Metrics of what node agents report: errors of GPUs and processes without an allocation.
+"""Metrics of the reports of node agents: errors of GPUs and processes without an allocation.
 
-A GPU whose node has no agent that reported lately has no value: nothing is known of it.
+A GPU whose node has no agent with a recent report has no value, because its state is unknown.
 """
 
 from __future__ import annotations

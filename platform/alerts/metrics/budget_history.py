@@ -1,4 +1,4 @@
-"""The past of used budgets, from the recorded intervals in which jobs held GPUs."""
+"""Past values of used budgets, from the recorded intervals in which jobs held GPUs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FULL: Final = 100.0
 
 
 def share_of(use: BudgetUse, core_ms: int) -> float:
-    """Return the percentage of a budget; one of nothing is used up from the start."""
+    """Return the used percentage of a budget; a budget of 0 is used up from the start."""
     limit = use.budget.gpu_hours * CORE_MS_PER_GPU_HOUR
     return FULL * core_ms / limit if limit else FULL
 
@@ -28,9 +28,9 @@ def share_of(use: BudgetUse, core_ms: int) -> float:
 def read_budget_past(tenant_path: str, times: Sequence[datetime]) -> tuple[list[Past], datetime | None]:
     """Compute the used percentage of each present budget at times, the last of which is now.
 
-    What was used later is subtracted from the present use. A time in an earlier month than now, or before the
-    budget was created, has no value; returned is since when values of this month are known, if not from the
-    first time on.
+    Later use is subtracted from the present use. A time in an earlier month than now, or before the budget
+    was created, has no value; the second result is the time since which values of this month are known, or
+    None if all are.
     """
     now = times[-1]
     budgets = Budget.unscoped.filter(tenant__archived_at__isnull=True, tenant__path__startswith=tenant_path)
@@ -63,7 +63,7 @@ def _list_shares(
 
 
 def _sum_steps(tenant_path: str, times: Sequence[datetime]) -> _Steps:
-    """Sum what was used before each time since the one before, by the path of the workspace and the pool."""
+    """Sum the use between each time and the one before, by the path of the workspace and the pool."""
     bounds = [to_ms(at) for at in times]
     tenants = Tenant.unscoped.filter(path__startswith=tenant_path)
     paths = dict(tenants.values_list("pk", "path"))
@@ -78,7 +78,7 @@ def _sum_steps(tenant_path: str, times: Sequence[datetime]) -> _Steps:
 
 
 def _split(begin_ms: int, end_ms: int, bounds: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Yield the part of a time that lies before each bound and after the one before it."""
+    """Yield the part of a span that lies before each bound and after the one before it."""
     for place in range(1, len(bounds)):
         length = min(end_ms, bounds[place]) - max(begin_ms, bounds[place - 1])
         if length > 0:

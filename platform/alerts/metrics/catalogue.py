@@ -16,7 +16,7 @@ from alerts.metrics.promql import read_query
 from tenants.access.permissions import Permission
 
 CLUSTER_UNREACHABLE: Final = "cluster.unreachable_s"
-"""While an alert of this metric fires, it inhibits the notifications of all others of its cluster."""
+"""A firing alert of this metric inhibits the notifications of all other alerts of its cluster."""
 
 PROMQL: Final = "promql.value"
 
@@ -270,7 +270,7 @@ BY_NAME: Final = {metric.name: metric for metric in METRICS}
 
 
 def read_metric(name: str, query: str, cluster_id: uuid.UUID | None, now: datetime) -> MetricReading:
-    """Read a metric by its name; `query` and `cluster_id` are for one that has queries."""
+    """Read a metric by its name; `query` and `cluster_id` are for a metric with queries."""
     metric = BY_NAME[name]
     if metric.read_query is None:
         return MetricReading(metric.read(now))

@@ -1,6 +1,6 @@
-"""Metrics of everything that is measured of a GPU and has no metric of its own: the catalogue's measures.
+"""Metrics of all measures of a GPU in the catalogue that have no metric of their own.
 
-Gauges and states are those of the last sample, counters what they increased by in 15 minutes.
+Gauges and states are those of the last sample, counters their increase in 15 minutes.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from telemetry.series.readings.now import GpuNow, measures_now
 
 GROWTH_WITHIN: Final = timedelta(minutes=15)
 _SLOWED: Final = 0x8 | 0x20 | 0x40 | 0x80
-"""Reasons for lower clocks that are faults: heat and the hardware's own protection, no power limit."""
+"""Reasons for lower clocks that are faults: heat and the hardware's own protection, but no power limit."""
 _USE: Final = 95.0
 Values = Mapping[str, float]
 
 
 def _make_reader(read: Callable[[Values, Device], float | None]) -> Callable[[datetime], list[Observation]]:
-    """Return a reader of one figure of the last sample of each GPU; None where it was not measured."""
+    """Return a reader of one figure of the last sample of each GPU; None if it was not measured."""
 
     def read_gpus(now: datetime) -> list[Observation]:
         devices, latest = _LATEST.read_latest(now)
@@ -60,7 +60,7 @@ _LATEST: Final = _LatestSamples()
 
 
 def _make_growth_reader(measure: str) -> Callable[[datetime], list[Observation]]:
-    """Return a reader of what a counter of each GPU grew by; None where it was not measured twice."""
+    """Return a reader of the increase of a counter of each GPU; None if it was not measured twice."""
 
     def read_gpus(now: datetime) -> list[Observation]:
         grown: defaultdict[uuid.UUID, float | None] = defaultdict(lambda: None)

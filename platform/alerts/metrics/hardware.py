@@ -22,7 +22,7 @@ _Sample = TypeVar("_Sample")
 def make_gpu_reader(
     read: Callable[[CardNow, Device], float | None],
 ) -> Callable[[datetime], list[Observation]]:
-    """Return a reader of one figure of the latest sample of each GPU; None where there is no recent one."""
+    """Return a reader of one figure of the latest sample of each GPU; None without a recent sample."""
 
     def read_gpus(now: datetime) -> list[Observation]:
         latest = utilisation_now(SYSTEM)
@@ -35,7 +35,7 @@ def make_gpu_reader(
 def observe_sample(
     device: Device, sample: _Sample | None, read: Callable[[_Sample, Device], float | None]
 ) -> Observation:
-    """Return the observation of one figure of a GPU's recent sample; what that lacks is not supported."""
+    """Return the observation of one figure of a GPU's recent sample; a missing figure is unsupported."""
     if sample is None:
         return observe_gpu(device, None)
     value = read(sample, device)
@@ -61,7 +61,7 @@ def read_memory_share(sample: CardNow, device: Device) -> float | None:
 
 
 def read_node_utilization(now: datetime) -> list[Observation]:
-    """Compute the mean utilization of the measured GPUs of each node; None where none was measured."""
+    """Compute the mean utilization of the measured GPUs of each node; None without measured GPUs."""
     means = _means_by(lambda device: device.node_id)
     nodes = Node.unscoped.filter(present=True, devices__isnull=False).distinct().order_by("pk")
     return [
@@ -77,7 +77,7 @@ def read_node_utilization(now: datetime) -> list[Observation]:
 
 
 def read_cluster_utilization(now: datetime) -> list[Observation]:
-    """Compute the mean utilization of the measured GPUs of each cluster; None where none was measured.
+    """Compute the mean utilization of the measured GPUs of each cluster; None without measured GPUs.
 
     A cluster without GPUs is left out.
     """
@@ -87,7 +87,7 @@ def read_cluster_utilization(now: datetime) -> list[Observation]:
 
 
 def read_cluster_allocation(now: datetime) -> list[Observation]:
-    """Compute the allocated share of each cluster's GPU compute in percent; one without GPUs is left out."""
+    """Compute the allocated share of each cluster's GPU compute in percent, for clusters with GPUs."""
     sums = {
         row["node__cluster_id"]: (row["allocated"], row["capacity"])
         for row in Device.unscoped.filter(node__present=True)
@@ -122,7 +122,7 @@ def _means_by(key: Callable[[Device], uuid.UUID]) -> dict[uuid.UUID, float]:
 
 
 def read_unready_times(now: datetime) -> list[Observation]:
-    """Seconds since each node stopped being ready; 0 while it is ready."""
+    """Compute the seconds since each node stopped being ready; 0 while it is ready."""
     nodes = Node.unscoped.filter(present=True).order_by("pk")
     return [
         Observation(
@@ -137,27 +137,27 @@ def read_unready_times(now: datetime) -> list[Observation]:
 
 
 def read_unhealthy_gpus(now: datetime) -> list[Observation]:
-    """Count 1 for each GPU that its cluster reports as unhealthy, 0 for the others."""
+    """Return 1 for each GPU that its cluster reports as unhealthy, 0 for the others."""
     devices = Device.unscoped.filter(node__present=True).select_related("node").order_by("pk")
     return [observe_gpu(device, 0.0 if device.healthy else 1.0) for device in devices]
 
 
 def read_unreachable_times(now: datetime) -> list[Observation]:
-    """Seconds since each cluster stopped answering; 0 while it answers, None before its first answer."""
+    """Compute the seconds since each cluster stopped answering; 0 while it answers, None if it never did."""
     return [
         observe_cluster(cluster, _unreachable_s(cluster, now)) for cluster in Cluster.unscoped.order_by("pk")
     ]
 
 
 def _unreachable_s(cluster: Cluster, now: datetime) -> float | None:
-    """Return None for a cluster that never answered, or that another installation runs now."""
+    """Return the seconds; None for a cluster that never answered, or that another installation manages."""
     if cluster.health in (ClusterHealth.UNKNOWN, ClusterHealth.DISOWNED):
         return None
     return _seconds(now, cluster.health_since if cluster.health == ClusterHealth.UNREACHABLE else None)
 
 
 def read_sample_gaps(now: datetime) -> list[Observation]:
-    """Seconds since each cluster last delivered samples of its GPUs; 0 while it does."""
+    """Compute the seconds since each cluster last delivered samples of its GPUs; 0 while it does."""
     gaps = dict(TelemetryGap.unscoped.filter(ended_at__isnull=True).values_list("cluster_id", "started_at"))
     return [
         observe_cluster(cluster, _seconds(now, gaps.get(cluster.pk)))

@@ -30,13 +30,13 @@ _EVENTS: Final = frozenset(metric.name for metric in (*JOB_EVENTS, *NODE_EVENTS)
 
 @dataclass(frozen=True, slots=True)
 class MetricHistory:
-    """The values of each subject, at the same times; None where nothing was measured.
+    """The values of each subject, at the same times; None for an unmeasured value.
 
     `extreme` is the highest value of all subjects at each time, or the lowest for a rule on values below its
-    threshold. `subjects` is empty where there are too many of them. `measured` has the gaps of what was
-    measured. `jobs_max`: only so many jobs were read, those that were submitted last. `unread_clusters` could
-    not be read. `ends`: where a subject has no value it does not exist; otherwise its value is unknown.
-    `since`: what was before is not considered.
+    threshold. `subjects` is empty if there are too many of them. `measured` has the gaps of the measurements.
+    `jobs_max`: only so many jobs were read, those submitted last. `unread_clusters` could not be read.
+    `ends`: a subject without a value does not exist; otherwise its value is unknown. `since`: earlier values
+    are not considered.
     """
 
     extreme: Values
@@ -52,7 +52,7 @@ Read = Callable[[AlertRule, datetime, datetime], MetricHistory]
 
 
 def find_reader(metric: str) -> Read | None:
-    """Return what reads the past values of a metric; None if they are not stored."""
+    """Return the reader of the past values of a metric; None if they are not stored."""
     if metric == "job.pending_s":
         return _read_pending_times
     if metric == "promql.value":
@@ -70,7 +70,7 @@ def find_reader(metric: str) -> Read | None:
 
 
 def _read_measure(measure: str, kind: str, rule: AlertRule, start: datetime, end: datetime) -> MetricHistory:
-    """Read a measure of each GPU or node, and where there are too many of them the extreme of all alone."""
+    """Read a measure of each GPU or node, or only the extreme of all if there are too many of them."""
     thing = MeasuredThing("cluster", rule.cluster_id)
     group_by = None if kind == "cluster" else kind
     found = measure_series(SYSTEM, thing, (measure,), start, end, group_by=group_by, points=_POINTS)
@@ -101,10 +101,10 @@ def _list_times(start: datetime, end: datetime) -> list[datetime]:
 
 
 def _read_events(rule: AlertRule, start: datetime, end: datetime) -> MetricHistory:
-    """Count the events of each subject in the time before each point; without any it has no value."""
+    """Count the events of each subject in the time before each point; without events it has no value."""
     path = rule.tenant.path if rule.tenant is not None else ""
     past = read_past_events(rule.metric, path, rule.cluster_id, start, end)
-    # Keys are ordered by time: those of jobs by that of their submission.
+    # Keys are ordered by time: those of jobs by the time of submission.
     newest = sorted(past.times, reverse=True)
     limited = rule.metric.startswith("job.") and len(newest) > _JOBS_MAX
     times = _list_times(start, end)
@@ -182,7 +182,7 @@ def _list_pending_spans(
 
 
 def _join(entries: Sequence[tuple[datetime, bool]]) -> Iterator[tuple[datetime, datetime]]:
-    """Yield each time from an entry into the queue to what ended it; the last may not have ended."""
+    """Yield each time from an entry into the queue to its end; the last may still last."""
     began: datetime | None = None
     for at, waits in sorted(entries):
         if began is not None:

@@ -9,7 +9,7 @@ from foundation.monitoring.health import run_checks
 
 
 def read_failed_checks(now: datetime) -> list[Observation]:
-    """Count 1 for each readiness check that fails, 0 for the others, as `/readyz/platform` lists them."""
+    """Return 1 for each failing readiness check of `/readyz/platform`, 0 for the others."""
     return [
         Observation(
             subject=check.name,

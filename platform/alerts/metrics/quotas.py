@@ -22,7 +22,7 @@ _RESOURCES: Final = (Resource.GPU_CARDS, Resource.GPU_CORES, Resource.GPU_MEMORY
 def read_quota_shares(now: datetime) -> list[Observation]:
     """Compute the reserved share of each tenant's nominal GPU quota, in percent, for each pool.
 
-    More than 100 is borrowed. A quota of nothing and an unlimited one have no share.
+    The share above 100 is borrowed. A quota of 0 and an unlimited one have no share.
     """
     found = [row for cell in Cell.unscoped.order_by("pk") for row in _read_cell(cell)]
     return sorted(found, key=lambda row: row.subject)

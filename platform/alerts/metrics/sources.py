@@ -12,8 +12,8 @@ _SOUND = (SourceState.FRESH, SourceState.PARTIAL)
 
 
 def read_source_outages(now: datetime) -> list[Observation]:
-    """Seconds since each enabled data source failed or was last read; 0 while it answers, None before its
-    first answer."""
+    """Compute the seconds since each enabled data source failed or was last read; 0 while it answers, None
+    before its first answer."""
     sources = TelemetrySource.unscoped.filter(enabled=True).select_related("cluster", "status").order_by("pk")
     found = []
     for line in describe_sources(sources):

@@ -23,10 +23,10 @@ class AlertState(models.TextChoices):
 class Alert(BaseModel):
     """One subject for which the condition of a rule holds or held.
 
-    The facts of the rule are those of the last evaluation, so that history stays true when the rule changes
-    or is deleted. `subject` is the key of the subject within its metric. `tenant` is the workspace of the
-    subject, empty for nodes, GPUs, clusters and the platform. `clear_since`: the condition has not held
-    since then. A row that is resolved never changes again.
+    The facts of the rule are those of the last evaluation, so that the history stays true if the rule is
+    changed or deleted. `subject` is the key of the subject within its metric. `tenant` is the workspace of
+    the subject, empty for nodes, GPUs, clusters and the platform. `clear_since`: the condition has not held
+    since then. A resolved row never changes again.
     """
 
     rule = models.ForeignKey(AlertRule, on_delete=models.SET_NULL, null=True, related_name="alerts")
@@ -68,8 +68,8 @@ class Alert(BaseModel):
 class Silence(BaseModel):
     """A time in which matching alerts send no notifications; they are still shown.
 
-    Empty conditions match everything that the tenant's rules cover. `subject` is compared with the key and
-    with the label of an alert, in full.
+    Empty conditions match everything that the tenant's rules cover. `subject` must equal the key or the label
+    of an alert.
     """
 
     tenant = models.ForeignKey(

@@ -1,4 +1,4 @@
-"""Messages to users within the console, and the jobs about which users asked for some."""
+"""Messages to users within the console, and users' requests for messages about jobs."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class MessageKind(models.TextChoices):
 
 
 class UserMessage(BaseModel):
-    """A message to one user about something that they may see.
+    """A message to one user about a subject that the user may see.
 
-    The text follows from `kind`, `event` and `facts` in the language of the reader. `tenant` is that of the
-    subject, empty for the platform: who loses the right to see it no longer sees the message. `source`
+    The text is made from `kind`, `event` and `facts` in the language of the reader. `tenant` is that of the
+    subject, empty for the platform: a user without the right to see it no longer sees the message. `source`
     names the event, so that one event gives a user one message. `path` is the page of the subject.
-    `mail_due`: the message is also to be sent to the user's email address.
+    `mail_due`: the message has to be sent to the user's email address, too.
     """
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="messages")

@@ -32,8 +32,8 @@ class NotificationState(models.TextChoices):
 class Notification(BaseModel):
     """One event of one alert or watched job for one channel, pending until the channel has accepted it.
 
-    `number` counts the reminders. `message_id` names the message that carried it, and
-    stays the same when that message is sent again after a crash.
+    `number` counts the reminders. `message_id` is the id of the message with this notification, and stays the
+    same if that message is sent again after a crash.
     """
 
     channel = models.ForeignKey(NotificationChannel, on_delete=models.CASCADE, related_name="notifications")

@@ -46,18 +46,18 @@ UNEVALUATED: Final = (
     *(RuleError.UNREADABLE, RuleError.NO_SOURCE),
     *(RuleError.SOURCE_DISABLED, RuleError.NO_VALUES),
 )
-"""With these errors nothing that the rule covers is evaluated."""
+"""Errors with which no subject of the rule is evaluated."""
 
 
 class AlertRule(Versioned, BaseModel):
     """A condition on a metric of `alerts.metrics`, checked for every subject that the metric has.
 
-    `query` is that of a metric that has queries.
+    `query` is set for a metric with queries.
 
     Without a tenant the rule belongs to the platform and covers all subjects; with one it covers the subjects
-    of that tenant and of those below. `hold_s`: so long the condition must hold before the alert fires;
-    `resolve_s`: so long it must not hold before the alert is resolved. `repeat_s`: a firing alert is sent
-    again after that time (None: never). `error` is what went wrong at the last evaluation, and did since
+    of that tenant and of those below. `hold_s`: how long the condition must hold before the alert fires;
+    `resolve_s`: how long it must not hold before the alert is resolved. `repeat_s`: a firing alert is sent
+    again after that time (None: never). `error` is the error of the last evaluation, which has lasted since
     `error_since`; `unread_clusters` names the clusters that it could not read or that have no values.
     """
 

@@ -1,4 +1,4 @@
-"""Alerts, rules, channels and silences that a viewer may see."""
+"""The alerts, rules, channels and silences that a viewer may see."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ COLUMNS: Final = {
     "started_at": Column("started_at", ColumnKind.TIME),
     "fired_at": Column("fired_at", ColumnKind.TIME),
 }
-"""What a list of alerts can be filtered by."""
+"""The columns by which a list of alerts can be filtered."""
 RULE_COLUMNS: Final = {
     "name": Column("name"),
     "metric": Column("metric"),
@@ -45,12 +45,12 @@ SILENCE_COLUMNS: Final = {"ends_at": Column("ends_at", ColumnKind.TIME), "subjec
 
 
 def list_alerts(viewer: Actor, tenant: Tenant | None) -> QuerySet[Alert]:
-    """Alerts of a tenant's subjects, or without a tenant all alerts; newest first. Pending ones included.
+    """Return the alerts of a tenant's subjects, or all without a tenant; newest first, including pending
+    ones.
 
-    They have what `read_notify_status` needs, and the `cluster_name` of those about one cluster. Conditions
-    can compare `shown_label`, the label in the active language. Those about quota are left out for who may
-    not see quota.
-    Raises: NotFound, PermissionDenied.
+    They have the fields of `read_notify_status`, and the `cluster_name` of alerts about one cluster.
+    Conditions can compare `shown_label`, the label in the active language. Alerts about quota are left out
+    for viewers who may not see quota. Raises: NotFound, PermissionDenied.
     """
     clusters = Cluster.unscoped.filter(pk=OuterRef("cluster_id")).values("name")
     rows = with_notify_facts(_visible_alerts(viewer, tenant), tenant)
@@ -71,9 +71,9 @@ def _visible_alerts(viewer: Actor, tenant: Tenant | None) -> QuerySet[Alert]:
 def count_firing(
     viewer: Actor, tenant: Tenant | None, *, cluster_id: uuid.UUID | None = None
 ) -> dict[AlertSeverity, int]:
-    """Count the alerts of `list_alerts` that fire by severity; those without any are 0.
+    """Count the firing alerts of `list_alerts` by severity; a severity without alerts is 0.
 
-    With a cluster those of its own subjects: the cluster, its nodes, GPUs and pools.
+    With a cluster only those of its own subjects: the cluster, its nodes, GPUs and pools.
     Raises: NotFound, PermissionDenied.
     """
     firing = _visible_alerts(viewer, tenant).filter(state=AlertState.FIRING).order_by()
@@ -84,7 +84,7 @@ def count_firing(
 
 
 def list_firing(viewer: Actor, tenant: Tenant | None, *, limit: int) -> list[Alert]:
-    """The alerts of `list_alerts` that fire: the gravest first, then the newest.
+    """Return the firing alerts of `list_alerts`: the most severe first, then the newest.
 
     Raises: NotFound, PermissionDenied.
     """
@@ -96,7 +96,7 @@ def list_firing(viewer: Actor, tenant: Tenant | None, *, limit: int) -> list[Ale
 def alert_marks() -> dict[str | None, object]:
     """Return a value by the path of a workspace, None for the platform's own subjects.
 
-    It differs after an alert there has begun, fired or ended.
+    The value differs after an alert there has begun, fired or ended.
     """
     open_ones = Alert.unscoped.filter(state__in=(AlertState.PENDING, AlertState.FIRING)).order_by()
     marks = open_ones.values("tenant__path").annotate(
@@ -106,7 +106,7 @@ def alert_marks() -> dict[str | None, object]:
 
 
 def list_rules(viewer: Actor, tenant: Tenant | None) -> QuerySet[AlertRule]:
-    """Rules of a tenant or of the platform, with `firing` and `pending`, the number of their alerts.
+    """Return the rules of a tenant or the platform, with the numbers of `firing` and `pending` alerts.
 
     Raises: NotFound, PermissionDenied.
     """
@@ -124,7 +124,7 @@ def list_rules(viewer: Actor, tenant: Tenant | None) -> QuerySet[AlertRule]:
 
 
 def list_channels(viewer: Actor, tenant: Tenant | None) -> QuerySet[NotificationChannel]:
-    """Channels of a tenant or of the platform, with `unsent`, the number of pending notifications.
+    """Return the channels of a tenant or of the platform, with `unsent`, the number of pending notifications.
 
     Raises: NotFound, PermissionDenied.
     """
@@ -138,7 +138,7 @@ def list_channels(viewer: Actor, tenant: Tenant | None) -> QuerySet[Notification
 
 
 def list_silences(viewer: Actor, tenant: Tenant | None) -> QuerySet[Silence]:
-    """Silences of a tenant or of the platform, latest end first. Raises: NotFound, PermissionDenied."""
+    """Return silences of a tenant or the platform, latest end first. Raises: NotFound, PermissionDenied."""
     require_view(viewer, tenant)
     rows = Silence.unscoped.filter(tenant=tenant).select_related("tenant", "rule", "created_by")
     return rows.order_by("-ends_at", "-pk")

@@ -25,9 +25,10 @@ class NotifyStatus(models.TextChoices):
 
 
 def with_notify_facts(rows: QuerySet[Alert], tenant: Tenant | None) -> QuerySet[Alert]:
-    """Return alerts with what `read_notify_status` needs, for a reader in a tenant or of the whole platform.
+    """Return alerts with the fields of `read_notify_status`, for a reader in a tenant or of the whole
+    platform.
 
-    Channels of rules from above the tenant are not its reader's to know about.
+    The reader may not see the channels of rules of parents of the tenant.
     """
     is_own = Q(rule__tenant__path__startswith=tenant.path) if tenant is not None else Q(pk__isnull=False)
     own = Notification.unscoped.filter(alert=OuterRef("pk"))
@@ -42,10 +43,10 @@ def with_notify_facts(rows: QuerySet[Alert], tenant: Tenant | None) -> QuerySet[
 
 def read_notify_status(alert: Any) -> NotifyStatus | None:
     """Return the status of an alert of `with_notify_facts`; None for one that did not fire yet, and for a
-    rule from above.
+    rule of a parent.
 
-    A silenced alert of which a channel was notified before is silenced now. After an alert was resolved, it
-    counts what was sent of it.
+    A silenced alert has the status silenced, even if a channel was notified before. The status of a resolved
+    alert counts the notifications that were sent.
     """
     if alert.state == AlertState.PENDING:
         return None

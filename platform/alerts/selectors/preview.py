@@ -34,17 +34,17 @@ class RulePreview:
 
 
 def require_preview(viewer: Actor, rule: AlertRule) -> None:
-    """Check that an unsaved rule may be previewed; one with a query only by those who may create it.
+    """Check that an unsaved rule may be previewed; one with a query only by users who may create it.
 
-    A query reads whatever its server stores. Raises: NotFound, PermissionDenied.
+    A query can read everything that its server stores. Raises: NotFound, PermissionDenied.
     """
     (require_edit if rule.query else require_alert_view)(viewer, rule.tenant)
 
 
 def preview_rule(viewer: Actor, rule: AlertRule, *, now: datetime) -> RulePreview:
-    """Return what an unsaved rule would find now; durations are left out.
+    """Return the present matches of an unsaved rule, without regard to durations.
 
-    A tenant's rule covers that tenant's subjects only, so nothing of others is shown.
+    A tenant's rule covers only that tenant's subjects, so no other tenant's data is shown.
     Raises: NotFound, PermissionDenied.
     """
     require_preview(viewer, rule)

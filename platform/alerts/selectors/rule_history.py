@@ -1,4 +1,4 @@
-"""The findings of a rule over the last day, had it existed then."""
+"""The matches of a rule over the last day, as if it had existed then."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ SPAN: Final = timedelta(days=1)
 class RuleHistory:
     """The extreme of the subjects' values over time, and how often the rule would have fired.
 
-    `of_extreme`: there are too many subjects to look at each, and it is how often the rule would have fired
-    for the extreme value of all. `measured` has the gaps. `jobs_max` is set where so many jobs, those that
-    were submitted last, are considered and older ones are left out. `unreadable`: nothing could be read.
-    `unread_clusters` are left out, because they could not be read, and events before `since`.
+    `of_extreme`: there are too many subjects to evaluate each, and `fired` counts how often the rule would
+    have fired for the extreme value of all. `measured` has the gaps. `jobs_max` is set if only so many jobs,
+    those submitted last, are considered. `unreadable`: nothing could be read. `unread_clusters` are left out,
+    because they could not be read, and so are events before `since`.
     """
 
     start: datetime
@@ -46,14 +46,14 @@ class RuleHistory:
 
     @property
     def has_values(self) -> bool:
-        """True if a value is known, or if there was nothing to measure."""
+        """Return whether a value is known, or there was nothing to measure."""
         return self.measured is None or any(value is not None for _at, value in self.extreme)
 
 
 def read_rule_history(viewer: Actor, rule: AlertRule, *, now: datetime) -> RuleHistory | None:
     """Return what an unsaved rule would have found in the last day; None if its metric is not stored.
 
-    A tenant's rule covers that tenant's subjects only, so nothing of others is shown.
+    A tenant's rule covers only that tenant's subjects, so no other tenant's data is shown.
     Raises: NotFound, PermissionDenied.
     """
     require_preview(viewer, rule)

@@ -15,12 +15,12 @@ from tenants.access.permissions import Permission
 from tenants.models import User
 
 WATCHES_MAX: Final = 1_000
-"""Jobs that one user watches at a time."""
+"""The most jobs that one user may watch at a time."""
 
 
 @transaction.atomic
 def watch_job(*, acting_user: User, job: Job) -> None:
-    """Notify a user when a job starts and ends; a job that runs is watched for its end.
+    """Notify a user when a job starts and ends, or only of the end if the job already runs.
 
     Raises: NotFound, PermissionDenied; Conflict for a job that has ended or for too many jobs.
     """

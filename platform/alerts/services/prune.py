@@ -10,16 +10,16 @@ from alerts.models import Alert, AlertState, Notification, Silence, UserMessage
 RETENTION: Final = timedelta(days=90)
 _BATCH: Final = 1_000
 _MESSAGES: Final = 20_000
-"""Messages that an hourly run deletes: each preemption and each recipient of an alert makes one."""
+"""The most messages that an hourly run deletes: each preemption and each recipient of an alert makes one."""
 
 
 def prune_alerts(now: datetime) -> int:
     """Delete alerts that were resolved 90 days ago, silences that ended then, and messages and notifications
     about jobs of that age.
 
-    Returns how many rows.
+    Returns the number of rows.
 
-    An alert with a notification that was not sent yet is kept.
+    An alert with an unsent notification is kept.
     """
     old = Alert.unscoped.filter(state=AlertState.RESOLVED, resolved_at__lt=now - RETENTION)
     ids = old.exclude(notifications__state="pending").order_by("pk").values_list("pk", flat=True)[:_BATCH]

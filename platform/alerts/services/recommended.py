@@ -33,9 +33,9 @@ _RECOMMENDED: Final[tuple[tuple[Any, str, float, int, AlertSeverity], ...]] = (
 
 @transaction.atomic
 def create_recommended_rules(*, acting_user: Actor) -> list[AlertRule]:
-    """Create those of the recommended platform rules on whose metric there is no rule yet.
+    """Create the recommended platform rules whose metric has no platform rule yet.
 
-    They have no channels: who is notified is for the operator to choose. Raises: PermissionDenied.
+    They have no channels: the operator chooses who is notified. Raises: PermissionDenied.
     """
     require_edit(acting_user, None)
     known = set(AlertRule.unscoped.filter(tenant=None).values_list("metric", flat=True))

@@ -30,7 +30,7 @@ def create_silence(
     subject: str = "",
     comment: str = "",
 ) -> Silence:
-    """Silence matching alerts of a tenant, or without one of all, until `ends_at`.
+    """Silence matching alerts of a tenant, or of all if `tenant` is None, until `ends_at`.
 
     Raises: NotFound, PermissionDenied; Invalid for times in the past, too long, or a rule of another tenant.
     """
@@ -59,7 +59,7 @@ def create_silence(
 
 @transaction.atomic
 def end_silence(*, acting_user: User, silence: Silence) -> None:
-    """End a silence now: alerts that still fire are sent. One that has ended stays as it is.
+    """End a silence now: alerts that still fire are sent. A silence that has ended stays as it is.
 
     Raises: NotFound, PermissionDenied.
     """
