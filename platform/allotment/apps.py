@@ -14,14 +14,14 @@ from tenants.hooks.signals import password_changed
 
 
 class AllotmentConfig(AppConfig):
-    """Importing the Celery app makes it current wherever Django runs, so `shared_task` finds its broker."""
+    """Imports the Celery app, which makes it current with Django, so that `shared_task` finds its broker."""
 
     name = "allotment"
     verbose_name = "Allotment"
     celery: Any = celery_app
 
     def ready(self) -> None:
-        """Says what readiness means for the parts that only the composition root knows."""
+        """Register the readiness checks of the parts that only the composition root knows."""
         from allotment.requests import languages, sign_ins  # noqa: PLC0415 (both read models)
         from allotment.setup import checks  # noqa: PLC0415 (both read models)
 
@@ -32,7 +32,7 @@ class AllotmentConfig(AppConfig):
 
 
 def _forget_first_password(sender: object, *, username: str, **_: Any) -> None:
-    """The printed one-time password is no longer valid: stop showing it."""
+    """Delete the file of the printed one-time password when it is no longer valid."""
     target = Path(settings.ALLOTMENT_HOME) / SIGN_IN_FILE
     if username == OPERATOR:
         target.unlink(missing_ok=True)

@@ -1,9 +1,9 @@
-"""The `allotment` command; `python manage.py` is the same thing.
+"""The `allotment` command; `python manage.py` is equivalent.
 
-Three kinds of command hide behind one name. Offline ones (`pack`, `replay`, `conformance`) run the engine on
-files and must work in an installation without Django, as must the `agent` on a node. `up` is the supervisor,
-which only starts other processes, and `bench` runs the benchmarks of a checkout. All others are Django
-management commands of the packages here.
+There are three kinds of commands. Offline ones (`pack`, `replay`, `conformance`) run the engine on files and
+must work in an installation without Django, as must the `agent` on a node. `up` is the supervisor, which only
+starts other processes, and `bench` runs the benchmarks of a checkout. All others are Django management
+commands of the packages here.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ GROUPS: Final = {
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Runs one command and ends the process with its status: 0 done, 1 failed, 2 bad usage."""
+    """Run one command and end the process with its status: 0 done, 1 failed, 2 bad usage."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     name = arguments[0] if arguments else "--help"
     if name in {"-h", "--help"} or (name == "help" and len(arguments) == 1):
@@ -102,7 +102,7 @@ def _bench(arguments: list[str]) -> int:
     _require_server("bench")
     if importlib.util.find_spec("benchmarks") is None:
         exit_with_error("bench: the benchmarks are part of the source checkout, not of an installed package")
-    # Imported by name: the package does not depend on the folder that measures it.
+    # Imported by name: the package must not depend on the benchmarks folder.
     return int(importlib.import_module("benchmarks.__main__").main(arguments))
 
 
@@ -114,7 +114,8 @@ def _require_server(name: str) -> None:
 def _manage(name: str, arguments: list[str]) -> None:
     _require_server(name)
     choose_settings()
-    # Modules stay: searching them for reference cycles while they load takes a tenth of the start.
+    # Modules stay in memory: searching them for reference cycles during the import takes a tenth of the
+    # start.
     gc.disable()
     load_settings()
     importlib.import_module("django").setup()
@@ -122,7 +123,7 @@ def _manage(name: str, arguments: list[str]) -> None:
     gc.enable()
     management = importlib.import_module("django.core.management")
     known = sorted({*management.get_commands(), *OFFLINE, "up", "bench", "help"})
-    # The documented names have hyphens, Python modules cannot.
+    # The documented names have hyphens, which Python modules cannot have.
     module_name = name.replace("-", "_") if name not in known else name
     if module_name not in known:
         close = difflib.get_close_matches(name, known, n=1)
@@ -134,8 +135,8 @@ def _manage(name: str, arguments: list[str]) -> None:
         management.execute_from_command_line(argv)
         return
     command = management.load_command_class(app, module_name)
-    # The checks of the project import every page and figure, for as long as the rest of a command takes;
-    # they are about its code, which `make lint` checks.
+    # The project's system checks import every page and figure, which takes as long as the rest of a command;
+    # they are about its code, and `make lint` runs them.
     command.requires_system_checks = []
     command.run_from_argv(argv)
 
@@ -160,7 +161,7 @@ def _overview() -> str:
 
 
 def _management_help() -> dict[str, str]:
-    """Name and first line of the help of every command of our packages, and of Django's everyday ones."""
+    """Return name and first help line of every command of our packages, and of Django's common ones."""
     load_settings()
     django = importlib.import_module("django")
     management = importlib.import_module("django.core.management")

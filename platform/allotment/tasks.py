@@ -11,12 +11,12 @@ from allotment.demo.workload import workload_tick
 
 @shared_task(name="allotment.tasks.demo_workload")
 def demo_workload() -> None:
-    """Submit the demo jobs and make the faults that are due."""
+    """Submit the due demo jobs and inject the due faults."""
     faults_tick()
     workload_tick()
 
 
 @shared_task(name="allotment.tasks.demo_history")
 def demo_history() -> None:
-    """Write the part of the simulated history for which a start has no time."""
+    """Write the part of the simulated history that takes too long during a start."""
     history_tick()

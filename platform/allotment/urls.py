@@ -1,4 +1,4 @@
-"""The addresses of the packages. Each package keeps its own addresses; here they are only mounted."""
+"""The addresses of the packages, mounted here. Each package defines its own addresses."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("i18n/setlang/", choose_language, name="set_language"),
     path(f"{API}schema", SchemaView.as_view(), name="schema"),
     path(f"{API}docs", SpectacularSwaggerSplitView.as_view(url_name="schema"), name="docs"),
-    # Jobs first: they are asked for most, and the addresses before theirs are compared one by one.
+    # Jobs first: they are requested most, and earlier patterns are compared one by one.
     path(API, include("scheduling.api.urls")),
     path(API, include("tenants.api.urls")),
     path(API, include("clusters.api.urls")),
     path(API, include("quotas.api.urls")),
     path(API, include("telemetry.api.urls")),
     path(API, include("alerts.api.urls")),
-    # Without a provider in the settings these answer 404.
+    # Without a provider in the settings these return 404.
     path("", include("allauth.socialaccount.providers.openid_connect.urls")),
     path("", include("frontend.urls")),
 ]

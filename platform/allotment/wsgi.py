@@ -1,4 +1,4 @@
-"""WSGI entry point, for servers without ASGI. Event streams hold a thread each here."""
+"""WSGI entry point, for servers without ASGI. Each event stream occupies a thread here."""
 
 from __future__ import annotations
 

@@ -21,10 +21,10 @@ log = structlog.get_logger(__name__)
 
 @transaction.atomic
 def prepare_installation(*, home: Path, demo: bool) -> None:
-    """Create what an installation needs before the first sign-in and, with `demo`, whatever of the demo is
-    missing. A new demo gets a week of history.
+    """Create what an installation needs before the first sign-in and, with `demo`, the missing parts of the
+    demo. A new demo gets a week of history.
 
-    Without the demo it does what `allotment init` does, and keeps the one-time password in `home`.
+    Without the demo it does the same as `allotment init`, and stores the one-time password in `home`.
     """
     if not demo:
         if not find_admins():
@@ -42,7 +42,7 @@ def prepare_installation(*, home: Path, demo: bool) -> None:
 
 
 def record_history() -> int:
-    """Record the week anew, into the package; returns the number of runs."""
+    """Record the week again, into the package; return the number of runs."""
     runs = record_week(start=week_start(clock.now()), days=DAYS)
     write_recording(runs)
     return len(runs)

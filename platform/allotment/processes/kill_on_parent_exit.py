@@ -1,4 +1,4 @@
-"""Ties a process to its parent, so that it ends even when the parent is killed with -9 (Linux only)."""
+"""Ends a process with its parent, even if the parent is killed with -9 (Linux only)."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ PR_SET_PDEATHSIG: Final = 1
 
 
 def die_with_parent(expected_parent: int, signum: int = signal.SIGKILL) -> bool:
-    """Asks the kernel to send `signum` to this process when its parent ends.
+    """Ask the kernel to send `signum` to this process when its parent ends.
 
-    The setting survives exec but not fork, and the kernel watches the parent's *thread*: create such a
-    child from a thread that lives as long as the process. A parent that ended before the call is noticed
-    by its pid, and then this process ends at once. Returns False where the kernel has no such call.
+    The setting survives exec but not fork, and the kernel watches the parent's *thread*: create such a child
+    from a thread that lives as long as the process. If the parent ended before the call, its pid differs, and
+    this process ends at once. Return False if the kernel has no such call.
     """
     if not sys.platform.startswith("linux"):
         return False

@@ -1,8 +1,8 @@
 """The beat schedule. Every entry is a level-triggered sweep: missing one only costs time.
 
 An entry that waited in the queue for longer than two periods is dropped (`expires`): its successor does the
-same work, and a worker that was away must not come back to a pile of identical sweeps. None waits as long as
-the broker takes to hand an unanswered message to a second worker.
+same work, and a worker that was down must not find many identical sweeps. This is shorter than the time after
+which the broker delivers an unacknowledged message to a second worker.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ def _entry(task: str, every_s: float) -> dict[str, Any]:
 
 
 def beat_schedule(*, observe_every_s: float, demo: bool) -> dict[str, dict[str, Any]]:
-    """Celery's `beat_schedule`; all periods in seconds. `demo` adds the simulated users."""
+    """Return Celery's `beat_schedule`; all periods in seconds. `demo` adds the simulated users."""
     entries = {
         "sweep": _entry("scheduling.tasks.sweep_owed", 2.0),
         "watch-starts": _entry("scheduling.tasks.watch_starts", 10.0),

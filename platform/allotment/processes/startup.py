@@ -1,4 +1,4 @@
-"""Chooses the settings and turns a wrong variable into one line instead of a traceback."""
+"""Chooses the settings and reports a wrong variable in one line instead of a traceback."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ USAGE_ERROR: Final = 2
 
 
 def exit_with_error(message: str, status: int = USAGE_ERROR) -> NoReturn:
-    """Ends the process with one line on standard error."""
+    """End the process with one line on standard error."""
     sys.stderr.write(f"allotment: {message}\n")
     raise SystemExit(status)
 
 
 def choose_settings() -> str:
-    """Names the settings module for this process and returns it; `DJANGO_SETTINGS_MODULE` wins."""
+    """Set and return the settings module of this process; `DJANGO_SETTINGS_MODULE` takes precedence."""
     return os.environ.setdefault("DJANGO_SETTINGS_MODULE", DEFAULT_SETTINGS)
 
 
 def load_settings() -> None:
-    """Reads the settings now, so that a wrong variable ends the process with its name and status 2."""
-    # Here and not above: the base installation has no Django.
+    """Read the settings now, so that a wrong variable ends the process with its name and status 2."""
+    # Imported here, because the base installation has no Django.
     from django.conf import settings  # noqa: PLC0415
     from django.core.exceptions import ImproperlyConfigured  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""Errors outside REST views: below `/api/` in the API's own shape, elsewhere as pages."""
+"""Errors outside REST views: problem+json below `/api/`, pages elsewhere."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ _API = "/api/"
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """Answer input that never became a request: a host that is not ours, a header that can't be read."""
+    """Respond to input that never became a request: an unknown host, or an unreadable header."""
     if not request.path.startswith(_API):
         return defaults.bad_request(request, exception)
     return _problem(Invalid())
 
 
 def permission_denied(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """Refused before any view was asked."""
+    """Respond to a request that was refused before any view ran."""
     if not request.path.startswith(_API):
         return defaults.permission_denied(request, exception)
     return _problem(PermissionDenied())
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """No such address."""
+    """Respond to a request for an unknown address."""
     if not request.path.startswith(_API):
         return defaults.page_not_found(request, exception)
     return _problem(NotFound())
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    """Something failed; it was logged, and nothing of it is shown."""
+    """Respond after an unexpected error, which was logged; no details are shown."""
     if not request.path.startswith(_API):
         found = find_outage(sys.exception())
         if found is None:

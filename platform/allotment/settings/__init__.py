@@ -1,1 +1,1 @@
-"""Settings, layered: `base` is shared, `embedded`, `production` and `test` choose what differs."""
+"""Settings in layers: `base` is shared; `embedded`, `production` and `test` set what differs."""

@@ -1,6 +1,6 @@
-"""`make up`: everything on this machine, in one folder, with nothing to configure.
+"""`make up`: all processes on this machine, in one folder, without configuration.
 
-The server listens on the loopback address only, which is why plain HTTP is right here.
+The server listens on the loopback address only, so plain HTTP is safe here.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ALLOTMENT_BROKER_URL = env.read_address(
 
 CACHES = {"default": env.cache_settings(ALLOTMENT_BROKER_URL)}
 
-# Static files are served straight from the packages: no collecting step before the first start.
+# Static files are served from the packages: no collectstatic before the first start.
 STATIC_ROOT = None
 WHITENOISE_USE_FINDERS = True
 WHITENOISE_AUTOREFRESH = False

@@ -1,4 +1,4 @@
-"""A served installation: nothing is generated, everything that matters must be set.
+"""A served installation: nothing is generated, all important settings are required.
 
 TLS is expected to end at a proxy in front of the web process. uvicorn takes the scheme and the address
 of the client from that proxy's headers when `FORWARDED_ALLOW_IPS` names it.
@@ -38,10 +38,10 @@ STORAGES = {
     "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"},
 }
 
-# Off is for a first look at the containers over plain HTTP on one's own machine.
+# Off only for a first look at the containers over plain HTTP on one's own machine.
 TLS = env.read_flag("ALLOTMENT_TLS", default=True)
 SECURE_SSL_REDIRECT = TLS
-# Probes and scrapers speak plain HTTP to the pod itself.
+# Probes and scrapers use plain HTTP to the pod itself.
 SECURE_REDIRECT_EXEMPT = [r"^livez$", r"^readyz(/platform)?$", r"^metrics$"]
 SESSION_COOKIE_SECURE = TLS
 CSRF_COOKIE_SECURE = TLS

@@ -1,1 +1,1 @@
-"""Setting up an installation and checking it."""
+"""Sets up an installation and checks it."""

@@ -1,4 +1,4 @@
-"""Broker, relay and first set-up, for the readiness addresses and `allotment doctor`."""
+"""Checks of broker, relay and set-up, for the readiness addresses and `allotment doctor`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from foundation.sql import row_scope
 from tenants.selectors.tenant import has_root_tenant
 
 _BROKER_S: Final = 0.8
-"""A probe of Kubernetes waits for one second, and a broker that is frozen must not fail the probes of web."""
+"""A Kubernetes probe waits for one second, and a frozen broker must not fail the probes of web processes."""
 
 
 def check_broker() -> CheckResult:
@@ -35,7 +35,7 @@ def check_broker() -> CheckResult:
 
 
 def check_installation() -> CheckResult:
-    """Fails until the installation has been set up; names the command that comes next."""
+    """Fail until the installation has been set up; name the next command."""
     with row_scope.whole():
         parts = {
             "platform admin": bool(find_admins()),
@@ -55,7 +55,7 @@ def check_installation() -> CheckResult:
 
 
 def check_audit_head() -> CheckResult:
-    """Fails when the audit chain lacks the head that was last noted outside the database."""
+    """Fail if the audit chain lacks the head that was last stored outside the database."""
     noted = chain_heads.noted_head()
     if noted is None:
         return CheckResult("audit", True, f"no head stored in {chain_heads.heads_file()}")
@@ -70,7 +70,7 @@ def check_audit_head() -> CheckResult:
 
 
 def register_checks() -> None:
-    """Adds the checks; called once, when the apps are loaded."""
+    """Register the checks; called once, when the apps are loaded."""
     health.register_check("broker", check_broker)
     relay = health.heartbeat_check("relay", within_s=30, help_text="check that `allotment relay` is running")
     health.register_check("relay", relay)

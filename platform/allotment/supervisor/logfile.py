@@ -1,8 +1,8 @@
 """Log files that cannot fill the disk.
 
-Each child appends to its own file directly, with no pipe through the supervisor in between: a busy
-supervisor cannot block a child, and the last words of a crash are on disk. The supervisor keeps each file
-under its cap by copying it aside and cutting it, which an append-only writer does not notice.
+Each child appends to its own file directly, without a pipe through the supervisor: a busy supervisor cannot
+block a child, and the last lines before a crash are on disk. The supervisor keeps each file below its limit
+by copying and truncating it, which does not affect an append-only writer.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ CAP_BYTES: Final = 10 * 2**20
 
 
 def open_for_append(file: Path) -> int:
-    """A descriptor that always writes at the end, wherever the end is by then; the caller closes it."""
+    """Return a descriptor that always writes at the present end of the file; the caller closes it."""
     return os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
 
 
 def rotate_log(file: Path, cap_bytes: int = CAP_BYTES) -> bool:
-    """Moves the content of a file over its cap to `<name>.1`, replacing an older one; says whether it did.
+    """Move the content of a file over its limit to `<name>.1`, replacing an older one; return whether it did.
 
-    A line written between the copy and the cut is lost: the price of needing nothing from the writer.
+    A line written between the copy and the truncation is lost, because the writer does not cooperate.
     """
     try:
         if file.stat().st_size <= cap_bytes:
@@ -36,7 +36,7 @@ def rotate_log(file: Path, cap_bytes: int = CAP_BYTES) -> bool:
 
 
 def read_last_lines(file: Path, lines: int = 15, at_most_bytes: int = 16_384) -> list[str]:
-    """The last lines of a log; empty when there is none."""
+    """Return the last lines of a log; empty without a log."""
     try:
         with file.open("rb") as stream:
             stream.seek(0, os.SEEK_END)

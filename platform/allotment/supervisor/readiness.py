@@ -11,14 +11,14 @@ TIMEOUT_S = 3.0
 
 @dataclass(frozen=True, kw_only=True)
 class Readiness:
-    """The answer of `/readyz/platform`: `problems` holds one line for each part that does not work."""
+    """The answer of `/readyz/platform`: `problems` has one line for each part that does not work."""
 
     ready: bool
     problems: list[str] = field(default_factory=list)
 
 
 def query_readiness(port: int, host: str = "127.0.0.1") -> Readiness:
-    """One look at `/readyz/platform`; a web process that does not answer is a problem like any other."""
+    """Query `/readyz/platform` once; a web process that does not answer is a problem like any other."""
     connection = http.client.HTTPConnection(host, port, timeout=TIMEOUT_S)
     try:
         connection.request("GET", "/readyz/platform")

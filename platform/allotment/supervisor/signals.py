@@ -1,4 +1,4 @@
-"""Turns signals into something a loop can wait for, so that no handler does any work."""
+"""Turns signals into events for which a loop can wait, so that handlers do no work."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ STOPPING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Signals:
-    """Counts the requests to stop, and sleeps until a signal comes."""
+    """Counts the requests to stop, and sleeps until a signal arrives."""
 
     def __init__(self, wake_end: int) -> None:
         self._wake_end = wake_end
         self.stop_requests = 0
 
     def sleep_until_signal(self, seconds: float) -> None:
-        """Sleeps, but wakes for a signal: a child that ended, or a request to stop."""
+        """Sleep, but wake for a signal: a child that ended, or a request to stop."""
         select.select([self._wake_end], [], [], max(0.0, seconds))
-        # Taken out, or the next sleep would return at once.
+        # Read from the pipe, or the next sleep would return at once.
         with suppress(BlockingIOError):
             while os.read(self._wake_end, 512):
                 continue
@@ -33,18 +33,18 @@ class Signals:
 
 
 def _ignore(signum: int, frame: object) -> None:
-    """A handler, unlike SIG_IGN, lets the signal wake the loop."""
+    """Do nothing; unlike SIG_IGN, a handler lets the signal wake the loop."""
 
 
 @contextmanager
 def watch_signals() -> Iterator[Signals]:
-    """Watches signals until the block ends. Only in the main thread, as everywhere in Python."""
+    """Watch signals until the block ends. Works only in the main thread, like all Python signal handling."""
     read_end, write_end = os.pipe()
     for end in (read_end, write_end):
         os.set_blocking(end, False)
     signals = Signals(read_end)
     handlers: dict[signal.Signals, Handler] = {signal.SIGCHLD: _ignore}
-    # SIGHUP is ignored on purpose under nohup; the other two are asked for by name and always count.
+    # SIGHUP is ignored on purpose under nohup; the other two are always handled.
     hup_ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     handlers |= {
         signum: signals._count for signum in STOPPING if not (signum == signal.SIGHUP and hup_ignored)

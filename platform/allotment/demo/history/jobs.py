@@ -1,7 +1,7 @@
 """The jobs of the demo: training for hours, experiments for minutes, notebooks on slices.
 
-They are the same in the simulated week and afterwards, so that run times learned from the week hold for what
-comes. Times are seconds.
+They are the same in the simulated week and afterwards, so that run times learned from the week apply to later
+jobs. Times are seconds.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from allotment.demo.setup import IDLE_TEAM, MAY_USE_HIGH, WORKSPACES
 
 SEED: Final = 41
 DAYS: Final = 8
-"""The week ends within its last day, so that hours of the day are those of the calendar."""
+"""The week ends within its last day, so that the hours of its days are those of the calendar."""
 DAY_S: Final = 86_400
-# Share of a day's jobs that arrive in each hour: people work from nine to seven, and start long jobs before
-# they leave.
+# Share of a day's jobs that arrive in each hour: users work from nine to seven, and start long jobs in the
+# evening.
 _HOURS: Final = (1, 1, 1, 1, 1, 1, 2, 4, 7, 10, 11, 10, 8, 9, 11, 11, 10, 9, 9, 6, 4, 3, 2, 1)
 _BUSY: Final = (0.8, 1.0, 1.15, 1.05, 1.2, 0.9, 1.1, 1.0)
-"""How much arrives on each day, against the mean."""
+"""The arrivals of each day, relative to the mean."""
 _FAILS: Final = 0.07
 _CANCELED: Final = 0.04
 _MOST_OUTCOME_SHARE: Final = 0.85
@@ -61,7 +61,7 @@ CLASSES: Final = (TRAINING, EXPERIMENT, NOTEBOOK)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoJob:
-    """One job: when it arrives, whose it is, its job file, how long it runs and how it ends.
+    """One job: its arrival, its owner, its job file, its run time and its outcome.
 
     `outcome` is succeeded, failed or cancelled; `use` the mean utilization of its GPUs, from 0 to 1.
     """
@@ -76,7 +76,7 @@ class DemoJob:
 
     @property
     def gpu_count(self) -> float:
-        """The number of its GPUs, a slice as its share of one."""
+        """The number of its GPUs; a slice counts as its share of one."""
         return float(
             sum(
                 role["replicas"] * gpu["cards"] * gpu.get("cores", 100) / 100
@@ -140,7 +140,8 @@ def draw_job(chance: random.Random, number: int, kind: DemoKind, at_s: int) -> D
 
 def _draw_run_s(chance: random.Random, kind: DemoKind) -> int:
     low, median, high = kind.run_s
-    # Run times are skewed: as many lie below the median as above, each side even on a logarithmic scale.
+    # Run times are skewed: half of them lie below the median, and each half is uniform on a logarithmic
+    # scale.
     near, far = (low, median) if chance.random() < 0.5 else (median, high)
     share: float = chance.random() ** 1.5 if far == high else chance.random()
     return round(float(near ** (1 - share) * far**share))

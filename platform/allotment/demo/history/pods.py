@@ -1,4 +1,4 @@
-"""Lets the jobs that run at the end of the simulated week run on in the simulated cluster."""
+"""Continues the jobs that run at the end of the simulated week in the simulated cluster."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from scheduling.models import Allocation
 
 
 def start_pods() -> int:
-    """Create the pods of all running attempts, running since these started; returns how many.
+    """Create the pods of all running attempts, with the attempts' start times; return their number.
 
-    Those of attempts that have not started are left to the platform.
+    The platform creates the pods of attempts that have not started.
     """
     cluster = Cluster.unscoped.get(name="demo")
     held = list(

@@ -19,12 +19,12 @@ from scheduling.services.start_prediction.predict import forecast_config
 from scheduling.snapshots import cell_snapshot
 
 _STARTING_S: Final = 20
-"""Between admission and the moment at which all pods run."""
+"""The time between admission and the moment at which all pods run."""
 
 
 @dataclass(slots=True)
 class _Recorder(CellWatch):
-    """Notes the runs of a virtual cell."""
+    """Records the runs of a virtual cell."""
 
     begun: float
     nodes: Mapping[str, str]
@@ -44,16 +44,16 @@ class _Recorder(CellWatch):
             self._end(decision.job, rule, beneficiary)
 
     def on_ended(self, at: float, job_id: str) -> None:
-        """End a run that comes to its own end."""
+        """End a run that ends by itself."""
         self._end(job_id, "", None)
 
     def all_runs(self) -> list[RecordedRun]:
-        """Return every run, those that still last included."""
+        """Return every run, including those that have not ended."""
         return [*self.runs, *self.live.values()]
 
     def _end(self, job: str, rule: str, beneficiary: int | None) -> None:
         run = self.live.pop(job)
-        if run.admit_s < self._second():  # who is preempted at the instant of its admission has not run
+        if run.admit_s < self._second():  # a job preempted at the instant of its admission has not run
             self.runs.append(replace(run, end_s=self._second(), rule=rule, beneficiary=beneficiary))
 
     def _second(self) -> int:
@@ -92,7 +92,7 @@ class _Recorder(CellWatch):
 def record_week(
     *, start: datetime, days: int = DAYS, jobs: Sequence[DemoJob] | None = None
 ) -> list[RecordedRun]:
-    """Run the week on the cell of the demo as it is set up, and return its runs. Nothing is written."""
+    """Run the week on the demo's cell, and return its runs. Nothing is stored."""
     week = draw_week() if jobs is None else jobs
     cell = Cell.unscoped.get(name="default")
     taken = cell_snapshot(cell.pk)

@@ -1,7 +1,7 @@
-"""The recorded week: what the engine decided about the jobs of `jobs.draw_week`, one run a line.
+"""The recorded week: the engine's decisions about the jobs of `jobs.draw_week`, one run a line.
 
 It is recorded once and kept in the package, because a week of cycles takes minutes and a start has seconds.
-`allotment seed_demo --record` records it anew, after a change of the jobs or the quotas of the demo.
+`allotment seed_demo --record` records it again, after a change of the jobs or the quotas of the demo.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ FILE: Final = Path(__file__).with_name("week.jsonl")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedPlace:
-    """A task on a node: names, positions of its GPUs there, and what is charged for it by resource.
+    """A task on a node: names, indexes of its GPUs there, and its charge by resource.
 
-    `cores` and `memory_mib` are what it has of each of its GPUs.
+    `cores` and `memory_mib` are what it holds of each of its GPUs.
     """
 
     role: str
@@ -36,11 +36,11 @@ class RecordedPlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedRun:
-    """One run of a job, which is named by its place in the week; times are seconds of the week.
+    """One run of a job, which is identified by its index in the week; times are seconds of the week.
 
-    `end_s` is None for a run that lasts beyond the week, `rule` why it was cut short, empty for its own end.
-    `beneficiary` is the job that it was preempted for. `borrowed` is by flavor name and resource, with a
-    slash between.
+    `end_s` is None for a run that lasts beyond the week, `rule` the reason of a preemption, "" for its own
+    end. `beneficiary` is the job for which it was preempted. `borrowed` is by flavor name and resource, with
+    a slash in between.
     """
 
     job: int

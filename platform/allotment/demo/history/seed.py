@@ -1,4 +1,4 @@
-"""Gives a new demo its simulated week; later starts leave it as it is."""
+"""Creates the simulated week of a new demo; later starts leave it as it is."""
 
 from __future__ import annotations
 
@@ -32,23 +32,23 @@ from tenants.models import Tenant, User
 log = structlog.get_logger(__name__)
 
 _END: Final = "demo-history"
-"""Its moment is the end of the week: what came before is simulated history."""
+"""The heartbeat with the end of the week: earlier times are simulated history."""
 _MEASURED, _BEGUN = "demo-measured", "demo-measured-begun"
 _GIVEN_UP_AFTER: Final = timedelta(minutes=3)
-"""A run that began so long ago and has not ended was interrupted, and is begun anew."""
+"""A run that began so long ago and has not ended was interrupted, and is started again."""
 _XID_AT: Final = (timedelta(days=1, hours=4, minutes=20), timedelta(days=5, hours=16, minutes=50))
 _XID_LASTED: Final = timedelta(minutes=10)
 _SET_UP_BEFORE: Final = timedelta(days=1)
 
 
 def week_start(now: datetime) -> datetime:
-    """Return the beginning of the week that ends now: a midnight in UTC, so that its days are days."""
+    """Return the start of the week that ends now: a midnight in UTC, so that its days are calendar days."""
     return now.replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=DAYS - 1)
 
 
 @transaction.atomic
 def seed_history(*, now: datetime) -> Counter[str]:
-    """Write what the jobs of the week that ends now did and hold; returns the rows by kind.
+    """Write the jobs and allocations of the week that ends now; return the number of rows by kind.
 
     Measurements follow by `history_tick`, while the platform runs.
     """
@@ -63,7 +63,7 @@ def seed_history(*, now: datetime) -> Counter[str]:
 
 
 def history_tick() -> int:
-    """Write the measurements of the week, if there is one; returns the rows, 0 when that was done before."""
+    """Write the measurements of the week, if any; return the number of rows, 0 if it was done before."""
     end = Heartbeat.unscoped.filter(name=_END).first()
     if end is None or Heartbeat.unscoped.filter(name=_MEASURED).exists() or not _begin():
         return 0
@@ -75,7 +75,7 @@ def history_tick() -> int:
 
 
 def _begin() -> bool:
-    """Return whether no other process writes at this moment."""
+    """Return whether this process may write, because no other one is writing."""
     now = clock.now()
     _, new = Heartbeat.unscoped.get_or_create(name=_BEGUN, defaults={"at": now})
     given_up = Heartbeat.unscoped.filter(name=_BEGUN, at__lt=now - _GIVEN_UP_AFTER)
@@ -84,9 +84,9 @@ def _begin() -> bool:
 
 @contextmanager
 def setup_in_past(now: datetime) -> Iterator[None]:
-    """Date audit records that are written one by one before the week that ends now, as what they are about.
+    """Set the creation time of audit records before the week, like that of the objects that they are about.
 
-    They cannot be changed afterwards: PostgreSQL refuses it.
+    It cannot be changed afterwards, because PostgreSQL refuses to change audit records.
     """
     created_at = week_start(now) - _SET_UP_BEFORE
 
@@ -102,8 +102,8 @@ def setup_in_past(now: datetime) -> Iterator[None]:
 
 
 def _backdate_setup(created_at: datetime) -> None:
-    """Make tenants, quotas and nodes older than the week: a replay of it reads the quotas that were valid
-    then, and nodes have joined before jobs were scheduled to them.
+    """Make tenants, quotas and nodes older than the week: a replay of the week reads the quotas that were
+    valid then, and nodes must exist before jobs are scheduled to them.
     """
     Tenant.unscoped.filter(archived_at__isnull=True).update(created_at=created_at)
     QuotaRevision.unscoped.filter(cell__name="default").update(created_at=created_at)

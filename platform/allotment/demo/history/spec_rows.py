@@ -1,4 +1,4 @@
-"""Rows of the demo's jobs, built as a submission builds them."""
+"""Builds the rows of the demo's jobs as a submission does."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tenants.models import User
 
 @dataclass(frozen=True, slots=True)
 class SpecRows:
-    """The queues, classes and people of the demo, read once for all its jobs."""
+    """The queues, priority classes and users of the demo, read once for all its jobs."""
 
     queues: Mapping[str, Queue]
     classes: Mapping[str, PriorityClass]
@@ -34,7 +34,7 @@ class SpecRows:
         )
 
     def build_rows(self, job: DemoJob, *, now: datetime) -> Rows:
-        """Return the rows of a job that is submitted at a moment; nothing is written."""
+        """Return the rows of a job submitted at a moment; nothing is stored."""
         spec = self._read(job)
         return rows_of(
             spec,
@@ -46,7 +46,7 @@ class SpecRows:
         )
 
     def _read(self, job: DemoJob) -> JobSpec:
-        """Return the job file as read. Many differ in name and run time alone: the rest is read once."""
+        """Return the parsed job file. Many differ only in name and run time: the rest is parsed once."""
         key = repr([item for item in job.body.items() if item[0] not in ("name", "simulate")])
         known = self._specs.get(key)
         if known is None:

@@ -49,12 +49,12 @@ from telemetry.store.times import MINUTE_MS, TEN_MINUTES_MS, TWO_HOURS_MS, from_
 from telemetry.usage.accounting import DAY_MS, QUARTER_MS, QUARTERS
 
 FINE: Final = timedelta(hours=6)
-"""So far back minutes are written; before that, ten minutes."""
+"""The period before now for which minutes are written; before it, ten minutes."""
 _LAST: Final = timedelta(hours=1)
 _TICK_MS: Final = 20_000
 _READING_MS: Final = 10_000
 _GPUS_AT_ONCE, _SLICES_AT_ONCE = 16, 500
-"""Of one transaction: embedded, others wait for it."""
+"""The GPUs and slices of one transaction: with SQLite, other writers wait for it."""
 _GRAINS: Final[tuple[tuple[int, type[Rolled]], ...]] = (
     (MINUTE_MS, RolledMinute),
     (TEN_MINUTES_MS, RolledTenMinutes),
@@ -73,7 +73,7 @@ _OF_SLICE: Final = _OF_GPU[:4]
 
 @dataclass(frozen=True, slots=True)
 class WeekMeasured:
-    """The week's holds and GPUs, read once."""
+    """The week's allocations and GPUs, read once."""
 
     cluster: Cluster
     start: datetime
@@ -83,25 +83,26 @@ class WeekMeasured:
 
     @classmethod
     def read_week(cls, *, start: datetime, now: datetime) -> WeekMeasured:
-        """Return those of the database."""
+        """Return the week in the database."""
         return cls(Cluster.unscoped.get(name="demo"), start, now, read_devices(), read_slices(start, now))
 
     @property
     def outage_ms(self) -> tuple[int, int]:
-        """The time in which nothing was measured, in ms."""
+        """The time without measurements, in ms."""
         return to_ms(self.start + OUTAGE[0]), to_ms(self.start + OUTAGE[1])
 
     def build_grid(self, step_ms: int) -> Grid:
-        """Return the intervals of a grain that are written."""
+        """Return the intervals of a grain for which rows are written."""
         start = {MINUTE_MS: self.now - FINE, _TICK_MS: self.now - _LAST}.get(step_ms, self.start)
         return Grid.cover_period(max(start, self.start), self.now, step_ms)
 
 
 @transaction.atomic
 def write_sums(week: WeekMeasured) -> int:
-    """Write the series of the cluster, its nodes and workspaces, measured use and the gap; returns rows.
+    """Write the series of the cluster, its nodes and workspaces, measured use and the gap; return the row
+    count.
 
-    What is there already stays, here and in `write_gpus`: an interrupted run is begun anew.
+    Existing rows stay, here and in `write_gpus`: an interrupted run is started again.
     """
     nodes = sorted({device.node_id for device in week.devices})
     workspaces = sorted({hold.workspace_id for hold in week.slices})
@@ -136,7 +137,7 @@ def write_sums(week: WeekMeasured) -> int:
 
 
 def write_gpus(week: WeekMeasured) -> Iterator[int]:
-    """Write the series of GPUs and of what jobs held of them, a part at each step; yields rows."""
+    """Write the series of GPUs and of the jobs' slices, a part at each step; yield the row counts."""
     cluster = week.cluster.pk
     of_gpus = _channels(
         [
@@ -195,7 +196,7 @@ def _slice_channel(cluster: uuid.UUID, hold: WeekSlice) -> Channel:
 
 
 def _channels(wanted: Sequence[Channel]) -> list[Channel]:
-    """Return the stored channels of one scope that are like those wanted, in their order."""
+    """Return the stored channels of one scope that equal those wanted, in their order."""
     Channel.unscoped.bulk_create(wanted, batch_size=1000, ignore_conflicts=True)
     scope = wanted[0].scope
     stored = {
@@ -219,7 +220,7 @@ def _sum_gpus(matrix: GpuMatrix, rows: Any) -> list[Floats]:
 
 
 def _sum_slices(series: Iterable[SliceSeries], grid: Grid) -> list[Floats]:
-    """Return the columns of `_SUMS` over slices, of which each counts as a GPU."""
+    """Return the columns of `_SUMS` over slices, each of which counts as a GPU."""
     held, used, cores, read, memory = (np.zeros(len(grid)) for _ in range(5))
     for one in series:
         held[one.columns] += one.held
@@ -251,7 +252,7 @@ def _write(
     *,
     packed: Packed = None,
 ) -> int:
-    """Write one row an interval, none within the outage; values that are NaN are unknown."""
+    """Write one row per interval, none within the outage; NaN values are unknown."""
     measured = grid.is_measured(outage)
     if not measured.any():
         return 0
@@ -277,7 +278,7 @@ def _write(
 
 
 def _insert(model: type[Model], fields: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Write rows as plain values: a hundred thousand of them as models take seconds."""
+    """Write rows as plain values, because creating a hundred thousand models takes seconds."""
     quote = connection.ops.quote_name
     known = {field.attname: field.column for field in model._meta.concrete_fields}
     names = ", ".join(quote(str(known[name])) for name in fields)
@@ -289,7 +290,7 @@ def _insert(model: type[Model], fields: Sequence[str], rows: Sequence[Sequence[A
 
 
 def _write_measured_use(week: WeekMeasured) -> int:
-    """Write by job and day what was measured and used, in quarters of an hour."""
+    """Write measured time and use by job and day, in quarters of an hour."""
     grid = Grid.cover_period(week.start, week.now, QUARTER_MS)
     measured = grid.is_measured(week.outage_ms)
     sums: defaultdict[tuple[uuid.UUID, uuid.UUID, uuid.UUID], list[Floats]] = defaultdict(

@@ -1,6 +1,6 @@
-"""`allotment createsuperuser`: Django's command, which makes the account a platform admin here.
+"""`allotment createsuperuser`: Django's command, which also makes the account a platform admin.
 
-Without that role the account could do nothing: rights come from memberships alone.
+Without that role the account would have no rights, because all rights come from memberships.
 """
 
 from __future__ import annotations

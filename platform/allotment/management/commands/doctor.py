@@ -1,4 +1,4 @@
-"""`allotment doctor`: settings, servers, workers and clusters, each with what to do when it is not well."""
+"""`allotment doctor`: settings, servers, workers and clusters, each with help if it does not work."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _DEEP: Final = defer_import("allotment.setup.deep_check:deep_checks")
 
 class Command(BaseCommand):
     help = "Check the installation and suggest fixes"
-    requires_system_checks: list[str] = []  # they are one of the lines below
+    requires_system_checks: list[str] = []  # they are one of the checks below
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--json", metavar="FILE", help="write the result to FILE; - for standard output")
@@ -46,8 +46,8 @@ class Command(BaseCommand):
 
 
 def _checks() -> list[CheckResult]:
-    """Run the checks of readiness, and of clusters: an unreachable one is no reason to restart anything
-    here.
+    """Run the readiness checks, and that of the clusters, which is separate, because an unreachable cluster
+    must not restart anything here.
     """
     results = run_checks()
     database = any(result.name == "database" and result.ok for result in results)
@@ -57,7 +57,7 @@ def _checks() -> list[CheckResult]:
 def _select(results: list[CheckResult], only: list[str] | None) -> list[CheckResult]:
     known = {result.name for result in results}
     unknown = sorted(set(only or []) - known)
-    # A database that is down hides the checks that need it: then its own line is the answer.
+    # If the database is down, the checks that need it can't run: then its own line is the result.
     down = [result for result in results if result.name == "database" and not result.ok]
     if unknown and not down:
         raise CommandError(

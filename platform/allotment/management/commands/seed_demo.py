@@ -10,7 +10,7 @@ from django.core.management.base import BaseCommand, CommandParser
 
 class Command(BaseCommand):
     help = "Seed demo data (idempotent)."
-    requires_system_checks: list[str] = []  # `migrate`, just before it, has run them
+    requires_system_checks: list[str] = []  # `migrate`, which runs just before, has run them
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
@@ -18,7 +18,7 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, record: bool = False, **options: Any) -> None:
-        # The list of commands imports every command, and the demo imports numpy.
+        # Listing the commands imports every command module, and the demo imports numpy.
         from allotment.demo import start  # noqa: PLC0415
 
         if record:
