@@ -166,7 +166,7 @@ class CardSerializer(serializers.Serializer[Any]):
 
 
 def _card_row(card: Device) -> dict[str, Any]:
-    """A card as `CardSerializer` describes it, whose fields take ten times as long to be asked."""
+    """Return a card as `CardSerializer` describes it, whose fields would take ten times as long."""
     return {
         "uuid": card.uuid,
         "index": card.index,

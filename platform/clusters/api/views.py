@@ -54,7 +54,7 @@ _DEVICE_FILTERS: Final = ("cluster", "node", "model", "uuid", "healthy")
 
 
 class OperatorView(PlatformView):
-    """Reading needs `cluster.view`."""
+    """The base of views for operators; reading needs `cluster.view`."""
 
     points = {"GET": Permission.CLUSTER_VIEW}
 

@@ -14,7 +14,7 @@ from clusters.backends.delegation import Delegate
 from clusters.models import BackendKind, Cluster, ClusterHealth
 from foundation.core.errors import AllotmentError
 
-# By name where the import costs something that most processes never need.
+# By import path, because most processes never need the slow imports of these modules.
 _FACTORIES: Final[dict[str, str]] = {
     BackendKind.SIMULATED: "clusters.backends.simulated.SimulatedBackend",
     BackendKind.KUBERNETES: "clusters.backends.kubernetes.KubernetesBackend",
@@ -23,7 +23,7 @@ _FACTORIES: Final[dict[str, str]] = {
 
 
 class BackendMissing(AllotmentError):
-    """The cluster is of a kind that this installation cannot talk to."""
+    """The cluster is of a kind that this installation does not support."""
 
     code = "BACKEND_MISSING"
     title = gettext_lazy("Cluster type not available")
@@ -31,10 +31,10 @@ class BackendMissing(AllotmentError):
 
 
 def backend_for(cluster: Cluster, *, disowned_too: bool = False) -> ClusterBackend:
-    """The backend of a cluster; `disowned_too`: although another platform runs it.
+    """Return the backend of a cluster; `disowned_too`: even if another platform manages it.
 
-    Raises: BackendMissing, naming the kind and those there are; BackendUnavailable for a cluster that is not
-    ours to use, and when the connection can't be opened.
+    Raises: BackendMissing, which names the kind and the available ones; BackendUnavailable for a cluster that
+    is not ours to use, and if the connection can't be opened.
     """
     if cluster.health == ClusterHealth.DISOWNED and not disowned_too:
         raise BackendUnavailable(cluster.health_message)
@@ -48,7 +48,7 @@ def backend_for(cluster: Cluster, *, disowned_too: bool = False) -> ClusterBacke
 
 
 def capabilities_for(cluster: Cluster) -> Capabilities:
-    """Return the capabilities of a cluster's backend without a connection; none for a kind not available."""
+    """Return the capabilities of a cluster's backend without a connection; none for an unavailable kind."""
     name = _FACTORIES.get(cluster.backend)
     if name is None:
         return Capabilities()
@@ -57,9 +57,9 @@ def capabilities_for(cluster: Cluster) -> Capabilities:
 
 
 def delegate_for(cluster: Cluster) -> Delegate:
-    """The engine of a cluster that admits by itself.
+    """Return the admission engine of a cluster that admits by itself.
 
-    Raises: BackendMissing; BackendUnavailable when the connection can't be opened.
+    Raises: BackendMissing; BackendUnavailable if the connection can't be opened.
     """
     delegate = getattr(backend_for(cluster), "delegate", None)
     if not isinstance(delegate, Delegate):

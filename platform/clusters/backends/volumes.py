@@ -1,4 +1,4 @@
-"""Persistent volume claims as clusters have them, and the nodes on which their volumes can be mounted."""
+"""Persistent volume claims in clusters, and the nodes on which their volumes can be mounted."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The partitioning of cards and its records, per mechanism; free of Django and of any client."""
+"""The partitioning of cards and its records, per mechanism; without Django and any client."""

@@ -1,8 +1,8 @@
-"""The catalogue of what is measured on a GPU: one name, unit and kind for each measure, whatever its source.
+"""The catalogue of GPU measures: one name, unit and kind for each measure, whatever its source.
 
 The node agent, the readers of other exporters and the stores use these names and no others. Values are
-floats in the unit given here. A measure that a source does not know is absent: it is never 0.
-New measures are appended: stored values name a measure by its place in `MEASURES`. Sources: NVML's calls
+floats in the unit given here. A measure that a source does not know is absent, never 0.
+New measures are appended: stored values name a measure by its index in `MEASURES`. Sources: NVML's calls
 (`nvml`) and the exporters named in docs/telemetry.md.
 """
 
@@ -14,12 +14,12 @@ from typing import Final
 
 
 class Level(StrEnum):
-    """The kind of thing that one sample is about."""
+    """The subject of one sample."""
 
     DEVICE = "device"
     """A physical GPU, or one MIG instance of it."""
     SLICE = "slice"
-    """What one container of one pod uses on one GPU; whole GPUs included."""
+    """The use of one GPU, or of all of it, by one container of one pod."""
     PROCESS = "process"
     """One process on one GPU."""
 
@@ -51,7 +51,7 @@ class GpuMeasure:
     levels: tuple[Level, ...] = (Level.DEVICE,)
 
     def prometheus_name(self, level: Level) -> str:
-        """The name of the series of one level; a sum over one name never counts a GPU and its slices."""
+        """Return the series name of one level; no sum over one name counts both a GPU and its slices."""
         if level is Level.DEVICE or self.levels == (level,):
             return self.prometheus
         return self.prometheus.replace("allotment_gpu_", f"allotment_gpu_{level.value}_", 1)

@@ -1,7 +1,7 @@
-"""Reads the report of a node agent from what JSON gave, and trusts nothing in it.
+"""Reads the report of a node agent from untrusted JSON.
 
 Raises `ReportInvalid` with the path of the first wrong field, such as `batches.0.devices.2.values.power_w`.
-Unknown fields and unknown measures are passed over: an agent may be newer than the platform.
+Unknown fields and unknown measures are ignored: an agent may be newer than the platform.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from clusters.gpu.measures import BY_NAME, Level
 
 VERSION: Final = 1
 AHEAD_MS: Final = 5 * 60_000
-"""How far the clock of a node may be ahead."""
+"""How far the clock of a node may be ahead of the platform's, in milliseconds."""
 INTERVAL_MOST_MS: Final = 300_000
 MOST_BATCHES: Final = 1_000
 _MOST_DEVICES, _MOST_PARTS, _MOST_EVENTS, _MOST_LINKS = 256, 4_096, 1_000, 256
 _LARGEST: Final = 1e15
-_PERCENT_MOST: Final = 100.5  # the last digit of a mean
+_PERCENT_MOST: Final = 100.5  # allows for rounding of a mean
 _MEMORY_MOST: Final = 2**31 - 1
 _UUID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,79}")
 _HEX: Final = re.compile(r"[0-9a-f]{64}")
@@ -42,7 +42,7 @@ T = TypeVar("T")
 
 
 class ReportInvalid(ValueError):
-    """A report is not as it has to be; `path` names the field."""
+    """A report is invalid; `path` names the field."""
 
     def __init__(self, path: str) -> None:
         super().__init__(path)
@@ -150,7 +150,8 @@ class _Fields:
             if measure is None or level not in measure.levels:
                 continue
             most = {"%": _PERCENT_MOST, "MiB": _MEMORY_MOST}.get(measure.unit, _LARGEST)
-            # No number that is not one compares as within; whole numbers of any length do without a float.
+            # NaN fails every comparison; whole numbers of any length are compared without conversion to a
+            # float.
             if type(value) not in (int, float) or not 0 <= value <= most:
                 raise ReportInvalid(fields.path_of(name))
             found[name] = min(float(value), 100.0) if measure.unit == "%" else float(value)

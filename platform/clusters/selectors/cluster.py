@@ -1,4 +1,4 @@
-"""A cluster for those who work on it: asked with every look at it, and every pod."""
+"""Reads a cluster by its key with a prepared query, because every observation and every pod needs it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _BY_KEY: Final = PreparedQuery(lambda pk: Cluster.unscoped.filter(pk=pk).order_b
 
 
 def cluster_by_key(pk: uuid.UUID) -> Cluster:
-    """The cluster of that key. Raises: Cluster.DoesNotExist."""
+    """Return the cluster of that key. Raises: Cluster.DoesNotExist."""
     found = _BY_KEY.fetch_first(pk)
     if found is None:
         raise Cluster.DoesNotExist

@@ -1,4 +1,4 @@
-"""Reading clusters and flavors by name on behalf of an operator."""
+"""Reads clusters and flavors by name for an operator."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tenants.access.permissions import Permission
 
 
 def cluster_get(*, viewer: Actor, name: str) -> Cluster:
-    """One cluster. Raises: PermissionDenied, NotFound."""
+    """Return one cluster. Raises: PermissionDenied, NotFound."""
     permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
     cluster = Cluster.unscoped.filter(name=name).select_related("cell").first()
     if cluster is None:
@@ -31,7 +31,7 @@ FLAVOR_COLUMNS: Final = {
     "card_model": Column("card_model"),
     "gpu_mode": Column("gpu_mode"),
 }
-"""What a list of flavors can be filtered by."""
+"""The columns by which a list of flavors can be filtered."""
 
 
 def flavor_query(*, viewer: Actor) -> QuerySet[Flavor]:
@@ -41,7 +41,7 @@ def flavor_query(*, viewer: Actor) -> QuerySet[Flavor]:
 
 
 def flavor_get(*, viewer: Actor, cluster: str, name: str) -> Flavor:
-    """One flavor of a cluster. Raises: PermissionDenied, NotFound."""
+    """Return one flavor of a cluster. Raises: PermissionDenied, NotFound."""
     permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
     found = Flavor.unscoped.filter(cluster__name=cluster, name=name).select_related("cluster__cell").first()
     if found is None:
@@ -51,14 +51,14 @@ def flavor_get(*, viewer: Actor, cluster: str, name: str) -> Flavor:
 
 
 def flavor_rows(*, viewer: Actor) -> QuerySet[Flavor]:
-    """All flavors by cluster and name, their clusters at hand. Raises: PermissionDenied."""
+    """Return all flavors by cluster and name, with their clusters. Raises: PermissionDenied."""
     permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
     return Flavor.unscoped.select_related("cluster").order_by("cluster__name", "name")
 
 
 @dataclass(frozen=True, slots=True)
 class FlavorRow:
-    """A flavor with its nodes that are there, and the healthy cards of these."""
+    """A flavor with its present nodes, and their healthy cards."""
 
     cluster: str
     name: str
@@ -69,7 +69,7 @@ class FlavorRow:
 
 
 def flavor_list(*, viewer: Actor) -> list[FlavorRow]:
-    """All flavors by cluster and name. Raises: PermissionDenied."""
+    """Return all flavors by cluster and name. Raises: PermissionDenied."""
     permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
     there = Q(nodes__present=True)
     healthy = there & Q(nodes__devices__healthy=True)

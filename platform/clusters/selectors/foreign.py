@@ -1,4 +1,4 @@
-"""Reading the pods of others."""
+"""Reads the pods of other owners."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ForeignHolding:
 
 
 def foreign_holdings(*, viewer: Actor, cluster_id: uuid.UUID | None = None) -> list[ForeignHolding]:
-    """Return the cards that no hold here accounts for, by origin; of all clusters unless one is named.
+    """Return the cards held without an allocation here, by origin; of all clusters unless one is named.
 
     Raises: PermissionDenied.
     """
@@ -58,7 +58,7 @@ def foreign_cards_by_flavor(cell_id: uuid.UUID) -> dict[uuid.UUID, int]:
 
 
 def foreign_on_node(*, viewer: Actor, node: Node) -> list[ForeignPod]:
-    """The pods of others on a node: those that hold cards first, then by namespace and name.
+    """Return the pods of other owners on a node: those with cards first, then by namespace and name.
 
     Raises: PermissionDenied.
     """
@@ -66,7 +66,7 @@ def foreign_on_node(*, viewer: Actor, node: Node) -> list[ForeignPod]:
 
 
 def foreign_on_nodes(*, viewer: Actor, nodes: Sequence[Node]) -> dict[uuid.UUID, list[ForeignPod]]:
-    """The pods of others on several nodes, by node id, in one query; nodes without any are absent.
+    """Return the pods of other owners on nodes, by node id, in one query; nodes without any are absent.
 
     Raises: PermissionDenied.
     """

@@ -1,4 +1,4 @@
-"""The operators' list of GPUs, narrowed and sorted by the database."""
+"""The operators' list of GPUs, filtered and sorted by the database."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ COLUMNS: Final = {
     "memory_granted": Column("memory_granted", ColumnKind.NUMBER),
     "holders": Column("holders", ColumnKind.NUMBER),
 }
-"""What a list of GPUs can be filtered by."""
-# What a column sorts by. Every order ends in cluster, node, index and id, so that pages never overlap.
+"""The columns by which a list of GPUs can be filtered."""
+# The sort key of each column. Every order ends in cluster, node, index and id, so that pages never overlap.
 SORTS: Final[Mapping[str, str]] = {
     "node": "node__name",
     "model": "model",
@@ -80,7 +80,7 @@ def _match(query: GpuQuery) -> Q:
 
 
 def gpu_table(*, viewer: Actor, query: GpuQuery) -> QuerySet[Device]:
-    """GPUs with node, cluster and pool at hand; an unknown sort or state is ignored.
+    """Return GPUs with node, cluster and pool; an unknown sort or state is ignored.
 
     Raises: PermissionDenied.
     """
@@ -100,7 +100,7 @@ def gpu_state_counts(*, viewer: Actor, query: GpuQuery) -> dict[str, int]:
 
 
 def gpu_models(*, viewer: Actor, cluster: str = "") -> list[str]:
-    """Models of GPUs by name. Raises: PermissionDenied."""
+    """Return the models of GPUs by name. Raises: PermissionDenied."""
     permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
     rows = Device.unscoped.filter(_match(GpuQuery(cluster=cluster)))
     return list(rows.order_by("model").values_list("model", flat=True).distinct())

@@ -1,4 +1,4 @@
-"""Reading nodes and cards on behalf of an operator."""
+"""Reads nodes and cards for an operator."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _cards() -> Prefetch[str, QuerySet[Device], str]:
 
 
 def open_cordons() -> Prefetch[str, QuerySet[NodeCordon], str]:
-    """Read the open requests of nodes with them, as `open_cordons` of each: none or one."""
+    """Return the prefetch of nodes' open requests as their attribute `open_cordons`: none or one each."""
     rows = NodeCordon.unscoped.filter(ended_at__isnull=True)
     return Prefetch("cordons", queryset=rows, to_attr="open_cordons")
 
@@ -60,7 +60,7 @@ def get_open_cordon(node: Any) -> NodeCordon | None:
 
 
 def node_list(*, viewer: Actor, filters: NodeFilter = NodeFilter()) -> QuerySet[Node]:
-    """Nodes that are there, by cluster and name, with cluster, flavor and cards at hand.
+    """Return present nodes, by cluster and name, with cluster, flavor and cards.
 
     Raises: PermissionDenied.
     """
@@ -82,9 +82,9 @@ def node_list(*, viewer: Actor, filters: NodeFilter = NodeFilter()) -> QuerySet[
 
 
 def node_get(*, viewer: Actor, name: str, cluster: str = "") -> Node:
-    """One node by name; where clusters share a name, `cluster` has to be given.
+    """Return one node by name; if clusters share the name, `cluster` is required.
 
-    Raises: PermissionDenied, NotFound; Invalid naming `cluster` where several clusters have the node.
+    Raises: PermissionDenied, NotFound; Invalid naming `cluster` if several clusters have the node.
     """
     found = list(node_list(viewer=viewer, filters=NodeFilter(cluster=cluster)).filter(name=name))
     if not found:
@@ -98,7 +98,7 @@ def node_get(*, viewer: Actor, name: str, cluster: str = "") -> Node:
 
 
 def last_refusal(*, viewer: Actor, node: Node) -> NodeCordon | None:
-    """Return the last request of a node where the cluster has just refused it.
+    """Return the last request of a node if the cluster has just refused it.
 
     Raises: PermissionDenied.
     """
@@ -119,7 +119,7 @@ def node_story(*, viewer: Actor, node: Node, limit: int = 12) -> list[NodeEvent]
 
 
 def device_list(*, viewer: Actor, filters: DeviceFilter = DeviceFilter()) -> QuerySet[Device]:
-    """Cards of nodes that are there, by cluster, node and index, with node and cluster at hand.
+    """Return the cards of present nodes, by cluster, node and index, with node and cluster.
 
     Raises: PermissionDenied.
     """
@@ -140,7 +140,7 @@ def device_list(*, viewer: Actor, filters: DeviceFilter = DeviceFilter()) -> Que
 
 
 def device_get(*, viewer: Actor, uuid: str) -> Device:
-    """One card by the UUID printed by its driver.
+    """Return one card by the UUID of its driver.
 
     Raises: PermissionDenied, NotFound.
     """
@@ -157,11 +157,11 @@ CLUSTER_COLUMNS: Final = {
     "health": Column("health"),
     "observed_at": Column("observed_at", ColumnKind.TIME),
 }
-"""What a list of clusters can be filtered by."""
+"""The columns by which a list of clusters can be filtered."""
 
 
 def cluster_list(*, viewer: Actor) -> QuerySet[Cluster]:
-    """Clusters by name, with their cell and flavors at hand.
+    """Return clusters by name, with their cell and flavors.
 
     Raises: PermissionDenied.
     """

@@ -28,7 +28,7 @@ STATES: Final[Mapping[str, Q]] = {
     CLOSED: Q(ready=True, cordoned=False, closed=True) & ~_DRAINING,
     NOT_READY: Q(ready=False),
 }
-"""Each node is in one of them; see `grid.node_state`."""
+"""The conditions of the states; each node is in one of them, see `grid.node_state`."""
 COLUMNS: Final = {
     "name": Column("name"),
     "cluster": Column("cluster.name"),
@@ -42,7 +42,7 @@ COLUMNS: Final = {
     "memory_mib": Column("memory_mib", ColumnKind.NUMBER),
     "memory_granted": Column("memory_granted", ColumnKind.NUMBER),
 }
-"""What a list of nodes can be filtered by."""
+"""The columns by which a list of nodes can be filtered."""
 SUMS: Final = {
     "cards": Column("cards", ColumnKind.NUMBER),
     "free_cards": Column("free_cards", ColumnKind.NUMBER),
@@ -50,8 +50,8 @@ SUMS: Final = {
     "largest_left": Column("largest_left", ColumnKind.NUMBER),
     "allocated_percent": Column("allocated_percent", ColumnKind.NUMBER),
 }
-"""What the table of nodes can be filtered by as well: sums of the cards of each node."""
-# What a column sorts by. Every order ends in cluster, name and id, so that pages never overlap.
+"""Sums over the cards of each node by which the table of nodes can be filtered as well."""
+# The sort key of each column. Every order ends in cluster, name and id, so that pages never overlap.
 SORTS: Final[Mapping[str, str]] = {
     "name": "name",
     "flavor": "flavor__name",
@@ -82,7 +82,7 @@ _SUMS: Final = {
     "memory_capacity_sum": Coalesce(Sum("devices__memory_capacity"), 0),
     "memory_granted_sum": Coalesce(Sum("devices__memory_granted"), 0),
 }
-"""Over the cards of each node, some of which are in `SORTS` as well."""
+"""Sums over the cards of each node; some of them are in `SORTS` as well."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +123,7 @@ def _match_sums(query: NodeQuery) -> Q:
 
 
 def _filter_nodes(query: NodeQuery) -> QuerySet[Node, Node]:
-    """Nodes by everything but sums, in no order yet."""
+    """Return the nodes that match all filters but sums, unordered."""
     return Node.unscoped.filter(_match(query) & STATES.get(query.state, Q()))
 
 
@@ -137,7 +137,7 @@ def _order_by(query: NodeQuery) -> Sequence[str]:
 
 
 def node_order(*, viewer: Actor, query: NodeQuery) -> QuerySet[Node, Node]:
-    """The nodes of `node_table` in its order, without sums that are not needed to find or sort them.
+    """Return the nodes of `node_table` in its order, without sums that are not needed to find or sort them.
 
     Raises: PermissionDenied.
     """
@@ -150,10 +150,10 @@ def node_order(*, viewer: Actor, query: NodeQuery) -> QuerySet[Node, Node]:
 
 
 def node_table(*, viewer: Actor, query: NodeQuery) -> QuerySet[Node, Node]:
-    """Nodes, each with the sums of its cards; an unknown sort or state is ignored.
+    """Return nodes, each with the sums of its cards; an unknown sort or state is ignored.
 
-    `cards`; `free_cards`, whole and healthy; `unhealthy_cards`; `foreign_cards`, with pods of others;
-    `largest_left`, in percent points of one healthy card; `fragments`, cards partly taken;
+    `cards`; `free_cards`, whole and healthy; `unhealthy_cards`; `foreign_cards`, with pods of other owners;
+    `largest_left`, in percent points of one healthy card; `fragments`, partly allocated cards;
     `cores_granted_sum`, and `allocated_percent` of the compute of all cards, null without any;
     `memory_…_sum` in MiB. Raises: PermissionDenied.
     """
@@ -168,7 +168,7 @@ def node_table(*, viewer: Actor, query: NodeQuery) -> QuerySet[Node, Node]:
 
 
 def card_nodes(*, viewer: Actor, node_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, uuid.UUID]:
-    """The node of each card of some nodes.
+    """Return the node of each card of some nodes.
 
     Raises: PermissionDenied.
     """
@@ -182,7 +182,7 @@ def node_state_counts(*, viewer: Actor, query: NodeQuery) -> dict[str, int]:
     Raises: PermissionDenied.
     """
     permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
-    # Named apart from the columns: an aggregate hides the column that shares its name.
+    # Named differently from the columns: an aggregate hides the column of the same name.
     counts = {f"count_{number}": Count("pk", filter=match) for number, match in enumerate(STATES.values())}
     nodes = Node.unscoped.filter(_match(query))
     if _match_sums(query):
@@ -193,7 +193,7 @@ def node_state_counts(*, viewer: Actor, query: NodeQuery) -> dict[str, int]:
 
 
 def flavor_list(*, viewer: Actor, cluster: str = "") -> list[Flavor]:
-    """Flavors by name with their cluster; of one cluster when it is named.
+    """Return flavors by name with their cluster; of one cluster if it is named.
 
     Raises: PermissionDenied.
     """

@@ -17,10 +17,10 @@ from clusters.services.node_marks import nodes_changed
 def cards_upsert(
     node: Node, known: Mapping[str, Device], reported: Sequence[DeviceFact], *, at: datetime
 ) -> bool:
-    """Add cards and update what can change; a card that is no longer reported is unhealthy, not deleted.
+    """Add cards and update their changeable fields; an unreported card is unhealthy, not deleted.
 
-    A card that is known from elsewhere was put into this node, or its node has a new name: it moves, and
-    what is held of it moves with it until its holder is confirmed gone. Returns whether anything changed.
+    A card that is known from another node was moved into this one, or its node was renamed: it moves, and its
+    allocations move with it until their holders are confirmed gone. Returns whether anything changed.
     """
     changed = False
     new: list[Device] = []
@@ -73,8 +73,8 @@ def _new(fact: DeviceFact, values: Mapping[str, Any]) -> Device:
 
 
 def _health(reported: Sequence[DeviceFact], known: Mapping[str, Device]) -> dict[str, bool]:
-    """Return which cards take work. Where only their number is known, unhealthy are those that are not
-    allocated.
+    """Return which cards take work. If only their number is known, cards without an allocation are the
+    unhealthy ones.
     """
     healthy = {fact.uuid: fact.healthy for fact in reported}
     counted: defaultdict[str, list[DeviceFact]] = defaultdict(list)

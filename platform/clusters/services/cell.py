@@ -20,7 +20,7 @@ from tenants.access.permissions import Permission
 def cell_add(*, acting_user: Actor, name: str) -> Cell:
     """Create a cell without clusters.
 
-    Raises: PermissionDenied; Invalid for the name; Conflict for a name that is taken.
+    Raises: PermissionDenied; Invalid for the name; Conflict if the name is taken.
     """
     permissions.require_permission(acting_user, Permission.CLUSTER_EDIT)
     if not is_dns_label(name):
@@ -41,10 +41,10 @@ def cell_add(*, acting_user: Actor, name: str) -> Cell:
 
 @transaction.atomic
 def cell_set(*, acting_user: Actor, cell: Cell, sharing: Sharing, expected: int | None = None) -> Cell:
-    """Choose how a cell shares what tenants leave unused; its next cycle decides so.
+    """Set how a cell shares unused quota of tenants; its next cycle applies it.
 
-    Running jobs keep what they borrowed until a waiting job may take it back by the new rule.
-    Raises: PermissionDenied; PreconditionFailed when the cell is not at the version `expected`.
+    Running jobs keep what they borrowed until a waiting job may reclaim it by the new rule.
+    Raises: PermissionDenied; PreconditionFailed if the cell is not at the version `expected`.
     """
     permissions.require_permission(acting_user, Permission.CLUSTER_EDIT)
     versions.advance_version(cell, expected=expected)

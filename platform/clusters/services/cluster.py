@@ -1,4 +1,4 @@
-"""Clusters of the platform: added when they answer, brought up to date, removed when nothing needs them."""
+"""Clusters of the platform: added once they answer, synchronized, removed when nothing refers to them."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ def cluster_add(
 ) -> Cluster:
     """Add a cluster with its nodes, once it has answered; `connection` holds paths of files, no secret.
 
-    `take_over` is the id of the installation that ran it, if that one is lost. Raises: PermissionDenied;
-    Invalid for name or connection; ClusterUnreachable; Conflict for a name that is taken; Disowned for a
-    cluster that is known by another name or that another platform runs.
+    `take_over` is the id of the installation that managed it, if that one is lost. Raises: PermissionDenied;
+    Invalid for name or connection; ClusterUnreachable; Conflict if the name is taken; Disowned for a
+    cluster that is known by another name or that another platform manages.
     """
     permissions.require_permission(acting_user, Permission.CLUSTER_EDIT)
     name = clean_slug(name, field="name")
@@ -78,9 +78,9 @@ def name_taken_error() -> Conflict:
 
 
 def _begin(cluster: Cluster, take_over: str) -> None:
-    """Say in a new cluster who runs it, and count what every pod there holds before anything is placed.
+    """Write the owner into a new cluster, and count what every pod there holds before anything is placed.
 
-    What fails here is done by the first look at the cluster.
+    The first observation of the cluster repeats what fails here.
     """
     try:
         if take_over:
@@ -108,10 +108,10 @@ def cluster_sync(*, acting_user: Actor, cluster: Cluster) -> int:
 def cluster_set(
     *, acting_user: Actor, cluster: Cluster, live_resize: bool, expected: int | None = None
 ) -> Cluster:
-    """Switch on or off that the memory of running parts of cards may be changed in a cluster: experimental.
+    """Set whether the memory of running parts of cards may be changed in a cluster: experimental.
 
-    What is under way goes on. Raises: PermissionDenied; Refused for a cluster that cannot do it;
-    PreconditionFailed when it is not at the version `expected`.
+    Changes under way continue. Raises: PermissionDenied; Refused for a cluster that does not support it;
+    PreconditionFailed if it is not at the version `expected`.
     """
     permissions.require_permission(acting_user, Permission.CLUSTER_EDIT)
     if live_resize and not capabilities_for(cluster).resize:
@@ -128,18 +128,18 @@ def cluster_set(
 def cluster_reconnect(
     *, acting_user: Actor, cluster: Cluster, connection: Mapping[str, Any], expected: int | None = None
 ) -> Cluster:
-    """Reach a cluster by another connection, once it has answered there and is the same cluster.
+    """Set another connection of a cluster, once the cluster has answered there and is the same cluster.
 
-    What runs there goes on. By its uid it is known to be the same; of one whose uid is not known yet, a node
-    has to be there that was there before. Raises: PermissionDenied; Invalid for the connection;
-    ClusterUnreachable; Disowned for another cluster, or one that another platform runs; Refused for a
-    simulated one; PreconditionFailed when it is not at the version `expected`.
+    Its pods keep running. The uid identifies the cluster; if its uid is not known yet, one of its known nodes
+    has to exist there. Raises: PermissionDenied; Invalid for the connection; ClusterUnreachable; Disowned for
+    another cluster, or one that another platform manages; Refused for a simulated one; PreconditionFailed if
+    it is not at the version `expected`.
     """
     permissions.require_permission(acting_user, Permission.CLUSTER_EDIT)
     if cluster.backend == BackendKind.SIMULATED:
         raise Refused(_("Simulated clusters have no connection settings"), code="NO_CONNECTION")
     there = Cluster.unscoped.get(pk=cluster.pk)
-    # It may be closed because another cluster answered at the old address: that is what is mended here.
+    # It may be closed because another cluster answered at the old address: the new address mends that.
     there.connection, there.health = dict(connection), ClusterHealth.UNKNOWN
     if not there.uid:
         _require_known_node(there)
@@ -169,7 +169,7 @@ def _require_known_node(there: Cluster) -> None:
 
 
 def cluster_remove(*, acting_user: Actor, cluster: Cluster) -> None:
-    """Forget a cluster with its nodes, cards and flavors. What runs in it is not touched.
+    """Delete a cluster with its nodes, cards and flavors. Its pods are not touched.
 
     Raises: PermissionDenied; Conflict while a queue, a quota in use, or the history of a job refers to it.
     """
@@ -201,7 +201,7 @@ def _asked(cluster: Cluster, *, take_over: str = "") -> Inventory:
     try:
         ownership_check(cluster=cluster, backend=backend_for(cluster), take_over=take_over)
         if cluster.backend in ADMITS_ITSELF:
-            delegate_for(cluster).list_verdicts()  # its engine has to be there, and to let us in
+            delegate_for(cluster).list_verdicts()  # its engine must exist, and accept us
         return backend_for(cluster).read_inventory()
     except ConnectionInvalid as error:
         raise Invalid(errors=[FieldError("connection", "INVALID", str(error))]) from error

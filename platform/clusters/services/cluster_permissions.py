@@ -1,4 +1,4 @@
-"""The permissions that the platform's account lacks in a cluster, read now and then."""
+"""Reads periodically which permissions the platform's account lacks in a cluster."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from foundation.core import clock
 log = structlog.get_logger(__name__)
 READ_EVERY: Final = timedelta(minutes=10)
 MISSING_READ_EVERY: Final = timedelta(minutes=1)
-"""While a permission is missing: the operator who grants it looks whether it is seen."""
+"""The shorter interval while a permission is missing: the operator who grants it waits for the result."""
 
 
 def permissions_refresh(*, cluster: Cluster, backend: ClusterBackend, at_once: bool = False) -> None:
     """Store which permissions the platform's account lacks in a cluster, if they were not read lately.
 
-    If the cluster does not answer, what was known stays until the next time.
+    If the cluster does not answer, the stored permissions stay until the next time.
     """
     now = clock.now()
     every = MISSING_READ_EVERY if cluster.missing_permissions else READ_EVERY

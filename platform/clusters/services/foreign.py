@@ -1,7 +1,7 @@
-"""Pods that hold something and are no live hold of this database, written to rows as the cluster shows them.
+"""Stores pods that hold capacity without a live allocation in this database, as the cluster reports them.
 
-Others made them, or another installation, or this one before its database was restored from a backup. What
-they hold is not free, whatever labels they carry.
+They were created by other owners, by another installation, or by this one before its database was restored
+from a backup. Their capacity is not free, whatever labels they carry.
 """
 
 from __future__ import annotations
@@ -49,19 +49,19 @@ def _find_none(cluster: Cluster, bound: BoundPods) -> Collection[str]:
 
 
 def foreign_apply(*, cluster: Cluster, bound: BoundPods, find_own: FindOwn = _find_none) -> int:
-    """Count all pods but those whose uids `find_own` returns, and no longer what is gone; returns how many
-    rows came, changed or went.
+    """Count all pods but those whose uids `find_own` returns, and delete rows of pods that are gone; return
+    how many rows were created, changed or deleted.
 
-    The pods were read from `cluster`'s cursor on, under the lease of its epoch. If either is another by now,
-    another process reads or has applied what is newer, and nothing is changed. Rows are compared under the
-    lock under which they are written; the comparison before it only saves the lock where nothing differs.
+    The pods were read from `cluster`'s cursor on, under the lease of its epoch. If either has changed since,
+    another process reads or has applied newer pods, and nothing is changed. Rows are compared under the lock
+    under which they are written; the comparison before it only saves the lock if nothing differs.
     """
     if not (bound.pods or bound.removed or bound.complete):
         return 0
     if not bound.complete and _compare(cluster, bound, find_own).is_empty:
         return 0
     with transaction.atomic():
-        # In the order in which an admission locks them: the cell, then nodes by key, then cards.
+        # In the lock order of an admission: the cell, then nodes by key, then cards.
         Cell.unscoped.select_for_update(no_key=True).get(pk=cluster.cell_id)
         guarded = _LISTED if bound.complete else _SAME
         if not guarded(cluster.pk, cluster.cursor, cluster.epoch, clock.now()):
@@ -75,7 +75,7 @@ def foreign_apply(*, cluster: Cluster, bound: BoundPods, find_own: FindOwn = _fi
 
 
 class _Compared(NamedTuple):
-    """The pods of others in a batch, the rows of pods in it by uid, and the uids of rows that are to go."""
+    """The pods of other owners in a batch, the rows of its pods by uid, and the uids of rows to delete."""
 
     theirs: Sequence[BoundPod]
     known: Mapping[str, ForeignPod]
@@ -96,7 +96,7 @@ def _compare(cluster: Cluster, bound: BoundPods, find_own: FindOwn) -> _Compared
 
 
 def origin_of(pod: BoundPod) -> ForeignOrigin:
-    """Return the origin of a pod that is no live hold of this database."""
+    """Return the origin of a pod without a live allocation in this database."""
     if not pod.installation and not pod.labels:
         return ForeignOrigin.OTHER
     if pod.installation in ("", str(installation_id())):
@@ -107,7 +107,7 @@ def origin_of(pod: BoundPod) -> ForeignOrigin:
 def _write(
     cluster: Cluster, pods: Iterable[BoundPod], known: Mapping[str, ForeignPod], removed: Collection[str]
 ) -> list[str]:
-    """Bring the rows in line; returns the node of each pod that came, changed, moved or went."""
+    """Update the rows; return the node of each pod that appeared, changed, moved or disappeared."""
     new, changed, touched = [], [], []
     for pod in pods:
         values, row = _values(pod), known.get(pod.uid)
@@ -128,7 +128,7 @@ def _write(
 
 
 def _warn_of_strangers(cluster: Cluster, new: Iterable[ForeignPod]) -> None:
-    """Pods that look like the platform's and are not in this database are a matter for an operator."""
+    """Log pods with the platform's labels that are not in this database, for an operator."""
     strangers = sorted(str(row) for row in new if row.origin != ForeignOrigin.OTHER)
     if strangers:
         log.warning(
@@ -148,7 +148,7 @@ def _portions(uids: Iterable[str]) -> Iterator[list[str]]:
 
 
 def _number(text: str) -> int:
-    """A number of an attempt; 0 for anything else that a label may say."""
+    """Return the number of an attempt; 0 for any other text in a label."""
     return int(text) if text.isascii() and text.isdecimal() and len(text) < _DIGITS else 0
 
 

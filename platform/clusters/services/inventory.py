@@ -1,4 +1,4 @@
-"""Nodes and cards as the cluster reports them, written to rows."""
+"""Stores nodes and cards as the cluster reports them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from foundation.messaging import outbox
 
 
 def inventory_sync(*, cluster: Cluster, inventory: Inventory) -> int:
-    """Bring rows in line with a complete inventory; nodes it lacks are marked absent. Returns nodes."""
+    """Update the rows from a complete inventory; missing nodes are marked absent. Return the node count."""
     now = clock.now()
     observations = [NodeObservation(fact.name, fact, now) for fact in inventory.nodes]
     present = {fact.name for fact in inventory.nodes}
@@ -32,8 +32,8 @@ def inventory_sync(*, cluster: Cluster, inventory: Inventory) -> int:
 
 @transaction.atomic
 def nodes_observe(*, cluster: Cluster, observations: Iterable[NodeObservation]) -> None:
-    """Apply what was seen of nodes; a change of anything the engine reads asks for a cycle."""
-    # In the order in which an admission locks them: the cell, then nodes by key, then cards.
+    """Apply observations of nodes; a change of a fact that the engine reads requests a cycle."""
+    # In the lock order of an admission: the cell, then nodes by key, then cards.
     Cell.unscoped.select_for_update(no_key=True).get(pk=cluster.cell_id)
     flavors = list(Flavor.unscoped.filter(cluster=cluster).order_by("name"))
     rows = Node.unscoped.select_for_update(no_key=True).filter(cluster=cluster).order_by("pk")
@@ -108,7 +108,7 @@ def _upsert(
 
 
 def flavor_of(labels: Mapping[str, str], flavors: Iterable[Flavor]) -> uuid.UUID | None:
-    """The first flavor, in the order given, whose whole selector a node's labels carry."""
+    """Return the first flavor, in the order given, whose whole selector a node's labels match."""
     for flavor in flavors:
         if _matches(flavor.node_selector, labels):
             return flavor.pk

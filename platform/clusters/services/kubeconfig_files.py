@@ -1,7 +1,7 @@
 """The kubeconfig files that a platform admin may choose in the console.
 
-Only files in ALLOTMENT_KUBECONFIG_DIR can be chosen: a path that is typed would let an admin of the platform
-read any file of the server.
+Only files in ALLOTMENT_KUBECONFIG_DIR can be chosen: with a free path, an admin of the platform could read
+any file of the server.
 """
 
 from __future__ import annotations

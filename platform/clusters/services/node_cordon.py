@@ -1,7 +1,7 @@
 """Cordons of nodes: requested by operators, applied under the lease of the cluster.
 
-A request is a row, like every change of a cluster. A node counts as cordoned from the request on, whatever
-older observations say, and as uncordoned once the cluster has confirmed it. A request that the cluster
+A request is a row, like every change of a cluster. A node counts as cordoned from the request on, even if
+older observations differ, and as uncordoned once the cluster has confirmed it. A request that the cluster
 refuses changes nothing; its row keeps the message.
 """
 
@@ -34,7 +34,7 @@ from tenants.access.permissions import Permission
 _BATCH: Final = 100
 _ASK_AGAIN_S: Final = 1.0
 _SETTLING: Final = timedelta(seconds=15)
-"""For so long after an answer, an observation may be older than the answer; the next list is not."""
+"""How long after an answer observations may be older than it; the next list is newer."""
 _UNREACHABLE: Final = (ClusterHealth.UNREACHABLE, ClusterHealth.DISOWNED)
 
 
@@ -51,9 +51,10 @@ _PENDING: Final[PreparedQuery[Any]] = PreparedQuery(_pending)
 def node_cordon(*, acting_user: Actor, node: Node, reason: str = "") -> NodeCordon | None:
     """Request that no new pods are placed on a node; running pods are not affected.
 
-    Returns the open request. A node that is cordoned already is left as it is, unless a reason is given that
-    is not known yet; None where another client cordoned it and nothing is added.
-    Raises: PermissionDenied; NotFound for a node that has left; ClusterUnreachable; Invalid for the reason.
+    Returns the open request. A node that is cordoned already is left as it is, unless a new reason is given;
+    None if another client cordoned it and no reason is added.
+    Raises: PermissionDenied; NotFound for a node that left the cluster; ClusterUnreachable; Invalid for the
+    reason.
     """
     return request_cordon(acting_user=acting_user, node=node, reason=reason)
 
@@ -69,7 +70,7 @@ def request_cordon(
 ) -> NodeCordon | None:
     """Request a cordon as `node_cordon` does; with `drain`, jobs are evicted once the node is cordoned.
 
-    `noted` is recorded of a drain in the audit log beside the reason.
+    `noted` is recorded for a drain in the audit log in addition to the reason.
     """
     row, now = _lock_node(acting_user, node), clock.now()
     text = _clean_reason(reason)
@@ -81,7 +82,7 @@ def request_cordon(
     elif current is None and not row.cordoned:
         has_changed = True
     if there is not None and there.schedulable:
-        has_changed = True  # the last request was the opposite
+        has_changed = True  # the previous request was the opposite
     if not has_changed:
         return current
     was_cordoned = there.was_cordoned if there is not None and there.is_pending else row.cordoned
@@ -108,10 +109,10 @@ def request_cordon(
 
 @transaction.atomic
 def node_uncordon(*, acting_user: Actor, node: Node) -> NodeCordon | None:
-    """Request that new pods are placed on a node again; a drain under way ends, whatever has left by then.
+    """Request that new pods are placed on a node again; a drain under way ends, even if jobs are left.
 
     Returns the open request, None for a node that takes new pods anyway. Raises: PermissionDenied; NotFound
-    for a node that has left; ClusterUnreachable.
+    for a node that left the cluster; ClusterUnreachable.
     """
     row, now = _lock_node(acting_user, node), clock.now()
     there = _find_open(row)
@@ -133,7 +134,7 @@ def node_uncordon(*, acting_user: Actor, node: Node) -> NodeCordon | None:
 
 
 def apply_cordons(*, cluster: Cluster, backend: ClusterBackend) -> int:
-    """Apply the pending requests of a cluster; returns how many it answered.
+    """Apply the pending requests of a cluster; return how many the cluster answered.
 
     The caller holds the cluster's lease, so that no inventory is read meanwhile.
     """
@@ -183,7 +184,7 @@ class CordonWatch:
         """Return whether a node counts as cordoned after an observation of that time.
 
         A request decides until the cluster has applied it, and for `_SETTLING` longer, because a watch may
-        deliver older events. Later the observation decides: a cordon that another client has taken back ends.
+        deliver older events. Later the observation decides: a cordon that another client has removed ends.
         """
         row = self.rows.get(node.pk) if node is not None else None
         if row is None:
@@ -209,7 +210,7 @@ def find_cordons(cluster: Cluster) -> CordonWatch:
 
 
 def _lock_node(acting_user: Actor, node: Node) -> Node:
-    """The row as it is now, locked after its cell as observations lock it."""
+    """Return the present row, locked after its cell in the lock order of observations."""
     permissions.require_permission(acting_user, Permission.CLUSTER_EDIT)
     Cell.unscoped.select_for_update(no_key=True).get(clusters=node.cluster_id)
     rows = Node.unscoped.select_for_update(of=("self",), no_key=True).select_related("cluster")

@@ -46,7 +46,7 @@ def simulated_cluster_add(
 ) -> Cluster:
     """Add a cluster that exists in the database alone; `speed` is simulated seconds per second.
 
-    Raises: PermissionDenied; Invalid for the name; Conflict when it is taken.
+    Raises: PermissionDenied; Invalid for the name; Conflict if it is taken.
     """
     permissions.require_permission(acting_user, Permission.CLUSTER_EDIT)
     name = clean_slug(name, field="name")

@@ -1,4 +1,4 @@
-"""A Kubernetes cluster in which Kueue decides who is admitted; we place the pods and follow."""
+"""A Kubernetes cluster in which Kueue decides on admission; the platform places the pods."""
 
 from clusters.backends.kueue.backend import KueueBackend
 

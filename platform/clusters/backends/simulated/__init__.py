@@ -1,4 +1,4 @@
-"""A cluster that exists only as rows: for the embedded installation, for tests and for measuring."""
+"""A cluster that exists only as rows: for the embedded installation, for tests and for benchmarks."""
 
 from clusters.backends.simulated.backend import SimulatedBackend
 from clusters.backends.simulated.seed import DEMO, NodeGroup, build_cluster, large_cluster

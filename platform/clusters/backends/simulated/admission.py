@@ -1,7 +1,7 @@
 """The checks of a kubelet before it starts a pod.
 
-The API server takes any binding; only the kubelet of the node compares the pod with what is free. So a
-pod that does not fit is created, and then fails there. Reasons and sentences follow the kubelet's.
+The API server accepts any binding; only the kubelet of the node compares the pod with the free resources. So
+a pod that does not fit is created, and then fails there. Reasons and messages are the kubelet's.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Rejection:
 
 @dataclass(slots=True)
 class CardUse:
-    """One card and what running pods hold of it: cores in percent points, memory in MiB."""
+    """One card with the parts that running pods hold: cores in percent points, memory in MiB."""
 
     device: SimulatedDevice
     cores: int = 0
@@ -40,7 +40,7 @@ class CardUse:
 
 @dataclass(slots=True)
 class Kubelet:
-    """One node as its kubelet sees it; `admit_pod` books what it lets in."""
+    """One node as its kubelet sees it; `admit_pod` reserves the resources of an admitted pod."""
 
     name: str
     ready: bool
@@ -51,7 +51,7 @@ class Kubelet:
     memory_used: int = 0
 
     def reserve_resources(self, cpu: int, memory: int, grants: Iterable[DeviceGrant]) -> None:
-        """Count a pod that holds its resources here, whether or not they were there to give."""
+        """Count a pod that holds its resources here, even if they were not free."""
         self.cpu_used += cpu
         self.memory_used += memory
         for grant in grants:
@@ -61,7 +61,7 @@ class Kubelet:
                 card.holders += 1
 
     def admit_pod(self, spec: TaskSpec) -> Rejection | None:
-        """Check a pod; book it and return None, or say why it fails."""
+        """Check a pod; reserve its resources and return None, or return why it fails."""
         rejection = self._readiness() or self._devices(spec.devices) or self._node(spec)
         if rejection is None:
             self.reserve_resources(spec.cpu_millicores, spec.memory_mib, spec.devices)

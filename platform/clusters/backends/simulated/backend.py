@@ -1,4 +1,4 @@
-"""The simulated cluster behind the contract of every cluster."""
+"""The backend for simulated clusters."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from foundation.core.errors import NotFound
 
 
 class SimulatedBackend(ClusterBackend):
-    """A cluster in rows. Every call first carries out what has become due in simulated time.
+    """A cluster in rows. Every call first carries out the transitions that are due in simulated time.
 
-    All calls raise `BackendUnavailable` while the cluster is not built or made unreachable.
+    All calls raise `BackendUnavailable` if the cluster is not built or was made unreachable.
     """
 
     capabilities = Capabilities(slices=True, bind=True, resize=True, logs=True)

@@ -6,11 +6,11 @@ import hashlib
 
 
 def random_fraction(*names: object) -> float:
-    """A number in [0, 1) that depends on nothing but `names`."""
+    """Return a number in [0, 1) that depends only on `names`."""
     text = "\x1f".join(map(str, names)).encode()
     return int.from_bytes(hashlib.blake2b(text, digest_size=6).digest()) / 2**48
 
 
 def random_between(low: float, high: float, *names: object) -> float:
-    """A number in [low, high) that depends on nothing but `names`."""
+    """Return a number in [low, high) that depends only on `names`."""
     return low + (high - low) * random_fraction(*names)

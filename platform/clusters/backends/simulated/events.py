@@ -1,4 +1,4 @@
-"""The events that a cluster would have of a simulated pod; they follow from the life of the pod."""
+"""The events that a cluster would have of a simulated pod, derived from its phases."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from clusters.models import SimulatedPod
 
 
 def list_pod_events(cluster_id: uuid.UUID, refs: Sequence[TaskRef]) -> list[PodEvent]:
-    """The events of those pods, gone ones among them. Raises: BackendUnavailable."""
+    """Return the events of those pods, including deleted ones. Raises: BackendUnavailable."""
     moment = life.advance_cluster(cluster_id)
     wanted = {(ref.namespace, ref.name) for ref in refs}
     rows = SimulatedPod.unscoped.filter(simulation=moment.row, name__in=[ref.name for ref in refs])

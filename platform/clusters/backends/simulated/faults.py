@@ -1,8 +1,8 @@
-"""Faults and pace of a simulated cluster, on command.
+"""Faults and speed of a simulated cluster, on command.
 
-A failed node stops reporting: nothing about its pods changes, and they keep their cards. When it comes
-back it has been restarted: a pod whose run ended in the meantime is reported with its exit code, one
-that was being removed is gone, and every other one was lost with its node.
+A failed node stops reporting: its pods do not change, and keep their cards. When the node recovers it has
+restarted: a pod whose run ended in the meantime is reported with its exit code, a pod that was being deleted
+is gone, and every other pod was lost with its node.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ DEVICE_LOST: Final = "DeviceUnhealthy"
 SILENT_FOR: Final = timedelta(hours=1)
 MOST_XID: Final = 999
 _STRAY_MIB: Final = 6_144
-_ABORTED: Final = 134  # SIGABRT: how CUDA programs end when their card is lost
+_ABORTED: Final = 134  # SIGABRT: the exit of CUDA programs that lose their card
 
 
 def node_fail(cluster_id: uuid.UUID, name: str) -> None:
-    """Make a node not ready and freeze its pods. Raises `NotFound`; a failed node stays failed."""
+    """Make a node not ready and freeze its pods. Raises: NotFound; a failed node stays failed."""
     with lock_state(cluster_id) as moment:
         life.advance_locked(moment)
         node = _node(moment, name)
@@ -39,7 +39,7 @@ def node_fail(cluster_id: uuid.UUID, name: str) -> None:
 
 
 def node_cordon(cluster_id: uuid.UUID, name: str) -> None:
-    """Close a node to new pods, as a scheduler sees it; the kubelet still takes what is bound."""
+    """Close a node to new pods, as a scheduler sees it; the kubelet still accepts bound pods."""
     with lock_state(cluster_id) as moment:
         life.advance_locked(moment)
         node = _node(moment, name)
@@ -48,7 +48,7 @@ def node_cordon(cluster_id: uuid.UUID, name: str) -> None:
 
 
 def node_uncordon(cluster_id: uuid.UUID, name: str) -> None:
-    """Open a node to new pods again. Raises `NotFound`; a node that is not cordoned is left alone."""
+    """Open a node to new pods again. Raises: NotFound; a node that is not cordoned stays as it is."""
     with lock_state(cluster_id) as moment:
         life.advance_locked(moment)
         node = _node(moment, name)
@@ -57,7 +57,7 @@ def node_uncordon(cluster_id: uuid.UUID, name: str) -> None:
 
 
 def node_silence(cluster_id: uuid.UUID, name: str) -> None:
-    """Let a node deliver no measurements for an hour; its pods go on. Raises `NotFound`."""
+    """Let a node deliver no measurements for an hour; its pods keep running. Raises: NotFound."""
     with lock_state(cluster_id) as moment:
         node = _node(moment, name)
         node.silent_until = moment.at + SILENT_FOR
@@ -65,7 +65,7 @@ def node_silence(cluster_id: uuid.UUID, name: str) -> None:
 
 
 def node_recover(cluster_id: uuid.UUID, name: str) -> None:
-    """Make a node ready, open and measured again. Raises `NotFound`; a healthy node is left alone."""
+    """Make a node ready, open and measured again. Raises: NotFound; a healthy node stays as it is."""
     with lock_state(cluster_id) as moment:
         life.advance_locked(moment)
         node = _node(moment, name)
@@ -80,7 +80,7 @@ def node_recover(cluster_id: uuid.UUID, name: str) -> None:
 
 
 def device_fail(cluster_id: uuid.UUID, device_uuid: str) -> None:
-    """Make a card unhealthy and fail the pods on it. Raises `NotFound`."""
+    """Make a card unhealthy and fail the pods on it. Raises: NotFound."""
     with lock_state(cluster_id) as moment:
         life.advance_locked(moment)
         device = _device(moment, device_uuid)
@@ -106,22 +106,22 @@ def device_fail(cluster_id: uuid.UUID, device_uuid: str) -> None:
 
 
 def device_throttle(cluster_id: uuid.UUID, device_uuid: str) -> None:
-    """Let a card get too hot and lower its clocks. Raises `NotFound`."""
+    """Overheat a card and lower its clocks. Raises: NotFound."""
     _set_fault(cluster_id, device_uuid, throttled=True)
 
 
 def device_stray(cluster_id: uuid.UUID, device_uuid: str) -> None:
-    """Start a process that belongs to no pod on a card. Raises `NotFound`."""
+    """Start a process that belongs to no pod on a card. Raises: NotFound."""
     _set_fault(cluster_id, device_uuid, stray_mib=_STRAY_MIB)
 
 
 def device_overuse(cluster_id: uuid.UUID, device_uuid: str) -> None:
-    """Let the pod that has held a part of a card for longest ignore its limits. Raises `NotFound`."""
+    """Let the pod that has held a part of a card for longest ignore its limits. Raises: NotFound."""
     _set_fault(cluster_id, device_uuid, unlimited=True)
 
 
 def device_xid(cluster_id: uuid.UUID, device_uuid: str, code: int) -> None:
-    """Report an XID error of a card, which goes on. Raises `NotFound`, `Invalid`."""
+    """Report an XID error of a card, which keeps working. Raises: NotFound, Invalid."""
     if not 1 <= code <= MOST_XID:
         raise Invalid(f"XID codes are from 1 to {MOST_XID}")
     _set_fault(cluster_id, device_uuid, xid_code=code, xid_at=clock.now())
@@ -134,9 +134,9 @@ def _set_fault(cluster_id: uuid.UUID, device_uuid: str, **values: Any) -> None:
 
 
 def device_recover(cluster_id: uuid.UUID, device_uuid: str) -> None:
-    """Make a card healthy and cool again, without a process that belongs to no pod, and its pods limited.
+    """Make a card healthy and cool again, end its process without a pod, and limit its pods.
 
-    Raises `NotFound`.
+    Raises: NotFound.
     """
     with lock_state(cluster_id) as moment:
         life.advance_locked(moment)
@@ -147,7 +147,7 @@ def device_recover(cluster_id: uuid.UUID, device_uuid: str) -> None:
 
 
 def set_speed(cluster_id: uuid.UUID, speed: float) -> None:
-    """Let run times, start-up and deletion pass `speed` times as fast from now on. Raises `Invalid`."""
+    """Let run times, start-up and deletion pass `speed` times as fast from now on. Raises: Invalid."""
     with lock_state(cluster_id) as moment:
         life.advance_locked(moment)
         try:
@@ -158,7 +158,7 @@ def set_speed(cluster_id: uuid.UUID, speed: float) -> None:
 
 
 def set_reachable(cluster_id: uuid.UUID, reachable: bool) -> None:
-    """Let the API server answer or not; the cluster itself goes on either way."""
+    """Set whether the API server answers; the cluster itself continues either way."""
     with lock_state(cluster_id, even_unreachable=True) as moment:
         moment.row.reachable = reachable
 

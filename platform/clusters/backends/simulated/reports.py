@@ -1,4 +1,4 @@
-"""Reports of agents on the simulated nodes beside samples: facts, processes and events of GPUs."""
+"""Reports of agents on the simulated nodes in addition to samples: facts, processes and events of GPUs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from clusters.gpu.batches import (
 from clusters.models import SimulatedDevice, SimulatedNode, SimulatedPod
 
 STRAY_PERCENT: Final = 35.0
-"""Compute that a process without a pod uses."""
+"""The compute that a process without a pod uses."""
 _STRAY_NAME: Final = "/tmp/.cache/xmrig"  # noqa: S108 - the name of a process, no file that is written
 _EVENTS_WITHIN: Final = timedelta(hours=1)
 _NVLINKS: Final = {"A100": 12, "H100": 18, "H200": 18}
@@ -32,7 +32,7 @@ _DRIVER, _NVML, _CUDA = "580.95.05", "13.580.95.05", "13.0"
 
 
 def read_reports(cluster_id: uuid.UUID) -> list[AgentReport]:
-    """Return a report per node that answers, in three queries. Raises `BackendUnavailable`."""
+    """Return a report per node that answers, in three queries. Raises: BackendUnavailable."""
     moment = read_state(cluster_id)
     at_ms = round(moment.at.timestamp() * 1000)
     answering = _answering(moment)

@@ -1,4 +1,4 @@
-"""Another memory for slices in use, a little later, as the agent of a real node would do it."""
+"""Changes the memory of slices in use after a delay, as the agent of a real node would do it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ENDED: Final = (SimulatedPhase.SUCCEEDED, SimulatedPhase.FAILED, SimulatedPhase
 
 
 def resize_devices(cluster_id: uuid.UUID, ref: TaskRef, devices: Sequence[DeviceGrant]) -> PodOutcome:
-    """Ask for another memory, or see whether what was asked for is done by now."""
+    """Request other memory sizes, or return whether an earlier request is carried out."""
     with lock_state(cluster_id) as moment:
         life.advance_locked(moment)
         named = SimulatedPod.unscoped.filter(
@@ -38,7 +38,7 @@ def resize_devices(cluster_id: uuid.UUID, ref: TaskRef, devices: Sequence[Device
 def _step(moment: ClusterState, pod: SimulatedPod, mib: int) -> PodOutcome:
     _carry_out(moment, pod)
     if all(now == mib for _, _, now in pod.devices):
-        pod.resize_mib = pod.resize_ms = None  # what else was asked for is taken back
+        pod.resize_mib = pod.resize_ms = None  # an earlier request is withdrawn
         return PodOutcome.of_success(pod.uid)
     if pod.resize_mib != mib:
         if refusal := _no_room(moment, pod, mib):
@@ -49,7 +49,7 @@ def _step(moment: ClusterState, pod: SimulatedPod, mib: int) -> PodOutcome:
 
 
 def _carry_out(moment: ClusterState, pod: SimulatedPod) -> None:
-    """Do what is due, unless the node is down."""
+    """Carry out a due request, unless the node is down."""
     if pod.resize_ms is None or pod.resize_ms > moment.sim_ms:
         return
     if SimulatedNode.unscoped.filter(simulation=moment.row, name=pod.node_name, failed=True).exists():

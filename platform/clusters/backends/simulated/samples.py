@@ -1,7 +1,7 @@
 """Readings of the cards, as the node agent would take them.
 
-One row per card and one per pod on it. A failed or silent node and an unhealthy card give none. Three
-queries, whatever the size of the cluster.
+There is one row per card and one per pod on it, none for a failed or silent node or an unhealthy card. It
+takes three queries, whatever the size of the cluster.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ _HOTTEST_RISE_C: Final = 44.0
 
 
 class Slice(NamedTuple):
-    """The use of one card by one pod right now; load and heat are shares (0..1) of the whole card.
+    """The present use of one card by one pod; load and heat are shares (0..1) of the whole card.
 
-    `limits`: the memory that was granted and that is enforced, of what is not a whole card.
+    `limits`: the allocated and the enforced memory, if it is not a whole card.
     """
 
     pod: TaskRef
@@ -52,7 +52,7 @@ class Slice(NamedTuple):
 
 @dataclass(slots=True)
 class _CardLoad:
-    """All slices of a card, added up."""
+    """The sum of all slices of a card."""
 
     slices: list[Slice] = field(default_factory=list)
 
@@ -142,7 +142,7 @@ def _loads(moment: ClusterState, cards: Mapping[str, SimulatedDevice]) -> dict[s
 
 
 def _limits(curve: LoadCurve, allocated_mib: int, card: SimulatedDevice) -> dict[str, float]:
-    """Return what HAMi's file in the container says: without limits, all of the card is allowed."""
+    """Return the limits in HAMi's file of the container: without limits, all of the card is allowed."""
     enforced = allocated_mib if curve.is_limited else card.memory_mib
     return {"memory_limit_mib": float(allocated_mib), "memory_enforced_mib": float(enforced)}
 

@@ -13,9 +13,9 @@ _DEFAULT_UTILISATION: Final = 0.65
 @dataclass(frozen=True, slots=True)
 class Script:
     """`run_ms`: simulated milliseconds between start and end, None = until removed. `start_ms`: those from
-    creation to start, None = as long as it usually takes.
+    creation to start, None = the usual time.
 
-    `utilisation`: mean share (0..1) of its granted compute that the pod keeps busy.
+    `utilisation`: mean share (0..1) of its allocated compute that the pod keeps busy.
     """
 
     run_ms: int | None = None
@@ -25,7 +25,7 @@ class Script:
 
     @classmethod
     def read_simulate(cls, simulate: Mapping[str, object]) -> Self:
-        """Read the `simulate:` part of a job; `ValueError` names a value out of range.
+        """Read the `simulate:` part of a job. Raises: ValueError, which names a value out of range.
 
         Other keys are ignored: other parts of the platform may have their own.
         """

@@ -1,4 +1,4 @@
-"""Building a simulated cluster: which machines it has."""
+"""Builds a simulated cluster from groups of machines."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _GPU_TAINT: Final = {"key": GPU_TAINT, "value": "present", "effect": "NoSchedule
 class NodeGroup:
     """Equal machines, named `prefix` + 01, 02, … CPU in millicores, memory in MiB per node and per card.
 
-    Nodes are dealt out to `zones` and racks in blocks of `nodes_per_rack`.
+    Nodes are distributed to `zones` and racks in blocks of `nodes_per_rack`.
     """
 
     prefix: str
@@ -40,7 +40,7 @@ class NodeGroup:
     taints: Sequence[Mapping[str, str]] = ()
 
     def node_names(self) -> list[str]:
-        """Names of the nodes, two digits at least, so that they sort as they are counted."""
+        """The names of the nodes, with two digits at least, so that they sort by number."""
         width = max(2, len(str(self.nodes)))
         return [f"{self.prefix}{number:0{width}d}" for number in range(1, self.nodes + 1)]
 
@@ -64,7 +64,7 @@ DEMO: Final = (
 
 
 def large_cluster(nodes: int = 200) -> tuple[NodeGroup, ...]:
-    """A cluster of `nodes` machines with eight A100 each, for measuring."""
+    """Return a cluster of `nodes` machines with eight A100 each, for benchmarks."""
     return (
         NodeGroup(
             prefix="node-",
@@ -81,9 +81,9 @@ def large_cluster(nodes: int = 200) -> tuple[NodeGroup, ...]:
 def build_cluster(
     cluster: Cluster, *, node_groups: Sequence[NodeGroup] = DEMO, speed: float = 1.0
 ) -> SimulatedCluster:
-    """Give a cluster its machines. Run again, it adds what is missing and touches nothing else.
+    """Create the machines of a cluster. A second run adds missing machines and changes nothing else.
 
-    `speed`: simulated seconds per second, for a new cluster. Raises `ValueError` if it is out of range.
+    `speed`: simulated seconds per second, for a new cluster. Raises: ValueError if it is out of range.
     """
     simulation, _ = SimulatedCluster.unscoped.select_for_update().get_or_create(
         cluster=cluster, defaults={"anchors": Timeline.start_at(clock.now(), speed).to_json()}
@@ -132,7 +132,7 @@ def _devices(node: SimulatedNode, group: NodeGroup, cluster_name: str) -> list[S
     return [
         SimulatedDevice(
             node=node,
-            # From names alone: the same cluster built elsewhere has the same cards.
+            # Derived from names alone: the same cluster built elsewhere has the same cards.
             uuid=f"GPU-{uuid.uuid5(uuid.NAMESPACE_DNS, f'{index}.{node.name}.{cluster_name}')}",
             index=index,
             model=group.card_model,

@@ -1,7 +1,7 @@
-"""Access to one simulated cluster: reading it, and the lock under which it changes.
+"""Reads one simulated cluster, and holds the lock under which it changes.
 
-All changes of a cluster happen one after the other under the lock of its row, so that change numbers
-are dense and an observer that reads up to a number has seen everything below it.
+All changes of a cluster happen one after the other under the lock of its row, so change numbers have no gaps
+and an observer that reads up to a number has seen all changes up to it.
 """
 
 from __future__ import annotations
@@ -52,16 +52,16 @@ _LOCKED_ROW: Final = PreparedQuery(lambda cluster: _rows(cluster).select_for_upd
 
 
 def read_state(cluster_id: uuid.UUID) -> ClusterState:
-    """Read the cluster without locking it. Raises `BackendUnavailable` if it does not answer."""
+    """Read the cluster without locking it. Raises: BackendUnavailable if it does not answer."""
     row = _ROW.fetch_first(cluster_id)
     return ClusterState.from_row(_answering(row))
 
 
 @contextmanager
 def lock_state(cluster_id: uuid.UUID, *, even_unreachable: bool = False) -> Iterator[ClusterState]:
-    """Hold the cluster in one transaction; what the caller did to `row` is saved at its end.
+    """Lock the cluster in one transaction; the caller's changes of `row` are saved at its end.
 
-    Raises `BackendUnavailable` if the cluster does not answer, unless `even_unreachable`.
+    Raises: BackendUnavailable if the cluster does not answer, unless `even_unreachable`.
     """
     with transaction.atomic():
         row = _LOCKED_ROW.fetch_first(cluster_id)

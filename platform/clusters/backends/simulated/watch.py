@@ -62,16 +62,16 @@ _CARDS: Final[PreparedQuery[tuple[Any, ...]]] = PreparedQuery(
 
 
 def read_inventory(cluster_id: uuid.UUID) -> Inventory:
-    """Every node with its cards, in the order of their names."""
+    """Return every node with its cards, in the order of their names."""
     moment = life.advance_cluster(cluster_id)
     return Inventory(tuple(fact for _, fact in _nodes(moment, _ALL)))
 
 
 def observe_pods(cluster_id: uuid.UUID, cursor: str | None) -> ObservedBatch:
-    """Everything since `cursor`, oldest first; all there is if the cursor is none, unknown or too old.
+    """Return the changes since `cursor`, oldest first; everything if it is None, malformed or too old.
 
-    The number is read before the rows. A change in between is reported now and again next time, which
-    the contract allows; the other order would lose it.
+    The change number is read before the rows. A change in between is reported now and again next time, which
+    the contract allows; in the other order it would be lost.
     """
     moment = life.advance_cluster(cluster_id)
     since = _number(cursor)

@@ -167,7 +167,7 @@ class Command(VerbCommand):
 
 
 def _holds(restarting: Sequence[RestartingJob], chosen: str) -> bool:
-    """Return whether these jobs are to be suspended; asks if nothing was chosen. Raises: CommandError."""
+    """Return whether these jobs will be suspended; asks if nothing was chosen. Raises: CommandError."""
     if chosen:
         return chosen == "hold"
     what = (
@@ -196,9 +196,9 @@ def _connection_arguments(parser: ArgumentParser, *, kind: str | None, unset: st
 
 
 def _changed(cluster: Cluster, options: dict[str, Any]) -> dict[str, str] | None:
-    """The connection with what is named in place of what was; another kind begins anew. None for no change.
+    """Return the connection with the given fields replaced; for another kind only those. None for no change.
 
-    An empty text takes a part away.
+    An empty text removes a field.
     """
     named = {field: options[field] for field in _CONNECTION if options[field] is not None}
     if not named and options["kind"] is None:

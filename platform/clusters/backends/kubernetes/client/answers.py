@@ -8,10 +8,10 @@ from typing import Final
 TOO_LARGE: Final = 413
 _FORBIDDEN: Final = 403
 # etcd refuses a request above 1.5 MiB, and the API server's own client one above 2 MiB before it is sent. The
-# API server passes either on as an error of its own, with the status 500.
+# API server returns either error as its own, with the status 500.
 _OVERSIZE: Final = re.compile(r"request is too large|larger than max|Request entity too large", re.IGNORECASE)
-# The authoriser's sentence is `User "x" cannot create resource "pods" in API group "" …`; the others are said
-# by admission plug-ins of an API server that has just started.
+# The authorizer's message is `User "x" cannot create resource "pods" in API group "" …`; the others are those
+# of admission plug-ins of an API server that has just started.
 _RIGHTS: Final = re.compile(
     r'User "[^"]*" cannot \S+ (?:resource|path)|not yet ready to handle request|status unknown for quota'
 )

@@ -1,13 +1,13 @@
 """The shared objects of the pods of one attempt: the object that owns them, and their name.
 
-The owner is a ConfigMap: every gang may have one, it costs the cluster nothing while it is there, and it
-carries the files that the pods read, a hostfile among them. A ConfigMap holds 1 MiB: files that are larger
-together have one each, owned by the first. A Service of the same name is owned by it,
-for gangs of more than one; without an address of its own it only makes the pods findable by name. Pods
-name the owner as theirs, so that the cluster's garbage collector removes whatever is left when it goes.
+The owner is a ConfigMap: every gang may have one, it takes no resources of the cluster, and it holds the
+files that the pods read, such as a hostfile. A ConfigMap holds 1 MiB: files that are larger together have one
+each, owned by the first. It also owns a Service of the same name, for gangs of more than one pod; without an
+address of its own the Service only makes the pods findable by name. Pods name the ConfigMap as their owner,
+so that the cluster's garbage collector removes what is left when it is deleted.
 
-A pod alone is all that its attempt has in the cluster, and nothing is left when it goes. So it has no such
-object, which would cost as much to make and to remove as the pod itself, and names its namespace as owner.
+A single pod without files is all that its attempt has in the cluster. So it has no such object, which would
+cost as much to create and to delete as the pod itself, and names its namespace as owner.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _NOT_FOUND: Final = 404
 
 
 def gang_ensure(api: KubernetesApi, namespace: str, workspace: str, gang: GangSpec) -> Json:
-    """The owner of a gang's pods, with its files as they are now.
+    """Return the owner of a gang's pods, with its files as they are now; it is created if it is missing.
 
-    Raises: Elsewhere when its name is taken, or the namespace is not the workspace's; Refused;
+    Raises: ObjectNameTaken if its name is taken, or the namespace is not the workspace's; RequestRefused;
     BackendUnavailable.
     """
     path = f"/api/v1/namespaces/{namespace}"
@@ -56,7 +56,7 @@ def _config_map(
 
 
 def gang_dissolve(api: KubernetesApi, ref: GangRef) -> PodOutcome:
-    """Remove the owner, and with it whatever is still there of its gang; absent is done."""
+    """Delete the owner, and with it all remaining objects of its gang; absent is done."""
     try:
         path = f"/api/v1/namespaces/{ref.namespace}/configmaps/{ref.name}"
         api.delete(path, {"propagationPolicy": "Background"})
@@ -69,7 +69,7 @@ def gang_dissolve(api: KubernetesApi, ref: GangRef) -> PodOutcome:
 
 
 def list_gangs(api: KubernetesApi) -> list[tuple[GangRef, Mapping[str, str]]]:
-    """The owners that are there, with the labels that their gangs gave. Raises: BackendUnavailable."""
+    """Return the existing owners, with the labels of their gangs. Raises: BackendUnavailable."""
     owners, _ = api.list_objects("/api/v1/configmaps", labelSelector=SELECTOR)
     return [
         (GangRef(owner["metadata"]["namespace"], owner["metadata"]["name"]), labels_of(owner))
@@ -79,7 +79,7 @@ def list_gangs(api: KubernetesApi) -> list[tuple[GangRef, Mapping[str, str]]]:
 
 
 def owner_reference(owner: Json) -> Json:
-    """Return a reference to an owner; as a controller, so that a drained node's pods are not left alone."""
+    """Return a controller reference to an owner: `kubectl drain` refuses to evict pods without one."""
     metadata = owner["metadata"]
     return {
         "apiVersion": owner["apiVersion"],
@@ -96,7 +96,7 @@ def _service(api: KubernetesApi, namespace: str, gang: GangSpec, owner: Json) ->
         "spec": {
             "clusterIP": "None",
             "selector": dict(gang.labels),
-            "publishNotReadyAddresses": True,  # the first to come waits for the last, and has to find it
+            "publishNotReadyAddresses": True,  # the first pod waits for the last, and has to find it
         },
     }
 

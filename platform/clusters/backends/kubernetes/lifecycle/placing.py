@@ -1,12 +1,11 @@
-"""Making a task's pod exist on the node that the engine chose.
+"""Creates a task's pod on the node that the engine chose.
 
-The pod is created under its own name and then bound, because its own scheduler name keeps every other
-scheduler away. Whatever goes wrong in between is settled by looking at the object of that name, never
-by making a second one.
+The pod is created and then bound; its scheduler name keeps every other scheduler away from it. After a
+failure in between, the object of that name is read; a second one is never created.
 
-Two calls, although a pod could name its node when it is made: whatever a worker looks at before it sends, it
-may fall asleep behind that look, and its call goes out when the hold has long been given back. A creation so
-late leaves a pod that no node runs, and a binding names the uid of a pod that is gone and is refused.
+There are two calls, although a pod could name its node at its creation: a worker may be paused after any
+check, and send its call when the allocation has long been released. A creation that late leaves a pod that no
+node runs, and a late binding is refused, because it names the uid of a deleted pod.
 """
 
 from __future__ import annotations
@@ -54,33 +53,32 @@ _OF_A_NAMESPACE: Final = 4
 
 
 class _Unanswered:
-    """Creations of one round without an answer. Each costs the time of a whole call, which others wait for.
+    """Counts a round's creations without an answer. Each takes the time of a whole call, and others wait.
 
     So after `_OF_A_GANG` of them the rest of a gang waits for another round, and after those of
-    `_OF_A_NAMESPACE` gangs whatever else belongs to their workspace.
+    `_OF_A_NAMESPACE` gangs all other pods of their workspace wait.
     """
 
     def __init__(self) -> None:
         self._gangs: defaultdict[str, Counter[str]] = defaultdict(Counter)
 
     def must_wait(self, spec: TaskSpec) -> bool:
-        """Return whether the pod is to wait."""
+        """Return whether the pod has to wait."""
         gangs = self._gangs[spec.ref.namespace]
         return gangs[_gang_name(spec)] >= _OF_A_GANG or len(gangs) >= _OF_A_NAMESPACE
 
     def note_outcome(self, spec: TaskSpec, outcome: PodOutcome) -> None:
-        """Count an outcome, if it is one."""
+        """Count an outcome, if it is a creation without an answer."""
         if outcome.kind is OutcomeKind.UNKNOWN and outcome.code == UNKNOWN:
             self._gangs[spec.ref.namespace][_gang_name(spec)] += 1
 
 
 def ensure_many(api: KubernetesApi, specs: Sequence[TaskSpec]) -> list[PodOutcome]:
-    """Make each pod exist; one outcome per spec, in their order.
+    """Create each pod unless it exists; one outcome per spec, in their order.
 
-    Pods that share the cards of one node are placed one after the other, all others side by side. The
-    namespace is seen to be the workspace's before anything is made in it. What a gang has in common is made
-    before its first pod; a pod that has nothing in common with others belongs to its namespace, so that it
-    has an owner as well.
+    Pods that share the cards of one node are placed one after the other, all others concurrently. The
+    namespace is checked to be the workspace's before anything is created in it. The shared objects of a gang
+    are created before its first pod; a pod without shared objects is owned by its namespace.
     """
     lanes: defaultdict[object, list[int]] = defaultdict(list)
     for number, spec in enumerate(specs):
@@ -89,7 +87,8 @@ def ensure_many(api: KubernetesApi, specs: Sequence[TaskSpec]) -> list[PodOutcom
     unanswered = _Unanswered()
     with Workers() as workers:
         gangs = {_gang(spec): spec.gang for spec in specs}
-        # Each begun before what waits for it, so that nothing waits for one that has not been.
+        # Each call is submitted before those that wait for it, so that none waits for a call that has not
+        # begun.
         homes = {
             home: workers.submit(namespace_found, api.for_subject(home[0]), *home)
             for home in dict.fromkeys((spec.ref.namespace, spec.workspace) for spec in specs)
@@ -106,7 +105,7 @@ def ensure_many(api: KubernetesApi, specs: Sequence[TaskSpec]) -> list[PodOutcom
                     text = "others of its workspace had no answer in this round"
                     outcomes[number] = PodOutcome.of_unknown(text, PUT_OFF)
                     continue
-                # What fails for one workspace alone does not close the cluster for others.
+                # A failure of one workspace alone must not open the breaker for others.
                 outcome = _ensure(api.for_subject(spec.ref.namespace), spec, owners[_gang(spec)])
                 outcomes[number] = outcome
                 unanswered.note_outcome(spec, outcome)
@@ -163,15 +162,15 @@ def _ensure(api: KubernetesApi, spec: TaskSpec, owner: Future[Json]) -> PodOutco
 
 
 def _ours(api: KubernetesApi, pod: Json, spec: TaskSpec, wanted: Json) -> Json:
-    """The pod, if it was made for this task: the answer was lost, or the database was.
+    """Return the existing pod, if it was created for this task: the answer was lost, or the database was.
 
-    One of the same job and attempt for another hold, of which a restored database does not know, is adopted
-    where it is what is wanted now, and left alone where it is not. Raises: Elsewhere.
+    A pod of the same job and attempt for another allocation, which a restored database does not know, is
+    adopted if it is as wanted now, and left alone otherwise. Raises: ObjectNameTaken.
     """
     said, asked = dict(pods.labels_of(pod)), dict(spec.labels)
     hold = asked.pop(HOLD, "")
     same = said.pop(HOLD, hold) == hold
-    if not same:  # another hold is of another epoch, too
+    if not same:  # another allocation has another epoch, too
         said.pop(EPOCH, None)
         asked.pop(EPOCH, None)
     taken = said != asked or pods.is_of_another(pod, api.installation)
@@ -182,7 +181,7 @@ def _ours(api: KubernetesApi, pod: Json, spec: TaskSpec, wanted: Json) -> Json:
 
 
 def _is_as_wanted(pod: Json, spec: TaskSpec, wanted: Json) -> bool:
-    """Return whether a pod is on the chosen node and holds its allocation."""
+    """Return whether a pod is on the chosen node and has the cards of its allocation."""
     shares = spec.devices if pods.on_shares(spec) else ()
     try:
         held = [(share.uuid, share.cores, share.memory_mib) for share in shares_of(pod)]
@@ -201,7 +200,7 @@ def _bind(api: KubernetesApi, spec: TaskSpec, pod: Json) -> None:
     binding: Json = {
         "apiVersion": "v1",
         "kind": "Binding",
-        # The uid is a precondition: a pod of the same name that came later is not meant.
+        # The uid is a precondition, so that a later pod of the same name is not bound.
         "metadata": {"name": spec.ref.name, "namespace": spec.ref.namespace, "uid": pod["metadata"]["uid"]},
         "target": {"apiVersion": "v1", "kind": "Node", "name": spec.node},
     }

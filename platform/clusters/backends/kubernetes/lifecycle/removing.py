@@ -1,4 +1,4 @@
-"""Asking for the end of pods, and making sure that one is gone."""
+"""Deletes pods, and checks whether they are gone."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _NOT_FOUND, _CONFLICT = 404, 409
 
 
 def remove_many(api: KubernetesApi, refs: Sequence[TaskRef], grace_s: int) -> list[PodOutcome]:
-    """Ask for the end of each pod; one outcome per reference, in their order."""
+    """Request the deletion of each pod; one outcome per reference, in their order."""
     with Workers() as workers:
         return list(workers.map(lambda ref: remove_pod(api, ref, grace_s), refs))
 
 
 def remove_pod(api: KubernetesApi, ref: TaskRef, grace_s: int) -> PodOutcome:
-    """Ask for the end of one pod; absent is done, and so is a successor of the same name."""
+    """Request the deletion of one pod; absent is done, and so is a successor of the same name."""
     options: dict[str, Any] = {"gracePeriodSeconds": max(grace_s, 0)}
     try:
         uid = ref.uid
@@ -56,7 +56,7 @@ def _is_there(api: KubernetesApi, ref: TaskRef) -> bool:
 
 
 def _is_meant(found: Json, ref: TaskRef) -> bool:
-    """Return whether a pod of that name is the one that the reference is of."""
+    """Return whether a pod of that name is the one that the reference names."""
     metadata = found["metadata"]
     if ref.uid:
         return bool(metadata["uid"] == ref.uid)
@@ -64,7 +64,7 @@ def _is_meant(found: Json, ref: TaskRef) -> bool:
 
 
 def pod_found(api: KubernetesApi, namespace: str, name: str) -> Json | None:
-    """The pod of that name, None if there is none. Raises: Refused; BackendUnavailable."""
+    """Return the pod of that name, or None. Raises: RequestRefused; BackendUnavailable."""
     try:
         return api.get(pods.pod_path(namespace, name))
     except RequestRefused as error:
@@ -74,6 +74,6 @@ def pod_found(api: KubernetesApi, namespace: str, name: str) -> Json | None:
 
 
 def remove_gangs(api: KubernetesApi, gangs: Sequence[GangRef]) -> list[PodOutcome]:
-    """Remove what gangs had in common; one outcome per reference, in their order."""
+    """Delete the shared objects of gangs; one outcome per reference, in their order."""
     with Workers() as workers:
         return list(workers.map(lambda ref: gang_dissolve(api, ref), gangs))

@@ -1,1 +1,1 @@
-"""The namespace of a workspace, what is in it, and the platform that owns the cluster."""
+"""The namespace of a workspace, its objects, and the platform that owns the cluster."""

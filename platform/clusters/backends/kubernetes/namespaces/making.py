@@ -1,4 +1,4 @@
-"""Making an object under a name of its own, so that it is made once whatever becomes of the answer."""
+"""Creates an object under a fixed name, so that it is created once even if an answer is lost."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ _FORBIDDEN, _NOT_FOUND, _CONFLICT = 403, 404, 409
 
 
 def ensure_object(api: KubernetesApi, collection: str, body: Json, workspace: str) -> Json:
-    """The object of the body's name, made now or before; the namespace of the workspace is made when it is
-    missing.
+    """Return the object of the body's name, created now or before; the namespace of the workspace is created
+    if it is missing.
 
-    Whether a found one is the one that was meant, the caller sees.
-    Raises: Elsewhere for a namespace that is not the workspace's; Refused; OutcomeUnknown.
+    The caller checks whether an existing object is the intended one. Raises: ObjectNameTaken for a namespace
+    that is not the workspace's; RequestRefused; OutcomeUnknown.
     """
     metadata = body["metadata"]
     try:
@@ -28,7 +28,7 @@ def ensure_object(api: KubernetesApi, collection: str, body: Json, workspace: st
     except OutcomeUnknown:
         return get_object(api, collection, metadata["name"])
     except RequestRefused as error:
-        # A quota that is used up refuses a name before it is seen that the name exists.
+        # An exhausted quota refuses a creation before the API checks whether the name exists.
         if error.status not in (_CONFLICT, _FORBIDDEN):
             raise
         try:
@@ -38,13 +38,13 @@ def ensure_object(api: KubernetesApi, collection: str, body: Json, workspace: st
 
 
 def get_object(api: KubernetesApi, collection: str, name: str) -> Json:
-    """The object of that name. Raises: OutcomeUnknown if there is none yet."""
+    """Return the object of that name. Raises: OutcomeUnknown if there is none yet."""
     try:
         return api.get(f"{collection}/{name}")
     except RequestRefused as error:
         if error.status != _NOT_FOUND:
             raise
-        # A lost call may still be carried out: the next try finds the object, or makes it.
+        # A lost call may still be carried out: the next try finds the object, or creates it.
         raise OutcomeUnknown(f"{collection}/{name} is not there yet") from error
 
 

@@ -1,4 +1,4 @@
-"""The node and cards that a pod holds, whichever platform made it, by the object that the cluster shows."""
+"""The node and cards that a pod of any owner holds, read from its object in the cluster."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from clusters.gpu.nvidia import CARD_RESOURCE, MIG_RESOURCE
 
 log = structlog.get_logger(__name__)
 
-_MIRROR: Final = "kubernetes.io/config.mirror"  # a pod from a file on the node
+_MIRROR: Final = "kubernetes.io/config.mirror"  # marks a static pod, defined by a file on the node
 _OF_THE_NODE: Final = ("DaemonSet", "Node")
 _MARKS: Final = "allotment.io/"
 _MEBI: Final = 1024 * 1024
 _MORE: Final = frozenset(("initContainers", "overhead", "resources"))
-"""The fields of a pod's specification that add to what its containers ask for."""
+"""The fields of a pod's specification that add to the requests of its containers."""
 
 Amounts = Counter[str]
 
 
 def bound_pod(item: Json) -> BoundPod:
-    """Return the holding of a pod according to its object."""
+    """Return what a pod holds according to its object."""
     metadata, asked = item["metadata"], sum_requests(item["spec"])
     shares = _shares(item)
     labels: Mapping[str, str] = metadata.get("labels") or {}
@@ -62,9 +62,9 @@ def sum_requests(spec: Json) -> Amounts:
     """Return the requests that the scheduler counts for a pod: CPU in millicores, memory in bytes, others
     in pieces.
 
-    The greater of what its containers ask for together and of what each step of its start needs, where
-    sidecars add up; what the pod asks for as a whole comes first, and its overhead on top. The rule is
-    Kubernetes' own, of `resource.PodRequests`.
+    They are the greater of the containers' sum and of the need of each step of the start, where sidecars add
+    up; requests of the pod as a whole take precedence, and its overhead is added. The rule is that of
+    Kubernetes' `resource.PodRequests`.
     """
     containers = spec["containers"]
     if len(containers) == 1 and not _MORE.intersection(spec):
@@ -83,7 +83,7 @@ def sum_requests(spec: Json) -> Amounts:
 
 
 def _asked(holder: Json) -> Amounts:
-    """A limit without a request is a request."""
+    """Return the requests of a container or pod; a limit without a request counts as a request."""
     resources = holder.get("resources") or {}
     return _amounts({**(resources.get("limits") or {}), **(resources.get("requests") or {})})
 
@@ -94,13 +94,13 @@ def _amounts(quantities: Mapping[str, Any]) -> Amounts:
 
 @lru_cache(maxsize=4096)
 def _amount(text: str | int | float, is_cpu: bool) -> int:
-    """A quantity rounded up, of CPU in millicores. Kept, for most pods of a cluster ask for the same."""
+    """Return a quantity rounded up, of CPU in millicores. Cached, because most pods request the same."""
     scale = 1000 if is_cpu else 1
     return int((parse_quantity(text) * scale).to_integral_value(ROUND_CEILING))
 
 
 def _cards(asked: Amounts) -> dict[str, int]:
-    """Cards by profile."""
+    """Return the number of cards by profile."""
     named = {"": asked[CARD_RESOURCE]} | {
         name.removeprefix(MIG_RESOURCE): amount
         for name, amount in asked.items()
@@ -110,7 +110,7 @@ def _cards(asked: Amounts) -> dict[str, int]:
 
 
 def _shares(item: Json) -> tuple[DeviceGrant, ...]:
-    """Parts of cards as HAMi wrote them down; if they cannot be read, the cards count as wholly taken."""
+    """Return the parts of cards in HAMi's annotation; with an unreadable one, cards count as wholly taken."""
     try:
         shares = shares_of(item)
     except hami.HamiFormatError as error:

@@ -1,4 +1,4 @@
-"""Cordoning a node as `kubectl cordon` does: `spec.unschedulable`, and nothing else of the node."""
+"""Cordons a node as `kubectl cordon` does: sets `spec.unschedulable`, and no other field of the node."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from clusters.backends.kubernetes.client.api import KubernetesApi, RequestRefuse
 def mark_schedulable(api: KubernetesApi, node: str, *, schedulable: bool) -> PodOutcome:
     """Cordon or uncordon a node.
 
-    A refusal is the last word, one about the rights of the platform's account as well: a person waits for
-    the answer, and asks again.
+    A refusal is final, also one for missing rights of the platform's account: an operator waits for the
+    answer, and can ask again.
     """
     spec: dict[str, Any] = {"unschedulable": None if schedulable else True}
     try:

@@ -13,12 +13,15 @@ _POD, _CLAIM = "Pod", "PersistentVolumeClaim"
 
 
 def list_pod_events(api: KubernetesApi, refs: Sequence[TaskRef]) -> list[PodEvent]:
-    """The events of each pod that the cluster still has, an hour's by default. Raises: BackendUnavailable."""
+    """Return the events of each pod that the cluster still has, by default of an hour.
+
+    Raises: BackendUnavailable.
+    """
     return _list_events(api, _POD, refs)
 
 
 def list_claim_events(api: KubernetesApi, refs: Sequence[TaskRef]) -> list[PodEvent]:
-    """Return the same of volume claims."""
+    """Return the events of volume claims. Raises: BackendUnavailable."""
     return _list_events(api, _CLAIM, refs)
 
 
@@ -35,7 +38,7 @@ def _of_object(api: KubernetesApi, kind: str, ref: TaskRef) -> list[PodEvent]:
 
 
 def _event(ref: TaskRef, item: Json) -> PodEvent:
-    """Older components count in the event itself, newer ones in its series."""
+    """Read an event; older components count in the event itself, newer ones in its series."""
     series: Json = item.get("series") or {}
     at = (
         series.get("lastObservedTime")

@@ -1,4 +1,4 @@
-"""The output of a pod's container, each line with its time in front."""
+"""The output of a pod's container, each line after its time."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from clusters.backends.kubernetes.pods import pods
 from clusters.backends.kubernetes.pods.containers import CONTAINER
 
 _QUIET_S: Final = 10.0
-_FOLLOWED_S: Final = 300.0  # a program may print nothing for long
+_FOLLOWED_S: Final = 300.0  # a program may print nothing for so long
 _LONGEST_BYTES: Final = 16 * 1024 * 1024
-# Not there, or there without a container that has started.
+# The pod is missing, or none of its containers has started.
 _NOTHING: Final = (400, 404)
 
 
@@ -26,11 +26,11 @@ def read_logs(
     since: datetime | None = None,
     last: int | None = None,
 ) -> Iterator[str]:
-    """Lines of a pod, those after `since` only and the `last` so many of them; none if it is absent or has
-    not started.
+    """Yield the log lines of a pod, only those after `since` and the `last` so many of them; none if it is
+    absent or has not started.
 
-    A log that is too long for one answer is cut off, so its end is had by `last` alone. With `follow` the
-    lines go on until its container has ended. Raises: BackendUnavailable.
+    A log that is too long for one answer is cut at its end, so only `last` reads its end. With `follow` the
+    lines continue until the container has ended. Raises: BackendUnavailable.
     """
     query: dict[str, str | int] = {"container": CONTAINER, "timestamps": "true"}
     query |= {"limitBytes": _LONGEST_BYTES} if not follow else {"follow": "true"}
@@ -55,9 +55,9 @@ def _wait_s(follow: bool) -> float:
 
 
 def _at(line: str) -> datetime:
-    """The time in front of a line, in nanoseconds there and in microseconds here."""
+    """Return the time of a line, which has nanoseconds, in microseconds."""
     stamp = line.split(" ", 1)[0]
     try:
         return datetime.fromisoformat(stamp)
     except ValueError:
-        return datetime.max.replace(tzinfo=UTC)  # the rest of a line that was cut: keep it
+        return datetime.max.replace(tzinfo=UTC)  # the rest of a cut line is kept
