@@ -1,4 +1,4 @@
-"""Writing the audit record, inside the transaction of the change it describes."""
+"""Writes audit records in the transaction of the change that they describe."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _BATCH: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class FieldChange:
-    """The change of one of several objects to which the same was done."""
+    """The change of one of several objects that one action changes."""
 
     entity_id: uuid.UUID
     tenant_id: uuid.UUID | None = None
@@ -53,7 +53,7 @@ RecordKeys = tuple[datetime, uuid.UUID, uuid.UUID | None, uuid.UUID | None]
 
 
 def list_recorded(after: datetime | None, limit: int) -> QuerySet[AuditRecord, RecordKeys]:
-    """The newest records, those after a moment if one is given: moment, key, tenant and actor of each."""
+    """Return moment, key, tenant and actor of the newest records, or only of those after a moment."""
     records = (
         AuditRecord.unscoped.all() if after is None else AuditRecord.unscoped.filter(created_at__gt=after)
     )
@@ -79,7 +79,7 @@ def record_denial(
     tenant_id: uuid.UUID | None,
     attempt: Mapping[str, Any],
 ) -> AuditRecord:
-    """Append that something was refused; outside the transaction of what was tried, which is undone."""
+    """Append the record of a refusal; outside the transaction of the attempt, which is rolled back."""
     row = _row(acting_user, _DENIAL, DENIED, entity, str(entity_id), tenant_id, {}, attempt)
     row.save(force_insert=True)
     return row
@@ -94,9 +94,9 @@ def record_failure(
     tenant_id: uuid.UUID | None = None,
     after: Mapping[str, Any],
 ) -> None:
-    """Append that something could not be done, which is refused next, outside the transaction of the attempt.
+    """Append that an action failed, before it is refused, outside the transaction of the attempt.
 
-    Where a transaction around it is undone with the refusal (`outlive_rollback`), it is written after that.
+    If a surrounding transaction is rolled back by the refusal (`outlive_rollback`), it is written after that.
     """
     row = _row(acting_user, action, DONE, entity, str(entity_id), tenant_id, {}, after)
     waiting = _outliving.get()
@@ -108,7 +108,7 @@ def record_failure(
 
 @contextmanager
 def outlive_rollback() -> Iterator[None]:
-    """Write what `record_failure` appends within the block at its end, however it ends."""
+    """Write the records that `record_failure` appends within the block at its end, even if it raises."""
     waiting: list[AuditRecord] = []
     token = _outliving.set(waiting)
     try:

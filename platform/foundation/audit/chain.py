@@ -1,13 +1,14 @@
-"""A chain of keyed hashes over the audit: a record that is changed, removed or inserted later is found.
+"""A chain of keyed hashes over the audit log, which shows records that are changed, removed or inserted
+later.
 
-A record is written in the transaction of its change and takes no part in the chain there: one head that
-every writer locked would make all writers wait for each other, and could deadlock with the cell's lock.
-Instead a sweep, one at a time, links what was committed since into the chain, in the order in which it
-finds it. Each seal hashes the seal before it, its own number and the whole record, with a key that the
-database does not hold (HMAC-SHA-256, RFC 2104): who can write to the database alone cannot compute the chain
-anew. What is not sealed yet is seconds old.
+A record is written in the transaction of its change, which does not touch the chain: a single head that all
+writers locked would serialize them, and could deadlock with the cell's lock. Instead a sweep, one at a time,
+links newly committed records into the chain, in the order in which it finds them. Each seal hashes the seal
+before it, its own number and the whole record, with a key that is not in the database (HMAC-SHA-256, RFC
+2104): write access to the database alone is not enough to recompute the chain. Records are sealed within
+seconds.
 
-That an end was cut off together with its records shows against a head that was noted elsewhere: see
+If the end of the chain was cut off together with its records, only a head stored elsewhere shows it: see
 `foundation.audit.chain_heads`.
 """
 
@@ -29,15 +30,15 @@ from foundation.models import AuditRecord, AuditSeal
 from foundation.sql.postgres import transactions_in_turn
 
 _LOCK: Final = 0x616C6C6F
-"""Key of the advisory lock that sealers take, one at a time."""
+"""The key of the advisory lock that sealers take, one at a time."""
 _LATEST: Final = timedelta(hours=1)
-"""No transaction lasts longer: what is older than this before the last seal has been sealed."""
+"""No transaction lasts longer, so records older than this before the last seal have been sealed."""
 _CHUNK: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
 class Break:
-    """The first place where the chain does not hold.
+    """The first place where the chain is broken.
 
     `why` is MISSING_SEAL, MISSING_RECORD, CHANGED, or UNKNOWN_KEY: keyed with a secret that is not configured
     here, because it was rotated or the seal is forged.
@@ -50,7 +51,7 @@ class Break:
 
 @dataclass(frozen=True, slots=True)
 class ChainVerdict:
-    """The number of seals that hold, the first that does not, the last that does, and the unsealed
+    """The number of valid seals, the first invalid one, the last valid one, and the number of unsealed
     records.
     """
 
@@ -61,13 +62,13 @@ class ChainVerdict:
 
 
 def signing_keys() -> dict[str, bytes]:
-    """The configured keys by id, the one that seals first."""
+    """Return the configured keys by id, the sealing one first."""
     found = (secret.encode() for secret in settings.ALLOTMENT_AUDIT_KEYS)
     return {hashlib.sha256(b"audit key id" + key).hexdigest()[:8]: key for key in found}
 
 
 def seal_digest(key: bytes, before: str, number: int, record: AuditRecord) -> str:
-    """The hash of one seal in hex over the seal before it, its number and the record."""
+    """Return the hex hash of one seal over the seal before it, its number and the record."""
     text = json.dumps([before, number, _content(record)], sort_keys=True, separators=(",", ":")).encode()
     return hmac.new(key, text, hashlib.sha256).hexdigest()
 
@@ -84,7 +85,7 @@ def _content(record: AuditRecord) -> dict[str, Any]:
 
 @transaction.atomic
 def seal_records(limit: int = 5000) -> int:
-    """Link committed records into the chain, at most `limit`; returns how many. Safe at any time, twice."""
+    """Link at most `limit` committed records into the chain; return how many. Safe to repeat at any time."""
     transactions_in_turn(_LOCK)
     last = find_last_seal()
     number, before = (last.number, last.hash) if last else (0, "")
@@ -111,7 +112,7 @@ def _unsealed(last: AuditSeal | None) -> Any:
 
 
 def verify_chain(expect: tuple[int, str] | None = None) -> ChainVerdict:
-    """Walk the chain from its beginning; `expect` is a seal that was noted outside, as (number, hash)."""
+    """Check the chain from its beginning; `expect` is a seal stored elsewhere, as (number, hash)."""
     number, before, known = 0, "", signing_keys()
     for seals in _chunks():
         records = AuditRecord.unscoped.in_bulk([row.record_id for row in seals])

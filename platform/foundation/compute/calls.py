@@ -1,4 +1,4 @@
-"""One call for a process that computes, and its outcome."""
+"""A call for a process that computes, and its outcome."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from foundation.sql import row_scope
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A function with its arguments, and the context of the request that asks for it.
+    """A function with its arguments, and the context of the calling request.
 
-    All of it is pickled: functions by their names, rows with what has been read of them.
+    All of it is pickled: functions by name, rows with their loaded fields.
     """
 
     function: Callable[..., Any]
@@ -32,7 +32,7 @@ class Call:
     logged: Mapping[str, Any] = field(default_factory=structlog.contextvars.get_contextvars)
 
     def pickle_outcome(self) -> bytes:
-        """Run the function as the request would; returns the pickled pair of its result and its error."""
+        """Run the function in the request's context; return the pickled pair of its result and its error."""
         try:
             with self._use_context():
                 found = self.function(*self.args, **self.kwargs), None
@@ -51,7 +51,7 @@ class Call:
 
 
 def _pickle_error(error: Exception) -> bytes:
-    """Pickle an error with its traceback as a note. Its cause isn't pickled: an outage is sent as such."""
+    """Pickle an error with its traceback as a note, without its cause; an outage is sent in its place."""
     outage = None if isinstance(error, AllotmentError) else find_outage(error)
     sent: Exception = outage or error
     note = "".join(traceback.format_exception(error))

@@ -16,9 +16,9 @@ from foundation.compute.process import ComputeProcess, ProcessEnded
 log = structlog.get_logger(__name__)
 
 MOST: Final = 2
-"""So many processes at most: one more would take memory, and share the processors with the others."""
+"""The most processes: one more would take memory, and share the processors with the others."""
 MOST_WAITING: Final = 6
-"""So many calls wait at most: each keeps a thread that answers requests."""
+"""The most waiting calls: each blocks a thread that answers requests."""
 
 
 class NoneFree(TimeoutError):
@@ -26,10 +26,10 @@ class NoneFree(TimeoutError):
 
 
 class ProcessPool:
-    """Processes that are started when they are needed, each with `modules` loaded.
+    """Processes that are started on demand, each with `modules` loaded.
 
-    Calls have their turns in the order in which they came. Of each user one is computed at a time, and one
-    waits.
+    Calls are computed in the order of their arrival. Of each user one call is computed at a time, and one
+    more may wait.
     """
 
     def __init__(self, modules: Sequence[str], most: int = MOST) -> None:
@@ -38,20 +38,20 @@ class ProcessPool:
         self._idle: list[ComputeProcess] = []
         self._count = 0
         self._waiting: list[str] = []
-        """The users whose calls wait, in the order of their turns, each once."""
+        """The users whose calls wait, in the order of arrival, each once."""
         self._running: set[str] = set()
-        """The users whose calls are computed."""
+        """The users whose calls are being computed."""
 
     def start_process(self) -> None:
         """Start a process if there is none, so that the first call needn't wait for it."""
-        with self._changed, suppress(OSError):  # the first call says so
+        with self._changed, suppress(OSError):  # the first call raises the error
             self._forget_ended()
             if not self._count:
                 self._add_process()
 
     @property
     def running_count(self) -> int:
-        """The number of calls that are computed."""
+        """The number of calls that are being computed."""
         return len(self._running)
 
     @property
@@ -60,17 +60,17 @@ class ProcessPool:
         return len(self._waiting)
 
     def end_idle(self) -> None:
-        """End the processes that are idle."""
+        """End idle processes."""
         with self._changed:
             while self._idle:
                 self._idle.pop().kill()
                 self._count -= 1
 
     def run(self, call: Call, *, wait_s: float, user: str = "") -> Any:
-        """Return what the function returns, or raise what it raises; `user` is who asks.
+        """Return the result of the function, or raise its error; `user` is the calling user.
 
         Raises: NoneFree after `wait_s` without a process, or at once if a call of the same user or too many
-        others wait already; also if the process was killed, as for lack of memory.
+        other calls are waiting; also if the process was killed, for instance for lack of memory.
         """
         outcome = self._ask(pickle.dumps(call), wait_s, user)
         found, error = pickle.loads(outcome)  # noqa: S301 (from a process that was started here)
@@ -86,7 +86,7 @@ class ProcessPool:
                 log.warning("computing process was killed")
                 raise NoneFree from error
         try:
-            return self._ask_once(call, wait_s, user)  # the other was idle for too long, and ended meanwhile
+            return self._ask_once(call, wait_s, user)  # the other one was idle too long, and has ended
         except ProcessEnded as error:
             log.warning("computing process ended", read=error.read)
             raise NoneFree from error

@@ -1,8 +1,8 @@
-"""Texts from outside, YAML or JSON, read within bounds.
+"""Reads YAML or JSON texts from outside within bounds.
 
-A few kilobytes can exhaust a parser's stack, expand to gigabytes or hold a process for minutes. Everything is
-counted before anything is built: bytes, levels, values, keys of one mapping, and characters of one value and
-of one number. Aliases, anchors, tags and directives of YAML are refused: no file of the platform needs them.
+A few kilobytes can exhaust a parser's stack, expand to gigabytes or occupy a process for minutes. Everything
+is counted before it is built: bytes, levels, values, keys of one mapping, and characters of one value and of
+one number. Aliases, anchors, tags and directives of YAML are refused: no file of the platform needs them.
 """
 
 from __future__ import annotations
@@ -16,39 +16,39 @@ import yaml
 from django.utils.translation import gettext as _
 
 DEEPEST: Final = 32
-"""Levels of mappings and lists inside each other."""
+"""The most levels of nested mappings and lists."""
 DIGITS_MAX: Final = 64
-# libyaml, which every wheel of PyYAML has. The parser in Python needs seconds for what takes this one 0.2 s:
-# there is none to fall back on.
+# libyaml, which every wheel of PyYAML contains. The parser in Python takes seconds where this one takes 0.2
+# s, so it is not used as a fallback.
 _Parser: Final[Any] = yaml.CSafeLoader
 _DIRECTIVE: Final = re.compile("(?:^|[\n\r\x85\u2028\u2029])%")
 _CONTAINERS: Final = (yaml.MappingStartEvent, yaml.SequenceStartEvent)
-# YAML 1.1 as PyYAML reads it, less `on`, `yes`, dates, merges and numbers in base 60.
+# YAML 1.1 as PyYAML reads it, without `on`, `yes`, dates, merges and numbers in base 60.
 _BOOLEANS: Final = {"true": True, "True": True, "false": False, "False": False}
 _NULLS: Final = frozenset({"", "~", "null", "Null", "NULL"})
 _INTEGER: Final = re.compile(r"[-+]?(?:0b[01_]+|0x[0-9a-fA-F_]+|0[0-7_]*|[1-9][0-9_]*)")
 _FLOAT: Final = re.compile(r"[-+]?(?:[0-9][0-9_]*\.[0-9_]*|\.[0-9][0-9_]*)(?:[eE][-+][0-9]+)?")
 _SPECIAL: Final = {".inf": "inf", "+.inf": "inf", "-.inf": "-inf", ".nan": "nan"}
-# Neither can fail at a later point and go back: a text without its closing mark ends with the body.
+# These patterns cannot backtrack: a text without its closing mark ends with the body.
 _JSON_TEXT: Final = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 _JSON_NUMBER: Final = re.compile(rf"[-+.eE0-9]{{{DIGITS_MAX + 1}}}")
 
 
 @dataclass(frozen=True, slots=True)
 class ParseBounds:
-    """The most that a text may hold: `nodes` are its values, `keys` those of one mapping."""
+    """The limits of a text: `nodes` counts its values, `keys` those of one mapping."""
 
     size: int
-    """Bytes."""
+    """The most bytes."""
     nodes: int = 50_000
     depth: int = DEEPEST
     keys: int = 1_000
     text: int = 2**21
-    """Characters of one value, and of one key."""
+    """The most characters of one value, and of one key."""
 
 
 class TextError(ValueError):
-    """A text cannot be used. `line` counts from 1 and is 0 where no line is to blame; so for `key`."""
+    """A text is invalid. `line` counts from 1, and is 0 for an error on no line; `key` is "" for no key."""
 
     def __init__(self, message: str, *, code: str = "SYNTAX", line: int = 0, key: str = "") -> None:
         super().__init__(message)
@@ -56,7 +56,7 @@ class TextError(ValueError):
 
 
 class Scalar(NamedTuple):
-    """One value as it was written, and where; `plain` when it has no quotes."""
+    """One value as written, and its place; `plain` if it has no quotes."""
 
     text: str
     plain: bool
@@ -72,7 +72,7 @@ class Scalar(NamedTuple):
 
 @dataclass(slots=True)
 class Listing:
-    """A list of a YAML text; in brackets when `flow`. What is not in brackets ends with its last value."""
+    """A list of a YAML text; `flow` if in brackets. A list without brackets ends with its last value."""
 
     line: int
     start: int = 0
@@ -83,7 +83,7 @@ class Listing:
 
 @dataclass(slots=True)
 class YamlMapping:
-    """A mapping of a YAML text, in its order and with keys that may be there twice; in braces when `flow`."""
+    """A mapping of a YAML text, in its order, possibly with duplicate keys; `flow` if in braces."""
 
     line: int
     start: int = 0
@@ -97,7 +97,7 @@ Node = Scalar | Listing | YamlMapping
 
 
 def read_yaml(content: str | bytes, bounds: ParseBounds) -> Node | None:
-    """The one document of a YAML text as nodes with their lines; None for an empty text.
+    """Return the one document of a YAML text as nodes with their lines; None for an empty text.
 
     Raises: TextError.
     """
@@ -113,7 +113,7 @@ def read_yaml(content: str | bytes, bounds: ParseBounds) -> Node | None:
         mark = error.problem_mark or error.context_mark
         problem = error.problem or error.context or type(error).__name__
         line = mark.line + 1 if mark else 0
-        if "maximum nesting depth" in problem:  # libyaml 0.2.6 reads ahead and meets a bound of its own first
+        if "maximum nesting depth" in problem:  # libyaml 0.2.6 reads ahead and reaches its own limit first
             raise _too_deep(bounds, line) from error
         raise TextError(problem, line=line) from error
     except (yaml.YAMLError, UnicodeEncodeError) as error:
@@ -122,16 +122,16 @@ def read_yaml(content: str | bytes, bounds: ParseBounds) -> Node | None:
 
 
 def load_yaml(content: str | bytes, bounds: ParseBounds) -> Any:
-    """The one document of a YAML text as plain values; the keys of mappings are text as it was written.
+    """Return the one document of a YAML text as plain values; the keys of mappings are text as written.
 
-    Raises: TextError, also for a key that is there twice.
+    Raises: TextError, also for a duplicate key.
     """
     node = read_yaml(content, bounds)
     return None if node is None else plain_value(node)
 
 
 def load_json(content: str | bytes, bounds: ParseBounds) -> Any:
-    """A JSON text as plain values; the constants that JSON does not have are refused.
+    """Return a JSON text as plain values; constants that are not in JSON are refused.
 
     Raises: TextError.
     """
@@ -152,7 +152,7 @@ def load_json(content: str | bytes, bounds: ParseBounds) -> Any:
 
 
 class _Builder:
-    """Nodes out of events. The events come one by one, so nothing beyond the bounds is ever parsed."""
+    """Builds nodes from events. The events come one by one, so nothing beyond the bounds is ever parsed."""
 
     def __init__(self, bounds: ParseBounds) -> None:
         self.root: Node | None = None
@@ -193,7 +193,7 @@ class _Builder:
             raise TextError(_("Tags such as !!str aren't allowed."), line=line, key=self._key())
 
     def _key(self) -> str:
-        """The key whose value is being read."""
+        """Return the key whose value is being read."""
         keys = (one.key.text for one in reversed(self._open) if isinstance(one, YamlMapping) and one.key)
         return next(keys, "")
 
@@ -226,7 +226,7 @@ def _place(mark: Any) -> int:
 
 
 def plain_value(node: Node) -> Any:
-    """The plain value of a node. Raises: TextError for a key that is there twice."""
+    """Return the plain value of a node. Raises: TextError for a duplicate key."""
     if isinstance(node, Scalar):
         return _value(node)
     if isinstance(node, Listing):
@@ -255,7 +255,7 @@ def _value(scalar: Scalar) -> Any:
 
 
 def _number(scalar: Scalar) -> int | float | str:
-    """The number that a plain text is, or the text."""
+    """Return the number that a plain text represents, or else the text."""
     text = scalar.text
     whole = _INTEGER.fullmatch(text)
     if not whole and not _FLOAT.fullmatch(text):
@@ -272,7 +272,7 @@ def _number(scalar: Scalar) -> int | float | str:
 
 
 def _decoded(content: str | bytes, bounds: ParseBounds) -> str:
-    # A text has at least as many bytes as characters, so that encoding it is bounded as well.
+    # A text has at least as many bytes as characters, so encoding it is bounded as well.
     if len(content) > bounds.size or (
         isinstance(content, str) and len(content.encode("utf-8", "surrogatepass")) > bounds.size
     ):
@@ -296,7 +296,7 @@ def _is_deeper(skeleton: str, limit: int) -> bool:
 
 
 def _check_built(value: Any, bounds: ParseBounds, *, has_long_text: bool) -> None:
-    """Check what the text alone does not show; `has_long_text`: one value may be too long. Raises:
+    """Check limits that only the built values show; `has_long_text`: one value may be too long. Raises:
     TextError.
     """
     waiting = [value]

@@ -1,4 +1,4 @@
-"""Python's search for reference cycles, kept out of work that makes none."""
+"""Keeps Python's search for reference cycles out of work that makes none."""
 
 from __future__ import annotations
 
@@ -12,21 +12,22 @@ _OLDEST: Final = 2
 
 
 def gc_freeze_loaded() -> None:
-    """Freeze what is loaded by now, and collect garbage less often.
+    """Freeze all objects loaded so far, and collect garbage less often.
 
-    It stays, and each search for reference cycles would walk through all of it. A request or a round of the
-    scheduler makes thousands of objects and keeps few: with Python's 700, it is searched hundreds of times.
+    They stay, and each search for reference cycles would walk through all of them. A request or a scheduling
+    cycle makes thousands of objects and keeps few: with Python's threshold of 700, it is searched hundreds of
+    times.
     """
     gc.freeze()
     gc.set_threshold(_THRESHOLD, 10, 10)
 
 
 def gc_freeze_survivors(times: int) -> None:
-    """Freeze what survives each of the next full collections, as `gc.freeze` does.
+    """Freeze the survivors of each of the next full collections, as `gc.freeze` does.
 
-    Templates, catalogs and serializers are made by the first request that needs them, and stay: a full
-    collection among 300,000 such objects stops the process for 140 ms, again and again. A cycle that is alive
-    at that moment is never freed, hence a limited number of `times`.
+    Templates, catalogs and serializers are made by the first request that needs them, and stay: each full
+    collection among 300,000 such objects stops the process for 140 ms. A reference cycle that is alive at
+    that moment is never freed, hence a limited number of `times`.
     """
     left = times
 
@@ -45,8 +46,8 @@ def gc_freeze_survivors(times: int) -> None:
 def gc_paused() -> Iterator[None]:
     """Pause the search for reference cycles within the block; they are freed after it.
 
-    A snapshot is hundreds of thousands of objects that all stay. To walk through them again and again
-    while a cycle decides takes a tenth of its time, and finds nothing.
+    A snapshot has hundreds of thousands of objects that all stay. Searching them repeatedly during a cycle
+    takes a tenth of its time, and finds nothing.
     """
     enabled = gc.isenabled()
     gc.disable()

@@ -1,7 +1,7 @@
-"""Functions that are imported when they are first called.
+"""Functions that are imported at their first call.
 
-Wiring names what the layers below may call. Importing all of it at start would load the engine and numpy
-into every command, also into one that lists rows.
+Wiring names the functions that the layers below may call. Importing all of them at start would load the
+engine and numpy into every command, even one that lists rows.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from operator import attrgetter
 from typing import Any, Final
 
 deferred_paths: Final[set[str]] = set()
-"""Every path that was deferred in this process; a test resolves each, since no type checker does."""
+"""Every path deferred in this process; a test resolves each, since no type checker does."""
 
 
 def defer_import(path: str) -> Callable[..., Any]:
-    """The callable `package.module:name`, imported at its first call; `name` may have dots."""
+    """Return the callable `package.module:name`, imported at its first call; `name` may have dots."""
     deferred_paths.add(path)
 
     def call_deferred(*args: Any, **kwargs: Any) -> Any:
@@ -26,8 +26,8 @@ def defer_import(path: str) -> Callable[..., Any]:
 
 
 def resolve_path(path: str) -> Any:
-    """Return the object that a path of `deferred` names. Raises: ImportError, AttributeError for one that
-    does not exist.
+    """Return the object that a path of `defer_import` names. Raises: ImportError, AttributeError if it does
+    not exist.
     """
     module, _, name = path.partition(":")
     return attrgetter(name)(importlib.import_module(module))

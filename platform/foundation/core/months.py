@@ -12,22 +12,22 @@ _MILLISECOND: Final = timedelta(milliseconds=1)
 
 
 def to_ms(moment: datetime) -> int:
-    """Whole milliseconds since 1970, so that use adds up without a fraction; what is finer is cut off."""
+    """Return the whole milliseconds since 1970, so that use adds up without fractions; rounded down."""
     return (moment - _EPOCH) // _MILLISECOND
 
 
 def from_ms(moment_ms: int) -> datetime:
-    """The aware time in UTC of milliseconds since 1970."""
+    """Return the aware time in UTC of milliseconds since 1970."""
     return _EPOCH + moment_ms * _MILLISECOND
 
 
 def month_of(moment: datetime) -> date:
-    """The first day of the month."""
+    """Return the first day of the month."""
     return moment.astimezone(UTC).date().replace(day=1)
 
 
 def month_after(month: date) -> date:
-    """The first day of the month after."""
+    """Return the first day of the next month."""
     return date(month.year + month.month // 12, month.month % 12 + 1, 1)
 
 

@@ -1,4 +1,4 @@
-"""Whole numbers out of text that people send."""
+"""Parses whole numbers from text that users send."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ LARGEST: Final = 10**18
 
 
 def read_whole(text: str, most: int = LARGEST) -> int | None:
-    """The number that a text of plain digits is; None for any other text, and for more than `most`.
+    """Return the number that a text of plain digits represents; None for other texts and for more than
+    `most`.
 
-    A text of thousands of digits is never turned into a number: Python refuses to, and fails later where the
-    number is to be shown.
+    A text of thousands of digits is never converted: Python refuses that, and would fail later when the
+    number is shown.
     """
     if not (text.isascii() and text.isdecimal()) or len(text) > len(str(LARGEST)):
         return None

@@ -1,7 +1,7 @@
 """The table of reason codes: why a job is pending, doesn't start or still terminates.
 
 One row declares a code: its label, severity, gate, meaning, sentences and usual help. The engine, the
-services, the delegation to engines of clusters, the console and `docs/reasons.md` all take it from here.
+services, the delegation to engines of clusters, the console and `docs/reasons.md` all use this table.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ PAGE: Final = "docs/reasons.md"
 
 
 class Reason(StrEnum):
-    """The code of a reason. Of several that apply the first is reported, the most fundamental."""
+    """The code of a reason. Of several reasons the first is reported, which is the most fundamental."""
 
     row: ReasonRow
 
@@ -29,7 +29,7 @@ class Reason(StrEnum):
 
     @property
     def anchor(self) -> str:
-        """The place in the documentation that explains the code."""
+        """The address in the documentation of the section on the code."""
         return f"{PAGE}#{self.row.code.lower()}"
 
     NEVER_FITS = ReasonRow(
@@ -582,5 +582,5 @@ _BY_CODE: Final = {str(reason): reason for reason in Reason}
 
 
 def find_reason(code: str) -> Reason | None:
-    """Find the row of a stored code; None for one that another release wrote."""
+    """Return the row of a stored code; None for a code that another release wrote."""
     return _BY_CODE.get(code)

@@ -19,7 +19,7 @@ _PURPOSE: Final = b"allotment sealed text 1"
 
 
 class CannotOpen(ValueError):
-    """The text was sealed with a key that this installation no longer has, or was changed."""
+    """The text was changed, or sealed with a key that this installation no longer has."""
 
 
 @lru_cache(maxsize=8)

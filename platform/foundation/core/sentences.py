@@ -1,4 +1,4 @@
-"""Joins sentences as their language does."""
+"""Joins sentences by the rules of their language."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Changes of a YAML text that keep every line that is not changed, with its comments and its layout.
+"""Changes a YAML text so that unchanged lines keep their comments and layout.
 
-Texts are changed at the places that libyaml reports. Libraries that read a file and write it again, such as
-ruamel.yaml, lay out the whole file anew (indents, spaces, quotes, empty lines), and their parser in Python
-needs seconds for a file that libyaml reads in 0.3 s.
+Texts are changed at the positions that libyaml reports. Libraries that read a file and write it again, such
+as ruamel.yaml, change the layout of the whole file (indents, spaces, quotes, empty lines), and their parser
+in Python takes seconds for a file that libyaml reads in 0.3 s.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _ALL_BREAKS: Final = re.compile(r"[|>][0-9]?\+")
 
 
 class _Change(NamedTuple):
-    """Characters of a text that are replaced."""
+    """A range of characters of a text and its replacement."""
 
     start: int
     end: int
@@ -38,11 +38,11 @@ class _Change(NamedTuple):
 
 
 def change_yaml(text: str, target: Mapping[str, Any], bounds: ParseBounds) -> str:
-    """The YAML text of a mapping, changed where it says something else than `target`.
+    """Return the YAML text of a mapping, changed where its values differ from `target`.
 
     New keys are placed by their order in `target`.
 
-    Raises: TextError for a text that cannot be read, or whose layout leaves no way to write a change.
+    Raises: TextError for an invalid text, or for a layout that does not allow the change.
     """
     text = text.removeprefix("\ufeff")
     root = read_yaml(text, bounds)
@@ -70,13 +70,13 @@ def same_values(first: Any, second: Any) -> bool:
 
 
 def block_text(value: Any) -> str:
-    """A value as YAML over several lines."""
+    """Return a value as YAML over several lines."""
     text: str = yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=_WIDE)
     return text
 
 
 def _flow_text(value: Any) -> str:
-    """A value as YAML in one line, for braces and brackets too."""
+    """Return a value as YAML in one line, valid inside braces and brackets too."""
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{_flow_text(key)}: {_flow_text(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list | tuple):
@@ -89,7 +89,7 @@ def _flow_text(value: Any) -> str:
 
 
 def _changes(text: str, node: Node, target: Any) -> Iterator[_Change]:
-    """The changes after which a node that has no key says `target`."""
+    """Yield the changes that give a node without a key the value `target`."""
     if same_values(plain_value(node), target):
         return
     if isinstance(node, YamlMapping) and isinstance(target, Mapping) and target and node.entries:
@@ -102,13 +102,13 @@ def _changes(text: str, node: Node, target: Any) -> Iterator[_Change]:
 
 def _replaced(text: str, node: Node, start: int, target: Any) -> _Change:
     end = _end(text, node)
-    # After a key or a dash without a value nothing separates the new one.
+    # After a key or a dash without a value there is no space before the new one.
     space = " " if start == end or start < node.start else ""
     return _Change(start, end, space + _flow_text(target) + ("\n" if text[start:end].endswith("\n") else ""))
 
 
 def _value_changes(text: str, key: Scalar, node: Node, target: Any) -> Iterator[_Change]:
-    """The changes of the value of a key; a value of several lines that becomes another is replaced whole."""
+    """Yield the changes of the value of a key; a value of several lines that changes is replaced whole."""
     same_kind = (isinstance(node, YamlMapping) and isinstance(target, Mapping) and target) or (
         isinstance(node, Listing) and isinstance(target, list | tuple) and target
     )
@@ -119,7 +119,7 @@ def _value_changes(text: str, key: Scalar, node: Node, target: Any) -> Iterator[
 
 
 def _end(text: str, node: Node) -> int:
-    """The place after the last character of a node; comments and empty lines below it do not count."""
+    """Return the place after the last character of a node, before comments and empty lines below it."""
     if isinstance(node, YamlMapping) and not node.flow:
         return _end(text, node.entries[-1][1])
     if isinstance(node, Listing) and not node.flow:
@@ -135,20 +135,20 @@ def _line_start(text: str, place: int) -> int:
 
 
 def _line_end(text: str, place: int) -> int:
-    """The place after the line of the character before `place`."""
+    """Return the place after the line of the character before `place`."""
     found = text.find("\n", max(place - 1, 0))
     return len(text) if found < 0 else found + 1
 
 
 def _inserted(text: str, place: int, value: Any, column: int) -> _Change:
-    """Lines with a value, indented to a column, after the line that ends at `place`."""
+    """Return lines with a value, indented to a column, to insert after the line that ends at `place`."""
     lines = [" " * column + line if line else line for line in block_text(value).splitlines()]
     fresh = "" if place == 0 or text[place - 1] == "\n" else "\n"
     return _Change(place, place, fresh + "\n".join(lines) + "\n")
 
 
 def _before_new(node: YamlMapping, target: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
-    """Each new key of `target` with the place of the entry after which it is written."""
+    """Yield each new key of `target` with the place of the entry after which it is written."""
     places = {key.text: place for place, (key, _value) in enumerate(node.entries)}
     last = 0
     for key in target:
@@ -165,7 +165,7 @@ def _block_mapping(text: str, node: YamlMapping, target: Mapping[str, Any]) -> I
             yield from _value_changes(text, key, value, target[key.text])
             continue
         start, end = _line_start(text, key.start), _end(text, value)
-        if text[start : key.start].strip():  # the dash of a list stays, for the next key
+        if text[start : key.start].strip():  # the dash of a list is kept for the next key
             yield _Change(key.start, end, "\n" if text[key.start : end].endswith("\n") else "")
         else:
             yield _Change(start, _line_end(text, end), "")
@@ -190,7 +190,7 @@ def _flow_mapping(text: str, node: YamlMapping, target: Mapping[str, Any]) -> It
 
 
 def _flow_removed(spans: Sequence[tuple[int, int]], retained: Sequence[bool]) -> Iterator[_Change]:
-    """The removal of what is not retained between braces or brackets, each with one comma."""
+    """Yield the removal of other values between braces or brackets, each with one comma."""
     first = retained.index(True)
     if first:
         yield _Change(spans[0][0], spans[first][0], "")
@@ -200,7 +200,7 @@ def _flow_removed(spans: Sequence[tuple[int, int]], retained: Sequence[bool]) ->
 
 
 def _aligned(node: Listing, target: Sequence[Any]) -> tuple[int, int]:
-    """The numbers of equal values at both ends; a value that differs, or the first, has none before it."""
+    """Return how many values are equal at either end; a value that differs, or the first, has none before."""
     old = [plain_value(value) for value in node.values]
     shortest = min(len(old), len(target))
     front = next((n for n in range(shortest) if not same_values(old[n], target[n])), shortest)
@@ -208,14 +208,14 @@ def _aligned(node: Listing, target: Sequence[Any]) -> tuple[int, int]:
         (n for n in range(shortest - front) if not same_values(old[-1 - n], target[-1 - n])), shortest - front
     )
     if not front and back == len(old):
-        back -= 1  # something is new at the front: it takes the place of the first, which is written again
+        back -= 1  # a new first value replaces the old one, which is written again
     return front, back
 
 
 def _list_plan(
     node: Listing, target: Sequence[Any]
 ) -> tuple[list[tuple[Node, Any]], Sequence[int], int, Sequence[Any]]:
-    """Values that change, the places of those that go, and the new ones with the place before them."""
+    """Return changed values, the places of removed ones, and new ones with the place before them."""
     front, back = _aligned(node, target)
     old, new = range(front, len(node.values) - back), target[front : len(target) - back]
     pairs = [(node.values[place], value) for place, value in zip(old, new, strict=False)]
@@ -238,7 +238,7 @@ def _block_list(text: str, node: Listing, target: Sequence[Any]) -> Iterator[_Ch
 
 
 def _dash(text: str, node: Listing, place: int, column: int) -> int:
-    """The place of the dash before a value of a list."""
+    """Return the place of the dash before a value of a list."""
     if place == 0:
         return node.start
     begin, end = _end(text, node.values[place - 1]), node.values[place].start

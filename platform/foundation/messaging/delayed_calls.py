@@ -15,10 +15,10 @@ log = structlog.get_logger(__name__)
 
 
 class DelayedCalls:
-    """Makes calls at their time. They have to be short: each holds up all others.
+    """Makes calls at their time. Calls have to be short: each delays all others.
 
-    To add and to cancel a call costs next to nothing, where `threading.Timer` starts a thread for each. The
-    thread begins with the first call, and ends at a moment when none is left.
+    Adding and cancelling a call costs next to nothing, whereas `threading.Timer` starts a thread for each.
+    The thread starts with the first call, and ends when no call is left.
     """
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class DelayedCalls:
         self._wakes_at = inf
 
     def call_later(self, seconds: float, call: Callable[[], object]) -> int:
-        """Have `call` made after so many seconds; returns what cancels it."""
+        """Schedule `call` after so many seconds; return the key that cancels it."""
         at = time.monotonic() + seconds
         with self._lock:
             if self._thread is None or not self._thread.is_alive():
@@ -47,7 +47,7 @@ class DelayedCalls:
         return key
 
     def cancel_call(self, key: int) -> None:
-        """Drop a call. One that was due is over when this returns."""
+        """Cancel a call. A call that was already due has ended when this returns."""
         with self._lock:
             self._waiting.pop(key, None)
 
@@ -65,7 +65,7 @@ class DelayedCalls:
             _at, call = self._waiting.pop(key)
             try:
                 call()
-            except Exception:  # the other calls are still to be made
+            except Exception:  # the other calls must still be made
                 log.exception("a delayed call failed")
 
 

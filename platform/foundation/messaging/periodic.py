@@ -1,4 +1,4 @@
-"""Celery's scheduler of periodic tasks, with an outage of the broker reported in one line."""
+"""Celery's scheduler of periodic tasks, which reports an outage of the broker in one line."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ log = structlog.get_logger(__name__)
 
 
 class OutageTolerantScheduler(PersistentScheduler):  # type: ignore[misc]
-    """Sends periodic tasks as Celery's own scheduler does. A task that the broker does not take is sent again
-    in its next period, and the log has one line for it instead of a stack trace."""
+    """Sends periodic tasks as Celery's own scheduler does. A task that the broker does not accept is sent
+    again in its next period, and the log has one line for it instead of a stack trace."""
 
     def apply_entry(self, entry: ScheduleEntry, producer: Any = None) -> None:
-        """Send the task of `entry`; whatever prevents it is logged, so that the other tasks are sent."""
+        """Send the task of `entry`; errors are logged, so that the other tasks are sent."""
         try:
             self.apply_async(entry, producer=producer, advance=False)
         except SchedulingError as error:

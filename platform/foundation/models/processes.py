@@ -37,7 +37,7 @@ class IdempotencyKey(BaseModel):
 
 
 class Hint(models.Model):
-    """A wish that a task runs soon; one per topic and key, so a thousand changes make one message."""
+    """A request that a task runs soon; one per topic and key, so a thousand changes make one message."""
 
     id = models.BigAutoField(primary_key=True)
     topic = models.CharField(max_length=40)
@@ -59,13 +59,13 @@ class Hint(models.Model):
 class Installation(models.Model):
     """The installation of the platform that this database belongs to; the only row has the key 1.
 
-    The id never changes. A copy of the database has the same one. `name` and `logo` are shown in place of
-    those of the product; `logo_type` is its media type, and `logo_mark` differs for every logo.
+    The id never changes. A copy of the database has the same id. `name` and `logo` replace those of the
+    product; `logo_type` is its media type, and `logo_mark` differs for every logo.
     """
 
     number = models.PositiveSmallIntegerField(primary_key=True, default=1)
     uuid = models.UUIDField(default=uuid.uuid4, unique=True)
-    # When a platform admin put away the checklist of the first steps.
+    # When a platform admin dismissed the checklist of the first steps.
     setup_dismissed_at = models.DateTimeField(null=True, blank=True)
     name = models.CharField(max_length=40, blank=True, default="", db_default="")
     logo = models.BinaryField(null=True, blank=True)
@@ -107,8 +107,8 @@ class Measure(models.Model):
 
 
 class Heartbeat(models.Model):
-    """The time when a part of the platform last finished a piece of work; readiness looks here, not at
-    PIDs.
+    """The time when a part of the platform last finished a piece of work, by which readiness is checked
+    instead of by PIDs.
     """
 
     name = models.CharField(max_length=60, primary_key=True)

@@ -1,4 +1,4 @@
-"""This module describes the platform to its operators: its parts, its database and its versions."""
+"""Describes the platform to its operators: its parts, its database and its versions."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _PACKAGE: Final = "allotment"
 
 @dataclass(frozen=True, slots=True)
 class DatabaseFacts:
-    """`size` is in bytes. Connections are those to this database and the most that its server allows to all;
-    None where the database is a file."""
+    """Facts of the database; `size` is in bytes. Connections are those to this database, and the limit of its
+    server for all databases; None if the database is a file."""
 
     vendor: str
     version: str
@@ -34,8 +34,8 @@ class DatabaseFacts:
 
 @dataclass(frozen=True, slots=True)
 class SystemReport:
-    """`last_work` is when each part last finished some work. `unsent` are the messages that are not published
-    yet, `unsent_since` is when the oldest of them was due."""
+    """The state of the platform. `last_work` is when each part last finished some work. `unsent` counts due
+    messages that are not published yet, `unsent_since` is when the oldest of them was due."""
 
     checks: Sequence[CheckResult]
     last_work: dict[str, datetime]
@@ -49,9 +49,9 @@ class SystemReport:
 
 
 def describe_system() -> SystemReport:
-    """Run every check and read the rest; the broker is waited for a second at most.
+    """Run every check and read the other facts; wait for the broker for a second at most.
 
-    Raises: DatabaseError when the database doesn't answer.
+    Raises: DatabaseError if the database doesn't answer.
     """
     due = outbox.unpublished_hints().filter(not_before__lte=clock.now()).order_by("not_before")
     installation = Installation.unscoped.values_list("uuid", flat=True).first()
@@ -71,7 +71,7 @@ def describe_system() -> SystemReport:
 def _find_release() -> str:
     try:
         return version(_PACKAGE)
-    except PackageNotFoundError:  # run from a folder of sources that was never installed
+    except PackageNotFoundError:  # run from a source folder that was never installed
         return ""
 
 

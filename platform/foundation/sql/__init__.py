@@ -1,1 +1,1 @@
-"""SQL beside the ORM: prepared statements, bulk writes, keyset paging, row-level security, migrations."""
+"""SQL besides the ORM: prepared statements, bulk writes, keyset paging, row-level security, migrations."""

@@ -1,8 +1,8 @@
-"""Forward migrations, which render the models of a new table once.
+"""Forward migrations that render the models of a new table once.
 
-Django keeps a class of each model for every state between two migrations. For a new table it renders anew all
-models that are related to it, which are nearly all, for the sake of older states that no forward migration
-reads. That took five of eight seconds of the first start.
+Django keeps a class of each model for every state between two migrations. For a new table it renders all
+related models again, which are nearly all, for older states that no forward migration reads. That took five
+of eight seconds of the first start.
 """
 
 from __future__ import annotations
@@ -14,10 +14,9 @@ from django.db.migrations.state import ModelState, ProjectState
 
 
 class ForwardState(ProjectState):
-    """A state that a new model joins without those that are related to it.
+    """A state to which a new model is added without rendering related models again.
 
-    Statements see all fields and relations; what Django calls delayed is the names by which a row reaches
-    the rows that refer to it.
+    Statements see all fields and relations; only reverse relations are missing, which Django calls delayed.
     """
 
     def add_model(self, model_state: ModelState) -> None:
@@ -25,9 +24,9 @@ class ForwardState(ProjectState):
         self.models[key] = model_state
         if self._relations is not None:  # type: ignore[attr-defined]  # not in the published types
             self.resolve_model_relations(key)
-        if "apps" in self.__dict__:  # asking for them would render all
+        if "apps" in self.__dict__:  # reading the property would render all
             self.apps.render_multiple([model_state])
-            self.is_delayed = True  # code of a migration may follow relations: it has all rendered first
+            self.is_delayed = True  # code of a migration first renders all models
 
 
 class ForwardExecutor(MigrationExecutor):

@@ -1,4 +1,4 @@
-"""Rows of large queries as the database driver gives them, without a conversion for each value."""
+"""Rows of large queries as the database driver returns them, without converting each value."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _BATCH = 5000
 
 
 def read_plain(rows: QuerySet[Any, tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows of `values_list` as the driver gives them: on SQLite an id is a text, a flag 0 or 1."""
+    """Yield the rows of `values_list` as the driver returns them: on SQLite ids are text, flags 0 or 1."""
     try:
         sql, parameters = rows.query.sql_with_params()
     except EmptyResultSet:
-        return  # a condition that no row can meet
+        return  # the condition matches no row
     with binary_cursor() as cursor:
         cursor.execute(sql, parameters)
         while batch := cursor.fetchmany(_BATCH):
@@ -41,8 +41,9 @@ class _Column(Aggregate):
 def read_columns(
     rows: QuerySet[Any], by: Sequence[str], columns: Sequence[str]
 ) -> Iterator[tuple[tuple[Any, ...], Sequence[Sequence[Any]]]]:
-    """Yield for each group of rows with the same values of `by` these, and the other columns as lists in the
-    same order, all as `read_plain` gives them. A list is read several times as fast as its values in rows.
+    """Yield for each group of rows with the same values of `by` these values, and the other columns as lists
+    in the same order, all in the form of `read_plain`. A list is read several times as fast as values in
+    rows.
     """
     lists: dict[str, Any] = {f"all_{name}": _Column(name) for name in columns}
     for row in read_plain(rows.order_by().values_list(*by).annotate(**lists)):
@@ -51,16 +52,16 @@ def read_columns(
 
 
 def read_id(value: str | uuid.UUID) -> uuid.UUID:
-    """Return an id that a driver gave."""
+    """Return an id that a driver returned."""
     return value if isinstance(value, uuid.UUID) else _parse_id(value)
 
 
 def read_ids(values: Sequence[Any]) -> Sequence[uuid.UUID]:
-    """Return the ids of a column that a driver gave."""
+    """Return the ids of a column that a driver returned."""
     return values if values and isinstance(values[0], uuid.UUID) else [*map(_parse_id, values)]
 
 
 @lru_cache(maxsize=65_536)
 def _parse_id(text: str) -> uuid.UUID:
-    """Most ids of a large query are repeated."""
+    """Parse an id; cached, because most ids of a large query are repeated."""
     return uuid.UUID(text)

@@ -11,5 +11,5 @@ from django.db.models.functions import Cast
 
 
 def multiply_columns(*columns: str) -> Any:
-    """Return the product of whole numbers in 64 bits: PostgreSQL refuses one of 32-bit columns above that."""
+    """Return the product of whole numbers in 64 bits: the product of 32-bit columns may overflow them."""
     return reduce(mul, (Cast(F(column), BigIntegerField()) for column in columns))

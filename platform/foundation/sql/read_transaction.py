@@ -1,4 +1,4 @@
-"""Reading several tables as of one moment."""
+"""Reads several tables as of one moment."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from django.db import connection, transaction
 
 @contextmanager
 def one_moment() -> Iterator[None]:
-    """Open a block in which nothing is written, and on PostgreSQL all of it is read as of one moment.
+    """Open a block without writes, in which PostgreSQL reads everything as of one moment.
 
-    Elsewhere, and inside a transaction, each statement sees what is there when it runs: embedded, a
-    transaction would take the one write lock.
+    On other databases, and inside a transaction, each statement sees the data at its own time: with SQLite, a
+    transaction would take the only write lock.
     """
     if connection.vendor != "postgresql" or connection.in_atomic_block:
         yield

@@ -1,9 +1,10 @@
-"""Optimistic locking: the ETag of a row is its version, and a change names the version it was made for.
+"""Optimistic locking: the ETag of a row is its version, and a change names the version for which it was made.
 
-A model takes the mixin `foundation.models.Versioned`. Its service takes `expected: int | None` and calls
-`advance_version` first in its transaction: one `UPDATE … WHERE version = expected`, which also locks the
-row, so that two who read the same version cannot both write. Its view reads `expected` with
-`if_match(request)` and answers `etag(row)`. Only who writes on behalf of the platform itself passes None.
+A model uses the mixin `foundation.models.Versioned`. Its service takes `expected: int | None` and calls
+`advance_version` first in its transaction: one `UPDATE … WHERE version = expected`, which also locks the row,
+so that two callers that read the same version cannot both write. Its view reads `expected` with
+`if_match(request)` and responds with `version_header(row)`. Only callers on behalf of the platform itself
+pass None.
 """
 
 from __future__ import annotations
@@ -23,15 +24,15 @@ _FIELD: Final = "If-Match"
 
 
 def version_header(row: Any) -> dict[str, str]:
-    """The header that names the version of `row`: a strong validator."""
+    """Return the header with the version of `row`: a strong validator."""
     return {"ETag": f'"{row.version}"'}
 
 
 def if_match(request: Request, *, required: bool = True) -> int | None:
-    """The version that the caller has read; None for `*`, and when absent and not `required`.
+    """Return the version that the caller has read; None for `*`, and if it is absent and not `required`.
 
-    A weak or foreign ETag is no version of ours and matches nothing: it gives -1.
-    Raises: PreconditionRequired (428) when it is missing; Invalid for a list of versions.
+    A weak or foreign ETag matches no version: it gives -1.
+    Raises: PreconditionRequired (428) if it is missing; Invalid for a list of versions.
     """
     value = request.headers.get(_FIELD, "").strip()
     if not value:
@@ -49,7 +50,7 @@ def if_match(request: Request, *, required: bool = True) -> int | None:
 
 
 def require_current(row: Any, expected: int | None) -> None:
-    """Check the version of a row at hand, where the statement that writes it guards the rest.
+    """Check the version of a loaded row, if the statement that writes it guards the rest.
 
     Raises: PreconditionFailed (412).
     """
@@ -58,12 +59,12 @@ def require_current(row: Any, expected: int | None) -> None:
 
 
 def advance_version(row: VersionedRow, *, expected: int | None) -> None:
-    """Raise the version of `row` in the database and at hand; call it first in the transaction.
+    """Raise the version of `row` in the database and in memory; call it first in the transaction.
 
-    `expected=None` takes whatever version there is. Raises: PreconditionFailed (412) when the row has
-    another version by now, or is gone.
+    `expected=None` accepts any version. Raises: PreconditionFailed (412) if the row has another version by
+    now, or was deleted.
     """
-    # Not by its type: who asks may be behind a lazy object.
+    # Not by `type(row)`, because `row` may be a lazy object.
     rows = row._meta.concrete_model._base_manager.filter(pk=row.pk)  # type: ignore[union-attr]
     if expected is not None:
         rows = rows.filter(version=expected)

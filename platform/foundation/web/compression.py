@@ -8,10 +8,10 @@ from django.middleware.gzip import GZipMiddleware
 
 
 class PageCompressionMiddleware(GZipMiddleware):
-    """Pages repeat themselves row by row: gzip leaves less than a quarter of their size.
+    """Compresses HTML pages, whose rows repeat: gzip leaves less than a quarter of their size.
 
-    Events are streamed piece by piece and files and answers of the API are read by programs: they are left as
-    they are.
+    Event streams are sent piece by piece, and files and answers of the API are read by programs: they are not
+    compressed.
     Django adds a random number of bytes to each page, so that its size reveals no secret in it (BREACH).
     """
 

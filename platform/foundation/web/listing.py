@@ -1,9 +1,9 @@
-"""Narrowing and sorting lists by declared columns, whether they are rows of a query or objects at hand.
+"""Filters and sorts lists by declared columns, either rows of a query or objects in memory.
 
-`filterBy=<column><operator><value>` takes Run:ai's operators: `==` equal, `!=` not equal, `<=`, `>=`,
-`=@` contains, `!@` does not contain, `=^` begins with, `=$` ends with; text is compared without case
-except by `==` and `!=`. Of a list of texts one entry has to be equal or to contain the text, and none for
-`!=` and `!@`; there `==` and `!=` take several texts, separated by commas.
+`filterBy=<column><operator><value>` has Run:ai's operators: `==` equal, `!=` not equal, `<=`, `>=`, `=@`
+contains, `!@` does not contain, `=^` begins with, `=$` ends with; text is compared case-insensitively except
+by `==` and `!=`. For a list of texts one entry has to be equal or to contain the text, and no entry for `!=`
+and `!@`; its `==` and `!=` take several texts, separated by commas.
 """
 
 from __future__ import annotations
@@ -64,14 +64,14 @@ OPERATORS: Final = {
     ColumnKind.ID: frozenset({"==", "!="}),
     ColumnKind.LIST: frozenset({"==", "!=", "=@", "!@", "=^", "=$"}),
 }
-"""The operators that values of a kind can be compared by."""
+"""The operators by which values of a kind can be compared."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a list: the dotted path from a row to its value, and what that is.
+    """A column of a list: the dotted path from a row to its value, and the kind of the value.
 
-    `shown`: the lookup in queries of the text that readers see for the value, which conditions compare too.
+    `shown`: the query look-up of the text that readers see for the value; conditions compare this text too.
     """
 
     path: str
@@ -97,8 +97,8 @@ class ColumnCondition:
     value: Any
 
     def as_query(self) -> Q:
-        """The condition for the database. A row without a value is unequal to every value. What is a list
-        has a table of its own, see `as_entry_query`."""
+        """Return the condition for the database. A row without a value is unequal to every value. A column
+        with a list has its own table, see `as_entry_query`."""
         lookup, negated = _LOOKUPS[self.operator]
         query = Q(**{f"{self.column.lookup}__{lookup}": self.value})
         if self.column.shown:
@@ -106,8 +106,8 @@ class ColumnCondition:
         return ~query if negated else query
 
     def as_entry_query(self, name: str) -> tuple[Q, bool]:
-        """The condition on a list for the table that has a row for each entry, in its column `name`: what an
-        entry meets, and whether the rows that have such an entry are left out."""
+        """Return the condition on a list for the table with a row for each entry, in its column `name`: the
+        condition on an entry, and whether rows with such an entry are excluded."""
         lookup, negated = _LOOKUPS[self.operator]
         if lookup == "exact":
             return Q(**{f"{name}__in": self.entries}), negated
@@ -115,11 +115,11 @@ class ColumnCondition:
 
     @property
     def entries(self) -> list[str]:
-        """The entries of a list that the value names."""
+        """The entries that the value of a condition on a list names."""
         return [entry for part in str(self.value).split(",") if (entry := part.strip())]
 
     def matches_row(self, row: Any) -> bool:
-        """The condition for an object at hand."""
+        """Return whether an object in memory meets the condition."""
         lookup, negated = _LOOKUPS[self.operator]
         if self.column.kind is ColumnKind.LIST:
             wanted = self.entries if lookup == "exact" else [self.value]
@@ -129,7 +129,7 @@ class ColumnCondition:
 
 
 def value_of(row: Any, column: Column) -> Any:
-    """The column's value; None where something on the path is None."""
+    """Return the column's value; None if an object on the path is None."""
     value = row
     for name in column.path.split("."):
         if value is None:
@@ -139,7 +139,7 @@ def value_of(row: Any, column: Column) -> Any:
 
 
 def split_condition(text: str) -> tuple[str, str, str] | None:
-    """Return column, operator and value of a condition as it was written; None for what is none."""
+    """Return column, operator and value of a condition as written; None for an invalid one."""
     found = _CONDITION.fullmatch(text)
     if found is None:
         return None
@@ -168,7 +168,7 @@ def parse_condition(text: str, columns: Columns) -> ColumnCondition:
 
 
 def filter_rows(rows: QuerySet[Any] | Sequence[T], conditions: Iterable[ColumnCondition]) -> Any:
-    """The rows that meet every condition."""
+    """Return the rows that meet every condition."""
     wanted = list(conditions)
     if isinstance(rows, QuerySet):
         for condition in wanted:
@@ -180,9 +180,9 @@ def filter_rows(rows: QuerySet[Any] | Sequence[T], conditions: Iterable[ColumnCo
 
 
 def sort_rows(rows: QuerySet[Any] | Sequence[T], sort: str, columns: Columns) -> Any:
-    """The rows in the order of `sort` (`column` or `-column`), ties in their former order or by key.
+    """Return the rows in the order of `sort` (`column` or `-column`), ties in their former order or by key.
 
-    Rows without a value come last going up, and first going down.
+    Rows without a value come last in ascending order, and first in descending order.
     """
     column, descending = columns[sort.removeprefix("-")], sort.startswith("-")
     if isinstance(rows, QuerySet):
@@ -220,7 +220,7 @@ def _flag(value: str) -> bool:
 
 
 def _time(value: str) -> datetime:
-    # A plus sign in a query string arrives as a space.
+    # A plus sign in a query string is decoded as a space.
     found = parse_datetime(value.replace(" ", "+"))
     if found is None:
         raise ValueError(value)

@@ -1,4 +1,4 @@
-"""`allotment audit-verify`: whether the audit is as it was written; names the first record that is not."""
+"""`allotment audit-verify`: checks that the audit log is unchanged; names the first changed record."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _first_lost(heads: list[Head]) -> Head | None:
 
 
 def _accept() -> None:
-    """Note the head, and that it was accepted, where the next seal covers it."""
+    """Store the head, and record its acceptance, which the next seal covers."""
     head = chain_heads.current_head()
     if head is None:
         return
