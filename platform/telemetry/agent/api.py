@@ -22,32 +22,32 @@ _EXPIRED, _NOT_FOUND, _CONFLICT = 410, 404, 409
 
 
 class Changed(Exception):
-    """The pod was changed since it was read: it has to be read again."""
+    """The pod was changed since it was read, and has to be read again."""
 
 
 class Unavailable(ConnectionError):
-    """The API did not answer, or said no; nothing is known."""
+    """The API did not answer, or refused; the state is unknown."""
 
 
 class Forgotten(Exception):
-    """The API no longer knows what came after the last look: everything has to be read again."""
+    """The API no longer has the changes since the last read: all pods have to be read again."""
 
 
 @dataclass(frozen=True, slots=True)
 class AgentApi:
-    """The API server at `server` as the agent's account sees it. `certificate_file`: its authority."""
+    """The API server at `server`, called with the agent's account. `certificate_file`: its authority."""
 
     server: str
     token_file: Path
     certificate_file: Path
 
     def list_pods(self, node: str) -> tuple[list[Pod], str]:
-        """The platform's pods on a node, and the version to watch from. Raises: Unavailable."""
+        """Return the platform's pods on a node, and the version to watch from. Raises: Unavailable."""
         page = self._call("GET", f"/api/v1/pods?{_query(node)}")
         return page.get("items") or [], str(page["metadata"]["resourceVersion"])
 
     def follow_pods(self, node: str, version: str, *, seconds: int) -> Iterator[Pod]:
-        """The pods that come or change within that time. Raises: Unavailable, Forgotten."""
+        """Yield the pods that are created or changed within that time. Raises: Unavailable, Forgotten."""
         query = _query(node, watch="1", resourceVersion=version, timeoutSeconds=seconds)
         connection = self._connect(seconds + CALL_S)
         try:
@@ -64,7 +64,7 @@ class AgentApi:
             connection.close()
 
     def annotate_pod(self, pod: Pod, annotations: Mapping[str, str]) -> Pod:
-        """Write annotations on exactly this pod as it was read. Raises: Changed, Unavailable."""
+        """Write annotations on the pod exactly as it was read. Raises: Changed, Unavailable."""
         known = pod["metadata"]
         metadata = {
             "uid": known["uid"],

@@ -1,4 +1,4 @@
-"""The parts of telemetry put together from the options of the command."""
+"""Assembles the parts of telemetry from the options of the command."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from telemetry.agent.slices import SliceReader
 from telemetry.agent.telemetry import Telemetry
 
 _START_FACTOR: Final = 6
-"""Enumerating may take so many times as long as a poll."""
+"""How many times as long as a poll an enumeration may take."""
 
 
 @dataclass(frozen=True, slots=True)
 class TelemetryOptions:
     """The options of the command. An empty `platform_url`: nothing is sent.
 
-    `key_file` goes before `token_file`, which is exchanged for a key.
+    `key_file` takes precedence over `token_file`, whose token is exchanged for a key.
     """
 
     node: str
@@ -46,7 +46,7 @@ class TelemetryOptions:
 
 
 def assemble_telemetry(options: TelemetryOptions, pods: PodTable) -> Telemetry:
-    """Put the parts together; nothing is started yet."""
+    """Assemble the parts; nothing is started yet."""
     clock, table = SteadyClock(), ProcessTable(options.proc)
     nvml = NvmlProcess(options.nvml_timeout_s, _START_FACTOR * options.nvml_timeout_s, time.monotonic)
     # Process 1 of a container that does not share the node's processes is the agent itself.

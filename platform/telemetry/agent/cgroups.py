@@ -1,8 +1,8 @@
 """The pod and the container of a process, from the path of its cgroup.
 
 Layouts: cgroup v1 and v2, made by systemd or by the kubelet itself, with containerd, CRI-O or Docker, and
-nested in a container that is a node (kind). The first pod on the path counts: whatever a container makes
-below its own cgroup, a path that names another pod included, does not change what it belongs to.
+nested in a container that is a node (kind). The first pod on the path counts: a container may create any path
+below its own cgroup, even one that names another pod, and still belongs to its own pod.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _NAME_LONGEST: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class ProcessOwner:
-    """The pod that a process runs in; `container_id` is "" for a process of the pod's own cgroup."""
+    """The pod in which a process runs; `container_id` is "" for a process of the pod's own cgroup."""
 
     pod_uid: str
     container_id: str = ""
 
 
 def parse_owner(text: str) -> ProcessOwner | None:
-    """Read the content of a `cgroup` file; None for a process of no pod."""
+    """Read the content of a `cgroup` file; None for a process outside of pods."""
     for line in text[:_LONGEST].splitlines():
         path = line.split(":", 2)[-1]
         if path.startswith("/") and (owner := _find_owner(path)) is not None:
@@ -39,7 +39,7 @@ def parse_owner(text: str) -> ProcessOwner | None:
 
 def _find_owner(path: str) -> ProcessOwner | None:
     parts = path.split("/")
-    # Read from within another cgroup namespace, the path begins at the reader's own place: "/../../pod…".
+    # Read from within another cgroup namespace, the path is relative to the reader's cgroup: "/../../pod…".
     inside = parts[1] == ".."
     for part, child in zip(parts, [*parts[1:], ""], strict=True):
         inside = inside or _KUBELET in part
@@ -51,16 +51,16 @@ def _find_owner(path: str) -> ProcessOwner | None:
 
 @dataclass(frozen=True, slots=True)
 class ProcessTable:
-    """The processes of the node. `root`: where its /proc is."""
+    """The processes of the node. `root`: the path of its /proc."""
 
     root: Path
 
     def find_owner(self, pid: int) -> ProcessOwner | None:
-        """The pod of a process; None if it has none, or has ended."""
+        """Return the pod of a process; None if it has none, or has ended."""
         return parse_owner(self._read(pid, "cgroup"))
 
     def read_name(self, pid: int) -> str:
-        """The name of a process, as it chose it itself; "" if it has ended."""
+        """Return the name that a process chose itself; "" if it has ended."""
         return "".join(_printable(self._read(pid, "comm").strip()[:_NAME_LONGEST]))
 
     def _read(self, pid: int, name: str) -> str:

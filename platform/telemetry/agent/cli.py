@@ -1,7 +1,7 @@
 """`allotment-agent`, the same as `allotment agent`: the program on a GPU node.
 
-It measures the node's GPUs (docs/agent.md), and changes the memory of running slices where the platform wants
-it (docs/kubernetes.md). It needs neither Django nor the platform's database.
+It measures the node's GPUs (docs/agent.md), and changes the memory of running slices at the platform's
+request (docs/kubernetes.md). It needs neither Django nor the platform's database.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _USAGE: Final = 2
 
 
 def add_agent_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags; a pod of the DaemonSet gets what it needs from its manifest."""
+    """Declare the flags; a pod of the DaemonSet gets their values from its manifest."""
     parser.add_argument("--node", default=os.environ.get("NODE_NAME", ""), help="default: NODE_NAME")
     parser.add_argument("--server", default=_in_cluster(), help="API server address; default: in-cluster")
     parser.add_argument("--token-file", type=Path, default=_ACCOUNT / "token")
@@ -78,7 +78,7 @@ def _add_telemetry_arguments(parser: argparse.ArgumentParser) -> None:
 def agent_command(options: argparse.Namespace) -> int:
     """Run until SIGTERM or SIGINT; 0 done, 1 the API did not answer (with --once), 2 bad usage."""
     if options.print_metrics:
-        # Loaded for this alone: it brings the NVML binding, which the agent keeps out of this process.
+        # Imported only here: it loads the NVML binding, which the agent keeps out of this process.
         sys.stdout.write(importlib.import_module("telemetry.agent.describing").metrics_table())
         return 0
     if problem := _find_problem(options):
@@ -111,7 +111,7 @@ def agent_command(options: argparse.Namespace) -> int:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """The entry point `allotment-agent`."""
+    """Run the entry point `allotment-agent`."""
     parser = argparse.ArgumentParser(
         prog="allotment-agent", description="Allotment node agent: measures GPUs, resizes running slices"
     )
@@ -120,7 +120,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _find_problem(options: argparse.Namespace) -> str:
-    """Return what is missing or out of range; "" if nothing is."""
+    """Return what is missing or out of range; "" for valid options."""
     if not options.node:
         return "--node is missing, and this is no pod of a cluster that would tell it"
     if not options.standalone:
@@ -167,7 +167,7 @@ def _once(agent: Agent) -> int:
 
 
 def _end(*_: object) -> None:
-    """End at once: nothing is half done that the next agent could not finish."""
+    """Exit at once: the next agent can finish everything that is half done."""
     raise SystemExit(0)
 
 

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from typing import Final
 
 _STEP_S: Final = 1.0
-"""A wall clock that is off by more was set anew; less is the usual slow correction."""
+"""A larger offset means that the wall clock was set; a smaller one is the usual slow correction."""
 
 
 @dataclass(slots=True)
 class SteadyClock:
-    """Turns monotonic seconds into milliseconds since 1970.
+    """Converts monotonic seconds to milliseconds since 1970.
 
-    The difference between the clocks is kept until the wall clock is set anew. Samples that wait to be sent
-    then get the corrected time, because they are kept with their monotonic one.
+    The offset between the clocks is kept until the wall clock is set. Samples that wait to be sent then get
+    the corrected time, because they are stored with their monotonic time.
     """
 
     monotonic: Callable[[], float] = time.monotonic
@@ -24,7 +24,7 @@ class SteadyClock:
     _offset: float | None = None
 
     def to_ms(self, monotonic_s: float) -> int:
-        """Milliseconds since 1970 of a monotonic time."""
+        """Return the milliseconds since 1970 of a monotonic time."""
         offset = self.wall() - self.monotonic()
         if self._offset is None or abs(offset - self._offset) > _STEP_S:
             self._offset = offset

@@ -1,4 +1,4 @@
-"""The metrics of the agent as a table for docs/agent.md, made from the catalogue itself."""
+"""The metrics of the agent as a table for docs/agent.md, generated from the catalogue."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from telemetry.agent.slices import SLICE_MEASURES
 
 
 def list_given_measures() -> set[str]:
-    """Return the measures of devices that the agent gives where the device supports them."""
+    """Return the measures of devices that the agent provides if the device supports them."""
     readers = (reader for alternatives in (*DEVICE_READERS, *PCIE_READERS) for reader in alternatives)
     called = {name for reader in readers for name in reader.measures}
     return called | {*FIELD_MEASURES, *GPM_MEASURES, *XID_MEASURES}

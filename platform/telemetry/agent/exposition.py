@@ -1,8 +1,8 @@
-"""The text of /metrics, made of the last snapshot: a scrape never reaches NVML.
+"""The text of /metrics, rendered from the last snapshot: a scrape never calls NVML.
 
-Names and units are those of `clusters.gpu.measures`. A device, a slice and a process have names of their own,
-so that a sum over one name never counts the same memory twice. Processes are sent to the platform only:
-their series would live as long as a process.
+Names and units are those of `clusters.gpu.measures`. Devices, slices and processes have separate names, so
+that a sum over one name never counts the same memory twice. Processes are only sent to the platform, because
+their series would live no longer than a process.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _CONNECTION_S: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class SelfMetric:
-    """A number about the agent. `by`: the label by which it is divided, "" for none."""
+    """A number about the agent. `by`: the label of its parts, "" for a single number."""
 
     name: str
     help: str
@@ -55,7 +55,7 @@ class MetricsExposition:
     _fresh_until: float = 0.0
 
     def set_snapshot(self, snapshot: NodeSnapshot) -> None:
-        """Show this snapshot from now on."""
+        """Render this snapshot from now on."""
         self._snapshot = snapshot
 
     def render(self) -> bytes:
@@ -68,7 +68,7 @@ class MetricsExposition:
             return self._text
 
     def collect(self) -> Iterable[Metric]:
-        """Return the families, as the client library asks for them."""
+        """Return the metric families for the client library."""
         snapshot = self._snapshot
         if snapshot is not None:
             yield from self._device_families(snapshot)
@@ -78,7 +78,7 @@ class MetricsExposition:
             yield self._self_family(metric)
 
     def describe(self) -> Iterable[Metric]:
-        """Name no family: which there are depends on the snapshot."""
+        """Return no family: which families exist depends on the snapshot."""
         return ()
 
     def _device_families(self, snapshot: NodeSnapshot) -> Iterable[Metric]:
@@ -161,14 +161,14 @@ class _Server(ThreadingHTTPServer):
     slots: threading.Semaphore
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer in a thread of its own, unless too many connections are open."""
+        """Answer in a new thread, unless too many connections are open."""
         if self.slots.acquire(blocking=False):
             super().process_request(request, client_address)
         else:
             self.shutdown_request(request)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Answer one connection and give its place back."""
+        """Answer one connection and release its slot."""
         try:
             super().process_request_thread(request, client_address)
         finally:

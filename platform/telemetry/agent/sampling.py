@@ -1,4 +1,4 @@
-"""One poll after another, made into snapshots: NVML's answer, the pods, HAMi's files, and what happened."""
+"""Makes a snapshot of each poll: of NVML's answer, the pods, HAMi's files, and events."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _DIGITS: Final = 3
 
 @dataclass(slots=True)
 class Sampler:
-    """Polls NVML and makes a snapshot of it. `monotonic` and `wall` are clocks in seconds."""
+    """Polls NVML and makes snapshots. `monotonic` and `wall` are clocks in seconds."""
 
     nvml: NvmlProcess
     pods: PodTable
@@ -29,12 +29,12 @@ class Sampler:
     monotonic: Callable[[], float]
     wall: Callable[[], float]
     states: Counter[str] = field(default_factory=Counter)
-    """Polls by the state in which they ended."""
+    """The number of polls by their result."""
     errors: Counter[str] = field(default_factory=Counter)
-    """Calls of NVML that failed for a reason that may pass."""
+    """The number of NVML calls that failed for a reason that may pass."""
     inventory: Mapping[str, Any] | None = None
     unusable_since: float | None = None
-    """Since when the library of the driver is missing or of another version."""
+    """The time since which the driver's library is missing or of another version."""
     _inventory_is_new: bool = False
     _indexes: dict[str, int] = field(default_factory=dict)
     _absent: dict[str, str] = field(default_factory=dict)
@@ -45,7 +45,7 @@ class Sampler:
     _last: PollState = PollState.PENDING
 
     def sample(self, wait_s: float) -> NodeSnapshot:
-        """Return what is known now; waits for NVML for at most so long."""
+        """Return a snapshot of the present measurements; wait for NVML for at most `wait_s`."""
         outcome = self.nvml.poll(wait_s)
         self.states[outcome.state.value] += 1
         events = self._note_state(outcome)
@@ -68,11 +68,11 @@ class Sampler:
         return {row["uuid"]: row for row in (self.inventory or {}).get("devices", ())}
 
     def index_of(self, uuid: str) -> int | None:
-        """Return the index at which a device was last enumerated."""
+        """Return the index of a device in the last enumeration."""
         return self._indexes.get(uuid)
 
     def _note_state(self, outcome: Outcome) -> list[AgentEvent]:
-        """Note why devices have no sample; returns an event when the driver was replaced."""
+        """Record why devices have no sample; return an event if the driver was replaced."""
         events = []
         if outcome.state is PollState.MISMATCH and self._last is not PollState.MISMATCH:
             log.error("%s: recreate the agent's pod, and see whether the node needs a reboot", outcome.text)
@@ -111,7 +111,7 @@ class Sampler:
         return events
 
     def _note_absent(self, answer: Mapping[str, Any], whole: Mapping[str, int]) -> list[AgentEvent]:
-        """Note which known devices gave no sample; returns an event for each that is down since now."""
+        """Record which known devices gave no sample; return an event for each newly lost one."""
         down = {int(index): kind for index, kind in answer["down"].items()}
         self._indexes.update(whole)
         events = []
@@ -134,7 +134,7 @@ class Sampler:
         log.info("driver %s, devices: %s", inventory["driver"], names)
 
     def _count_errors(self, errors: Mapping[str, int]) -> None:
-        """Add what the worker counted since the last answer; a new worker counts from 0."""
+        """Add the worker's counts since the last answer; a new worker counts from 0."""
         for call, count in errors.items():
             before = self._errors_before.get(call, 0)
             self.errors[call] += count - before if count >= before else count

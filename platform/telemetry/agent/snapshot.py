@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Values = Mapping[str, float]
-"""Values by the name of the measure in `clusters.gpu.measures`; what is not known is absent."""
+"""Values by the name of the measure in `clusters.gpu.measures`; an unknown value is absent."""
 
 
 @dataclass(frozen=True, slots=True)
 class GpuSample:
     """A GPU or a MIG instance; `parent` is the GPU of an instance.
 
-    `lists_processes`: whether the processes on it are known, all of them.
+    `lists_processes`: whether all processes on it are known.
     """
 
     uuid: str
@@ -26,7 +26,7 @@ class GpuSample:
 
 @dataclass(frozen=True, slots=True)
 class ProcessSample:
-    """A process on a device; `pod_uid` is None for one that runs in no pod."""
+    """A process on a device; `pod_uid` is None for a process outside of pods."""
 
     device: str
     pid: int
@@ -38,7 +38,7 @@ class ProcessSample:
 
 @dataclass(frozen=True, slots=True)
 class SliceSample:
-    """The use that one container of one of the platform's pods makes of one device."""
+    """The use of one device by one container of one of the platform's pods."""
 
     device: str
     pod_uid: str
@@ -50,7 +50,7 @@ class SliceSample:
 
 @dataclass(frozen=True, slots=True)
 class AgentEvent:
-    """Something that happened to a device, or to the driver (`device` None)."""
+    """An event of a device, or of the driver (`device` None)."""
 
     kind: str
     device: str | None
@@ -60,7 +60,7 @@ class AgentEvent:
 
 @dataclass(frozen=True, slots=True)
 class NodeSnapshot:
-    """One poll. `absent`: why known devices have no sample, by uuid."""
+    """The result of one poll. `absent`: why known devices have no sample, by uuid."""
 
     monotonic_s: float
     devices: tuple[GpuSample, ...] = ()

@@ -1,4 +1,4 @@
-"""Telemetry of one node put together: polls in one thread, requests to the platform in another."""
+"""The telemetry of one node: polls in one thread, requests to the platform in another."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from telemetry.agent.sampling import Sampler
 
 log = logging.getLogger(__name__)
 _WAIT_SHARE: Final = 0.8
-"""The part of an interval for which a poll is waited for; later answers come with the next poll."""
+"""The share of an interval for which a poll may wait; a later answer is used by the next poll."""
 _SILENT_S: Final = 120.0
 _SILENT_POLLS: Final = 5
 _UNUSABLE_S: Final = 300.0
@@ -25,7 +25,7 @@ _UNUSABLE_S: Final = 300.0
 
 @dataclass(slots=True)
 class Telemetry:
-    """Measures every so many seconds; `pusher` is None where nothing is sent."""
+    """Measures every `interval_s` seconds; `pusher` is None if nothing is sent."""
 
     sampler: Sampler
     buffer: Buffer
@@ -45,15 +45,15 @@ class Telemetry:
             threading.Thread(target=self.pusher.run, name="push", daemon=True).start()
 
     def stop(self) -> None:
-        """End the process that calls NVML; the threads end with this one."""
+        """Kill the process that calls NVML; the threads end with this one."""
         self._stop.set()
         self.sampler.nvml.close()
 
     def is_alive(self) -> bool:
-        """Return whether the agent works, or would not be helped by a restart of its container.
+        """Return whether the agent works, or a restart of its container would not help.
 
-        A restart helps when polls do not go on, and when the library is missing or not the driver's: the
-        container runtime brings the library when it starts a container.
+        A restart helps if polls have stopped, and if the library is missing or not the driver's: the
+        container runtime mounts the library when it starts a container.
         """
         now, unusable_since = time.monotonic(), self.sampler.unusable_since
         if unusable_since is not None and now - unusable_since > _UNUSABLE_S:
@@ -68,19 +68,19 @@ class Telemetry:
             self.interval_s = interval_s
 
     def run(self) -> None:
-        """Poll for ever, at steady times; a poll that is late does not move the next one."""
+        """Poll until the process ends, at fixed times; a late poll does not delay the next one."""
         due = time.monotonic()
         while not self._stop.wait(max(0.0, due - time.monotonic())):
             try:
                 self.poll_once()
             except Exception:
-                # A fault in one reading must not end the others.
+                # An error in one poll must not end the others.
                 log.exception("a poll failed for a reason that was not foreseen")
                 self.failures += 1
             due = max(due + self.interval_s, time.monotonic() - self.interval_s)
 
     def poll_once(self) -> None:
-        """Measure once, show it and put it on its way."""
+        """Measure once, expose the snapshot and queue it for sending."""
         begun, interval_s = time.monotonic(), self.interval_s
         snapshot = self.sampler.sample(interval_s * _WAIT_SHARE)
         self.exposition.set_snapshot(snapshot)
@@ -88,7 +88,7 @@ class Telemetry:
             if snapshot.inventory is not None:
                 self.pusher.note_inventory(snapshot.inventory)
             self.pusher.note_unsupported(snapshot.unsupported)
-            # Also when nothing was measured: the platform then knows that the agent runs.
+            # Even without measurements: the platform then knows that the agent runs.
             self.buffer.put(make_batch(snapshot, interval_s))
         self.polled_at, self.poll_s = time.monotonic(), time.monotonic() - begun
 

@@ -1,4 +1,4 @@
-"""The sign-in of an agent to the API, and the reading and counting of its requests."""
+"""Authenticates agents at the API, and parses and counts their requests."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ REPORT_BOUNDS: Final = ParseBounds(size=4 * 2**20, nodes=250_000)
 
 
 def bearer_token(request: Request) -> str:
-    """Return the token of the header `Authorization`; empty without one."""
+    """Return the token of the header `Authorization`; "" without one."""
     parts = get_authorization_header(request).decode("latin-1").split()
     return parts[1] if len(parts) == 2 and parts[0].lower() == "bearer" else ""
 
@@ -46,7 +46,7 @@ class AgentKeyAuthentication(BaseAuthentication):
 
 
 class AgentKeyScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
-    """The description of node keys in the schema."""
+    """Describes node keys in the OpenAPI schema."""
 
     target_class = "telemetry.api.agent_access.AgentKeyAuthentication"
     name = "agentKey"
@@ -56,14 +56,14 @@ class AgentKeyScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped
 
 
 class HasAgentKey(BasePermission):
-    """Only who signed in by the key of an agent."""
+    """Permits only requests with the key of an agent."""
 
     def has_permission(self, request: Request, view: object) -> bool:
         return isinstance(request.auth, AgentKey)
 
 
 class AgentRate(BaseThrottle):
-    """Counts the reports of each node, whichever of its keys is used."""
+    """Counts the reports of each node, with any of its keys."""
 
     usage: RateUsage | None = None
 
@@ -78,7 +78,7 @@ class AgentRate(BaseThrottle):
 
 
 class AgentReportParser(BoundedJsonParser):
-    """JSON, compressed with gzip where the request says so; never more is unpacked than may be sent."""
+    """JSON, compressed with gzip if the request says so; the unpacked size is limited like any body."""
 
     bounds: ClassVar[ParseBounds] = REPORT_BOUNDS
 

@@ -1,4 +1,4 @@
-"""The reports of agents, and the making and revocation of their keys."""
+"""The reports of agents, and the creation and revocation of their keys."""
 
 from __future__ import annotations
 

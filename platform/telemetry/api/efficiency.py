@@ -26,7 +26,7 @@ from tenants.api.requests.query import NoQuery, QuerySerializer, read_query
 from tenants.api.responses.schema import problem_responses
 
 MOST: Final = 1000
-"""So many entries of a list are returned; the longest idle, most over-used or last seen come first."""
+"""The most entries of a list; the longest idle, most over-used or last seen come first."""
 
 
 class EfficiencyQuery(QuerySerializer):

@@ -47,7 +47,7 @@ def _read(viewer: Actor, query: dict[str, Any]) -> SeriesSet:
 
 
 def _body(found: SeriesSet) -> dict[str, Any]:
-    # The times are the same in each line and are sent once.
+    # All lines have the same times, which are sent once.
     times = [at for at, _ in found.series[0].points] if found.series else []
     return {
         "start": found.start,
@@ -72,7 +72,7 @@ def _body(found: SeriesSet) -> dict[str, Any]:
 
 
 class SeriesView(PlatformView):
-    """Read-only; what may be seen is decided by the selectors. A store may be another server."""
+    """Read-only; the selectors check permissions. A store may be another server."""
 
     reads_together = False
 

@@ -1,4 +1,4 @@
-"""Gaps: stretches of time without numbers, and why."""
+"""Gaps: spans of time without measurements, and their causes."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class GapCause(models.TextChoices):
 
 
 class TelemetryGap(BaseModel):
-    """A time in which a cluster delivered no reading; open while `ended_at` is empty.
+    """A time in which a cluster delivered no reading; open while `ended_at` is null.
 
-    `message` is the sentence of the failure that began it.
+    `message` is that of the failure that began it.
     """
 
     cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="telemetry_gaps")

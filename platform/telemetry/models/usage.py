@@ -11,7 +11,7 @@ from foundation.models import BaseModel
 
 
 class Price(BaseModel):
-    """The price of a pool from `effective_at` until the next one of the same pool. Never changed.
+    """The price of a pool from `effective_at` until the next one of the same pool. A price never changes.
 
     `gpu_hour` is for a whole GPU and an hour, `slice_hour` for a hundred percent of slices or MIG instances
     and an hour; without it slices cost their share of `gpu_hour`.
@@ -35,8 +35,8 @@ class MeasuredUse(models.Model):
     """Measured use of one job on one flavor in one day of UTC, by 96 quarters of an hour.
 
     Both columns hold 96 little-endian integers of 64 bits, in percent points of a GPU times milliseconds:
-    `measured` is what was held while readings arrived, `used` what of it was used. Written from the store of
-    readings before that forgets them, and kept.
+    `measured` is what was held while readings arrived, `used` the used part of it. Rows are written before
+    the readings expire, and kept.
     """
 
     id = models.BigAutoField(primary_key=True)
@@ -65,8 +65,8 @@ class MeasuredUse(models.Model):
 
 
 class MeasuredProgress(models.Model):
-    """The end of what `MeasuredUse` covers: one row. Quarters before `final_until_ms` are not written
-    again.
+    """The end of the time that `MeasuredUse` covers: one row. Quarters before `final_until_ms` are not
+    written again.
     """
 
     id = models.PositiveSmallIntegerField(primary_key=True, default=1)
@@ -84,14 +84,14 @@ class MeasuredProgress(models.Model):
 
 
 class StoredReport(models.Model):
-    """The usage report of a month as of `read_at`, as a worker added it up: of one large workspace, or of
-    the whole platform where `workspace_id` is null.
+    """The usage report of a month as of `read_at`, as a worker added it up: of one large workspace, or of the
+    whole platform if `workspace_id` is null.
 
-    `rows` maps the ids of what it is grouped by to their figures, `days` has the figures of each day; both
-    as in `telemetry.usage.stored_reports`. `node_times` maps the ids to CPU and memory as in
-    `scheduling.metering.node_time`; null where a process of the version before has added up. `digits` are the
-    decimals of its amounts. All are replaced together; of several, which workers beside each other leave
-    behind, the last one counts.
+    `rows` maps the ids of its grouping to their figures, `days` has the figures of each day; both as in
+    `telemetry.usage.stored_reports`. `node_times` maps the ids to CPU and memory as in
+    `scheduling.metering.node_time`; null if a process of the previous version added it up. `digits` are the
+    decimals of its amounts. All are replaced together; of several, which concurrent workers may leave, the
+    last one counts.
     """
 
     id = models.BigAutoField(primary_key=True)

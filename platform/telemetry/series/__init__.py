@@ -1,4 +1,4 @@
-"""The data of charts and lists: always on behalf of a viewer, allocation and use always apart."""
+"""The data of charts and lists: always on behalf of a viewer, with allocation and use kept separate."""
 
 from telemetry.series.levels.cluster import cluster_series, pool_series
 from telemetry.series.levels.gpu import gpu_series

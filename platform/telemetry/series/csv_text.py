@@ -1,4 +1,4 @@
-"""Series as CSV: a row per time, a column per line, the unit in its head."""
+"""Series as CSV: a row per time, a column per line, the unit in the column's head."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ROWS_AT_ONCE: Final = 100
 
 
 def csv_heads(found: SeriesSet) -> list[str]:
-    """Return the head of each column: measure, label and unit; the key too where two would be alike."""
+    """Return the head of each column: measure, label and unit; also the key if two would be equal."""
     plain = [_head(line) for line in found.series]
     heads = [
         head if plain.count(head) == 1 else f"{line.key}: {head}"

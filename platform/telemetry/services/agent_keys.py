@@ -1,6 +1,7 @@
-"""Keys of node agents: made for a token that the cluster confirms, or by hand; checked, and revoked.
+"""Keys of node agents: issued for a token that the cluster confirms, or created by hand; checked, and
+revoked.
 
-A key is `aga_<prefix>_<secret>`, kept as access keys are: by prefix and hash.
+A key is `aga_<prefix>_<secret>`, stored like access keys: by prefix and hash.
 """
 
 from __future__ import annotations
@@ -71,11 +72,11 @@ def _found(cluster: str, node: str) -> Node | None:
 
 @row_scope.whole()
 def agent_key_exchange(*, token: str, cluster: str, node: str) -> tuple[AgentKey, str]:
-    """Make a key for the agent that shows the token of its service account; valid for 24 hours.
+    """Issue a key to an agent that sends the token of its service account; valid for 24 hours.
 
     The five newest such keys of a node stay valid, so that a lost answer does no harm.
-    Raises: PermissionDenied where the cluster does not confirm it, which is also the answer for clusters and
-    nodes that do not exist; TokenUnconfirmed.
+    Raises: PermissionDenied if the cluster does not confirm it, and also for clusters and nodes that do not
+    exist; TokenUnconfirmed.
     """
     refusal = PermissionDenied(_("The cluster does not confirm that the token is the node agent's."))
     found = _found(cluster, node)
@@ -100,9 +101,10 @@ def agent_key_exchange(*, token: str, cluster: str, node: str) -> tuple[AgentKey
 def agent_key_create(
     *, acting_user: Actor, cluster: str, node: str, expires_at: datetime | None = None
 ) -> tuple[AgentKey, str]:
-    """Make a key by hand, for an agent that has no token of its cluster; valid for 400 days at most.
+    """Create a key by hand, for an agent without a token of its cluster; valid for 400 days at most.
 
-    Raises: PermissionDenied without `cluster.edit`; NotFound; Invalid for a time that is past or too far.
+    Raises: PermissionDenied without `cluster.edit`; NotFound; Invalid for a time in the past or too far
+    ahead.
     """
     permissions.require_permission(acting_user, Permission.CLUSTER_EDIT)
     now = clock.now()
@@ -120,7 +122,7 @@ def agent_key_create(
 
 @transaction.atomic
 def agent_key_revoke(*, acting_user: Actor, key_id: uuid.UUID) -> None:
-    """End a key at once. Raises: PermissionDenied without `cluster.edit`; NotFound."""
+    """Revoke a key at once. Raises: PermissionDenied without `cluster.edit`; NotFound."""
     permissions.require_permission(acting_user, Permission.CLUSTER_EDIT)
     key = AgentKey.unscoped.select_related("node").filter(pk=key_id).first()
     if key is None:
@@ -131,7 +133,7 @@ def agent_key_revoke(*, acting_user: Actor, key_id: uuid.UUID) -> None:
 
 @row_scope.whole()
 def agent_key_check(token: str) -> AgentKey | None:
-    """Return the live key behind a token, with its node, or None. Notes its use at most once a minute."""
+    """Return the live key of a token, with its node, or None. Record its use at most once a minute."""
     mark, _mark, rest = token.partition("_")
     prefix, _mark, secret = rest.partition("_")
     if mark != _MARK or not secret:

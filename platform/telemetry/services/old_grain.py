@@ -1,6 +1,6 @@
-"""Moves roll-ups of five minutes, which were kept before there were three grains, to ten minutes.
+"""Converts roll-ups of five minutes, from before the three grains, to ten minutes.
 
-A few intervals at a time, so that an upgrade waits for nothing; charts show them as they arrive.
+A few intervals are converted at a time, so that an upgrade does not wait; charts show them once converted.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _AT_ONCE: Final = 36
 
 
 def move_old_rows(at_once: int = _AT_ONCE) -> int:
-    """Move up to `at_once` intervals, the newest first, and return how many rows were moved."""
+    """Convert up to `at_once` intervals, the newest first, and return how many rows were converted."""
     moved = 0
     for _ in range(at_once):
         newest = RollUp.unscoped.order_by("-at_ms").values_list("at_ms", flat=True).first()
@@ -39,7 +39,7 @@ def _move(at_ms: int) -> int:
     rows = [
         fold.build_row(RolledTenMinutes, channel, at_ms, TEN_MINUTES_MS) for channel, fold in folds.items()
     ]
-    # Where the new rows already cover this time they know more.
+    # New rows that already cover this time have more values.
     RolledTenMinutes.unscoped.bulk_create(rows, ignore_conflicts=True)  # type: ignore[arg-type]
     clusters = (
         Channel.unscoped.filter(id__in=folds).order_by("cluster_id").values_list("cluster_id", flat=True)

@@ -1,1 +1,1 @@
-"""Readers of the exporters that clusters already have, and of their Prometheus servers."""
+"""Readers of the exporters in clusters, and of their Prometheus servers."""

@@ -1,4 +1,4 @@
-"""Reads all sources that are due, joins what they say, stores it, and notes how it went."""
+"""Reads all due sources, joins their samples, stores them, and records the results."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ log = structlog.get_logger(__name__)
 Sink = Callable[[uuid.UUID, Sequence[MeasureBatch]], object]
 
 _EARLY: Final = timedelta(seconds=1)
-"""A source may be asked this much before its time: beat is not exact to the millisecond."""
+"""How early a source may be read: Celery beat is not exact to the millisecond."""
 _NODE_RETENTION_MS: Final = 7 * 24 * 3600 * 1000
 _UNKNOWN_NAMED: Final = 20
 _AGENT_SAYS: Final = {
@@ -44,10 +44,10 @@ _STATUS_FIELDS: Final = [
 
 
 def collect_sources(sink: Sink = store_batches) -> int:
-    """Read every source whose time has come; returns how many gave values.
+    """Read every due source; return how many gave values.
 
-    A source that fails keeps no other from being read, nor does a cluster whose values cannot be stored:
-    what nothing expected is raised when all have had their turn.
+    A failing source does not prevent others from being read, nor does a cluster whose values cannot be
+    stored: unexpected errors are raised after all were tried.
     """
     now = clock.now()
     sources = _claim_due(now)
@@ -100,7 +100,7 @@ def _gpu_nodes(source: TelemetrySource) -> list[str]:
 
 
 def _claim_due(now: datetime) -> list[TelemetrySource]:
-    """Sources whose time has come; of two workers at the same time one gets each."""
+    """Return the due sources; of two concurrent workers only one gets each."""
     enabled = TelemetrySource.unscoped.filter(enabled=True)
     fresh = [SourceStatus(source_id=key) for key in enabled.filter(status=None).values_list("pk", flat=True)]
     SourceStatus.unscoped.bulk_create(fresh, ignore_conflicts=True)
@@ -168,7 +168,7 @@ def _agent_coverage(cluster_id: uuid.UUID) -> Iterable[Coverage]:
 def _note(
     sources: Sequence[TelemetrySource], results: dict[str, SourceResult], merged: Merged, now: datetime
 ) -> None:
-    # One that was deleted meanwhile has nothing to be noted.
+    # A source that was deleted meanwhile has no status to update.
     locked = TelemetrySource.unscoped.select_for_update(no_key=True).filter(
         pk__in=[source.pk for source in sources]
     )

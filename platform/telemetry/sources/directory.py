@@ -1,4 +1,4 @@
-"""The rows of a cluster that readings are joined to."""
+"""The rows of a cluster to which readings are joined."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The text format of Prometheus, read within bounds.
+"""Parses the text format of Prometheus within bounds.
 
-Lines are read one at a time, so that one that is spoilt costs itself alone, and only those whose metric is
-asked for. The parser is that of prometheus_client; its labels are kept per text, because an exporter repeats
-the labels of a GPU on every metric of it.
+Lines are read one at a time, so that an invalid line affects only itself, and only those of the requested
+metrics. The parser is that of prometheus_client; its labels are cached by text, because an exporter repeats
+the labels of a GPU on each of its metrics.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from telemetry.sources.samples import RawSample
 
 LINE_MAX: Final = 8 * 1024
-"""Characters of one line; exporters write some 400."""
+"""The most characters of one line; exporters write some 400."""
 SAMPLES_MAX: Final = 200_000
 _MOST_LABELS: Final = 10_000
 _NAME: Final = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
@@ -26,14 +26,14 @@ _YEAR_3000_S: Final = 32_503_680_000.0
 
 @dataclass(slots=True)
 class Exposition:
-    """The samples of one text, and how many lines with a metric that was asked for could not be read."""
+    """The samples of one text, and the number of unreadable lines with a requested metric."""
 
     samples: list[RawSample] = field(default_factory=list)
     unreadable: int = 0
 
 
 def parse_exposition(text: str, names: Collection[str]) -> Exposition:
-    """Read the samples of the metrics `names`; nothing a text holds raises an error."""
+    """Read the samples of the metrics `names`; no text raises an error."""
     found = Exposition()
     known: dict[str, dict[str, str]] = {}
     asked = frozenset(names)
@@ -66,7 +66,7 @@ def _parse_line(line: str, name: str, known: dict[str, dict[str, str]]) -> RawSa
         labels = dict(parsed[0].labels)
     else:
         labels = known[labels_text]
-    if len(value_text.split()) > 2:  # a value and a time
+    if len(value_text.split()) > 2:  # more than a value and a time
         return None
     values = list(_parse(f"x {value_text.strip()}"))
     if len(values) != 1 or values[0].labels or values[0].name != "x":
@@ -84,4 +84,4 @@ def _parse(line: str) -> Iterator[RawSample]:
                 at_ms = None if seconds is None else round(float(seconds) * 1000)
                 yield RawSample(sample.name, sample.labels, sample.value, at_ms)
     except (ValueError, IndexError, KeyError, TypeError, OverflowError):
-        return  # what the parser makes of a spoilt line is not always a ValueError
+        return  # for an invalid line the parser may raise other errors than ValueError

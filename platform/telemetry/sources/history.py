@@ -1,7 +1,7 @@
 """A Prometheus server as a store: means per bucket of GPUs and of pods on them, for charts.
 
-It answers the same as the store in the database, and is asked for what that one lacks: times before the
-platform was installed, while it was away, or longer ago than it keeps.
+It has the same interface as the store in the database, and supplies what that one lacks: times before the
+platform was installed, while it was down, or longer ago than its retention.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ log = structlog.get_logger(__name__)
 
 TIMEOUT_S: Final = 3.0
 _RESTS_S: Final = 30
-"""How long a server that failed is left alone, so that no chart waits for it again and again."""
+"""How many seconds a server that failed is not read, so that charts do not wait for it each time."""
 
 DeviceMeans = Mapping[str, Mapping[int, float]]
-"""UUID of a GPU, then the start of a bucket in milliseconds: the mean."""
+"""Means by UUID of a GPU, then by the start of a bucket in milliseconds."""
 SliceKey = tuple[str, str, str]
-"""UUID of a GPU, namespace and name of a pod."""
+"""The UUID of a GPU, and the namespace and name of a pod."""
 SliceMeans = Mapping[SliceKey, Mapping[int, float]]
 
 
@@ -52,7 +52,7 @@ class PrometheusHistory:
     plan: SourcePlan
 
     def device_means(self, measure: str, devices: Collection[str], buckets: Buckets) -> DeviceMeans:
-        """A measure of these GPUs; what the server does not know is absent."""
+        """Return a measure of these GPUs; values that the server lacks are absent."""
         query = device_query(measure, devices, self.plan.matchers, step_ms=buckets.step_ms)
         if query is None or not devices:
             return {}
@@ -64,7 +64,7 @@ class PrometheusHistory:
         }
 
     def slice_means(self, measure: str, slices: Collection[SliceKey], buckets: Buckets) -> SliceMeans:
-        """A measure of these pods on these GPUs, and of no others."""
+        """Return a measure of these pods on these GPUs, and of no others."""
         pods = {(namespace, pod) for _, namespace, pod in slices}
         devices = {device for device, _, _ in slices}
         query = slice_query(measure, devices, pods, self.plan.matchers, step_ms=buckets.step_ms)
@@ -81,7 +81,7 @@ class PrometheusHistory:
     def _read(self, query: str, buckets: Buckets) -> Sequence[RangeSeries]:
         parameters = {
             "query": query,
-            # The last millisecond of each bucket: a sample on a border belongs to one bucket alone.
+            # The last millisecond of each bucket, so that a sample on a border belongs to one bucket alone.
             "start": _seconds(buckets.from_ms + buckets.step_ms - 1),
             "end": _seconds(buckets.until_ms - 1),
             "step": _seconds(buckets.step_ms),
@@ -107,7 +107,7 @@ def _in_bounds(measure: str, series: RangeSeries, buckets: Buckets) -> dict[int,
 
 
 def history_of(cluster_id: uuid.UUID) -> PrometheusHistory | None:
-    """The server that charts of a cluster are read from, the first by name; None for none that answers."""
+    """Return the server from which charts of a cluster are read, the first by name; None if none answers."""
     rows = TelemetrySource.unscoped.filter(
         cluster_id=cluster_id, kind=SourceKind.PROMETHEUS, history=True, enabled=True
     )
@@ -121,7 +121,7 @@ def history_of(cluster_id: uuid.UUID) -> PrometheusHistory | None:
 
 
 def rest_server(history: PrometheusHistory, failed: SourceFailed) -> None:
-    """Leave a server that failed alone for a while."""
+    """Do not read a failed server for a while."""
     log.warning("history_unavailable", source=history.plan.key, problem=failed.problem.value)
     cache.set(_resting(history.plan.key), True, _RESTS_S)
 

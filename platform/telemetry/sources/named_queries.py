@@ -1,11 +1,10 @@
-"""The queries by which history is read from a Prometheus server; no other query is ever sent for a chart.
+"""The queries by which history is read from a Prometheus server; charts send no other query.
 
 Each takes sets of GPUs and pods that the caller has looked up for the viewer, so that the filter of a tenant
-is a part of the query and not of what is shown of its answer. One query holds every exporter that knows the
-measure, best first: PromQL's `or` takes the left side where it has a value, per series and per point.
-
-A point at `t` covers the bucket that ends there: its samples are averaged, and a bucket without a sample has
-no point. Without that range Prometheus would repeat the last sample for five minutes into a gap.
+is part of the query and not of the display of its answer. One query covers every exporter that has the
+measure, best first: PromQL's `or` takes the left side if it has a value, per series and per point. A point at
+`t` covers the bucket that ends there: its samples are averaged, and a bucket without a sample has no point.
+Without that range Prometheus would repeat the last sample for five minutes into a gap.
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ from telemetry.sources.declarations import EXPORTERS, Exporter, MeasureOrigin, M
 from telemetry.sources.prometheus import match_any, match_equal
 
 LOOK_BACK_MIN_MS: Final = 60_000
-"""Exporters are scraped each 30 s as a rule; a shorter range would show gaps that are none."""
+"""Exporters are usually scraped each 30 s; a shorter range would show false gaps."""
 _MONITORS: Final = (MeasureOrigin.HAMI_MONITOR,)
 
 PodLabels = tuple[str, str, str]
-"""Names of the labels of namespace, pod and container, as one way of scraping gives them."""
+"""The names of the labels of namespace, pod and container in one way of scraping."""
 _POD_LABELS: Final[tuple[PodLabels, ...]] = (
     ("exported_namespace", "exported_pod", "exported_container"),
     ("namespace", "pod", "container"),
@@ -33,12 +32,12 @@ _LEGACY_POD_LABELS: Final[PodLabels] = ("podnamespace", "podname", "ctrname")
 def device_query(
     measure: str, devices: Collection[str], matchers: Mapping[str, str], *, step_ms: int
 ) -> str | None:
-    """A measure of GPUs as series with the label `device`; None where no exporter knows it."""
+    """Return the query of a measure of GPUs, with the label `device`; None if no exporter has it."""
     parts = []
     for exporter, metric in _declared(measure, Level.DEVICE, EXPORTERS):
         for label in exporter.labels.device:
             own = [match_any(label, devices)]
-            # Of a GPU in MIG mode, the instances have series of their own.
+            # The instances of a GPU in MIG mode have their own series.
             own += [match_equal(name, "") for name in exporter.labels.instance]
             value = _over_time(metric, own, matchers, step_ms)
             parts.append(_scaled(metric, f"avg by (device) ({_renamed(value, device=label)})"))
@@ -53,7 +52,7 @@ def slice_query(
     *,
     step_ms: int,
 ) -> str | None:
-    """A measure of pods by namespace and name on GPUs, with the labels `device`, `ns` and `name`.
+    """Return the query of a measure of pods by namespace and name, with labels `device`, `ns` and `name`.
 
     The containers of a pod add up; replicas of an exporter do not.
     """

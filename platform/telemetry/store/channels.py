@@ -1,4 +1,4 @@
-"""Finds the channels of keys, and creates those that are new, in a constant number of queries."""
+"""Finds the channels of keys, and creates new ones, in a constant number of queries."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def _known(
     *,
     slices: bool,
 ) -> dict[ChannelKey, int]:
-    # Queries of their own and not one with OR: slices and processes of the past outnumber the rest, and each
-    # part has an index of its own.
+    # Separate queries instead of one with OR: past slices and processes outnumber the rest, and each part has
+    # its own index.
     lasting = Channel.unscoped.filter(allocation_id__isnull=True, process_id__isnull=True)
     live = Allocation.unscoped.filter(released_at__isnull=True)
     if nodes is None:
@@ -58,7 +58,7 @@ def _known(
 
 
 def _past(keys: Iterable[ChannelKey]) -> dict[ChannelKey, int]:
-    """Channels of slices that are no longer held."""
+    """Return the channels of slices that are no longer held."""
     ended = {first for scope, first, _ in keys if scope == Scope.SLICE}
     if not ended:
         return {}
@@ -95,10 +95,10 @@ def resolve_channels(
     nodes: Collection[uuid.UUID] | None = None,
     processes: Mapping[uuid.UUID, GpuProcess] | None = None,
 ) -> dict[ChannelKey, int]:
-    """Return the channel id of each key; `holds` says whose a slice is, `processes` what a process is.
+    """Return the channel id of each key; `holds` gives the owners of slices, `processes` the processes.
 
-    With `nodes`, keys are of cards, slices and processes of these alone. Safe beside itself: two writers that
-    create the same channel end with one row, which both use.
+    With `nodes`, keys are only of their cards, slices and processes. Safe to run concurrently: two writers
+    that create the same channel end with one row, which both use.
     """
     wanted = list(dict.fromkeys(keys))
     if not wanted:

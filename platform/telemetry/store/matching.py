@@ -1,7 +1,7 @@
-"""Joins samples to the ledger: whose reading is this?
+"""Assigns samples to the cards and holds of the ledger.
 
-Nothing here touches the database. A sample that fits nothing is counted, not fatal: a pod may have
-ended a moment ago, and a card may be newer than the last inventory.
+Nothing here uses the database. An unassigned sample is counted and is no error: a pod may have ended a moment
+ago, and a card may be newer than the last inventory.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from telemetry.store.packing import pack_values
 from telemetry.store.times import TICK_MS, to_ms
 
 ChannelKey = tuple[Scope, uuid.UUID, uuid.UUID | None]
-"""Scope; then cluster, workspace, node, (node, device), (allocation, device) or (process, device)."""
+"""A scope; then cluster, workspace, node, (node, device), (allocation, device) or (process, device)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A reading before its channel is known. Units as in `telemetry.models.reading`."""
+    """A reading without its channel yet. Units as in `telemetry.models.reading`."""
 
     key: ChannelKey
     at_ms: int
@@ -51,7 +51,7 @@ class Matched:
 
 
 def card_key(card: Card) -> ChannelKey:
-    """Key of a card's channel; the node is part of it, so a moved card starts a new series."""
+    """Return the key of a card's channel; the node is part of it, so a moved card starts a new series."""
     return (Scope.CARD, card.node_id, card.device_id)
 
 
@@ -80,7 +80,7 @@ def _add_hold(found: Matched, hold: HeldSlice, sample: DeviceSample) -> None:
             cores_allocated=hold.cores,
             memory_used_mib=sample.memory_used_mib,
             memory_allocated_mib=hold.memory_mib,
-            # Those of a whole card are about more than what its holder does.
+            # Measures of a whole card include more than the holder's activity.
             values=pack_values(sample.values) if sample.pod is not None else None,
         )
     )
@@ -89,8 +89,8 @@ def _add_hold(found: Matched, hold: HeldSlice, sample: DeviceSample) -> None:
 def match_samples(holdings: Holdings, samples: Iterable[DeviceSample]) -> Matched:
     """Assign each sample to a card, or to one pod's hold on it.
 
-    Where the backend reads whole cards only, the reading of a card that one pod holds exclusively is
-    that pod's reading too.
+    If the backend reads whole cards only, the reading of a card that one pod holds exclusively is also that
+    pod's reading.
     """
     found = Matched()
     of_cards: list[tuple[Card, DeviceSample]] = []

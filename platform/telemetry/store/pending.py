@@ -1,4 +1,4 @@
-"""Notes which intervals have to be rolled up."""
+"""Records which intervals have to be rolled up."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from telemetry.models import PendingBucket
 
 
 def mark_pending(cluster_id: uuid.UUID, grain_ms: int, times: Iterable[int], *, sums: bool = False) -> None:
-    """Note that intervals of a cluster have new rows; last in the transaction that wrote them.
+    """Record that intervals of a cluster have new rows; call it last in the transaction that wrote them.
 
-    `times` are starts of intervals of `grain_ms`. `sums`: their ticks are to be summed as well.
+    `times` are starts of intervals of `grain_ms`. `sums`: their ticks have to be summed as well.
     """
     rows = [
         PendingBucket(
             cluster_id=cluster_id, grain_ms=grain_ms, at_ms=at_ms, token=secrets.randbits(62), sums=sums
         )
-        # In order: two writers that lock several rows never wait for each other in a circle.
+        # Sorted, so that two writers that lock several rows cannot deadlock.
         for at_ms in sorted(set(times))
     ]
     PendingBucket.unscoped.bulk_create(

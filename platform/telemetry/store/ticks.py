@@ -42,7 +42,7 @@ class TickTotals:
     powers: list[float] = field(default_factory=list)
 
     def add_card(self, card: Card, values: CardValues | None) -> None:
-        """Count a card as the ledger knows it and, if it answered, what it measured."""
+        """Count a card with its allocation in the ledger and, if there is one, its reading."""
         self.cards += 1
         self.cards_allocated += card.holders > 0
         self.cores_allocated += card.cores_allocated
@@ -91,7 +91,7 @@ def tick_rows(
 ) -> list[Tick]:
     """Sum one tick that starts at `at_ms`; `values` by (node, device).
 
-    A node none of whose cards answered gets no row: that is a gap, not a zero.
+    A node without a reading of any card gets no row: that is a gap, not a zero.
     """
     whole = TickTotals()
     by_node: dict[uuid.UUID, TickTotals] = {}
@@ -114,7 +114,7 @@ def workspace_rows(
     slices: Iterable[tuple[uuid.UUID, Card, CardValues | None]],
     channels: Mapping[ChannelKey, int],
 ) -> list[Tick]:
-    """Sum the slices of each workspace in one tick: those that were read, and those held but not read."""
+    """Sum the slices of each workspace in one tick, with and without readings."""
     totals: dict[uuid.UUID, TickTotals] = {}
     for workspace, part, values in slices:
         totals.setdefault(workspace, TickTotals()).add_card(part, values)

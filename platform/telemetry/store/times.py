@@ -7,7 +7,7 @@ from typing import Final
 
 TICK_MS: Final = 10_000
 SLOT_MS: Final = 15_000
-"""The length of a tick where agents push."""
+"""The length of a tick in clusters with agents."""
 MINUTE_MS: Final = 60_000
 TEN_MINUTES_MS: Final = 600_000
 TWO_HOURS_MS: Final = 7_200_000
@@ -24,7 +24,7 @@ _MILLISECOND: Final = timedelta(milliseconds=1)
 
 
 def to_ms(at: datetime) -> int:
-    """Return an aware time as whole milliseconds since 1970; what is finer is cut off."""
+    """Return an aware time as whole milliseconds since 1970, rounded down."""
     return (at - _EPOCH) // _MILLISECOND
 
 

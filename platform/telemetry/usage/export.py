@@ -1,4 +1,4 @@
-"""A usage report as a file: CSV with the names of the REST API, XLSX for people."""
+"""A usage report as a file: CSV with the names of the REST API, XLSX with labels for users."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Cell = str | Decimal | None
 
 @dataclass(frozen=True, slots=True)
 class FigureColumn:
-    """A figure: its name in the REST API and CSV, what people call it, and its value; None is not known."""
+    """A figure: its name in the REST API and CSV, its label for users, and its value; None if unknown."""
 
     name: str
     label: str | Promise
@@ -69,14 +69,14 @@ COLUMNS: Final = (
     FigureColumn("amount", gettext_lazy("Amount"), lambda figures: figures.amount),
 )
 MONEY: Final = frozenset({"cost_per_gpu_hour", "amount"})
-"""The figures in the currency: decimals, which JSON has as texts."""
+"""The figures in the currency, as decimals, which are texts in JSON."""
 NODE_COLUMNS: Final = (
     NodeColumn("cpu_core_hours", gettext_lazy("CPU (core-hours)"), lambda time: to_core_hours(time.cpu)),
     NodeColumn(
         "memory_gib_hours", gettext_lazy("Memory (GiB-hours)"), lambda time: to_gib_hours(time.memory)
     ),
 )
-"""Of rows and totals: CPU and memory of all tasks, with GPUs or without."""
+"""Columns of rows and totals: CPU and memory of all tasks, with GPUs or without."""
 _ROW_COLUMNS: Final = (*COLUMNS, *NODE_COLUMNS)
 HEADS: Final = {
     GroupBy.TENANT: gettext_lazy("Tenant"),
@@ -125,7 +125,7 @@ def _written(cell: Decimal | None) -> str:
 
 def xlsx_file(report: UsageReport) -> bytes:
     """Return a workbook: the rows with their total, and the days. Every text is written as a text."""
-    import xlsxwriter  # noqa: PLC0415 (half a second to import, for who exports)
+    import xlsxwriter  # noqa: PLC0415 (takes half a second to import, only for exports)
 
     out = io.BytesIO()
     options = {"in_memory": True, "strings_to_formulas": False, "strings_to_urls": False}
@@ -150,7 +150,7 @@ def _row_cells(row: ReportRow) -> list[Cell]:
 
 
 class _Sheet:
-    """A sheet that begins with what the report is about."""
+    """A sheet that begins with a description of the report."""
 
     def __init__(self, workbook: Any, name: str, report: UsageReport) -> None:
         self.sheet, self.at = workbook.add_worksheet(name), 0
@@ -170,7 +170,7 @@ class _Sheet:
         self.at += 1
 
     def add_heads(self, heads: Sequence[str]) -> None:
-        """Write the heads of the columns, which stay in sight."""
+        """Write the heads of the columns, which stay visible."""
         self.add_row(list(heads), bold=True)
         self.sheet.freeze_panes(self.at, 1)
 

@@ -1,4 +1,4 @@
-"""The figures of a report and how they add up. Whole numbers: percent points of a GPU times milliseconds."""
+"""The figures of a report and their sums. Whole numbers: percent points of a GPU times milliseconds."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class Figures:
     """GPU time of one row.
 
     `reserved` = `used` + `idle` + `unmeasured`. `borrowed` and `lost` are parts of `reserved`. `billed`
-    differs from it for slices with more memory than compute. `amount` is None where
-    no price is known for any of it; `unpriced` is the billed time without a price.
+    differs from it for slices with more memory than compute. `amount` is None if no price is known for any of
+    it; `unpriced` is the billed time without a price.
     """
 
     reserved: int = 0
@@ -34,19 +34,19 @@ class Figures:
 
     @property
     def idle(self) -> int:
-        """Return what was held, measured and not used."""
+        """Return the time that was held, measured and not used."""
         return self.measured - self.used
 
     @property
     def unmeasured(self) -> int:
-        """Return what was held while no reading arrived."""
+        """Return the time that was held without readings."""
         return self.reserved - self.measured
 
     @property
     def cost_per_gpu_hour(self) -> Decimal | None:
-        """Return the cost by GPU-hour of what has a price.
+        """Return the cost per GPU-hour of the time with a price.
 
-        None below a tenth of a GPU-hour: costs are rounded, and by so little they say nothing of the price.
+        None below a tenth of a GPU-hour: costs are rounded, so such a small cost does not show the price.
         """
         priced = self.billed - self.unpriced
         if self.amount is None or priced < CORE_MS_PER_GPU_HOUR // 10:

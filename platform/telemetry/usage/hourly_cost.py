@@ -1,4 +1,4 @@
-"""The cost of an hour of GPUs at the prices of now."""
+"""The cost of an hour of GPUs at the present prices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GPU-hours that jobs have held so far, and their cost by the prices of the pools."""
+"""The GPU-hours that jobs have held so far, and their cost by the prices of the pools."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from tenants.models import Tenant
 
 @dataclass(frozen=True, slots=True)
 class JobCost:
-    """`core_ms` in percent points of a GPU x milliseconds; `amount` is None where no price is known for some
-    of it.
+    """The use of a job and its cost: `core_ms` in percent points of a GPU x milliseconds; `amount` is None if
+    no price is known for a part of it.
     """
 
     core_ms: int
@@ -40,8 +40,8 @@ def job_costs(
     since: datetime,
     now: datetime,
 ) -> dict[uuid.UUID, JobCost]:
-    """Return the use and the cost of jobs of workspaces, none of which began before `since`; those that
-    held no GPU are absent.
+    """Return the use and the cost of jobs of workspaces, none of which began before `since`; jobs that held
+    no GPU are absent.
 
     Raises: NotFound, PermissionDenied.
     """

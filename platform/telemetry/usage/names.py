@@ -15,7 +15,7 @@ from tenants.models import Tenant, User
 
 
 class RowName(NamedTuple):
-    """The name of a row, more of where it belongs, and the slug of its workspace."""
+    """The name of a row, its place, such as the workspace of a queue, and the slug of its workspace."""
 
     name: str
     note: str = ""
@@ -26,12 +26,12 @@ Names = dict[uuid.UUID, RowName]
 
 
 def row_names(group_by: GroupBy, lines: Mapping[uuid.UUID, Line]) -> Names:
-    """Return the names of rows; `lines` has a line of each. Of what was deleted the id is left."""
+    """Return the names of rows; `lines` has a line of each. A deleted object is named by its id."""
     return _jobs(lines) if group_by == GroupBy.JOB else key_names(group_by, lines)
 
 
 def key_names(group_by: GroupBy, keys: Collection[uuid.UUID]) -> Names:
-    """Return the names of rows by their ids alone, as `row_names`."""
+    """Return the names of rows by their ids alone, as in `row_names`."""
     found = _NAMES[group_by](keys)
     return {key: found.get(key) or RowName(str(key)[:8]) for key in keys}
 

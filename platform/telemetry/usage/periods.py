@@ -42,18 +42,18 @@ class Period:
 
 
 def month_period(month: date, zone: ZoneInfo) -> Period:
-    """Return the month of which `month` is the first day, by the clocks of the time zone."""
+    """Return the month whose first day is `month`, by the clocks of the time zone."""
     following = month_after(month)
     count = (following - month).days
     starts = [month + timedelta(days=n) for n in range(count)] + [following]
     bounds = tuple(to_ms(datetime(day.year, day.month, day.day, tzinfo=zone)) for day in starts)
-    # A zone that skipped a day has an empty one, such as 30 December 2011 in Apia.
+    # In a zone that skipped a day, that day is empty, such as 30 December 2011 in Apia.
     assert all(first <= second for first, second in pairwise(bounds))  # noqa: S101
     return Period(month, zone, bounds)
 
 
 def read_month(text: str, *, today: date) -> date:
-    """Read `2026-10`; nothing is the month of today. Raises: Invalid."""
+    """Read a month such as `2026-10`; the default is the month of today. Raises: Invalid."""
     if not text:
         return today.replace(day=1)
     match = _MONTH.fullmatch(text)

@@ -1,4 +1,4 @@
-"""Prices of pools with the time from which each holds. A price that has taken effect never changes."""
+"""Prices of pools with the time from which each applies. A price that has taken effect never changes."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ PRICE_COLUMNS: Final = {
     "cluster": Column("flavor.cluster.name"),
     "effective_at": Column("effective_at", ColumnKind.TIME),
 }
-"""What a list of prices can be filtered by."""
+"""The columns by which a list of prices can be filtered."""
 
 
 def read_rates(flavors: Iterable[uuid.UUID] | None = None) -> dict[uuid.UUID, list[Rate]]:
-    """Return the prices of flavors, or of all, in order of time; the caller decides who may know."""
+    """Return the prices of flavors, or of all, in order of time; callers check the permission."""
     rows = Price.unscoped.order_by("effective_at")
     if flavors is not None:
         rows = rows.filter(flavor__in=list(flavors))
@@ -103,7 +103,7 @@ def price_create(
 ) -> Price:
     """Set the price of a pool from a time on.
 
-    The time may lie in the past only where the pool had no price until now: no amount that was shown changes.
+    The time may be in the past only if the pool had no price until now, so that no shown amount changes.
     Raises: PermissionDenied; Invalid; Conflict for a second price at one time.
     """
     permissions.require_permission(acting_user, Permission.CLUSTER_EDIT)

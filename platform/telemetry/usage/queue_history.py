@@ -1,7 +1,7 @@
-"""The past of one queue: how long jobs waited, and the GPUs that they asked for beside the quota.
+"""The past of one queue: how long its jobs waited, and the GPUs that they requested, compared with the quota.
 
-Amounts are means of equal parts of a time. Waits are from submission to the first admission; a job that was
-evicted asks again from the end of that attempt, one that was suspended not before it is resumed.
+Amounts are means over equal parts of a time. Waits are from submission to the first admission; an evicted job
+waits again from the end of that attempt, a suspended one from its resume.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from tenants.access.permissions import Permission
 from tenants.models import Tenant
 
 _MOST: Final = 20_000
-"""The waits that are read at most, the latest ones; what is before them is left out."""
+"""The most waits that are read: the latest ones."""
 _POINTS: Final = 96
 _WAIT_POINTS: Final = 24
-"""Few enough that most parts have an admission."""
+"""Few points, so that most parts have an admission."""
 _ROLE: Final = ("gpu_mode", "gpu_models", "replicas", "gpu_cards", "gpu_cores")
 
 
 class GpuStretch(NamedTuple):
-    """An amount from one moment to another, in milliseconds since 1970."""
+    """An amount during a time, in milliseconds since 1970."""
 
     begin_ms: int
     end_ms: int
@@ -47,8 +47,8 @@ class GpuStretch(NamedTuple):
 
 
 class WaitPart(NamedTuple):
-    """The jobs that were first admitted in a part of the time, and how long they had waited in seconds; None
-    where none was."""
+    """The jobs that were first admitted in a part of the time, and their waits in seconds; None without
+    jobs."""
 
     at: datetime
     jobs: int
@@ -67,7 +67,7 @@ class DemandPart(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Times:
-    """The window with the moment up to which it is known."""
+    """The window, and the moment up to which its values are known."""
 
     window: Window
     now_ms: int
@@ -99,7 +99,7 @@ class _Times:
 
 
 def queue_waits(viewer: Actor, queue: Queue, start: datetime, end: datetime) -> list[WaitPart]:
-    """Return how long the jobs of a queue waited that were first admitted in a time.
+    """Return how long the jobs of a queue had waited that were first admitted in the range.
 
     Raises: NotFound, PermissionDenied; Invalid for a bad range.
     """
@@ -123,7 +123,7 @@ def queue_waits(viewer: Actor, queue: Queue, start: datetime, end: datetime) -> 
 def queue_demand(
     viewer: Actor, queue: Queue, flavor: Flavor, start: datetime, end: datetime
 ) -> list[DemandPart]:
-    """Return what a queue had of a pool, what its pending jobs asked for there, and its nominal quota.
+    """Return a queue's allocation of a pool, the requests of its pending jobs there, and its nominal quota.
 
     A pending job counts in each pool in which it may start.
     Raises: NotFound, PermissionDenied; Invalid for a bad range.
@@ -146,7 +146,7 @@ def _allocated(queue: Queue, flavor: Flavor, window: Window, now: datetime) -> I
 
 
 def _pending(queue: Queue, flavor: Flavor, window: Window, now: datetime) -> Iterable[GpuStretch]:
-    """Yield the waits of jobs that may start in a pool, each with the GPUs that it asked for."""
+    """Yield the waits of jobs that may start in a pool, each with the GPUs that it requested."""
     start, end = from_ms(window.from_ms), window.end
     attempts = Attempt.unscoped.filter(job__queue=queue, admitted_at__gt=start)
     last = Attempt.unscoped.filter(job=OuterRef("job"), number=OuterRef("number") - 1)
@@ -178,7 +178,7 @@ def _pending(queue: Queue, flavor: Flavor, window: Window, now: datetime) -> Ite
 
 
 def _nominals(viewer: Actor, queue: Queue, flavor: Flavor, window: Window) -> list[float | None]:
-    """Return the nominal quota at the end of each bucket; None where it was unlimited."""
+    """Return the nominal quota at the end of each bucket; None for an unlimited one."""
     own = queue_quota(viewer, queue, flavors=[flavor.pk], resources=[Resource.GPU_CORES])
     value: int | None = own[0].nominal if own else 0
     changes = list(

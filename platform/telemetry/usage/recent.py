@@ -23,14 +23,14 @@ from tenants.access.permissions import Permission
 from tenants.models import Tenant
 
 RANGES: Final = (timedelta(hours=24), timedelta(days=7), timedelta(days=30))
-"""The last one is that of the GPU time of users."""
+"""The ranges of the means; the last one is also that of the GPU time of users."""
 _ZONE: Final = ZoneInfo("UTC")
 
 
 @dataclass(frozen=True, slots=True)
 class RecentMean:
-    """The mean of a range: `allocated` in percent points of a GPU, `utilization` in percent of the GPU time
-    that was measured; None where nothing was."""
+    """The mean of a range: `allocated` in percent points of a GPU, `utilization` in percent of the measured
+    GPU time; None without measurements."""
 
     allocated: float
     utilization: float | None
@@ -48,8 +48,9 @@ class UserUse:
 
 @dataclass(frozen=True, slots=True)
 class RecentUse:
-    """`means` are by flavor one for each of `RANGES`, since the workspace exists; `users` are ordered by
-    their GPU time. `since` is the begin of the longest range if the workspace is younger."""
+    """The recent use of a workspace. `means` has one per `RANGES` by flavor, since the workspace exists;
+    `users` are ordered by their GPU time. `since` is the begin of the longest range if the workspace is
+    younger."""
 
     means: Mapping[uuid.UUID, Sequence[RecentMean]]
     users: Sequence[UserUse]
@@ -71,7 +72,7 @@ def recent_use(viewer: Actor, workspace: Tenant, *, now: datetime) -> RecentUse:
         if row.end_ms >= longest.end_ms:
             held[row.user_id] += row.cores
     names = key_names(GroupBy.USER, users)
-    # Before a workspace existed, its use was not 0.
+    # Use before the workspace existed is unknown, and not 0.
     begin_ms = min([to_ms(workspace.created_at), *(row.begin_ms for row in rows)])
     found = [UserUse(names[key].name, held[key], line.figures.reserved) for key, line in users.items()]
     return RecentUse(

@@ -1,4 +1,4 @@
-"""Writes measured use by job and quarter of an hour while the store still has it."""
+"""Stores measured use by job and quarter of an hour before the readings expire."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Key = tuple[uuid.UUID, uuid.UUID, int]
 
 @dataclass(slots=True)
 class _MeasuredHold:
-    """The amounts that a job held on a flavor in a quarter, and what of it was measured and used."""
+    """The GPU time that a job held on a flavor in a quarter, and its measured and used parts."""
 
     workspace_id: uuid.UUID
     held: int = 0
@@ -35,10 +35,10 @@ class _MeasuredHold:
 
 
 def record_measured(*, now: datetime) -> int:
-    """Write the quarters that are not final; returns how many rows of days were written.
+    """Write the quarters that are not final; return how many rows of days were written.
 
-    A run that is repeated, late or beside another writes the same numbers. After an interruption at most a
-    day of quarters is caught up with in a run.
+    A repeated, late or concurrent run writes the same numbers. After an interruption a run writes at most a
+    day of quarters.
     """
     present = to_ms(now) // QUARTER_MS
     final_until = to_ms(now - LATE) // QUARTER_MS
@@ -91,7 +91,7 @@ def _owners(allocations: set[uuid.UUID]) -> dict[uuid.UUID, tuple[uuid.UUID, uui
 
 
 def _write(quarters: Mapping[Key, _MeasuredHold]) -> int:
-    """Put quarters into the rows of their days. Nothing counts as measured or used beyond what was held."""
+    """Write quarters into the rows of their days, with measured and used time limited to the held time."""
     days: defaultdict[tuple[uuid.UUID, uuid.UUID, int], dict[int, _MeasuredHold]] = defaultdict(dict)
     for (job, flavor, quarter), held in quarters.items():
         days[job, flavor, quarter // QUARTERS][quarter % QUARTERS] = held
@@ -138,6 +138,6 @@ def _row(
 
 
 def measured_until() -> datetime | None:
-    """Return until when measured use is written; None before the first run."""
+    """Return the time until which measured use is written; None before the first run."""
     progress = MeasuredProgress.unscoped.first()
     return None if progress is None else from_ms(progress.measured_until_ms)

@@ -1,4 +1,4 @@
-"""This module adds up, ahead of requests, the reports that take long: see `StoredReport`."""
+"""Adds up slow reports ahead of requests: see `StoredReport`."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from telemetry.usage.stored_reports import MIN_INTERVALS, STORED, to_numbers
 
 
 def store_reports(*, now: datetime) -> int:
-    """Store the reports of this month and the last one in the time zone of reports; returns how many.
+    """Store the reports of this month and the last one in the time zone of reports; return how many.
 
-    Each is added up anew, so late metrics, runs that were written down and jobs that were deleted are in it
-    as in a report that is read now. Safe beside itself: whichever is stored is right as of its time.
+    Each is added up again, so it includes late metrics and runs, and deleted jobs, like a report that is read
+    now. Safe to run concurrently: either result is right as of its time.
     """
     zone = read_zone(settings.ALLOTMENT_REPORT_TIME_ZONE)
     this = now.astimezone(zone).date().replace(day=1)

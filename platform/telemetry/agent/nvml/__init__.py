@@ -1,1 +1,1 @@
-"""Reading GPUs through NVML: the calls, what they mean as measures, and the process that makes them."""
+"""Reads GPUs through NVML: the calls, their conversion to measures, and the process that makes them."""

@@ -1,4 +1,4 @@
-"""XID errors, as the driver reports them while they happen: one thread waits for those of all devices."""
+"""XID errors, as the driver reports them when they occur: one thread waits for those of all devices."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FINAL: Final = UNSUPPORTED | {pynvml.NVML_ERROR_UNINITIALIZED, pynvml.NVML_ERRO
 
 
 class XidWatch:
-    """Collects XID errors from the time it is made."""
+    """Collects XID errors from its creation on."""
 
     def __init__(self, calls: Calls, devices: list[NvmlDevice]) -> None:
         self._found: SimpleQueue[dict[str, Any]] = SimpleQueue()
@@ -47,7 +47,7 @@ class XidWatch:
                 return rows
 
     def find_unsupported(self, device: str) -> set[str]:
-        """Return the measures of XID errors if the device reports none."""
+        """Return the measures of XID errors if the device does not report them."""
         return set(XID_MEASURES) if self._calls.is_refused(device, _KEY) else set()
 
     def _register(self, calls: Calls, device: NvmlDevice, events: Any) -> None:
@@ -55,7 +55,7 @@ class XidWatch:
         try:
             calls.call(device.uuid, _KEY, device.handle, kind, events)
         except DeviceDown:
-            return  # the poll that follows says so
+            return  # the next poll reports it
         if not calls.is_refused(device.uuid, _KEY):
             self._uuids[_address(device.handle)] = device.uuid
 
@@ -66,7 +66,7 @@ class XidWatch:
             except (pynvml.NVMLError, pynvml.NVMLLibraryMismatchError) as error:
                 code = getattr(error, "value", pynvml.NVML_ERROR_FUNCTION_NOT_FOUND)
                 if code in _FINAL:
-                    return  # the poll meets the same, and says so
+                    return  # the next poll meets the same error, and reports it
                 if code != pynvml.NVML_ERROR_TIMEOUT:
                     time.sleep(_PAUSE_S)
 
@@ -77,5 +77,5 @@ class XidWatch:
 
 
 def _address(handle: Any) -> int:
-    """The address that a handle points to; the same for each handle of one device."""
+    """Return the address to which a handle points; it is the same for each handle of one device."""
     return int(ctypes.cast(handle, ctypes.c_void_p).value or 0)

@@ -1,4 +1,4 @@
-"""The GPUs of the node as NVML enumerates them: names, places on the bus, NVLinks, MIG instances."""
+"""The GPUs of the node as NVML enumerates them: names, bus addresses, NVLinks, MIG instances."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class NvmlDevice:
 
 
 def enumerate_devices(calls: Calls, skip: frozenset[int]) -> tuple[list[NvmlDevice], dict[int, str]]:
-    """Return the GPUs that answer, and why others do not, by index. `skip`: GPUs that are not asked.
+    """Return the GPUs that answer, and the problems of others by index. `skip`: GPUs to leave alone.
 
     Raises: DriverReplaced.
     """
@@ -84,7 +84,7 @@ def _open_device(calls: Calls, index: int) -> NvmlDevice | None:
 
 
 def refresh_instances(calls: Calls, device: NvmlDevice) -> bool:
-    """Read the MIG instances of a device again; returns whether they are others than before.
+    """Read the MIG instances of a device again; return whether they have changed.
 
     Raises: DeviceDown, DriverReplaced.
     """
@@ -131,7 +131,7 @@ def _describe_device(calls: Calls, device: NvmlDevice) -> dict[str, Any]:
 
 
 def _numa_node(calls: Calls, device: NvmlDevice) -> int | None:
-    """Return the node of the driver, which knows it on few machines, or else of the kernel (-1: unknown)."""
+    """Return the driver's NUMA node, which few machines have, or else the kernel's (-1: unknown)."""
     node = calls.call(device.uuid, "nvmlDeviceGetNumaNodeId", device.handle)
     if node is not None:
         return int(node)
@@ -182,7 +182,7 @@ def _read_instances(calls: Calls, device: NvmlDevice) -> list[Instance]:
 
 
 def _read_links(calls: Calls, device: NvmlDevice) -> dict[int, str]:
-    """The active NVLinks. The first link without a state is one behind the last."""
+    """Return the active NVLinks. The first link without a state is the one after the last."""
     found = {}
     for link in range(_LINKS_MOST):
         state = calls.call(device.uuid, "nvmlDeviceGetNvLinkState", device.handle, link, key=f"link {link}")
@@ -197,7 +197,7 @@ def _read_links(calls: Calls, device: NvmlDevice) -> dict[int, str]:
 
 
 def _describe_links(calls: Calls, devices: list[NvmlDevice]) -> dict[str, list[dict[str, Any]]]:
-    """Return the links of each GPU to each other one: the level of the bus, and NVLinks if there are any."""
+    """Return the links of each GPU to each other one: the level of the bus, and NVLinks if any."""
     gpus = {device.bus_id for device in devices}
     rows: dict[str, list[dict[str, Any]]] = {device.uuid: [] for device in devices}
     for one, other in permutations(devices, 2):
@@ -211,7 +211,7 @@ def _describe_links(calls: Calls, devices: list[NvmlDevice]) -> dict[str, list[d
         if level in _KINDS:
             rows[one.uuid].append({"to": other.uuid, "kind": _KINDS[level], "count": 1})
         direct = sum(1 for bus_id in one.links.values() if bus_id and bus_id == other.bus_id)
-        # Links that end at no GPU of the node end at a switch, which joins all GPUs that have such links.
+        # Links that end at no GPU of the node end at a switch, which connects all GPUs with such links.
         switched = min(sum(1 for bus_id in end.links.values() if bus_id not in gpus) for end in (one, other))
         if direct + switched:
             rows[one.uuid].append({"to": other.uuid, "kind": _NVLINK, "count": direct + switched})

@@ -1,11 +1,11 @@
-"""The agent's side of the process that calls NVML: a deadline for each answer, and a new process after it.
+"""The agent's side of the process that calls NVML: a deadline for each answer, and then a new process.
 
-A process and not a thread: NVML holds a lock of its own while a call hangs, so nothing else in that process
-could call it again, and only a new process loads the library of a replaced driver. A process that hangs in
-the kernel cannot be killed; it is left behind, and after a few of them no more are started.
+It is a process and not a thread: NVML holds a lock while a call hangs, so no other thread of that process
+could call NVML, and only a new process loads the library of a replaced driver. A process that hangs in the
+kernel cannot be killed; it is abandoned, and after a few abandoned ones no more are started.
 
 A device whose call hung is left out for a while, and the others are polled without it. Devices that are down
-are looked for again by enumerating anew, that is by a new process.
+are found again only by a new enumeration, that is by a new process.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _LONGEST_ANSWER: Final = 16 << 20
 
 
 class PollState(StrEnum):
-    """The end of a poll."""
+    """The result of a poll."""
 
     OK = "ok"
     PENDING = "pending"
@@ -46,12 +46,12 @@ class PollState(StrEnum):
     MISSING = "nvml-missing"
     MISMATCH = "driver-mismatch"
     WAITING = "waiting"
-    """Nothing runs; a new process is started when its time has come."""
+    """No process runs; a new one is started later."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The end of one poll. `answer`: what the worker measured; `call` and `device`: where it hung."""
+    """The result of one poll. `answer`: the worker's measurements; `call` and `device`: where it hung."""
 
     state: PollState
     answer: dict[str, Any] | None = None
@@ -62,7 +62,7 @@ class Outcome:
 
 @dataclass(slots=True)
 class _Absence:
-    """A device that is left out until a time, and for how long the next time."""
+    """The time until which a device is left out, and the length of its next absence."""
 
     until: float
     length_s: float = _ABSENT_S
@@ -73,8 +73,8 @@ class _Absence:
 class NvmlProcess:
     """Polls NVML with a deadline, in seconds. `clock`: a monotonic clock.
 
-    `start_deadline_s` holds for the first answer of a process: enumerating takes seconds for each device
-    when the driver keeps none of its state (persistence mode off).
+    `start_deadline_s` applies to the first answer of a process: enumerating takes seconds for each device if
+    the driver keeps none of its state (persistence mode off).
     """
 
     deadline_s: float
@@ -83,7 +83,7 @@ class NvmlProcess:
     command: Sequence[str] = COMMAND
     starts: int = 0
     abandoned: int = 0
-    """The processes that were killed and have not ended."""
+    """The number of killed processes that have not ended."""
     _process: subprocess.Popen[bytes] | None = None
     _note: mmap.mmap | None = None
     _received: bytearray = field(default_factory=bytearray)
@@ -96,7 +96,7 @@ class NvmlProcess:
     _indexes: dict[str, int] = field(default_factory=dict)
 
     def poll(self, wait_s: float) -> Outcome:
-        """Ask for measures and wait for them for at most `wait_s`; never longer than the deadline."""
+        """Request measurements and wait for them for at most `wait_s`, and never longer than the deadline."""
         now = self.clock()
         self._abandoned = [process for process in self._abandoned if process.poll() is None]
         self.abandoned = len(self._abandoned)
@@ -109,7 +109,7 @@ class NvmlProcess:
         return self._await_answer(wait_s)
 
     def close(self) -> None:
-        """End the process without waiting for it."""
+        """Kill the process without waiting for it."""
         if self._process is not None:
             self._end("the agent ends", pause=False)
 
@@ -165,7 +165,7 @@ class NvmlProcess:
         self._asked_at = None
         try:
             answer = json.loads(line)
-        except ValueError:  # something in that process wrote to its output
+        except ValueError:  # a library in that process wrote to its output
             self._end("the process that calls NVML answered no JSON", pause=True)
             return Outcome(PollState.EXITED, text="no JSON")
         return self._accept(answer)
@@ -197,7 +197,7 @@ class NvmlProcess:
         return any(absence.until <= now for absence in self._absent.values())
 
     def _give_up(self) -> Outcome:
-        """The deadline has passed: kill the process, and leave out the device that it hangs at."""
+        """Kill the process after its deadline, and leave out the device at which it hangs."""
         assert self._note is not None  # noqa: S101
         device, call = read_note(self._note)
         index = self._indexes.get(device, -1)

@@ -1,4 +1,4 @@
-"""Measures that NVML gives as counters or as two samples: NVLink, memory temperature, GPM."""
+"""Measures that NVML returns as counters or as two samples: NVLink, memory temperature, GPM."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FIELDS: Final = (
 )
 _INTEGERS: Final = {0: "dVal", 1: "uiVal", 2: "ulVal", 3: "ullVal", 4: "sllVal", 5: "siVal", 6: "usVal"}
 _REFUSALS: Final = (pynvml.NVML_ERROR_NOT_SUPPORTED, pynvml.NVML_ERROR_INVALID_ARGUMENT)
-"""Answers about one of several values: the device, or a library that is older, does not know it."""
+"""Errors for one of several values: the device or an older library does not support it."""
 _ERROR_COUNTERS: Final = range(4)  # of a link: replay, recovery, CRC of flits, CRC of data
 _NOT_A_TEMPERATURE: Final = 200
 _GPM: Final = {
@@ -50,14 +50,14 @@ GPM_MEASURES: Final = tuple(name for name in _GPM.values() if name.endswith("_pe
 
 
 class FieldReader:
-    """Reads field values of devices; keeps the counters of the poll before for the rates."""
+    """Reads field values of devices; stores the counters of the last poll to compute rates."""
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
         self._before: dict[str, tuple[float, float]] = {}
 
     def read(self, device: str, handle: Any, links: tuple[int, ...]) -> dict[str, float]:
-        """Return the measures made of field values. `links`: the active NVLinks. Raises: DeviceDown."""
+        """Return the measures computed from field values. `links`: the active NVLinks. Raises: DeviceDown."""
         found = self._read_fields(device, handle)
         values: dict[str, float] = {}
         temperature = found.get(_MEMORY_TEMPERATURE)
@@ -74,7 +74,7 @@ class FieldReader:
         return values
 
     def find_unsupported(self, device: str) -> set[str]:
-        """Return the measures whose fields are all refused."""
+        """Return the measures whose fields are all unsupported."""
         sources = {
             "memory_temperature_c": (_MEMORY_TEMPERATURE,),
             "nvlink_mib_s": _TRAFFIC,
@@ -109,7 +109,7 @@ class FieldReader:
         before = self._before.get(device)
         self._before[device] = (now, total_mib)
         if before is None or total_mib < before[1] or now <= before[0]:
-            return {}  # a first value, or the counter began anew
+            return {}  # a first value, or the counter restarted
         return {"nvlink_mib_s": (total_mib - before[1]) / (now - before[0])}
 
     def _link_errors(self, device: str, handle: Any, links: tuple[int, ...]) -> dict[str, float]:
@@ -135,7 +135,7 @@ class GpmReader:
         self._samples: dict[str, tuple[Any, Any]] = {}
 
     def read(self, device: str, handle: Any, instance: int | None = None) -> dict[str, float]:
-        """Return the means since the last call; nothing at the first one.
+        """Return the means since the last call; none at the first call.
 
         `instance`: the id of a GPU instance, with `handle` the whole device's. Raises: DeviceDown.
         """
@@ -152,12 +152,12 @@ class GpmReader:
             if self._calls.is_refused(device, name):
                 self._calls.refuse(device, GPM_KEY)
             return {}
-        # The older of the two samples is used again for the next one.
+        # The older of the two samples is reused for the next one.
         self._samples[device] = (sample, before)
         return {} if before is None else self._compare(device, before, sample)
 
     def find_unsupported(self, device: str) -> set[str]:
-        """Return the measures of activity that a device refused, one by one or all together."""
+        """Return the activity measures that a device does not support, separately or as a group."""
         if self._calls.is_refused(device, GPM_KEY):
             return set(GPM_MEASURES)
         return {

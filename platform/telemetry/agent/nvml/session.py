@@ -1,4 +1,4 @@
-"""NVML from its start on: the devices that were enumerated, and one poll of all of them after another."""
+"""One initialisation of NVML: the enumerated devices, and polls of all of them, one after another."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class NvmlSession:
         self._inventory_due = True
 
     def poll(self) -> dict[str, Any]:
-        """Return what is measured now, as the agent's own process takes it. Raises: DriverReplaced."""
+        """Return the present measurements in the format for the agent's process. Raises: DriverReplaced."""
         devices: list[dict[str, Any]] = []
         processes: list[dict[str, Any]] = []
         fallen: dict[str, str] = {}
@@ -120,7 +120,7 @@ class NvmlSession:
         try:
             inventory = describe_inventory(self._calls, self._devices)
         except DeviceDown:
-            return None  # the next poll leaves that device out and tries again
+            return None  # the next poll leaves that device out
         self._inventory_due = False
         return inventory
 

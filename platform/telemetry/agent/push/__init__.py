@@ -1,1 +1,1 @@
-"""Samples on their way to the platform: the buffer, the key of the node, the requests."""
+"""Sends samples to the platform: the buffer, the key of the node, the requests."""

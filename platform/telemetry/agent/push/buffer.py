@@ -1,4 +1,4 @@
-"""Snapshots that wait to be sent, compressed: those of two hours, within a bound of bytes."""
+"""Snapshots that wait to be sent, compressed: those of the last two hours, within a limit of bytes."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from telemetry.agent.clock import SteadyClock
 from telemetry.agent.snapshot import AgentEvent, NodeSnapshot
 
 KEEP_S: Final = 7200.0
-"""The platform takes nothing older."""
-_OVERHEAD: Final = 256  # bytes of an entry besides its text
+"""The age of the oldest measurements that the platform accepts, in seconds."""
+_OVERHEAD: Final = 256  # bytes of an entry in addition to its text
 
 
 @dataclass(frozen=True, slots=True)
 class BufferedBatch:
-    """One snapshot on its way. `body`: its rows as compressed JSON, without times."""
+    """One snapshot to send. `body`: its rows as compressed JSON, without times."""
 
     monotonic_s: float
     interval_ms: int
@@ -29,7 +29,7 @@ class BufferedBatch:
     size: int
 
     def to_json(self, clock: SteadyClock) -> bytes:
-        """Write the batch as the platform takes it."""
+        """Write the batch in the platform's format."""
         head = {
             "at_ms": clock.to_ms(self.monotonic_s),
             "interval_ms": self.interval_ms,
@@ -80,7 +80,7 @@ def make_batch(snapshot: NodeSnapshot, interval_s: float) -> BufferedBatch:
 
 
 class Buffer:
-    """A queue of batches between the thread that measures and the one that sends.
+    """A queue of batches between the measuring thread and the sending thread.
 
     `dropped` counts batches that were not sent, by reason: `old`, `full`, `refused`.
     """
@@ -97,11 +97,11 @@ class Buffer:
 
     @property
     def bytes(self) -> int:
-        """The memory that the batches take, about."""
+        """The approximate memory of the batches, in bytes."""
         return self._bytes
 
     def put(self, batch: BufferedBatch) -> None:
-        """Add the newest batch; drops the oldest ones where there is no room."""
+        """Add the newest batch; drop the oldest ones if there is no room."""
         with self._changed:
             self._batches.append(batch)
             self._bytes += _cost(batch)
@@ -112,7 +112,7 @@ class Buffer:
             self._changed.notify_all()
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait until there is a batch; returns whether there is."""
+        """Wait until there is a batch; return whether there is one."""
         with self._changed:
             return self._changed.wait_for(lambda: bool(self._batches), timeout_s)
 
@@ -129,7 +129,7 @@ class Buffer:
             return found
 
     def remove(self, batches: Sequence[BufferedBatch], reason: str = "") -> None:
-        """Take out batches that were sent, or were refused for a reason."""
+        """Remove batches that were sent, or were refused for a reason."""
         with self._changed:
             for batch in batches:
                 # The oldest may have been dropped meanwhile.

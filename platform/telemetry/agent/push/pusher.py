@@ -1,4 +1,4 @@
-"""The thread that sends batches to the platform, in order, until it has taken or refused each of them."""
+"""The thread that sends batches to the platform, in order, until each was accepted or refused."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from telemetry.agent.push.requests import Platform, PlatformAnswer, Unreachable
 log = logging.getLogger(__name__)
 PATH: Final = "/api/v1/agent/samples"
 INTERVAL_S: Final = (5.0, 300.0)
-"""Bounds of the interval that the platform may ask for."""
+"""The bounds of the interval that the platform may request, in seconds."""
 _MOST_BYTES: Final = 1 << 20
-"""JSON of the batches in one request; the platform takes 4 MiB."""
+"""The most bytes of JSON of the batches in one request; the platform accepts 4 MiB."""
 _LEAST_BYTES: Final = 1 << 12
 _PAUSE_S: Final = 1.0
 _LONGEST_PAUSE_S: Final = 60.0
@@ -31,7 +31,7 @@ _WRONG: Final = (400, 422)
 
 @dataclass(slots=True)
 class Pusher:
-    """Sends what is in the buffer. `set_interval` takes the seconds between polls that the platform wants.
+    """Sends the batches of the buffer. `set_interval` gets the interval of polls from the platform (s).
 
     `results` counts requests by status or `unreachable`; `sent_at` is the monotonic time of the last success.
     """
@@ -47,16 +47,16 @@ class Pusher:
     sent_at: float | None = None
     _inventory: Mapping[str, Any] | None = None
     _sent_inventory: Mapping[str, Any] | None = None
-    """The one in the last request."""
+    """The inventory in the last request."""
     _known_inventory: Mapping[str, Any] | None = None
-    """The one that the platform has taken."""
+    """The inventory that the platform has accepted."""
     _unsupported: Mapping[str, list[str]] = field(default_factory=dict)
     _sent_unsupported: Mapping[str, list[str]] | None = None
     _refused_unsupported: Mapping[str, list[str]] | None = None
     _most_bytes: int = _MOST_BYTES
     _pause_s: float = _PAUSE_S
     _asked_pause_s: float = 0.0
-    """The pause that the platform asked for with its last answer."""
+    """The pause that the platform requested with its last answer."""
 
     def note_inventory(self, inventory: Mapping[str, Any]) -> None:
         """Send this inventory with the next request."""
@@ -68,23 +68,24 @@ class Pusher:
             self._unsupported = unsupported
 
     def run(self) -> None:
-        """Send for ever."""
+        """Send batches until the process ends."""
         while True:
             self.buffer.wait(_LONGEST_PAUSE_S)
             try:
                 is_sent = self.push_once()
             except Exception:
-                # Whatever it is, the node is measured on, and the next request may succeed.
+                # After any error the node is still measured, and the next request may succeed.
                 log.exception("a request failed for a reason that was not foreseen")
                 self.results["failed"] += 1
                 is_sent = False
             if not is_sent:
-                # Agents of many nodes that lost the same platform do not come back at the same moment.
+                # Jitter: agents of many nodes that lost the same platform must not all retry at the same
+                # moment.
                 self.pause(max(self._pause_s * random.uniform(0.5, 1.0), self._asked_pause_s))
                 self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
 
     def push_once(self) -> bool:
-        """Send the oldest batches; returns whether to go on at once."""
+        """Send the oldest batches; return whether to continue at once."""
         batches = self.buffer.peek(self._most_bytes)
         if not batches:
             return True
@@ -112,7 +113,7 @@ class Pusher:
         if answer.status in _WRONG and self._leave_out(answer):
             return True
         if answer.status in _WRONG and len(batches) > 1:
-            self._most_bytes = 1  # one at a time, so that one wrong batch does not hold up the others
+            self._most_bytes = 1  # one batch at a time, so that one invalid batch does not block the others
             return True
         if answer.status in (*_WRONG, _TOO_LARGE):
             log.error("the platform does not take a batch: %s", answer.text)
@@ -124,7 +125,7 @@ class Pusher:
         return False
 
     def _leave_out(self, answer: PlatformAnswer) -> bool:
-        """Leave out what goes with the batches, one part at a time; returns whether there was a part left."""
+        """Leave out one part that accompanies the batches; return whether there was a part to leave out."""
         if self._sent_inventory is not self._known_inventory:
             log.error("the inventory is left out of the next request: %s", answer.text)
             self._known_inventory = self._sent_inventory

@@ -1,4 +1,4 @@
-"""Requests to the platform, each with a time limit; no redirect is followed and no long answer read."""
+"""Requests to the platform, each with a time limit; redirects are not followed, long answers not read."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _LONGEST: Final = 1 << 20
 
 
 class Unreachable(ConnectionError):
-    """No answer came."""
+    """The platform sent no answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlatformAnswer:
-    """An answer of the platform. `body` is empty where it was no JSON object."""
+    """An answer of the platform. `body` is empty if it was no JSON object."""
 
     status: int
     body: Mapping[str, Any]
@@ -30,7 +30,7 @@ class PlatformAnswer:
 
     @property
     def text(self) -> str:
-        """The platform's own words, for the log."""
+        """The platform's message, for the log."""
         reason = self.body.get("detail") or self.body.get("title") or ""
         fields = self.body.get("errors") or ""
         return f"{self.status} {str(reason)[:300]} {str(fields)[:300]}".rstrip()
@@ -82,5 +82,5 @@ def _json_object(text: bytes) -> Mapping[str, Any]:
 def _seconds(text: str | None) -> float | None:
     try:
         return float(text) if text else None
-    except ValueError:  # a date
+    except ValueError:  # an HTTP date
         return None

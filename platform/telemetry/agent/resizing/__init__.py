@@ -1,1 +1,1 @@
-"""The live change of the memory of running slices."""
+"""Changes the memory of running slices."""

@@ -1,4 +1,4 @@
-"""The loop over the pods of the node: all of them every so often, and each one when it changes."""
+"""The loop over the pods of the node: all of them periodically, and each one after a change."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from telemetry.agent.resizing.settle import settle_pod
 
 log = logging.getLogger(__name__)
 LOOK_S: Final = 30
-"""Seconds between two looks at every pod."""
+"""Seconds between two passes over all pods."""
 LOOK_SOON_S: Final = 2
-"""The same while something is left to be done."""
+"""The same while a request is unfinished."""
 _PAUSE_S: Final = 1.0
 _LONGEST_PAUSE_S: Final = 30.0
 
 
 class PodObserver(Protocol):
-    """Keeps what telemetry has to know of the node's pods."""
+    """Receives the node's pods for telemetry."""
 
     def replace_pods(self, pods: Iterable[Pod]) -> None:
-        """Take these pods as all that there are."""
+        """Replace all pods with these."""
 
     def put_pod(self, pod: Pod) -> None:
-        """Take one pod that is new or changed."""
+        """Add or replace one pod."""
 
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """The agent of one node; `root`: where HAMi keeps the folders of containers.
+    """The agent of one node; `root`: the folder in which HAMi keeps the folders of containers.
 
-    `observer` is given every pod that is read, so that one watch serves resizing and telemetry.
+    `observer` receives every pod that is read, so that one watch serves resizing and telemetry.
     """
 
     api: AgentApi
@@ -43,7 +43,7 @@ class Agent:
     observer: PodObserver | None = None
 
     def run(self, *, pause: Callable[[float], None]) -> None:
-        """Go on for ever; `pause` waits for so many seconds when the API does not answer."""
+        """Run until the process ends; `pause` waits for so many seconds if the API does not answer."""
         pause_s = _PAUSE_S
         while True:
             try:
@@ -55,7 +55,7 @@ class Agent:
                 pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
     def watch_once(self, *, most_s: int = LOOK_S) -> None:
-        """Look at every pod once, then at those that change, until it is time to look at all again.
+        """Process every pod once, then those that change, until the next pass over all pods is due.
 
         Raises: Unavailable.
         """
@@ -70,7 +70,7 @@ class Agent:
             log.info("watch begins anew: %s", error)
 
     def list_once(self) -> tuple[str, bool]:
-        """Look at every pod once; returns the version to watch from, and whether nothing is left to be done.
+        """Process every pod once; return the version to watch from, and whether nothing is left to do.
 
         Raises: Unavailable.
         """

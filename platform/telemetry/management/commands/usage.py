@@ -26,7 +26,7 @@ class Command(BaseCommand):
         parser.add_argument("--json", metavar="FILE", help="write the result as JSON; - for standard output")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        # numpy and the REST API: too much for every list of commands.
+        # Imported late: numpy and the REST API are too slow to import for every list of commands.
         from telemetry.management.usage_output import write_usage  # noqa: PLC0415 (as above)
 
         shown = write_usage(options)

@@ -1,4 +1,4 @@
-"""The series of one cluster, or of all together."""
+"""The series of one cluster, or of all clusters together."""
 
 from __future__ import annotations
 
@@ -58,16 +58,16 @@ def _ratio(above: float | None, below: float | None) -> float | None:
 
 
 def _is_complete(parts: list[Values]) -> bool:
-    """Return whether the use of nearly every card was measured; a sum over some would look like less use."""
+    """Return whether the use of nearly all cards was measured; a sum over some would look too low."""
     cards, sampled = _total(parts, "cards"), _total(parts, "cards_sampled")
     return cards is not None and sampled is not None and sampled >= cards * _COMPLETE
 
 
 def sum_measures(parts: list[Values]) -> dict[str, float | None]:
-    """Put several clusters' (or one node's) measures of one bucket together; no parts give gaps.
+    """Combine the measures of several clusters (or one node) in one bucket; without parts they are gaps.
 
-    `cores_allocated` is the percentage of the compute of all cards, `utilisation` that of the cards
-    that answered; `compute_used` is known where 95 % answered. The temperature's mean is weighted by cards.
+    `cores_allocated` is the percentage of the compute of all cards, `utilisation` that of the cards with a
+    reading; `compute_used` is known if 95 % have one. The temperature's mean is weighted by cards.
     """
     heat = [part for part in parts if "temperature_c" in part]
     weighted = [part["temperature_c"] * part["cards_sampled"] for part in heat]
@@ -88,7 +88,7 @@ def sum_measures(parts: list[Values]) -> dict[str, float | None]:
 
 
 def total_lines(window: Window, by_bucket: dict[int, dict[str, float | None]]) -> tuple[Series, ...]:
-    """Draw the lines of `sum_measures`; a bucket that is absent is a gap in each."""
+    """Build the lines of `sum_measures`; a missing bucket is a gap in each."""
     return tuple(
         Series(
             measure,
@@ -103,8 +103,8 @@ def total_lines(window: Window, by_bucket: dict[int, dict[str, float | None]]) -
 def _together(
     window: Window, means: Buckets, clusters: dict[int, uuid.UUID], silent: dict[uuid.UUID, set[int]]
 ) -> dict[int, dict[str, float | None]]:
-    """Sum over clusters. While one that has readings elsewhere in the window is in a gap, the sum is
-    unknown: leaving it out would draw its cards as gone."""
+    """Sum over clusters. While a cluster with readings elsewhere in the window is in a gap, the sum is
+    unknown: without it, its cards would seem to be gone."""
     speaking = [channel for channel in clusters if channel in means]
     found: dict[int, dict[str, float | None]] = {}
     for bucket, _ in window.bucket_times():
@@ -124,7 +124,7 @@ def cluster_series(
     *,
     points: int = POINTS,
 ) -> SeriesSet:
-    """Cards, allocation, use, memory, power and temperature of a cluster, or of all for None.
+    """Return cards, allocation, use, memory, power and temperature of a cluster, or of all for None.
 
     `step` in seconds; None picks one that gives about `points`. Each measure is one line without a
     subject. Raises: PermissionDenied without `cluster.view`; Invalid for a bad range.
@@ -145,9 +145,9 @@ def cluster_series(
 def pool_series(
     viewer: Actor, flavor: Flavor, start: datetime, end: datetime, step: int | None = None
 ) -> SeriesSet:
-    """Return the measures of `cluster_series` over the nodes that are in a pool now.
+    """Return the measures of `cluster_series` over the present nodes of a pool.
 
-    A node without data is left out of a bucket: rates are those of the others. Raises: as `cluster_series`.
+    A node without data is left out of a bucket: rates are those of the others. Raises as `cluster_series`.
     """
     permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
     window = window_of(start, end, step, retention=TICK_RETENTION)

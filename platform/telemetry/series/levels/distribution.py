@@ -30,7 +30,7 @@ SHARE_LINES: Final = (
 _USE: Final = (ColumnMeasure("cores_used"),)
 _WIDTH: Final = 25
 _MOST_VALUES: Final = 400_000
-"""GPUs times buckets that are read at once; above 16,666 GPUs 24 buckets, however many values those are."""
+"""The most values (GPUs times buckets) read at once; above 16,666 GPUs 24 buckets are read nevertheless."""
 _LEAST_POINTS: Final = 12
 
 
@@ -45,8 +45,8 @@ def share_series(
 ) -> SeriesSet:
     """Return the percentage of GPUs in each step of utilization, by their mean over a bucket.
 
-    GPUs without a reading are not counted. While a cluster that has readings elsewhere in the window is in a
-    gap, the shares are unknown. Without `step`, there are fewer points for many GPUs.
+    GPUs without a reading are not counted. While a cluster with readings elsewhere in the window is in a gap,
+    the shares are unknown. Without `step`, there are fewer points for many GPUs.
     Raises: PermissionDenied without `cluster.view`; Invalid for a bad range, or too many values.
     """
     permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
@@ -65,7 +65,7 @@ def share_series(
     speaking = set()
     for channel, by_bucket in bucket_means(window, channels, Reading, _USE).items():
         if channel not in clusters:
-            continue  # A GPU that was found in between.
+            continue  # a GPU that was added in between
         speaking.add(clusters[channel])
         for bucket, values in by_bucket.items():
             counts[bucket][min(len(SHARE_LINES) - 1, int(values["cores_used"]) // _WIDTH)] += 1

@@ -1,4 +1,4 @@
-"""The series of one GPU: what is allocated of it and what it does."""
+"""The series of one GPU: its allocation and its measures."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def gpu_series(
     *,
     points: int = POINTS,
 ) -> SeriesSet:
-    """Lines `card_*` of one GPU as of its node, on whatever node it was; without a subject.
+    """Return the lines `card_*` of one GPU, as for its node, on any node where it was; without a subject.
 
     `step` in seconds; None picks one that gives about `points`.
     Raises: PermissionDenied without `cluster.view`; Invalid for a bad range.
@@ -44,7 +44,7 @@ def gpu_series(
 
 
 def _lines(window: Window, means: Buckets, channels: list[Channel]) -> tuple[Series, ...]:
-    """A GPU that moved has a channel per node; the later one stays where two share a bucket."""
+    """Combine the channels of a GPU, one per node that it was in; in a shared bucket the later one counts."""
     found: dict[int, Values] = {}
     for channel in channels:
         found |= means.get(channel.pk, {})

@@ -27,7 +27,7 @@ CARD_MEASURES: Final = (
     ColumnMeasure("temperature_c"),
     ColumnMeasure("power_w"),
 )
-# Measure, column, unit, label. Of one card, percent points are percent of the card.
+# Measure, column, unit, label. Percent points of one card are percent of the card.
 CARD_LINES: Final = (
     ("card_utilisation", "cores_used", "percent", "GPU utilization"),
     ("card_cores_allocated", "cores_allocated", "percent", "Compute allocated"),
@@ -47,7 +47,7 @@ def node_series(
     *,
     points: int = POINTS,
 ) -> SeriesSet:
-    """Lines of a node as of a cluster, and `card_*` lines whose subject is the device id.
+    """Return the lines of a node, as for a cluster, and `card_*` lines whose subject is the device id.
 
     `step` in seconds; None picks one that gives about `points`.
     Raises: PermissionDenied without `cluster.view`; Invalid for a bad range.

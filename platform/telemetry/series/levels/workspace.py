@@ -1,4 +1,4 @@
-"""The series of one workspace: what its slices were granted and what they used."""
+"""The series of one workspace: the allocation of its slices and their use."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def workspace_series(
     *,
     points: int = POINTS,
 ) -> SeriesSet:
-    """Lines of a workspace as of a cluster, in which each slice counts as one card; over all clusters.
+    """Return the lines of a workspace, as for a cluster; each slice counts as one card; over all clusters.
 
     Amounts are means over the time in which the cluster was measured: while the workspace holds nothing there
     they are 0, and unknown while the cluster itself is in a gap.
-    Raises: NotFound where the viewer may not see its jobs; Invalid for a bad range.
+    Raises: NotFound if the viewer may not see its jobs; Invalid for a bad range.
     """
     require_sight(viewer, MeasuredThing("workspace", workspace_id))
     window = window_of(start, end, step, retention=TICK_RETENTION, points=points)
@@ -66,7 +66,7 @@ def _amounts(of_workspace: Sums, channel: int, of_clusters: Sums, of_cluster: in
         part = dict.fromkeys(_GRANTS, 0.0) | {name: one.total / length for name, one in columns.items()}
         memory = columns.get("memory_used_mib")
         if memory is not None:
-            # What it used while none of its slices was read is not known, and not 0.
+            # Its use while none of its slices had a reading is unknown, and not 0.
             part["memory_used_mib"] = memory.total / (length - held.measured_ms + memory.measured_ms)
         elif not held.measured_ms:
             part["memory_used_mib"] = 0.0

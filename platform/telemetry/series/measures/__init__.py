@@ -1,1 +1,1 @@
-"""The series of any measure of the catalogue, and the growth of counters."""
+"""The series of any measure of the catalogue, and the increase of counters."""

@@ -1,4 +1,4 @@
-"""The lines of a request for measures: which channels make up each group, and what it is called."""
+"""The lines of a request for measures: the channels of each group, and its label."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tenants.models import Tenant
 
 @dataclass(slots=True)
 class ChannelGroup:
-    """One line to be: channels whose roll-ups make it up, and those whose readings do where these end."""
+    """One line: the channels whose roll-ups it is made of, and those whose readings follow these."""
 
     subject: str
     label: str
@@ -37,12 +37,12 @@ def group_channels(rows: list[Channel], group_by: str | None, rolled: Scope) -> 
 
 
 def _natural(label: str) -> list[str | int]:
-    """Sort numbers within text as numbers: GPU 2 before GPU 10."""
+    """Return a sort key with numbers in text as numbers: GPU 2 before GPU 10."""
     return [int(part) if place % 2 else part for place, part in enumerate(re.split(r"([0-9]+)", label))]
 
 
 def _subjects(rows: Sequence[Channel], group_by: str | None) -> Any:
-    """Return what gives the subject and label of a channel's group."""
+    """Return the function that gives the subject and label of a channel's group."""
     names: dict[Any, str]
     if group_by in ("node", "pool"):
         column = "name" if group_by == "node" else "flavor__name"

@@ -1,4 +1,4 @@
-"""The growth of counters of GPUs since a moment."""
+"""The increase of counters of GPUs since a moment."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from tenants.access.permissions import Permission
 
 
 def counter_growth(viewer: Actor, measure: str, *, since: datetime) -> dict[uuid.UUID, float]:
-    """Device id → what a counter grew by from `since` to its last reading; absent where it was not read.
+    """Return by device id the increase of a counter from `since` to its last reading; absent without
+    readings.
 
-    Minutes that are rolled up come from there, the last ones from readings. A counter that began anew counts
+    Rolled-up minutes are read from roll-ups, the last ones from readings. A counter that restarted counts
     from 0. Raises: PermissionDenied without `cluster.view`.
     """
     permissions.require_permission(viewer, Permission.CLUSTER_VIEW)

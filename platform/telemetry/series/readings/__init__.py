@@ -1,1 +1,1 @@
-"""The latest readings that a viewer may see, and the idle time and excess use that they show."""
+"""The latest readings that a viewer may see, and the idle time and excess use in them."""

@@ -17,10 +17,10 @@ _CORE_HOURS: Final = 100 * 3_600_000
 
 
 def idle_evidence(asked: EvidenceQuery) -> Mapping[str, Any]:
-    """GPU-hours of held cards that were measured, and of those the idle ones: ten minutes in which the
-    use never reached 3 % of a card.
+    """Return the measured GPU-hours of held cards, and the idle ones of them: ten minutes in which the use
+    never reached 3 % of a card.
 
-    `missing` is `not-measured` where no held card of these queues was ever measured in that time.
+    `missing` is `not-measured` if no held card of these queues was ever measured in that time.
     """
     window = Q(at_ms__gte=to_ms(asked.start), at_ms__lt=to_ms(asked.end))
     jobs = Job.unscoped.filter(queue__node__in=list(asked.queues)).values("pk")

@@ -22,14 +22,14 @@ from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import Tenant
 
-# Three ticks: one may be lost and one late. What is older is not "now", and is left out.
+# Three ticks: one may be lost and one late. Older readings are not "now", and are left out.
 FRESH_FOR: Final = timedelta(seconds=30)
 _NARROW: Final = 200
-"""More jobs than these are not named in a query: reading the readings of all takes less time."""
+"""The most jobs that are named in a query: for more, reading the readings of all takes less time."""
 
 
 class CardNow(NamedTuple):
-    """The latest reading of a card. `utilisation_percent` is measured, `cores_allocated` granted."""
+    """The latest reading of a card. `utilisation_percent` is measured, `cores_allocated` is allocated."""
 
     at: datetime
     utilisation_percent: float
@@ -45,7 +45,7 @@ class UseNow:
     """The present use of the slices of a job or workspace; a slice counts as one card.
 
     `utilisation_percent` is the mean over slices in percent of the card, `utilisation_of_grant_percent`
-    the sum used over the sum granted. `cores_used` and `cores_granted` are these sums, in percent points.
+    the used sum over the allocated sum. `cores_used` and `cores_granted` are these sums, in percent points.
     """
 
     at: datetime
@@ -67,7 +67,7 @@ class PoolUse(NamedTuple):
     memory_allocated_mib: int = 0
 
     def add_use(self, use: UseNow) -> PoolUse:
-        """Add other slices."""
+        """Add the use of other slices."""
         return PoolUse(
             self.cores_used + use.cores_used,
             self.cores_allocated + use.cores_allocated,
@@ -77,7 +77,7 @@ class PoolUse(NamedTuple):
 
 
 def newest_tick_ms() -> int | None:
-    """The time of the newest measurement, in milliseconds since 1970."""
+    """Return the time of the newest measurement, in milliseconds since 1970."""
     return Tick.unscoped.order_by("-at_ms").values_list("at_ms", flat=True).first()
 
 
@@ -91,9 +91,9 @@ def _fresh() -> QuerySet[Reading]:
 def utilisation_now(
     viewer: Actor, *, cluster_id: uuid.UUID | None = None, node_ids: Collection[uuid.UUID] | None = None
 ) -> dict[uuid.UUID, CardNow]:
-    """Device id → latest reading, of all cards or those of one cluster or of some nodes.
+    """Return the latest reading by device id, of all cards or those of one cluster or of some nodes.
 
-    A card whose use was not measured in the last 30 s is absent: nothing is known of it now.
+    A card whose use was not measured in the last 30 s is absent: its present use is unknown.
     Raises: PermissionDenied without `cluster.view`.
     """
     permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
@@ -104,14 +104,14 @@ def utilisation_now(
         rows = rows.filter(channel__in=_card_channels(node_id__in=list(node_ids)))
     columns = ("cores_used", "cores_allocated", "memory_used_mib", "memory_allocated_mib")
     found = rows.values_list("channel__device_id", "at_ms", *columns, "temperature_c", "power_w")
-    # In order of time, so that the last one stays.
+    # In order of time, so that the last value stays.
     return {row[0]: CardNow(from_ms(row[1]), *row[2:]) for row in found}
 
 
 def _card_channels(**wanted: Any) -> list[int]:
-    """The channels of some cards. They are looked up first: a planner that expects few fresh readings, as it
-    does where statistics are older than these, would join the readings of all cards."""
-    # The nulls are those of the partial index; a scope alone would not lead to it.
+    """Return the channels of some cards. They are looked up first: a planner that expects few fresh readings,
+    as it does with outdated statistics, would join the readings of all cards."""
+    # The nulls are those of the partial index; a scope alone would not use it.
     cards = Channel.unscoped.filter(allocation_id__isnull=True, process_id__isnull=True, scope=Scope.CARD)
     return list(cards.filter(**wanted).values_list("pk", flat=True))
 
@@ -165,7 +165,7 @@ def _visible(viewer: Actor) -> QuerySet[Reading]:
 
 
 def jobs_now(viewer: Actor, job_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, UseNow]:
-    """Job id → what it uses right now, for the page of jobs that is shown.
+    """Return the present use by job id, for the shown page of jobs.
 
     Jobs that the viewer may not see, or without a reading in the last 30 s, are absent.
     """
@@ -177,7 +177,7 @@ def jobs_now(viewer: Actor, job_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, U
 
 
 def pools_now(viewer: Actor, workspace_id: uuid.UUID) -> dict[uuid.UUID, PoolUse]:
-    """Flavor id → what the slices of a workspace use right now.
+    """Return the present use of a workspace's slices by flavor id.
 
     A pool without a reading in the last 30 s is absent, and so is a workspace that the viewer may not see.
     """
@@ -190,11 +190,11 @@ def queues_use_by_pool(
     flavor_id: uuid.UUID | None = None,
     tenant: Tenant | None = None,
 ) -> dict[tuple[uuid.UUID, uuid.UUID], PoolUse]:
-    """Quota node of a queue and flavor id → what the jobs of the queue use there right now.
+    """Return the present use of the jobs of a queue, by the queue's quota node and flavor id.
 
-    Of all pools unless one is named, and of all tenants unless one is named with what is below it. A queue
-    without a reading in the last 30 s in a pool is absent, and so are queues whose jobs the viewer may not
-    see.
+    The result covers all pools unless one is named, and all tenants unless one is named, with its children. A
+    queue without a reading in the last 30 s in a pool is absent, and so are queues whose jobs the viewer may
+    not see.
     """
     rows, nodes = _visible(viewer), Node.unscoped.order_by()
     if flavor_id is not None:
@@ -215,7 +215,7 @@ def queues_use_by_pool(
 
 
 def jobs_use_by_pool(viewer: Actor, job_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, PoolUse]:
-    """Flavor id → what some jobs use right now.
+    """Return the present use of some jobs by flavor id.
 
     A pool without a reading in the last 30 s is absent, and so are jobs that the viewer may not see.
     """
@@ -231,23 +231,23 @@ def _use_by_pool(rows: QuerySet[Reading]) -> dict[uuid.UUID, PoolUse]:
 
 
 def memory_now(allocation_id: uuid.UUID) -> dict[uuid.UUID, int]:
-    """Device id → MiB that an allocation uses of it right now; absent without a reading in the last 30 s."""
+    """Return the MiB that an allocation uses now by device id; absent without a reading in the last 30 s."""
     rows = _fresh().filter(channel__allocation_id=allocation_id)
     read = rows.values_list("channel__device_id", "memory_used_mib")
-    # In order of time, so that the last one stays.
+    # In order of time, so that the last value stays.
     return {device: used for device, used in read if device is not None and used is not None}
 
 
 @dataclass(frozen=True, slots=True)
 class GpuNow:
-    """The latest reading of a GPU, by the names of the catalogue; what was not measured is absent."""
+    """The latest reading of a GPU, by the names of the catalogue; an unmeasured value is absent."""
 
     at: datetime
     values: dict[str, float]
 
 
 def measures_now(viewer: Actor, device_ids: Collection[uuid.UUID] | None = None) -> dict[uuid.UUID, GpuNow]:
-    """Device id → all measures of its latest reading, by default of all; absent without one in the last 30 s.
+    """Return the measures of the latest reading by device id, of all by default, not older than 30 s.
 
     Raises: PermissionDenied without `cluster.view`.
     """
@@ -258,7 +258,7 @@ def measures_now(viewer: Actor, device_ids: Collection[uuid.UUID] | None = None)
     columns = ("cores_used", "memory_used_mib", "temperature_c", "power_w")
     names = ("utilization_percent", "memory_used_mib", "temperature_c", "power_w")
     found: dict[uuid.UUID, GpuNow] = {}
-    # In order of time, so that the last one stays.
+    # In order of time, so that the last value stays.
     for device_id, at_ms, packed, *typed in rows.values_list(
         "channel__device_id", "at_ms", "values", *columns
     ):
@@ -268,12 +268,12 @@ def measures_now(viewer: Actor, device_ids: Collection[uuid.UUID] | None = None)
 
 
 def slices_now(viewer: Actor, device_id: uuid.UUID) -> dict[uuid.UUID, tuple[float | None, int | None]]:
-    """Allocation id → compute in percent of the GPU and MiB that it uses of it; absent without a reading.
+    """Return by allocation id the compute in percent of the GPU and the MiB in use; absent without a reading.
 
     Raises: PermissionDenied without `cluster.view`.
     """
     permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
     rows = _fresh().filter(channel__scope=Scope.SLICE, channel__device_id=device_id)
     read = rows.values_list("channel__allocation_id", "cores_used", "memory_used_mib")
-    # In order of time, so that the last one stays.
+    # In order of time, so that the last value stays.
     return {pk: (cores, memory) for pk, cores, memory in read if pk is not None}

@@ -1,1 +1,1 @@
-"""The window of a series: its buckets, the tables it is read from, gaps and history."""
+"""The window of a series: its buckets, the tables from which it is read, gaps and history."""

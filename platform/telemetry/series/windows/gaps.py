@@ -14,7 +14,7 @@ from telemetry.store.times import to_ms
 
 
 def gaps_in(window: Window, cluster_ids: Iterable[uuid.UUID] | None) -> tuple[SeriesGap, ...]:
-    """Gaps that touch the window, oldest first; of all clusters when none is named."""
+    """Return the gaps that overlap the window, oldest first; of all clusters if none is named."""
     rows = TelemetryGap.unscoped.filter(
         Q(ended_at__isnull=True) | Q(ended_at__gt=window.start), started_at__lt=window.end
     )
@@ -27,7 +27,7 @@ def gaps_in(window: Window, cluster_ids: Iterable[uuid.UUID] | None) -> tuple[Se
 
 
 def silent_buckets(window: Window, gaps: Iterable[SeriesGap]) -> dict[uuid.UUID, set[int]]:
-    """Buckets that lie wholly or partly inside a gap, by cluster."""
+    """Return the buckets wholly or partly inside a gap, by cluster."""
     silent: dict[uuid.UUID, set[int]] = {}
     for gap in gaps:
         start = max(to_ms(gap.start), window.from_ms)

@@ -1,7 +1,8 @@
-"""Fills what the platform's own store lacks from the Prometheus server of a cluster, where there is one.
+"""Adds values that the platform's own store lacks from the Prometheus server of a cluster, if it has one.
 
-Only buckets without a reading are asked for, so that nothing counts twice; what that server lacks too stays a
-gap. A pod is read for the time of its hold alone: what a GPU did for others before and after is not its own.
+Only buckets without a reading are requested, so that nothing counts twice; what that server lacks as well
+stays a gap. A pod is read only for the time of its allocation, because the GPU's use before and after is not
+its own.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ _MEASURES: Final = {
 }
 _OF_SLICES: Final = ("cores_used", "memory_used_mib")
 _SETTLED_MS: Final = 120_000
-"""A bucket that ended less than this ago may still get its readings."""
+"""A bucket that ended more recently may still get its readings."""
 
 
 @dataclass(frozen=True, slots=True)
 class _PastHold:
-    """The allocation of a slice: percent points and MiB, of which GPU, and from when until when."""
+    """The allocation of a slice: percent points and MiB of a GPU, and its start and end."""
 
     key: SliceKey
     cores: int
@@ -47,7 +48,7 @@ class _PastHold:
 
 
 def fill_from_history(window: Window, channels: Sequence[Channel], means: Buckets) -> None:
-    """Add to `means` of cards and slices what a Prometheus server knows of empty buckets."""
+    """Add to `means` of cards and slices a Prometheus server's values for empty buckets."""
     by_cluster: dict[uuid.UUID, list[Channel]] = defaultdict(list)
     for channel in channels:
         if channel.scope in (Scope.CARD, Scope.SLICE) and _empty(window, means, channel):
@@ -66,7 +67,7 @@ def fill_from_history(window: Window, channels: Sequence[Channel], means: Bucket
 def read_measures(
     window: Window, channels: Sequence[Channel], measures: Sequence[str]
 ) -> dict[int, dict[int, dict[str, float]]]:
-    """Return what Prometheus servers know of GPUs: channel id, bucket that is over, measure: mean."""
+    """Return the means of GPUs from Prometheus servers, by channel id, past bucket and measure."""
     by_cluster: dict[uuid.UUID, list[Channel]] = defaultdict(list)
     for channel in channels:
         by_cluster[channel.cluster_id].append(channel)
@@ -99,19 +100,19 @@ def _read_measures(
 
 
 def _name_devices(channels: Sequence[Channel]) -> dict[Channel, str]:
-    """The UUIDs of the GPUs of channels, as exporters know them."""
+    """Return the UUIDs of the GPUs of channels, as exporters name them."""
     ids = {channel.device_id for channel in channels if channel.device_id is not None}
     uuids = {d.pk: d.gpu_uuid for d in Device.unscoped.filter(pk__in=ids)} if ids else {}
     return {c: uuids[c.device_id] for c in channels if c.device_id is not None and c.device_id in uuids}
 
 
 def _first_open(window: Window) -> int:
-    """The first bucket that may still get readings."""
+    """Return the first bucket that may still get readings."""
     return min(window.until_ms, to_ms(clock.now()) - _SETTLED_MS) // window.step_ms
 
 
 def _empty(window: Window, means: Buckets, channel: Channel) -> list[int]:
-    """Buckets of a channel that are over and have no reading."""
+    """Return the past buckets of a channel without a reading."""
     known = means.get(channel.pk, {})
     return [bucket for bucket in range(window.first, _first_open(window)) if bucket not in known]
 
@@ -157,7 +158,7 @@ def _fill_slices(
 
 
 def _load_holds(channels: Sequence[Channel]) -> dict[int, _PastHold]:
-    """The holds of slices by the id of their channel."""
+    """Return the holds of slices by the id of their channel."""
     if not channels:
         return {}
     by_hold = {(channel.allocation_id, channel.device_id): channel.pk for channel in channels}

@@ -1,4 +1,4 @@
-"""The answer of a selector of series."""
+"""The result of a selector of series."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ Point = tuple[datetime, float | None]
 class Series:
     """One line of a chart.
 
-    `measure` says what is drawn (`utilisation`, `memory_used`, …) and `subject` whose it is: a device
+    `measure` is the measure (`utilisation`, `memory_used`, …) and `subject` its subject: a device
     or `task/device` id, `average`, `total`, or empty. `key` joins the two and is unique in an answer.
     A point is the mean of the bucket that starts at its time; None is a gap, never a zero. `estimated`: at
-    least one was computed from another measure.
+    least one point was computed from another measure.
     """
 
     measure: str
@@ -33,7 +33,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class SeriesGap:
-    """A time without readings; `end` is None while it lasts. `message` is the cluster's own sentence."""
+    """A time without readings; `end` is None while it lasts. `message` is the cluster's own message."""
 
     cluster_id: uuid.UUID
     cluster: str
@@ -45,7 +45,7 @@ class SeriesGap:
 
 @dataclass(frozen=True, slots=True)
 class SeriesSet:
-    """All lines of one chart page: same times in each. `omitted` counts lines left out as too many."""
+    """All lines of one chart page, with the same times. `omitted` counts lines beyond the limit."""
 
     start: datetime
     end: datetime
@@ -55,5 +55,5 @@ class SeriesSet:
     omitted: int = 0
 
     def get(self, measure: str, subject: str = "") -> Series | None:
-        """The line of one measure and subject, or None when the answer has none."""
+        """Return the line of one measure and subject, or None."""
         return next((s for s in self.series if s.measure == measure and s.subject == subject), None)

@@ -30,7 +30,7 @@ POINTS: Final = 240
 MAX_POINTS: Final = 1000
 MAX_RANGE: Final = TWO_HOUR_RETENTION
 
-# 20 s and not 10 by default: a tick that comes a little late must not look like a hole.
+# The default is 20 s and not 10, so that a slightly late tick does not look like a gap.
 _STEPS_S: Final = (20, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200,
             86_400)  # fmt: skip
 
@@ -39,8 +39,8 @@ _STEPS_S: Final = (20, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_
 class Window:
     """Buckets `first` to `last` (inclusive), numbered by whole steps since 1970.
 
-    `grain_ms`: the roll-ups that it is read from, of which a bucket holds a whole number; 0 for readings and
-    ticks.
+    `grain_ms`: the grain of the roll-ups from which it is read, a whole number of them in each bucket; 0 for
+    readings and ticks.
     """
 
     start: datetime
@@ -58,16 +58,16 @@ class Window:
 
     @property
     def from_ms(self) -> int:
-        """Start of the first bucket."""
+        """The start of the first bucket."""
         return self.first * self.step_ms
 
     @property
     def until_ms(self) -> int:
-        """End of the last bucket, exclusive."""
+        """The end of the last bucket, exclusive."""
         return (self.last + 1) * self.step_ms
 
     def bucket_times(self) -> Iterator[tuple[int, datetime]]:
-        """Number and start of each bucket."""
+        """Yield the number and start of each bucket."""
         for bucket in range(self.first, self.last + 1):
             yield bucket, from_ms(bucket * self.step_ms)
 
@@ -99,10 +99,10 @@ def _checked(start: datetime, end: datetime, step_s: int | None, points: int) ->
 def window_of(
     start: datetime, end: datetime, step_s: int | None, *, retention: timedelta, points: int = POINTS
 ) -> Window:
-    """Cut `start` to `end` into buckets of `step_s` seconds, or of a length that gives about `points`.
+    """Divide `start` to `end` into buckets of `step_s` seconds, or of a length that gives about `points`.
 
-    `kept` is how long the fine rows are kept: a range that begins earlier is read from roll-ups that are
-    still kept for all of it, and its step becomes a multiple of theirs. The future is cut off.
+    `retention` is how long the fine rows are kept: an earlier range is read from roll-ups that are still kept
+    for all of it, and its step becomes a multiple of theirs. The future is cut off.
     Raises: Invalid for a range that is empty, too long, or would have too many points.
     """
     _checked(start, end, step_s, points)
@@ -118,7 +118,7 @@ def window_of(
 
 
 def _finest_grain(age: timedelta, retention: timedelta) -> int:
-    """Return the finest grain that is kept for so long; 0 where the fine rows are."""
+    """Return the finest grain that is kept for so long; 0 for the fine rows."""
     if age <= retention:
         return 0
     if age <= MINUTE_RETENTION:
