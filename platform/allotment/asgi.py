@@ -22,7 +22,7 @@ from foundation.core.garbage_collection import gc_freeze_loaded, gc_freeze_survi
 from scheduling.services.previewing import MODULES as PREVIEW_MODULES  # noqa: E402 (with the other imports)
 
 _FULL_COLLECTIONS = 8
-"""The number of full collections that nearly all objects loaded once by requests survive."""
+"""After so many full collections, nearly all objects exist that requests load once."""
 application = OneThreadHandler()
 set_pool(ProcessPool(PREVIEW_MODULES))
 # All views are imported now, not during the first request. Objects loaded later are searched for reference

@@ -1,4 +1,4 @@
-"""Email about the jobs that users watch, beside the message in the console."""
+"""Email about the jobs that users watch, in addition to the message in the console."""
 
 from __future__ import annotations
 

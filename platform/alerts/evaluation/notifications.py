@@ -121,7 +121,7 @@ def _choose(
 
 
 def _find_unevaluated(firing: Sequence[Alert]) -> set[uuid.UUID]:
-    """Find the alerts whose rule or cluster the last run did not evaluate: their value is an old one."""
+    """Find the alerts whose rule or cluster the last run did not evaluate, so that their value is old."""
     unread = {name for alert in firing if alert.rule is not None for name in alert.rule.unread_clusters}
     clusters = Cluster.unscoped.filter(name__in=unread).values_list("pk", "name") if unread else ()
     names: dict[uuid.UUID | None, str] = dict(clusters)

@@ -227,7 +227,7 @@ class Delegate(Protocol):
         """Exclude the workload from admission, or include it again; it keeps its place in the queue."""
 
     def give_back(self, verdict: WorkloadVerdict, *, attempt: int) -> PodOutcome:
-        """Release its quota, of which nothing is used any more; it waits anew, for run `attempt`."""
+        """Release its quota, of which nothing is used any more; it waits again, for run `attempt`."""
 
     def delete_workload(self, verdict: WorkloadVerdict) -> PodOutcome:
         """Delete the workload, with any quota that it holds."""

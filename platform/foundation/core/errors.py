@@ -93,7 +93,7 @@ class PreconditionRequired(AllotmentError):
 
 
 class PreconditionFailed(AllotmentError):
-    """The row was changed since it was read: read it again and decide anew."""
+    """The row was changed since it was read; the caller has to read it again."""
 
     code = "PRECONDITION_FAILED"
     title = _("Conflict: the resource changed")

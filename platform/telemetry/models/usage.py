@@ -90,7 +90,7 @@ class StoredReport(models.Model):
     `rows` maps the ids of its grouping to their figures, `days` has the figures of each day; both as in
     `telemetry.usage.stored_reports`. `node_times` maps the ids to CPU and memory as in
     `scheduling.metering.node_time`; null if a process of the previous version added it up. `digits` are the
-    decimals of its amounts. All are replaced together; of several, which concurrent workers may leave, the
+    decimals of its amounts. All are replaced together; of several rows, created by concurrent workers, the
     last one counts.
     """
 

@@ -154,7 +154,7 @@ def account_month(
     owners: list[UsageRow] = []
     places = []
     for row in within:
-        # Ids are mapped to numbers first: a UUID computes its hash anew each time.
+        # Ids are mapped to numbers first, because a UUID computes its hash at each look-up.
         place = numbers.setdefault((row.job_id.int, row.flavor_id.int), len(owners))
         if place == len(owners):
             owners.append(row)

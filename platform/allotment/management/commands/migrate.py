@@ -1,4 +1,4 @@
-"""`allotment migrate`: Django's, safe beside running processes and beside another one of its kind."""
+"""`allotment migrate`: Django's command, safe to run concurrently with processes and with itself."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class NvmlDevice:
 
 
 def enumerate_devices(calls: Calls, skip: frozenset[int]) -> tuple[list[NvmlDevice], dict[int, str]]:
-    """Return the GPUs that answer, and the problems of others by index. `skip`: GPUs to leave alone.
+    """Return the GPUs that answer, and the problems of others by index. `skip`: GPUs that are not called.
 
     Raises: DriverReplaced.
     """

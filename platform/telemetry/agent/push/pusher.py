@@ -125,7 +125,7 @@ class Pusher:
         return False
 
     def _leave_out(self, answer: PlatformAnswer) -> bool:
-        """Leave out one part that accompanies the batches; return whether there was a part to leave out."""
+        """Omit one part that accompanies the batches from now on; return whether there was one to omit."""
         if self._sent_inventory is not self._known_inventory:
             log.error("the inventory is left out of the next request: %s", answer.text)
             self._known_inventory = self._sent_inventory

@@ -133,7 +133,7 @@ def _end(api: KubernetesApi, pod: Json) -> None:
 
 
 def check_room(api: KubernetesApi, pod: Json, wanted: Sequence[DeviceGrant]) -> None:
-    """Check that a pod may hold that much of its cards beside others' holdings. Raises: NoRoom."""
+    """Check that a pod may hold that much of its cards in addition to other pods. Raises: NoRoom."""
     metadata = pod["metadata"]
     node = api.get(f"/api/v1/nodes/{pod['spec']['nodeName']}")
     _check_room(api, node, wanted, but=(metadata["namespace"], metadata["name"]))
