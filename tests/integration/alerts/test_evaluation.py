@@ -1,4 +1,4 @@
-"""Rules over the values of a metric: what fires, for whom, and what is suppressed."""
+"""Rules over the values of a metric: which alerts fire, for which subjects, and which are suppressed."""
 
 from __future__ import annotations
 

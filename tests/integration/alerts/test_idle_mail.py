@@ -1,4 +1,4 @@
-"""Owners of idle jobs are told by email, once per warning, also when the mail server was down."""
+"""Owners of idle jobs get one email per warning, also when the mail server was down."""
 
 from __future__ import annotations
 

@@ -154,7 +154,7 @@ def test_a_password_against_the_rules_is_one_line(
 
 
 def test_an_account_of_the_default_name_is_not_made_admin_by_the_way() -> None:
-    """Somebody who came by the identity provider may be called `admin`."""
+    """A user of the identity provider may be called `admin`."""
     tenancy.user("Admin")
     code, message = refusal("init")
     assert (code, "--user" in message) == (1, True)

@@ -1,4 +1,4 @@
-"""Clusters to run the contract against, and builders for what is asked of them.
+"""Clusters for the contract tests, and builders for the requests to them.
 
 A backend joins the contract suite by a harness: a function that yields a `Harness`, named in
 `HARNESSES`. Its cluster has at least two nodes with two whole cards each and one with a sliced card.
@@ -53,8 +53,8 @@ NODE_GROUPS = (
 
 @dataclass
 class Harness:
-    """A cluster under test. `pass_time` lets that many seconds go by in the cluster, `agents_sleep` has
-    nobody on the nodes change anything any more."""
+    """A cluster under test. `pass_time` lets that many seconds go by in the cluster; `agents_sleep` stops the
+    agents of its nodes, so that they change nothing any more."""
 
     cluster: Cluster
     backend: ClusterBackend
@@ -65,13 +65,13 @@ class Harness:
     cursor: str | None = None
 
     def __post_init__(self) -> None:
-        self.look()  # the first batch is a list, which tells nothing of pods that have come and gone
+        self.look()  # the first batch is a full list, which omits pods that have already gone
 
     def node(self, name: str) -> NodeFact:
         return next(node for node in self.backend.read_inventory().nodes if node.name == name)
 
     def spec(self, name: str, node: str = "whole-01", cards: int = 1, **changes: object) -> TaskSpec:
-        """A pod on the first `cards` cards of a node; `changes` replace fields of the spec."""
+        """Return a pod on the first `cards` cards of a node; `changes` replace fields of the spec."""
         devices = tuple(DeviceGrant(d.uuid, 100, d.memory_mib) for d in self.node(node).devices[:cards])
         values: dict[str, object] = {
             "ref": TaskRef("team", name),
@@ -89,7 +89,7 @@ class Harness:
         return TaskSpec(**{**values, **changes})  # type: ignore[arg-type]
 
     def sliced(self, name: str, cores: int, memory_mib: int = 8192, **changes: object) -> TaskSpec:
-        """A pod on a slice of the first card of the sliced node."""
+        """Return a pod on a slice of the first card of the sliced node."""
         card = self.node("slice-01").devices[0]
         return self.spec(
             name, node="slice-01", devices=(DeviceGrant(card.uuid, cores, memory_mib),), **changes
@@ -145,7 +145,7 @@ def simulated(traveller: time_machine.Traveller) -> Iterator[Harness]:
 
 
 class Scripted(ClusterBackend):
-    """A Kubernetes cluster whose kubelets are told what the pods do."""
+    """A Kubernetes cluster whose kubelets act by the pods' scripts."""
 
     def __init__(self, backend: ClusterBackend, kubelets: Kubelets) -> None:
         self._backend, self._kubelets, self.capabilities = backend, kubelets, backend.capabilities
@@ -230,7 +230,7 @@ def kubernetes(
 
 
 def _kube_nodes(api: KubeCluster, group: NodeGroup, port: int) -> None:
-    """The nodes of a group: cards counted by NVIDIA's plugin, or registered by HAMi's."""
+    """Create the nodes of a group: cards counted by NVIDIA's plugin, or registered by HAMi's."""
     sliced = group.mode == "slice"
     for number in range(1, group.nodes + 1):
         name = f"{group.prefix}{number:02}"
@@ -252,7 +252,7 @@ HARNESSES = ("kubernetes", "kueue", "simulated")
 
 @pytest.fixture
 def traveller() -> Iterator[time_machine.Traveller]:
-    """Time that stands still until a test moves it."""
+    """Yield a clock that is frozen until a test moves it."""
     with time_machine.travel(START, tick=False) as moving:
         yield moving
 
@@ -263,7 +263,7 @@ def harness(
     db: None,
     traveller: time_machine.Traveller,
 ) -> Iterator[Harness]:
-    """Each backend in turn."""
+    """Yield each backend in turn."""
     if request.param == "simulated":
         with simulated(traveller) as harness:
             yield harness
@@ -275,7 +275,7 @@ def harness(
 def kept(
     db: None, traveller: time_machine.Traveller, kube: ControlPlane, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Harness]:
-    """The Kubernetes cluster alone."""
+    """Yield the Kubernetes cluster alone."""
     yield from _at_hand(traveller, kube, monkeypatch, "kubernetes")
 
 
@@ -287,7 +287,7 @@ def delegating(
     kueue: Kueue,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Harness]:
-    """The cluster with Kueue alone; Kueue itself lives in real time."""
+    """Yield the cluster with Kueue alone; Kueue itself uses the real time."""
     for harness in _at_hand(traveller, kube, monkeypatch, "kueue"):
         yield harness
         kueue.clear()  # before its namespaces go
@@ -296,19 +296,19 @@ def delegating(
 def _at_hand(
     traveller: time_machine.Traveller, kube: ControlPlane, monkeypatch: pytest.MonkeyPatch, backend: str
 ) -> Iterator[Harness]:
-    monkeypatch.setattr(shares, "_WAIT_S", 0.0)  # no kubelet stirs before the test lets time pass
+    monkeypatch.setattr(shares, "_WAIT_S", 0.0)  # no kubelet acts before the test moves the clock
     with kubernetes(traveller, kube, backend) as harness:
         yield harness
 
 
 @pytest.fixture
 def sim(db: None, traveller: time_machine.Traveller) -> Iterator[Harness]:
-    """The simulated cluster alone."""
+    """Yield the simulated cluster alone."""
     with simulated(traveller) as harness:
         yield harness
 
 
 @pytest.fixture
 def make_simulated() -> Callable[[time_machine.Traveller], AbstractContextManager[Harness]]:
-    """For tests that choose their own database fixture."""
+    """Return a builder of the simulated cluster, for tests with a database fixture of their own."""
     return simulated

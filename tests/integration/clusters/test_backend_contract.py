@@ -1,4 +1,4 @@
-"""What every backend owes the platform, whatever cluster stands behind it."""
+"""The contract of every backend, whichever cluster it serves."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_a_slice_and_another_share_a_card_up_to_its_size(harness: Any) -> None:
     assert (first.kind, second.kind) == (OutcomeKind.DONE, OutcomeKind.DONE)
     for name in "ab":
         assert harness.until(name, PodPhase.RUNNING, *ENDED).phase is PodPhase.RUNNING
-    # The node fails the third, unless the backend keeps it from being bound at all.
+    # The node fails the third, unless the backend prevents its binding.
     if third.kind is OutcomeKind.DONE:
         assert harness.until("c", *ENDED).phase is PodPhase.FAILED
     else:

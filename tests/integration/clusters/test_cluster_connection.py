@@ -1,4 +1,4 @@
-"""A cluster is reached by another connection, once it has answered there and is the same one."""
+"""The connection of a cluster is changed only once the same cluster has answered at the new address."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SIZE = {"cpu": "96", "memory": "1Ti", "pods": "110", "nvidia.com/gpu": "8"}
 
 @pytest.fixture
 def east(kube: ControlPlane) -> Iterator[Path]:
-    """A cluster of one node, added by a kubeconfig."""
+    """Yield a cluster of one node, added by a kubeconfig."""
     there = KubeCluster(kube)
     there.node("gpu-1", SIZE, {}, {})
     clusters.cell()
@@ -34,7 +34,7 @@ def east(kube: ControlPlane) -> Iterator[Path]:
         yield path
     finally:
         Cluster.unscoped.update(connection={"kind": "kubeconfig", "path": str(path)})
-        run("remove", "east", "--yes")  # and nobody is its owner for the next test
+        run("remove", "east", "--yes")  # so that the next test finds a cluster without an owner
         there.clear()
 
 

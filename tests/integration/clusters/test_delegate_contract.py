@@ -1,6 +1,6 @@
-"""What the engine of a cluster's own owes the platform, whichever engine it is.
+"""The contract of a cluster's own engine, whichever engine it is.
 
-A delegate joins by its harness, named in `DELEGATES`; that a backend has one is said by its capabilities.
+A delegate joins by its harness, named in `DELEGATES`; the capabilities of a backend say whether it has one.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from tests.integration.clusters.conftest import WORKSPACE
 
 DELEGATES = ("delegating",)
 POOL, ROOT, MINE, THEIRS, NORMAL, HIGH = (str(uuid.UUID(int=number)) for number in range(1, 7))
-# Told here as well: the harness is asked for by name, too late to have the database made.
+# Repeated here because the harness is requested by name, too late for these marks to reach the database.
 pytestmark = [pytest.mark.server, pytest.mark.django_db]
 
 
@@ -94,7 +94,7 @@ def delegate(request: pytest.FixtureRequest) -> Delegate:
 
 
 def verdict(delegate: Delegate, name: str, when: Callable[[WorkloadVerdict], object]) -> WorkloadVerdict:
-    """Wait until the verdict on a workload is as it should be."""
+    """Wait until the verdict on a workload meets a condition, and return it."""
 
     def look() -> WorkloadVerdict | None:
         seen = {item.name: item for item in delegate.list_verdicts().seen}.get(name)

@@ -1,4 +1,4 @@
-"""What pods of others keep: sums on nodes and cards, and who may still take what."""
+"""Pods of others on the platform's nodes: their sums on nodes and cards, and what is left to take."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def tell(cluster: Cluster, *pods: PodOnNode, gone: Iterable[str] = (), complete:
 
 
 def held(node: Node) -> list[tuple[int, int]]:
-    """For each card what we hold and what others hold of it, in percent points."""
+    """Return for each card what the platform holds and what others hold of it, in percent points."""
     rows = node.devices.order_by("index").values_list("cores_granted", "cores_foreign")
     return list(rows)
 
@@ -164,7 +164,7 @@ def test_a_batch_read_before_another_was_written_is_dropped(node: Node) -> None:
 
 
 def test_a_batch_read_under_a_lease_that_was_lost_is_dropped(node: Node) -> None:
-    """The cursor moves only when all is applied, so it does not tell that another process is at it."""
+    """The cursor moves only when all is applied, so it doesn't reveal that another process is applying."""
     late = Cluster.unscoped.get(pk=node.cluster_id)
     Cluster.unscoped.update(epoch=F("epoch") + 1)
     tell(node.cluster, pod("a", cards={"": 1}))
@@ -175,7 +175,7 @@ def test_a_batch_read_under_a_lease_that_was_lost_is_dropped(node: Node) -> None
 
 @pytest.mark.parametrize("complete", [False, True])
 def test_rows_are_compared_under_the_lock_under_which_they_are_written(node: Node, complete: bool) -> None:
-    """Another process applies what is newer after the first comparison."""
+    """Another process applies newer facts after the first comparison."""
     told = [False]
 
     def find_own(cluster: Cluster, bound: BoundPods) -> set[str]:

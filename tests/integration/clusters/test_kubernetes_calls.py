@@ -24,12 +24,12 @@ from clusters.backends.kubernetes.client.api import (
 from clusters.backends.kubernetes.client.breaker import FAILURES, CircuitBreaker
 from clusters.backends.kubernetes.client.connection import open_client
 
-Answer = tuple[int, bytes] | str  # a status and a body, or what becomes of the connection
+Answer = tuple[int, bytes] | str  # a status and a body, or the name of what happens to the connection
 NO = json.dumps({"kind": "Status", "reason": "AlreadyExists", "message": "pods x exists"}).encode()
 
 
 class Server(ThreadingHTTPServer):
-    """Gives the answers it was told, in order, the last one for ever, and notes what it was asked."""
+    """Sends the scripted answers in order, repeats the last one, and records the requests."""
 
     daemon_threads = True
 
@@ -59,7 +59,7 @@ class _Handler(BaseHTTPRequestHandler):
     do_GET = do_POST = do_PATCH = do_DELETE = _any  # noqa: N815 (names of the base class)
 
     def log_message(self, *_: object) -> None:
-        """Nothing: the test's own report is enough."""
+        """Log nothing: the test's own report is enough."""
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What the platform's own account may do with volume claims, under the role and the policies shipped."""
+"""The rights of the platform's own account on volume claims, under the shipped role and policies."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SELECT: Final[Json] = {"metadata": {"annotations": {SELECTED_NODE: "node-1"}}}
 
 @pytest.fixture(scope="module")
 def cluster(kube: ControlPlane) -> Iterator[Cluster]:
-    """A claim `data`, and one `bound`, in a namespace of a workspace and in one of somebody else's."""
+    """Yield claims `data` and `bound` in a namespace of a workspace and in a foreign namespace."""
     cluster = Cluster(kube)
     cluster.namespace(OWN, namespace_labels("0190a3b4-0000-7000-8000-000000000001", "w"))
     cluster.namespace(OTHERS, {"allotment.io/workspace": "w"})
@@ -75,7 +75,7 @@ def test_the_node_of_an_unbound_claim_is_selected_replaced_and_removed(cluster: 
     ids=range(10),
 )
 def test_nothing_else_of_a_claim_is_changed(cluster: Cluster, change: Json) -> None:
-    # Its own finalizer is there only where a controller of Kubernetes set it.
+    # The claim has the finalizer only where a controller of Kubernetes set it.
     cluster.call("PATCH", f"{CLAIMS.format(OWN)}/data", {"metadata": {"finalizers": ["a/b"]}})
     status, text = patch(cluster, "data", change)
     assert status == 422 and "allotment-platform-claims" in text, text

@@ -1,4 +1,4 @@
-"""What the pods of one attempt have in common, on a real API server."""
+"""The objects that the pods of one attempt share, on a real API server."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def cluster(kube: ControlPlane, kept: Harness) -> Cluster:
 
 
 def members(kept: Harness, name: str, size: int = 2, **files: str) -> list[TaskSpec]:
-    """The tasks of a gang, each on a node of its own."""
+    """Return the tasks of a gang, each on a node of its own."""
     gang = GangSpec(name, size, LABELS, files)
     return [
         kept.spec(f"{name}-{number}", node=f"whole-0{number + 1}", labels=LABELS | {"epoch": "1"}, gang=gang)
@@ -106,7 +106,7 @@ def test_one_task_alone_belongs_to_its_namespace_and_has_nothing_beside(
     kept.place(*members(kept, "alone", size=1))
     pod = cluster.call("GET", f"{CORE}/pods/alone-0")
     assert owner_of(pod) == ("Namespace", "team", cluster.call("GET", CORE)["metadata"]["uid"])
-    assert pod["metadata"]["ownerReferences"][0]["controller"] is True  # for whoever drains its node
+    assert pod["metadata"]["ownerReferences"][0]["controller"] is True  # needed by a drain of its node
     for kind in ("configmaps", "services"):
         assert cluster.answer("GET", f"{CORE}/{kind}/alone")[0] == 404
 
@@ -210,7 +210,7 @@ def test_the_clusters_own_collector_removes_what_has_lost_its_owner(
             kept.backend.remove_gangs([GangRef("team", "left")])
 
             def collected() -> bool:
-                for path in left[1:]:  # the collector asks with a grace that only a kubelet ends
+                for path in left[1:]:  # the collector deletes with a grace period that only a kubelet ends
                     pod = cluster.answer("GET", f"{CORE}/{path}")
                     if pod[0] == 200 and "deletionTimestamp" in pod[1]:
                         cluster.call("DELETE", f"{CORE}/{path}", {"gracePeriodSeconds": 0})

@@ -1,4 +1,4 @@
-"""What the Kubernetes backend does when objects are not as it left them, on a real API server."""
+"""The Kubernetes backend when others have changed its objects, on a real API server."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.integration.clusters.conftest import Harness
 
 pytestmark = [pytest.mark.server, pytest.mark.django_db]
 TEAM = "/api/v1/namespaces/team/pods"
-ELSEWHERE = "/api/v1/namespaces/elsewhere/pods"  # whose pods are none of ours
+ELSEWHERE = "/api/v1/namespaces/elsewhere/pods"  # pods there are not the platform's
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ def spec(request: pytest.FixtureRequest, kept: Harness) -> TaskSpec:
 
 
 def falls_asleep_before(call: str, meanwhile: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between its last look at the lease and sending that call a worker sleeps until its lease is over."""
+    """Stop a worker between its last check of the lease and that call, until the lease is over."""
     lost = Event()
 
     def look(next_call: str) -> None:
@@ -209,7 +209,7 @@ def test_a_lock_in_use_is_waited_for_and_its_holder_named(kept: Harness, cluster
 
 def test_a_pod_of_ours_that_the_plugin_never_answered_makes_way(kept: Harness, cluster: Cluster) -> None:
     kept.backend.ensure_pod(kept.sliced("stuck", cores=30))
-    kept.pass_time(0)  # the observer knows it
+    kept.pass_time(0)  # the observer has seen the pod
     cluster.call("PATCH", f"{TEAM}/stuck", {"metadata": {"annotations": {hami.PHASE: hami.PHASE_ALLOCATING}}})
     lock(cluster, "slice-01", datetime.now(UTC) - timedelta(seconds=61), "stuck")
     (outcome,) = kept.place(kept.sliced("next", cores=30))
@@ -252,7 +252,7 @@ def test_with_a_pod_that_a_drain_took_its_node_is_known_to_be_cordoned(
     def in_turn(
         api: KubernetesApi, path: str, query: Mapping[str, str | int], version: str
     ) -> watch.Followed:
-        """The nodes' watch ends, then the node is drained, and the pods' watch tells of it."""
+        """Let the nodes' watch end, then drain the node, so that only the pods' watch reports it."""
         if path == watch.PODS:
             assert nodes_done.wait(20)
             cluster.call("PATCH", "/api/v1/nodes/whole-01", {"spec": {"unschedulable": True}})
@@ -296,7 +296,7 @@ def test_pods_of_others_are_never_told_as_ours(kept: Harness, cluster: Cluster) 
 
 
 def noted(name: str, uid: str, **fields: Json | str | int) -> Json:
-    """What a component of the cluster notes about a pod of the team."""
+    """Return an event of a cluster component about a pod of the team."""
     pod = {"kind": "Pod", "namespace": "team", "name": name, "uid": uid, "apiVersion": "v1"}
     return {"metadata": {"generateName": f"{name}."}, "involvedObject": pod, "type": "Normal", **fields}
 

@@ -1,4 +1,4 @@
-"""What the platform's own account may do in a cluster, with the role and the policies that are shipped."""
+"""The rights of the platform's own account in a cluster, with the shipped role and policies."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ POD: Final = build_manifest(
 
 @pytest.fixture(scope="module")
 def cluster(kube: ControlPlane) -> Iterator[Cluster]:
-    """A workspace's namespace, one of somebody else's and one of an earlier version, and a node."""
+    """Yield namespaces of a workspace, of an earlier version and of another owner, and a node."""
     cluster = Cluster(kube)
     cluster.namespace("own-team", namespace_labels(INSTALLATION, WORKSPACE))
     cluster.namespace("own-older", MANAGED)
@@ -93,12 +93,12 @@ def cluster(kube: ControlPlane) -> Iterator[Cluster]:
 
 
 def answer(cluster: Cluster, method: str, path: str, body: Json) -> tuple[int, str]:
-    """What the API answers the platform's account, nothing being written."""
+    """Return the API's answer to the platform's account for a dry run."""
     return cluster.answer(method, f"{path}?dryRun=All", body, PLATFORM)
 
 
 def pod(container: Json | None = None, metadata: Json | None = None, **spec: object) -> Json:
-    """The pod of a task with something in it changed, under a name of its own."""
+    """Return the pod of a task with some changes, under a name of its own."""
     made = copy.deepcopy(POD)
     made["metadata"] |= {"name": "other", **(metadata or {})}
     made["spec"] |= spec
@@ -194,7 +194,7 @@ def test_it_changes_and_removes_nothing_that_it_has_not_made(cluster: Cluster, n
 
 
 def test_what_it_has_made_it_changes_and_removes(cluster: Cluster) -> None:
-    # In a namespace of an earlier version, too: jobs that run there have to end.
+    # In a namespace of an earlier version, too, because jobs that run there have to end.
     for namespace in ("own-team", "own-older"):
         path = f"{NAMESPACES}/{namespace}/configmaps/ours"
         assert answer(cluster, "PATCH", path, {"data": {"x": "y"}})[0] == 200

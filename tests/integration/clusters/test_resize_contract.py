@@ -1,4 +1,4 @@
-"""What a backend that changes the memory of running slices owes the platform."""
+"""The contract of a backend that changes the memory of running slices."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def running(harness: Any, name: str, memory_mib: int, cores: int = 30) -> TaskSp
 
 
 def fits(harness: Any, name: str, memory_mib: int) -> bool:
-    """Whether another pod finds that much on the same card."""
+    """Return whether another pod gets that much memory on the same card."""
     (outcome,) = harness.place(harness.sliced(name, cores=10, memory_mib=memory_mib, simulate={}))
     if outcome.kind is OutcomeKind.REFUSED:
         return False
@@ -48,7 +48,7 @@ def fits(harness: Any, name: str, memory_mib: int) -> bool:
 def test_a_running_slice_gets_another_memory(able: Any, mib: int) -> None:
     spec = running(able, "a", 8192)
     assert able.resize(spec, mib).kind is OutcomeKind.DONE
-    # Asked again it is still so, and the pod is the same one.
+    # A repeated request changes nothing, and the pod is the same one.
     assert able.backend.resize_devices(spec.ref, wanted(spec, mib)).kind is OutcomeKind.DONE
     assert able.look()["a"].phase is PodPhase.RUNNING
     assert not fits(able, "b", ROOM - mib + 1)

@@ -1,4 +1,4 @@
-"""Faults on command, and what a kubelet makes of them."""
+"""Injected faults, and the reaction of a kubelet."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ADMISSION = "UnexpectedAdmissionError"
 
 
 def admitted(sim: Any, spec: Any) -> str:
-    """Why the kubelet failed a pod; empty if it took it."""
+    """Return why the kubelet failed a pod; empty if it admitted it."""
     sim.backend.ensure_pod(spec)
     return str(sim.look()[spec.ref.name].reason)
 
@@ -88,7 +88,7 @@ def test_a_pod_removed_from_a_failed_node_is_lost_and_then_gone(sim: Any) -> Non
     sim.backend.remove_pod(TaskRef("team", "before"), 600)
     faults.node_fail(sim.cluster.pk, "whole-01")
     sim.pass_time(1200)
-    assert sim.look()["before"].phase is PodPhase.RUNNING  # nobody confirms the end
+    assert sim.look()["before"].phase is PodPhase.RUNNING  # no kubelet confirms the end
     sim.backend.remove_pod(TaskRef("team", "during"), 30)
     assert (sim.look()["during"].phase, sim.look()["during"].reason) == (PodPhase.FAILED, "NodeLost")
     sim.until("during", PodPhase.REMOVED, limit_s=31)
@@ -233,7 +233,7 @@ def test_one_pod_exceeds_its_slice_and_those_beside_it_do_not(sim: Any) -> None:
     sim.pass_time(300)
 
     def over() -> dict[str, tuple[bool, bool, bool]]:
-        """Of each pod: whether compute, memory and its limit are above what was granted."""
+        """Return for each pod whether compute, memory and its limit are above its grant."""
         samples = {one.pod.name: one for one in sim.backend.read_samples() if one.pod is not None}
         (batch,) = reports(sim)["slice-01"].batches
         pods = {sim.look()[name].ref.uid: name for name in samples}

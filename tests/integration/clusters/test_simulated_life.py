@@ -17,7 +17,7 @@ from foundation.core import clock
 
 
 def life_of(harness: Any, name: str) -> list[tuple[str, Any]]:
-    """Phases of a pod and when they began, in steps of half a second."""
+    """Return the phases of a pod and their start times, in steps of half a second."""
     phases: dict[str, Any] = {}
     for _ in range(40):
         seen = harness.look().get(name)
@@ -75,7 +75,7 @@ def test_one_late_look_finds_what_many_looks_would_have_found(sim: Any, travelle
     sim.pass_time(500)
     ends, stays = (sim.look()[name] for name in ("ends", "stays"))
     assert (ends.phase, stays.phase) == (PodPhase.SUCCEEDED, PodPhase.RUNNING)
-    # Told as it happened, not as it was noticed: it takes at most 1 s + 6 s to start.
+    # The times are those of the events, not of their observation: a start takes at most 1 s + 6 s.
     begun = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
     assert 1 <= (stays.at - begun).total_seconds() <= 7
     assert 11 <= (ends.at - begun).total_seconds() <= 17
@@ -109,7 +109,7 @@ def test_grace_bounds_how_long_a_pod_takes_to_leave(sim: Any) -> None:
     asked = sim.backend.observe_pods(None)
     sim.backend.remove_many([TaskRef("team", name) for name in "abc"], 20)
     row = SimulatedCluster.unscoped.get()
-    assert asked.cursor == str(row.last_change)  # nothing is to be seen yet
+    assert asked.cursor == str(row.last_change)  # nothing is visible yet
     left = SimulatedPod.unscoped.values_list("next_ms", "begun_ms")
     assert len({next_ms for next_ms, _ in left}) == 3
     sim.pass_time(20)

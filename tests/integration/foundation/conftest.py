@@ -1,4 +1,4 @@
-"""A scraper, and processes that have counted nothing."""
+"""Fixtures of a scraper, and of processes without counters."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Found = dict[tuple[str, ...], float]
 
 @pytest.fixture
 def nothing_counted(settings: Any) -> Iterator[None]:
-    """Nobody has counted anything, and the token is set."""
+    """Clear all counters, and set the token."""
     settings.ALLOTMENT_METRICS_TOKEN = TOKEN
     counters._counted.clear()
     yield
@@ -26,7 +26,7 @@ def nothing_counted(settings: Any) -> Iterator[None]:
 
 @pytest.fixture
 def scraped(client: Client) -> Callable[[], Found]:
-    """The samples that a scraper is given, by name and values of labels."""
+    """Return a function that scrapes the samples, by name and values of labels."""
 
     def scrape() -> Found:
         answer = client.get("/metrics", headers={"Authorization": f"Bearer {TOKEN}"})

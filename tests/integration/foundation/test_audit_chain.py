@@ -1,4 +1,4 @@
-"""The chain over the audit: it holds, it names the first break, and PostgreSQL lets nobody break it."""
+"""The audit chain verifies, it names the first break, and PostgreSQL lets no role break it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def write(count: int = 1) -> list[AuditRecord]:
 
 @pytest.fixture
 def unguarded(db: None) -> Iterator[None]:
-    """With all rights on the server: nothing that guards the tables is awake."""
+    """Disable the triggers that guard the tables, as a superuser can."""
     if connection.vendor != "postgresql":
         yield
         return

@@ -1,4 +1,4 @@
-"""Who can write to the database, and does not have the key, cannot change the audit unnoticed."""
+"""Write access to the database without the key cannot change the audit unnoticed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.usefixtures("keeper", "heads_file")
 
 @pytest.fixture
 def keeper(db: None) -> Iterator[None]:
-    """Somebody with every right on the database: no trigger stops them."""
+    """Act with every right on the database: triggers are disabled."""
     if connection.vendor != "postgresql":
         yield
         return
@@ -50,7 +50,7 @@ def write(count: int) -> list[AuditRecord]:
 
 
 def recompute(key: Callable[[str, int, AuditRecord], str]) -> None:
-    """Replace every seal by one over the records as they are now."""
+    """Replace every seal by one over the present records."""
     before = ""
     for seal in AuditSeal.unscoped.order_by("number"):
         before = key(before, seal.number, AuditRecord.unscoped.get(pk=seal.record_id))
@@ -123,7 +123,7 @@ def test_the_key_is_not_in_the_database(settings: LazySettings) -> None:
 
 
 def cut(records: list[AuditRecord]) -> None:
-    """Remove records and their seals from the end, and compute nothing anew: what is left verifies."""
+    """Remove records and their seals from the end without computing anything: the rest verifies."""
     AuditSeal.unscoped.filter(record_id__in=[record.pk for record in records]).delete()
     AuditRecord.unscoped.filter(pk__in=[record.pk for record in records]).delete()
 
@@ -152,7 +152,7 @@ def test_the_head_is_noted_once_a_minute_and_when_it_is_new(heads_file: Path) ->
         for wait_s, lines in ((0, 1), (5, 1), (70, 2), (70, 3)):
             traveller.shift(wait_s)
             write(1)
-            # The file carries the time of the machine, which does not travel.
+            # The time of the file is the machine's, which the test does not move.
             if heads_file.exists():
                 os.utime(heads_file, (chain_heads.clock.now().timestamp() - wait_s,) * 2)
             seal_audit()

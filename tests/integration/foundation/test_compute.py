@@ -1,4 +1,4 @@
-"""Processes beside a web process: they compute as the request would, and none is waited for in vain."""
+"""Processes beside a web process: they compute as the request would, and no request waits in vain."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.fixtures.wait import wait_until
 
 @pytest.fixture(scope="module")
 def pool() -> Iterator[ProcessPool]:
-    """One process, so that a second call has to wait."""
+    """Yield a pool of one process, so that a second call has to wait."""
     made = ProcessPool(["tests.fixtures.compute"], most=1)
     yield made
     made.end_idle()
@@ -43,7 +43,7 @@ def run(
 
 
 class Asking(threading.Thread):
-    """A request in a thread of its own; `outcome` is what it got, or its error."""
+    """A request in a thread of its own; `outcome` is its result or its error."""
 
     def __init__(self, pool: ProcessPool, function: Callable[..., Any], *args: Any, user: str = "") -> None:
         super().__init__()
@@ -106,14 +106,14 @@ def is_computing(pool: ProcessPool) -> bool:
 
 
 def ask_while_busy(pool: ProcessPool, end: Path) -> Asking:
-    """Let one user's call be computed until the file `end` exists."""
+    """Let a call of one user be computed until the file `end` exists."""
     busy = Asking(pool, compute.compute_until, str(end), user="busy")
     wait_until(lambda: is_computing(pool), "the process is busy", within_s=30)
     return busy
 
 
 def test_calls_have_their_turns_in_order_and_one_user_waits_once(pool: ProcessPool, tmp_path: Path) -> None:
-    """Whoever computes already comes after those who don't, and a third call is refused at once."""
+    """Calls of a user with a running call come after those of others, and a third call is refused at once."""
     end, order = tmp_path / "end", tmp_path / "order"
     asking = [ask_while_busy(pool, end)]
     for number, user in enumerate(("busy", "other", "third")):
@@ -198,7 +198,7 @@ def test_a_process_that_cannot_be_started_leaves_nothing(monkeypatch: pytest.Mon
 
 
 def test_a_process_that_does_not_read_is_not_waited_for() -> None:
-    """The call is larger than what the socket takes without a reader."""
+    """The call is larger than what the socket buffers without a reader."""
     process = ComputeProcess([], answer_s=1)
     os.kill(process.pid, signal.SIGSTOP)
     try:

@@ -1,4 +1,4 @@
-"""What a task asks for is worked on where it ran, of the topics that the process may work on."""
+"""Hints of a task are followed in the process where it ran, for topics that the process may work on."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def worked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """Keys that were worked on here, of cells alone."""
+    """Collect the keys of cells that were worked on here."""
     keys: list[str] = []
     monkeypatch.setitem(outbox._workers, Topic.CYCLE.value, keys.append)
     due_hints.take_up([Topic.CYCLE])
@@ -71,7 +71,7 @@ def test_the_next_cycle_is_not_waited_for(worked: list[str]) -> None:
 
 def test_the_work_on_a_hint_may_ask_for_more(monkeypatch: pytest.MonkeyPatch, worked: list[str]) -> None:
     def work(key: str) -> None:
-        with drain_due_hints():  # as the task itself has it
+        with drain_due_hints():  # as around the task itself
             worked.append(key)
             if len(worked) < 3:
                 outbox.add_hint(Topic.CYCLE, f"{key}+")
@@ -106,7 +106,7 @@ def test_work_that_fails_leaves_the_other_hints(monkeypatch: pytest.MonkeyPatch,
 
 @pytest.fixture
 def told() -> Iterator[list[str]]:
-    """What the relay is told meanwhile."""
+    """Collect the notifications that are sent to the relay."""
     rung: list[str] = []
 
     def note(execute: object, sql: str, *rest: object) -> object:
@@ -139,5 +139,5 @@ def test_the_relay_is_told_once_of_what_is_asked_for_again(told: list[str]) -> N
     rings = 1 if connection.vendor == "postgresql" else 0
     assert len(told) == 2 * rings
 
-    outbox.add_hint(Topic.CYCLE, "cell", delay_s=30)  # sooner
+    outbox.add_hint(Topic.CYCLE, "cell", delay_s=30)  # earlier
     assert len(told) == 3 * rings

@@ -1,4 +1,4 @@
-"""A primary that was demoted while connections to it live is left by itself, with and without a pool."""
+"""Connections to a primary that was demoted are closed without help, with and without a pool."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class Pair:
 
     @property
     def url(self) -> str:
-        """The address as the documents tell it to write: both, and whoever takes writes."""
+        """Return the address as the documents spell it: both servers, and only the one that takes writes."""
         folders = ",".join(str(each.socket_folder).replace("/", "%2F") for each in (self.first, self.second))
         return f"postgres://{postgres.OWNER}@{folders}:5432/postgres?target_session_attrs=read-write"
 
     def fail_over(self) -> None:
-        """The second takes over with all that was written, and the first goes on without taking writes."""
+        """Promote the second server with all that was written; the first continues read-only."""
         with self.first.connect_database() as first, self.second.connect_database() as second:
             (written,) = first.execute("SELECT pg_current_wal_lsn()::text").fetchone() or ("",)
             wait_until(
@@ -84,7 +84,7 @@ def on_pair(
     django_db_blocker: DjangoDbBlocker,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Pair]:
-    """The default database is the pair, over a connection that is kept or over a pool of them."""
+    """Make the pair the default database, over one persistent connection or over a pool."""
     if request.param == "pooled":
         monkeypatch.setenv("ALLOTMENT_DATABASE_POOL", "3")
     before = connections.databases["default"]

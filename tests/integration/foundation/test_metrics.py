@@ -1,4 +1,4 @@
-"""`/metrics` counts what is there, names no tenant, and tells nobody who has no business with it."""
+"""`/metrics` counts what exists, names no tenant, and answers only with the token."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ THINGS = Counter("allotment_tests_total", "Only here.", ("kind",))
 
 
 def write() -> None:
-    """Write down what was counted, within the test's transaction."""
+    """Write the counters to the database, within the test's transaction."""
     inside, connection.in_atomic_block = connection.in_atomic_block, False
     try:
         counters.write_measures()
@@ -113,7 +113,7 @@ def test_without_a_token_in_the_settings_only_an_embedded_installation_answers(
 
 
 def test_counters_and_distributions_of_several_processes_add_up(scraped: Callable[[], Found]) -> None:
-    for _ in range(2):  # as two processes, or one after its restart
+    for _ in range(2):  # as two processes, or one process before and after a restart
         THINGS.add(3, kind="a")
         THINGS.add(kind="b")
         for seconds in (0.004, 0.3, 0.3, 5000.0):

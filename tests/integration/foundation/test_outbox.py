@@ -84,7 +84,7 @@ def test_a_hint_of_a_rolled_back_change_is_never_published(published: list[str])
 
 def test_a_broker_that_fails_loses_no_hint(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(key: str) -> None:
-        outbox.add_hint(Topic.CYCLE, "cell-1")  # somebody wishes the same meanwhile
+        outbox.add_hint(Topic.CYCLE, "cell-1")  # another process adds the same hint meanwhile
         raise ConnectionError
 
     monkeypatch.setitem(outbox._publishers, Topic.CYCLE.value, refuse)
@@ -104,7 +104,7 @@ def test_what_a_relay_died_over_is_published_later(
     published: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def die(key: str) -> None:
-        raise KeyboardInterrupt  # no failure of the broker: nobody is left to tidy up
+        raise KeyboardInterrupt  # unlike a failure of the broker, the process itself ends
 
     monkeypatch.setitem(outbox._publishers, Topic.EXECUTE.value, die)
     with time_machine.travel("2026-11-02T08:00:00Z", tick=False) as traveller:
@@ -195,7 +195,7 @@ def test_hints_that_only_a_newer_relay_knows_stay_for_it(published: list[str], t
 
 
 def test_hints_that_a_newer_relay_claimed_stay_for_it(published: list[str]) -> None:
-    """One that died over them leaves their claims behind."""
+    """A relay that died while publishing leaves its claims behind."""
     unknown = Hint.unscoped.create(topic="invented", key="cell-9", not_before=clock.now())
     Hint.unscoped.filter(pk=unknown.pk).update(topic=f"invented~{unknown.pk}")
 

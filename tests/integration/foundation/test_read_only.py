@@ -15,7 +15,7 @@ pytestmark = pytest.mark.server
 
 
 def test_a_primary_that_became_a_standby_is_not_ready(on_postgres: PostgresServer) -> None:
-    """A session that is read-only stands for it: the setting that is read is the same one."""
+    """A read-only session replaces a standby: readiness reads the same setting for both."""
     request = RequestFactory().get("/readyz")
     assert health.answer_readiness(request).status_code == 200
     with connection.cursor() as cursor:

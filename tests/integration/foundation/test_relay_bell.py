@@ -1,4 +1,4 @@
-"""The relay is woken by the commit of a hint, on the database that tells of it."""
+"""The relay is woken by the commit of a hint, on a database with notifications."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from foundation.messaging.outbox import Topic
 from tests.fixtures.postgres import PostgresServer
 
 pytestmark = pytest.mark.server
-_LONG_S = 600.0  # nobody waits for it: only a notification ends the waiting before
+_LONG_S = 600.0  # never reached: only a notification ends the waiting earlier
 
 
 def test_a_committed_hint_ends_the_wait(on_postgres: PostgresServer) -> None:

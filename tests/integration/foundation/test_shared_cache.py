@@ -1,4 +1,4 @@
-"""What stands in the cache's server, in messages and in sessions is data and never runs."""
+"""The contents of the cache server, of messages and of sessions are data and never run as code."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PACKAGES: Final = ("platform", "tenants", "quotas", "scheduling", "frontend")
 
 
 class Planted:
-    """Makes a file when it is unpickled."""
+    """An object that creates a file when it is unpickled."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -41,7 +41,7 @@ class Planted:
 
 @pytest.fixture
 def shared(valkey: ValkeyServer, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """The cache on a real server, and the server's own client."""
+    """Yield the cache on a real server, and the server's own client."""
     settings.CACHES = {"default": environment.cache_settings(valkey.url)}
     settings.ALLOTMENT_RATES = {"read": 9, "write": 9, "sign-in": 9}
     monkeypatch.setattr(rate_limit, "counter", rate_limit._Counter())
@@ -50,7 +50,7 @@ def shared(valkey: ValkeyServer, settings: Any, monkeypatch: pytest.MonkeyPatch)
 
 
 def poison(shared: Any, value: bytes) -> list[str]:
-    """Put the value wherever a request of a stranger is counted in this minute."""
+    """Write the value to every key that counts requests of unknown callers in this minute."""
     window = int(rate_limit.clock.now().timestamp()) // rate_limit.WINDOW_S
     keys = [f"rate:{bucket}:{who}:{window}" for bucket in ("sign-in", "read") for who in ("127.0.0.1", "x")]
     for key in keys:
@@ -104,7 +104,7 @@ def test_no_option_brings_another_serializer_back() -> None:
 
 @pytest.mark.parametrize("module", ["embedded", "production", "test"])
 def test_no_setting_names_a_serializer_that_runs_code(module: str, tmp_path: Path) -> None:
-    """In each of the settings: caches, sessions, messages and Celery."""
+    """Check each of the settings: caches, sessions, messages and Celery."""
     code = (
         "import django; django.setup()\n"
         "from django.conf import settings as s\n"
@@ -143,7 +143,7 @@ def test_a_pickled_message_is_refused(tmp_path: Path) -> None:
 
 
 def test_no_module_unpickles_what_another_process_may_write() -> None:
-    # A process and the child that it started read each other through a socket that nothing else has.
+    # A process and its child read each other's pickles through a socket that nothing else can use.
     private = ROOT / "platform" / "foundation" / "compute"
     found = set()
     for package in PACKAGES:

@@ -1,4 +1,4 @@
-"""A broker that takes its time holds up the relay, and nobody else."""
+"""A slow broker holds up the relay, and no other process."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Each recommendation that the console can carry out, carried out: the engine gives it, a person follows the
-link and sends the form that it opens, and the next cycle starts the job."""
+"""Each recommendation of the console is carried out: the engine gives it, a user follows the link and sends
+the form that it opens, and the next cycle starts the job."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def waits(w: World, *roles: jobs.RoleOf, **fields: Any) -> Job:
 
 
 def decide(job: Job) -> Job:
-    """The job after the next cycle, as long after the last as cycles are apart."""
+    """Return the job after the next cycle, at the usual interval between cycles."""
     at = Cell.unscoped.get(pk=job.queue.cell_id).last_cycle_at or clock.now()
     with time_machine.travel(at + timedelta(seconds=5), tick=False):
         cycle_run(cell_id=job.queue.cell_id)
@@ -66,7 +66,7 @@ def decide(job: Job) -> Job:
 
 
 def hold(w: World, cards: int) -> None:
-    """A job that nobody can evict holds so many cards of the team's own quota."""
+    """Let a job that can't be evicted hold so many cards of the team's own quota."""
     held = jobs.job(w.queue, w.editor, "holds", roles=[jobs.RoleOf(cards=cards)], preemptible=False)
     assert decide(held).state == JobState.ADMITTED
 
@@ -103,7 +103,7 @@ def too_much_gpu_memory(w: World) -> Job:
 
 
 def another_model(w: World) -> Job:
-    """The pool has cards of two models, and the job names a third."""
+    """Return a job that asks for a model which the pool, with cards of two other models, does not have."""
     Device.unscoped.filter(node=w.nodes[0]).update(model="H100")
     return waits(w, jobs.RoleOf(models=("B200",)))
 
@@ -135,7 +135,7 @@ def a_taint(w: World) -> Job:
 
 
 def several_changes_at_once(w: World) -> Job:
-    """Neither rule, nor model, nor size alone: the three only together."""
+    """Return a job for which neither rule, nor model, nor size alone suffices: only all three together."""
     Device.unscoped.filter(node=w.nodes[0]).update(model="H100")
     placement = {"node_selector": {"zone": "mars"}}
     return waits(w, jobs.RoleOf(cards=16, models=("B200",)), placement=placement)
@@ -167,7 +167,7 @@ def test_every_recommendation_has_a_way_or_is_said_to_have_none() -> None:
 
 
 def links(client: Client, job: Job) -> list[str]:
-    """The links of the recommendations on a job's page."""
+    """Return the links of the recommendations on a job's page."""
     page = client.get(f"{JOBS}/{job.pk}").content.decode()
     return [unescape(link) for link in findall(r'<a class="button small[^"]*" href="([^"]+)"', page)]
 
@@ -203,7 +203,7 @@ def test_what_helps_only_together_is_one_link_with_all_of_it(client: Client, w: 
 
 
 def queue_without_borrowing(w: World) -> Job:
-    """The workspace has 8 GPUs more than its queue, which may not borrow them."""
+    """Return a job in a workspace with 8 GPUs more than its queue, which may not borrow them."""
     Quota.unscoped.filter(node=w.queue.node).update(borrowing_limit=0)
     quotas.gpu_quota(quotas.quota_node(w.cell, w.workspace), w.flavor, 8)
     hold(w, 3)
@@ -211,7 +211,7 @@ def queue_without_borrowing(w: World) -> Job:
 
 
 def workspace_without_borrowing(w: World) -> Job:
-    """The queue may borrow, but its workspace has no more and may borrow nothing."""
+    """Return a job whose queue may borrow, but whose workspace has no more and may borrow nothing."""
     quotas.gpu_quota(quotas.quota_node(w.cell, w.workspace), w.flavor, 0, borrowing_limit=0)
     Quota.unscoped.filter(node=quotas.quota_node(w.cell, tenancy.root())).update(
         own_nominal=F("own_nominal") + 10**6
@@ -221,14 +221,14 @@ def workspace_without_borrowing(w: World) -> Job:
 
 
 def neither_has_more(w: World) -> Job:
-    """The queue may not borrow, and its workspace has nothing to give it."""
+    """Return a job whose queue may not borrow, and whose workspace has nothing left to distribute."""
     Quota.unscoped.filter(node=w.queue.node).update(borrowing_limit=0)
     hold(w, 3)
     return waits(w, jobs.RoleOf(cards=8))
 
 
 def asked_of(client: Client, job: Job) -> tuple[str, dict[str, str]]:
-    """The page that the link of a recommendation to raise quota opens, and what its form would send."""
+    """Return the address and the form that the link of a recommendation to raise quota opens."""
     (link,) = (each for each in links(client, job) if "/requests" in each)
     page = client.get(link).content.decode()
     return page, fields_of(page, "ask-form")
@@ -245,8 +245,8 @@ def test_a_request_that_the_link_opens_starts_the_job_once_it_is_approved(
     of_queue = situation is queue_without_borrowing
     name = f"{w.workspace.name} / default" if of_queue else w.workspace.name
     assert f'aria-current="true">{name}</a>' in page
-    # The workspace and its queue have eight, five are free, eight are asked for: three more, with all that
-    # belongs to whole GPUs.
+    # The workspace and its queue have eight, five are free, eight are asked for: three more, with the other
+    # resources of whole GPUs.
     assert [sent[f"gpu.{each}.nominal"] for each in ("cards", "cores", "memory")] == [
         "11",
         "1100",

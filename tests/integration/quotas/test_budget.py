@@ -1,4 +1,4 @@
-"""Budgets and limits of users: who sets them, what is told, and how often."""
+"""Budgets and limits of users: the rights to set them, and the messages about them."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Laws of loans, on random sequences of lending, dividing, taking back and moving.
+"""Invariants of loans, on random sequences of lending, distributing, reverting and moving.
 
-Whatever happened meanwhile, when the last loan has ended everything is back: no loan came back short, no
-folder has more or less than it had, and no end of a loan left anybody with less than they had of their own.
-At no moment has a folder more of its own than it had and was given from above.
-The sums are the test's own. `ALLOTMENT_EXAMPLES=500` tries as many sequences.
+When the last loan has ended, every quota is back, whatever happened meanwhile: no loan returned less than was
+lent, no folder has more or less than before, and no end of a loan took from a node's own quota. At no moment
+does a folder own more than it had and was given from above.
+The test computes its own sums. `ALLOTMENT_EXAMPLES=500` tries as many sequences.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ STEP: Final = {
     "lend": 5, "pass": 6, "divide": 3, "end": 1, "revert": 1, "sweep": 2, "move": 1, "create": 1, "delete": 1,
     "move_end": 1, "destroy": 1,
 }  # fmt: skip
-"""Kinds of steps, and how often each."""
+"""The kinds of steps, with their weights."""
 RUNNING: Final = OverrideState.ACTIVE
 
 
@@ -85,7 +85,7 @@ class Company:
         quotas.quota(node, self.flavor, CARDS, cards)
 
     def sums(self, lent: Counter[uuid.UUID]) -> dict[uuid.UUID, int]:
-        """What each node and all below it keep, with `lent` added to what each node keeps."""
+        """Return what each node and all below it keep, with `lent` added to what each node keeps."""
         own = dict(Quota.unscoped.filter(resource=CARDS.value).values_list("node_id", "own_nominal"))
         parents = dict(QuotaNode.unscoped.values_list("pk", "parent_id"))
         found: Counter[uuid.UUID] = Counter()
@@ -97,7 +97,7 @@ class Company:
         return {node: found[node] for node in parents}
 
     def own(self) -> dict[uuid.UUID, int]:
-        """What each node would have if all loans were returned."""
+        """Return what each node would have if all loans were returned."""
         lent: Counter[uuid.UUID] = Counter()
         for row in OverrideAmount.unscoped.filter(override__state=RUNNING).select_related("override"):
             lent[row.override.lender_id] += row.amount
@@ -105,7 +105,7 @@ class Company:
         return self.sums(lent)
 
     def own_without_passed(self) -> dict[uuid.UUID, int]:
-        """What each node would have if what was passed on had been returned as well."""
+        """Return what each node would have if what was passed on had been returned as well."""
         lent: Counter[uuid.UUID] = Counter()
         for row in PassedQuota.unscoped.all():
             lent[row.source_id] += row.amount
@@ -129,8 +129,8 @@ class Company:
         if kind in ("lend", "move_end"):
             assert now == own, kind
         if kind not in ("lend", "end", "sweep", "move_end"):
-            # Whoever was given less by an admin has less: that is nobody's theft. Nor is that what they have
-            # of others goes when its time comes.
+            # An admin may give a node less, and borrowed quota ends with its loan: both lower the floor below
+            # which the end of a loan may not bring a node.
             own = self.own_without_passed()
             self.floor = {node: min(self.floor.get(node, has), has, own[node]) for node, has in now.items()}
 
@@ -143,7 +143,7 @@ class Company:
         return self.chance.choice(list(rows.select_related("tenant__parent").order_by("pk")))
 
     def _pass(self) -> None:
-        """A borrower gives all that it keeps, or a part of it, to one below it."""
+        """Pass all or a part of what a borrower keeps to a node below it."""
         rows = QuotaNode.unscoped.filter(
             parent__borrowed_in__state=RUNNING, quotas__resource=CARDS.value
         ).exclude(queue__closed_at__isnull=False)
@@ -177,7 +177,7 @@ class Company:
             quota_set(acting_user=SYSTEM, node=node, amounts=[QuotaAmount(self.flavor, CARDS, amount)])
 
     def _create(self) -> None:
-        """Quota that is there on top, in a folder or below it."""
+        """Create quota from nothing, in a folder or below it."""
         node, more = self._node(), self.chance.randint(1, 3)
         amounts = [QuotaAmount(self.flavor, CARDS, self.sums(Counter())[node.pk] + more)]
         quota_set(acting_user=SYSTEM, node=node, amounts=amounts, on_top=True)
@@ -201,7 +201,7 @@ class Company:
             override_move_end(acting_user=SYSTEM, override=self.chance.choice(rows), ends_at=until)
 
     def _destroy(self) -> None:
-        """Quota that is taken out of the tree, in a folder or below it."""
+        """Take quota out of the tree, in a folder or below it."""
         node = self._node()
         less = self.chance.randint(0, self.sums(Counter())[node.pk])
         amounts = [QuotaAmount(self.flavor, CARDS, self.sums(Counter())[node.pk] - less)]

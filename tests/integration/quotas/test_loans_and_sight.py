@@ -1,4 +1,4 @@
-"""What a loan comes to does not depend on which rows the web process of whoever acts may see."""
+"""The result of a loan does not depend on which rows the web process of the acting user may see."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.server
 
 @contextmanager
 def web_process_of(user: User) -> Iterator[None]:
-    """A request of the user in a process that the policies on rows bind."""
+    """Run as a request of the user in a process to which the row policies apply."""
     with connection.cursor() as cursor:
         cursor.execute(f"SET ROLE {WEB_ROLE}")
     try:

@@ -1,4 +1,4 @@
-"""Saving quotas: checked against the parent and the use, kept in the history, taken back."""
+"""Saving quotas: checked against the parent and the use, kept in the history, reverted."""
 
 from __future__ import annotations
 
@@ -259,7 +259,7 @@ def test_a_preview_names_whose_jobs_would_be_taken_back(here: Department) -> Non
         shrink=Shrink.LET_RUN,
     )
     assert [job.name for job in found.reclaimed.jobs] == ["first", "second"]
-    # It starts when both have ended: the cycle reserves their GPUs for it.
+    # The job starts when both have ended: the cycle reserves their GPUs for it.
     assert [job.name for job in found.started.jobs] == ["wide"]
     assert [(found.names[over.key.node_id], over.limit) for over in found.over_quota] == [
         ("Team A", 0),
@@ -295,7 +295,7 @@ def limit_cards_alone(here: Department) -> None:
 
 
 def running(here: Department, name: str, node: Node, *, priority: int) -> Job:
-    """A job of team A that holds four cards."""
+    """Return a running job of team A that holds four cards."""
     rank = jobs.priority_class(f"p{priority}", priority)
     job = jobs.job(here.queue_a, here.anna, name, roles=[jobs.RoleOf(cards=4)], priority=rank)
     jobs.allocate(job, node)
@@ -312,7 +312,7 @@ def test_the_table_shows_own_distributed_and_reserved_quota(here: Department) ->
     (row,) = own.rows
     assert (row.nominal, row.own_nominal, row.distributed, row.reserved) == (22, 10, 12, 10)
     assert (row.borrowed, row.lent) == (0, 0)
-    # What the folder keeps for all is taken first, so nobody lends.
+    # The folder's own quota is used first, so no team lends.
     assert [(n.name, *amounts(n)) for n in (a, b)] == [("Team A", 8, 1, 0), ("Team B", 4, 0, 0)]
 
 
@@ -336,7 +336,7 @@ def test_a_team_below_what_it_has_borrows_nothing_though_its_queue_does(here: De
 
 
 def amounts(node: NodeQuota) -> tuple[int | None, int, int]:
-    """Nominal, borrowed and lent of its only row."""
+    """Return nominal, borrowed and lent of a node's only row."""
     (row,) = node.rows
     return row.nominal, row.borrowed, row.lent
 
@@ -351,5 +351,5 @@ def test_a_preview_that_takes_too_long_says_so(here: Department, monkeypatch: py
         shrink=Shrink.DRAIN,
     )
     assert found.timed_out and not found.reclaimed.jobs
-    # What needs no engine is told all the same.
+    # Results that don't need the engine are complete all the same.
     assert [(over.reserved, over.limit) for over in found.over_quota] == [(4, 3)]

@@ -39,7 +39,7 @@ LEVELS = "tenants: [root, team-a, team-a/default]"
 
 @pytest.fixture(autouse=True)
 def installation(db: None) -> None:
-    """A workspace with a queue over pools of whole cards, slices, MIG instances and without GPUs."""
+    """Create a workspace with a queue over pools of whole cards, slices, MIG instances and without GPUs."""
     cell = clusters.cell()
     east = clusters.cluster(cell, "east")
     pools = [
@@ -75,7 +75,7 @@ def block(pools: str, place: str = LEVELS) -> str:
 
 
 def has(tenant: str, flavor: str, *, queue: bool = False) -> dict[str, int | None]:
-    """What a node has of a pool, its children included."""
+    """Return what a node has of a pool, its children included."""
     node = QuotaNode.unscoped.get(tenant__slug=tenant, is_queue=queue)
     tables = QuotaTables(node.cell_id)
     pool = Flavor.unscoped.get(name=flavor)
@@ -102,7 +102,7 @@ quotas:
     for tenant, queue in (("root", False), ("team-a", False), ("team-a", True)):
         assert has(tenant, "h100", queue=queue) == {
             "gpu.cards": 16, "gpu.cores": 1600, "gpu.memory": 16 * 81_920,
-            # The root has no limit; below it they follow from 16 of 32 GPUs.
+            # The root has no limit; below it the limits follow from 16 of 32 GPUs.
             "cpu": None if tenant == "root" else 256_000,
             "memory": None if tenant == "root" else 2 * 1_048_576,
         }  # fmt: skip
@@ -145,7 +145,7 @@ def test_cpu_and_memory_that_are_left_out_stay_as_they_are() -> None:
 
 
 def test_below_a_root_without_a_limit_cpu_and_memory_have_none_either() -> None:
-    """As `flavor discover --apply --quota` leaves it."""
+    """Test quota as `flavor discover --apply --quota` leaves it."""
     call_command("flavor", "discover", "east", "--apply", "--quota", stdout=io.StringIO())
     apply(block("{h100: 16}", "tenants: [team-a, team-a/default]"))
     found = has("team-a", "h100", queue=True)
@@ -163,7 +163,7 @@ quotas:
     assert has("team-a", "h100", queue=True)["cpu"] == 7
 
 
-# The pools of a block in line 3, and where their faults are: line, field and code.
+# The pools of a block in line 3, and their faults: line, field and code.
 BAD = {
     "a list": (block("[h100]"), [("3 pools", "TYPE")]),
     "a word": (block("h100"), [("3 pools", "TYPE")]),
@@ -233,7 +233,7 @@ LIMIT = st.sampled_from(["own_nominal", "borrowing_limit", "lending_limit"])
 def test_what_is_exported_short_changes_nothing_when_it_is_applied(
     gpus: dict[str, tuple[Any, Any, Any]], odd: list[tuple[str, Resource, str, int | None]]
 ) -> None:
-    """Whatever the limits: what the short form cannot tell is written one by one."""
+    """Limits that the short form cannot express are written one by one."""
     Quota.unscoped.all().delete()
     node = QuotaNode.unscoped.get(is_queue=True)
     of_gpu = {"h100": (1, 100, 81_920), "l40s": (None, 100, 46_068), "mig": (1, 15, 10_240)}
@@ -270,7 +270,7 @@ def test_the_command_writes_what_it_reads() -> None:
 
 
 def test_a_pool_of_a_second_cell_is_written_with_its_cluster() -> None:
-    """A file is read without knowing the cell, so the name alone would mean both."""
+    """A file is read without knowing the cell, so the name alone would mean both pools."""
     other: Cluster = clusters.cluster(Cell.unscoped.create(name="second"), "west")
     clusters.node(clusters.flavor(other, "h100"), "n")
     apply(block("{east/h100: 4}"))
@@ -280,7 +280,7 @@ def test_a_pool_of_a_second_cell_is_written_with_its_cluster() -> None:
 
 
 def test_many_tenants_and_many_pools_are_read_in_time_that_grows_with_the_file() -> None:
-    """The two lists together stand for more limits than a file may have, and each is read once."""
+    """The two lists multiply to more limits than a file may have, and each is read once."""
     tenants = ",".join(["t"] * 15_000)
     for pools in (",".join(["p: x"] * 15_000), ",".join(f"p{n}: 1" for n in range(9_000))):
         text = f"quotas:\n - tenants: [{tenants}]\n   pools: {{{pools}}}\n"

@@ -78,7 +78,7 @@ class RandomWorld:
 
 
 class Oracle:
-    """Amounts of nodes from the stored rows, by walking down from each node for each question."""
+    """Computes amounts of nodes from the stored rows, by walking down from the node each time."""
 
     def __init__(self, flavor: Flavor, resource: Resource) -> None:
         rows = Quota.unscoped.filter(flavor=flavor, resource=resource)
@@ -102,7 +102,7 @@ class Oracle:
         return self.entries.get(node, 0) + sum(self.reserved(child) for child in self.children(node))
 
     def lacking(self, node: uuid.UUID) -> int | None:
-        """What a node reserves above its own quota and what its children have for others, below 0 if less;
+        """Return what a node reserves above its own quota and what its children lend it, negative if less;
         None where the quota is unlimited.
         """
         own = self.own.get(node, 0)
@@ -124,7 +124,7 @@ class Oracle:
 
 
 def read_all(viewer: Actor, flavor: Flavor) -> dict[uuid.UUID, QuotaTreeRow]:
-    """Every row that a viewer can reach by opening one node after the other."""
+    """Return every row that a viewer can reach by opening one node after the other."""
     view = QuotaTreeView(viewer, flavor, ALL)
     found: dict[uuid.UUID, QuotaTreeRow] = {}
     ask: list[tuple[uuid.UUID, int]] = []
@@ -165,7 +165,7 @@ def test_amounts_of_random_trees_equal_those_walked_by_hand(seed: int) -> None:
                 assert found.free == (None if nominal is None else nominal - own - found.lent)
                 children = [rows[child].amounts[resource] for child in oracle.children(pk)]
                 if children and found.own_nominal is not None:
-                    # Own quota serves whoever borrows first, then what the children lend.
+                    # Own quota serves borrowers first, then what the children lend.
                     asked = sum(child.borrowed for child in children) - found.borrowed + found.lent
                     left = sum(oracle.spare(child) for child in oracle.children(pk))
                     lent = sum(child.lent for child in children)
@@ -207,7 +207,7 @@ def test_each_viewer_sees_and_edits_what_their_roles_say(seed: int) -> None:
         for node in nodes:
             if node.pk not in rows:
                 continue
-            # Decided by the workspace for a queue, else above the tenant.
+            # The workspace decides for a queue; above the tenant otherwise.
             decider = node.tenant if node.is_queue else node.tenant.parent
             above = decider.path.startswith(path) if decider else tenant is None
             assert rows[node.pk].may_edit == (divides and above)
@@ -244,7 +244,7 @@ Limits = dict[tuple[uuid.UUID, uuid.UUID, str], tuple[int | None, int | None, in
 
 
 def read_limits() -> Limits:
-    """All limits that say something, each nominal with those below: that is what files tell.
+    """Return all limits with an effect, each nominal including the children's: the contents of files.
 
     A node that is unlimited because a child is may be unlimited itself after an import.
     """
@@ -261,7 +261,7 @@ def read_limits() -> Limits:
 
 
 def spoil(text: str, kind: FileFormat) -> str:
-    """The same file with the amount of its last line made unreadable."""
+    """Return the same file with the amount of its last line made unreadable."""
     if kind is FileFormat.CSV:
         head, _line, last = text.rstrip("\n").rpartition("\n")
         cells = last.split(",")
@@ -354,5 +354,5 @@ def test_a_thousand_tenants_take_as_many_statements_as_ten() -> None:
             rows = QuotaTreeView(admin, made.flavors[0], ALL).read_first()
         counts.append(len(asked))
     assert counts[0] == counts[1] <= 12
-    # The folders are shown, and of their workspaces as many as a page takes.
+    # The folders are shown, and as many of their workspaces as a page holds.
     assert 20 <= len(rows) <= ROWS_FIRST + CHILDREN_MAX

@@ -1,4 +1,4 @@
-"""Nobody raises their own quota, and nobody makes keys for others."""
+"""No user raises their own quota, and no user makes keys for others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A new team: all of it or nothing, from the parent's quota, and told before."""
+"""A new team is created as a whole or not at all, from the parent's quota, and with a preview."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TABLES = (Tenant, Queue, QuotaNode, Quota, Member, User, AuditRecord)
 
 @pytest.fixture
 def w() -> World:
-    """A world whose root has sixteen GPUs left, with CPU and memory without limit."""
+    """Return a world whose root has sixteen GPUs left, with CPU and memory without limit."""
     made = world()
     Quota.unscoped.filter(node__tenant=tenancy.root()).delete()
     root = quotas.quota_node(made.cell, tenancy.root())
@@ -170,7 +170,7 @@ def test_a_team_that_can_start_no_job_is_refused_unless_it_is_meant(
     own = {} if cpu is None else {"cpu": cpu}
     pool = TeamPool(w.flavor, gpus, borrowing_limit=borrowing, **own)  # type: ignore[arg-type]
     plan = plan_of(w, pools=[pool], members=(), preset=preset)
-    if cpu == 0:  # what a team lacks of CPU it could borrow
+    if cpu == 0:  # the team could borrow the CPU that it lacks
         Quota.unscoped.filter(resource="cpu").update(own_nominal=0)
     starts = starts and (preset is not Preset.DETERMINISTIC or gpus > 0)
     assert team_preview(acting_user=w.platform_admin, plan=plan).can_start is starts
@@ -228,7 +228,7 @@ def test_the_effect_is_what_the_next_cycle_does_with_the_team(
 
 
 def started(w: World) -> set[str]:
-    """The jobs that the next cycle starts."""
+    """Return the jobs that the next cycle starts."""
     reading = read_cell(w.cell.pk)
     taken = reading.build_snapshot()
     now = em.Instant(clock.now().timestamp())

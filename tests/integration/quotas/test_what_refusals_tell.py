@@ -1,4 +1,4 @@
-"""A refusal never names a tenant, or tells an amount, that whoever is refused cannot see."""
+"""A refusal never names a tenant, or reports an amount, that the refused user cannot see."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def amounts(here: Department, nominal: int) -> list[QuotaAmount]:
 
 
 def both(here: Department) -> QuotaRevision:
-    """A revision of the folder's admin that changes both teams, and a later change of team B."""
+    """Return a revision of the folder's admin that changes both teams, followed by a change of team B."""
     changes = [NodeAmounts(node, [QuotaAmount(here.flavor, CARDS, 9)]) for node in (here.node_a, here.node_b)]
     made = quota_change(acting_user=here.anna, cell_id=here.cell.pk, changes=changes)
     quota_set(acting_user=here.anna, node=here.node_b, amounts=[QuotaAmount(here.flavor, CARDS, 10)])
@@ -96,7 +96,7 @@ def test_who_stands_between_two_nodes_is_not_named_to_who_cannot_see_them(here: 
 
 
 def attempts(here: Department) -> list[Callable[[User], object]]:
-    """Everything about quota that can be refused, tried on what somebody of team A can reach."""
+    """Return everything about quota that can be refused, on objects that a user of team A can reach."""
     soon = clock.now() + timedelta(hours=2)
     loan = override_create(
         acting_user=here.anna, lender=here.node, borrower=here.node_a,

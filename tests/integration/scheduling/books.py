@@ -1,4 +1,4 @@
-"""What must be true of the books and of every job after any step, whoever ran what and when."""
+"""Checks of all sums and of every job's state, which must hold after any step of any process."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from scheduling.models import (
 _LIVE = (JobState.ADMITTED, JobState.STARTING, JobState.RUNNING)
 _ACTIVE = {TaskState.BOUND, TaskState.STARTING, TaskState.RUNNING}
 
-# Asked after every step of thousands: writing each into SQL anew takes ten times as long as its answer.
+# These queries run after every step of thousands: compiling each anew takes ten times as long as its answer.
 _HELD = PreparedQuery(
     lambda: Allocation.unscoped.filter(released_at__isnull=True).select_related("attempt__job__queue")
 )
@@ -51,7 +51,7 @@ _PRESENT = PreparedQuery(
 _MISPROMISED = PreparedQuery(
     lambda: (
         Job.unscoped.filter(claim__isnull=False)
-        # Of a job that moves: until it is back in line.
+        # A job that moves keeps its claim until it is queued again.
         .exclude(state__in=(JobState.QUEUED, JobState.EVICTING))
         .values_list("name", "state")
     )
@@ -60,7 +60,7 @@ _JOBS = PreparedQuery(lambda: Job.unscoped.all())
 
 
 def assert_books() -> None:
-    """Sums of the ledger, the nodes and the cards; one hold per task; no pod without a hold."""
+    """Check sums of the ledger, nodes and cards; that a task has one hold and no pod is without a hold."""
     held = _HELD()
     _ledger(held)
     _nodes(held)
@@ -106,7 +106,7 @@ def _devices() -> None:
 
 
 def assert_jobs() -> None:
-    """The state of each job agrees with its tasks, its attempts and what it holds."""
+    """Check that the state of each job agrees with its tasks, its attempts and what it holds."""
     attempts = Counter(job for (job,) in _ATTEMPTS())
     tasks: defaultdict[uuid.UUID, set[str]] = defaultdict(set)
     for pk, state in _TASKS():

@@ -1,4 +1,4 @@
-"""What happens at the same moment, on a database that really runs it side by side."""
+"""Concurrent work, on a database that really runs it side by side."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def beside(first: Callable[[], object], second: Callable[[], object]) -> None:
         with transaction.atomic():
             first()
             running = pool.submit(other)
-            done.wait(0.5)  # time to finish, or to come to the lock where it waits for us
+            done.wait(0.5)  # time to finish, or to reach the lock and wait for `first`
         running.result(20)
 
 
@@ -65,7 +65,7 @@ def seen(allocation: Allocation, phase: PodPhase, exit_code: int) -> list[PodObs
 
 
 def running(here: World, *nodes: Node, **fields: Any) -> tuple[Job, list[Allocation]]:
-    """A running job with one task on each node; the cards and the ledger are left alone."""
+    """Return a running job with one task on each node; cards and ledger are left alone."""
     job = jobs.job(here.queue, here.editor, roles=[jobs.RoleOf(replicas=len(nodes), cards=0)], **fields)
     jobs.allocate(job, nodes[0])
     Allocation.unscoped.update(charge={}, ensured_at=clock.now())
@@ -84,7 +84,7 @@ def test_the_last_two_tasks_of_a_job_end_in_two_clusters(on_postgres: PostgresSe
     elsewhere = clusters.cluster(here.cell, "far")
     far = clusters.node(clusters.flavor(elsewhere, "h100"))
     job, (one, two) = running(here, here.nodes[0], far)
-    outbox.add_hint(outbox.Topic.CYCLE, here.cell.pk)  # there already, so that neither waits for the other's
+    outbox.add_hint(outbox.Topic.CYCLE, here.cell.pk)  # exists already, so that neither waits for the other's
 
     def end(cluster: Cluster, allocation: Allocation) -> None:
         found = seen(allocation, PodPhase.SUCCEEDED, 0)
@@ -166,17 +166,17 @@ class Crowd:
     def breaks(self) -> None:
         node = Node.unscoped.filter(cluster=self.cluster, name="node-01")
         faults.node_fail(self.cluster.pk, "node-01")
-        self._until(lambda: node.filter(ready=False).exists())  # somebody has seen it
+        self._until(lambda: node.filter(ready=False).exists())  # an observer has seen it
         faults.node_recover(self.cluster.pk, "node-01")
         self._until(lambda: node.filter(ready=True).exists())
 
     def _over(self) -> bool:
-        """On a slow machine it takes longer until everything was submitted."""
+        """Return whether the time is over; a slow machine gets longer until everything was submitted."""
         late_s = time.monotonic() - self._end
         return late_s > 0 and (self._all_submitted or late_s > _PATIENCE_S)
 
     def _last_event(self) -> int:
-        """The newest event when this thread last asked; the next act waits for a newer one."""
+        """Return the newest event at this thread's last read; the next act waits for a newer one."""
         before = getattr(self._seen, "event", 0)
         newest = JobEvent.unscoped.order_by("-id").values_list("id", flat=True).first() or 0
         if newest > before:
@@ -184,7 +184,7 @@ class Crowd:
         return before
 
     def _until(self, condition: Callable[[], bool]) -> None:
-        """Wait for others to get somewhere, but not beyond the end."""
+        """Wait for other threads until a condition holds, but not beyond the end."""
         wait_until(
             lambda: condition() or self._over(),
             "the others get somewhere, or the time is over",
@@ -193,7 +193,7 @@ class Crowd:
         )
 
     def keep(self, act: Callable[[], None]) -> int:
-        """Do it over and over until the time is up; returns how often."""
+        """Repeat an act until the time is over; returns how often."""
         done = 0
         try:
             while not self._over():
@@ -224,7 +224,7 @@ def test_a_crowd_leaves_the_books_right(on_postgres: PostgresServer) -> None:
 
     assert min(done) > 0, done
     assert Job.unscoped.count() == _JOBS
-    assert Attempt.unscoped.exists()  # how many depends on the machine; that the books are right does not
+    assert Attempt.unscoped.exists()  # their number depends on the machine, the sums do not
     assert_books()
     assert_jobs()
 

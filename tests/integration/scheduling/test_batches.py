@@ -1,4 +1,4 @@
-"""What a batch costs does not grow with the jobs in it, and who moved on meanwhile is told apart."""
+"""The cost of a batch does not grow with its jobs, and jobs that changed meanwhile are named."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FEW, MANY = 5, 50
 
 
 class Crowd:
-    """A cluster full of jobs of one card each; what becomes of their pods is only told."""
+    """A cluster full of jobs of one card each, without pods: their phases are applied as observations."""
 
     def __init__(self, count: int) -> None:
         self.cell: Cell = clusters.cell()
@@ -50,7 +50,7 @@ class Crowd:
         SimulatedPod.unscoped.all().delete()
 
     def see(self, phase: PodPhase) -> None:
-        """Apply that all pods which are there are in this phase."""
+        """Apply an observation of all present pods in this phase."""
         pods = Allocation.unscoped.filter(removed_at__isnull=True).order_by("pod_name")
         code = {PodPhase.SUCCEEDED: 0, PodPhase.FAILED: 1}.get(phase)
         refs = [TaskRef(pod.namespace, pod.pod_name, pod.known_uid) for pod in pods]
@@ -59,7 +59,7 @@ class Crowd:
 
 
 def costs(count: int, phases: Sequence[PodPhase]) -> list[int]:
-    """Statements of admission, of execution and of each batch; after each the books are right."""
+    """Return the statements of admission, of execution and of each batch; check the sums after each."""
     counted = []
     with transaction.atomic():
         crowd = Crowd(count)

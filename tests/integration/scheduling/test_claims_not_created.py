@@ -1,4 +1,4 @@
-"""What jobs are told of a claim whose volume is created for a node, on a real API server."""
+"""Reasons of jobs with a claim whose volume is created for a node, on a real API server."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def stage(kube: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> Iterator[KubeS
 
 
 def claim_on_demand(stage: KubeStage, **more: object) -> None:
-    """A claim whose volume is created for the node of its first pod."""
+    """Create a claim whose volume is created for the node of its first pod."""
     mode = {"provisioner": "disk.example", "volumeBindingMode": "WaitForFirstConsumer"}
     stage.api.call("POST", CLASSES, {"metadata": {"name": "standard"}, **mode, **more})
     claim(stage, "data", storageClassName="standard")
 
 
 def gang_on_two_nodes(stage: KubeStage) -> Job:
-    """A job that mounts the claim and that no node holds alone, once the cell has looked at it."""
+    """Return a job that mounts the claim and needs more than one node, after a cycle has evaluated it."""
     job = stage.start("gang", RoleOf(mode=GpuRequestMode.WHOLE, replicas=2, cards=5), run_s=10_000)
     Job.unscoped.filter(pk=job.pk).update(volumes=[{"claim": "data", "mount": "/mnt/data"}])
     stage.run(9)
@@ -39,7 +39,7 @@ def gang_on_two_nodes(stage: KubeStage) -> Job:
 
 
 def test_a_job_that_needs_several_nodes_waits_for_the_volume_to_be_created(stage: KubeStage) -> None:
-    """A gang on two nodes: it is not said to be unschedulable while the volume is created for one of them."""
+    """A gang on two nodes isn't reported as unschedulable while the volume is created for one of them."""
     claim_on_demand(stage)
     first = start(stage, "first", "data")
     stage.run(9)

@@ -1,4 +1,4 @@
-"""A pod of which nobody knows whether it was made holds up no other job, and not its own for ever."""
+"""A pod whose creation is unknown does not hold up other jobs, nor its own job for ever."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LOST = PodOutcome.of_unknown("POST /pods: 500 Internal error occurred: failed ca
 
 
 class Creations:
-    """What the cluster answers for the pods of one job, and how often it was asked for them."""
+    """The cluster's answers for the pods of one job, and the number of requests for them."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.answer: PodOutcome | None = LOST
@@ -59,7 +59,7 @@ def test_one_round_goes_on_behind_an_unknown_creation(
     stuck = stage.submit("stuck", run_s=900)
     others = [stage.submit(f"other-{n}", run_s=900) for n in range(3)]
     cycle_run(cell_id=stage.cell.pk)
-    # The stuck one comes first in each batch, and the others behind it are made in the same round.
+    # The stuck pod comes first in each batch, and the pods after it are created in the same round.
     assert execute_cluster(cluster_id=stage.cluster.pk) == len(others)
     made = Allocation.unscoped.filter(ensured_at__isnull=False)
     assert {row.attempt.job_id for row in made} == {job.pk for job in others}
@@ -157,7 +157,7 @@ def test_what_gives_way_to_others_is_held_until_the_cluster_says_that_it_is_not_
 ) -> None:
     job = stage.submit("late", run_s=900)
     cycle_run(cell_id=stage.cell.pk)
-    with monkeypatch.context() as patched:  # the worker dies before it has noted that the pod is made
+    with monkeypatch.context() as patched:  # the worker dies before it has recorded the creation
         patched.setattr(execute, "_note_ensured", lambda known: None)
         patched.setattr(execute, "_WANTED", _once(execute._WANTED))
         execute_cluster(cluster_id=stage.cluster.pk)

@@ -1,4 +1,4 @@
-"""`allotment doctor --deep` finds what is wrong between rows and a real cluster, each by its own check."""
+"""`allotment doctor --deep` finds differences between rows and a real cluster, each by its own check."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TEAM = "/api/v1/namespaces/team-a"
 
 @pytest.fixture
 def stage(kube: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> Iterator[KubeStage]:
-    """A gang of two tasks and one part of a card run."""
+    """Yield a running gang of two tasks and one running slice."""
     monkeypatch.setattr(deep_check, "AGAIN_S", 0)
     with kube_stage(kube, monkeypatch) as made:
         made.start("pair", jobs.RoleOf(cards=4, replicas=2), run_s=9000)
@@ -62,7 +62,7 @@ def held_elsewhere(stage: KubeStage) -> None:
 
 
 def stage_sums(stage: KubeStage) -> None:
-    """The sums on nodes follow, so that one check alone has something to find."""
+    """Update the sums on nodes, so that only one check has something to find."""
     holds = list(Allocation.unscoped.filter(released_at=None))
     Node.unscoped.update(cpu_granted=0, memory_granted=0)
     Node.unscoped.filter(name="cut-1").update(
@@ -91,7 +91,7 @@ def card_granted_too_much(stage: KubeStage) -> None:
 
 
 def wrong(capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, str]]:
-    """The exit status, and the deep checks that failed with what they say."""
+    """Return the exit status, and the output of the deep checks that failed."""
     capsys.readouterr()
     try:
         call_command("doctor", "--deep", "--json", "-")
@@ -105,7 +105,7 @@ def wrong(capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, str]]:
 
 
 def test_what_agrees_is_well(stage: KubeStage, capsys: pytest.CaptureFixture[str]) -> None:
-    # Without controllers, what other tests made in this API server and nobody collected is still there.
+    # Without controllers, uncollected objects of other tests still exist in this API server.
     assert set(wrong(capsys)[1]) <= {"east: left behind"}
 
 

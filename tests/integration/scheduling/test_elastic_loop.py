@@ -1,4 +1,4 @@
-"""Elastic jobs in the whole control loop: they grow into idle room, and give it back to who waits."""
+"""Elastic jobs in the whole control loop: they grow into idle capacity, and shrink for waiting jobs."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_room_goes_to_the_elastic_job_is_given_back_and_comes_again(loop: Loop) 
     assert steps == grown.count()
     assert Task.unscoped.filter(job=elastic, state="running").count() == 16
 
-    # Somebody waits: exactly what is needed goes to them, and the rest keeps running.
+    # Another job waits: it gets exactly what it needs, and the rest keeps running.
     other = loop.start("other", 6)
     loop.until_live(other, 6)
     loop.rounds(4)
@@ -83,7 +83,7 @@ def test_room_goes_to_the_elastic_job_is_given_back_and_comes_again(loop: Loop) 
     shrunk = JobEvent.unscoped.get(job=elastic, code="shrunk")
     assert shrunk.numbers["beneficiary"] == "other"
 
-    # They end: the job takes the room back, but not before its pause is over.
+    # The others end: the job grows again, but not before its pause is over.
     Job.unscoped.filter(pk=other.pk).update(deadline_at=clock.now())
     loop.rounds(10)
     assert live(other) == 0

@@ -39,7 +39,7 @@ def w(on_postgres: PostgresServer) -> World:
 
 @pytest.fixture
 def served(on_postgres: PostgresServer, w: World) -> Iterator[str]:
-    """The address of the API, served by a process of its own."""
+    """Yield the address of the API, served by a process of its own."""
     with api_server(on_postgres) as address:
         yield f"{address}/api/v1"
 
@@ -50,7 +50,7 @@ def _open(address: str, token: str, **headers: str) -> Any:
 
 
 def _messages(lines: Iterator[str]) -> Iterator[dict[str, str]]:
-    """Each message as its fields; a comment has the field `comment`."""
+    """Yield each message as its fields; a comment has the field `comment`."""
     message: dict[str, str] = {}
     for line in lines:
         if not line:
@@ -136,7 +136,7 @@ def test_open_pages_are_told_of_jobs_of_their_own_tenant_only(w: World, served: 
     follower.start()
     assert told.get(timeout=30) == "beat"
     add_event(jobs.job(w.other_queue, w.outsider), "suspended", now=clock.now())
-    # Two beats: 3 s each in which only silence or a change is told.
+    # Two beats of 3 s each, in which the follower reports only beats or a change.
     assert [told.get(timeout=30) for _ in range(2)] == ["beat", "beat"]
     began = time.monotonic()
     add_event(jobs.job(w.queue, w.editor), "suspended", now=clock.now())

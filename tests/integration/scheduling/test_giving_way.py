@@ -1,4 +1,4 @@
-"""An eviction and the promise it is for are written together or not at all, whatever happened meanwhile."""
+"""An eviction and its claim are committed together or not at all, whatever happened meanwhile."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def commit(stage: Stage, taken: CellSnapshot, result: em.CycleResult) -> Committ
 
 
 class Reclaim(Two):
-    """A cycle that is about to take a node back for the second team, and has not been committed."""
+    """A cycle that takes a node back for the second team, before its commit."""
 
     def __init__(self, traveller: time_machine.Traveller) -> None:
         super().__init__()
@@ -198,7 +198,7 @@ def test_a_job_is_moved_for_a_larger_one_and_neither_lacks_a_place() -> None:
         claims = {claim.job_id: claim for claim in Claim.unscoped.all()}
         assert set(claims) == {moved.pk, stage.large.pk}
         promised = engine.decode(em.Claim, claims[moved.pk].content).allocations[0].node
-        # Somebody who comes now does not get the place of the mover.
+        # A job that is submitted now does not get the place of the mover.
         thief = stage.submit("thief", jobs.RoleOf(cards=4), run_s=100_000)
 
         traveller.shift(3)

@@ -1,4 +1,4 @@
-"""The id of a job stands in a line of every process that handles it: one for each step, none for a look."""
+"""Every process that handles a job logs its id: one line for each step, none for an observation."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Lines(list[dict[str, Any]]):
     """The lines that were logged, as mappings."""
 
     def of(self, job: object, what: str) -> list[str]:
-        """The steps of one job, in order."""
+        """Return the steps of one job, in order."""
         return [line["step"] for line in self if line["event"] == what and line["job"] == str(job)]
 
 
@@ -131,7 +131,7 @@ def test_what_is_rolled_back_is_not_told(lines: Lines, django_capture_on_commit_
 def test_a_submission_is_told_with_the_id_of_its_request(
     lines: Lines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Within the request, as where the test's own transaction is not around it.
+    # Within the request, as outside the test's own transaction.
     monkeypatch.setattr("django.db.transaction.on_commit", lambda work, **_: work())
     here, client = world(), Client()
     client.force_login(here.editor)

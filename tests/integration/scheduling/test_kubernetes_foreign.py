@@ -1,4 +1,4 @@
-"""Work of others in a real cluster: seen, counted, left alone."""
+"""Pods of others in a real cluster are counted, and left alone."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def stage(kube: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> Iterator[KubeS
 
 
 def foreign(stage: KubeStage, name: str, node: str, amounts: dict[str, str], **metadata: Json) -> None:
-    """A pod that somebody else has put on a node."""
+    """Create a pod of another owner on a node."""
     container = {"name": "main", "image": "x", "resources": {"requests": amounts, "limits": amounts}}
     spec = {"nodeName": node, "containers": [container], "terminationGracePeriodSeconds": 30}
     stage.api.call("POST", THEIRS, {"metadata": {"name": name, **metadata}, "spec": spec})
@@ -42,7 +42,7 @@ def test_a_job_is_put_where_others_leave_room_and_theirs_go_on(stage: KubeStage)
     job = stage.start("wide", jobs.RoleOf(cards=8, cpu=16_000), run_s=900)
     small = stage.start("small", jobs.RoleOf(cards=5, cpu=16_000), run_s=900)
     stage.run(12)
-    # Eight cards are free nowhere together with the CPU; five are, beside the three of the others.
+    # No node has eight free cards together with the CPU; one has five beside the three of the others.
     assert (state(job), state(small)) == (JobState.QUEUED, JobState.RUNNING)
     assert [pod["spec"]["nodeName"] for pod in stage.pods().values()] == ["whole-1"]
     stage.assert_bound_as_decided()
@@ -80,7 +80,7 @@ def test_what_has_ended_holds_nothing_though_its_object_is_there(stage: KubeStag
 
 def test_parts_of_cards_and_daemons_are_counted(stage: KubeStage) -> None:
     held = "GPU-0,NVIDIA,30000,80:;"
-    lock = hami.NodeLock(clock.now(), "theirs", "cut").to_annotation()  # for the device plugin to serve it
+    lock = hami.NodeLock(clock.now(), "theirs", "cut").to_annotation()  # so that the device plugin serves it
     stage.api.call("PATCH", "/api/v1/nodes/cut-1", {"metadata": {"annotations": {hami.LOCK: lock}}})
     amounts = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "30000", "nvidia.com/gpucores": "80"}
     foreign(stage, "cut", "cut-1", amounts, annotations={hami.ALLOCATED: held, hami.TO_ALLOCATE: held})

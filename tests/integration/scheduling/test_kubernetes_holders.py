@@ -1,6 +1,6 @@
-"""Every pod that holds a card counts, whoever made it and whatever its labels say, on a real API server.
+"""Every pod that holds a card counts, whatever its origin and its labels, on a real API server.
 
-The cards of each node are added up by the cluster's own word after every step: never more than there are.
+After every step the cards of each node are summed from the cluster's own state: never more than exist.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def stage(kube: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> Iterator[KubeS
 
 
 def cards_by_node(stage: KubeStage) -> Counter[str]:
-    """Cards of whole nodes that bound pods hold which have not ended."""
+    """Return the cards of whole nodes that bound, unfinished pods hold."""
     held: Counter[str] = Counter()
     for pod in stage.api.items("/api/v1/pods"):
         node, phase = pod["spec"].get("nodeName", ""), (pod.get("status") or {}).get("phase")
@@ -53,14 +53,14 @@ def run(stage: KubeStage, seconds: float, *, every_s: float = 3) -> None:
 
 
 def pod_of_nobody(stage: KubeStage, name: str, node: str, labels: dict[str, str], **spec: Json | str) -> None:
-    """A pod with all cards of a node that no row of this database stands for."""
+    """Create a pod with all cards of a node that has no row in this database."""
     container = {"name": "main", "image": "x", "resources": {"limits": {"nvidia.com/gpu": str(CARDS)}}}
     body = {"nodeName": node, "containers": [container], "terminationGracePeriodSeconds": 30, **spec}
     stage.api.call("POST", THEIRS, {"metadata": {"name": name, "labels": labels}, "spec": body})
 
 
 def running_on(stage: KubeStage, job: Job) -> str:
-    """The node of a job of one task."""
+    """Return the node of a job of one task."""
     node: str = Allocation.unscoped.get(attempt__job=job, released_at=None).node.name
     return node
 
@@ -111,7 +111,7 @@ def test_a_label_that_is_taken_off_a_running_pod_is_not_its_end(stage: KubeStage
     keys = list(pod["metadata"]["labels"]) if lost == "all" else list(MANAGED)
     stage.api.call("PATCH", f"{TEAM}/{name}", {"metadata": {"labels": dict.fromkeys(keys)}})
     second = stage.start("two", jobs.RoleOf(cards=CARDS, replicas=2), run_s=900)
-    run(stage, 45)  # through a whole list as well
+    run(stage, 45)  # includes a full list of pods
     job.refresh_from_db()
     assert (job.state, job.attempt_number, state(second)) == (JobState.RUNNING, 1, JobState.QUEUED)
     assert not ForeignPod.unscoped.exists()
@@ -123,7 +123,7 @@ def test_a_label_that_is_taken_off_a_running_pod_is_not_its_end(stage: KubeStage
 
 
 def test_a_pod_made_too_late_is_counted_until_it_is_gone(stage: KubeStage) -> None:
-    """A worker that outlived its lease makes and binds the pod of a hold that was given back."""
+    """A worker that outlived its lease creates and binds the pod of a hold that was given back."""
     job = stage.start("one", WHOLE, run_s=900)
     run(stage, 6)
     (pod,) = stage.pods().values()
@@ -146,7 +146,7 @@ def test_a_pod_made_too_late_is_counted_until_it_is_gone(stage: KubeStage) -> No
 
 
 def test_what_a_gang_has_in_common_stays_while_a_pod_of_the_lost_time_runs(stage: KubeStage) -> None:
-    """Its removal would have the cluster's collector remove the pod."""
+    """Removing the shared object would make the cluster's collector remove the pod."""
     job = stage.start("pair", jobs.RoleOf(cards=3, replicas=2), run_s=3)
     stage.run(6)
     labels = {

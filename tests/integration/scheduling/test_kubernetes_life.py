@@ -1,4 +1,4 @@
-"""What becomes of jobs when nodes and cards of a real cluster change: the cluster's own word counts."""
+"""Jobs when nodes and cards of a real cluster change; the cluster's own state counts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def stage(kube: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> Iterator[KubeS
 
 
 def condition(stage: KubeStage, node: str, **conditions: str) -> None:
-    """Set conditions of a node; it stays ready unless told."""
+    """Set conditions of a node; it stays ready unless `Ready` is given."""
     rows = [{"type": kind, "status": word} for kind, word in {"Ready": "True", **conditions}.items()]
     stage.api.call("PATCH", f"/api/v1/nodes/{node}/status", {"status": {"conditions": rows}})
 
@@ -42,7 +42,7 @@ def taint(stage: KubeStage, node: str, *taints: Json) -> None:
 
 
 def where(stage: KubeStage) -> list[str]:
-    """The nodes of the team's pods that are not leaving, by the cluster's word."""
+    """Return the nodes of the team's pods that are not terminating, from the cluster's own state."""
     pods = stage.pods().values()
     return sorted(pod["spec"]["nodeName"] for pod in pods if not pod["metadata"].get("deletionTimestamp"))
 
@@ -55,7 +55,7 @@ def running_on_a_node(stage: KubeStage) -> tuple[Job, str]:
 
 
 def eviction(job: Job) -> dict[str, Any]:
-    """The numbers of the job's last eviction."""
+    """Return the numbers of the job's last eviction."""
     event = job.events.filter(code="evicting").latest("id")
     return {key: event.numbers.get(key) for key in ("rule", "node", "taint", "card") if key in event.numbers}
 
@@ -105,11 +105,11 @@ def test_a_lost_node_holds_what_it_had_until_somebody_gives_it_up(stage: KubeSta
     stage.kubelets.silent.add(node)
     condition(stage, node, Ready="Unknown")
     stage.run(20, every_s=10)
-    assert state(job) == JobState.RUNNING  # it may come back
+    assert state(job) == JobState.RUNNING  # the node may come back
     stage.run(60, every_s=20)
     assert state(job) == JobState.EVICTING
     assert eviction(job) == {"rule": "NODE_LOST", "node": node}
-    # The pod was told to end and nobody can say that it has: nothing is free, whatever the time.
+    # The pod was deleted and its end cannot be confirmed: nothing is free, however long it takes.
     (pod,) = stage.pods().values()
     assert pod["metadata"]["deletionTimestamp"]
     assert (used_cards(), Device.unscoped.filter(holders=1).count()) == (8, 8)
@@ -158,7 +158,7 @@ def test_a_card_that_fails_is_left_and_not_taken_again(stage: KubeStage) -> None
     text = {"metadata": {"annotations": {hami.REGISTER: json.dumps(register)}}}
     stage.api.call("PATCH", "/api/v1/nodes/cut-1", text)
     stage.run(15, every_s=5)
-    assert job.attempts.count() == 1  # the word may be taken back
+    assert job.attempts.count() == 1  # the taint may be removed again
     stage.run(80, every_s=10)
     assert state(job) == JobState.RUNNING
     assert eviction(job) == {"rule": "DEVICE_UNHEALTHY", "node": "cut-1", "card": broken.uuid}

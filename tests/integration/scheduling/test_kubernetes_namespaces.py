@@ -1,4 +1,4 @@
-"""A namespace is a workspace's by its id, and nothing is made in one that is not, on a real API server."""
+"""A namespace belongs to a workspace by its id, and nothing is created in others, on a real API server."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ANOTHER = "0190a3b4-5c6d-7e8f-9a0b-1c2d3e4f5a6b"
 
 @pytest.fixture
 def stage(kube: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> Iterator[KubeStage]:
-    """A team that has no namespace yet; whatever there is of its name is removed afterwards."""
+    """Yield a team without a namespace yet; any namespace of its name is removed afterwards."""
     with kube_stage(kube, monkeypatch) as made:
         tenancy.platform_admin()
         yield made
@@ -44,19 +44,19 @@ def stage(kube: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> Iterator[KubeS
 
 
 def things(stage: KubeStage) -> dict[str, list[str]]:
-    """What is in the namespace of the team, by kind."""
+    """Return the contents of the team's namespace, by kind."""
     return {path: sorted(item["metadata"]["name"] for item in stage.api.items(path)) for path in KINDS}
 
 
 def refusal(job: Job) -> Json:
-    """What a job was told when it gave back what it held."""
+    """Return the numbers of the event with which a job gave back what it held."""
     assert state(job) in (JobState.EVICTING, JobState.QUEUED)
     told: Json = job.events.filter(code="evicting").latest("at").numbers
     return told
 
 
 def labels_of(whose: str, workspace: str) -> Json:
-    """The labels of a namespace that is somebody else's."""
+    """Return the labels of a namespace with another owner."""
     return {
         "nobody": {},
         "another tool": {"app.kubernetes.io/managed-by": "Helm"},
@@ -180,7 +180,7 @@ def test_an_operator_hands_a_namespace_over(
     with pytest.raises(CommandError, match="already"):
         run("adopt", "east", "team-a", "--yes")
     assert things(stage)[KINDS[-1]] == ["allotment"]
-    stage.run(120, every_s=10)  # past its pause
+    stage.run(120, every_s=10)  # beyond its pause
     assert state(job) == JobState.RUNNING
 
 

@@ -1,4 +1,4 @@
-"""Jobs from the queue to their end in a Kubernetes cluster: what the cluster itself says is what counts."""
+"""Jobs from the queue to their end in a Kubernetes cluster; the cluster's own state counts."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_what_a_late_worker_makes_again_of_an_ended_job_is_removed(stage: KubeSt
     stage.run(30)
     assert state(ended) == JobState.SUCCEEDED
     (kept,) = stage.shared()
-    # By a worker that lost its lease before it came to the pod; and by nobody that is known here.
+    # Objects of a worker that lost its lease before it created the pod, and of unknown jobs.
     strange = {"allotment.io/job": str(uuid.uuid4()), "allotment.io/attempt": "1"}
     for gang in (
         late.gang,

@@ -1,7 +1,7 @@
-"""After a restore a job is what its pods in the cluster are, on a real API server.
+"""After a restore the state of a job follows from its pods in the cluster, on a real API server.
 
-A savepoint stands for the backup: quick, and the same to the code. Real dumps, restored under real processes,
-are in `tests/project/test_card_drill.py`.
+A savepoint replaces the backup: it is quick, and the same for the code. Real dumps, restored under real
+processes, are in `tests/project/test_card_drill.py`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def stage(kube: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> Iterator[KubeS
 
 
 def run(stage: KubeStage, seconds: float, *, every_s: float = 3) -> None:
-    """Let time pass; at no step is a node above its cards, nor do two attempts of a job run."""
+    """Let time pass; check at each step that no node is above its cards and no job has two live attempts."""
     for _ in range(int(seconds // every_s) + 1):
         stage.run(0, every_s=every_s)
         held: Counter[str] = Counter()
@@ -90,7 +90,7 @@ def codes(job: Job) -> list[str]:
 
 
 def assert_books(stage: KubeStage) -> None:
-    """What is used, by quota and cards, is what live holds were charged."""
+    """Check that what is used, by quota and cards, is what live holds were charged."""
     charged: Counter[str] = Counter()
     for allocation in Allocation.unscoped.filter(released_at=None):
         charged.update(allocation.charge)
@@ -282,7 +282,7 @@ def test_pods_that_cannot_be_adopted_keep_their_job_from_starting_beside_them(st
 
 
 def test_a_job_of_the_lost_time_is_counted_and_left_alone(stage: KubeStage) -> None:
-    """It was submitted after the backup: no row stands for it."""
+    """The job was submitted after the backup: no row of it exists."""
     waits = stage.start("waits", WHOLE, run_s=LONG)
     with restored(stage):
         stage.start("first", WHOLE, run_s=LONG)
@@ -296,7 +296,7 @@ def test_a_job_of_the_lost_time_is_counted_and_left_alone(stage: KubeStage) -> N
     assert uids(stage) == there, "nothing is made and nothing removed"
     assert (state(waits), state(more)) == (JobState.RUNNING, JobState.QUEUED)
     assert [row.name for row in ForeignPod.unscoped.all()] == [of_lost]
-    delete(stage, of_lost)  # as a person decides
+    delete(stage, of_lost)  # an operator's decision
     run(stage, 24)
     assert state(more) == JobState.RUNNING
 
@@ -320,7 +320,7 @@ def test_a_backup_of_a_moment_ago_is_noticed_by_the_pods_alone(stage: KubeStage)
 def test_jobs_that_may_have_run_are_named_and_held_until_a_person_decides(
     stage: KubeStage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One ran in the backup and has ended since, one waited; a third one runs since, and goes on."""
+    """One ran in the backup and has ended since, one waited; a third one runs since, and continues."""
     ended = stage.start("ended", WHOLE, run_s=LONG)
     run(stage, 6)
     runs = stage.start("runs", WHOLE, run_s=LONG)

@@ -1,4 +1,4 @@
-"""Many submit at the same moment to a served API: no card is given twice, and no key makes two jobs."""
+"""Simultaneous submissions to a served API: no card is given twice, and no key creates two jobs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ WITHIN_S: Final = 120.0
 
 @pytest.fixture
 def stage(on_postgres: PostgresServer) -> Stage:
-    """Sixteen cards, eight of them taken."""
+    """Return a stage with sixteen cards, eight of them taken."""
     made = Stage()
     made.submit("first", jobs.RoleOf(replicas=8), run_s=3600)
     pipeline.step(made.cell, made.cluster)
@@ -42,7 +42,7 @@ def stage(on_postgres: PostgresServer) -> Stage:
 
 @pytest.fixture
 def post(on_postgres: PostgresServer, stage: Stage) -> Iterator[Callable[..., httpx.Response]]:
-    """Submits one job to a real server, whoever asks from whichever thread."""
+    """Yield a function that submits one job to a real server, from any thread."""
     token = tenancy.access_key(stage.user)
     limits = httpx.Limits(max_connections=CROWD)
     with api_server(on_postgres) as address, httpx.Client(timeout=WITHIN_S, limits=limits) as client:
@@ -60,7 +60,7 @@ def post(on_postgres: PostgresServer, stage: Stage) -> Iterator[Callable[..., ht
 
 
 def at_once(count: int, act: Callable[[int], Any]) -> list[Any]:
-    """The answers of `count` threads that begin together."""
+    """Return the answers of `count` threads that begin together."""
     barrier = threading.Barrier(count)
 
     def one(number: int) -> Any:
@@ -73,7 +73,7 @@ def at_once(count: int, act: Callable[[int], Any]) -> list[Any]:
 
 @contextmanager
 def meanwhile(*acts: Callable[[], None]) -> Iterator[None]:
-    """Do each over and over, in a thread of its own, for as long as the block takes."""
+    """Repeat each act, in a thread of its own, for as long as the block takes."""
     over = threading.Event()
 
     def keep(act: Callable[[], None]) -> None:
@@ -94,7 +94,7 @@ def meanwhile(*acts: Callable[[], None]) -> Iterator[None]:
 
 
 def compare_ledger() -> None:
-    """One snapshot of the database: what the ledger says is what the holders were charged."""
+    """Compare, in one snapshot of the database, the ledger with the charges of the holders."""
     with transaction.atomic():
         with connection.cursor() as cursor:
             cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
@@ -112,7 +112,7 @@ def test_sixty_four_ask_for_the_last_eight_cards(stage: Stage, post: Callable[..
     def cycles() -> None:
         cycle_run(cell_id=stage.cell.pk)
 
-    # Two workers that contend for the cell, and somebody who reads the books at every moment.
+    # Two workers that compete for the cell, and a reader that compares the sums all the time.
     with meanwhile(cycles, cycles, compare_ledger):
         answers = at_once(CROWD, lambda number: post(f"rush-{number}"))
         assert {answer.status_code for answer in answers} == {202}
@@ -130,7 +130,7 @@ def test_sixty_four_ask_for_the_last_eight_cards(stage: Stage, post: Callable[..
 
 def test_one_key_twenty_times_at_once_is_one_job(stage: Stage, post: Callable[..., httpx.Response]) -> None:
     def insist(_: int) -> str:
-        """Ask again while the first still runs, as its answer says."""
+        """Repeat the request while the first one still runs, as its answer says."""
         deadline = time.monotonic() + WITHIN_S
         while time.monotonic() < deadline:
             answer = post("once", **{"Idempotency-Key": "the-same"})

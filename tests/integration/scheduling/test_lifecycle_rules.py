@@ -1,4 +1,4 @@
-"""What a job's own rules make of tasks that fail, leave and end."""
+"""A job's lifecycle rules when tasks fail, are removed and end."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def running(stage: Stage, rules: Rules) -> Job:
 
 
 def held(job: Job) -> dict[str, Allocation]:
-    """The live allocations, by `<role>-<index>`."""
+    """Return the live allocations, by `<role>-<index>`."""
     rows = Allocation.unscoped.filter(attempt__job=job, released_at=None).select_related("task__role")
     return {f"{row.task.role.name}-{row.task.index}": row for row in rows}
 
 
 def tell(stage: Stage, job: Job, *tasks: str, phase: PodPhase = PodPhase.FAILED, code: int = 1) -> None:
-    """Have the cluster tell this of the pods of those tasks, twice, as it may."""
+    """Apply this phase of the pods of those tasks, twice, because a cluster may report it twice."""
     rows, now = held(job), clock.now()
     seen = [
         PodObservation(TaskRef(row.namespace, row.pod_name, row.pod_uid), phase, now, exit_code=code)

@@ -1,4 +1,4 @@
-"""Limits of users and budgets: what the engine lets start, and what a month of GPU-hours adds up to."""
+"""Limits of users and budgets: which jobs the engine starts, and the GPU-hours of a month."""
 
 from __future__ import annotations
 
@@ -228,7 +228,7 @@ def test_months_are_told_apart_whoever_touches_the_ledger_when(stage: Stage) -> 
     start = datetime(2026, 1, 31, 23, tzinfo=UTC)
     ledger_reserve({key(stage): 400}, now=start)
     assert hours(stage, start + timedelta(minutes=30)) == 2
-    # February starts at nothing, though nobody has touched the row.
+    # February starts at 0, although the row was not written since.
     assert hours(stage, datetime(2026, 2, 1, 1, tzinfo=UTC)) == 4
     ledger_free({key(stage): 300}, now=datetime(2026, 3, 1, 2, tzinfo=UTC))
     assert hours(stage, datetime(2026, 3, 1, 3, tzinfo=UTC)) == 4 * 2 + 1

@@ -1,4 +1,4 @@
-"""The index of parts of names answers what reading all names would, and nothing to whoever may not see."""
+"""The index of parts of names answers what reading all visible names would."""
 
 from __future__ import annotations
 

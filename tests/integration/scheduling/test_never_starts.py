@@ -1,4 +1,4 @@
-"""Pods that do not start: what keeps them is told, and what can never start is not waited for."""
+"""Pods that do not start: the obstacle is reported, and a pod that can never start is not waited for."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def stage() -> Iterator[Stage]:
 
 
 def tell(stage: Stage, reason: str, message: str) -> Job:
-    """The job whose first pod the cluster says this of."""
+    """Apply this state of the cluster to the job's first pod, and return the job."""
     job = stage.submit("train", jobs.RoleOf(replicas=2), run_s=900)
     stage.run(0)
     first = Allocation.unscoped.filter(attempt__job=job).order_by("pod_name")[0]
     ref = TaskRef(first.namespace, first.pod_name, first.pod_uid)
     seen = PodObservation(ref, PodPhase.STARTING, clock.now(), reason=reason, message=message)
-    for _ in range(2):  # it comes at least once
+    for _ in range(2):  # it is reported at least once
         pods_apply(cluster=stage.cluster, observations=[seen], now=clock.now())
     return job
 

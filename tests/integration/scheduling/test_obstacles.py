@@ -1,4 +1,4 @@
-"""What keeps a job from starting, or from going, is told; and it does not keep its cards for ever."""
+"""What keeps a job from starting, or from ending, is reported, and the job releases its cards in time."""
 
 from __future__ import annotations
 
@@ -44,19 +44,19 @@ def stage(traveller: Traveller) -> Stage:
 
 @pytest.fixture(autouse=True)
 def _fresh(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is remembered of other clusters, and nothing is left out because it was asked a moment ago."""
+    """Clear the cached health and the times of the last requests."""
     monkeypatch.setattr(cluster_health, "CHECK_EVERY_S", 0.0)
     monkeypatch.setattr(pod_events, "_EVERY_S", 0.0)
 
 
 def sweep() -> None:
-    """What the platform does every few seconds."""
+    """Run the platform's periodic sweep."""
     sweeping.sweep_cells()
     sweeping.watch_starts()
 
 
 def starting(stage: Stage, name: str = "train", start_s: float = 100_000, **fields: object) -> Job:
-    """A job whose pods take that long to start."""
+    """Return a job whose pods take that long to start."""
     job = stage.submit(name, *fields.pop("roles", ()), simulate={"start_s": start_s}, run_s=900, **fields)  # type: ignore[arg-type, misc]
     stage.run(0)
     return job
@@ -279,7 +279,7 @@ def test_a_silent_cluster_is_noted_with_the_moment_and_by_its_jobs(
 def test_silence_behind_a_watch_that_still_answers_is_noted_and_does_not_flap(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As with a frozen etcd: the API server goes on serving watches from its memory."""
+    """As with a frozen etcd, the API server goes on serving watches from its memory."""
     stage.run(3)
 
     def silent(_: SimulatedBackend) -> None:
@@ -292,7 +292,7 @@ def test_silence_behind_a_watch_that_still_answers_is_noted_and_does_not_flap(
         observe_cluster(cluster_id=stage.cluster.pk)
         stage.cluster.refresh_from_db()
         assert stage.cluster.health == ClusterHealth.UNREACHABLE
-    # Another process, which had an answer a moment ago, does not believe it any more.
+    # Another process, which had an answer a moment ago, does not rely on it any more.
     cluster_health._checked[stage.cluster.pk] = (cluster_health.time.monotonic(), True)
     observe_cluster(cluster_id=stage.cluster.pk)
     stage.cluster.refresh_from_db()

@@ -124,7 +124,7 @@ def test_the_clusters_own_failures_do_not_use_up_the_restarts_of_a_program() -> 
         traveller.shift(120)
         stage.run(40)
         assert Attempt.unscoped.get(number=2).end_reason == "TASK_FAILED"
-        assert state(job) == JobState.QUEUED  # its one restart is still owed
+        assert state(job) == JobState.QUEUED  # one restart is left to it
 
         traveller.shift(400)
         stage.run(60)
@@ -190,7 +190,7 @@ def test_a_role_can_end_the_job_and_the_others_leave() -> None:
         )
         stage.run(15)
         assert state(job) == JobState.RUNNING
-        # The workers never end by themselves: only the master's end can end the job.
+        # The workers never end by themselves: only the end of the master can end the job.
         SimulatedPod.unscoped.exclude(name__contains="-master-").update(next_ms=None)
 
         with time_machine.travel(clock.now() + timedelta(seconds=18), tick=False):
@@ -265,7 +265,7 @@ def test_a_lost_node_sends_its_jobs_back_into_the_queue() -> None:
 
         stage.run(60)
         assert state(job) == JobState.RUNNING
-        story = [code for code in codes(job) if code != "starting"]  # seen or not, as it happens
+        story = [code for code in codes(job) if code != "starting"]  # it may or may not be observed
         assert story[-4:] == ["evicting", "requeued", "admitted", "running"]
         first, second = Attempt.unscoped.filter(job=job).order_by("number")
         assert first.end_reason == "NODE_LOST"
@@ -334,7 +334,7 @@ def test_doubled_late_and_repeated_rounds_change_nothing() -> None:
         for passed in (0, 0, 5, 5, 30, 30, 31, 60, 60, 61, 62, 90, 90, 120, 150):
             with time_machine.travel(start + timedelta(seconds=passed), tick=False):
                 pipeline.step(stage.cell, stage.cluster)
-                Cluster.unscoped.update(cursor="")  # forget what was seen: everything comes again
+                Cluster.unscoped.update(cursor="")  # without a cursor every pod is observed again
                 pipeline.step(stage.cell, stage.cluster)
 
         assert {state(job) for job in made} == {JobState.SUCCEEDED}
@@ -360,4 +360,4 @@ def test_the_end_of_a_short_job_is_looked_for_when_it_comes() -> None:
         pipeline.step(stage.cell, stage.cluster)
         traveller.shift(60)
         observe_cluster(cluster_id=stage.cluster.pk)
-        assert not Hint.unscoped.filter(topic="observe-later").exists()  # the next beat will do
+        assert not Hint.unscoped.filter(topic="observe-later").exists()  # the next beat suffices

@@ -37,7 +37,7 @@ def preview(here: World, user: Any = None, **values: Any) -> PolicyPreview:
 
 
 def running(here: World, queue: Queue, node: Node, name: str, **fields: Any) -> Job:
-    """A job of a whole node that has run for a day, charged to its queue."""
+    """Return a job of a whole node that has run for a day, charged to its queue."""
     since = clock.now() - timedelta(days=1)
     job = jobs.job(queue, here.editor, name, roles=[jobs.RoleOf(cards=8)], submitted_at=since, **fields)
     jobs.allocate(job, node)
@@ -61,7 +61,7 @@ def test_a_job_that_borrows_starts_later_where_borrowing_ends(here: World) -> No
         acting_user=here.admin, queue=here.queue, values={}, preset=Preset.DETERMINISTIC
     )
     assert names(by_preset.delayed) == ["borrower"]
-    # Nothing is written by any of it.
+    # A preview writes nothing.
     here.queue.refresh_from_db()
     assert here.queue.allocation_mode == "dynamic"
     assert not Decision.unscoped.exists()
@@ -78,7 +78,7 @@ def test_preemption_of_borrowers_is_foreseen_where_a_queue_may_reclaim(here: Wor
 
     assert len(names(found.reclaimed)) == 1
     assert names(found.started) == ["mine"]
-    # An admin of the team sees only that it hits somebody.
+    # An admin of the team sees only the number of affected jobs of others.
     of_team = preview(here, reclaim="any")
     assert (names(of_team.reclaimed), of_team.reclaimed.others) == ([], 1)
 
@@ -104,9 +104,10 @@ def test_another_pool_and_an_emptied_queue_have_their_effect(here: World) -> Non
 
 
 def test_another_sharing_gives_what_is_free_to_another_job(here: World) -> None:
-    """Both teams want the last free node: by share it is theirs who borrow nothing, else who ranks higher.
+    """Both teams want the last free node: by share the team that borrows nothing gets it, else the job with
+    the higher priority.
 
-    By share, the job that ranks higher therefore preempts one of its own queue.
+    By share, the job with the higher priority therefore preempts one of its own queue.
     """
     clusters.nodes(here.flavor, 2, prefix="more")
     quotas.queue(here.cell, tenancy.workspace("team-c"), [here.flavor], cards=16)

@@ -1,4 +1,4 @@
-"""What a submission is told beforehand is what the next cycle does, and asking writes nothing."""
+"""The preview of a submission is what the next cycle does, and it writes nothing."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_the_answer_is_what_the_next_cycle_does(asked: tuple[int, ...], reason: 
     here_and_there = (3, 1) if reason == "NO_ROOM" else (4,)
     for cards, node in zip(here_and_there, here.nodes, strict=False):
         roles = [jobs.RoleOf(cards=cards)]
-        # Nobody is to be moved together so that a node comes free.
+        # Not preemptible, so that no job is moved to free a node.
         fixed = jobs.job(here.other_queue, here.outsider, roles=roles, preemptible=False)
         jobs.allocate(fixed, node)
     busy(here, 4)
@@ -75,7 +75,7 @@ def test_the_answer_is_what_the_next_cycle_does(asked: tuple[int, ...], reason: 
 
 
 def busy(here: World, cards: int) -> None:
-    """Let the ledger carry what the other team holds."""
+    """Charge the other team's holdings to the ledger."""
     quotas.reserve(here.other_queue, here.flavor, Resource.GPU_CARDS, cards)
 
 
@@ -109,7 +109,7 @@ def test_those_who_wait_come_first() -> None:
 
     told = preview_submission(submission)
 
-    assert not told.starts  # the sixteen cards go to the job that waits already
+    assert not told.starts  # the sixteen cards go to the job that is already pending
     assert Job.unscoped.get() == first
 
 
@@ -123,7 +123,7 @@ def test_a_preview_that_takes_too_long_says_so(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_the_job_that_capacity_is_reserved_for_is_named() -> None:
-    """The engine knows jobs by their ids, which people can't read."""
+    """The engine knows jobs by their ids, which users can't read."""
     here = world()
     Quota.unscoped.filter(node=here.queue.node, resource__startswith="gpu").update(
         own_nominal=F("own_nominal") * 2

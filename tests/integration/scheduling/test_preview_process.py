@@ -1,4 +1,4 @@
-"""A preview in a process of its own sees what the request sees, and no connection is kept meanwhile."""
+"""A preview in a process of its own sees what the request sees, and keeps no connection meanwhile."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ROLE = {"name": "main", "replicas": 1, "resources": {"cpu": 1, "gpu": {"cards": 
 
 @pytest.fixture
 def pool(on_postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[ProcessPool]:
-    """Processes on the database of this test; who asks is in the scope of a request."""
+    """Yield processes on the database of this test; the caller is in the scope of a request."""
     monkeypatch.setenv("TEST_DATABASE_URL", on_postgres.database_url(connection.settings_dict["NAME"]))
     made = ProcessPool(MODULES, most=1)
     monkeypatch.setattr(serving._Serving, "pool", made)
@@ -58,7 +58,7 @@ def test_a_process_computes_what_the_request_would(
 
 
 class _Looking(PicklingPool):
-    """Notes whether the request holds a connection while it waits."""
+    """Records whether the request holds a connection while it waits."""
 
     held: bool | None = None
 
@@ -84,7 +84,7 @@ def test_a_pooled_connection_is_given_back_before_waiting(
             assert looking.held is not pooled
             with connection.cursor() as cursor:
                 cursor.execute("SELECT current_setting('allotment.user')")
-                assert cursor.fetchone() == (str(here.editor.pk),)  # the next connection is told as well
+                assert cursor.fetchone() == (str(here.editor.pk),)  # the next connection has it, too
     finally:
         connection.close()
         if pooled:

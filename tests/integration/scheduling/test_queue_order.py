@@ -36,7 +36,7 @@ pytestmark = pytest.mark.django_db
 
 
 def _fill(here: World, draw: random.Random) -> None:
-    """Pending jobs of several users, none like another; some users have used something, some hold GPUs."""
+    """Create different pending jobs of several users, some with past usage, some with GPUs."""
     users = [tenancy.user(f"user-{number}", None) for number in range(5)]
     now = clock.now()
     for user in users[:4]:
@@ -61,7 +61,7 @@ def _fill(here: World, draw: random.Random) -> None:
 
 
 def _engine_order(queue: Queue) -> list[uuid.UUID]:
-    """The pending jobs in the order in which a cycle that begins now would take them."""
+    """Return the pending jobs in the order of a cycle that begins now."""
     snapshot = snapshots.cell_snapshot(queue.cell_id).snapshot
     session = start_session(snapshot, engine_config(), em.Instant(clock.now().timestamp()))
     cursor = QueueCursor(session, snapshot.queues[str(queue.pk)])
@@ -173,7 +173,7 @@ def test_places_are_exchanged_with_own_jobs_alone_and_the_change_is_recorded() -
     audited = AuditRecord.unscoped.get(action="job.exchange")
     assert (audited.actor_name, audited.after) == (here.editor.username, {"name": "own-9", "other": "own-5"})
 
-    # Whoever submitted at the very same moment as one of them would be passed by one of the two.
+    # A job that was submitted at the same moment as one of the two would be passed by one of them.
     pending("twin", here.admin, 9)
     own.refresh_from_db()
     with pytest.raises(Conflict, match="same moment"):

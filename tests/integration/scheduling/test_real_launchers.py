@@ -1,4 +1,4 @@
-"""Launchers of MPI find their peers by what a pod tells them: the real programs, as processes."""
+"""Launchers of MPI find their peers by the environment of a pod: the real programs, as processes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _AS_ROOT: Final = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIR
 
 @pytest.fixture
 def tasks(tmp_path: Path) -> Sequence[RealTask]:
-    """A launcher without a card and two workers of two cards, in the order of their ranks."""
+    """Return a launcher without a card and two workers of two cards, in the order of their ranks."""
     launcher, workers = jobs.RoleOf(name="launcher", cards=0), jobs.RoleOf(name="worker", replicas=2, cards=2)
     with time_machine.travel("2026-11-02T08:00:00Z", tick=False):
         stage = Stage()
@@ -46,7 +46,7 @@ def script(variable: str) -> list[str]:
 
 
 def placed(told: str) -> Counter[str]:
-    """How many processes ran on which host; each rank once."""
+    """Return how many processes ran on which host; each rank once."""
     lines = [line.split() for line in told.splitlines() if line.startswith("process ")]
     assert sorted(rank for _, rank, _ in lines) == [str(n) for n in range(len(lines))], told
     return Counter(pod for _, _, pod in lines)
@@ -63,7 +63,7 @@ def test_open_mpi_starts_as_many_processes_on_each_worker_as_it_has_cards(
     calls = (tmp_path / "ssh.log").read_text().splitlines()
     assert len(calls) == 2
     assert all("-o ConnectionAttempts=10 " in call for call in calls)
-    # With names cut at the first dot, as without our variable, it starts nothing.
+    # With names cut at the first dot, as without the platform's variable, it starts nothing.
     status, told = launcher.run(command, {"OMPI_MCA_orte_keep_fqdn_hostnames": "false"})
     assert (status != 0, placed(told)) == (True, {})
 
@@ -81,9 +81,9 @@ def test_mpich_starts_as_many_processes_on_each_worker_as_it_has_cards(
     calls = (tmp_path / "ssh.log").read_text().splitlines()
     assert len(calls) == 2
     assert all("-o ConnectionAttempts=10 " in call for call in calls)
-    # Workers call back to an address: by itself it tells them its short name, which they do not know.
+    # Workers call back to an address: by default the launcher's short name, which they cannot resolve.
     assert all(re.search(r" --control-port [0-9.]+:[0-9]+ ", call) for call in calls)
-    # The file of Open MPI is none of its own.
+    # MPICH cannot read the file of Open MPI.
     slots = launcher.environment["OMPI_MCA_orte_default_hostfile"]
     status, told = launcher.run(command, {**here, "HYDRA_HOST_FILE": slots})
     assert (status != 0, "slots not supported" in told) == (True, True)

@@ -1,4 +1,4 @@
-"""Agents of torchrun meet by what a pod tells them: the real program, as processes. Run when asked for.
+"""Agents of torchrun meet by the environment of a pod: the real program, as processes. Runs on request.
 
 `ALLOTMENT_TORCHRUN` is the command that starts torchrun: `torchrun`, or `python3 -m torch.distributed.run`.
 """
@@ -51,7 +51,7 @@ class Run:
         (folder / "out").mkdir()
 
     def start(self, task: RealTask, *arguments: str) -> Popen[str]:
-        # As in docs/jobs.md: nothing is said but the program.
+        # As in docs/jobs.md: only the program is given.
         command = [*TORCHRUN, str(self.folder / "train.py"), str(self.folder / "out"), *arguments]
         self.processes.append(task.start(command, _MORE, private=True))
         return self.processes[-1]

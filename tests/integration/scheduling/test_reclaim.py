@@ -1,4 +1,4 @@
-"""Own quota is taken back from whoever borrowed it, through every real part but the broker."""
+"""Own quota is reclaimed from the queue that borrowed it, through every real part but the broker."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Two(Stage):
         return jobs.job(self.other, self.other_user, name, roles=roles, simulate=simulate, **fields)
 
     def borrowed(self) -> tuple[Job, Job]:
-        """Two running jobs of the first team, each on all cards of a node."""
+        """Return two running jobs of the first team, each on all cards of a node."""
         made = [self.submit(name, jobs.RoleOf(cards=8), run_s=100_000) for name in ("first", "second")]
         self.run(15)
         assert [state(job) for job in made] == [JobState.RUNNING] * 2
@@ -131,7 +131,7 @@ def test_while_some_leave_nobody_else_is_asked_to() -> None:
         traveller.shift(18)
         stage.submit_other("owner", jobs.RoleOf(cards=2))
 
-        for _ in range(5):  # the cluster does not get to remove anything
+        for _ in range(5):  # the cluster removes no pod meanwhile
             sweep_cells()
             cycle_run(cell_id=stage.cell.pk)
             traveller.shift(1)
@@ -221,7 +221,7 @@ def test_an_elastic_job_gives_up_what_it_can_spare_and_goes_on() -> None:
 
 @pytest.mark.parametrize("lowered", [False, True])
 def test_a_job_that_did_not_borrow_learns_what_its_queue_used(lowered: bool) -> None:
-    """The job that borrowed has the higher priority, so the other one has to go."""
+    """The job that borrowed has the higher priority, so the other one is evicted."""
     with time_machine.travel("2026-11-02T08:00:00Z", tick=False) as traveller:
         stage = Two()
         Queue.unscoped.filter(pk=stage.queue.pk).update(within_queue="never")

@@ -1,4 +1,4 @@
-"""Another memory for slices that run: what is charged when, and what becomes of it whatever happens."""
+"""Changing the memory of running slices: when it is charged, and how it ends after any failure."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ CARD = 40_960
 
 
 class Slices(Stage):
-    """A cluster of parts of cards in which sizes may be changed; `time` moves when a test says so."""
+    """A cluster of slices whose sizes may be changed; `time` moves when a test says so."""
 
     def __init__(self, time: time_machine.Coordinates) -> None:
         super().__init__(mode=GpuMode.SLICE)
@@ -101,7 +101,7 @@ def stage(db: None) -> Iterator[Slices]:
 
 @pytest.fixture
 def used(monkeypatch: pytest.MonkeyPatch) -> dict[Any, int]:
-    """What tasks are measured to use, by device id."""
+    """Return the measured use of tasks, by device id; a test fills it."""
     told: dict[Any, int] = {}
     monkeypatch.setattr(measured_use, "_sources", [lambda _: told])
     return told
@@ -109,7 +109,7 @@ def used(monkeypatch: pytest.MonkeyPatch) -> dict[Any, int]:
 
 @pytest.fixture
 def unanswered(monkeypatch: pytest.MonkeyPatch) -> list[PodOutcome]:
-    """The cluster has heard nothing of what is asked; answers that a test puts here are given in turn."""
+    """Lose every resize request; answers that a test adds here are given in turn."""
     answers: list[PodOutcome] = []
     lost = PodOutcome.of_unknown("nobody answers")
     monkeypatch.setattr(SimulatedBackend, "resize_devices", lambda *_: answers.pop(0) if answers else lost)
@@ -359,7 +359,7 @@ def test_what_is_not_confirmed_in_time_is_taken_back(
     made.refresh_from_db()
     assert made.state == ResizeState.TAKING_BACK
     assert "resize_overdue" in codes(task.job)
-    # Silence frees nothing: only when the cluster says so is it over.
+    # Without an answer nothing is freed: only the cluster's confirmation ends it.
     unanswered.append(PodOutcome.of_success())
     made = stage.settled(made)
     assert (made.state, made.code) == (ResizeState.REFUSED, "NOT_CONFIRMED")

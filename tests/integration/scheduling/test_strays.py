@@ -1,4 +1,4 @@
-"""A pod made by a worker that was paused beyond its lease: nobody wants it any more, and it holds cards."""
+"""A pod created by a worker that was paused beyond its lease is unwanted, and still holds cards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a pod is told about its gang."""
+"""The environment and files by which a pod knows its gang."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.django_db
 def gang(
     *roles: tuple[str, int, int], kind: JobKind = JobKind.PYTORCH, name: str = "7b-sft", most: int = 0
 ) -> list[Task]:
-    """Tasks by role, as name, replicas and cards; nothing is stored. `most`: roles may grow to so many."""
+    """Return tasks by role, as name, replicas and cards, unsaved. `most`: the maximum size of roles."""
     job = Job(name=name, kind=kind)
     made = [
         (
@@ -74,8 +74,8 @@ def test_a_hostfile_names_who_takes_processes(roles: list[tuple[str, int, int]],
 
 
 def torchrun_options(environment: dict[str, str]) -> dict[str, str]:
-    """The options that torchrun would have without arguments: those whose default its parser reads from
-    `PET_<OPTION>`, and no other variable (`torch.distributed.argparse_util.env`)."""
+    """Return the options that torchrun would have without arguments: those whose default its parser reads
+    from `PET_<OPTION>`, and no other variable (`torch.distributed.argparse_util.env`)."""
     known = (
         *("nnodes", "nproc_per_node", "rdzv_backend", "rdzv_endpoint", "rdzv_id", "rdzv_conf", "standalone"),
         *("max_restarts", "monitor_interval", "start_method", "role", "module", "no_python", "run_path"),
@@ -99,7 +99,7 @@ def test_torchrun_is_told_everything_that_it_needs_to_meet() -> None:
 
 
 def test_an_elastic_job_of_torchrun_meets_at_a_rendezvous_whatever_its_size() -> None:
-    """What is told before and after growth differs in nothing that the agents have to agree on."""
+    """The variables before and after growth agree in everything that the agents must share."""
     told = []
     job = Job(name="grows", kind=JobKind.PYTORCH)
     role = JobRole(job=job, name="worker", gpu_cards=1, replicas=4, min_replicas=1)

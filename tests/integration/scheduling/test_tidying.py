@@ -1,4 +1,4 @@
-"""Pods of jobs that have ended: they are removed when nobody waits for anything else, and hardly cost."""
+"""Pods of ended jobs are removed when nothing else needs to be removed, and hardly cost anything."""
 
 from __future__ import annotations
 

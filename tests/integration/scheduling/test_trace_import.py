@@ -53,5 +53,5 @@ def test_the_first_window_jobs_all_end_and_the_ledger_ends_at_zero(
     wait_until(lambda: books(running)["held"] == 0, "every hold has been released", within_s=30)
     final = books(running)
     assert (final["used"], final["granted"]) == (0, 0)
-    # Borrowers may have had to leave, some of them with no quota of their own to fall back to.
+    # Borrowers may have been evicted, some of them without own quota to restart in.
     assert max(final["attempts"]) < 20

@@ -1,4 +1,4 @@
-"""What the intervals of runs say, and how those of some workspaces are found."""
+"""The rows of usage by interval, and the query that finds those of some workspaces."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_borrowed_slice_is_its_share_of_a_gpu(loans: dict[str, int], borrowed:
 
 @pytest.mark.parametrize("few", [0, 1, 100])
 def test_few_workspaces_are_named_to_the_database(monkeypatch: pytest.MonkeyPatch, few: int) -> None:
-    """A database knows how many jobs a workspace has, and cannot tell it of a subquery."""
+    """PostgreSQL can estimate the jobs of a workspace from its id, and not from a subquery."""
     w = world()
     other = quotas.queue(w.cell, tenancy.workspace("other"), [w.flavor])
     for queue in (w.queue, other):

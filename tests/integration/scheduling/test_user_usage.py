@@ -38,7 +38,7 @@ def test_use_rises_towards_what_is_held_and_fades_by_half() -> None:
         traveller.shift(HALF_LIFE)
         user_usage_sample(now=clock.now())
         assert cores(stage.user) == pytest.approx(600)
-        user_usage_sample(now=clock.now())  # twice at the same moment is once
+        user_usage_sample(now=clock.now())  # twice at the same moment counts once
         assert cores(stage.user) == pytest.approx(600)
 
         job.refresh_from_db()
@@ -61,7 +61,7 @@ def test_a_user_who_is_forgotten_leaves_no_row() -> None:
 
 
 def two_users(stage: Stage) -> tuple[Job, Job]:
-    """A whole node's worth of work of each of two users; the heavy one came first and has used a lot."""
+    """Return a job of a whole node of each of two users; the heavy user came first and has used a lot."""
     other = tenancy.user("eve", stage.queue.workspace, Role.EDITOR)
     UserUsage.unscoped.create(
         queue=stage.queue, user=stage.user, at=clock.now(), consumed={"gpu.cores": 100.0}

@@ -26,7 +26,7 @@ from tests.builders.scripted_day import DAY, HOLDS, HOUR, JOBS, NODES, Hold, Sam
 
 MIDNIGHT: Final = datetime(2026, 3, 2, tzinfo=UTC)
 END: Final = MIDNIGHT + timedelta(seconds=DAY + 180)
-# On one node the agent was told to sample half as often.
+# The agent on one node samples half as often.
 PLANS: Final = {
     "alpha": ((0, DAY, 15),),
     "beta": ((0, DAY, 15),),
@@ -34,7 +34,7 @@ PLANS: Final = {
     "delta": ((at("08:00"), at("10:00"), 10),),
 }
 PHASES: Final = {"alpha": 3, "beta": 11, "gamma": 7, "delta": 0}
-# While the platform restarts, agents keep what they measure and deliver it afterwards.
+# While the platform restarts, agents store their measurements and deliver them afterwards.
 RESTART: Final = (at("09:08"), at("09:52"))
 CARD_MIB: Final = 40_960
 _MODES: Final = {"whole": GpuRequestMode.WHOLE, "slice": GpuRequestMode.SLICE, "mig": GpuRequestMode.MIG}
@@ -175,7 +175,7 @@ def live_the_day(day: Day) -> None:
 
 
 def _pull(day: Day, samples: list[Sample]) -> None:
-    """Store what the simulated cluster says; its holds are live while it is asked."""
+    """Store the readings of the simulated cluster; its holds are live while it is asked."""
     (hold,) = (each for each in HOLDS if each.node == "delta")
     if not samples:
         return

@@ -30,7 +30,7 @@ AT = to_ms(START)
 
 
 class Vouching:
-    """Stands for a cluster that knows one token of one node."""
+    """A replacement of a cluster that knows one token of one node."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, str]] = []

@@ -22,7 +22,7 @@ from tests.integration.telemetry.conftest import START, Bench
 
 
 class Scripted:
-    """Stands for a backend: answers with what it is given, or fails half-way."""
+    """A replacement of a backend: it answers with the given readings, or fails half-way."""
 
     def __init__(self, bench: Bench) -> None:
         self.bench = bench
@@ -133,7 +133,7 @@ def push(bench: Bench, *measured_at: datetime) -> None:
 
 
 def test_a_gap_covers_nothing_that_an_agent_delivers_late(bench: Bench, backend: Scripted) -> None:
-    """The agent could not reach the platform, which ran: what it kept is known afterwards."""
+    """The agent could not reach the platform, which ran: its stored readings arrive afterwards."""
     backend.silent = True
     samples_collect()
     late = [START + timedelta(minutes=10, seconds=15 * number) for number in range(40)]

@@ -1,5 +1,5 @@
-"""A cluster that only counts its GPUs, as with NVIDIA's device plugin: what agents and exporters measure of
-the GPUs belongs to the cards that stand for them, and to the pods that run there.
+"""A cluster that only counts its GPUs, as with NVIDIA's device plugin: measurements of agents and exporters
+belong to the cards that represent the GPUs, and to the pods that run there.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from tests.integration.telemetry.conftest import Bench
 
 @pytest.fixture
 def counted(bench: Bench) -> Bench:
-    """The cards of both nodes are places; `whole` holds card 1 of the first."""
+    """Return the bench with the cards of both nodes as places; `whole` holds card 1 of the first."""
     for device in Device.unscoped.select_related("node"):
         Device.unscoped.filter(pk=device.pk).update(uuid=named_by_node("sim", device.node.name, device.index))
     Allocation.unscoped.filter(task__job=bench.whole).update(pod_uid="whole-uid")
@@ -51,7 +51,7 @@ def gpu(index: int) -> str:
 def store(
     bench: Bench, use: dict[int, float], *, processes: dict[int, str] | None = None, after_s: int = 0
 ) -> StoredBatches:
-    """Store what an agent measured: the use of GPUs by index, and the pods of processes on them."""
+    """Store measurements of an agent: the use of GPUs by index, and the pods of processes on them."""
     bench.clock.shift(timedelta(seconds=after_s))
     pods = processes or {}
     batch = MeasureBatch(
@@ -98,11 +98,11 @@ def test_a_gpu_is_at_the_place_of_the_pod_that_uses_it(counted: Bench) -> None:
     order = [gpu(n) for n in (0, 5, 2, 3, 4, 1, 6, 7)]
     assert seats(counted) == order
     assert jobs_now(SYSTEM, [counted.whole.pk])[counted.whole.pk].cores_used == 80.0
-    # Without evidence for anything else it stays there.
+    # Without evidence for anything else the GPU stays at its place.
     store(counted, idle | {5: 60.0}, after_s=15)
     assert seats(counted) == order
     assert jobs_now(SYSTEM, [counted.whole.pk])[counted.whole.pk].cores_used == 60.0
-    # The pod of another job there, or a process of nobody, moves nothing.
+    # The pod of another job there, or a process without a known pod, moves nothing.
     store(counted, idle, processes={3: "stranger"}, after_s=15)
     assert seats(counted) == order
 
@@ -148,7 +148,7 @@ def test_an_exporter_tells_on_which_node_a_gpu_is_and_which_pod_has_it(counted: 
     assert jobs_now(SYSTEM, [counted.whole.pk])[counted.whole.pk].cores_used == 90.0
     slices = Reading.unscoped.filter(channel__scope=Scope.SLICE, channel__job_id=counted.whole.pk)
     assert list(slices.values_list("cores_used", flat=True)) == [90.0]
-    # What is known by now needs no label.
+    # A place that is already known needs no label.
     bare = [RawSample("DCGM_FI_DEV_GPU_UTIL", {"UUID": gpu(7)}, 50.0)]
     assert [batch.node for batch in scrape(counted, bare)] == ["node-1"]
 

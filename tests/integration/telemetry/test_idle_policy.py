@@ -42,7 +42,7 @@ class Clockwork:
         reports: bool = True,
         cycles: bool = True,
     ) -> None:
-        """Let time pass; None is a GPU that nobody measures, without `reports` the collector is dead."""
+        """Let time pass; None is a GPU without measurements, without `reports` the collector is dead."""
         for _ in range(int(seconds // ROUND_S)):
             self.at += timedelta(seconds=ROUND_S)
             self.bench.clock.move_to(self.at)
@@ -119,7 +119,7 @@ def test_a_dead_collector_never_causes_an_action(works: Clockwork, dead_from_s: 
     works.run(dead_from_s)
     works.run(2 * LIMIT_S, reports=False)
     assert state(works.bench.whole) == JobState.RUNNING
-    # When it is back the idle time begins anew, and the owner is warned anew.
+    # When measurements are back the idle time begins anew, and the owner is warned again.
     before = works.at
     works.run(LIMIT_S - 90)
     assert stretch(works.bench.whole).since > before

@@ -1,4 +1,4 @@
-"""Batches of agents and readers: whose they are, once each, and nothing of anybody else."""
+"""Batches of agents and readers are stored once, for the right owner, and for no other."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def test_a_late_reading_belongs_to_who_held_the_card_then(named: Bench) -> None:
 
 
 def test_late_readings_of_an_ended_slice_are_kept_beside_the_first_of_a_new_one(named: Bench) -> None:
-    """An agent delivers what it kept over the restart of a job: both of its holds are in one report."""
+    """An agent delivers stored readings over the restart of a job: both of its holds are in one report."""
     first = Allocation.unscoped.get(task__job=named.whole)
     ended = START + timedelta(minutes=10)
     store_batches(named.world.cluster.pk, [of_pod(named, first, AT)])

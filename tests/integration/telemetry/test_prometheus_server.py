@@ -44,10 +44,10 @@ class Server:
 
 
 def _backfill() -> str:
-    """Ten minutes of samples each 15 s, as text with times in seconds; minutes 4 and 5 are missing.
+    """Return ten minutes of samples each 15 s, as text with times in seconds; minutes 4 and 5 are missing.
 
-    GPU 0: use is the number of the minute times ten, told by DCGM of two replicas; HAMi says 99 all the time,
-    and alone knows minute 9. A pod with two containers uses 100 and 200 MiB of GPU 0.
+    GPU 0: use is the number of the minute times ten, from two replicas of DCGM; HAMi reports 99 all the time,
+    and is the only source for minute 9. A pod with two containers uses 100 and 200 MiB of GPU 0.
     """
     families: dict[str, list[str]] = {}
 

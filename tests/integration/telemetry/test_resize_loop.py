@@ -1,4 +1,4 @@
-"""Memory of slices by measured use, in the whole loop: measured, decided, carried out, charged and told."""
+"""Slices resized by measured use, in the whole loop: measured, decided, carried out, charged and reported."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ GIB = 1024
 
 
 class Loop:
-    """One GPU in slices: team A owns it, team B owns nothing and borrows. Use is what a test says."""
+    """One GPU in slices: team A owns it, team B owns nothing and borrows. Each test sets the use."""
 
     def __init__(self, time: time_machine.Coordinates, settings: Any) -> None:
         settings.ALLOTMENT_RESIZE_BY_USE = True
@@ -108,7 +108,7 @@ def test_lent_memory_runs_another_job_and_comes_back_when_it_is_needed(loop: Loo
     loop.run(420)
     assert (state(owner), memory(owner), state(borrower)) == (JobState.RUNNING, 32 * GIB, JobState.QUEUED)
 
-    # Ten minutes of measured use: three quarters are lent, and the one that waited runs there.
+    # Ten minutes of measured use: three quarters are lent, and the pending job runs there.
     loop.run(360)
     assert memory(owner) == 8 * GIB
     assert SimulatedPod.unscoped.get(name__startswith="owner").devices[0][2] == 8 * GIB
@@ -117,7 +117,7 @@ def test_lent_memory_runs_another_job_and_comes_back_when_it_is_needed(loop: Loo
     lent = JobEvent.unscoped.get(job=owner, code="resizing")
     assert (lent.actor, lent.numbers["rule"], lent.numbers["peak"]) == ("", "MEASURED_USE", 6 * GIB)
 
-    # The owner needs it: the borrower leaves by a rule that names it, and nobody else takes the room.
+    # The owner needs it: the borrower is evicted by a rule that names it, and no other job gets the memory.
     loop.used["owner"] = int(7.5 * GIB)
     other = loop.submit("b", "other", 24)
     loop.run(60)
@@ -131,7 +131,7 @@ def test_lent_memory_runs_another_job_and_comes_back_when_it_is_needed(loop: Loo
         JobState.QUEUED,
     )
 
-    # A short dip lends nothing for an hour: nothing goes to and fro.
+    # A short dip lends nothing for an hour, which avoids oscillation.
     loop.used["owner"] = 6 * GIB
     loop.run(1800)
     assert memory(owner) == 32 * GIB
@@ -145,7 +145,7 @@ def test_a_dead_collector_changes_nothing(loop: Loop) -> None:
     loop.run(1800, measured=False)
     assert memory(owner) == 32 * GIB
     assert not MemoryResize.unscoped.exists()
-    # After a gap ten minutes count again.
+    # After a gap the ten minutes count anew.
     loop.run(540)
     assert not MemoryResize.unscoped.exists()
     loop.run(180)

@@ -32,7 +32,7 @@ pytestmark = pytest.mark.django_db
 
 TOLERANCE: Final = 0.005
 GPUS: Final = {node: [node] * count for node, count in NODES.items()}
-# Step in seconds, and what of the day it is asked for: at most a thousand points, and readings of two hours.
+# Step in seconds, and its spans of the day: at most a thousand points, and two hours of readings.
 SPANS: Final = {
     15: [(DAY - 6600, DAY - 300)],
     60: [(0, DAY // 2), (DAY // 2, DAY)],
@@ -43,7 +43,7 @@ SPANS: Final = {
 
 @pytest.fixture(scope="module")
 def day(django_db_setup: None, django_db_blocker: Any) -> Iterator[Day]:
-    """One day for all tests of the module, which only read it."""
+    """Yield one day for all tests of the module, which only read it."""
     with django_db_blocker.unblock(), time_machine.travel(END, tick=False) as clock, transaction.atomic():
         made = make_day(clock)
         live_the_day(made)
@@ -60,10 +60,10 @@ def of_jobs(*names: str) -> list[Hold]:
 
 
 def check(step: int, read: Any, lines: dict[tuple[str, str], tuple[Amount, Amount]]) -> None:
-    """Compare lines with the script: for each, the integral that is drawn, and the time that it is a mean of.
+    """Compare lines with the script: for each, the integral that is drawn, and the time that it covers.
 
-    Each point must be the mean of its bucket but for what a sample at a border may add, and all points
-    together, times the time that they stand for, the integral within half a percent.
+    Each point must be the mean of its bucket up to what a sample at a border may add, and all points
+    together, times the time that they cover, must be the integral within half a percent.
     """
     for key, (integral, weight) in lines.items():
         drawn = exact = 0.0
@@ -86,7 +86,7 @@ def check(step: int, read: Any, lines: dict[tuple[str, str], tuple[Amount, Amoun
 
 
 def shown(use: list[Hold], gpus: list[str], known: list[str]) -> dict[tuple[str, str], tuple[Amount, Amount]]:
-    """What charts of a cluster or node draw."""
+    """Return what charts of a cluster or node draw."""
     measured, time = script.gpu_seconds(gpus), script.node_seconds(known)
     return {
         ("utilisation", ""): (script.used_seconds(use), measured),
@@ -159,7 +159,7 @@ def _reader(viewer: Any, thing: MeasuredThing) -> Any:
 def test_measures_of_gpus_nodes_and_the_cluster_weigh_each_gpu_by_its_measured_time(
     day: Day, step: int
 ) -> None:
-    """The nodes sample at different intervals: nobody counts more for it."""
+    """The nodes sample at different intervals, which does not change their weights."""
     key = ("utilization_percent", "")
     pushed = [hold for hold in HOLDS if hold.node in NODES]
     every = [gpu for gpus in GPUS.values() for gpu in gpus]
@@ -224,7 +224,7 @@ def test_usage_reports_of_the_operator_and_of_each_tenant(day: Day, group_by: Gr
 
 
 def test_the_day_was_condensed_and_its_readings_are_gone(day: Day) -> None:
-    """The totals above are read from roll-ups: what was ingested before the last two hours is deleted."""
+    """The totals above are read from roll-ups: readings older than the last two hours are deleted."""
     oldest = Reading.unscoped.order_by("at_ms").values_list("at_ms", flat=True).first()
     assert oldest is not None and oldest >= moment(DAY - 7_500).timestamp() * 1000
     minutes = RolledMinute.unscoped.filter(channel__scope="cluster", channel__cluster_id=day.one.pk).count()

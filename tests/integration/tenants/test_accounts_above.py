@@ -1,4 +1,4 @@
-"""Nobody does anything to an account that may do more than they may: one rule, asked by every service."""
+"""No user changes an account with more rights than their own: one rule, checked by every service."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def modules() -> Iterator[ModuleType]:
 
 
 def named_accounts(service: Callable[..., object]) -> list[str]:
-    """The parameters by which a service is given an account, or what belongs to one, of somebody else."""
+    """Return the parameters by which a service gets another user's account, or an object of one."""
     return [
         name
         for name, parameter in inspect.signature(service).parameters.items()
@@ -121,7 +121,7 @@ def here() -> World:
 
 @pytest.fixture
 def helpdesk(here: World) -> User:
-    """Somebody who may edit members of the platform and nothing else."""
+    """Return a user who may edit members of the platform and nothing else."""
     return with_platform_points("helen", "tenant.view", "member.edit")
 
 

@@ -1,4 +1,4 @@
-"""Who gets which rights from where, and that nobody gives more than they have."""
+"""The sources of rights, and that no user grants more than they have."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def here() -> World:
 
 
 def _rights_of(user: User, here: World) -> EffectiveRights:
-    """What somebody may do in the workspace, as its admin is told."""
+    """Return the rights of a user in the workspace, as its admin sees them."""
     told = effective_list(viewer=here.admin, tenant=here.workspace)
     return next(each for each in told if each.user == user)
 

@@ -1,4 +1,4 @@
-"""The tenant tree: what may be called what, what stands where, and what is closed."""
+"""The tenant tree: names, places of tenants, and archiving."""
 
 from __future__ import annotations
 

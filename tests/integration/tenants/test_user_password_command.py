@@ -1,4 +1,4 @@
-"""`allotment user password`: the way back in for whoever lost a password, the first admin's included."""
+"""`allotment user password` sets a lost password, the first admin's included."""
 
 from __future__ import annotations
 

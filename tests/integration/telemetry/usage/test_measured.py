@@ -24,7 +24,7 @@ TICK_S = 10
 
 @pytest.fixture
 def charged(bench: Bench) -> Bench:
-    """The bench with the charges that an admission would have written."""
+    """Return the bench with the charges that an admission would have written."""
     for row in Allocation.unscoped.all():
         part = DeviceSlice.unscoped.get(allocation=row)
         row.charge = {"gpu.cards": 1, "gpu.cores": part.cores, "gpu.memory": part.memory_mib}
@@ -33,7 +33,7 @@ def charged(bench: Bench) -> Bench:
 
 
 def read(bench: Bench, job: object, since: datetime, until: datetime, percent: float) -> None:
-    """Readings of all tasks of a job at one use of their cards, every ten seconds."""
+    """Store readings of all tasks of a job at one use of their cards, every ten seconds."""
     for hold in Allocation.unscoped.filter(attempt__job=job).select_related("task", "attempt__job"):
         part = DeviceSlice.unscoped.get(allocation=hold)
         channel, _ = Channel.unscoped.get_or_create(
@@ -108,7 +108,7 @@ def test_measured_use_stays_when_readings_are_gone_and_late_ones_are_counted(cha
     assert gpu_seconds(figures(charged)["whole"].used) == pytest.approx(900, rel=0.005)
 
     charged.clock.move_to(end)
-    read(charged, charged.whole, half, end, 100.0)  # what an agent had kept while the platform was away
+    read(charged, charged.whole, half, end, 100.0)  # stored by an agent while the platform was down
     for _ in range(2):
         record_measured(now=end)
     assert gpu_seconds(figures(charged)["whole"].used) == pytest.approx(2700, rel=0.005)
@@ -176,11 +176,11 @@ def test_quarters_whose_readings_are_gone_come_from_roll_ups(charged: Bench) -> 
 
 
 def test_a_reading_counts_in_each_quarter_for_its_part(charged: Bench) -> None:
-    """A job that began just before the end of a quarter has no time that was measured and isn't told."""
+    """A reading that crosses the end of a quarter counts in each quarter for its part."""
     quarter = START + timedelta(minutes=15)
     begun, first, end = (quarter + timedelta(seconds=s) for s in (-4, -3, 17))
     Attempt.unscoped.filter(job=charged.whole).update(admitted_at=begun)
-    read(charged, charged.whole, first, end, 40.0)  # of which the first one lasts until 7 s after its end
+    read(charged, charged.whole, first, end, 40.0)  # the first reading lasts until 7 s into the next quarter
     charged.clock.move_to(end)
     record_measured(now=end)
 

@@ -1,4 +1,4 @@
-"""The preemptions of a month: counted once, with what they cost, and by whom as far as the reader may see."""
+"""The preemptions of a month: counted once, with their cost, and with the preemptors that the reader may see."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 def preempt(
     made: World, job: Job, *, hours: float, rule: str, by: Job | None, at: datetime = NOW - timedelta(days=1)
 ) -> Attempt:
-    """One run of two GPUs that is cut short at a moment."""
+    """Record a run of two GPUs that ended early at a moment."""
     begun = at - timedelta(hours=hours)
     with time_machine.travel(begun, tick=False):
         attempt = jobs.allocate(job, made.nodes[0])
@@ -54,7 +54,7 @@ def two_gpus(queue: Queue, user: User, name: str) -> Job:
 
 @pytest.fixture
 def made() -> World:
-    """Preemptions by the own workspace, another one and a deleted job; one last month, one that is none."""
+    """Return preemptions by the own workspace, another and a deleted job; one last month, one lost node."""
     found = world()
     victim = two_gpus(found.queue, found.editor, "victim")
     own = two_gpus(found.queue, found.editor, "own")
@@ -141,7 +141,7 @@ def test_the_timeline_names_who_preempted_as_far_as_its_reader_may_see(made: Wor
     assert f"{queued} (for own of Team A)" in shown
     assert made.other_workspace.name not in shown
     assert f"{reclaimed} (for other of Team B)" in read_timeline(made, made.platform_admin, client)
-    # One who sees the other workspace without its jobs reads its name.
+    # A reader who sees the other workspace without its jobs reads its name.
     role = tenancy.custom_role(tenancy.root(), "neighbor", Permission.TENANT_VIEW)
     Member.unscoped.create(user=made.editor, tenant=made.other_workspace, role="", custom_role=role)
     assert f"{reclaimed} (for Team B)" in read_timeline(made, made.editor, client)
@@ -174,7 +174,7 @@ def test_losses_are_summed_by_user(made: World, client: Client) -> None:
 
 
 def test_the_runs_of_a_few_workspaces_are_asked_for_by_their_ids(made: World) -> None:
-    """A database knows how many jobs a workspace has, and cannot tell it of a subquery."""
+    """PostgreSQL can estimate the jobs of a workspace from its id, and not from a subquery."""
     with CaptureQueriesContext(connection) as asked:
         preemption_report(made.viewer, report_period("", "", now=NOW), tenant=made.workspace)
     (runs,) = [one["sql"] for one in asked if "end_reason" in one["sql"] and "username" in one["sql"]]
