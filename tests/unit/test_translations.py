@@ -129,7 +129,7 @@ def test_the_compiled_catalogue_is_up_to_date(package: Path) -> None:
 
 
 def test_a_sentence_of_two_packages_has_one_translation() -> None:
-    # Django merges the catalogues, so one of two would win, and which one is nobody's choice.
+    # Django merges the catalogues, so one of two translations would win, by an order that is not chosen.
     found: defaultdict[str, set[str]] = defaultdict(set)
     for package in PACKAGES:
         for key, text in catalogue(package).items():
@@ -216,13 +216,13 @@ def _list_joined_names(function: ast.FunctionDef) -> list[int]:
 
 
 def _is_text(node: ast.expr) -> bool:
-    """Tell whether an expression is a translated text, filled in or not."""
+    """Return whether an expression is a translated text, filled in or not."""
     node = node.left if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) else node
     return isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("_", "gettext", "ngettext")
 
 
 def _has_text(node: ast.AST) -> bool:
-    """Tell whether an expression translates something, or reads the sentence of an error."""
+    """Return whether an expression translates something, or reads the sentence of an error."""
     names = {"_", "gettext", "ngettext", "pgettext"}
     return any(
         (isinstance(one, ast.Name) and one.id in names)

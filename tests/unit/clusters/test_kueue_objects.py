@@ -1,4 +1,4 @@
-"""The quota tree as Kueue's objects, and Kueue's conditions as verdicts: no cluster is needed for either."""
+"""The quota tree as Kueue's objects, and Kueue's conditions as verdicts; neither needs a cluster."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def made(projection: Projection = TREE) -> dict[str, dict[str, Any]]:
 
 
 def resources(*limits: QuotaLimit, pool: str = WHOLE) -> dict[str, dict[str, str]]:
-    """What the queue says of one pool, by resource."""
+    """Return the limits of the queue in one pool, by resource."""
     spec = made(replace(TREE, queues=(replace(RULES, limits=limits),)))["clusterqueues"]["spec"]
     (group,) = spec["resourceGroups"]
     assert [item["name"] for item in group["flavors"]] == [name_of(WHOLE), name_of(CUT)]
@@ -106,7 +106,7 @@ def test_rules_of_a_queue_are_told_in_words_that_kueue_takes() -> None:
         "Hold",
         name_of(ROOT),
     )
-    # Whoever does not take its own back may not take in order to borrow: Kueue refuses the queue.
+    # Kueue refuses a queue that preempts while borrowing and doesn't reclaim its own quota.
     assert spec["preemption"] == {
         "withinClusterQueue": "LowerPriority",
         "reclaimWithinCohort": "Never",

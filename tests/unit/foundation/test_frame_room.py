@@ -1,4 +1,4 @@
-"""Calls pass through as they are, and loops below them take no memory wherever they stand."""
+"""`call_with_room` passes calls on unchanged, and loops below it allocate no memory at any stack depth."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_arguments_answers_and_errors_pass() -> None:
 
 
 def leaf() -> None:
-    """Calls nothing."""
+    """Do nothing."""
 
 
 def loop_at(depth: int) -> None:
@@ -32,7 +32,7 @@ def loop_at(depth: int) -> None:
 
 
 def count_faults() -> int:
-    """Most pages of memory that a loop at any of many depths took."""
+    """Return the most page faults that a loop at any of many depths caused."""
     most = 0
     for depth in range(2, 200):
         before = resource.getrusage(resource.RUSAGE_THREAD).ru_minflt

@@ -1,4 +1,4 @@
-"""Form and YAML are one job: whatever a file says survives the form, and one change is one change.
+"""Form and YAML describe the same job: the form keeps all of a file, and one change changes one thing.
 
 The files are laid out by `job_texts`, which knows the path of each line and shares no code with the console.
 """
@@ -26,7 +26,7 @@ OFTEN = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=lis
 
 
 def in_form(text: str) -> QueryDict:
-    """What a browser sends when the form of this text is sent back untouched."""
+    """Return what a browser sends when the form of this text is sent back unchanged."""
     draft = JobDraft(read_draft(QueryDict("tab=yaml")).values, text, "yaml")
     edit_draft(draft, "to-form")
     assert draft.tab == "form", draft.errors
@@ -294,6 +294,6 @@ def without(job: Any, path: tuple[Any, ...]) -> Any:
 
 
 def is_part(kept: list[str], lines: list[str]) -> bool:
-    """Whether the kept lines stand among the others in their order."""
+    """Return whether the kept lines appear among the others in their order."""
     rest = iter(lines)
     return all(any(line == other for other in rest) for line in kept)

@@ -36,7 +36,7 @@ def test_a_reason_without_numbers_still_reads_well(code: str, language: str) -> 
 def test_no_number_of_a_reason_decides_between_singular_and_plural(code: str) -> None:
     counted = re.compile(r"%\((?!flavor)\w+\)s (GPUs|jobs|tasks|nodes|pods)\b")
     for text in map(str, (*SENTENCES[code], *USUAL_HELP[code])):
-        # It takes several tasks to fit or to run together.
+        # Such reasons need several tasks.
         assert "together" in text or not counted.search(text)
 
 
@@ -63,7 +63,7 @@ def test_a_gang_of_which_single_tasks_would_fit_is_not_told_that_no_node_holds_o
 @pytest.mark.parametrize("language", ["en", "zh-hans"])
 @pytest.mark.parametrize("code", sorted({*SENTENCES, *HELPS}))
 def test_no_text_shows_an_id(code: str, language: str) -> None:
-    """A stored reason may name a job, pool or queue by an id for which there was no name."""
+    """A stored reason may contain the id of a job, pool or queue that had no name."""
     unnamed = "01a225e5-0000-7000-8000-00000000000a"
     texts = map(str, (*SENTENCES.get(code, ()), *HELPS.get(code, ()), *USUAL_HELP.get(code, ())))
     numbers = dict.fromkeys(re.findall(r"%\((\w+)\)s", " ".join(texts)), unnamed)
@@ -118,7 +118,7 @@ def test_no_room_names_what_the_nodes_lack() -> None:
 
 
 def test_the_reason_of_a_job_with_several_roles_names_the_role() -> None:
-    """Where the sentence does not do so by itself."""
+    """The role is named if the sentence does not name it by itself."""
     lack = NODES | {"asked": 1, "available": 0}
     said = "Tasks that fit: 0 of 1."
     for roles, begin in ((1, said), (2, f"Task role main: {said}")):
@@ -179,7 +179,7 @@ def test_what_is_short_of_several_resources_is_one_recommendation(code: str) -> 
     ]  # fmt: skip
     other = {"code": code, "numbers": {"flavor": "l40s", "resource": "gpu.cards", "short": 1}}
     (said, elsewhere) = find_recommendations([*found, other])
-    # Whole GPUs come with their compute, which is not said again; nothing else is needed beside it.
+    # Compute belongs to whole GPUs and is not repeated; nothing else is needed beside it.
     assert "<b>32 GPUs, 1,280 GiB GPU memory</b>" in said.sentence
     assert "compute" not in said.sentence and "together" not in said.sentence
     assert shorts_of(said.items) == shorts
@@ -200,7 +200,7 @@ def test_changes_that_help_only_together_are_one_recommendation() -> None:
         "on nodes."
     )
     assert list(one.items) == found
-    # One that says so without the others is still told as one of several.
+    # A recommendation that names others is marked as one of several, also without them.
     assert "Effective only together" in find_recommendations(found[:1])[0].sentence
 
 

@@ -1,4 +1,4 @@
-"""The book of loans: a loan never changes what a node has of its own, whatever was decided meanwhile."""
+"""The ledger of loans: no loan changes what a node owns, whatever was decided meanwhile."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def lend(of: LoanLedger, pk: uuid.UUID, lender: str, borrower: str, amount: int)
 
 
 def decide(of: LoanLedger, *, on_top: bool = False, **wanted: int | None) -> None:
-    """As a change of quota does it: totals are wanted, and what the parents keep follows."""
+    """Set totals as a change of quota does; what the parents keep follows."""
     amounts = {NODE[name]: amount for name, amount in wanted.items()}
     division = divide_nominal(TREE, of.own_nominal, amounts, on_top=on_top)
     assert not division.excesses
@@ -86,7 +86,7 @@ def test_a_loan_of_what_is_no_longer_there_ends_with_what_it_came_from() -> None
 
 
 def test_own_quota_that_is_lent_out_is_not_what_is_passed_on() -> None:
-    """Else the end of one loan would cut another short, which its lender had promised."""
+    """Otherwise the end of one loan would shorten another one, whose lender had guaranteed it."""
     loans = book(west=3, east=5)
     lend(loans, A_LOAN, "west", "east", 3)
     lend(loans, B_LOAN, "east", "d", 5)
@@ -127,7 +127,7 @@ def test_passing_on_from_and_to_what_is_unlimited() -> None:
 
 @pytest.mark.parametrize("where", ["a1", "east"])
 def test_what_nobody_noted_is_worked_out(where: str) -> None:
-    """A release that did not know of this had a borrower's quota handed on, or taken from it."""
+    """A version before this record could pass a borrower's quota on, or take it away."""
     loans = LoanLedger(
         TREE,
         {NODE["a2"]: 2, NODE["b"]: 4, NODE[where]: 3},
@@ -168,7 +168,7 @@ def test_lending_and_returning_change_nothing_of_ones_own(amounts: list[int], st
 
 
 def step(loans: LoanLedger, number: int, kind: str, one: str, other: str, amount: int) -> int:
-    """Do one step, if it can be done; returns how much was created."""
+    """Do one step, if it is possible; return how much was created."""
     if kind == "lend":
         if one != other and 0 < amount <= (loans.own_nominal[NODE[one]] or 0):
             lend(loans, uuid.UUID(int=number), one, other, amount)
@@ -193,7 +193,7 @@ def step(loans: LoanLedger, number: int, kind: str, one: str, other: str, amount
 
 
 def end(loans: LoanLedger, pk: uuid.UUID) -> None:
-    """Nobody but those who passed lent quota on has less of their own, and they by no more than that."""
+    """End a loan; only nodes that passed lent quota on may own less, and by no more than that."""
     before = LoanLedger(TREE, loans.own_nominal, loans.loans, loans.passed)
     loans.end_loan(pk)
     assert changed(before, loans) <= between(before)
@@ -203,7 +203,7 @@ def end(loans: LoanLedger, pk: uuid.UUID) -> None:
 
 
 def changed(before: LoanLedger, after: LoanLedger) -> set[str]:
-    """Who has more or less of their own."""
+    """Return the nodes that own more or less than before."""
     return {name for name in NAMES if before.count_own(NODE[name]) != after.count_own(NODE[name])}
 
 

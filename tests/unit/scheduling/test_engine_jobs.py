@@ -1,4 +1,4 @@
-"""What the engine is told of a job: every field of the job file that bears on placement arrives."""
+"""Every field of the job file that affects placement reaches the engine."""
 
 from __future__ import annotations
 

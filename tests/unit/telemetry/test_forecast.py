@@ -1,4 +1,4 @@
-"""Growth is told where there is one, and never from noise, a single outlier or too little history."""
+"""Growth is reported where it exists, and never from noise, a single outlier or too little history."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reports of agents are read as what anybody may have sent."""
+"""Reports of agents are parsed as untrusted input."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ REPORT: dict[str, Any] = {
 
 
 def changed(path: str, value: Any) -> dict[str, Any]:
-    """The report with one value put in its place."""
+    """Return the report with one value replaced."""
     report = copy.deepcopy(REPORT)
     at: Any = report
     *way, last = path.split(".")

@@ -1,4 +1,4 @@
-"""The preemptions of a month: counted once, with their cost, and with the preemptors that the reader may see."""
+"""The preemptions of a month: counted once, with their cost and the preemptors that a reader may see."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may stand in a cluster's `connection`."""
+"""Valid and invalid values of a cluster's `connection`."""
 
 from __future__ import annotations
 

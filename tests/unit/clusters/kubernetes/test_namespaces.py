@@ -1,4 +1,4 @@
-"""What the network policy of a workspace lets through, judged as a network plugin judges it."""
+"""The network policy of a workspace, evaluated as a network plugin evaluates it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DENIED = {
 
 
 def reachable(address: str, port: int = 80) -> bool:
-    """Whether the policy lets a connection out to an address outside of the cluster's pods."""
+    """Return whether the policy allows a connection to an address outside of the cluster's pods."""
     _, _, body = build_network_policy("i")
     assert set(body["spec"]["policyTypes"]) == {"Ingress", "Egress"}
     return any(_permits(rule, address, port) for rule in body["spec"]["egress"])
@@ -66,7 +66,7 @@ def test_an_installation_denies_more() -> None:
     _, _, body = build_network_policy("i")
     for block in (peer["ipBlock"] for peer in body["spec"]["egress"][1]["to"]):
         networks = [ip_network(text) for text in block["except"]]
-        # The API server takes only true parts of the whole.
+        # The API server accepts only proper parts of the whole as exceptions.
         assert all(net.version == ip_network(block["cidr"]).version and net.prefixlen for net in networks)
         assert len(set(networks)) == len(networks)
 

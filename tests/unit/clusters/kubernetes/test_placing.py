@@ -21,7 +21,7 @@ from clusters.backends.kubernetes.lifecycle import placing
 
 
 class Calls:
-    """An API of which no call is made; counts the pods that were asked for, by workspace."""
+    """An API that makes no call; it counts the requested pods, by workspace."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, answers: dict[str, PodOutcome]) -> None:
         self.asked: Counter[str] = Counter()
@@ -71,12 +71,12 @@ def test_few_are_asked_for_in_vain_of_one_workspace_and_all_of_others(
     api = Calls(monkeypatch, {"bad": LOST})
     specs = [*pods("bad", gangs, each), *pods("good", 20, 2)]
     outcomes = placing.ensure_many(api, specs)  # type: ignore[arg-type]
-    # Calls that are made side by side when the limit is reached are made all the same.
+    # Calls that run in parallel when the limit is reached are completed all the same.
     assert api.asked["bad"] <= most + 16
     assert api.asked["good"] == 40
     assert [outcome.kind for outcome in outcomes[-40:]] == [OutcomeKind.DONE] * 40
     assert all(outcome.kind is OutcomeKind.UNKNOWN for outcome in outcomes[:-40])
-    # Only what was asked for is told to have had no answer.
+    # Only requested pods are reported as unanswered.
     codes = Counter(outcome.code for outcome in outcomes[:-40])
     assert codes == {UNKNOWN: api.asked["bad"], PUT_OFF: gangs * each - api.asked["bad"]}
     assert api.subjects == {"bad", "good"}

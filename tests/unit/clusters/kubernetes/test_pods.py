@@ -34,7 +34,7 @@ def test_whole_cards_are_a_count() -> None:
     amounts = {"cpu": "4000m", "memory": "8192Mi", "nvidia.com/gpu": "2"}
     assert container["resources"] == {"requests": amounts, "limits": amounts}
     assert pod["spec"]["schedulerName"] == "allotment"
-    assert "nodeName" not in pod["spec"]  # where it goes is told by a binding
+    assert "nodeName" not in pod["spec"]  # a binding sets the node
     assert pods.labels_of(pod) == SPEC.labels
     assert pods.is_ours(pod)
 
@@ -71,7 +71,7 @@ def test_a_task_without_cards_asks_for_none() -> None:
 def test_a_container_without_cards_is_shown_none_whatever_its_image_says(devices: Any, void: bool) -> None:
     (container,) = pods.build_manifest(replace(SPEC, devices=devices), "here")["spec"]["containers"]
     said = [one for one in container["env"] if one["name"] == "NVIDIA_VISIBLE_DEVICES"]
-    # With cards the device plugin says which, and what the pod says would come before it.
+    # With cards the device plugin sets the variable, and a value in the pod would override it.
     assert said == ([{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}] if void else [])
 
 

@@ -1,4 +1,4 @@
-"""Whether a part of a card still fits, by what the pods of its node say and ask for."""
+"""Whether a slice still fits a card, by the annotations and requests of the pods on its node."""
 
 from __future__ import annotations
 
@@ -78,9 +78,9 @@ UNREADABLE = {
 @pytest.mark.parametrize("text", UNREADABLE.values(), ids=UNREADABLE)
 def test_an_annotation_that_cannot_be_read_takes_what_the_pod_asks_for_and_no_more(text: str) -> None:
     stranger = pod(text, gpu="1")
-    check(stranger)  # the node has another card, which is counted as the stranger's
+    check(stranger)  # the node has another card, which counts as the first pod's
     with pytest.raises(shares.NoRoom):
-        check(stranger, stranger)  # two of them hold both cards
+        check(stranger, stranger)  # two such pods hold both cards
     small = pod(text, gpu="1", gpumem="1k", gpucores="10")
     check(small, small, small)
     check(*[small] * 10)

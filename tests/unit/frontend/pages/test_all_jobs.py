@@ -1,4 +1,4 @@
-"""The list of jobs of all workspaces: what it shows to whom, its filters, pages, actions and links to it."""
+"""The list of jobs of all workspaces: contents by viewer, filters, pages, actions and links to it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.unit.frontend.pages.forms import page
 ALL: Final = "/ops/jobs"
 BATCH: Final = f"{ALL}/batch"
 QUERIES: Final = 30
-"""No page of the list has more."""
+"""The most queries of any page of the list."""
 UNCOUNTED: Final = dict.fromkeys(("All", "Succeeded", "Failed", "Canceled", "Deleted"))
 """States whose jobs of one cluster or pool are not counted."""
 
@@ -70,19 +70,19 @@ def f(w: World) -> Folders:
 
 
 def names(text: str) -> list[str]:
-    """The names of the jobs in the table, in its order."""
+    """Return the names of the jobs in the table, in its order."""
     return re.findall(r'data-column="name"[^>]*><a href="/w/[\w-]+/jobs/[0-9a-f-]+">([^<]+)</a>', text)
 
 
 def chips(text: str) -> dict[str, int | None]:
-    """The states to choose from, and the number of jobs in each; None where the page has no number."""
+    """Return the states to choose from, and the number of jobs in each; None where the page has no number."""
     (row,) = re.findall(r'<nav class="chips" aria-label="Status">(.*?)</nav>', text, re.DOTALL)
     found = re.findall(r">\s*([A-Z][a-z]+)\s*(?:<span class=\"count\">(\d+)</span>)?\s*</a>", row)
     return {label: int(count) if count else None for label, count in found}
 
 
 def listed(client: Client, query: str = "") -> list[str]:
-    """The names that the page, its rows alone and the file agree on."""
+    """Return the names of jobs, which the page, its rows alone and the file must agree on."""
     found = names(page(client, f"{ALL}?{query}"))
     assert names(page(client, f"{ALL}?part=rows&{query}")) == found
     file = client.get(f"{ALL}?format=csv&{query}").content.decode("utf-8-sig")
@@ -162,7 +162,7 @@ def test_a_folder_admin_sees_the_jobs_of_that_folder_alone(client: Client, w: Wo
     assert set(re.findall(r'<span class="count">(\d+)</span>', text)) <= {"0", "1"}
     for hidden in ("whisper", "secret", "covert", "elapsed", "asr", "Asr", "team-a", w.outsider.username):
         assert hidden not in text, hidden
-    # Neither a tenant out of sight nor one above the own folder is told from one that does not exist.
+    # The answer is the same for an invisible tenant, one above the own folder and one that does not exist.
     for slug in ("speech", "asr", "root", "team-a", "nonsense"):
         assert listed(client, f"state=all&tenant={slug}") == [], slug
     for query in (
@@ -389,7 +389,7 @@ def test_pages_that_count_jobs_lead_to_them(client: Client, w: World, f: Folders
     assert f'href="{ALL}?state=all&amp;q=wait"' not in page(client, "/search?q=nothing")
     jobs.job(w.queue, w.editor, "waits-too")
     assert f'href="{ALL}?state=all&amp;q=wait"' in page(client, "/search?q=wait")
-    # Who has no role above workspaces is led to the list of the workspace.
+    # A user without a role above workspaces is led to the list of the workspace.
     client.force_login(w.admin)
     text = page(client, f"/ops/tenants/{w.workspace.pk}")
     assert f"{ALL}" not in text and 'href="/w/team-a/jobs"' in text

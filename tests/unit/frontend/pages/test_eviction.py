@@ -1,4 +1,4 @@
-"""What a job's people are told of why it left, and of what was done to it."""
+"""The page of a job explains why it was evicted or stopped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stream that tells open pages of changes: what it tells to which reader, and when it ends."""
+"""The stream that reports changes to open pages: the changes for each reader, and its end."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def w(db: None) -> World:
 
 @pytest.fixture
 def opened(w: World, monkeypatch: pytest.MonkeyPatch) -> Opener:
-    """Opens the page of a user; every poll looks anew. Time alone tells nothing, however slow the machine."""
+    """Open the page of a user; every poll reads anew, and time alone reports nothing."""
     monkeypatch.setattr(change_log, "SHARED_FOR_S", 0.0)
     monkeypatch.setattr(change_stream, "BEAT_S", inf)
     monkeypatch.setattr(change_stream, "CHECK_EVERY_S", inf)
@@ -72,7 +72,7 @@ _SUMS = (
 
 
 def measure(w: World) -> None:
-    """Note a measurement of the cluster."""
+    """Record a measurement of the cluster."""
     channel = Channel.unscoped.create(scope=Scope.CLUSTER, cluster_id=w.cluster.pk)
     Tick.unscoped.create(channel=channel, at_ms=to_ms(clock.now()), **dict.fromkeys(_SUMS, 0))
 
@@ -163,7 +163,7 @@ def test_a_reader_costs_no_query_and_one_when_told(opened: Opener, w: World, mon
 
 
 def test_no_page_waits_for_the_look_of_another(w: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pages that wait hold connections, and the look that they wait for may get none of the pool."""
+    """Waiting pages hold connections, and the poll that they wait for may get none of the pool."""
     monkeypatch.setattr(change_log, "SHARED_FOR_S", 0.0)
     log, answers = ChangeLog(), []
     read = log._find_changes

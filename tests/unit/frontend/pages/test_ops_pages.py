@@ -1,4 +1,4 @@
-"""The operators' pages: who may see them, what they answer, and how many queries they may take."""
+"""The operators' pages: their viewers, their contents, and the number of their queries."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ CHARTS = ("/ops/overview/charts/allocation", "/ops/nodes/node-1/charts/card-util
 
 @pytest.fixture
 def there() -> World:
-    """Two nodes; one job of two cards runs on the first, one of a slice beside it, and one waits."""
+    """Return two nodes: a job of two cards and one of a slice run on the first, and one is pending."""
     made = world()
     two = jobs.job(made.queue, made.editor, "train", roles=[jobs.RoleOf(cards=2)])
     jobs.allocate(two, made.nodes[0])
@@ -53,7 +53,7 @@ def operator(there: World, client: Client) -> Client:
 
 
 def reading(device: Device, used: float, cores: int = 100) -> None:
-    """A reading of one card, a few seconds old."""
+    """Store a reading of one card, a few seconds old."""
     channel = Channel.unscoped.create(
         scope=Scope.CARD, cluster_id=device.node.cluster_id, node_id=device.node_id, device_id=device.pk
     )
@@ -113,7 +113,7 @@ def test_the_distribution_counts_allocated_gpus_and_tells_idle_from_unmeasured(t
     for device, used in zip(devices, (0, 0.5, 5, 10, 19.9, 95, 100), strict=False):
         reading(device, used)
     Device.unscoped.filter(pk__in=[device.pk for device in devices[:9]]).update(cores_granted=100, holders=1)
-    reading(devices[10], 50)  # nobody holds it
+    reading(devices[10], 50)  # no job holds it
     chart = use_histogram(node_grid(viewer=there.platform_admin), utilisation_now(there.platform_admin))
     assert chart is not None
     (bars,) = chart.figure["data"]
@@ -139,14 +139,14 @@ def test_no_use_is_drawn_and_no_zero_shown_of_what_is_not_measured(
     drawn = re.findall(r'class="fill-used" (?:x="[^"]*" width="[^"]*" y="[^"]*" height|d)="([^"]*)"', text)
     assert set(drawn) <= {"", "0%", "0.0%"}
     if address == "/ops/overview":
-        assert (drawn or many) and "unmeasured" in text  # a small drawing leaves out what it has nothing of
+        assert (drawn or many) and "unmeasured" in text  # a small drawing has no legend for absent values
         row = row_of(text, there)
         assert '<td class="num" data-label="Utilization of allocated">–</td>' in row
         assert re.search(r"Idle GPUs.{0,200}–", text, re.DOTALL)
 
 
 def row_of(text: str, there: World) -> str:
-    """The row of team A in the table of tenants."""
+    """Return the row of team A in the table of tenants."""
     (row,) = re.findall(rf'<tr id="tenant-{there.workspace.pk}".*?</tr>', text, re.DOTALL)
     return str(row)
 
@@ -257,7 +257,7 @@ def test_stranded_cards_have_their_reason(there: World, operator: Client) -> Non
 def test_cards_of_nodes_that_take_nothing_are_no_capacity_to_use(
     there: World, operator: Client, fields: dict[str, object], why: str
 ) -> None:
-    """What the engine gives nothing to is not free, by whatever it is closed."""
+    """Capacity that the engine does not use is not free, whatever the reason."""
     open_before = [row for row in capacity_now(viewer=there.platform_admin) if row.cards]
     Node.unscoped.filter(pk=there.nodes[1].pk).update(**fields)
     (before,), (row,) = open_before, [r for r in capacity_now(viewer=there.platform_admin) if r.cards]

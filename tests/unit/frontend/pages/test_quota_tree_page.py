@@ -1,4 +1,4 @@
-"""The quota tree page: what is shown to whom, changes saved as one, previews, refusals, and its cost."""
+"""The quota tree page: contents by viewer, batches of changes, previews, refusals, and its cost."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Departments:
         return data
 
     def move(self, amount: int) -> dict[str, str]:
-        """The batch of moving so many GPUs from Vision to Speech."""
+        """Return the batch that moves so many GPUs from Vision to Speech."""
         giver, taker = (self.node(self.workspaces[slug]) for slug in ("vision", "speech"))
         return self.batch((giver, "gpus", str(8 - amount)), (taker, "gpus", str(8 + amount)))
 
@@ -164,7 +164,7 @@ def test_a_move_is_previewed_and_saved_as_one_revision(there: Departments, admin
     assert answer.status_code == 302
     revision = QuotaRevision.unscoped.get()
     assert revision.reason == "a deadline"
-    # The queues hold all quota of their workspaces, and go with them.
+    # The queues hold all quota of their workspaces, and change with them.
     assert there.nominal(there.queues["vision"].node) == 500
     assert there.nominal(there.queues["speech"].node) == 1100
     for resource, each in ((Resource.GPU_CARDS, 1), (Resource.GPU_MEMORY, there.flavor.card_memory_mib)):

@@ -1,4 +1,4 @@
-"""Pages of an installation in which nobody has run `allotment init`: each opens and names the next step."""
+"""Pages before the first `allotment init`: each opens and names the next step."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PAGES = [
 
 @pytest.fixture
 def boss() -> Client:
-    """A platform admin, and nothing else."""
+    """Return the client of a platform admin without any other object."""
     client = Client(raise_request_exception=False)
     client.force_login(tenancy.platform_admin())
     return client

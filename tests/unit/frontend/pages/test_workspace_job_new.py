@@ -1,4 +1,4 @@
-"""The form for a job: conversions lose nothing, mistakes stand beside their fields, typed text stays."""
+"""The form for a job: conversions lose nothing, mistakes appear at their fields, typed text is kept."""
 
 from __future__ import annotations
 

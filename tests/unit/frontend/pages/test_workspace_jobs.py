@@ -1,4 +1,4 @@
-"""The overview, the list of jobs and a job's page: what they show, to whom, at what cost."""
+"""The overview, the list of jobs and a job's page: their contents by viewer, and their cost."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def test_an_editor_ends_own_jobs_only(client: Client, w: World) -> None:
     own.refresh_from_db()
     assert own.state == JobState.CANCELLED
 
-    # A second press: it has ended meanwhile, which is said in place.
+    # A second press: the job has ended meanwhile, which the page reports in place.
     answer = client.post(f"/w/team-a/jobs/{own.pk}/cancel", {"next": "https://elsewhere.example/"})
     assert answer["Location"] == f"/w/team-a/jobs/{own.pk}"
     assert "has already finished" in page(client, f"/w/team-a/jobs/{own.pk}")
@@ -270,7 +270,7 @@ def test_the_quota_beside_a_reason_is_that_of_its_scheduling_cycle(w: World) -> 
     assert (
         "a100: 5 GPUs of 8 GPUs nominal used; available: 3 GPUs nominal + 2 GPUs to borrow = 5 GPUs" in texts
     )
-    # Without an amount of the nominal there is no sum, however little a node above leaves.
+    # Without a nominal amount no sum is shown, however little a node above leaves.
     unlimited = jobs.job(w.queue, w.editor, "unlimited", reason=Reason.WAITING_FOR_BORROWED)
     unlimited.reason_numbers = job.reason_numbers | {"nominal": None, "own_free": None, "available": 3}
     for borrowable in (0, 3):
@@ -370,7 +370,7 @@ def test_the_place_in_line_says_whether_others_may_come_first(client: Client, w:
     jobs.job(w.queue, w.editor, "later", submitted_at=job.submitted_at + timedelta(seconds=5))
     client.force_login(w.viewer)
     text = page(client, f"/w/team-a/jobs/{job.pk}")
-    # The more urgent one and the earlier one are ahead, with 4 GPUs and 1.
+    # The job with the higher priority and the earlier job are ahead, with 4 GPUs and 1.
     assert "<b>3 of 4</b> in default" in text
     assert "GPUs requested ahead of this job: 5." in text
     assert "Jobs behind can start first" in text
@@ -515,7 +515,7 @@ def test_an_eviction_is_explained_in_words_and_names_own_jobs_only(w: World, rul
     assert "urgent-one" in told(beneficiary="urgent-one")
     english = told()
     with translation.override("zh-hans"):
-        # A GPU is called that in either language.
+        # The word GPU is the same in both languages.
         assert not any(
             word in told() for word in english.split() if word.isalpha() and word not in {"GPU", "PID"}
         )

@@ -1,4 +1,4 @@
-"""A preset is a combination of settings, and what the engine is told of it."""
+"""A preset is a combination of settings, with the corresponding values of the engine's queue."""
 
 from __future__ import annotations
 

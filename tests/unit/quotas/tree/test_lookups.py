@@ -1,4 +1,4 @@
-"""What a tree answers about its nodes, and how it refuses what is wrong."""
+"""Look-ups of a tree about its nodes, and its errors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GPU, CPU = "gpu", "cpu"
 
 
 def company() -> QuotaTree[str]:
-    """Of 7 below `dept` 4 stay there, of 4 at `a` 3 stay there; `unit` owns 1 and 3 of `dept`, `root` 14."""
+    """Return a tree: `a` has 4, of which 3 stay there; `dept` 7, of which 4 stay; `unit` 1 + 3; `root` 14."""
     return QuotaTree(
         [
             Branch("root", None, {GPU: NodeLimits(10)}),
@@ -319,7 +319,7 @@ def test_a_node_is_stirred_by_all_usage_below_it_and_by_nothing_else() -> None:
         return {node for node in nodes if quotas.stirred(node) != before[node]}
 
     above = {"root", "unit", "dept"}
-    # 2 of it stay at `a`: nobody above uses more.
+    # Both stay at `a`: no node above uses more.
     assert stirred_by(lambda: quotas.add_usage("a", GPU, 2)) == {*above, "a"}
     assert quotas.usage("dept", GPU) == 0
     assert stirred_by(lambda: quotas.remove_usages("a", {GPU: 1})) == {*above, "a"}

@@ -1,4 +1,4 @@
-"""Dominant resource shares: what counts as borrowed, what it is divided by, and an exact order."""
+"""Dominant resource shares: what counts as borrowed, the divisor, and an exact order."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_shares_compare_exactly_however_large_they_are() -> None:
         ({GPU: 6, CPU: 40}, 1_000_000, 10 * 1_000, "gpu", True),
         ({OTHER: 2}, 2_000_000, 10 * 1_000, "gpu", True),  # none of that flavor is its own
         ({GPU: 6, OTHER: 2}, 3_000_000, 10 * 1_000, "gpu", True),
-        ({("h100", "nic"): 4}, 0, 1, "", True),  # nobody has any of that
+        ({("h100", "nic"): 4}, 0, 1, "", True),  # no queue has any of that
         ({("h100", "disk"): 4, GPU: 6}, 1_000_000, 10 * 1_000, "gpu", True),
     ],
 )

@@ -67,10 +67,10 @@ FLOORS = {
     "integration_reclaim_TestReclaimIntegrationTest": 28,
     "integration_stalegangeviction_TestStaleGangEvictionIntegrationTest": 2,
 }
-"""How many cases of each table pass at least; docs/engine-deviations.md argues the others by cause."""
+"""The least number of passing cases of each table; docs/engine-deviations.md explains the others."""
 
 SHARING = "reclaim"
-"""Tables that follow KAI's own division of what nobody deserves: no bar there."""
+"""Tables by KAI's own distribution of quota above what is deserved: no minimum there."""
 
 
 def cases_of(shared_dir: Path, table: str) -> list[dict[str, Any]]:
@@ -84,7 +84,7 @@ def cases_of(shared_dir: Path, table: str) -> list[dict[str, Any]]:
 
 
 def names_of(case: dict[str, Any]) -> list[tuple[str, str]]:
-    """What the case expects something of and has, as `jobs` or `tasks` and a name."""
+    """Return the expected items that the case has, as `jobs` or `tasks` and a name."""
     groups = case["input"]["resolved"]["podGroups"]
     known = {
         "jobs": {group["name"] for group in groups},

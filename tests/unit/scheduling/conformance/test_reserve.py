@@ -1,4 +1,4 @@
-"""How much quota is kept for a job that waits and may ask nobody to leave."""
+"""The quota that is reserved for a pending job that may not preempt."""
 
 from __future__ import annotations
 

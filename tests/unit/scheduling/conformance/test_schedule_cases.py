@@ -1,4 +1,4 @@
-"""Whole cycles of Kueue's scheduler, case by case, and the switches that its gates stand for."""
+"""Whole cycles of Kueue's scheduler, case by case, and the options that correspond to its feature gates."""
 
 from __future__ import annotations
 

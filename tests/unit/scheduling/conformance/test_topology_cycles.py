@@ -1,4 +1,4 @@
-"""Kueue's cycle with topology-aware flavors: places, victims, heads judged together, and lost nodes."""
+"""Kueue's cycle with topology-aware flavors: places, victims, heads evaluated together, and lost nodes."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def cycle(
 
 
 def turns(result: CycleResult) -> dict[Verdict, int]:
-    """How often jobs were evaluated with which verdict."""
+    """Return how many jobs were evaluated with each verdict."""
     counted = {verdict: f"turns_{verdict.value.replace('-', '_')}" for verdict in Verdict}
     return {verdict: result.counters[name] for verdict, name in counted.items() if name in result.counters}
 

@@ -1,4 +1,4 @@
-"""What a waiting job is told holds: over all flavors of its queue, at its smallest size, at its cap."""
+"""The reason of a pending job is true: over all flavors of its queue, at its smallest size, at its cap."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ KINDS = ("near", "far")
 
 
 def two_kinds(fill: int, **far: int) -> Stage:
-    """Two teams that own ten cards each of both kinds; some of the near ones are used."""
+    """Return two teams that own ten cards each of both kinds; some of the near ones are used."""
     models = {"near": "A100", "far": "H100"}
     cards = {"near": 10, "far": 10} | far
     snapshot = world(
@@ -61,7 +61,7 @@ def shorts(found: JobOutcome) -> dict[HelpCode, object]:
 
 
 class TestEvicted:
-    """A flavor that is shut to an evicted job is still one in which it could run."""
+    """A flavor that is excluded for an evicted job is still one in which it could run."""
 
     def test_it_is_told_the_rule_of_the_flavor_that_suits_it(self) -> None:
         found = two_kinds(17).ask(job("again", "a", role(1, 2, models=("A100",)), at=5, evictions=1))
@@ -102,7 +102,7 @@ class TestEvicted:
     def test_where_the_flavor_with_quota_is_not_allowed_the_others_are_judged(
         self, fill: int, reason: Reason
     ) -> None:
-        """The far kind is free and beyond its budget; the near one is shut to jobs that were evicted."""
+        """The far kind is free and beyond its budget; the near one is excluded for jobs that were evicted."""
         spent = (BarredFlavor("far", "Team", 10, 10),)
         found = two_kinds(fill).ask(job("again", "a", role(1, 2), at=5, evictions=1, barred=spent))
         assert (found.reason, found.numbers["flavor"]) == (reason, "near")
@@ -154,7 +154,7 @@ class TestAtTheCap:
         assert HelpCode.MAKE_PREEMPTIBLE not in shorts(outcome(cycle(snapshot), "j"))
 
     def test_what_counts_against_it_is_what_adds_up(self) -> None:
-        """Of ten cards seven are used, three of them by one at its cap; four of eight stand against it."""
+        """Seven cards are used, three of them by a job at its cap: these three count against the eight."""
         stage = Stage(
             world(
                 [node("n1", 12)],
@@ -175,7 +175,7 @@ class TestAtTheCap:
 
 
 class TestShort:
-    """What is short is what must change."""
+    """The missing amount is what must change."""
 
     def test_usage_above_a_lowered_nominal_has_to_come_back_first(self) -> None:
         stage = Stage(world([node("n1", 8)], [job("old", "a", role(1, 6))], teams={"a": quotas(8)}), ADMIT)
@@ -200,7 +200,7 @@ class TestShort:
 
 
 class TestSeveral:
-    """Of several flavors and resources it is told what counts."""
+    """With several flavors and resources the decisive ones are reported."""
 
     def test_all_that_is_short_in_a_flavor_is_asked_for_together(self) -> None:
         limits = tuple(
@@ -228,7 +228,7 @@ class TestSeveral:
         assert stage.running() == {"j"}
 
     def test_a_flavor_that_could_never_hold_it_is_not_spoken_of(self) -> None:
-        """The near one has quota, and no room for it even when empty; the far one lacks quota."""
+        """The near one has quota, and could not hold it even when empty; the far one lacks quota."""
         limits = (*quotas(9, flavors=("near",)), *quotas(2, flavors=("far",)))
         snapshot = world(
             [node("near", 2, labels={"kind": "near"}), node("far", 8, labels={"kind": "far"})],
@@ -280,7 +280,7 @@ STOPS = Fungibility(when_can_preempt=WhenCan.MAY_STOP_SEARCH)
 
 
 class TestSearchThatStops:
-    """Where others could be asked to leave a flavor, the next one is looked at once that is of no use."""
+    """A flavor from which others could be evicted ends the search only if it can be used at all."""
 
     def test_a_free_flavor_behind_a_full_one_is_taken(self) -> None:
         snapshot = world(
@@ -295,7 +295,7 @@ class TestSearchThatStops:
         assert stage.running() == {"one", "two"}
 
     def test_quota_that_nobody_can_give_back_does_not_end_the_search(self) -> None:
-        """The near quota is used by a job that stands on the only node: it need not leave for this one."""
+        """The near quota is used by a job on the only node that this one may not preempt."""
         limits = (*quotas(2, flavors=("near",)), *quotas(2, flavors=("far",)))
         snapshot = world(
             [node("near", 2, labels={"kind": "near"}), node("far", 2, labels={"kind": "far"})],

@@ -1,4 +1,4 @@
-"""Jobs of several roles: where each may stand, and that what they are told holds for all of them together."""
+"""Jobs of several roles: where each may be placed, and reasons that hold for all of them together."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ NEAR, FAR = ({"kind": kind} for kind in KINDS)
 
 
 def idle(tasks: int = 1) -> Role:
-    """Tasks that ask for nothing."""
+    """Return tasks that ask for nothing."""
     return Role(name="idle", replicas=tasks, request=Request())
 
 
 def kinds(*, clusters: bool = False) -> list[Flavor]:
-    """Two flavors by label, each in a cluster of its own where that is asked for."""
+    """Return two flavors by label, each in a cluster of its own with `clusters`."""
     return [flavor(k, node_labels={"kind": k}, **({"cluster": k} if clusters else {})) for k in KINDS]
 
 
@@ -55,7 +55,7 @@ def spent(name: str) -> BarredFlavor:
 
 
 class TestRolesThatAskForNothing:
-    """They stand in any flavor of the queue, beside the rest of their job."""
+    """They are placed in any flavor of the queue, beside the rest of their job."""
 
     def test_a_flavor_without_nodes_is_passed_over(self) -> None:
         snapshot = world(
@@ -127,7 +127,7 @@ class TestRoom:
         }  # fmt: skip
 
     def test_a_role_with_fewer_places_goes_first_where_the_harder_one_takes_them(self) -> None:
-        """The cards of the node with much memory are all that the second role can use."""
+        """The second role can only use the cards of the node with much memory."""
         nodes = [node("n0", 3, memory=500_000), node("n1", 8, memory=50_000)]
         roles = (role(1, 2, name="first"), role(3, 1, name="second", memory=100_000))
         result = cycle(world(nodes, [job("j", "a", *roles)]))
@@ -145,10 +145,10 @@ class TestRoom:
 
 
 class TestPolicy:
-    """What is not allowed is told as that, also where roles stand in different flavors."""
+    """What is not allowed is reported as such, also if roles are in different flavors."""
 
     def stopped(self, asked: Job) -> object:
-        """The reason of a job of a stopped queue with sliceable cards near and whole ones far."""
+        """Return the reason of a job of a stopped queue with sliceable cards near and whole ones far."""
         nodes = [node("n0", 2, labels=NEAR), node("n1", 8, labels=FAR)]
         snapshot = world(
             nodes,
@@ -174,8 +174,8 @@ class TestPolicy:
         assert self.stopped(job("j", "a", *roles, allowances=(cap,))) is Reason.POLICY_DENIED
 
     def test_a_later_role_that_has_no_other_flavor_counts_against_the_limit(self) -> None:
-        """The second role stands near alone, where there is quota for one of the two, and far is shut by a
-        budget. That the near quota is used up at present is not what the job waits for."""
+        """The second role fits only near, where there is quota for one of the two, because a budget excludes
+        far. The near quota in use at present is not the reason of the job."""
         nodes = [node("n0", 4, labels=NEAR), node("n1", 4, labels=FAR, memory=1_000)]
         limits = (*quotas(1, flavors=("near",), borrow=0), *quotas(9, flavors=("far",)))
         asked = job(
@@ -209,7 +209,7 @@ class TestPolicy:
 
 
 def test_node_rules_of_a_role_that_asks_for_nothing_hold_in_every_flavor() -> None:
-    """A node selector that only nodes of the later flavor satisfy."""
+    """The node selector fits only nodes of the later flavor."""
     rules = PlacementRules(node_selector={"zone": "b"})
     snapshot = world(
         [node("n0", 4, labels=NEAR | {"zone": "a"}), node("n1", 4, labels=FAR | {"zone": "b"})],

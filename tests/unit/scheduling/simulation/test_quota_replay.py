@@ -1,4 +1,4 @@
-"""The replay under quota: who is taken from, who is moved, and how often; small traces worked out by hand."""
+"""The replay under quota: evictions and moves in small traces whose results were computed by hand."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ HOUR = 3600
 
 
 def replay(*rows: tuple[str, int, int, int], tenants: list[TraceTenant] = TENANTS) -> ReplayReport:
-    """Jobs from (tenant, submit, cards, duration) under the policy `quota`."""
+    """Replay jobs from (tenant, submit, cards, duration) under the policy `quota`."""
     trace = [
         TraceJob(row, f"{tenant}-{row}", tenant, submit, cards, length)
         for row, (tenant, submit, cards, length) in enumerate(rows)
@@ -19,13 +19,13 @@ def replay(*rows: tuple[str, int, int, int], tenants: list[TraceTenant] = TENANT
 
 
 def told(report: ReplayReport, job: str) -> list[tuple[int, str]]:
-    """What happened to a job after it was submitted."""
+    """Return the events of a job after its submission."""
     return [(event.t_s, event.event) for event in report.events if event.job == job][1:]
 
 
 def test_a_tenant_borrows_what_others_leave_and_gives_it_back_at_once() -> None:
     report = replay(("a", 0, 8, 100), ("a", 1, 8, 100), ("b", 50, 8, 10))
-    # The second job of a stood on what is b's, and had less to lose than the first.
+    # The second job of a used b's quota, and had less to lose than the first.
     assert told(report, "a-1") == [(1, "start"), (50, "evict"), (60, "start"), (160, "finish")]
     assert told(report, "a-0") == [(0, "start"), (100, "finish")]
     assert told(report, "b-2") == [(50, "start"), (60, "finish")]
@@ -50,8 +50,8 @@ def test_an_eviction_is_remembered_and_the_next_one_meets_another_job() -> None:
 def test_a_job_at_its_cap_is_not_taken_again() -> None:
     reclaims = [("b", at, 8, 10) for at in range(100, 100 * 8, 100)]
     report = replay(("a", 0, 8, 5000), ("a", 1, 8, 5000), *reclaims)
-    # Seven reclaims meet two jobs with three lives each. A job at its cap starts inside the nominal only,
-    # so that b never finds a node of its own taken by somebody who may not be asked to leave.
+    # Seven reclaims meet two jobs that may be evicted three times each. A job at its cap starts inside the
+    # nominal only, so that b's own nodes are never taken by a job that it may not preempt.
     assert report.max_evictions_of_one_job == 3
     assert report.guarantee_violations == 0
     assert report.finished == 9
@@ -59,7 +59,7 @@ def test_a_job_at_its_cap_is_not_taken_again() -> None:
 
 def test_a_move_for_a_job_inside_its_nominal_counts_as_an_eviction() -> None:
     report = replay(("a", 0, 6, 10), ("a", 1, 2, 100), ("a", 2, 4, 100), ("b", 20, 8, 10))
-    # Two cards of one node and four of the other are held: the smaller loss moves over to the other.
+    # Two cards of one node and four of the other are held: the job with the smaller loss moves.
     assert told(report, "a-1") == [(1, "start"), (20, "evict"), (20, "start"), (120, "finish")]
     assert told(report, "b-3") == [(20, "start"), (30, "finish")]
     assert (report.preemptions, report.max_evictions_of_one_job) == (1, 1)
@@ -67,7 +67,7 @@ def test_a_move_for_a_job_inside_its_nominal_counts_as_an_eviction() -> None:
 
 
 def test_nobody_is_moved_for_a_borrower() -> None:
-    # Eight cards of a's are asked for beside two that it uses: it would borrow, however cheap a move were.
+    # Eight cards are requested beside two that a uses: it would borrow, however cheap a move were.
     report = replay(("a", 0, 6, 10), ("a", 1, 2, 9000), ("b", 2, 4, 9000), ("a", 1001, 8, 10))
     assert report.preemptions == 0
     assert told(report, "a-3") == [(9001, "start"), (9011, "finish")]

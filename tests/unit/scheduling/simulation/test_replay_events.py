@@ -1,4 +1,4 @@
-"""The checker of a replay's events: planted faults that it must find, and runs that it must agree with."""
+"""The checker of a replay's events finds planted faults, and accepts correct runs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ POOL = EventPool({"a": 2, "b": 1})
 
 
 def found(*events: tuple[int, str, str, int, str]) -> Findings:
-    """The findings on (second, event, job, cards, nodes); a job's name begins with its tenant."""
+    """Return the findings on (second, event, job, cards, nodes); a job's name begins with its tenant."""
     return check_events(
         [
             EventLine(at, what, job, job[0], cards, tuple(nodes.split()))
@@ -27,7 +27,7 @@ def test_a_job_that_fits_its_tenants_nodes_and_waits_a_minute_is_owed() -> None:
     script = [(0, "submit", "a0", 8, ""), (0, "start", "a0", 8, "node-0000"), (1, "submit", "a1", 16, "")]
     script += [(1, "submit", "a2", 4, ""), (90, "start", "a2", 4, "node-0001")]
     findings = found(*script)
-    # The first of the line would not fit.
+    # The first job of the queue would not fit.
     assert [(each.job, each.seconds) for each in findings.owed] == [("a2", 89)]
     assert findings.owed_heads == []
     assert found(*script[:-1], (61, "start", "a2", 4, "node-0001")).owed == []
@@ -36,7 +36,7 @@ def test_a_job_that_fits_its_tenants_nodes_and_waits_a_minute_is_owed() -> None:
 def test_pieces_of_nodes_are_no_whole_node() -> None:
     script = [(0, "submit", f"a{n}", 4, "") for n in range(3)]
     script += [(0, "start", f"a{n}", 4, f"node-000{n}") for n in range(3)]
-    # Together they take a node and a half, however they stand.
+    # They occupy half of each node: no whole node is free.
     assert found(*script, (1, "submit", "a3", 8, ""), (200, "start", "a3", 8, "node-0000")).owed == []
     assert len(found(*script, (1, "submit", "a3", 4, ""), (200, "start", "a3", 4, "node-0000")).owed) == 1
 

@@ -1,4 +1,4 @@
-"""Job files: what is accepted, what is refused, and that all mistakes are told at once."""
+"""Job files: what is accepted, what is refused, and that all mistakes are reported at once."""
 
 from __future__ import annotations
 

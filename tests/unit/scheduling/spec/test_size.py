@@ -1,4 +1,4 @@
-"""How large a job file and the pods made of it may be, by whichever field they grow."""
+"""Limits on the size of a job file and of its pods, whichever field grows."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def job(role: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
 
 
 def pod_of(spec: JobSpec) -> int:
-    """The size of the pod that Kubernetes is asked for, in bytes."""
+    """Return the size of the requested pod, in bytes."""
     role = spec.roles[0]
     labels = {**spec.placement.get("labels", {}), "allotment.io/job": "j"}
     task = TaskSpec(
@@ -101,7 +101,7 @@ def test_what_is_just_small_enough_makes_a_pod_far_below_what_a_cluster_stores()
 
 
 def gang_of(name: str, tasks: int, kind: str = "mpi", role: str = "worker-group") -> Peers:
-    """What the tasks of the accepted job are told, in its thousandth attempt."""
+    """Return the peers of the accepted job's tasks, in its thousandth attempt."""
     cards = {"image": "img", "resources": {"gpu": {"cards": 8}}}
     sizes = [min(tasks - start, 4000) for start in range(0, tasks, 4000)]
     roles = [{"name": f"{n}-{role}", "replicas": size, **cards} for n, size in enumerate(sizes)]

@@ -1,4 +1,4 @@
-"""The agent goes on, whatever the API says or does not say."""
+"""The agent continues, whatever the API answers, or if it does not answer."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from telemetry.agent.resizing.loop import LOOK_S, LOOK_SOON_S, Agent
 
 
 class Ended(Exception):
-    """The test has seen enough."""
+    """The end of a script."""
 
 
 class Script:
-    """An API that answers what it is told, list after list, and notes for how long it is watched."""
+    """An API that answers with scripted lists, one after the other, and records the length of each watch."""
 
     def __init__(self, *lists: Any, watch: Any = ()) -> None:
         self._lists, self._watch, self.watched = list(lists), watch, []
@@ -38,7 +38,7 @@ class Script:
 
 @pytest.fixture
 def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The pods that were looked at. What a pod is decides what comes of it."""
+    """Collect the pods that are looked at; each pod's value decides the result."""
     seen: list[Any] = []
 
     def settle(api: Any, root: Path, pod: Any) -> bool:
@@ -52,7 +52,7 @@ def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 def run(script: Any) -> list[float]:
-    """The pauses that the agent made until the script was over."""
+    """Return the pauses of the agent until the script ends."""
     pauses: list[float] = []
     with pytest.raises(Ended):
         Agent(script, "n1", Path("/nowhere")).run(pause=pauses.append)
@@ -89,7 +89,7 @@ def test_a_forgotten_version_means_a_new_list(looked_at: list[Any]) -> None:
 
 
 class Seen:
-    """An observer that notes what it is given."""
+    """An observer that records what it gets."""
 
     def __init__(self) -> None:
         self.lists: list[Any] = []

@@ -1,4 +1,4 @@
-"""What the real binding reads from a driver, in the units of the catalogue; the driver is a stand-in in C."""
+"""The readings of the real binding, in the units of the catalogue; the driver is a replacement in C."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SCRIPT = "from telemetry.agent.nvml.worker import main; main()"
 
 
 class Worker:
-    """One process with the library loaded, polled by the test."""
+    """A process with the library loaded, polled by the test."""
 
     def __init__(self, driver: Driver, *skipped: int) -> None:
         self._note = os.memfd_create("note")

@@ -1,4 +1,4 @@
-"""What telemetry reads of a pod: the grants as the platform wrote them, whatever else stands there."""
+"""Telemetry reads of a pod only the grants as the platform wrote them."""
 
 from __future__ import annotations
 

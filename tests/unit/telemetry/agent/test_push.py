@@ -1,4 +1,4 @@
-"""What was measured reaches the platform once and in order, whatever the platform does meanwhile."""
+"""Measurements reach the platform once and in order, whatever the platform does meanwhile."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WALL = 1_700_000_000.0
 
 
 class Clock:
-    """Both clocks of the node, which stand still."""
+    """The frozen clocks of the node: monotonic and wall time."""
 
     def __init__(self) -> None:
         self.now, self.wall_ahead = 1000.0, WALL
@@ -149,7 +149,7 @@ def test_pauses_grow_with_jitter_and_end_with_success(
     sender: Pusher, sample_server: SampleServer, buffer: Buffer
 ) -> None:
     class Over(BaseException):
-        """The test has seen enough."""
+        """The end of the test."""
 
     pauses: list[float] = []
 
@@ -161,7 +161,7 @@ def test_pauses_grow_with_jitter_and_end_with_success(
             raise Over
 
     def wait(_: float) -> bool:
-        if not len(buffer):  # all was sent: another batch, and the platform fails again
+        if not len(buffer):  # all was sent: add another batch, and the platform fails again
             sample_server.fail = [503] * 2
             fill(buffer, 1)
         return True
@@ -180,7 +180,7 @@ def test_a_wait_that_the_platform_asks_for_is_kept(
     sender: Pusher, sample_server: SampleServer, buffer: Buffer
 ) -> None:
     class Over(BaseException):
-        """The test has seen enough."""
+        """The end of the test."""
 
     pauses: list[float] = []
 

@@ -1,4 +1,4 @@
-"""Snapshots tell why a device has no sample, and what happened to it, once."""
+"""Snapshots contain the reason of a missing sample, and each event of a device once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ UID = "4a1f6c1e-7f5b-4a51-9f0e-6d1b1d8f0c55"
 
 
 class Script:
-    """NVML whose polls end as the test says, one after another."""
+    """NVML with scripted polls, one after another."""
 
     def __init__(self) -> None:
         self.outcomes: list[Outcome] = []

@@ -1,4 +1,4 @@
-"""A small cluster over several cycles: what the engine decides takes effect, and leavers leave when told."""
+"""A small cluster over several cycles: decisions take effect, and evicted tasks end when a test says so."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ OWN_ONLY = PreemptionPolicy(within_queue=PreemptWithin.LOWER_PRIORITY)
 
 @dataclass
 class Stage:
-    """A snapshot, a clock, and everything that was decided so far."""
+    """A snapshot, a clock, and all decisions so far."""
 
     snapshot: Snapshot
     config: EngineConfig = ADMIT
@@ -50,7 +50,7 @@ class Stage:
     last: CycleResult | None = None
 
     def cycle(self) -> CycleResult:
-        """One cycle, whose decisions take effect."""
+        """Run one cycle, whose decisions take effect."""
         self.last = run_cycle(self.snapshot, self.config, Instant(self.now))
         for decision in self.last.decisions:
             self.apply(decision)
@@ -59,7 +59,7 @@ class Stage:
         return self.last
 
     def leave(self, *jobs: str) -> None:
-        """The tasks of these jobs that were told to leave are gone; the jobs line up again."""
+        """Remove the terminating tasks of these jobs; evicted jobs are queued again."""
         for name in jobs:
             job = self.snapshot.jobs[name]
             gone = [held for held in self.snapshot.allocations_of(name) if held.leaving]
@@ -70,30 +70,30 @@ class Stage:
             self.put(*changes)
 
     def submit(self, *jobs: Job) -> None:
-        """Further jobs line up."""
+        """Queue further jobs."""
         self.put(*map(JobPut, jobs))
 
     def put(self, *changes: Change) -> None:
-        """Anything else happens."""
+        """Apply any other changes."""
         self.snapshot.apply_delta(Delta(changes))
 
     def apply_end(self, job: str) -> None:
-        """A job has done its work."""
+        """End a job that has completed."""
         self.put(*(AllocationRemoved(held.id) for held in self.snapshot.allocations_of(job)), JobRemoved(job))
 
     def outcome(self, job: str) -> JobOutcome:
-        """How a job left the last cycle."""
+        """Return a job's outcome in the last cycle."""
         assert self.last is not None
         return next(found for found in self.last.outcomes if found.job == job)
 
     def ask(self, asked: Job) -> JobOutcome:
-        """What a job is told that lines up now."""
+        """Submit a job, run a cycle and return the job's outcome."""
         self.submit(asked)
         self.cycle()
         return self.outcome(asked.id)
 
     def starts_with(self, asked: Job, *ways: Help) -> bool:
-        """Whether a job starts in the next cycle once all of these recommendations are followed."""
+        """Return whether a job starts in the next cycle once all of these recommendations are followed."""
         for way in ways:
             changed = apply_help(asked, way)
             assert changed is not None
@@ -103,11 +103,11 @@ class Stage:
         return asked.id in self.running()
 
     def running(self) -> set[str]:
-        """The jobs that hold something and were not told to leave."""
+        """Return the jobs that hold something and were not evicted."""
         return {name for name, job in self.snapshot.jobs.items() if job.state is JobState.LIVE}
 
     def evicted(self) -> dict[str, str]:
-        """Victims and the rule by which they went."""
+        """Return the victims and the rule of their eviction."""
         return {d.job: d.rule or "" for d in self.told if d.kind in (DecisionKind.EVICT, DecisionKind.SHRINK)}
 
     def apply(self, decision: Decision) -> None:

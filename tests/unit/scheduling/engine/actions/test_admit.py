@@ -1,4 +1,4 @@
-"""Jobs that others must make way for: victims, promises, and that nobody takes turns."""
+"""Jobs that need evictions: victims and claims, without evicting each other in turn."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.unit.scheduling.engine.builders import job, node, queue, quotas, role
 
 
 def lent(preemption: PreemptionPolicy = TAKE_BACK) -> Stage:
-    """Team b runs on all eight cards, four of which are a's."""
+    """Return a stage in which team b runs on all eight cards, four of which are a's."""
     snapshot = world(
         [node("n1", 4), node("n2", 4)],
         [job("b1", "b", role(1, 4)), job("b2", "b", role(1, 4), at=1)],
@@ -102,7 +102,7 @@ def test_a_promised_place_is_kept_from_others_while_it_empties() -> None:
     stage.submit(job("a1", "a", role(1, 4), at=5))
     stage.cycle()
     victim = next(iter(stage.evicted()))
-    # Half of the victim is gone already: what came free is not to be had.
+    # Half of the victim is gone already: the released cards are not available to others.
     held = stage.snapshot.allocations_of(victim)[0]
     half = replace(held, slices=held.slices[:2], charges=held.charges)
     stage.put(AllocationRemoved(held.id), AllocationPut(half))
@@ -117,7 +117,7 @@ def test_a_promise_ends_after_its_time() -> None:
     stage.cycle()
     stage.now += PreemptionOptions().claim_timeout_s
     assert "a1" not in {d.job for d in stage.cycle().decisions if d.kind is DecisionKind.ADMIT}
-    # Whoever leaves still leaves, so the job is promised the place once more, at nobody's cost.
+    # The victims still terminate, so the job gets the claim once more without further evictions.
     assert [d.kind for d in stage.last.decisions] == [DecisionKind.PARK]  # type: ignore[union-attr]
     assert len(stage.evicted()) == 1
 
@@ -163,7 +163,7 @@ def test_a_lower_job_does_not() -> None:
 
 
 def test_victims_make_room_where_quota_is_free() -> None:
-    """Quota for all eight, but two small jobs sit on different nodes: one must go for a whole node."""
+    """Quota suffices for eight, but small jobs are on both nodes: one must be evicted for a whole node."""
     small = [job("low1", "a", role(1, 1)), job("low2", "a", role(1, 1), at=1)]
     snapshot = world(
         [node("n1", 4), node("n2", 4)],

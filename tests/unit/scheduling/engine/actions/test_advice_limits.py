@@ -1,4 +1,4 @@
-"""What a recommendation says comes next, where caps, budgets and rules of placement play together."""
+"""Which recommendation comes first, where caps, budgets and rules of placement apply together."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.unit.scheduling.engine.builders import (
 
 
 def test_a_cap_comes_before_a_queue_that_is_on_hold() -> None:
-    """The order is the same in which a job is told what it waits for."""
+    """The order is that of the job's reasons."""
     asked = job("j", "a", role(1, 8), allowances=(Allowance("ann", "gpu.cards", 1, 0),))
     queues = [queue("a", stop_policy=StopPolicy.HOLD)]
     found = outcome(cycle(world([node("n1", 4)], [asked], queues=queues)), "j")
@@ -41,8 +41,8 @@ def test_a_budget_is_what_comes_next_where_the_other_flavor_is_too_small() -> No
 
 
 def test_what_is_left_of_a_combination_does_what_it_says() -> None:
-    """With all of its rules given up the job would start on the free node. To give up one of them is enough
-    to let it stand somewhere some day, where somebody is: that alone is no start."""
+    """Without all of its rules the job would start on the free node. Removing only one of them lets it fit
+    the node that is occupied: it could run there some day, but does not start."""
     rules = PlacementRules(node_selector={"kind": "none"}, node_name="busy")
     stage = Stage(world([node("busy", 4), node("free", 3)], [job("first", "a", role(1, 4))]), ADMIT)
     stage.cycle()

@@ -1,4 +1,4 @@
-"""Moves that open room for a waiting job."""
+"""Moves of running tasks that free capacity for a pending job."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def waits(cards: int, tasks: int = 1, **facts: Any) -> Job:
 
 
 def moved(result: CycleResult) -> dict[str, str]:
-    """Where each moved task stands now."""
+    """Return the new node of each moved task."""
     return {
         allocation.id: allocation.node
         for decision in result.decisions
@@ -57,7 +57,7 @@ def nodes(*cards: int) -> list[Any]:
 
 
 def two_halves(*more: Job) -> Snapshot:
-    """Two nodes of four cards with two taken on each."""
+    """Return two nodes of four cards with two taken on each."""
     where = {"old": ["n0"], "new": ["n1"]}
     return running_world(nodes(4, 4), where, [run("old", 2, 1), run("new", 2, 2), *more])
 
@@ -100,18 +100,18 @@ def test_the_snapshot_is_left_as_it_was() -> None:
             waits(3),
             {"old": "n1"},
         ),
-        # Who cannot be placed again stays.
+        # A task that cannot be placed again stays.
         ([run("old", 3, 1), run("new", 3, 2)], {"old": "n0", "new": "n1"}, waits(3), {}),
-        # One of two would do: the other, tried first, stays.
+        # One of two moves suffices: the other task, tried first, stays.
         (
             [run("big", 3, 1), run("small", 1, 2), run("mid", 2, 3)],
             {"big": "n0", "small": "n1", "mid": "n1"},
             waits(2),
             {"small": "n0"},
         ),
-        # Nobody moves for a job that has room, or that quota keeps out.
+        # Nothing is moved for a job that fits, or that lacks quota.
         ([run("old", 2, 1), run("new", 2, 2)], {"old": "n0", "new": "n1"}, waits(2), {}),
-        # What may not be evicted may not be moved.
+        # A job that may not be evicted may not be moved.
         (
             [run("old", 2, 1, preemptible=False), run("new", 2, 2, preemptible=False)],
             {"old": "n0", "new": "n1"},
@@ -243,7 +243,7 @@ def test_what_if_tells_the_gain_and_changes_nothing() -> None:
 
 
 def test_on_a_large_fleet_the_node_that_is_cheapest_to_clear_is_found() -> None:
-    # Thirty nodes where the newest jobs would have to leave in fours, one where an old job is alone.
+    # On thirty nodes the newest jobs would have to move in fours; on one an old job is alone.
     fleet = [node(f"n{index:02}", 4) for index in range(30)] + [node("x0", 4), node("x1", 4)]
     jobs = [run(f"j{index:02}-{slot}", 1, at=50 + index) for index in range(30) for slot in range(3)]
     where = {entry.id: [f"n{entry.id[1:3]}"] for entry in jobs}
@@ -259,7 +259,7 @@ def test_on_a_large_fleet_the_node_that_is_cheapest_to_clear_is_found() -> None:
 
 
 def crowded(seed: int) -> Snapshot:
-    """Eight nodes with jobs of one to three cards at random, and waiting jobs of two shapes."""
+    """Return eight nodes with jobs of one to three cards at random, and pending jobs of two shapes."""
     draw = Random(seed)
     free, jobs, where = dict.fromkeys((f"n{index}" for index in range(8)), 4), list[Job](), {}
     for number in range(14):
@@ -314,7 +314,7 @@ def test_who_was_told_to_leave_is_not_moved() -> None:
 
 
 def find_gain(session: Session) -> ConsolidationGain | None:
-    """What moving others would give the job `wait` now."""
+    """Return what moving others would gain for the job `wait` now."""
     wait = session.snapshot.jobs["wait"]
     return ConsolidationSearch(session).find_gain(session.snapshot.queues[wait.queue], wait)
 

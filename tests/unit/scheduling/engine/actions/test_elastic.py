@@ -1,4 +1,4 @@
-"""Elastic jobs: growing into idle room, giving up surplus."""
+"""Elastic jobs: growing into idle capacity, and shrinking for others."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def shrunk(result: CycleResult) -> dict[str, tuple[str, ...]]:
     ("jobs", "expected"),
     [
         ([elastic("one", 4, 1)], {"one": 3}),
-        # Both stand at their minimum and take turns until the older has the odd one.
+        # Both are at their minimum and grow in turn until the older gets the odd one.
         ([elastic("old", 4, 1, at=1), elastic("new", 4, 1, at=2)], {"old": 2, "new": 1}),
         ([elastic("low", 4, 1, at=1), elastic("high", 4, 1, at=2, priority=5)], {"high": 3}),
         ([live(job("fixed", "a", role(1, 1)))], {}),

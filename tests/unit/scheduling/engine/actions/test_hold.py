@@ -1,4 +1,4 @@
-"""Nobody starves though no run-time limit is known: a start is kept for who has waited long."""
+"""No job starves although run-time limits are unknown: capacity is reserved for one that has waited long."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.unit.scheduling.engine.builders import flavor, job, node, queue, quot
 
 MINUTE_S = 60
 BOUND = 20
-"""Minutes after which a start is kept."""
+"""Minutes after which capacity is reserved."""
 HOLDING = EngineConfig(
     actions=("admit", "consolidate"),
     fair_sharing=FairSharing(),
@@ -25,7 +25,7 @@ RECLAIM = PreemptionPolicy(reclaim=PreemptOthers.ANY)
 class Hours:
     """A cluster of nodes of eight cards on which a job of one card comes each minute and runs ten.
 
-    `a` owns `owned` of the cards, `b` the others; all that come each minute come into the queue of `a`.
+    `a` owns `owned` of the cards, `b` the others; all that come each minute are in the queue of `a`.
     """
 
     nodes: int = 2
@@ -49,7 +49,7 @@ class Hours:
         )
 
     def pass_minutes(self, count: int = 1, limit: int | None = None) -> None:
-        """So many minutes, in each of which a job comes; `limit` is the run-time limit that it names."""
+        """Run so many minutes, each with a new job; `limit` is the run-time limit that it declares."""
         stage = self.stage
         for _ in range(count):
             for name in [name for name, end in self.ends.items() if end <= stage.now]:
@@ -67,7 +67,7 @@ class Hours:
             stage.now = began + MINUTE_S
 
     def minutes_until_runs(self, name: str, most: int = 2 * BOUND) -> int:
-        """After how many minutes a job runs; fails after `most`."""
+        """Return the minutes until a job runs; fails after `most`."""
         for minute in range(most):
             if name in self.stage.running():
                 return minute
@@ -76,7 +76,7 @@ class Hours:
 
 
 def large(**facts: Any) -> Job:
-    """Eight cards on one node."""
+    """Return a job of eight cards on one node."""
     return job("large", "a", role(1, 8), **facts)
 
 
@@ -92,7 +92,7 @@ def test_a_gang_of_sixteen_on_whole_nodes_does_so_too() -> None:
     hours.pass_minutes(BOUND)
     hours.stage.submit(job("gang", "a", role(2, 8), at=hours.stage.now))
     for _ in range(12):
-        # As many again, so that all cards are in use.
+        # Twice the nodes, so that all cards are in use.
         hours.stage.submit(job(f"small9{hours.number:03d}", "a", at=hours.stage.now))
         hours.pass_minutes()
     assert hours.minutes_until_runs("gang", 2 * BOUND - 12) < 2 * BOUND

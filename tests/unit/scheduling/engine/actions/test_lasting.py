@@ -1,4 +1,4 @@
-"""Who borrows takes nobody who could at once take it back: without that two jobs take turns."""
+"""A borrower may not preempt a job that could preempt it at once: otherwise the two would alternate."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BORROWER = PreemptionPolicy(
 
 @dataclass(frozen=True, kw_only=True)
 class Turns:
-    """Cards of each node, what `a`, `b` and `c` own, `b`'s rules and jobs, and the job of `c` that comes.
+    """The cards of each node, the quota of `a`, `b` and `c`, `b`'s rules and jobs, and the new job of `c`.
 
     `evictions` are those of all jobs in the end, with the option off.
     """
@@ -76,7 +76,7 @@ TURNS = {
 
 
 def played(turns: Turns, *, lasting: bool) -> Stage:
-    """All of it until nothing moves any more."""
+    """Run cycles until nothing changes any more."""
     whole = {"mode": GpuMode.WHOLE}
     snapshot = world(
         [node(f"n{index}", cards, device=whole) for index, cards in enumerate(turns.cards)],

@@ -1,4 +1,4 @@
-"""A cycle looks at a bounded number of shapes of one user, however many jobs of different shape wait."""
+"""A cycle evaluates a bounded number of shapes of one user, however many different jobs are pending."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WHOLE = replace(ADMIT, actions=("admit", "consolidate"), fair_sharing=FairSharin
 
 
 def crowd(*more: Job, cards: int = 1, nominal: int = 8) -> Stage:
-    """A full node, and jobs of one user that each ask for another amount of CPU, the last for too much."""
+    """Return a full node, and jobs of one user with different amounts of CPU, the last with too much."""
     stage = Stage(
         world([node("n1", 8)], [job("fill", "b", role(1, 8))], teams={"a": quotas(nominal), "b": quotas(8)}),
         WHOLE,
@@ -36,7 +36,7 @@ def crowd(*more: Job, cards: int = 1, nominal: int = 8) -> Stage:
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """How often shapes were priced, judged and looked at."""
+    """Count how often shapes were priced, checked for feasibility and evaluated."""
     seen: Counter[str] = Counter()
 
     def judged(*args: object, **facts: object) -> object:

@@ -1,4 +1,4 @@
-"""Moves in the place of evictions, for a job that is owed room, where they throw away less work."""
+"""Moves instead of evictions for a job inside its quota, where they discard less work."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_unless_the_action_that_moves_follows_at_once_others_are_evicted(actions
 
 
 def test_nobody_moves_where_a_victim_must_give_up_quota() -> None:
-    # With two cards more in use than there are beside what a waits for, room alone does not help.
+    # Two more cards are in use than the nominal leaves for `a`: moves free no quota.
     stage = scattered(a=7, b=1)
     stage.cycle()
     assert (moved(stage), set(stage.evicted())) == ([], {"b-old"})
@@ -108,7 +108,7 @@ def test_no_borrower_takes_the_place_to_which_a_mover_goes() -> None:
     stage.cycle()
     assert (moved(stage), stage.evicted()) == (["a-young"], {})
     assert not {"b-more", "b-more-2"} & stage.running()
-    # Those who had no turn have it in the next cycle.
+    # Jobs that were not evaluated are evaluated in the next cycle.
     assert stage.last is not None and stage.last.counters["unheard"] > 0
     stage.cycle()
     assert {"b-more"} <= stage.running()
@@ -123,7 +123,7 @@ def test_a_job_that_would_borrow_gets_no_moves_by_this() -> None:
 
 
 def test_nobody_moves_to_what_a_job_behind_it_was_promised() -> None:
-    """One card of n2 is left, which with the one that `b-going` is leaving was promised to `a-later`."""
+    """One card of n2 is left; together with the card that `b-going` releases it is claimed by `a-later`."""
     stage = scattered(a=11)
     (two,) = stage.snapshot.allocations_of("a-old")
     stage.submit(live(job("b-going", "b", role(1, 1))), job("a-later", "a", role(1, 2), at=5))

@@ -1,4 +1,4 @@
-"""Who stays inside what its queue owns has its turn before all who borrow, whatever comes free."""
+"""A job inside its queue's own quota is decided before all borrowers, whatever becomes free."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ HIGH = 1
 
 
 def gang(name: str, cards: int, **facts: Any) -> Job:
-    """A gang of that many cards, on a node each, in the queue that its name begins with."""
+    """Return a gang of that many cards, on a node each, in the queue that its name begins with."""
     return job(name, name[0], role(cards), **facts)
 
 
 def leave(snapshot: Snapshot, entry: Job) -> None:
-    """A job that runs is told to go."""
+    """Mark a running job for eviction."""
     held = snapshot.allocations_of(entry.id)
     gone, still = (
         map(AllocationRemoved, (task.id for task in held)),
@@ -52,9 +52,9 @@ def leave(snapshot: Snapshot, entry: Job) -> None:
 
 @dataclass(frozen=True)
 class Scene:
-    """What queues own, who runs, and who waits; then who is promised or given something in one cycle.
+    """Owned quota, running and pending jobs; then the jobs with a claim or an admission in one cycle.
 
-    `parents` puts queues into departments. Cards are as many as are owned, one to a node.
+    `parents` puts queues into departments. There are as many cards as are owned, one to a node.
     """
 
     owned: Mapping[str, int]
@@ -65,7 +65,7 @@ class Scene:
     fair: bool = False
 
     def stage(self) -> Stage:
-        """The scene before the cycle."""
+        """Return the stage before the cycle."""
         whole, tops = {"mode": GpuMode.WHOLE}, sorted(set(self.parents.values()))
         snapshot = Snapshot(
             nodes=[node(f"n{index}", 1, device=whole) for index in range(sum(self.owned.values()))],

@@ -1,4 +1,4 @@
-"""Nodes under pressure: who gives way."""
+"""The order in which jobs on nodes under pressure are evicted."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def entry(name: str, qos: QosClass, **facts: Any) -> Job:
 
 
 def pressed(snapshot: Snapshot, **flags: Pressure) -> Snapshot:
-    """Nodes come under pressure with all that stands on them."""
+    """Put nodes under pressure, with all tasks on them."""
     for held in snapshot.export_nodes():
         if held.id in flags:
             snapshot.apply_delta(Delta((NodePut(replace(held, pressure=(flags[held.id],))),)))

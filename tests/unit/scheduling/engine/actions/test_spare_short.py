@@ -1,4 +1,4 @@
-"""How much an evicted job is told to wait for, where quota lacks and something must stay unused besides."""
+"""The amount that an evicted job waits for, if quota lacks and some of it must stay unused besides."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tests.unit.scheduling.engine.builders import CARD_MIB, job, node, quotas, r
 
 
 def stage_with(used: int) -> Stage:
-    """64 cards of another team, of which so many are used, and a team that owns none; a card has to stay
-    unused for each eviction."""
+    """Return 64 cards of another team, `used` of them in use, and a team that owns none and has to leave a
+    card unused for each eviction."""
     snapshot = world([node(f"n{index}", 8) for index in range(8)], teams={"a": quotas(0), "b": quotas(64)})
     stage = Stage(snapshot, EngineConfig(actions=("admit",)))
     stage.submit(job("holds", "b", role(used)))
@@ -42,7 +42,7 @@ UNITS = {Resource.GPU_CARDS: 1, Resource.GPU_CORES: 100, Resource.GPU_MEMORY: CA
 
 
 def every_quota(cards: int) -> tuple[Quota, ...]:
-    """So many cards, and the cores and the memory that belong to them."""
+    """Return a quota of so many cards, with the cores and the memory that belong to them."""
     plain = (
         Quota(flavor="a100", resource=name, own_nominal=None) for name in (Resource.CPU, Resource.MEMORY)
     )
@@ -53,7 +53,7 @@ def every_quota(cards: int) -> tuple[Quota, ...]:
 
 
 def in_every_quota(used: int, *, own: int = 0, asked: int = 8) -> Stage:
-    """The same with more nodes than quota, where cores and memory of cards are limited as well."""
+    """Return the same with more nodes than quota, where cores and memory of cards are limited as well."""
     teams = {"a": every_quota(own), "b": every_quota(64 - own)}
     snapshot = world([node(f"n{index}", 8) for index in range(9)], teams=teams)
     stage = Stage(snapshot, EngineConfig(actions=("admit",)))
@@ -72,7 +72,7 @@ def amounts(stage: Stage, code: HelpCode) -> dict[str, int]:
 
 
 def test_all_resources_are_named_of_which_something_has_to_come_back() -> None:
-    """One card of those asked for lacks, and one has to stay unused; memory is not left unused."""
+    """One card is missing, and one has to stay unused; memory is not left unused."""
     stage = in_every_quota(57)
     assert stage.outcome("again").reason is Reason.WAITING_FOR_BORROWED
     assert amounts(stage, HelpCode.WAIT_FOR_RELEASE) == {
@@ -97,7 +97,7 @@ def test_more_quota_of_all_that_it_is_told_lets_it_start(used: int) -> None:
 
 
 def test_more_quota_is_enough_to_leave_something_unused_where_the_own_queue_is_what_holds_it() -> None:
-    """The queue's own jobs hold all that there is: quota for what lacks alone would leave nothing unused."""
+    """The queue's own jobs hold everything: quota for the missing amount alone would leave nothing unused."""
     snapshot = world([node(f"n{index}", 8) for index in range(9)], teams={"a": quotas(40), "b": quotas(24)})
     stage = Stage(snapshot, EngineConfig(actions=("admit",)))
     stage.submit(job("holds", "a", role(64)))
@@ -114,7 +114,7 @@ def test_more_quota_is_enough_to_leave_something_unused_where_the_own_queue_is_w
 
 
 def test_less_is_offered_only_where_enough_is_left_unused_beside_it() -> None:
-    """Eight are asked for, and seven are free, of which one has to stay unused."""
+    """Eight are requested, and seven are free, of which one has to stay unused."""
     found = stage_with(57).outcome("again")
     assert [way.numbers["tasks"] for way in found.help if way.code is HelpCode.ASK_FEWER_TASKS] in ([], [6])
     found = with_large_tasks(57)
@@ -123,7 +123,7 @@ def test_less_is_offered_only_where_enough_is_left_unused_beside_it() -> None:
 
 
 def with_large_tasks(used: int) -> JobOutcome:
-    """What a job is told that asks for one task with more cards than its cell could ever give."""
+    """Return the outcome of a job with one task of more cards than its cell could ever give."""
     snapshot = world([node(f"n{index}", 8) for index in range(8)], teams={"a": quotas(0), "b": quotas(64)})
     stage = Stage(snapshot, EngineConfig(actions=("admit",)))
     stage.submit(job("holds", "b", role(used)))

@@ -1,4 +1,4 @@
-"""A queue's turn: jobs like one that waits are passed over, and only those whose turn came are told so."""
+"""The cursor of a queue: jobs equivalent to a pending one are skipped and get its outcome."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_without_a_bound_all_are_told_but_those_not_ready() -> None:
 
 @dataclass
 class Among:
-    """What is sought are these jobs."""
+    """A filter for these jobs."""
 
     names: set[str]
 
@@ -115,7 +115,7 @@ def test_the_ranks_that_are_kept_are_those_that_would_be_made_anew(
 
 
 def _shown(ranks: QueueClasses, snapshot: Snapshot) -> object:
-    """The jobs of each rank, the ranks of each user in their order, and those that are alike."""
+    """Return the jobs of each rank, the ranks of each user in their order, and equivalent jobs."""
     ids = {kind: tuple(lined) for kind, lined in ranks.lines.items()}
     users = {user: [(entry, ids[kind]) for entry, kind in own] for user, own in ranks.by_user.items() if own}
     return users, {frozenset(ids[kind] for kind in kinds) for kinds in ranks.by_class.values()}

@@ -1,4 +1,4 @@
-"""Running jobs for the tests of housekeeping actions, and what a decision leaves behind."""
+"""Running jobs for the tests of housekeeping actions, and the effects of decisions."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ LIVE = JobState.LIVE
 
 
 def live(entry: Job, **facts: Any) -> Job:
-    """The job as it is when it runs."""
+    """Return the job as a running one."""
     return replace(entry, **{"state": LIVE, "admitted_at": Instant(0), "running_since": Instant(0), **facts})
 
 
@@ -48,7 +48,7 @@ def running_world(
     jobs: Iterable[Job] = (),
     **facts: Any,
 ) -> Snapshot:
-    """A world in which live jobs stand; `where` names for a job the node of each of its tasks in turn."""
+    """Return a world with running jobs; `where` names the node of each task of a job in turn."""
     snapshot = world(nodes, jobs, **facts)
     for entry in sorted(snapshot.jobs.values(), key=lambda job: job.id):
         if entry.state is LIVE:
@@ -57,7 +57,7 @@ def running_world(
 
 
 def stand(snapshot: Snapshot, entry: Job, nodes: list[str]) -> None:
-    """Let tasks of a job stand, one for each node named; all of them anywhere when none is."""
+    """Place tasks of a job, one on each node named; without names all tasks on any nodes."""
     rule = resolve_config(EngineConfig()).rule
     queue = snapshot.queues[entry.queue]
     for number, name in enumerate(nodes or [""]):
@@ -75,7 +75,7 @@ def stand(snapshot: Snapshot, entry: Job, nodes: list[str]) -> None:
 
 
 def _nth(entry: Job, number: int) -> dict[str, int]:
-    """One task of the role that the n-th task belongs to."""
+    """Return one task of the role that the n-th task belongs to."""
     left = number
     counts = {role.name: 0 for role in entry.roles}
     for role in entry.roles:
@@ -87,19 +87,19 @@ def _nth(entry: Job, number: int) -> dict[str, int]:
 
 
 def act(snapshot: Snapshot, *actions: str, now: Instant = NOW, **facts: Any) -> CycleResult:
-    """One cycle of these actions."""
+    """Run one cycle of these actions."""
     return run_cycle(snapshot, EngineConfig(actions=actions, **facts), now)
 
 
 def told(result: CycleResult) -> list[tuple[str, str, str]]:
-    """Kind, job and rule of each decision."""
+    """Return kind, job and rule of each decision."""
     return [
         (entry.kind.value, entry.job, entry.rule.value if entry.rule else "") for entry in result.decisions
     ]
 
 
 def settle(snapshot: Snapshot, result: CycleResult, *, gone: bool = False) -> None:
-    """Let the decisions take effect: those told to leave are leaving, or, with `gone`, have left."""
+    """Let the decisions take effect: evicted tasks are marked as leaving, or removed with `gone`."""
     changes: list[Change] = []
     for decision in result.decisions:
         changes.extend(_effects(snapshot, decision, gone=gone))

@@ -1,4 +1,4 @@
-"""Equally good nodes: a task goes to the one where its own queue stands."""
+"""Of equally good nodes a task goes to the one with tasks of its own queue."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tests.unit.scheduling.engine.builders import NOW, job, node, quotas, role
 
 
 def shared(where: Mapping[str, str]) -> Snapshot:
-    """Nodes of eight cards on which jobs of one card run; the first letter of a job is its queue's name.
-    One of queue `a` waits."""
+    """Return nodes of eight cards with running jobs of one card; the first letter of a job is its queue's
+    name. One job of queue `a` is pending."""
     running = [live(job(name, name[0], role(1, 1))) for name in where]
     return running_world(
         [node(f"n{number}", 8) for number in range(4)],
@@ -26,7 +26,7 @@ def shared(where: Mapping[str, str]) -> Snapshot:
 
 
 def placed(snapshot: Snapshot, **room: bool) -> str:
-    """Where the waiting job starts."""
+    """Return the node on which the pending job starts."""
     result = run_cycle(snapshot, EngineConfig(no_room=NoRoomOptions(**room)), NOW)
     return next(task.node for made in result.decisions for task in made.allocations)
 

@@ -1,4 +1,4 @@
-"""Seats for gangs: whole or not at all, hardest first, by part and by domain."""
+"""Placements of gangs: whole or not at all, hardest role first, by part and by domain."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ ROOMY = {
 
 
 def busy(snapshot: Snapshot, *nodes: str) -> None:
-    """One card of each of these nodes is taken."""
+    """Occupy one card of each of these nodes."""
     for name in nodes:
         placed = job(f"on-{name}", "a", role(1, 1), rules=replace(job("x").rules, node_name=name))
         standing(snapshot, placed, 1)
@@ -195,7 +195,7 @@ class TestTopology:
         one = job("j", "a", role(1, 1), topology=preferred("rack"))
         snapshot = racked_world(ROOMY, one)
         busy(snapshot, "n0", "n4", "n5", "n6")
-        # z2 has less room than z1, and inside z2 rack r3 has less than r4.
+        # z2 has less free than z1, and inside z2 rack r3 has less than r4.
         assert set(on_nodes(seat(snapshot, one)).values()) == {"n4"}
 
     def test_a_preferred_level_falls_back_level_by_level(self) -> None:
@@ -212,7 +212,7 @@ class TestTopology:
         fits, wide = (job(f"j{n}", "a", role(n, 1), topology=rule) for n in (4, 6))
         snapshot = racked_world(ROOMY)
         assert set(on_nodes(seat(snapshot, fits)).values()) == {"n0", "n1"}
-        # Over two racks of one zone: the one with more room, or the later of equal ones, is filled first.
+        # Over two racks of one zone: the one with more free, or the later of equal ones, is filled first.
         assert on_nodes(seat(snapshot, wide))["worker/0"] == "n2"
         assert refused(seat(snapshot, job("j9", "a", role(9, 1), topology=rule)))
 

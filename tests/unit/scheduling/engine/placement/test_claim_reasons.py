@@ -1,4 +1,4 @@
-"""A job is told of a volume claim only where the claim decides, and with figures that hold."""
+"""A job's reason names a volume claim only if the claim decides, and with correct figures."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ def in_rack(name: str, rack: str, zone: str, cards: int = 2) -> Node:
 
 
 def told(nodes: list[Node], *jobs: Job) -> JobOutcome:
-    """The outcome of the last job."""
+    """Return the outcome of the last job."""
     return outcome(cycle(world(nodes, list(jobs))), jobs[-1].id)
 
 
 @pytest.mark.parametrize("busy", [True, False])
 def test_no_claim_is_named_where_no_domain_would_hold_the_job_without_it(busy: bool) -> None:
-    """In the empty cell, and where others hold half of each rack."""
+    """Checked in the empty cell, and with others on half of each rack."""
     cards = 4 if busy else 2
     nodes = [
         in_rack("n1", "r1", "a", cards),
@@ -90,7 +90,7 @@ def test_claims_that_exclude_all_nodes_only_together_are_all_named() -> None:
     assert found.reason is Reason.VOLUME_NODES_TOO_SMALL
     assert (found.numbers["claims"], found.numbers["suitable_nodes"]) == ("east,west", 2)
     nowhere = MountedVolume("nowhere", terms=inside("c"))
-    found = told(nodes, mounting("j", east, nowhere))  # which excludes all nodes alone
+    found = told(nodes, mounting("j", east, nowhere))  # `nowhere` alone excludes all nodes
     assert (found.numbers["claim"], "claims" in found.numbers) == ("nowhere", False)
     assert found.numbers["suitable_nodes"] == 2
 
@@ -146,12 +146,12 @@ def test_a_job_that_one_cluster_admits_is_not_said_to_never_fit() -> None:
 
 
 def for_node(name: str, claim: str = "data") -> MountedVolume:
-    """The claim of a volume that is created for a node."""
+    """Return the claim of a volume that is created for a node."""
     return MountedVolume(claim, terms=inside(name, key=NODE_NAME_FIELD), temporary=True)
 
 
 def test_a_volume_that_does_not_exist_yet_never_makes_a_job_unschedulable() -> None:
-    """A gang that runs on two nodes once the volume exists, and before only on the selected one."""
+    """The gang runs on two nodes once the volume exists, and before only on the selected one."""
     nodes = [in_zone("n1", "a", 8), in_zone("n2", "b", 8)]
     gang = job("j", "a", role(2, 5), rules=PlacementRules(volume_claims=(for_node("n1"),)))
     found = told(nodes, gang)
@@ -185,6 +185,6 @@ def test_a_lasting_claim_is_named_before_one_whose_volume_does_not_exist_yet() -
     found = told(nodes, first, replace(mounting("j", for_node("n1"), home), submitted_at=1))
     assert (found.reason, found.numbers["claim"]) == (Reason.VOLUME_NODE_CONFLICT, "home")
     assert "uncreated_claim" not in found.numbers
-    # And it alone makes a job unschedulable.
+    # Such a claim alone makes a job unschedulable.
     found = told(nodes, mounting("j", for_node("n1"), home, cards=4))
     assert (found.reason, found.numbers["claim"]) == (Reason.VOLUME_NODES_TOO_SMALL, "home")

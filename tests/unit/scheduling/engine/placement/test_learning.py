@@ -1,4 +1,4 @@
-"""What policies learn comes from the snapshot that a cycle is given, whatever was learnt before."""
+"""What policies learn comes from the snapshot of a cycle, whatever was learnt before."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def busy(name: str, cards: int, used: int) -> Device:
 
 
 def test_risks_are_those_at_the_start_of_the_cycle() -> None:
-    """While eight nodes stand empty a group may be broken; once one is left, the warm engine spares it."""
+    """While eight nodes are empty a group may be broken; once one is left, the warm engine spares it."""
     nodes = [node(f"n{at}", 4, rank=at) for at in range(8)] + [node("old", 4, rank=9)]
     fours = [job(f"w{at}", "a", role(1, 4), at=at) for at in range(7)]
     warm = world(nodes, fours, flavors=[flavor(policy="default")])
@@ -178,7 +178,7 @@ def test_a_kept_board_scores_by_what_was_learnt_last() -> None:
 
 
 def test_of_cards_that_waste_alike_the_fullest_is_taken() -> None:
-    """Nothing but the size itself is known: 30 leaves the remainder of 10 on both cards."""
+    """Only the size itself is known: 30 leaves the remainder of 10 on both cards."""
     pool, request = flavor(policy="default"), role(1, 1, cores=30, card_memory=0).request
     fleet = Fleet([replace(node("n", 0), devices=(busy("n", 0, 0), busy("n", 1, 30)))])
     placer = Placer(fleet, RULE, TaskWorkload(((WorkloadShape(0, 30, 1), 1),)))
@@ -199,7 +199,7 @@ def test_where_no_work_with_cards_is_known_the_fullest_node_is_taken(waiting: tu
 
 
 def test_wishes_come_before_what_foresight_spares() -> None:
-    """The group of four that is spared for the waiting ones is broken where the task prefers the node."""
+    """The group of four that is spared for pending jobs is broken if the task prefers the node."""
     wish = PreferredNodes(1, (Expression("disk", AffinityOperator.IN, ("ssd",)),))
     nodes = [node("new", 4, labels={"disk": "ssd"}), node("part", 2)]
     for rules, chosen in ((PlacementRules(), "part"), (PlacementRules(preferred_nodes=(wish,)), "new")):
@@ -224,7 +224,7 @@ def test_counting_on_equals_counting_anew(steps: list[tuple[int, bool]]) -> None
 
 
 def test_a_common_measure_changes_no_table() -> None:
-    """In steps of a tenth of the least demand the table is the same, with what nobody takes on top."""
+    """In steps of a tenth of the least demand the table is the same, plus what no task can use."""
     coarse = expected_node_waste([NodeDemand(1, 1, 0.5), NodeDemand(3, 2, 0.5)], 8, 6, 2.5).look_up(
         np.arange(9)
     )

@@ -1,4 +1,4 @@
-"""The score matrix gives the places that boards give, whatever happened to the fleet before."""
+"""The score matrix gives the same places as boards do, whatever happened to the fleet before."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def nodes(pods: int | None = None) -> list[Node]:
 
 
 def shapes(pool: Flavor, *, zone: bool = False, sized: bool = True) -> list[TaskShape]:
-    """Cards of a node are counted, not looked at one by one, while no shape asks for memory on them."""
+    """Return shapes; cards of a node are counted, not inspected, while no shape asks for memory on them."""
     rules = [PlacementRules()] + ([PlacementRules(node_selector={"zone": "b"})] if zone else [])
     resolved = [resolve_shape(asked.request, rule, pool) for rule in rules for asked in ASKED]
     return [shape for shape in resolved if sized or shape.whole or not shape.card_memory]
@@ -73,7 +73,7 @@ def placer(fleet: Fleet) -> Placer:
 
 
 def fresh(fleet: Fleet, taught: Placer) -> Placer:
-    """Boards that know nothing of what happened, but have learnt when the other placer has."""
+    """Return new boards, with the learnt state of the other placer."""
     found = Placer(fleet, RULE)
     found.adopt_scores(taught)
     return found
@@ -85,7 +85,7 @@ moves = st.lists(
 )
 
 
-# Fills the node with the largest group of cards, so that who learns afterwards weighs other risks.
+# Fills the node with the largest group of cards, so that a later learner finds other risks.
 LARGEST_GROUP_GONE = [
     *[(0, False, 0, 0, 1)] * 5,
     (0, False, 0, 0, 26),
@@ -128,7 +128,7 @@ def test_a_matrix_places_as_boards_do(
             shape = listed[number % len(listed)]
             if disturbed and column < len(fleet.nodes[row].devices):
                 fleet.add_usage(row, TaskUsage(amount * 100, amount * 50, ((column, amount, 0, False),)))
-            # By now others may have changed the fleet while it did not know of what was taken last.
+            # Others may have changed the fleet by now, without the last placement.
             matrix.record_placements()
             seat = fresh(fleet, warm).find_placement(shape, pool)
             index = matrix.ensure_shape(shape, pool)
@@ -139,7 +139,7 @@ def test_a_matrix_places_as_boards_do(
             if number % 2:
                 assert matrix.place_task(index, best) == seat.columns
             else:
-                # The fleet follows at once, as in a cycle.
+                # The fleet is updated at once, as in a cycle.
                 assert matrix.choose_cards(index, best) == seat.columns
                 fleet.add_usage(best, fleet.usage_of(best, shape.cpu, shape.memory, seat.slices))
                 matrix.follow_placement(index)
@@ -158,7 +158,7 @@ def test_rows_and_columns_of_scores_are_the_same(policy: str, sized: bool) -> No
     fleet, pool = Fleet(nodes()), flavor(policy=policy)
     fleet.add_usage(1, TaskUsage(30_000, 0, ((0, 60, 0, False), (1, 25, 0, False))))
     fleet.add_usage(5, TaskUsage(1_000, 0, ((2, 100, 0, True),)))
-    # What is left of core units does not tell that somebody uses these, or keeps the rest of one to himself.
+    # The remaining core units don't show whether a task uses the card, or holds it exclusively.
     fleet.add_usage(0, TaskUsage(0, 0, ((1, 0, 400, False),)))
     fleet.add_usage(2, TaskUsage(0, 0, ((0, 20, 0, True),)))
     listed = shapes(pool, sized=sized)

@@ -1,4 +1,4 @@
-"""A gang that has to stand together never fits where no single domain could hold it."""
+"""A gang that requires one domain never fits if no single domain could hold it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ ZONE = TopologyRule(level="zone", mode=TopologyMode.REQUIRED)
 
 
 def told(tasks: int, rule: TopologyRule) -> JobOutcome:
-    """What a gang of tasks with four cards each is told; a zone has room for two of them."""
+    """Return the outcome of a gang of tasks with four cards each; a zone fits two of them."""
     nodes = [node(f"n{number}", 4, labels={"zone": "ab"[number % 2]}) for number in range(4)]
     asked = job("gang", "a", role(tasks, 4), topology=rule)
     stage = Stage(world(nodes, [asked]))

@@ -67,7 +67,7 @@ def place(there: Mapping[str, tuple[str, PlacementRules]]) -> Snapshot:
 
 
 def open_to(snapshot: Snapshot, asked: PlacementRules) -> set[str]:
-    """The nodes that take a task; a board that followed and a new one must agree."""
+    """Return the nodes that accept a task; an updated board and a new one must agree."""
     pool = flavor()
     task = resolve_shape(role(1, 0).request, asked, pool)
     rule = resolve_config(EngineConfig()).rule
@@ -82,25 +82,25 @@ DB, WEB = is_app("db"), is_app("web")
 @pytest.mark.parametrize(
     ("there", "asked", "expected"),
     [
-        # Near: in the domain of a task that is meant.
+        # Affinity: in the domain of a matching task.
         ({"d": ("a1", rules("db"))}, rules(pod_affinity=(term(ZONE, DB),)), {"a1", "a2"}),
         ({"d": ("a1", rules("db"))}, rules(pod_affinity=(term(HOST, DB),)), {"a1"}),
         ({"d": ("a1", rules("web"))}, rules(pod_affinity=(term(ZONE, DB),)), set()),
         ({"d": ("lone", rules("db"))}, rules(pod_affinity=(term(ZONE, DB),)), set()),
         ({"d": ("lone", rules("db"))}, rules(pod_affinity=(term(HOST, DB),)), {"lone"}),
-        # Namespaces: one's own unless others are named.
+        # Namespaces: the own one unless others are named.
         ({"d": ("a1", rules("db", "other"))}, rules(pod_affinity=(term(ZONE, DB),)), set()),
         (
             {"d": ("a1", rules("db", "other"))},
             rules(pod_affinity=(term(ZONE, DB, namespaces=("other",)),)),
             {"a1", "a2"},
         ),
-        # The first of a group that its own terms mean may go anywhere that has the label.
+        # The first task of a group that matches its own terms may go to any node with the label.
         ({}, rules("db", pod_affinity=(term(ZONE, DB),)), ALL - {"lone"}),
         ({"w": ("a1", rules("web"))}, rules("db", pod_affinity=(term(ZONE, DB),)), ALL - {"lone"}),
         ({"d": ("b1", rules("db"))}, rules("db", pod_affinity=(term(ZONE, DB),)), {"b1", "b2"}),
         ({}, rules("web", pod_affinity=(term(ZONE, DB),)), set()),
-        # All terms are met by tasks that all of them mean.
+        # All terms need tasks that match all of them.
         (
             {"d": ("a1", rules("db"))},
             rules(pod_affinity=(term(ZONE, DB), term(HOST, is_app("db", "web")))),
@@ -111,20 +111,20 @@ DB, WEB = is_app("db"), is_app("web")
             rules(pod_affinity=(term(ZONE, DB), term(HOST, WEB))),
             set(),
         ),
-        # Apart: not in the domain of a task that is meant; a node without the label is in none.
+        # Anti-affinity: not in the domain of a matching task; a node without the label is in no domain.
         ({"d": ("a1", rules("db"))}, rules(pod_anti_affinity=(term(ZONE, DB),)), {"b1", "b2", "lone"}),
         ({"d": ("a1", rules("db"))}, rules(pod_anti_affinity=(term(HOST, DB),)), ALL - {"a1"}),
         ({"d": ("lone", rules("db"))}, rules(pod_anti_affinity=(term(ZONE, DB),)), ALL),
         ({"d": ("a1", rules("db", "other"))}, rules(pod_anti_affinity=(term(ZONE, DB),)), ALL),
-        # A term without expressions means everybody in the namespace.
+        # A term without expressions matches all pods in the namespace.
         ({"d": ("a1", rules())}, rules(pod_anti_affinity=(term(ZONE),)), {"b1", "b2", "lone"}),
         ({"d": ("a1", PlacementRules())}, rules(pod_anti_affinity=(term(ZONE),)), ALL),
-        # It holds the other way round as well.
+        # The terms of running tasks count as well.
         ({"d": ("a1", rules(pod_anti_affinity=(term(ZONE, WEB),)))}, rules("web"), {"b1", "b2", "lone"}),
         ({"d": ("a1", rules(pod_anti_affinity=(term(ZONE, WEB),)))}, rules("db"), ALL),
         ({"d": ("a1", rules(pod_anti_affinity=(term(ZONE, WEB),)))}, rules("web", "other"), ALL),
         ({"d": ("a1", rules(pod_anti_affinity=(term(ZONE),)))}, PlacementRules(), ALL),
-        # Both together: near in the zone, apart on the node.
+        # Both together: affinity in the zone, anti-affinity on the node.
         (
             {"d": ("a1", rules("db"))},
             rules("db", pod_affinity=(term(ZONE, DB),), pod_anti_affinity=(term(HOST, DB),)),
@@ -197,7 +197,7 @@ def test_a_gang_that_shuns_its_own_like_spreads_over_the_domains() -> None:
     nodes = [task.node for task in result.decisions[0].allocations]
     assert started(result) == ["two"]
     assert len({PLACES[name] for name in nodes}) == 2
-    # Two zones and one node outside: of five places only three tasks of this kind can ever stand.
+    # Two zones and one node outside of them: at most three of the five tasks can be placed.
     late = outcome(result, "five")
     assert late.reason is Reason.NEVER_FITS
     assert (late.numbers["asked"], late.numbers["available"]) == (5, 3)

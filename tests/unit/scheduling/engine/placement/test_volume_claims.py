@@ -1,4 +1,4 @@
-"""Tasks run where every volume that they mount can be mounted, and are told of the claim that keeps them."""
+"""Tasks run where all their volumes can be mounted, and reasons name the claim that prevents it."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_no_recommendation_is_about_rules_that_do_not_help() -> None:
     claim = MountedVolume("data", state=ClaimState.MISSING)
     rules = PlacementRules(node_selector={"disk": "ssd"}, volume_claims=(claim,))
     result = cycle(world([*NODES], [job("j", rules=rules)]))
-    assert outcome(result, "j").reason is Reason.NEVER_FITS  # of the selector, which holds without the claim
+    assert outcome(result, "j").reason is Reason.NEVER_FITS  # by the selector alone
     assert HelpCode.LOOSEN_PLACEMENT not in ways_of(outcome(result, "j"))
 
 

@@ -37,8 +37,8 @@ def test_only_bound_demand_presses() -> None:
 
 
 def test_demand_that_may_choose_takes_the_least_pressed() -> None:
-    """Asked for in full, 1200: 200 bound to a, 400 to a or b, 600 to none. Poured: a stands at 200/400,
-    then a and b share (200 + 400)/800."""
+    """Of a demand of 1200, 200 need a, 400 need a or b, 600 need no model. Distributed: a has a pressure of
+    200/400, then a and b share (200 + 400)/800."""
     workload = work(
         (WorkloadShape(1, 100, 1, "a"), 2),
         (WorkloadShape(1, 100, 1, "a|b"), 4),
@@ -62,7 +62,7 @@ def test_shortfall_is_a_probability() -> None:
 
 
 def test_groups_are_at_risk_when_expected_work_needs_them() -> None:
-    """Half of the cores are asked for by tasks of two cards with 8 CPU; one node of ten has that much."""
+    """Half of the cores are requested by tasks of two cards with 8 CPU; one node of ten has that much."""
     workload = work((WorkloadShape(1, 100, 1), 4), (WorkloadShape(8, 100, 2), 2))
     scarce = Fleet([node("big", 2, 8), *(node(f"n{at}", 2, 2) for at in range(9))])
     ample = Fleet([node(f"n{at}", 2, 80) for at in range(10)])
@@ -71,7 +71,7 @@ def test_groups_are_at_risk_when_expected_work_needs_them() -> None:
 
 
 def test_demand_of_harder_kinds_counts_for_easier_ones() -> None:
-    """Tasks of four cards take groups of two as well, two at a time."""
+    """Tasks of four cards use groups of two as well, two at a time."""
     easy, hard = WorkloadShape(1, 100, 2), WorkloadShape(1, 100, 4)
     fleet = Fleet([node(f"n{at}", 4, 80) for at in range(4)])
     alone = group_risks(work((easy, 1), (WorkloadShape(1, 100, 1), 30)), fleet)

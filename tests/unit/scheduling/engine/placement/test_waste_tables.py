@@ -1,4 +1,4 @@
-"""The tables of expected waste, against figures worked out by hand."""
+"""The tables of expected waste, against figures computed by hand."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_without_work_all_is_waste() -> None:
 
 
 def test_one_size_leaves_the_remainder() -> None:
-    """Everybody wants 3 of 10: what stays is 10 modulo 3, however many may be chosen from."""
+    """Every task needs 3 of 10: the rest is 10 modulo 3, however many may be chosen from."""
     assert expected_card_waste([(3, 7)], 10, 1.0).tolist() == [0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1]
 
 
@@ -65,7 +65,7 @@ def test_a_node_is_filled_by_the_best_of_two() -> None:
 
 
 def test_blocks_of_rows_do_not_change_the_table() -> None:
-    """The least demand sets how many rows are worked out at once; a rare small one must not matter."""
+    """The least demand sets how many rows are computed at once; a rare small one must not matter."""
     demands = [NodeDemand(4, 1, 0.6), NodeDemand(6, 2, 0.4)]
     small = [*demands, NodeDemand(1, 9, 1e-12)]
     assert of_nodes(demands, 20, 5, 2.5) == pytest.approx(of_nodes(small, 20, 5, 2.5), abs=1e-4)
@@ -85,7 +85,7 @@ def test_demands_are_steps_of_the_frequent_kinds() -> None:
 
 
 def test_tables_are_whole_for_many_kinds() -> None:
-    """More kinds than an index can tell apart: the first count, and shares still sum to one."""
+    """More kinds than an index can hold: the first ones count, and shares still sum to one."""
     counts = tuple((WorkloadShape(500 * n, 10, 1), 400 - n) for n in range(1, 400))
     demands = demands_of(TaskWorkload(counts), 10, 500)
     assert len(demands) == 255
@@ -95,7 +95,7 @@ def test_tables_are_whole_for_many_kinds() -> None:
 
 @pytest.mark.parametrize("cards", [8, 40])
 def test_rows_of_costs_do_not_depend_on_what_was_asked_before(cards: int) -> None:
-    """Of nodes with many cards rows are worked out when they are met."""
+    """For nodes with many cards rows are computed when they are needed."""
     usual = TaskWorkload(((WorkloadShape(2000, 100, 1), 5), (WorkloadShape(500, 25, 1), 3)))
     extent = InventoryExtent(
         card=100, most_cards=cards, most_cpu=64000, most_cores=cards * 100, average_cpu=80.0

@@ -1,4 +1,4 @@
-"""Plug-ins of other packages: what is no plug-in is refused, and one that fails is named."""
+"""Plug-ins of other packages: an invalid plug-in is refused, and one that fails is named."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MODULE = "tests.unit.scheduling.engine.plugins.test_entry_points"
 
 
 class Odd:
-    """A veto and a score that answer what they are told to."""
+    """A veto and a score with a given answer."""
 
     fixed = normalised = True
 
@@ -52,7 +52,7 @@ class ForCards(OddVeto):
 
 
 class Both(OddVeto, OddScore):
-    """Neither one nor the other."""
+    """A veto and a score at once, which is not allowed."""
 
 
 class OddOrder(Odd):

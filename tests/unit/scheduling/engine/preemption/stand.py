@@ -1,4 +1,4 @@
-"""Jobs that stand on nodes: cards by name, counted in core units, 100 of them for a whole card."""
+"""Running jobs on nodes: cards by name, counted in core units, 100 of them for a whole card."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ from tests.unit.scheduling.engine.builders import CARD_MIB, flavor, node, role
 CORES = FlavorResource("a100", Resource.GPU_CORES)
 NOW = Instant(10_000)
 POLICY = PreemptionPolicy(within_queue=PreemptWithin.LOWER_PRIORITY, reclaim=PreemptOthers.ANY)
-# Borrowers may take of each other here what costs little, so that all ways of a search are gone.
+# Borrowers may preempt each other here if that costs little, so that a search tries all its ways.
 PLATFORM = PreemptionOptions(max_loss_s=600)
 
 
 def task(job: Job, index: int, place: str, *, leaving: bool = False) -> Allocation:
-    """One task on the cards of a node: `n0:0,1` has two whole ones, `n0:1@30` 30 core units of one."""
+    """Return one task on the cards of a node: `n0:0,1` has two whole ones, `n0:1@30` 30 core units of one."""
     name, _, cards = place.partition(":")
     slices = []
     for card in filter(None, cards.split(",")):
@@ -79,7 +79,7 @@ def task(job: Job, index: int, place: str, *, leaving: bool = False) -> Allocati
 def on(
     name: str, queue: str, *places: str, least: int | None = None, cpu: int = 0, memory: int = 0, **facts: Any
 ) -> tuple[Job, tuple[Allocation, ...]]:
-    """A live job, which got its quota at 9000, with a task on each of the places."""
+    """Return a live job, which got its quota at 9000, with a task on each of the places."""
     asked = role(len(places), least=least, cpu=cpu, memory=memory)
     known = {"state": JobState.LIVE, "admitted_at": Instant(9_000), "submitted_at": Instant(0), **facts}
     job = Job(**{"id": name, "queue": queue, "roles": (asked,), **known})
@@ -94,7 +94,7 @@ def site(
     policy: PreemptionPolicy = POLICY,
     **facts: Any,
 ) -> Snapshot:
-    """Nodes `n0`, `n1`, … with so many cards each, and queues that own so many cards each."""
+    """Return nodes `n0`, `n1`, … with so many cards each, and queues that own so many cards each."""
     jobs, tasks = [], list[Allocation]()
     for job, held in standing:
         jobs.append(job)
@@ -123,14 +123,14 @@ def site(
 
 
 def board_of(snapshot: Snapshot, asked: Role) -> ScoreBoard:
-    """The board of the shape that a role asks for."""
+    """Return the board of the shape that a role asks for."""
     pool = snapshot.flavors["a100"]
     shape = resolve_shape(asked.request, PlacementRules(), pool)
     return placer_for(snapshot.fleet, resolve_config(EngineConfig()).rule).get_board(shape, pool)
 
 
 def wants(snapshot: Snapshot, queue: str, asked: Role, **facts: Any) -> Preemptor:
-    """A job that waits for the tasks of one role."""
+    """Return a pending job with the tasks of one role."""
     gpu = asked.request.gpu
     each = 0 if gpu is None else gpu.cards * (gpu.cores or 100)
     known = {"id": "new", "queue": queue, "roles": (asked,), "submitted_at": Instant(5_000), **facts}
@@ -143,7 +143,7 @@ def wants(snapshot: Snapshot, queue: str, asked: Role, **facts: Any) -> Preempto
 
 
 def never() -> bool:
-    """Places are counted, not tried."""
+    """Refuse every placement: in these tests slots are counted, not placed."""
     raise AssertionError("nobody is seated where places are counted")
 
 
@@ -156,7 +156,7 @@ def search(
     fair: FairSharing | None = None,
     **facts: Any,
 ) -> TargetSet:
-    """One search for room, under fair sharing; it leaves everything as it was."""
+    """Search victims once under fair sharing; nothing is changed."""
     before = snapshot.to_json()
     preemptor = wants(snapshot, queue, asked, **facts)
     whole = VictimSearch(snapshot, options=options, now=NOW, fair=fair or FairSharing())
@@ -166,5 +166,5 @@ def search(
 
 
 def told(found: TargetSet) -> dict[str, tuple[str, ...]]:
-    """The tasks that must leave of each job; none where it leaves as a whole."""
+    """Return the tasks to evict of each job; none for a job that is evicted as a whole."""
     return {target.job: tuple(sorted(target.tasks)) for target in found.targets}

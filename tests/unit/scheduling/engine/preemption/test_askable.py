@@ -1,4 +1,4 @@
-"""Whom the quota tree lets a job ask at all, and what all of them could give."""
+"""The queues that the quota tree lets a job preempt, and the amount that they could release together."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ FAIR, BY_SHARES = FairSharing(), FairSharing(preempt_within_nominal=False)
 
 
 def cell(used: Mapping[str, int], parents: Mapping[str, str], **facts: Any) -> Snapshot:
-    """Four queues that own 3 each, with jobs of one card each."""
+    """Return four queues that own 3 each, with jobs of one card each."""
     jobs = [running(f"{queue}{n}", queue, 1) for queue, count in used.items() for n in range(count)]
     return cohort(dict.fromkeys("abcd", 3), jobs, parents=parents, **facts)
 
@@ -72,14 +72,14 @@ def asked(
         ({}, {"b": 4, "c": 3}, None, 3, "ab"),
         ({}, {"b": 4, "c": 3}, FAIR, 3, "ab"),
         ({}, {"b": 4, "c": 4}, FAIR, 3, "abc"),
-        # It would borrow 3, and each of them borrows 1: shares let nobody go.
+        # It would borrow 3, and each of them borrows 1: shares forbid any eviction.
         ({}, {"b": 4, "c": 4}, FAIR, 6, "a"),
         ({}, {"b": 4, "c": 4}, None, 6, "abc"),
         ({}, {"b": 4, "c": 6}, FAIR, 6, "ac"),
         ({}, {"b": 4, "c": 7}, BY_SHARES, 7, "ac"),
-        # What could leave of its own queue counts on its side.
+        # Evictable jobs of its own queue count on its side.
         ({}, {"a": 3, "b": 4, "c": 4}, FAIR, 3, "abc"),
-        # Fair sharing goes into no side that owns what it uses; the rules go to any queue above its own.
+        # Fair sharing skips a side that owns what it uses; the rules go to any queue above its own quota.
         (SIDES, {"b": 4, "c": 5, "d": 1}, FAIR, 3, "ab"),
         (SIDES, {"b": 4, "c": 5, "d": 1}, None, 3, "abc"),
         (SIDES, {"b": 4, "c": 5, "d": 2}, FAIR, 3, "abc"),
@@ -113,14 +113,14 @@ def test_a_policy_that_lets_nobody_go_asks_nobody(policy: PreemptionPolicy, queu
 @pytest.mark.parametrize(
     ("used", "cards", "max_loss_s", "queues"),
     [
-        # The preemptor borrows whatever ends, and every job of b and c has run for 1,000 s.
+        # The preemptor borrows whatever is evicted, and every job of b and c has run for 1,000 s.
         ({"b": 7, "c": 6}, 4, 0, "a"),
         ({"b": 7, "c": 6}, 4, 999, "a"),
         ({"b": 7, "c": 6}, 4, 1_000, "abc"),
         ({"b": 7, "c": 6}, 4, None, "abc"),
-        ({"b": 7, "c": 6}, 3, 0, "abc"),  # It asks for what its queue owns, so that any job may be lost.
-        # Its own jobs could end first, after which it would borrow no more: b, with the higher share, is
-        # examined before they are, and c after them.
+        ({"b": 7, "c": 6}, 3, 0, "abc"),  # It asks for what its queue owns, so that any job may be evicted.
+        # Its own jobs could be evicted first, after which it would borrow no more: b, with the higher share,
+        # is examined before them, and c after them.
         ({"a": 2, "b": 8, "c": 4}, 3, 0, "ac"),
     ],
 )
@@ -145,7 +145,7 @@ def test_what_could_be_freed_adds_up_on_the_way_to_the_root() -> None:
 @pytest.mark.parametrize(
     ("used", "cards", "facts", "hopeless"),
     [
-        ({"b": 12}, 12, {}, False),  # all of it could be freed, as far as one can tell
+        ({"b": 12}, 12, {}, False),  # all of it could be freed, by a first estimate
         ({"b": 12}, 13, {}, True),
         ({"b": 3, "c": 3, "d": 3}, 3, {}, False),
         ({"b": 3, "c": 3, "d": 3}, 4, {}, True),
@@ -172,7 +172,7 @@ def test_every_amount_that_is_asked_for_counts() -> None:
 
 @pytest.mark.parametrize("mode", [AllocationMode.STATIC, AllocationMode.DYNAMIC])
 def test_places_are_tried_with_the_job_not_yet_counted(mode: AllocationMode) -> None:
-    # Under fair sharing its usage is charged while victims are taken, and not while it is seated.
+    # Under fair sharing its usage is charged while victims are taken, and not during the placement check.
     jobs = [running(f"b{n}", "b", 1, admitted_at=Instant(9_000 + n)) for n in range(8)]
     snapshot = cohort({"a": 4, "b": 4}, jobs)
     seen: list[int] = []

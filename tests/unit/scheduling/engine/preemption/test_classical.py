@@ -1,4 +1,4 @@
-"""Classical preemption: who may be asked with what advantage, in which runs, by which rule."""
+"""Classical preemption: the candidates with and without advantage, the runs, and the rules."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ KEEPING: Nodes = {**DEEP, "left": ("all", 4, 2)}
 
 
 def cell(nodes: Nodes, jobs: Iterable[Job], policy: PreemptionPolicy = RECLAIM, **facts: Any) -> Snapshot:
-    """Queues at the leaves of a tree, with what runs in them."""
+    """Return queues at the leaves of a tree, with their running jobs."""
     jobs = tuple(jobs)
     leaves = [name for name in nodes if name not in {parent for parent, _, _ in nodes.values()}]
 
@@ -88,7 +88,7 @@ def cell(nodes: Nodes, jobs: Iterable[Job], policy: PreemptionPolicy = RECLAIM, 
 def field_of(
     snapshot: Snapshot, cards: int, options: PreemptionOptions = NORMATIVE, load: Any = None, **facts: Any
 ) -> ClassicalPreemption:
-    """What `a` could take for a job that wants some cards."""
+    """Return what `a` could preempt for a job that wants some cards."""
     return ClassicalPreemption(
         PreemptionContext(
             index=CandidateIndex(snapshot, options, NOW, load),
@@ -100,7 +100,7 @@ def field_of(
 
 
 def used(**cards: int) -> list[Job]:
-    """Jobs of one card each."""
+    """Return jobs of one card each."""
     return [running(f"{queue}{n}", queue, 1) for queue, count in cards.items() for n in range(count)]
 
 
@@ -112,14 +112,14 @@ def used(**cards: int) -> list[Job]:
         (FLAT, used(b=4, c=5), 4, [("c", ("c",), True)]),
         (FLAT, used(a=2, b=5), 2, [("b", ("b",), True)]),
         (FLAT, used(a=2, b=5), 3, [("b", ("b",), False)]),
-        # From near to far; a side that owns what it uses is passed over, whoever borrows in it.
+        # From near to far; a side that owns what it uses is skipped, even if a queue in it borrows.
         (DEEP, used(b=5, c=6, d=3), 4, [("b", ("b",), True), ("c", ("c", "right"), True)]),
         (DEEP, used(b=5, c=5, d=3), 4, [("b", ("b",), True)]),
         (DEEP, used(c=5, d=5), 4, [("c", ("c", "right"), True), ("d", ("d", "right"), True)]),
-        # The own side has room for what the queue itself has not: the advantage begins there.
+        # The own side has quota that the queue itself lacks: the advantage begins there.
         (DEEP, used(b=3, c=9, d=3), 5, [("c", ("c", "right"), True)]),
         (DEEP, used(b=5, c=9), 5, [("b", ("b",), False), ("c", ("c", "right"), False)]),
-        # What a node keeps to itself does not reach the next one up.
+        # What a node keeps for itself is not available to the node above.
         (KEEPING, used(b=5, c=9), 9, [("b", ("b",), False), ("c", ("c", "right"), False)]),
         (KEEPING, used(b=5, c=9), 7, [("b", ("b",), False), ("c", ("c", "right"), True)]),
     ],
@@ -143,7 +143,7 @@ LOW = [running(f"b{n}", "b", 1, priority=-1) for n in range(5)]
 @pytest.mark.parametrize(
     ("policy", "jobs", "cards", "facts", "runs"),
     [
-        (RECLAIM, used(b=4), 4, {}, (True,)),  # nobody but the own queue: it may borrow at once
+        (RECLAIM, used(b=4), 4, {}, (True,)),  # only the own queue is left: it may borrow at once
         (RECLAIM, used(b=5), 4, {"preemptible": False}, (False,)),
         (WHILE_BORROWING, used(b=5), 4, {"preemptible": False}, (False,)),
         (WHILE_BORROWING, used(b=5), 4, {}, (True, False)),
@@ -192,14 +192,14 @@ def load_of(_: str, user: str) -> float | None:
 @pytest.mark.parametrize(
     ("policy", "options", "cards", "borrow", "order"),
     [
-        # Who leaves already, then others, then the own queue; of it only lower priorities.
+        # Terminating jobs first, then others, then the own queue; of that only lower priorities.
         (RECLAIM, NORMATIVE, 1, False, "bg ag bl bh al"),
         (RECLAIM, NORMATIVE, 1, True, "bg ag bl bh al"),
-        # Without the advantage others count only while it stays inside its own.
+        # Without the advantage others count only while the preemptor stays inside its own quota.
         (RECLAIM, NORMATIVE, 2, False, "bg ag bl bh al"),
         (RECLAIM, NORMATIVE, 2, True, "ag al"),
         (WHILE_BORROWING, NORMATIVE, 2, True, "bg ag bl bh al"),
-        # The platform goes by rank over all queues.
+        # The platform orders candidates of all queues by rank.
         (RECLAIM, PLATFORM, 1, False, "ag bg bl al bh"),
         (RECLAIM, PLATFORM, 2, True, "ag al"),
     ],
@@ -237,7 +237,7 @@ def test_the_rule_by_which_somebody_goes(
     if rules.get("b") is EvictRule.RECLAIM_WHILE_BORROWING and not below:
         rules = {}
     assert {victim.candidate.queue: victim.rule for victim in taken} == rules
-    # Of five with four of its own one is above; nobody after that.
+    # `b` owns four of the five cards that it uses: only one job may be evicted.
     assert len(taken) == len(rules)
     assert snapshot.quota.usage("b", CARDS) == 5 - len(taken)
 
@@ -260,7 +260,7 @@ def test_loosely_more_is_taken_than_is_above_its_own() -> None:
 
 @pytest.mark.parametrize(("back", "still"), [(0, True), (1, False)])
 def test_a_victim_is_justified_while_all_above_it_use_more_than_they_own(back: int, still: bool) -> None:
-    # The side `right` is one above its own; with another gone it would not be with the victim back.
+    # The side `right` is one above its own; with another victim gone it would not be with this one back.
     snapshot = cell(DEEP, used(c=6, d=3))
     field = field_of(snapshot, 4)
     first = next(iter(field.take_victims(field.ordered_candidates(borrow=False), borrow=False)))

@@ -1,4 +1,4 @@
-"""Which nodes are cleared for a gang whose tasks are alike, and of whom."""
+"""Which nodes are cleared for a gang of equal tasks, and which jobs are evicted there."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ WHOLE_NODE = ("0", "1", "2", "3")
 
 
 def fill(name: str, queue: str, node: str, cards: Sequence[str] = WHOLE_NODE, **facts: Any) -> Standing:
-    """A job with a task on each of some cards of a node."""
+    """Return a job with a task on each of some cards of a node."""
     return on(name, queue, *(f"{node}:{card}" for card in cards), **facts)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """Who stands where, what `a` wants, and who has to leave for it; `lost` are GPU-seconds."""
+    """The running jobs, what `a` requests, and the jobs to evict; `lost` are GPU-seconds."""
 
     standing: list[Standing]
     asked: Role
@@ -388,7 +388,7 @@ def test_nodes_that_are_all_alike_are_not_all_looked_at(monkeypatch: pytest.Monk
     monkeypatch.setattr(
         node_clearance._ClearancePass, "_find_step", lambda sweep, row: looked.append(row) or step(sweep, row)
     )
-    # Half of the cards is wanted, and either task of a job alone tells of too little: both must leave.
+    # Half of a node's cards are requested; the two tasks of a job can only be evicted together.
     gangs = [on(f"g{n}", "b", f"n{n}:0,1", f"n{n}:2,3") for n in range(100)]
     found = search(site([4] * 100, {"a": 2, "b": 398}, gangs), "a", role(1, 2))
 
@@ -397,7 +397,7 @@ def test_nodes_that_are_all_alike_are_not_all_looked_at(monkeypatch: pytest.Monk
 
 
 def test_what_a_job_loses_on_other_nodes_counts_on_each() -> None:
-    # Of each wide job a node has half: what it loses there alone is less than the narrow one loses.
+    # Half of each wide job is on a node: its cost there alone is less than that of the narrow job.
     wide = [on(f"wide{n}", "b", f"n{2 * n}:0,1", f"n{2 * n + 1}:0,1") for n in range(20)]
     narrow = on("narrow", "b", "n40:0,1", admitted_at=Instant(8_900))
     found = search(site([2] * 41, {"a": 2, "b": 80}, [*wide, narrow]), "a", role(1, 2))
@@ -435,7 +435,7 @@ FINAL, INITIAL = ShareStrategy.LESS_OR_EQUAL_FINAL_SHARE, ShareStrategy.LESS_INI
     [
         # `b` uses 8 of its 2. With one node `a` has 2 above its own, and `b` 2 still.
         (role(1, 4), (FINAL,), 1),
-        # With two, 6 and none: only the share before tells for that, and for one of each queue.
+        # With two it would be 6 and 0: the final share forbids that, the initial one allows one per queue.
         (role(2, 4), (FINAL,), 0),
         (role(2, 4), (INITIAL,), 0),
         (role(2, 4), (FINAL, INITIAL), 0),
@@ -559,7 +559,7 @@ def test_the_next_search_of_a_cycle_asks_others() -> None:
                 found.append(job)
                 for held in snapshot.allocations_of(job):
                     statement.release(held.id)
-            # Whoever asked stands in the place at once.
+            # The preemptor is placed at once.
             statement.allocate(_placed(found))
         assert cycle.find_victims(wants(snapshot, "a", asked), never, alike).targets == ()
     assert found == ["b2", "b1", "b0"]

@@ -1,4 +1,4 @@
-"""Whom a job that borrows may take: those who borrow as well, and nobody who could take it back."""
+"""The jobs that a borrower may preempt: other borrowers, and no job that could preempt it in return."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def held(name: str, cards: int, **facts: object) -> Job:
 
 @dataclass(frozen=True, kw_only=True)
 class Take:
-    """What is owned and what runs, how many cards `a` asks for with priority 5, and who leaves for it, with
-    the option and without."""
+    """Owned quota, running jobs, the cards that `a` requests with priority 5, and the jobs evicted for it,
+    with the option and without."""
 
     nominal: Mapping[str, int]
     jobs: tuple[Job, ...]

@@ -1,4 +1,4 @@
-"""Fair preemption: where the way down leads, which rule lets somebody go, and whether it still would."""
+"""Fair preemption: the next queue, the rule of an eviction, and whether it still holds in the end."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ ONE_SIDE = {"c": "right", "d": "right"}
 def contest(
     snapshot: Snapshot, preemptor: Preemptor, options: PreemptionOptions = NORMATIVE
 ) -> PreemptionContext:
-    """A search by fair sharing that has just begun, with everybody to be asked."""
+    """Begin a search by fair sharing, with all queues as candidates."""
     found = PreemptionContext(
         index=CandidateIndex(snapshot, options, NOW),
         preemptor=preemptor,
@@ -58,7 +58,7 @@ def contest(
 
 
 def three(used: Mapping[str, int], parents: Mapping[str, str]) -> Snapshot:
-    """Four queues that own 3 each; jobs of one card each, those of later queues came later."""
+    """Return four queues that own 3 each; jobs of one card each, those of later queues came later."""
     jobs = [
         running(f"{queue}{n}", queue, 1, admitted_at=Instant(9_000 + ord(queue) + 10 * n))
         for queue, count in used.items()
@@ -70,16 +70,16 @@ def three(used: Mapping[str, int], parents: Mapping[str, str]) -> Snapshot:
 @pytest.mark.parametrize(
     ("parents", "used", "order"),
     [
-        # The highest share first; of equal ones whose first candidate came last.
+        # The highest share first; of equal ones the queue whose first candidate came last.
         ({}, {"b": 5, "c": 4, "d": 3}, "b cb"),
         ({}, {"b": 5, "c": 5}, "c bcb"),
         ({}, {"b": 4, "c": 4, "d": 4}, "d cb"),
-        # A side first, whose queues together are above their own; inside it the highest.
+        # First the side whose queues together are above their own; inside it the highest share.
         (SIDES, {"b": 3, "c": 5, "d": 4}, "c dc"),
         (SIDES, {"c": 6, "d": 3}, "c cc"),
-        # Of equal shares an inner node before a leaf, whoever came last.
+        # Of equal shares an inner node before a leaf, whichever job came last.
         (ONE_SIDE, {"b": 5, "c": 5, "d": 3}, "c bcb"),
-        # Who owns all that he uses is passed over, and so is a side.
+        # A queue that owns all that it uses is skipped, and so is a side.
         (SIDES, {"c": 5, "d": 1}, ""),
     ],
 )
@@ -298,7 +298,7 @@ def asked_of(jobs: list[Job], nominal: Mapping[str, int], cards: int, **facts: A
 @pytest.mark.parametrize(
     ("facts", "leave", "steps", "exhausted"),
     [
-        # The second choice weighs what is lost against what is given.
+        # The second choice compares what is lost with what is gained.
         ({}, ["large"], 18, False),
         ({"any_victims": True}, [f"s{n}" for n in range(8)], 16, False),
         ({"budget": 17}, ["large"], 18, False),
@@ -357,7 +357,7 @@ FIVE = [
         # The other side has four above its own, and the own side none.
         (SIDES, 3, "c4 d3 d4"),
         (SIDES, 4, "c3 c4 d3 d4"),
-        # The last one comes from beside it: all of it is the queue's own, whatever its side borrows.
+        # The last victim comes from beside it: all of it is the queue's own, whatever its side borrows.
         (SIDES, 5, "b4 c3 c4 d3 d4"),
         # Two queues below one node have as much above their own as one beside it has.
         (ONE_SIDE, 3, "c4 d3 d4"),

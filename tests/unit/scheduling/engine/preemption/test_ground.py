@@ -1,4 +1,4 @@
-"""What it takes to free an amount in each group of tasks, against trying all sets."""
+"""The least cost to free an amount in each group of tasks, compared with trying all sets."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.unit.scheduling.engine.builders import role
 from tests.unit.scheduling.engine.preemption.stand import CORES, NOW, PLATFORM, on, site, wants
 
 Task = tuple[int, int, int, int, bool]
-"""Group, amount, level and cost, and whether it may be asked."""
+"""Group, amount, level and cost, and whether it is a candidate."""
 
 GROUPS = 4
 tasks = st.lists(
@@ -63,14 +63,14 @@ def test_no_amount_is_had_more_easily_than_is_told(drawn: list[Task], wanted: li
         level_, cost_ = divmod(found[number], LEVEL_WEIGHT)
         assert level_ == min(enough)[0]
         if level_ == min(task[2] for task in here):
-            # The last of the easiest counts in part: the best set costs less than the whole of it more.
+            # The last task of the easiest counts in part: the best set costs less than the whole of it more.
             assert cost_ - 1e-3 <= min(enough)[1] < cost_ + max(task[3] for task in here)
 
 
 @pytest.mark.parametrize(
     ("wanted", "found"),
     [
-        # Group 0 gives 2 for 2, then 4 for 12; group 3 gives 3 for 6, and 1 for 5 if it is asked.
+        # Group 0 gives 2 for 2, then 4 for 12; group 3 gives 3 for 6, and 1 for 5 if it is a candidate.
         ([1, 1], [2.0, 5.0]),
         ([2, 3], [2.0, 6.0]),
         ([3, 4], [LEVEL_WEIGHT + 12.0, np.inf]),
@@ -190,7 +190,7 @@ def test_what_was_told_to_leave_counts_until_it_is_gone() -> None:
 
     assert standing() == sorted(names)
     with roster.snapshot.statement() as statement:
-        # Of whom nobody was told to leave, nobody is looked for.
+        # Released tasks of jobs that were not marked for eviction still count.
         for task in ("low/worker/0", "high/worker/0"):
             statement.release(task)
         assert standing() == ["elastic", "elastic", "elastic", "high", "high", "low", "young"]
@@ -212,7 +212,7 @@ def test_it_is_hardest_to_take_a_whole_job_then_by_priority_then_by_cost() -> No
         (names[int(owner[task])], int(spared[task])): float(level * LEVEL_WEIGHT + cost)
         for task, level, cost in zip(found.candidate_tasks, levels, costs, strict=True)
     }
-    # Tasks on one row share what their job costs; of what can be spared nobody waits again.
+    # Tasks on one row share the cost of their job; a surplus task adds no cost of waiting again.
     assert hard["low", 0] == LOW + 700 + WAITING // 2
     assert hard["high", 0] == HIGH + 1_000 + WAITING
     assert hard["elastic", 0] == FIRM + (800 + WAITING) // 3

@@ -1,4 +1,4 @@
-"""What preemption would bring for one quota, and how often that takes a search."""
+"""The result of preemption for one quota, and how many searches that needs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ MEMORY = FlavorResource("h100", Resource.MEMORY)
 
 
 class Counted(VictimSearch):
-    """Notes what it was asked."""
+    """Records its questions."""
 
     def __init__(self, snapshot: Snapshot, options: PreemptionOptions = NORMATIVE) -> None:
         super().__init__(snapshot, options=options, now=NOW)
@@ -49,12 +49,12 @@ class Counted(VictimSearch):
 
 
 def charged(job: Job, cpu: int) -> list[Allocation]:
-    """What its tasks hold: cards as its role says, and so many millicores each."""
+    """Return what its tasks hold: the cards of its role, and so many millicores each."""
     return [replace(task, charges=(*task.charges, Charge(*CPU, cpu))) for task in held(job)]
 
 
 def cell(tasks: Iterable[Allocation], jobs: Iterable[Job], **facts: Any) -> Snapshot:
-    """Two queues that own 4 cards and 40 millicores each."""
+    """Return two queues that own 4 cards and 40 millicores each."""
     amounts = {CARDS: 4, CPU: 40, MEMORY: 0}
     quotas = tuple(Quota(flavor=k.flavor, resource=k.resource, own_nominal=n) for k, n in amounts.items())
     snapshot = Snapshot(
@@ -69,7 +69,7 @@ def cell(tasks: Iterable[Allocation], jobs: Iterable[Job], **facts: Any) -> Snap
 
 
 def full(*, cpu: int = 10, **facts: Any) -> Snapshot:
-    """`b` holds everything with eight jobs of one card, and as many millicores each."""
+    """Return a cell in which `b` holds everything with eight jobs of one card and as many millicores each."""
     jobs = [running(f"b{n}", "b", 1, admitted_at=Instant(9_000 + n)) for n in range(8)]
     return cell([task for job in jobs for task in charged(job, cpu)], jobs, **facts)
 
@@ -99,10 +99,10 @@ def test_a_budget_that_is_too_small_finds_nobody(budget: int, mode: AssignmentMo
 @pytest.mark.parametrize(
     ("second", "searches"),
     [
-        ((CPU, 20), 1),  # the two that leave for cards give as much
+        ((CPU, 20), 1),  # the two jobs evicted for cards release as much
         ((CPU, 21), 2),
         ((CARDS, 2), 1),  # the same question has the same answer
-        ((CARDS, 3), 2),  # another one is searched anew
+        ((CARDS, 3), 2),  # another question is searched anew
     ],
 )
 def test_whoever_gives_way_for_one_quota_is_looked_at_first_for_the_next(
@@ -130,7 +130,7 @@ def test_another_job_or_another_moment_is_searched_anew() -> None:
 
 
 def test_victims_that_no_longer_stand_above_their_own_are_not_looked_at_again() -> None:
-    # Of cards `b` has twice its own, of millicores no more than that.
+    # Of cards `b` has twice its own, of millicores no more than its own.
     search = Counted(full(cpu=5))
     oracle, queue, job = PreemptionOracle(search), search.snapshot.queues["a"], new()
     assert oracle(queue, job, CARDS, 2) == (AssignmentMode.RECLAIM, 0)
@@ -168,7 +168,7 @@ def test_only_the_tasks_that_leave_count() -> None:
 def test_the_own_queue_gives_way_by_priority_and_only_some_may_borrow(
     queue: dict[str, Any], job: dict[str, Any], cards: int, expected: tuple[AssignmentMode, int]
 ) -> None:
-    # `a` holds what it owns; of `b` half is free for whoever may borrow.
+    # `a` holds what it owns; half of `b`'s quota is free to be borrowed.
     jobs = [running(f"a{n}", "a", 1) for n in range(4)] + [running("b", "b", 2)]
     snapshot = cell([task for one in jobs for task in charged(one, 1)], jobs, **queue)
     oracle = PreemptionOracle(Counted(snapshot))

@@ -1,4 +1,4 @@
-"""Who leaves when a quota was lowered below its use and somebody said: now."""
+"""The jobs that are evicted when a quota was lowered below its use with immediate effect."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from scheduling.engine import find_over_quota_jobs
 from scheduling.engine.model import Instant, Job, JobState
 from tests.unit.scheduling.engine.preemption.worlds import CARDS, cohort, running
 
-# Jobs as (name, cards, other facts); what may stay; who leaves, in order.
+# Jobs as (name, cards, other facts); what may stay; the evicted jobs, in order.
 CASES = {
     "nobody within the limit": ([("a", 4, {})], 4, []),
     "lower priority first": ([("a", 4, {"priority": 1}), ("b", 4, {})], 4, ["b"]),

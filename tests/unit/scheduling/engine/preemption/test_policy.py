@@ -1,4 +1,4 @@
-"""Whom a job may push out by priority and age, and what it costs."""
+"""The jobs that a policy lets a job preempt by priority and age, and the cost."""
 
 from __future__ import annotations
 
@@ -139,13 +139,13 @@ def part_of(name: str, tasks: int, least: int | None, **facts: object) -> Role:
         # Later roles first, and of a role the last task.
         ((part_of("1", 2, 1), part_of("2", 3, 1)), {}, ["2/2", "2/1", "1/1"]),
         ((part_of("1", 2, 2), part_of("2", 3, 1)), {}, ["2/2", "2/1"]),
-        # The job keeps its own minimum, whatever its roles could do without.
+        # The job keeps its own minimum, whatever the minimum of its roles is.
         ((part_of("1", 2, 1), part_of("2", 3, 1)), {"min_available": 4}, ["2/2"]),
         ((part_of("1", 2, 1), part_of("2", 3, 1)), {"min_available": 1}, ["2/2", "2/1", "1/1"]),
-        # Tasks that have ended count for the least of their role.
+        # Tasks that have ended count for the minimum of their role.
         ((part_of("1", 3, 3, ended=1),), {}, ["1/2"]),
         ((part_of("1", 3, 1, ended=2),), {}, ["1/2", "1/1", "1/0"]),
-        # A part of a job keeps as many as it needs, over all of its roles.
+        # A part of a job keeps its minimum over all of its roles.
         (
             (part_of("1", 2, 0, sub_gang="p"), part_of("2", 2, 0, sub_gang="p"), part_of("3", 1, 0)),
             {"sub_gangs": (SubGang(name="p", min_available=3),), "min_available": 0},

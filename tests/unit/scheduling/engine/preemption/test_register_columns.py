@@ -1,4 +1,4 @@
-"""What stands in the columns of the register, holding by holding and task by task."""
+"""The columns of the allocation table, by charged job and by task."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def part(device: str, cores: int) -> DeviceSlice:
 
 
 def built(jobs: Iterable[Job], tasks: Iterable[Allocation]) -> Snapshot:
-    """Nodes `n0` with two cards and `n1` with three, and two queues."""
+    """Return nodes `n0` with two cards and `n1` with three, and two queues."""
     empty = world(
         [node("n0", 2), node("n1", 3)],
         jobs,
@@ -52,7 +52,7 @@ def built(jobs: Iterable[Job], tasks: Iterable[Allocation]) -> Snapshot:
 
 
 def of_job(register: AllocationTable, job: str) -> list[tuple[object, ...]]:
-    """What the columns say of a job, queue by queue; -1 for times that nobody knows."""
+    """Return the columns of a job, queue by queue; -1 for unknown times."""
     names = {number: name for name, number in register.queue_numbers.items()}
     found: list[tuple[object, ...]] = []
     for holding in register.find_charged(job):

@@ -1,4 +1,4 @@
-"""What is known of each candidate, and the lines in which a queue's candidates stand."""
+"""The facts of each candidate, and the order of a queue's candidates."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_what_it_would_cost_to_take_a_job(
     known = roster([running("j", "a", 2, **facts)])
     (candidate,) = [one for segment in known.queue_segments("a") for one in segment]
     assert (candidate.lost_work, candidate.weighted_loss) == (lost, work)
-    # Who leaves anyway waits for nothing that is asked of it.
+    # The eviction of a terminating job adds no cost of waiting.
     assert candidate.eviction_cost == work + (
         0 if candidate.leaving else PreemptionOptions().requeue_penalty_s
     )

@@ -1,4 +1,4 @@
-"""What the platform's search gains over the rules as they stand, and what it never does."""
+"""What the platform's search gains over the bare rules, and what it never does."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_least_loss_spares_the_job_that_would_lose_most() -> None:
         running("saved", "b", 8, admitted_at=Instant(1_000), checkpoint_interval_s=1_800),
     ]
     snapshot = cohort(NOMINAL, jobs)
-    # The rules take the job that came last, which throws 4,000 GPU-seconds away and not 0.
+    # The rules take the job that came last, which discards 4,000 GPU-seconds and not 0.
     assert names(search(snapshot, wants(snapshot, "a", 8), NORMATIVE)) == ["long"]
     found = search(snapshot, wants(snapshot, "a", 8))
     assert (names(found), found.numbers) == (["saved"], {"gpu_seconds": 0})
@@ -52,7 +52,7 @@ def test_the_set_that_loses_less_wins_although_its_first_victim_loses_more() -> 
     cheap_each = [running(f"s{n}", "b", 1, admitted_at=Instant(9_900)) for n in range(8)]
     large = running("large", "b", 4, each=2, admitted_at=Instant(9_950))
     snapshot = cohort({"a": 8, "b": 8}, [*cheap_each, large])
-    # 8 small ones lose 100 each; the large one 8 x 50 = 400 in all, but it stands behind them in line.
+    # 8 small jobs lose 100 each; the large one 8 x 50 = 400 in all, but the rules order it behind them.
     found = search(snapshot, wants(snapshot, "a", 8))
     assert (names(found), found.numbers) == (["large"], {"gpu_seconds": 400})
 
@@ -268,7 +268,7 @@ def test_one_borrower_costs_another_little(facts: dict[str, Any], bound: int | N
     snapshot = cohort({"a": 5, "b": 5, "c": 5}, jobs)
     options = replace(PLATFORM, max_loss_s=bound)
     assert len(search(snapshot, wants(snapshot, "a", 7), options, fair=True).targets) == leave
-    # What is its own it gets back, whatever that costs.
+    # Its own quota is reclaimed, whatever that costs.
     assert len(search(snapshot, wants(snapshot, "a", 5), options, fair=True).targets) == 3
 
 
@@ -276,7 +276,7 @@ def test_a_part_of_the_tree_that_owns_enough_is_no_borrower() -> None:
     jobs = [running("b", "b", 8, admitted_at=Instant(0)), running("c", "c", 4, admitted_at=Instant(0))]
     parents = {"a": "left", "b": "right", "c": "left", "d": "left"}
     snapshot = cohort({"a": 2, "b": 4, "c": 4, "d": 2}, jobs, parents=parents)
-    # Above its own, but what it takes is d's, which stands beside it.
+    # Above its own, but what it takes is the quota of d, its sibling.
     assert names(search(snapshot, wants(snapshot, "a", 4), fair=True)) == ["b"]
     assert search(snapshot, wants(snapshot, "a", 5), fair=True).targets == ()
 

@@ -1,4 +1,4 @@
-"""Counted seats tell what seating every task would tell."""
+"""Counted slots equal the number of tasks that can be placed one after the other."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SHAPES = st.builds(
 
 
 def seated(snapshot: Snapshot, placer: Placer, task: TaskShape, asked: Role, most: int) -> int:
-    """How many tasks find a seat one after the other."""
+    """Return how many tasks can be placed one after the other."""
     flavor = snapshot.flavors["a100"]
     with snapshot.statement() as statement:
         for index in range(most):

@@ -1,4 +1,4 @@
-"""How many tasks find a place, row by row, with some thought away."""
+"""Slots for more tasks, row by row, with some tasks left out."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Standing = tuple[Job, tuple[Allocation, ...]]
 
 
 def counted(vetoes: Sequence[tuple[str, bool]] = (), **facts: Any) -> ScoreBoard:
-    """A board as far as counting looks at it: vetoes by name, and whether each is fixed."""
+    """Return a board with what counting reads: vetoes by name, and whether each is fixed."""
     plain = {"pod_affinities": None, "extended": (), "derived": False}
     task = SimpleNamespace(**{**plain, "whole": True, "cards": 1, **facts})
     question = SimpleNamespace(task=task)
@@ -62,7 +62,7 @@ def test_counting_is_exact_where_tasks_are_alike_and_ask_nothing_of_each_other(
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """Jobs on nodes, the shape that is counted, and the slots of each row: now, and with `gone` away."""
+    """Jobs on nodes, the shape that is counted, and the slots of each row: now, and without `gone`."""
 
     standing: list[Standing]
     asked: Role
@@ -170,7 +170,7 @@ def test_slots_are_counted_with_tasks_there_and_away(case: Case, needed: int) ->
 
 
 def while_they_leave(snapshot: Snapshot, case: Case, told: Callable[[], object]) -> None:
-    """Ask after each task that leaves, and whether all is as it was when they are back."""
+    """Compare after each released task, and check that all is restored in the end."""
     before = told()
     with snapshot.statement() as statement:
         for task in snapshot.allocations_of(case.gone):
@@ -265,7 +265,7 @@ def test_a_row_is_told_as_it_is_now_whatever_was_looked_at_before() -> None:
     assert told() == [0, 2]
     with snapshot.statement() as statement:
         statement.release("j/worker/0")
-        # Nobody has counted all rows since.
+        # All rows were not counted since.
         assert told() == [1, 2]
         slots.current_counts()
         slots.build_row(0).apply_task(snapshot.allocations_of("j")[0], 1)

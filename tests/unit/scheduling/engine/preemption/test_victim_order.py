@@ -56,7 +56,7 @@ def test_lower_priority_first_then_what_can_be_spared_then_the_latest(
 def test_a_whole_job_takes_in_what_it_spared_before(
     options: object, free_after: int, expected: tuple[str, ...]
 ) -> None:
-    # Places tell only after the second task, when quota has been met long since.
+    # The placement check succeeds only after the second task, when quota has long sufficed.
     snapshot = cohort({"a": 5}, [running("j", "a", 3, least=1, priority=1)])
 
     def room() -> bool:

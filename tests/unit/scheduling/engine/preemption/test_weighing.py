@@ -1,4 +1,4 @@
-"""What a second choice goes by, and when a search need not begin."""
+"""The measure of the second choice, and when a search need not begin."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ OTHERS_ONLY = PreemptionPolicy(within_queue=PreemptWithin.NEVER, reclaim=Preempt
 
 
 def scale(snapshot: Snapshot, usage: Mapping[FlavorResource, int]) -> CostPerGain:
-    """What is missing for a job of `a` that wants some amounts, all of them contested."""
+    """Return what is missing for a job of `a` that wants some amounts, all of them contested."""
     asked = wants(snapshot, "a", 0)
     return CostPerGain(
         PreemptionContext(
@@ -60,13 +60,13 @@ def candidate(charges: Mapping[FlavorResource, int], cost: float, **facts: Any) 
 @pytest.mark.parametrize(
     ("held", "usage", "charges", "per_gain"),
     [
-        # Of 8 cards 5 are used. For 7 then 4 are missing; whoever gives 2 gives the half.
+        # 5 of 8 cards are used. A job of 7 lacks 4; a candidate with 2 releases half of them.
         (5, {CARDS: 7}, {CARDS: 2}, 60.0),
         (5, {CARDS: 7}, {CARDS: 4}, 30.0),
-        (5, {CARDS: 7}, {CARDS: 9}, 30.0),  # no more than is needed counts
+        (5, {CARDS: 7}, {CARDS: 9}, 30.0),  # more than is missing doesn't count
         (5, {CARDS: 7}, {CPU: 9}, float("inf")),
         (5, {CARDS: 7}, {}, float("inf")),
-        # Nothing is missing where only room is: then it is measured by what is asked for.
+        # No quota is missing, only capacity of nodes: then the measure is the requested amount.
         (5, {CARDS: 3}, {CARDS: 1}, 90.0),
         (5, {CARDS: 2}, {CARDS: 1}, 60.0),
         (5, {CARDS: 4}, {CARDS: 1}, 30.0),
@@ -99,7 +99,7 @@ def test_without_a_limit_all_that_is_asked_for_is_missing() -> None:
 @pytest.mark.parametrize(
     ("used", "cards", "facts", "policy", "bound", "dear"),
     [
-        # `a` owns 4 and would borrow with 5; what runs for 1,000 s costs more than the bound.
+        # `a` owns 4 and would borrow with 5; a job that ran for 1,000 s costs more than the bound.
         ({"b": 9}, 5, {}, OTHERS_ONLY, 600, True),
         ({"b": 9}, 4, {}, OTHERS_ONLY, 600, False),
         ({"b": 9}, 5, {}, OTHERS_ONLY, 1_000, False),
@@ -109,9 +109,9 @@ def test_without_a_limit_all_that_is_asked_for_is_missing() -> None:
         ({"b": 9}, 5, {"admitted_at": NOW}, OTHERS_ONLY, 0, False),
         ({"b": 9}, 5, {"admitted_at": Instant(9_999)}, OTHERS_ONLY, 0, True),
         ({"b": 9}, 5, {"state": JobState.LEAVING}, OTHERS_ONLY, 600, False),
-        # Of the own queue it could take whatever that costs, but nobody runs there.
+        # In its own queue it could preempt at any cost, but no job runs there.
         ({"b": 9}, 5, {}, replace(OTHERS_ONLY, within_queue=PreemptWithin.LOWER_PRIORITY), 600, True),
-        # Only those count that stand above their own, and not the own queue.
+        # Only queues above their own quota count, and not the own queue.
         ({"b": 4}, 5, {"admitted_at": NOW}, OTHERS_ONLY, 600, True),
         ({"a": 5}, 5, {"admitted_at": NOW}, OTHERS_ONLY, 600, True),
     ],

@@ -45,14 +45,14 @@ PLATFORM = PreemptionOptions()
 def running(
     name: str, queue: str, tasks: int, *, each: int = 1, least: int | None = None, **facts: Any
 ) -> Job:
-    """A live job of `tasks` tasks with `each` cards, which got its quota at 9000."""
+    """Return a live job of `tasks` tasks with `each` cards, which got its quota at 9000."""
     role = Role(name=str(each), replicas=tasks, request=Request(), min_replicas=least)
     known = {"state": JobState.LIVE, "admitted_at": Instant(9_000), "submitted_at": Instant(0), **facts}
     return Job(**{"id": name, "queue": queue, "roles": (role,), **known})
 
 
 def held(job: Job) -> tuple[Allocation, ...]:
-    """What a running job's tasks hold."""
+    """Return what a running job's tasks hold."""
     return tuple(
         Allocation(
             job=job.id,
@@ -75,7 +75,7 @@ def cohort(
     policy: PreemptionPolicy = RECLAIM,
     parents: Mapping[str, str] | None = None,
 ) -> Snapshot:
-    """Queues below one root, or below what `parents` says of them and of parts, and what runs in them."""
+    """Return queues below one root, or below their `parents`, with their running jobs."""
     jobs, parents = tuple(jobs), parents or {}
     allocations = [task for job in jobs for task in held(job)]
     used: dict[str, int] = {}
@@ -104,7 +104,7 @@ def cohort(
 
 
 def wants(snapshot: Snapshot, queue: str, cards: int, *, priority: int = 0, **facts: Any) -> Preemptor:
-    """A job that waits in a queue for some cards."""
+    """Return a pending job in a queue with some cards."""
     job = Job(
         **{"id": "new", "queue": queue, "roles": (), "submitted_at": Instant(5_000), **facts},
         priority=priority,
@@ -122,11 +122,11 @@ def search(
     fair: bool = False,
     **facts: Any,
 ) -> TargetSet:
-    """One search."""
+    """Search victims once."""
     sharing = FairSharing() if fair else None
     return VictimSearch(snapshot, options=options, now=NOW, fair=sharing).find_victims(preemptor, **facts)
 
 
 def names(found: TargetSet) -> list[str]:
-    """The jobs that must leave, sorted."""
+    """Return the jobs to evict, sorted."""
     return sorted(target.job for target in found.targets)

@@ -1,4 +1,4 @@
-"""Whom the quota tree rules out before any job is looked at would not have been taken anyway."""
+"""Queues that the quota tree excludes before any job is examined would have no victims anyway."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PLENTY = 1_000
 def everybody(
     contest: PreemptionContext, fair: FairSharing | None, reach: FreeableQuota
 ) -> PreemptibleQueues:
-    """All queues above their nominal and the own one, as if shares told nothing and everything could go."""
+    """Return all queues above their nominal and the own one, ignoring shares and freeable amounts."""
     rules, own = contest.preemptor.queue.preemption, contest.preemptor.queue.id
     found = PreemptibleQueues(freeable={node: {CARDS: PLENTY} for node in contest.tree.path(contest.leaf)})
     if allows_any_victim(rules.within_queue):

@@ -1,7 +1,7 @@
-"""Nobody is pushed out twice while nothing ends: small random worlds under the platform's configuration.
+"""No job is evicted twice while no job ends: small random worlds under the platform's configuration.
 
-Of one to seven jobs in one to three queues each comes once and runs for ever. Whoever is evicted twice
-between two arrivals is evicted in a circle, by one or by several others in turn.
+One to seven jobs in one to three queues arrive once and run for ever. A job that is evicted twice between two
+arrivals is evicted in a circle, by one or by several others in turn.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from tests.unit.scheduling.engine.properties.laws import EXAMPLES
 
 BATCHES = 10
 LONG_S = 5_000.0
-"""Longer than any protection lasts."""
+"""Seconds beyond the end of any protection."""
 USUAL = PreemptionPolicy(within_queue=Within.LOWER_PRIORITY, reclaim=PreemptOthers.ANY)
 
 
 class Coming(NamedTuple):
-    """A job that comes after so many seconds."""
+    """A job that arrives after so many seconds."""
 
     after_s: int
     name: str
@@ -39,7 +39,7 @@ class Coming(NamedTuple):
 
 
 class Town:
-    """Nodes of so many cards, queues that own some of them, and jobs that come and never end."""
+    """Nodes of so many cards, queues that own some of them, and jobs that arrive and never end."""
 
     def __init__(
         self,
@@ -63,8 +63,8 @@ class Town:
         self.coming = sorted(coming, key=lambda each: (each.after_s, each.name))
 
     def most_evicted(self) -> tuple[int, list[str]]:
-        """Let all come, and everything settle between them: how often one was evicted between two arrivals at
-        most, and by whom."""
+        """Let all jobs arrive, and run cycles between them until nothing changes; return the highest number
+        of evictions of one job between two arrivals, and its preemptors."""
         worst: tuple[int, list[str]] = (0, [])
         for number, each in enumerate(self.coming):
             self.stage.now = max(self.stage.now, 1_000.0 + each.after_s)
@@ -79,7 +79,7 @@ class Town:
         return worst
 
     def _settle(self, until: float) -> list[str]:
-        """Cycles until two in a row decide nothing, or the time has come; then the clock jumps."""
+        """Run cycles until two in a row decide nothing, or the time has come; then move the clock."""
         stage, quiet, told = self.stage, 0, list[str]()
         while stage.now < until and quiet < 2:
             result = stage.cycle()
@@ -96,7 +96,7 @@ class Town:
 
 
 def random_town(seed: int, config: EngineConfig | None = None) -> Town:
-    """The world that follows from a seed."""
+    """Return the world of a seed."""
     draw = Random(seed)
     cards = [draw.randint(5, 12) for _ in range(draw.choice((1, 1, 1, 1, 2, 3)))]
     names, left = "abc"[: draw.choice((1, 2, 2, 2, 3, 3, 3))], sum(cards)
@@ -126,7 +126,7 @@ def random_town(seed: int, config: EngineConfig | None = None) -> Town:
 
 
 def gangless(*jobs: tuple[str, int, int], every_s: int) -> list[Coming]:
-    """Jobs of one task from (queue, cards, priority), one each so many seconds."""
+    """Return jobs of one task from (queue, cards, priority), one each so many seconds."""
     return [
         Coming(index * every_s, f"j{index}", queue_id, role(1, cards), {"priority": priority})
         for index, (queue_id, cards, priority) in enumerate(jobs)
@@ -134,7 +134,7 @@ def gangless(*jobs: tuple[str, int, int], every_s: int) -> list[Coming]:
 
 
 def circles(config: EngineConfig | None = None) -> Iterable[Town]:
-    """Three jobs of which each has a rule by which it may push out the next."""
+    """Return three jobs of which each has a rule by which it may preempt the next."""
     for every_s in (0, 5):
         coming = gangless(("a", 6, 0), ("b", 3, 0), ("b", 7, 1), every_s=every_s)
         yield Town([7], {"a": 4, "b": 3}, coming, config=config)

@@ -1,4 +1,4 @@
-"""What actions keep of jobs from cycle to cycle equals what they would find by looking at everything."""
+"""State that actions keep between cycles equals what a full scan would find."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Step = tuple[str, int, int]
 
 
 def entry(number: int, priority: int = 0) -> Job:
-    """Elastic jobs, one that needs both of its tasks, and a broken one unless two of its tasks stand."""
+    """Return an elastic job, one that needs both of its tasks, or one that is broken below two tasks."""
     shape = (role(3, 1, least=1), role(4, 1, least=2), role(2, 1), role(4, 1, least=1))[number]
     return live(job(f"j{number}", TEAMS[number % 2], shape, at=number, priority=priority))
 
@@ -53,7 +53,7 @@ def task(owner: Job, index: int, place: int) -> Allocation:
 
 
 def toggled(snapshot: Snapshot, number: int, place: int) -> list[Change]:
-    """A task of a job comes, or goes if it is there."""
+    """Add a task of a job, or remove it if it exists."""
     owner = snapshot.jobs.get(f"j{number}")
     if owner is None:
         return []
@@ -62,7 +62,7 @@ def toggled(snapshot: Snapshot, number: int, place: int) -> list[Change]:
 
 
 def told(snapshot: Snapshot, number: int, place: int) -> list[Change]:
-    """All tasks of a job are told to leave."""
+    """Mark all tasks of a job for eviction."""
     held = snapshot.allocations_of(f"j{number}")
     return [
         change
@@ -72,14 +72,14 @@ def told(snapshot: Snapshot, number: int, place: int) -> list[Change]:
 
 
 def changed(snapshot: Snapshot, number: int, place: int) -> list[Change]:
-    """A job gets another rank, may not be asked any more, or waits."""
+    """Give a job another priority, make it not preemptible, or queue it."""
     one = entry(number, PRIORITIES[place % 2])
     facts = ({}, {"preemptible": False}, {"state": JobState.QUEUED}, {"state": JobState.LEAVING})[place % 4]
     return [JobPut(replace(one, **facts))]
 
 
 def ended(snapshot: Snapshot, number: int, place: int) -> list[Change]:
-    """A job leaves with all that it holds."""
+    """Remove a job with all that it holds."""
     return [
         *(AllocationRemoved(one.id) for one in snapshot.allocations_of(f"j{number}")),
         JobRemoved(f"j{number}"),
@@ -87,7 +87,7 @@ def ended(snapshot: Snapshot, number: int, place: int) -> list[Change]:
 
 
 def rebuilt(snapshot: Snapshot, number: int, place: int) -> list[Change]:
-    """A node comes or gets other cards, which numbers the rows anew."""
+    """Add a node or change its cards, which numbers the rows anew."""
     return [NodePut(node(("m", *NODES)[number], 4 + place % 2))]
 
 

@@ -1,4 +1,4 @@
-"""A tenant with demand inside its nominal is served within the grace period, whoever borrowed it."""
+"""A tenant with demand inside its nominal is served within the grace period, whichever tenant borrowed it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.unit.scheduling.engine.actions.stage import Stage
 from tests.unit.scheduling.engine.builders import flavor, job, node, queue, quotas, role
 from tests.unit.scheduling.engine.properties.laws import law
 
-# Reducing a counter-example takes minutes on a busy machine.
+# Shrinking a counter-example takes minutes on a busy machine.
 pytestmark = pytest.mark.timeout(900)
 
 TENANTS = ("a", "b", "c")
@@ -35,7 +35,7 @@ STEP_S = 20
 POLICIES = st.builds(
     PreemptionPolicy,
     within_queue=st.sampled_from(PreemptWithin),
-    # A tenant that may not take back what is its own has waived the guarantee.
+    # A tenant that may not reclaim its own quota has waived the guarantee.
     reclaim=st.just(PreemptOthers.ANY),
     while_borrowing=st.sampled_from((PreemptOthers.NEVER, PreemptOthers.LOWER_PRIORITY)),
 )
@@ -50,7 +50,7 @@ def land(
     lend: Mapping[str, int | None] | None = None,
     per_node: int = 1,
 ) -> Stage:
-    """Tenants below one root, or below folders, and exactly the cards that were promised to them."""
+    """Return tenants below one root, or below folders, and exactly the cards of their nominal quotas."""
     parents, lend = parents or {}, lend or {}
     cards = sum(nominal.values())
     sizes = [per_node] * (cards // per_node) + [cards % per_node] * bool(cards % per_node)
@@ -75,7 +75,7 @@ def size(entry: Job) -> int:
 
 
 def let_time_pass(stage: Stage, seconds: int) -> None:
-    """Cycles every few seconds; whoever is told to leave has left by the next one."""
+    """Run a cycle every few seconds; evicted tasks have ended by the next one."""
     for _ in range(0, seconds + 1, STEP_S):
         for name in sorted(stage.snapshot.jobs):
             stage.leave(name)
@@ -87,7 +87,7 @@ def let_time_pass(stage: Stage, seconds: int) -> None:
 
 
 def in_hand(stage: Stage, tenant: str) -> int:
-    """The cards that a tenant's jobs hold or were promised."""
+    """Return the cards that a tenant's jobs hold or claim."""
     claims = (
         claim for key, claim in stage.snapshot.claims.items() if stage.snapshot.jobs[key].queue == tenant
     )
@@ -113,7 +113,7 @@ def gangs(draw: st.DrawFn, name: str, tenant: str, most: int) -> Job:
 
 @st.composite
 def late_comers(draw: st.DrawFn) -> tuple[Stage, dict[str, int]]:
-    """Tenants that took what they could get, and one that comes when all is taken."""
+    """Return tenants that hold all that they could get, and one that arrives when all is taken."""
     nominal = {name: draw(st.integers(1, 4)) for name in TENANTS}
     stage = land(
         nominal,
@@ -133,7 +133,7 @@ def late_comers(draw: st.DrawFn) -> tuple[Stage, dict[str, int]]:
     for index in range(draw(st.integers(1, 3))):
         if left:
             entry = draw(gangs(f"late{index}", "a", left))
-            # The lowest rank there is, and none of the marks that could help it.
+            # The lowest priority, and none of the settings that could help the job.
             stage.submit(replace(entry, priority=-1, submitted_at=stage.now))
             left -= size(entry)
     return stage, nominal

@@ -1,4 +1,4 @@
-"""Shares do not depend on how many jobs a tenant submits, nor on the rank that it gives them."""
+"""Shares depend neither on how many jobs a tenant submits, nor on their priorities."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ POLICIES: Mapping[str, PreemptionPolicy] = dict.fromkeys(TENANTS, TAKE_BACK)
 
 
 def line(tenant: str, count: int, *, at: int, priority: int = 0) -> list[Job]:
-    """That many jobs of one card."""
+    """Return that many jobs of one card."""
     return [job(f"{tenant}{index}", tenant, role(), at=at, priority=priority) for index in range(count)]
 
 
 def rest(stage: Stage, waves: list[list[Job]]) -> dict[str, int]:
-    """What each tenant holds once all have come, one after the other, and nothing moves any more."""
+    """Return what each tenant holds once all have arrived in turn, and nothing changes any more."""
     for wave in waves:
         stage.submit(*wave)
         stage.cycle()
@@ -40,9 +40,9 @@ def rest(stage: Stage, waves: list[list[Job]]) -> dict[str, int]:
 
 @st.composite
 def neighbours(draw: st.DrawFn) -> tuple[dict[str, int], int, list[str], bool]:
-    """Nominal quotas, the demand of the modest tenant, who comes when, and whether sharing is fair."""
+    """Nominal quotas, the demand of the modest tenant, the order of arrival, and whether sharing is fair."""
     nominal = {name: draw(st.integers(0, 3)) for name in TENANTS}
-    # What is left over divides evenly among the two who want it: who gets an odd card says nothing.
+    # The rest divides evenly among the two that want it: an odd card has no meaning.
     nominal[RIVAL] = nominal[GREEDY]
     nominal[MODEST] += 1
     wanted = nominal[MODEST] - 2 * draw(st.integers(0, nominal[MODEST] // 2))
@@ -80,6 +80,6 @@ def test_ten_thousand_jobs_get_what_ten_get(first: str, priority: int) -> None:
     }
     assert sum(map(size, lines[RIVAL])) > nominal[RIVAL] + 1
     order = [first, *(tenant for tenant in TENANTS if tenant != first)]
-    # All at once: what somebody has borrowed before, nobody takes back in order to borrow it.
+    # All at once: a borrower doesn't preempt another borrower that came before.
     wave = [entry for tenant in order for entry in lines[tenant]]
     assert rest(land(nominal, POLICIES, fair=True), [wave]) == {GREEDY: 5, RIVAL: 5, MODEST: 4}

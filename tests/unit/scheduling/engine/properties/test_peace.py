@@ -1,4 +1,4 @@
-"""What must hold while jobs push each other out, whatever the world."""
+"""Invariants while jobs preempt each other, in any world."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def stages(draw: st.DrawFn) -> Stage:
 
 
 def sound(snapshot: Snapshot) -> None:
-    """No card is given twice, and admissions keep within what the tree allows."""
+    """Check that no card is given twice, and that admissions stay within the quota tree."""
     for row in range(len(snapshot.fleet)):
         for device in snapshot.fleet.export_node(row).devices:
             assert 0 <= device.used_cores <= device.cores
@@ -76,7 +76,7 @@ def sound(snapshot: Snapshot) -> None:
 
 
 def repeats_itself(stage: Stage) -> None:
-    """A cycle leaves the snapshot as it was, and the same snapshot gives the same cycle."""
+    """Check that a cycle leaves the snapshot unchanged, and that the same snapshot gives the same cycle."""
     before = stage.snapshot.to_json()
     first = run_cycle(stage.snapshot, stage.config, Instant(stage.now))
     assert stage.snapshot.to_json() == before
@@ -84,7 +84,7 @@ def repeats_itself(stage: Stage) -> None:
 
 
 def keeps_promises(stage: Stage) -> None:
-    """A promise names who must leave; once these have, it is kept."""
+    """Check that a claim names its victims, and that its job starts once these are gone."""
     for name, claim in stage.snapshot.claims.items():
         assert claim.allocations
         assert all(held.job == name for held in claim.allocations)
@@ -101,7 +101,7 @@ def keeps_promises(stage: Stage) -> None:
 
 
 def comes_to_rest(stage: Stage) -> None:
-    """Once all leavers have left nothing moves any more, and nobody was pushed out again and again."""
+    """Check that cycles settle once all evicted tasks are gone, and that no job is evicted too often."""
     quiet = 0
     for _ in range(60):
         for name in sorted(stage.snapshot.jobs):
@@ -112,7 +112,7 @@ def comes_to_rest(stage: Stage) -> None:
         if quiet == QUIET:
             break
     assert quiet == QUIET
-    # By the same few, that is, and no two take turns.
+    # No two jobs preempt each other in turn.
     pushed = {(d.beneficiary, d.job) for d in stage.told if d.kind is DecisionKind.EVICT}
     assert not {(victim, winner) for winner, victim in pushed} & pushed
     times = Counter(d.job for d in stage.told if d.kind is DecisionKind.EVICT)
@@ -122,7 +122,7 @@ def comes_to_rest(stage: Stage) -> None:
 @given(stages())
 @law
 def test_there_is_peace(stage: Stage) -> None:
-    """All of it for one world: to bring a world about costs more than to look at it."""
+    """Check everything in one world, because building a world costs more than the checks."""
     sound(stage.snapshot)
     repeats_itself(stage)
     keeps_promises(stage)

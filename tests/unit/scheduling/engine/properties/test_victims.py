@@ -1,4 +1,4 @@
-"""Laws of every search, in whatever order its input comes."""
+"""Invariants of every search, for any order of its input."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def build(world: World) -> Snapshot:
 
 
 def without(snapshot: Snapshot, found: TargetSet, kept: str = "") -> None:
-    """Let all victims but one go."""
+    """Remove all victims but one."""
     for target in found.targets:
         if target.job == kept:
             continue
@@ -119,7 +119,7 @@ def test_victims_suffice_and_every_one_is_needed(
         return
     without(snapshot, found)
     assert fits(snapshot, cards)
-    # Where the rule forbids to borrow, staying inside the nominal is what a victim may be needed for.
+    # If the rule forbids borrowing, a victim may be needed to stay inside the nominal.
     borrowed = snapshot.quota.borrows("a", CARDS, cards)
     for target in found.targets:
         again = build(world)
@@ -151,7 +151,7 @@ def test_only_the_preemptible_and_the_unprotected_leave(
 ) -> None:
     snapshot = build(world)
     found = search(snapshot, wants(snapshot, "a", ask[0], priority=ask[1]), PLATFORM, fair=fair)
-    # One that asks for its own has waited longer than the grace period, and heeds nobody's borrowed use.
+    # A preemptor inside its own quota has waited beyond the grace period: borrowed use isn't protected.
     heeds = snapshot.quota.borrows("a", CARDS, ask[0])
     for target in found.targets:
         job = snapshot.jobs[target.job]

@@ -1,4 +1,4 @@
-"""Flavors for whole jobs: the rules beyond the case tables, and what is told of a refusal."""
+"""Flavors for whole jobs: the rules beyond the case tables, and the figures of a refusal."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def world(
     queue: Queue = QUEUE,
     placed: bool = True,
 ) -> Snapshot:
-    """CPU quotas and usage by flavor: of the queue, and of another under the same parent."""
+    """Return CPU quotas and usage by flavor: of the queue, and of another under the same parent."""
 
     def leaf(name: str, quota: Mapping[str, int], usage: Mapping[str, int]) -> QuotaNode:
         return QuotaNode(
@@ -72,7 +72,7 @@ def world(
 
 
 def job(*sizes: int, preemptible: bool = True, evictions: int = 0, together: str = "") -> Job:
-    """One role per size: so many tasks of one CPU."""
+    """Return a job of one role per size: so many tasks of one CPU."""
     rule = TopologyRule(companions=together) if together else None
     roles = tuple(
         Role(name=f"r{index}", replicas=size, request=Request(cpu=1), topology=rule)
@@ -93,7 +93,7 @@ def chosen(found: Assignment) -> list[str]:
 
 
 class Asked:
-    """A simulated preemption with one answer, which notes what it was asked."""
+    """A simulated preemption with one answer, which records its questions."""
 
     def __init__(self, mode: AssignmentMode = AssignmentMode.PREEMPT, level: int = 0) -> None:
         self.answer = (mode, level)
@@ -239,7 +239,7 @@ class TestPreemption:
 
 
 class TestOwnRules:
-    """Who may not borrow is held to the nominal of the own queue."""
+    """A job that may not borrow is limited to the nominal of its own queue."""
 
     @pytest.mark.parametrize(
         ("queue", "item", "cap", "borrows"),

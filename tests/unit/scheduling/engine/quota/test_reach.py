@@ -1,4 +1,4 @@
-"""How far up the tree a request reaches, and whether what holds it could be taken back from others."""
+"""How far up the tree a request reaches, and whether the missing quota could be reclaimed from others."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def tree(used: int = 0) -> QuotaTree[str]:
         ("leaf", 0, 15, (2, False)),
         ("leaf", 2, 1, (1, True)),
         ("leaf", 6, 1, (2, False)),
-        # A queue on its own has nobody to borrow from, and nobody who borrowed.
+        # A queue without siblings has no lender and no borrower.
         ("alone", 0, 2, (0, False)),
         ("alone", 0, 3, (0, False)),
     ],

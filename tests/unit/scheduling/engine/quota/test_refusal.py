@@ -1,4 +1,4 @@
-"""Figures of a refusal that are worked out when somebody is told them."""
+"""Figures of a refusal that are computed when they are read."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ WAY = Help(HelpCode.ASK_FEWER_CARDS, {"cards": 2})
 
 
 def later(told: list[Refusal]) -> Refusal:
-    """A refusal that knows its role, and notes in `told` when it is asked for more."""
+    """Return a refusal that knows its role, and appends to `told` when other figures are read."""
 
     def tell() -> Refusal:
         told.append(Refusal(Reason.NO_ROOM, {"role": "worker", "free_cards": 3}, (WAY,)))

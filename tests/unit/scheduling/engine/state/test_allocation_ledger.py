@@ -1,4 +1,4 @@
-"""Who holds what, and who stands where as others meet him."""
+"""The holdings of jobs, and where tasks are for the affinity terms of others."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SPEAKING = PlacementRules(
 
 
 def held(job_id: str, index: int = 0, node_id: str = "n1", **facts: object) -> Allocation:
-    """A task with one whole card of its node, that of its index."""
+    """Return a task with one whole card of its node, that of its index."""
     part = DeviceSlice(device=f"{node_id}-gpu{index}", cores=100, memory=40_960, exclusive=True)
     known = {"queue": "a", "role": "worker", "flavor": "a100", "cpu": 10, "memory": 20, "slices": (part,)}
     charges = (Charge(*CPU, 10), Charge(*CPU, 5))
@@ -43,7 +43,7 @@ def small(*jobs: str, rules: PlacementRules = PLAIN) -> Snapshot:
 
 
 def shown(snapshot: Snapshot) -> tuple[object, ...]:
-    """All that depends on who stands where."""
+    """Return everything that depends on the nodes of tasks."""
     there, fleet = snapshot.fleet.pod_index, snapshot.fleet
     seen = (
         there.identities,

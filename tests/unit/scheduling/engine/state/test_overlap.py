@@ -1,4 +1,4 @@
-"""A place that is promised while somebody still stands there: facts are booked, and undone exactly."""
+"""A claimed place that another task still occupies: both are recorded, and undone exactly."""
 
 from __future__ import annotations
 
