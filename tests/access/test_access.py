@@ -88,7 +88,7 @@ def test_no_address_of_the_api_takes_a_method_without_a_row(w: AccessWorld) -> N
 
 
 @pytest.mark.parametrize("part", range(PARTS))
-def test_everybody_gets_what_is_theirs_and_nothing_else(w: AccessWorld, part: int) -> None:
+def test_every_actor_gets_what_is_theirs_and_nothing_else(w: AccessWorld, part: int) -> None:
     rows = [ask for ask in TABLE if ROUTE in ask.route]
     assert rows, f"no row has {ROUTE} in its address"
     asks = who_asks_again if connection.vendor == "postgresql" else who_asks

@@ -247,7 +247,7 @@ def test_a_budget_over_the_api(w: World, anna: User, as_user: As) -> None:
     assert as_user(w.viewer).get(f"{TEAM}/usage").json()["items"] == []
 
 
-def test_the_budget_of_a_folder_sums_what_nobody_below_sees_of_the_others(
+def test_the_budget_of_a_folder_sums_what_no_workspace_sees_of_the_others(
     w: World, anna: User, as_user: As
 ) -> None:
     now = clock.now()

@@ -68,7 +68,7 @@ def test_a_stranger_learns_nothing_of_a_workspace_by_sending_to_it(
     assert unread == []
 
 
-def test_an_editor_who_sends_it_is_told_what_is_wrong_with_it(w: World, as_user: As) -> None:
+def test_an_editor_who_sends_it_gets_its_mistakes(w: World, as_user: As) -> None:
     answer = as_user(w.editor).generic("POST", f"{TEAM}/jobs", BOMB, content_type="application/yaml")
 
     assert (answer.status_code, answer.json()["code"]) == (400, "YAML_INVALID")

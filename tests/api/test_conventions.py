@@ -154,7 +154,7 @@ def test_only_the_fields_asked_for(w: World, editor: APIClient) -> None:
     assert editor.get(f"{JOBS}?name=nothing&fields=name").json()["items"] == []
 
 
-def test_a_job_tells_its_version_and_a_stale_one_is_refused(w: World, editor: APIClient) -> None:
+def test_a_job_has_its_version_and_a_stale_one_is_refused(w: World, editor: APIClient) -> None:
     job = jobs.job(w.queue, w.editor, "alpha")
     seen = editor.get(f"{JOBS}/alpha")["ETag"]
     assert seen == f'"{job.version}"'
@@ -217,7 +217,7 @@ def test_a_key_belongs_to_the_whole_address_however_long_it_is(w: World, as_user
     assert client.post(f"{at}/cancel", headers=key)["Idempotency-Replayed"] == "true"
 
 
-def test_nobody_learns_which_keys_another_uses(w: World, as_user: As) -> None:
+def test_no_user_learns_which_keys_another_uses(w: World, as_user: As) -> None:
     key, path = {KEY: "once"}, f"{TEAM}/keys"
     for user in (w.editor, w.admin, w.platform_admin):
         answer = as_user(user).post(path, {"name": f"of {user}"}, headers=key)
@@ -225,7 +225,7 @@ def test_nobody_learns_which_keys_another_uses(w: World, as_user: As) -> None:
         assert answer.json()["owner"] == user.username
 
 
-def test_what_is_out_of_sight_by_now_is_not_told_again(w: World, as_user: As) -> None:
+def test_what_is_out_of_sight_by_now_is_not_sent_again(w: World, as_user: As) -> None:
     key, path = {KEY: "once"}, f"{TEAM}/keys"
     client = as_user(w.editor)
     assert client.post(path, {"name": "laptop"}, headers=key).status_code == 201
@@ -357,7 +357,7 @@ def test_who_holds_what_a_job_lacks(w: World, editor: APIClient) -> None:
         (f"{TEAM}/keys", b"\xff\xfe", 400, "JSON_INVALID"),
     ],
 )
-def test_bodies_that_nobody_needs(editor: APIClient, path: str, body: bytes, status: int, code: str) -> None:
+def test_unneeded_bodies(editor: APIClient, path: str, body: bytes, status: int, code: str) -> None:
     answer = editor.generic("POST", path, body, content_type="application/json")
 
     assert (answer.status_code, answer.json()["code"]) == (status, code)

@@ -79,7 +79,7 @@ def test_a_first_password_follows_the_rules(w: World, password: str, again: str)
     assert signed_in(accept(path))
 
 
-def test_whoever_was_signed_in_is_not_who_accepts(w: World) -> None:
+def test_the_signed_in_user_is_not_the_one_who_accepts(w: World) -> None:
     path = user_invite(acting_user=w.platform_admin, username="nora").path
     browser = Client()
     browser.force_login(w.platform_admin)
@@ -128,7 +128,7 @@ def test_ending_access_closes_sessions_and_keys_and_keeps_the_password(w: World,
     assert answer.json()["sessions_ended"] is False and again.get("/account").status_code == 200
 
 
-def test_nobody_ends_the_own_sessions_by_accident(w: World, as_user: As) -> None:
+def test_no_user_ends_the_own_sessions_by_accident(w: World, as_user: As) -> None:
     url = f"/api/v1/admin/users/{w.platform_admin.pk}/end-access"
     answer = as_user(w.platform_admin).post(url, {}, "json")
     assert (answer.status_code, answer.json()["code"]) == (409, "OWN_SESSIONS")

@@ -157,7 +157,7 @@ def test_the_parser_takes_the_bounds_and_nothing_beyond(row: Described) -> None:
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if row.limit], ids=lambda row: row.path)
-def test_the_parser_takes_texts_of_the_length_that_is_told(row: Described) -> None:
+def test_the_parser_takes_texts_of_the_documented_length(row: Described) -> None:
     assert row.limit is not None
     assert row.path in mistakes(body_with(row.path, "a" * (row.limit + 1)))
     assert row.path in mistakes(body_with(row.path, 5))
@@ -171,7 +171,7 @@ def test_the_parser_takes_texts_of_the_length_that_is_told(row: Described) -> No
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if row.choices], ids=lambda row: row.path)
-def test_the_parser_takes_the_words_that_are_told_and_no_other(row: Described) -> None:
+def test_the_parser_takes_the_documented_words_and_no_other(row: Described) -> None:
     needed = {
         "slice": {"cores": 1, "memory": "1Gi"},
         "mig": {"profile": "1g.5gb"},
@@ -189,7 +189,7 @@ def test_the_parser_takes_the_words_that_are_told_and_no_other(row: Described) -
 
 
 @each
-def test_what_is_left_open_is_what_is_told(row: Described) -> None:
+def test_the_default_is_the_documented_one(row: Described) -> None:
     told = re.fullmatch(r"`(.*)`", row.open)
     if told is None or row.path.startswith(("roles.", "placement.")):
         return  # The document has no default, or the field is below a mapping that is absent.
@@ -213,7 +213,7 @@ def resolved(schema: dict[str, Any], components: dict[str, Any]) -> dict[str, An
 
 
 @each
-def test_the_schema_tells_the_same(row: Described, components: dict[str, Any]) -> None:
+def test_the_schema_documents_the_same(row: Described, components: dict[str, Any]) -> None:
     above: dict[str, Any] = {}
     schema: dict[str, Any] = components["JobFileRequest"]
     for key in row.path.split("."):
@@ -291,7 +291,7 @@ def test_a_policy_limits_what_the_file_says(row: Described, w: World) -> None:
         assert found == ({row.path} if refused else set())
 
 
-def test_the_engine_is_told_what_it_has_to_know(w: World) -> None:
+def test_the_engine_gets_every_field_that_it_needs(w: World) -> None:
     of_engine = {field.name for field in FIELDS.values() if field.engine}
     assert of_engine <= {field.name for field in fields(EngineJob)}
     for path, field in FIELDS.items():

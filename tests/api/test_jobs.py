@@ -69,7 +69,7 @@ def test_a_job_file_may_be_yaml(editor: APIClient, media: str) -> None:
     assert Job.unscoped.get().lifecycle == [{"on": "task_failed", "do": "restart_job"}]
 
 
-def test_mistakes_are_told_in_one_problem(editor: APIClient) -> None:
+def test_mistakes_are_reported_in_one_problem(editor: APIClient) -> None:
     answer = editor.post(JOBS, BODY | {"kind": "spark", "gangs": 1})
 
     assert answer.status_code == 400
@@ -78,7 +78,7 @@ def test_mistakes_are_told_in_one_problem(editor: APIClient) -> None:
     assert {error["field"] for error in answer.json()["errors"]} == {"kind", "gangs"}
 
 
-def test_mistakes_are_told_in_the_readers_language(editor: APIClient) -> None:
+def test_mistakes_are_reported_in_the_readers_language(editor: APIClient) -> None:
     body = BODY | {"kind": "spark", "roles": [{"resources": {"cpu": "eight"}}]}
     answers = [editor.post(JOBS, body, headers={"Accept-Language": tag}).json() for tag in ("en", "zh-hans")]
 
@@ -126,7 +126,7 @@ def test_what_the_platform_sets_cannot_be_sent(editor: APIClient) -> None:
         assert editor.post(JOBS, BODY | {field: "x"}).status_code == 400
 
 
-def test_a_dry_run_tells_the_demand_and_writes_nothing(editor: APIClient) -> None:
+def test_a_dry_run_reports_the_demand_and_writes_nothing(editor: APIClient) -> None:
     answer = editor.post(f"{JOBS}?dry_run=true", BODY)
 
     assert answer.status_code == 200
@@ -288,7 +288,7 @@ def test_events_continue_where_the_reader_stopped(editor: APIClient) -> None:
     assert JobEvent.unscoped.count() == 3
 
 
-def test_tasks_tell_node_and_cards_in_few_queries(
+def test_tasks_have_node_and_cards_in_few_queries(
     w: World, editor: APIClient, django_assert_max_num_queries: Any
 ) -> None:
     job = jobs.job(w.queue, w.editor, roles=[jobs.RoleOf(replicas=4, cards=2)])
@@ -302,7 +302,7 @@ def test_tasks_tell_node_and_cards_in_few_queries(
     assert [len(task["devices"]) for task in body["items"]] == [2, 2, 2, 2]
 
 
-def test_a_job_is_told_as_its_fields_are_declared(w: World) -> None:
+def test_a_job_is_answered_as_its_fields_are_declared(w: World) -> None:
     for job in (
         jobs.job(w.queue, w.editor, "waits"),
         jobs.job(w.queue, w.editor, "ends", state=JobState.FAILED),

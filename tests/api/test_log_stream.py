@@ -105,7 +105,9 @@ def test_a_job_that_is_cancelled_has_an_end(ran: Ran) -> None:
     assert list(ran.looks())
 
 
-def test_who_loses_access_or_the_cluster_is_told_so(ran: Ran, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lost_right_or_cluster_is_reported_at_the_end_of_the_stream(
+    ran: Ran, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ran.step()
     ran.step()
     monkeypatch.setattr(log_stream, "signed_in_still", lambda request: User.objects.get(pk=ran.user.pk))
@@ -176,7 +178,7 @@ def test_a_stream_says_why_it_ends(last: Any, code: str, monkeypatch: pytest.Mon
     assert ("b" in pieces) == (code == "ENDED")
 
 
-def test_why_it_ends_is_told_in_the_language_of_the_request() -> None:
+def test_the_reason_of_the_end_is_in_the_language_of_the_request() -> None:
     class Away(Told):
         def poll_text(self) -> tuple[str, bool]:
             raise Conflict(gettext("Your access has been removed."), code="ACCESS_LOST")

@@ -88,7 +88,7 @@ def test_a_one_time_password_opens_nothing_but_the_way_to_another_one(newcomer: 
     assert not AccessKey.unscoped.exists()
 
 
-def test_it_is_told_at_creation_when_a_one_time_password_expires(w: World, as_user: As) -> None:
+def test_the_answer_of_the_creation_has_the_expiry_of_the_one_time_password(w: World, as_user: As) -> None:
     client = as_user(w.platform_admin)
     with time_machine.travel("2026-01-01T10:00:00Z", tick=False):
         made = client.post("/api/v1/admin/users", {"username": "new", "password": ONCE}).json()
@@ -97,7 +97,7 @@ def test_it_is_told_at_creation_when_a_one_time_password_expires(w: World, as_us
     assert reset.json() == {"password_expires_at": "2026-01-04T10:00:00Z", "keys_revoked": 0, "keys_kept": 0}
 
 
-def test_an_expired_one_time_password_signs_nobody_in_and_is_not_changed(
+def test_an_expired_one_time_password_signs_no_user_in_and_is_not_changed(
     newcomer: User, settings: Any
 ) -> None:
     settings.SESSION_COOKIE_AGE = 30 * 24 * 3600
@@ -138,14 +138,14 @@ def test_a_stream_ends_for_a_session_of_a_one_time_password(newcomer: User) -> N
     assert refused.value.code == "PASSWORD_CHANGE_REQUIRED"
 
 
-def test_whoever_must_choose_a_password_makes_no_key(newcomer: User) -> None:
+def test_a_user_who_must_choose_a_password_makes_no_key(newcomer: User) -> None:
     with pytest.raises(PermissionDenied) as refused:
         access_key_create(acting_user=newcomer, user=newcomer, name="mine")
     assert refused.value.code == "PASSWORD_CHANGE_REQUIRED"
 
 
 @pytest.mark.parametrize("keep", [False, True])
-def test_a_reset_revokes_the_keys_unless_told_to_keep_them(w: World, as_user: As, keep: bool) -> None:
+def test_a_reset_revokes_the_keys_unless_they_are_to_be_kept(w: World, as_user: As, keep: bool) -> None:
     tokens = [tenancy.access_key(w.editor), tenancy.access_key(w.editor)]
     other = tenancy.access_key(w.viewer)
     body = {"password": ONCE} | ({"keep_keys": True} if keep else {})
@@ -164,7 +164,7 @@ def test_a_reset_revokes_the_keys_unless_told_to_keep_them(w: World, as_user: As
     assert noted.after == {"keys_revoked": answer["keys_revoked"]}
 
 
-def test_nobody_sets_their_own_password_without_the_old_one(w: World, as_user: As) -> None:
+def test_no_user_sets_their_own_password_without_the_old_one(w: World, as_user: As) -> None:
     path = f"/api/v1/admin/users/{w.platform_admin.pk}/password"
     answer = as_user(w.platform_admin).post(path, {"password": ONCE})
     assert (answer.status_code, answer.json()["code"]) == (409, "OWN_PASSWORD")

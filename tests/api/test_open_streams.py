@@ -171,7 +171,7 @@ CASES: Final = [
 
 
 @pytest.mark.parametrize(("loss", "address"), CASES)
-def test_a_stream_ends_and_tells_nothing_more_once_the_right_is_gone(
+def test_a_stream_ends_and_sends_nothing_more_once_the_right_is_gone(
     reader: Reader, loss: str, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = reader.folder if loss in FROM_ABOVE else reader.workspace
@@ -204,7 +204,7 @@ def test_a_key_with_scopes_reads_no_more_than_they_reach(reader: Reader) -> None
     assert look(reader.begun.pop()) in ("SCOPE_MISSING", "PERMISSION_DENIED")
 
 
-def test_a_reader_who_comes_back_is_told_of_no_other_workspace(reader: Reader, w: World) -> None:
+def test_a_reader_who_comes_back_sees_nothing_of_another_workspace(reader: Reader, w: World) -> None:
     foreign = jobs.job(w.other_queue, w.outsider, "theirs")
     first = add_event(foreign, "secret", now=clock.now())
     own = add_event(reader.job, "own", now=clock.now())

@@ -39,7 +39,7 @@ def full_disk(w: World) -> Iterator[None]:
         cursor.execute(f"PRAGMA max_page_count = {before}")
 
 
-def test_a_submission_to_a_full_disk_is_told_so(w: World, full_disk: None, as_user: As) -> None:
+def test_a_submission_to_a_full_disk_is_reported_as_such(w: World, full_disk: None, as_user: As) -> None:
     client = as_user(w.editor)
     seen = []
     while not seen or (seen[-1].status_code == 202 and len(seen) < 40):

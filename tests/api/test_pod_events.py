@@ -57,7 +57,7 @@ def test_what_went_wrong_is_a_warning(ran: tuple[Cluster, User], as_user: As, cl
     assert "worker-1" in text
 
 
-def test_a_cluster_that_is_away_is_told_politely(
+def test_an_unreachable_cluster_is_reported_without_an_error(
     ran: tuple[Cluster, User], as_user: As, client: Client
 ) -> None:
     set_reachable(ran[0].pk, False)

@@ -31,7 +31,7 @@ def above(w: World, as_user: As) -> APIClient:
     return as_user(tenancy.user("anna", tenancy.root(), Role.ADMIN))
 
 
-def test_every_breach_is_told_at_once_by_field(w: World, above: APIClient, as_user: As) -> None:
+def test_every_breach_is_reported_at_once_by_field(w: World, above: APIClient, as_user: As) -> None:
     rules = {"maximum": {"roles.resources.gpu.cards": 2, "max_run_s": 3600}, "images": ["pytorch/*"]}
     rules["minimum"] = {"roles.resources.cpu": "2"}
     assert put(above, tenancy.root(), **rules).status_code == 200
@@ -209,7 +209,7 @@ def test_a_policy_that_cannot_be_meant(w: World, above: APIClient, body: Any, fi
     assert not WorkspacePolicy.unscoped.exists()
 
 
-def test_a_child_cannot_contradict_what_stands_above(w: World, above: APIClient) -> None:
+def test_a_child_cannot_contradict_the_policy_above(w: World, above: APIClient) -> None:
     put(above, tenancy.root(), minimum={"roles.replicas": 4})
     answer = put(above, w.workspace, maximum={"roles.replicas": 2})
     assert [error["field"] for error in answer.json()["errors"]] == ["maximum.roles.replicas"]

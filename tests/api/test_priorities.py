@@ -76,7 +76,7 @@ def test_what_cannot_be_granted(w: World, high: PriorityClass, as_user: As) -> N
     assert not PriorityGrant.unscoped.exists()
 
 
-def test_nobody_sees_grants_of_others(w: World, high: PriorityClass, as_user: As) -> None:
+def test_no_user_sees_grants_of_others(w: World, high: PriorityClass, as_user: As) -> None:
     theirs = PriorityGrant.unscoped.create(tenant=w.other_workspace, priority_class=high)
     client = as_user(w.admin)
     assert client.get(GRANTS).json()["items"] == []

@@ -111,7 +111,7 @@ def test_classes_are_made_changed_and_retired(w: World, as_user: As) -> None:
     assert patch(as_user(w.admin), "*", place, value=1).status_code == 403
 
 
-def test_nobody_submits_with_a_retired_class(w: World, as_user: As) -> None:
+def test_no_job_is_submitted_with_a_retired_class(w: World, as_user: As) -> None:
     old = jobs.priority_class("old", 10)
     PriorityGrant.unscoped.create(tenant=w.workspace, priority_class=old)
     patch(as_user(w.platform_admin), "*", f"{CLASSES}/old", retired=True)
@@ -153,7 +153,7 @@ def test_a_queue_is_renamed_with_its_jobs(w: World, as_user: As) -> None:
     assert AuditRecord.unscoped.get(action="queue.rename").before == {"name": "default"}
 
 
-def test_a_queue_is_deleted_when_nobody_needs_it(w: World, as_user: As) -> None:
+def test_an_unused_queue_is_deleted(w: World, as_user: As) -> None:
     client = as_user(w.admin)
     second = client.post("/api/v1/workspaces/team-a/queues", {"name": "second", "flavors": ["a100"]})
     held, waits = jobs.job(w.queue, w.editor, "held", state="running"), jobs.job(w.queue, w.editor, "waits")

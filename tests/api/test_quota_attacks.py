@@ -282,7 +282,7 @@ class Attack:
 
 @pytest.mark.parametrize("domain", list(PEOPLE))
 @pytest.mark.parametrize("seed", range(SEQUENCES))
-def test_nobody_gets_more_than_was_decided_above_them(db: None, as_user: As, seed: int, domain: str) -> None:
+def test_no_node_gets_more_than_was_decided_above_it(db: None, as_user: As, seed: int, domain: str) -> None:
     with time_machine.travel("2026-05-01T08:00:00Z", tick=False) as traveller:
         attack = Attack(seed, domain, as_user)
         for number in range(STEPS):

@@ -39,7 +39,7 @@ def bearer(token: str) -> APIClient:
     return client
 
 
-def test_each_answer_tells_what_is_left_and_the_last_one_when_to_come_back(w: World) -> None:
+def test_each_answer_has_the_remaining_requests_and_the_last_one_the_time_to_retry(w: World) -> None:
     client = bearer(tenancy.access_key(w.editor))
 
     answers = [client.get(ME) for _ in range(4)]
@@ -80,7 +80,7 @@ def test_guessing_keys_is_stopped_before_anything_is_looked_up(
     assert AuditRecord.unscoped.count() == 1, "the second of a stranger in one minute is counted"
 
 
-def test_without_the_cache_nobody_is_counted_and_nothing_is_claimed(
+def test_without_the_cache_no_caller_is_counted_and_no_limit_is_reported(
     w: World, as_user: As, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = []

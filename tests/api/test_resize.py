@@ -29,7 +29,7 @@ def post(client: Any, memory: Any, query: str = "", **headers: str) -> Any:
     )
 
 
-def test_it_is_accepted_and_told(stage: Stage, as_user: As) -> None:
+def test_it_is_accepted_and_reported(stage: Stage, as_user: As) -> None:
     client = as_user(stage.user)
     answer = post(client, "20Gi")
     assert answer.status_code == 202, answer.content
@@ -57,7 +57,7 @@ def test_it_is_accepted_and_told(stage: Stage, as_user: As) -> None:
         ("", 400, "REQUIRED"),
     ],
 )
-def test_mistakes_are_told_at_their_field(
+def test_mistakes_are_reported_at_their_field(
     stage: Stage, as_user: As, memory: str, status: int, code: str
 ) -> None:
     answer = post(as_user(stage.user), memory)

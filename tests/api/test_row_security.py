@@ -62,7 +62,7 @@ GLOBAL: Final = {
 server = pytest.mark.server
 
 
-def test_every_table_has_a_policy_or_belongs_to_nobody() -> None:
+def test_every_table_has_a_policy_or_belongs_to_no_tenant() -> None:
     own = {model._meta.label for model in apps.get_models() if model._meta.app_label in OWN_APPS}
 
     protected = {model._meta.label for model in row_policies.all_rules()}
@@ -87,7 +87,7 @@ def test_the_policies_bind_owners_too_and_the_role_may_not_pass_them_by(bound: W
 
 
 @server
-def test_a_request_of_nobody_sees_nothing(bound: World) -> None:
+def test_a_request_without_a_user_sees_nothing(bound: World) -> None:
     assert Job.unscoped.count() == 1
 
     with row_scope.use_scope(NOTHING):
@@ -96,9 +96,7 @@ def test_a_request_of_nobody_sees_nothing(bound: World) -> None:
 
 
 @server
-def test_a_connection_that_was_never_told_anything_sees_nothing(
-    bound: World, on_postgres: PostgresServer
-) -> None:
+def test_a_connection_without_a_scope_sees_nothing(bound: World, on_postgres: PostgresServer) -> None:
     with on_postgres.connect_database(connection.settings_dict["NAME"]) as raw:
         raw.execute(f"SET ROLE {WEB_ROLE}")
         assert raw.execute("SELECT count(*) FROM scheduling_job").fetchone() == (0,)
@@ -130,7 +128,7 @@ def _likeness(job: Job) -> dict[str, Any]:
 
 
 @server
-def test_what_was_told_ends_with_the_transaction(bound: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_scope_ends_with_the_transaction(bound: World, monkeypatch: pytest.MonkeyPatch) -> None:
     def told() -> str:
         raw = connection.connection.execute("SELECT coalesce(current_setting('allotment.scope', true), '')")
         return str(raw.fetchone()[0])

@@ -181,7 +181,7 @@ def people(number: int) -> list[str]:
     return [tenancy.user(f"person-{n}").username for n in range(number)]
 
 
-def test_one_address_does_not_try_a_few_passwords_for_everybody(w: World, axes: None, now: Any) -> None:
+def test_one_address_does_not_try_a_few_passwords_for_all_users(w: World, axes: None, now: Any) -> None:
     client = Client()
     answers = [sign_in(client, name) for name in people(5) for _ in range(3)]
     assert answers == [200] * 10 + [429] * 5
@@ -288,7 +288,7 @@ def test_the_embedded_server_believes_no_header_about_the_client(tmp_path: Any) 
 
 
 @pytest.mark.parametrize("value", ["*", "10.0.0.1,*", "0.0.0.0/0", "::/0", "0.0.0.0/1,128.0.0.0/1", "1::/8"])
-def test_production_believes_no_header_from_everybody(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_production_trusts_no_header_from_any_address(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORWARDED_ALLOW_IPS", value)
     with pytest.raises(environment.SettingError, match="FORWARDED_ALLOW_IPS"):
         environment.check_proxies("FORWARDED_ALLOW_IPS")

@@ -34,7 +34,7 @@ def body(**fields: Any) -> dict[str, Any]:
     }
 
 
-def test_a_dry_run_tells_everything_and_keeps_nothing(boss: APIClient) -> None:
+def test_a_dry_run_reports_everything_and_stores_nothing(boss: APIClient) -> None:
     answer = boss.post(f"{TEAMS}?dry_run=true", body(), "json")
     told = answer.json()
     assert answer.status_code == 200 and answer["Dry-Run"] == "true"
@@ -80,7 +80,7 @@ def test_a_mistake_is_named_by_its_field(boss: APIClient, wrong: Any, status: in
     assert not Tenant.unscoped.filter(slug="new-team").exists()
 
 
-def test_an_admin_of_a_folder_creates_below_it_and_invites_nobody(
+def test_an_admin_of_a_folder_creates_below_it_and_invites_no_user(
     boss: APIClient, w: World, as_user: As
 ) -> None:
     labs = tenancy.folder("labs")

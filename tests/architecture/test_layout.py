@@ -24,7 +24,7 @@ def test_the_standard_module_is_not_ours() -> None:
     assert Path(platform.__file__).parent == Path(sysconfig.get_path("stdlib"))
 
 
-def test_the_standard_module_wins_where_we_stand() -> None:
+def test_the_standard_module_wins_in_the_current_folder() -> None:
     code = "import platform; print(platform.system())"
     result = run_to_end([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, within_s=30)
     assert result.returncode == 0, result.stderr

@@ -120,7 +120,7 @@ def test_what_old_processes_survive_is_allowed(operation: Operation) -> None:
     assert judged(operation) == []
 
 
-def test_an_index_that_is_built_online_stands_alone() -> None:
+def test_an_index_that_is_built_online_is_alone() -> None:
     index = AddIndexOnline("job", models.Index(fields=["name"], name="n"))
     assert judged(index, atomic=False) == []
     assert judged(index)
@@ -148,7 +148,7 @@ def test_a_new_table_may_have_what_it_likes() -> None:
     assert judged(made, operations.AddField("other", "new", models.IntegerField())) == []
 
 
-def test_a_reason_is_heard_and_an_empty_one_is_not() -> None:
+def test_a_reason_is_accepted_and_an_empty_one_is_not() -> None:
     class Explained:
         SAFE_BESIDE_OLD_CODE = "the table is not in use before the next version"
 

@@ -260,7 +260,7 @@ def test_functions_are_verb_and_object(package: str) -> None:
     assert len(single) <= ONE_WORD_SHARE * total, "\n".join(single)
 
 
-def test_class_names_stand_for_one_thing() -> None:
+def test_class_names_have_one_meaning() -> None:
     assert repeated_classes(sources()) == {}
 
 

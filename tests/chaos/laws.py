@@ -77,7 +77,7 @@ def assert_books_and_jobs() -> None:
     assert_jobs()
 
 
-def assert_all_told(stage: KubeStage) -> None:
+def assert_every_job_has_ended_or_has_a_reason(stage: KubeStage) -> None:
     """Every job has ended, or waits and says why."""
     silent = Job.unscoped.exclude(state__in=TERMINAL_STATES).exclude(state__in=WAITING_STATES)
     assert not silent.exists(), list(silent.values_list("name", "state"))

@@ -28,7 +28,7 @@ from tests.builders.kube_stage import KubeStage
 from tests.chaos import servers
 from tests.chaos.actors import Actor, Order
 from tests.chaos.api_faults import API_FAULTS
-from tests.chaos.laws import Look, assert_all_told, assert_books_and_jobs
+from tests.chaos.laws import Look, assert_books_and_jobs, assert_every_job_has_ended_or_has_a_reason
 from tests.chaos.machine import Machine
 from tests.chaos.places import ASLEEP, CALLING, POINTS
 from tests.chaos.servers import ServerFault
@@ -131,7 +131,7 @@ class ChaosRun:
         for job in Job.unscoped.filter(state=JobState.SUSPENDED):
             job_resume(acting_user=self.stage.user, job=job)
         self._until(lambda: not Job.unscoped.exclude(state__in=TERMINAL_STATES).exists())
-        assert_all_told(self.stage)
+        assert_every_job_has_ended_or_has_a_reason(self.stage)
         for job in Job.unscoped.exclude(state__in=TERMINAL_STATES):
             job_cancel(acting_user=self.stage.user, job=job)
         self._until(lambda: not self.stage.pods() and not self.stage.shared())

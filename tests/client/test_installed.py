@@ -221,7 +221,7 @@ def test_refusals_name_the_field_and_have_their_own_status(stage: tuple[Shell, C
     assert (code, "alt_00000000_wrong" in errors) == (3, False)
 
 
-def test_it_tells_its_version_and_what_a_shell_completes(program: Path, tmp_path: Path) -> None:
+def test_it_prints_its_version_and_what_a_shell_completes(program: Path, tmp_path: Path) -> None:
     """The completion is sourced and asked as bash does, in the folder of a job file."""
     assert re.fullmatch(r"allotment-client \d+\.\d+\.\d+\n", _run([str(program), "--version"]))
     script = tmp_path / "completion"

@@ -46,7 +46,7 @@ def test_every_figure_that_is_asked_for_exists(names: set[str]) -> None:
     assert asked - names == set()
 
 
-def test_every_figure_that_is_told_is_documented(names: set[str]) -> None:
+def test_every_metric_is_documented(names: set[str]) -> None:
     """A document may shorten a name that continues the previous one to its end."""
     section = OPERATIONS.partition("## Alerts")[0]
     own = {name for name in names if name.startswith("allotment_") and "_tests_" not in name}

@@ -69,7 +69,7 @@ def test_six_slow_jobs_of_a_hundred_count_and_are_measured_as_they_are() -> None
         ({"reclaimed_s": 31.0}, "one job takes 16 cards back, s"),
     ],
 )
-def test_whoever_is_too_late_is_over(changed: dict[str, float], what: str) -> None:
+def test_a_value_beyond_its_limit_fails_the_row(changed: dict[str, float], what: str) -> None:
     assert rows()[what].passed
     assert not rows(**changed)[what].passed
 

@@ -107,7 +107,7 @@ def test_all_bodies_of_a_process_are_bounded_together(monkeypatch: pytest.Monkey
     assert budget.taken == 0
 
 
-def test_who_sends_without_end_keeps_nobody_else_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_that_sends_without_end_blocks_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bodies, "BYTES_OF_ONE", 2 * LIMIT)
     budget = BodyBudget()
 

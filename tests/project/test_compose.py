@@ -123,7 +123,7 @@ _ATTEMPTS = (
 
 
 @pytest.mark.server
-def test_the_login_of_web_owns_nothing_and_can_become_nobody_else(
+def test_the_login_of_web_owns_nothing_and_can_become_no_other(
     installation: Installation, compose_server: PostgresServer
 ) -> None:
     owner = compose_server.connect_database(

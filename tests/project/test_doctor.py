@@ -94,7 +94,7 @@ def test_a_cluster_that_does_not_answer_is_named(capsys: pytest.CaptureFixture[s
 
 
 @pytest.mark.django_db
-def test_an_installation_without_a_cluster_is_told_how_to_get_one(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_installation_without_a_cluster_gets_the_way_to_one(capsys: pytest.CaptureFixture[str]) -> None:
     status, output = run(capsys, "--only", "clusters")
     assert status == 1
     assert "allotment cluster add" in " ".join(output.split())

@@ -142,7 +142,7 @@ def test_what_fails_before_it_has_ever_read_ends_the_worker(
 
 
 @pytest.mark.parametrize("end", [SystemExit, KeyboardInterrupt])
-def test_it_stops_when_it_is_told_to(
+def test_it_stops_when_the_consumer_is_ended(
     reading: LastingConsumer, monkeypatch: pytest.MonkeyPatch, end: type[BaseException]
 ) -> None:
     def stop(self: LastingConsumer) -> None:

@@ -43,7 +43,7 @@ def bin_with(folder: Path, **programs: str) -> str:
 
 
 @pytest.mark.parametrize("target", ["up", "test"])
-def test_a_machine_without_a_new_python_hears_it_in_one_line(checkout: Path, target: str) -> None:
+def test_a_machine_without_a_new_python_gets_one_line(checkout: Path, target: str) -> None:
     result = make(checkout, target, path=bin_with(checkout, python3="exit 1", python3_13="exit 127"))
     assert result.returncode == 2
     complaints = [line for line in result.stderr.splitlines() if not re.match(r"make: \*\*\*", line)]
@@ -51,7 +51,7 @@ def test_a_machine_without_a_new_python_hears_it_in_one_line(checkout: Path, tar
     assert not (checkout / ".venv").exists()
 
 
-def test_a_python_without_venv_is_told_the_package(checkout: Path) -> None:
+def test_a_python_without_venv_gets_the_package(checkout: Path) -> None:
     script = 'case "$2" in *ensurepip*) exit 1;; esac; exit 0'
     result = make(checkout, "up", path=bin_with(checkout, python3_12=script))
     assert result.returncode == 2

@@ -10,7 +10,7 @@ import pytest
 from allotment.processes import paths
 
 
-def test_home_is_dot_allotment_where_we_stand(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_home_is_dot_allotment_in_the_current_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("ALLOTMENT_HOME", raising=False)
     monkeypatch.chdir(tmp_path)
     assert paths.find_home_folder() == tmp_path / ".allotment"

@@ -174,7 +174,7 @@ time.sleep(600)
 """
 
 
-def test_kill_9_of_the_supervisor_leaves_nobody(start: Start, tmp_path: Path) -> None:
+def test_kill_9_of_the_supervisor_leaves_no_process(start: Start, tmp_path: Path) -> None:
     (tmp_path / "forking.py").write_text(FORKING, encoding="utf-8")
     (tmp_path / "broker-up").touch()
     run = start(
@@ -223,7 +223,7 @@ def test_a_broker_that_ends_at_once_ends_the_start(start: Start) -> None:
     assert "broker | bad option" in run.text("out")
 
 
-def test_losing_and_regaining_readiness_is_told_once(start: Start, tmp_path: Path) -> None:
+def test_losing_and_regaining_readiness_is_logged_once(start: Start, tmp_path: Path) -> None:
     run = start(services=[service("web")])
     run.says("READY")
     (tmp_path / "ready").unlink()

@@ -114,7 +114,9 @@ def test_a_foreign_socket_folder_is_refused(tmp_path: Path) -> None:
         ("Linux", "x86_64", ("musl", "1.2"), "this is musl 1.2"),
     ],
 )
-def test_other_machines_hear_what_works(system: str, machine: str, libc: tuple[str, str], words: str) -> None:
+def test_other_machines_get_a_list_of_what_works(
+    system: str, machine: str, libc: tuple[str, str], words: str
+) -> None:
     with pytest.raises(StartError, match=words) as caught:
         preflight.check_machine(system, machine, libc)
     assert "allotment pack" in str(caught.value)
@@ -127,7 +129,7 @@ def test_the_supported_machine_passes() -> None:
         preflight.check_python((3, 10, 2))
 
 
-def test_a_log_over_its_cap_is_moved_aside_while_somebody_writes(tmp_path: Path) -> None:
+def test_a_log_over_its_cap_is_moved_aside_while_a_process_writes(tmp_path: Path) -> None:
     log = tmp_path / "web.log"
     writer = logfile.open_for_append(log)
     os.write(writer, b"x" * 100)

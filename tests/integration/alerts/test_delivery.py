@@ -245,7 +245,7 @@ def test_a_disabled_channel_gets_nothing(bench: Bench) -> None:
     assert not Notification.unscoped.exists()
 
 
-def test_the_test_button_sends_now_and_tells_why_not(bench: Bench) -> None:
+def test_the_test_button_sends_now_and_reports_why_not(bench: Bench) -> None:
     channel, admin = bench.channel(), bench.world.platform_admin
     assert check_channel(acting_user=admin, channel=channel) == ""
     assert _bodies(bench)[0]["alerts"] == []

@@ -250,7 +250,7 @@ def test_no_owner_inhibits_the_alerts_of_another(bench: Bench) -> None:
     assert len(bench.receiver.requests) == 1
 
 
-def test_whoever_has_a_rule_may_see_what_its_metric_measures(bench: Bench) -> None:
+def test_the_owner_of_a_rule_may_see_what_its_metric_measures(bench: Bench) -> None:
     place = bench.world.workspace
     for points, metric, allowed in (
         (("tenant.view", "tenant.edit"), "job.pending_s", False),

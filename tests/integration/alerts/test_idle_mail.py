@@ -78,7 +78,7 @@ def test_a_dead_mail_server_loses_nothing(bench: Bench, settings: Any) -> None:
         ({}, {"acted_at": clock.now()}),
     ],
 )
-def test_nobody_else_gets_one(
+def test_no_other_user_gets_one(
     bench: Bench, settings: Any, account: dict[str, Any], stretch: dict[str, Any]
 ) -> None:
     row = warn(bench.whole)

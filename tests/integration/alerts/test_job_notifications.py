@@ -119,7 +119,7 @@ def test_every_kind_of_channel_says_what_happened_to_the_job(
     assert sources[editor.username].startswith("watch/")
 
 
-def test_a_started_job_ends_in_a_webhook_whoever_still_watches_and_whatever_was_switched_off(
+def test_the_end_of_a_started_job_is_sent_to_a_webhook_whatever_was_switched_off(
     bench: Bench,
 ) -> None:
     mine, editor = bench.world.workspace, bench.world.editor

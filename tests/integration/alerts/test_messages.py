@@ -39,7 +39,7 @@ def _run(bench: Bench, seconds: float = 5) -> None:
     create_user_messages(clock.now())
 
 
-def test_a_watched_job_is_told_of_once_at_its_start_and_once_at_its_end(bench: Bench, settings: Any) -> None:
+def test_a_watched_job_is_reported_once_at_its_start_and_once_at_its_end(bench: Bench, settings: Any) -> None:
     w = bench.world
     job = jobs.job(w.queue, w.editor, "train")
     User.objects.filter(pk=w.viewer.pk).update(email="vera@example.com")
@@ -102,7 +102,7 @@ def test_a_watch_ends_with_the_permission_and_when_it_is_ended(bench: Bench) -> 
     assert not JobWatch.unscoped.exists()
 
 
-def test_the_owner_of_a_preempted_job_is_told_once_and_not_for_whom(bench: Bench) -> None:
+def test_the_owner_of_a_preempted_job_gets_one_message_without_the_preemptor(bench: Bench) -> None:
     w = bench.world
     job, other = jobs.job(w.queue, w.editor, "train"), jobs.job(w.other_queue, w.outsider, "secret")
     facts = {"cell": w.cell, "job": job, "cycle": 1, "epoch": 1, "beneficiary": other}
@@ -121,7 +121,7 @@ def test_the_owner_of_a_preempted_job_is_told_once_and_not_for_whom(bench: Bench
     assert UserMessage.unscoped.count() == 2
 
 
-def test_who_asked_for_quota_is_told_of_each_answer(bench: Bench) -> None:
+def test_a_quota_requester_gets_a_message_for_each_answer(bench: Bench) -> None:
     w, now = bench.world, clock.now()
     request = QuotaRequest.unscoped.create(
         node=w.queue.node,

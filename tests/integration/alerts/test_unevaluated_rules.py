@@ -264,7 +264,7 @@ def test_a_rule_without_values_does_not_claim_that_its_alerts_stay(bench: Bench)
 
 
 @pytest.mark.parametrize("is_cluster_alone", [False, True])
-def test_nobody_is_reminded_of_a_value_that_was_not_read(bench: Bench, is_cluster_alone: bool) -> None:
+def test_no_reminder_is_sent_of_a_value_that_was_not_read(bench: Bench, is_cluster_alone: bool) -> None:
     if is_cluster_alone:
         _add_source(bench, cluster(bench.world.cluster.cell, "west"), "west")
     source = _add_source(bench, bench.world.cluster, "p")

@@ -119,7 +119,7 @@ def test_the_result_file_with_the_password_is_its_owners_alone(tmp_path: Path, b
     assert json.loads(file.read_text())["admin"]["password"]
 
 
-def test_what_cannot_be_written_leaves_no_admin_whose_password_nobody_knows(tmp_path: Path) -> None:
+def test_what_cannot_be_written_leaves_no_admin_without_a_known_password(tmp_path: Path) -> None:
     before = counts()
     assert refusal("init", "--json", str(tmp_path / "no" / "file"))[0] == 2
     assert counts() == before

@@ -16,7 +16,7 @@ def pods(batch: Any) -> dict[str, PodObservation]:
     return {seen.ref.name: seen for seen in batch.observations if isinstance(seen, PodObservation)}
 
 
-def test_inventory_tells_nodes_and_cards(harness: Any) -> None:
+def test_inventory_has_nodes_and_cards(harness: Any) -> None:
     nodes = harness.backend.read_inventory().nodes
     assert len({node.name for node in nodes}) == len(nodes)
     cards = [card for node in nodes for card in node.devices]
@@ -196,7 +196,7 @@ def test_what_a_cluster_notes_about_a_pod_is_of_that_pod(harness: Any) -> None:
     assert all(event.reason and event.count >= 1 for event in found)
 
 
-def test_logs_are_told_where_the_backend_has_them(harness: Any) -> None:
+def test_logs_are_returned_where_the_backend_has_them(harness: Any) -> None:
     if not harness.backend.capabilities.logs:
         assert not list(harness.backend.read_logs(TaskRef("team", "a")))
         return

@@ -159,7 +159,7 @@ def test_an_admission_names_pool_and_size_and_a_repeated_wish_is_one(delegate: D
     assert delegate.delete_workload(seen).kind is OutcomeKind.DONE
 
 
-def test_what_has_changed_is_told_from_the_cursor_on(delegate: Delegate) -> None:
+def test_changes_are_reported_from_the_cursor_on(delegate: Delegate) -> None:
     cursor = delegate.list_verdicts().cursor
     asked = workload("train", 3)
     delegate.create_workload(asked)
@@ -183,7 +183,7 @@ def test_what_has_changed_is_told_from_the_cursor_on(delegate: Delegate) -> None
     assert ([item.job for item in again.seen], again.removed) == ([asked.job], frozenset())
 
 
-def test_a_gang_is_admitted_whole_or_not_at_all_and_told_why(delegate: Delegate) -> None:
+def test_a_gang_is_admitted_whole_or_not_at_all_with_a_reason(delegate: Delegate) -> None:
     delegate.create_workload(workload("first", 6))
     verdict(delegate, "first", is_(VerdictKind.ADMITTED))
     delegate.create_workload(workload("second", 3))

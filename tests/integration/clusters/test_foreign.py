@@ -200,7 +200,7 @@ def test_rows_are_compared_under_the_lock_under_which_they_are_written(node: Nod
         ({}, "elsewhere", ForeignOrigin.INSTALLATION),
     ],
 )
-def test_a_pod_is_counted_whatever_its_labels_and_its_origin_is_told(
+def test_a_pod_is_counted_whatever_its_labels_and_its_origin_is_recorded(
     node: Node, labels: dict[str, str], installation: str, origin: str
 ) -> None:
     maker = str(installation_id()) if installation == "here" else installation
@@ -232,7 +232,7 @@ def test_what_own_pods_keep_is_not_even_read(node: Node) -> None:
     assert Row.unscoped.get().name == "b"
 
 
-def test_a_pod_may_be_told_before_its_node(flavor: Flavor) -> None:
+def test_a_pod_may_be_reported_before_its_node(flavor: Flavor) -> None:
     tell(flavor.cluster, pod(cpu_millicores=1000, cards={"": 1}))
     fact = NodeFact("node-1", 8000, 8192, devices=(DeviceFact("GPU-0", 0, "A100", 40_960),))
     nodes_observe(cluster=flavor.cluster, observations=[NodeObservation("node-1", fact, clock.now())])

@@ -138,7 +138,9 @@ def test_a_refusal_carries_the_words_of_the_api(server: Server, api: KubernetesA
     assert server.asked == [("POST", "/x", '{"n": 1}')]
 
 
-def test_a_refusal_by_something_in_front_of_the_api_is_told_too(server: Server, api: KubernetesApi) -> None:
+def test_a_refusal_by_something_in_front_of_the_api_is_reported_too(
+    server: Server, api: KubernetesApi
+) -> None:
     server.answers = [(404, b"<html>no such page")]
     with pytest.raises(RequestRefused, match="404 : <html>no such page"):
         api.get("/x")
@@ -183,7 +185,7 @@ def test_a_list_is_read_page_by_page(server: Server, api: KubernetesApi) -> None
     assert server.asked[1][1] == "/x?limit=500&labelSelector=a%3Db&continue=next"
 
 
-def test_many_failures_open_the_breaker_and_nobody_is_asked(server: Server, api: KubernetesApi) -> None:
+def test_many_failures_open_the_breaker_and_no_call_is_made(server: Server, api: KubernetesApi) -> None:
     server.answers = [(500, b"")]
     for _ in range(FAILURES):
         with pytest.raises(BackendUnavailable):
@@ -281,7 +283,7 @@ def test_an_api_server_that_is_not_ready_closes_the_cluster_whatever_was_asked(
         ),
     ],
 )
-def test_what_the_platform_may_not_do_is_told_from_what_an_object_may_not_be(
+def test_a_missing_right_of_the_platform_differs_from_an_invalid_object(
     server: Server, api: KubernetesApi, message: str, kind: type[RequestRefused]
 ) -> None:
     server.answers = [status(403, "Forbidden", message)]
@@ -308,7 +310,7 @@ def test_a_check_asks_once(server: Server, api: KubernetesApi, answer: Answer) -
     assert len(server.asked) == 1
 
 
-def test_a_check_waits_no_longer_than_it_is_told(
+def test_a_check_waits_no_longer_than_its_timeout(
     server: Server, api: KubernetesApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     release = threading.Event()
@@ -320,7 +322,7 @@ def test_a_check_waits_no_longer_than_it_is_told(
     release.set()
 
 
-def test_nobody_listening_is_known_to_have_done_nothing(server: Server, api: KubernetesApi) -> None:
+def test_a_refused_connection_is_known_to_have_done_nothing(server: Server, api: KubernetesApi) -> None:
     server.shutdown()
     server.server_close()
     with pytest.raises(BackendUnavailable, match="no connection") as caught:

@@ -181,7 +181,7 @@ def test_a_lost_answer_is_settled_by_looking(
     assert len([pod for pod in cluster.items(f"{CORE}/pods") if "lost" in pod["metadata"]["name"]]) == 2
 
 
-def test_a_name_that_another_has_is_told_and_left_alone(kept: Harness, cluster: Cluster) -> None:
+def test_a_taken_name_is_reported_and_left_alone(kept: Harness, cluster: Cluster) -> None:
     cluster.call("POST", f"{CORE}/configmaps", {"metadata": {"name": "taken"}, "data": {"a": "b"}})
     outcomes = kept.place(*members(kept, "taken"))
     assert {(outcome.kind, outcome.code) for outcome in outcomes} == {(OutcomeKind.REFUSED, "NAME_TAKEN")}

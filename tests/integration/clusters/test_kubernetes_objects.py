@@ -128,7 +128,7 @@ def test_a_pod_that_has_gone_is_not_bound_and_its_successor_not_by_its_predecess
     assert "nodeName" not in cluster.call("GET", f"{TEAM}/a")["spec"]
 
 
-def test_a_pod_on_another_node_is_told_and_left_alone(kept: Harness, cluster: Cluster) -> None:
+def test_a_pod_on_another_node_is_reported_and_left_alone(kept: Harness, cluster: Cluster) -> None:
     spec = kept.spec("a")
     kept.backend.ensure_pod(spec)
     outcome = kept.backend.ensure_pod(replace(spec, node="whole-02"))
@@ -186,7 +186,7 @@ def test_a_quota_of_the_cluster_refuses_but_hides_no_pod_that_is_there(
 
 
 @pytest.mark.parametrize("left_by", ["a pod that is gone", "long ago"])
-def test_a_lock_that_nobody_waits_for_is_taken_over(kept: Harness, cluster: Cluster, left_by: str) -> None:
+def test_a_stale_lock_is_taken_over(kept: Harness, cluster: Cluster, left_by: str) -> None:
     now = datetime.now(UTC)
     if left_by == "long ago":
         cluster.call("POST", ELSEWHERE, pod_of_others("foreign", "slice-01"))
@@ -270,7 +270,7 @@ def test_with_a_pod_that_a_drain_took_its_node_is_known_to_be_cordoned(
     assert [fact.cordoned for fact in facts if fact is not None and fact.name == "whole-01"] == [True]
 
 
-def test_a_cluster_is_looked_at_again_soon_while_pods_go_and_while_more_is_told(
+def test_a_cluster_is_looked_at_again_soon_while_pods_go_and_while_more_is_reported(
     kept: Harness, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spec = kept.spec("a")
@@ -287,7 +287,7 @@ def test_a_cluster_is_looked_at_again_soon_while_pods_go_and_while_more_is_told(
     assert len([seen for seen in stopped.observations if isinstance(seen, PodObservation)]) == 1
 
 
-def test_pods_of_others_are_never_told_as_ours(kept: Harness, cluster: Cluster) -> None:
+def test_pods_of_others_are_never_reported_as_ours(kept: Harness, cluster: Cluster) -> None:
     cluster.call("POST", ELSEWHERE, pod_of_others("foreign", "whole-01"))
     assert "foreign" not in kept.look()
     assert not [
@@ -301,7 +301,7 @@ def noted(name: str, uid: str, **fields: Json | str | int) -> Json:
     return {"metadata": {"generateName": f"{name}."}, "involvedObject": pod, "type": "Normal", **fields}
 
 
-def test_what_the_cluster_notes_about_pods_is_told_by_pod(kept: Harness, cluster: Cluster) -> None:
+def test_what_the_cluster_notes_about_pods_is_reported_by_pod(kept: Harness, cluster: Cluster) -> None:
     uid = kept.backend.ensure_pod(kept.spec("a")).uid
     kept.backend.ensure_pod(kept.spec("ab", node="whole-02"))
     seen = "2026-03-02T07:59:30Z"

@@ -174,7 +174,7 @@ def test_the_agent_alone_needs_no_more_than_its_own_rights(
     assert json.dumps(user["groups"])
 
 
-def test_the_cluster_tells_the_agents_token_from_all_others(kept: Any, kube: ControlPlane) -> None:
+def test_the_cluster_distinguishes_the_agents_token_from_all_others(kept: Any, kube: ControlPlane) -> None:
     bearer = token(kube, NODE, audience="allotment")
     verify = kept.backend.verify_agent
     assert verify(bearer, NODE)

@@ -166,7 +166,7 @@ def test_old_news_of_a_node_that_was_opened_does_not_close_it(cluster: Cluster, 
     assert story() == ["cordoned", "uncordoned"]
 
 
-def test_uncordoned_before_the_cluster_heard_of_the_cordon(cluster: Cluster, ops: User) -> None:
+def test_uncordoned_before_the_cluster_got_the_cordon(cluster: Cluster, ops: User) -> None:
     node_cordon(acting_user=ops, node=node())
     node_uncordon(acting_user=ops, node=node())
     apply(cluster)

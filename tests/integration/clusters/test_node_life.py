@@ -55,7 +55,7 @@ CARDS = tuple(DeviceFact(f"GPU-{n}", n, "A100", 40_960) for n in range(2))
         ({}, {}, []),
     ],
 )
-def test_every_change_is_told_once(
+def test_every_change_is_recorded_once(
     cluster: Cluster, first: dict[str, object], then: dict[str, object], codes: list[str]
 ) -> None:
     before = told(see(cluster, **first))
@@ -108,7 +108,7 @@ def counted(healthy: int) -> tuple[DeviceFact, ...]:
     )
 
 
-def test_of_cards_that_are_only_counted_those_fail_that_nobody_holds(cluster: Cluster) -> None:
+def test_of_cards_that_are_only_counted_unheld_ones_fail(cluster: Cluster) -> None:
     node = see(cluster, devices=counted(4))
     held = node.devices.filter(index__in=(2, 3))
     devices_take({card.pk: DeviceAmount(100, 40_960, 1) for card in held})
@@ -123,7 +123,7 @@ def test_of_cards_that_are_only_counted_those_fail_that_nobody_holds(cluster: Cl
     assert told(node) == ["added", "cards-lost", "cards-lost", "cards-back"]
 
 
-def test_the_engine_is_told_what_a_node_runs_short_of(cluster: Cluster) -> None:
+def test_the_engine_gets_the_pressure_of_a_node(cluster: Cluster) -> None:
     see(cluster, pressure=("memory", "pid"))
     (seen,) = empty_snapshot(cluster.cell_id).fleet.nodes
     assert [str(kind) for kind in seen.pressure] == ["memory", "pid"]

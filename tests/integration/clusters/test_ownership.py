@@ -187,7 +187,7 @@ def test_a_confirmation_whose_answer_was_lost_is_ones_own(
     assert seen(stage).health == ClusterHealth.HEALTHY
 
 
-def test_an_owner_object_that_somebody_removed_is_written_again(stage: KubeStage) -> None:
+def test_a_removed_owner_object_is_written_again(stage: KubeStage) -> None:
     stage.api.call("DELETE", OWNER, {})
     assert seen(stage).health == ClusterHealth.HEALTHY
     assert owner(stage)["token"] == Cluster.unscoped.get().owner_token

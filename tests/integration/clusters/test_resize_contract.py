@@ -79,7 +79,7 @@ def test_the_greater_amount_is_kept_from_others_until_it_is_there(able: Any, now
 
 
 @able_ones
-def test_what_nobody_has_begun_is_taken_back_at_once(able: Any) -> None:
+def test_an_unstarted_change_is_reverted_at_once(able: Any) -> None:
     spec = running(able, "a", 8192)
     able.agents_sleep()
     assert able.backend.resize_devices(spec.ref, wanted(spec, 20_000)).kind is OutcomeKind.UNKNOWN

@@ -78,13 +78,13 @@ def test_the_result_as_json(sim: Any, tmp_path: Path) -> None:
         (("speed", "2", "--json", "/nowhere/x"), "No such file"),
     ],
 )
-def test_bad_usage_is_told_in_one_line(sim: Any, words: tuple[str, ...], said: str) -> None:
+def test_bad_usage_is_reported_in_one_line(sim: Any, words: tuple[str, ...], said: str) -> None:
     code, message = refusal(*words)
     assert code == 2
     assert said in message
 
 
-def test_several_clusters_must_be_told_apart(sim: Any) -> None:
+def test_one_of_several_clusters_must_be_named(sim: Any) -> None:
     Cluster.unscoped.create(cell=Cell.unscoped.get(), name="other", backend="simulated")
     assert "choose one with --cluster" in refusal("speed", "2")[1]
     assert refusal("speed", "2", "--cluster", "other") == (
@@ -105,7 +105,7 @@ def test_the_registry_knows_what_it_can_serve(sim: Any) -> None:
         backend_for(other)
 
 
-def test_a_fault_and_its_end_may_be_told_twice(sim: Any) -> None:
+def test_a_fault_and_its_end_may_be_repeated(sim: Any) -> None:
     for _ in range(2):
         faults.node_fail(sim.cluster.pk, "whole-01")
     cursor = sim.backend.observe_pods(None).cursor

@@ -118,7 +118,7 @@ def test_a_cordoned_node_says_so_and_recovers(sim: Any) -> None:
     assert not sim.node("whole-02").cordoned
 
 
-def test_a_failed_card_takes_its_pods_with_it_and_nobody_else(sim: Any) -> None:
+def test_a_failed_card_fails_its_pods_and_no_others(sim: Any) -> None:
     first, second = sim.spec("x", cards=2).devices
     sim.backend.ensure_pod(sim.spec("hit", devices=(first,)))
     sim.backend.ensure_pod(sim.spec("spared", devices=(second,)))

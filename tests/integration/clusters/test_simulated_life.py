@@ -33,7 +33,7 @@ def test_a_pod_passes_through_every_phase(sim: Any) -> None:
 
 
 @pytest.mark.parametrize(("start_s", "runs_at"), [(0, 0.0), (2.5, 2.5)])
-def test_how_long_a_pod_takes_to_start_can_be_told(sim: Any, start_s: float, runs_at: float) -> None:
+def test_the_time_until_a_pod_starts_can_be_set(sim: Any, start_s: float, runs_at: float) -> None:
     begun = clock.now()
     sim.backend.ensure_pod(sim.spec("a", simulate={"start_s": start_s, "run_s": 0.2}))
     sim.pass_time(runs_at)
@@ -43,7 +43,7 @@ def test_how_long_a_pod_takes_to_start_can_be_told(sim: Any, start_s: float, run
     assert sim.look()["a"].phase is PodPhase.SUCCEEDED
 
 
-def test_an_observer_is_told_when_there_will_be_more_to_see(sim: Any) -> None:
+def test_an_observer_gets_the_time_of_the_next_change(sim: Any) -> None:
     assert sim.backend.observe_pods(None).again_s is None
     sim.backend.ensure_pod(sim.spec("a", simulate={"start_s": 0, "run_s": 8}))
     sim.backend.ensure_pod(sim.spec("b", node="whole-02", simulate={"start_s": 3}))
@@ -150,7 +150,7 @@ def test_tombstones_are_pruned_and_an_older_cursor_gets_a_list(sim: Any) -> None
     assert not sim.backend.observe_pods(recent.cursor).complete
 
 
-def test_what_a_pod_is_told_to_do_is_checked(sim: Any) -> None:
+def test_the_script_of_a_pod_is_checked(sim: Any) -> None:
     outcome = sim.backend.ensure_pod(sim.spec("a", simulate={"run_s": -1}))
     assert (outcome.kind, outcome.code) == (OutcomeKind.REFUSED, "INVALID")
     assert "simulate.run_s" in outcome.message

@@ -110,7 +110,7 @@ def test_what_is_missing_is_named() -> None:
 
 
 @pytest.mark.usefixtures("unguarded")
-def test_the_command_tells_and_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_reports_the_break_and_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     record = write(2)[1]
     out = tmp_path / "out.json"
 

@@ -162,7 +162,7 @@ def test_few_calls_wait(pool: ProcessPool, tmp_path: Path) -> None:
         assert each.outcome == "found"
 
 
-def test_nobody_waits_longer_than_asked_for_a_process(pool: ProcessPool, tmp_path: Path) -> None:
+def test_no_caller_waits_longer_than_asked_for_a_process(pool: ProcessPool, tmp_path: Path) -> None:
     end = tmp_path / "end"
     busy = ask_while_busy(pool, end)
     begun = time.monotonic()

@@ -117,7 +117,7 @@ def told() -> Iterator[list[str]]:
         yield rung
 
 
-def test_the_relay_is_told_at_once_of_what_others_do_and_once_of_what_is_left(
+def test_the_relay_is_notified_at_once_of_work_of_others_and_once_of_the_rest(
     worked: list[str], told: list[str]
 ) -> None:
     rings = 1 if connection.vendor == "postgresql" else 0
@@ -131,7 +131,7 @@ def test_the_relay_is_told_at_once_of_what_others_do_and_once_of_what_is_left(
     assert len(told) == 2 * rings
 
 
-def test_the_relay_is_told_once_of_what_is_asked_for_again(told: list[str]) -> None:
+def test_the_relay_is_notified_once_of_a_repeated_hint(told: list[str]) -> None:
     outbox.add_hint(Topic.CYCLE, "cell")
     outbox.add_hint(Topic.CYCLE, "cell")
     outbox.add_hint(Topic.CYCLE, "cell", delay_s=60)

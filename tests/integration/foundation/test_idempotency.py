@@ -88,7 +88,7 @@ def test_old_answers_are_forgotten() -> None:
 
 
 @pytest.mark.server
-def test_who_asks_again_while_the_first_runs_waits_and_is_then_told_so(
+def test_a_repeated_request_waits_for_the_first_and_is_then_refused(
     on_postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(idempotency, "WAIT_MS", 100)

@@ -86,7 +86,7 @@ def test_times_are_read_as_they_were_written(on_postgres: PostgresServer) -> Non
 
 
 @pytest.mark.server
-def test_what_is_asked_again_is_planned_once_and_told_each_time(on_postgres: PostgresServer) -> None:
+def test_a_repeated_query_is_planned_once_and_gets_its_values_each_time(on_postgres: PostgresServer) -> None:
     kept = PreparedQuery(lambda slug: Tenant.unscoped.filter(slug=slug).order_by().values_list("pk"))
     with CaptureQueriesContext(connection) as asked:
         for _ in range(4):

@@ -63,7 +63,7 @@ def test_jobs_cards_leases_and_signs_of_life(client: Client, scraped: Callable[[
     assert "team-a" not in text
 
 
-def test_what_nobody_knows_is_missing_and_not_0(scraped: Callable[[], Found]) -> None:
+def test_an_unknown_value_is_missing_and_not_0(scraped: Callable[[], Found]) -> None:
     here = world()
     Cluster.unscoped.update(health=ClusterHealth.UNKNOWN, observed_at=None)
 
@@ -80,7 +80,7 @@ def test_what_nobody_knows_is_missing_and_not_0(scraped: Callable[[], Found]) ->
     assert 420 <= found["allotment_cluster_observed_age_seconds", here.cluster.name] < 480
 
 
-def test_figures_that_cannot_be_read_are_told_and_take_no_others_with_them(
+def test_figures_that_cannot_be_read_are_reported_and_the_others_remain(
     scraped: Callable[[], Found], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail() -> Any:
@@ -96,7 +96,7 @@ def test_figures_that_cannot_be_read_are_told_and_take_no_others_with_them(
 @pytest.mark.parametrize(
     "given", [None, "Bearer", "Bearer wrong", f"Basic {TOKEN}", TOKEN, "Bearer " + "x" * 999]
 )
-def test_without_the_token_nothing_is_told(client: Client, given: str | None) -> None:
+def test_without_the_token_nothing_is_answered(client: Client, given: str | None) -> None:
     answer = client.get("/metrics", headers={"Authorization": given} if given else {})
     assert (answer.status_code, answer["WWW-Authenticate"]) == (401, "Bearer")
     assert b"allotment_" not in answer.content

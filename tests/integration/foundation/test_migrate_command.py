@@ -63,7 +63,7 @@ def somebody_reads(server: PostgresServer) -> Iterator[psycopg.Connection]:
         yield reader
 
 
-def test_a_table_in_use_is_tried_again_and_nobody_waits_behind_the_change(
+def test_a_table_in_use_is_tried_again_and_no_query_waits_behind_the_change(
     one_pending: PostgresServer,
 ) -> None:
     name, answered = _database(), []

@@ -61,7 +61,7 @@ def test_of_two_that_are_wanted_later_the_sooner_counts(published: list[str]) ->
     assert published == ["cell-1"]
 
 
-def test_the_next_hint_tells_its_time() -> None:
+def test_the_next_hint_has_its_time() -> None:
     assert outbox.due_in() is None
 
     outbox.add_hint(Topic.CYCLE, "cell-1", delay_s=60)
@@ -123,7 +123,7 @@ def test_what_a_relay_died_over_is_published_later(
     assert not Hint.unscoped.exists()
 
 
-def test_one_message_at_a_time_is_under_way_until_somebody_takes_it(published: list[str]) -> None:
+def test_one_message_at_a_time_is_under_way_until_it_is_taken(published: list[str]) -> None:
     for _ in range(2):
         outbox.add_hint(Topic.CYCLE, "cell-1")
         assert outbox.publish_due() == 1
@@ -157,7 +157,7 @@ def test_what_was_put_off_is_hastened_and_nothing_else(published: list[str]) -> 
     assert published == ["cell-2"]
 
 
-def test_a_message_that_nobody_takes_is_sent_again(published: list[str]) -> None:
+def test_an_untaken_message_is_sent_again(published: list[str]) -> None:
     with time_machine.travel("2026-11-02T08:00:00Z", tick=False) as traveller:
         outbox.add_hint(Topic.CYCLE, "cell-1")
         assert outbox.publish_due() == 1

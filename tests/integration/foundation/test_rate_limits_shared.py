@@ -69,7 +69,7 @@ def test_processes_count_together(shared: ValkeyServer) -> None:
     assert sum(granted) == LIMIT, "of the 60 that were asked for"
 
 
-def test_a_broker_that_is_gone_stops_nobody(shared: ValkeyServer) -> None:
+def test_a_broker_that_is_gone_stops_no_request(shared: ValkeyServer) -> None:
     counter = _Counter()
     assert counter.count_requests("read", "key:1", 1) is not None
     shared.process.kill()

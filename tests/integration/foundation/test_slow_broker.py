@@ -15,7 +15,7 @@ from tests.fixtures.postgres import PostgresServer
 pytestmark = pytest.mark.server
 
 
-def test_who_wishes_the_same_while_it_is_published_waits_for_nobody(
+def test_adding_the_same_hint_while_it_is_published_does_not_wait(
     on_postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def wish() -> None:

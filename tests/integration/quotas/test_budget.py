@@ -43,7 +43,7 @@ def told() -> list[tuple[str, int]]:
     return [(row.action, row.after["percent"]) for row in rows]
 
 
-def test_each_threshold_is_told_once_in_a_month(here: Department) -> None:
+def test_each_threshold_is_reported_once_in_a_month(here: Department) -> None:
     budget(here, thresholds=[50, 80])
     hold(here, 1, T0)
     for hours in (10, 49, 51, 60, 90, 99, 101, 300):
@@ -57,7 +57,7 @@ def test_each_threshold_is_told_once_in_a_month(here: Department) -> None:
     assert told() == [*expected, ("budget.threshold", 50)]
 
 
-def test_several_steps_that_were_crossed_at_once_are_all_told(here: Department) -> None:
+def test_several_steps_that_were_crossed_at_once_are_all_reported(here: Department) -> None:
     budget(here, 10)
     hold(here, 1, T0)
     assert budgets_watch(now=T0 + timedelta(hours=20)) == 3
@@ -65,7 +65,7 @@ def test_several_steps_that_were_crossed_at_once_are_all_told(here: Department) 
     assert told() == [("budget.threshold", 80), ("budget.threshold", 95), ("budget.exhausted", 100)]
 
 
-def test_a_larger_budget_is_told_of_anew(here: Department) -> None:
+def test_a_larger_budget_is_reported_anew(here: Department) -> None:
     made = budget(here, 10, thresholds=[])
     hold(here, 1, T0)
     budgets_watch(now=T0 + timedelta(hours=20))
@@ -90,7 +90,7 @@ def test_what_counts_for_a_team_is_its_own_budget_and_those_above(here: Departme
     assert [(f"{row.month:%m}", row.gpu_hours) for row in use] == [("06", 2.0)]
 
 
-def test_nobody_sets_their_own_budget(here: Department) -> None:
+def test_no_user_sets_their_own_budget(here: Department) -> None:
     for who in (here.adam, here.ed):
         with pytest.raises(PermissionDenied):
             budget(here, by=who)

@@ -103,7 +103,7 @@ def test_several_nodes_are_saved_together_or_not_at_all(here: Department) -> Non
     assert (here.own_nominal(here.node), here.own_nominal(here.at(here.b))) == (0, 10)
 
 
-def test_unlimited_and_zero_are_told_apart(here: Department) -> None:
+def test_unlimited_and_zero_differ(here: Department) -> None:
     with pytest.raises(ExceedsParent):
         here.set(here.a, None)
     amounts = here.cards(Keep.AS_IS, borrowing_limit=0, lending_limit=None)
@@ -187,7 +187,7 @@ def test_a_revert_is_a_change_of_its_own(here: Department) -> None:
     assert here.own_nominal(here.at(here.a)) == 4
 
 
-def test_nobody_reverts_what_was_changed_again(here: Department) -> None:
+def test_no_user_reverts_what_was_changed_again(here: Department) -> None:
     first = here.set(here.a, 12)
     here.set(here.a, 13)
     assert first is not None
@@ -196,7 +196,7 @@ def test_nobody_reverts_what_was_changed_again(here: Department) -> None:
     assert refused.value.code == "QUOTA_CHANGED_SINCE"
 
 
-def test_draining_tells_the_least_important_to_leave(here: Department) -> None:
+def test_draining_evicts_the_least_important(here: Department) -> None:
     first, second = clusters.nodes(here.flavor, 2)
     important = running(here, "important", first, priority=5)
     spare = running(here, "spare", second, priority=0)
@@ -209,7 +209,7 @@ def test_draining_tells_the_least_important_to_leave(here: Department) -> None:
     assert spare.end_reason == "QUEUE_DRAINED"
 
 
-def test_a_preview_names_who_is_told_to_leave_and_writes_nothing(here: Department) -> None:
+def test_a_preview_names_the_evicted_jobs_and_writes_nothing(here: Department) -> None:
     running(here, "important", clusters.nodes(here.flavor, 1)[0], priority=5)
     found = quota_preview(
         acting_user=here.anna,

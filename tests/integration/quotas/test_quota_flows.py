@@ -199,7 +199,7 @@ def test_others_have_no_names_out_of_sight(client: Client) -> None:
     assert made.flavor.name not in client.get("/ops/quotas/charts").content.decode()
 
 
-def test_a_workspace_that_is_over_quota_with_nobody_to_lend_says_so() -> None:
+def test_a_workspace_that_is_over_quota_without_a_lender_says_so() -> None:
     made = world()
     Quota.unscoped.all().delete()
     quotas.reserve(made.queue, made.flavor, CORES, 300)

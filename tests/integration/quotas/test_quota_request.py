@@ -229,7 +229,7 @@ def test_taking_it_back(here: Department) -> None:
         quota_request_approve(acting_user=here.anna, request=other)
 
 
-def test_time_runs_out_whether_or_not_anybody_has_looked(here: Department) -> None:
+def test_a_request_expires_whether_or_not_it_was_looked_at(here: Department) -> None:
     with time_machine.travel(T0, tick=False):
         made = ask(here, expires_at=T0 + timedelta(hours=1))
     late = T0 + timedelta(hours=1)

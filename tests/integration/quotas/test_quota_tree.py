@@ -173,7 +173,7 @@ def test_amounts_of_random_trees_equal_those_walked_by_hand(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(100, 110))
-def test_the_tree_and_the_quota_endpoint_tell_the_same(seed: int) -> None:
+def test_the_tree_and_the_quota_endpoint_report_the_same(seed: int) -> None:
     made = RandomWorld(seed)
     table = QuotaTable(made.cell.pk)
     wanted = table.compute_rows(dict.fromkeys(table.nodes, ""))

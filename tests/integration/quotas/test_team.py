@@ -147,7 +147,7 @@ def _elsewhere() -> Any:
     return clusters.flavor(clusters.cluster(clusters.cell("second"), "far"), "far")
 
 
-def test_all_mistakes_of_people_are_told_at_once(w: World) -> None:
+def test_all_mistakes_of_people_are_reported_at_once(w: World) -> None:
     people = [TeamMember("nobody"), TeamMember("otto", "king"), TeamMember("neither")]
     with pytest.raises(Invalid) as refused:
         team_create(acting_user=w.platform_admin, plan=plan_of(w, members=people, invite=False))
@@ -183,7 +183,7 @@ def test_a_team_that_can_start_no_job_is_refused_unless_it_is_meant(
     team_create(acting_user=w.platform_admin, plan=replace(plan, allow_idle=True))
 
 
-def test_a_folder_admin_builds_below_the_folder_and_invites_nobody(w: World) -> None:
+def test_a_folder_admin_builds_below_the_folder_and_invites_no_user(w: World) -> None:
     labs = tenancy.folder("labs")
     lea = tenancy.user("lea", labs, Role.ADMIN)
     quotas.gpu_quota(quotas.quota_node(w.cell, labs), w.flavor, 8)
@@ -199,7 +199,7 @@ def test_a_folder_admin_builds_below_the_folder_and_invites_nobody(w: World) -> 
     assert "Ask a platform admin" in refused.value.detail
 
 
-def test_the_preview_tells_what_saving_does_and_writes_nothing(w: World) -> None:
+def test_the_preview_reports_what_saving_does_and_writes_nothing(w: World) -> None:
     before = counts()
     preview = team_preview(acting_user=w.platform_admin, plan=plan_of(w))
     assert counts() == before

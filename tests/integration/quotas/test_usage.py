@@ -86,7 +86,7 @@ def test_what_stays_inside_a_folder_is_neither_borrowed_nor_lent_by_it() -> None
     assert amounts(root) == (2400, 1800, 0, 0)
 
 
-def test_nobody_sees_a_tenant_beyond_their_own() -> None:
+def test_no_user_sees_a_tenant_beyond_their_own() -> None:
     tree = Tree()
     viewer = tenancy.user("vera", Tenant.unscoped.get(slug="team-c"), Role.VIEWER)
 

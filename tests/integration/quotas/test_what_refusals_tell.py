@@ -45,7 +45,7 @@ def both(here: Department) -> QuotaRevision:
     return made
 
 
-def test_what_others_have_is_not_told_to_who_accepts_an_offer_that_is_gone(here: Department) -> None:
+def test_a_refused_acceptance_does_not_reveal_what_others_have(here: Department) -> None:
     asked = [{"flavor": "a100", "resource": "gpu.cards", "nominal": 16}]
     made = requests.quota_request_create(acting_user=here.ed, node=here.node_a, asked=asked, reason="more")
     offer = [{"flavor": "a100", "resource": "gpu.cards", "nominal": 12}]
@@ -84,7 +84,7 @@ def test_who_divides_a_workspace_takes_that_back(here: Department) -> None:
     assert here.own_nominal(here.queue_a.node) == 8
 
 
-def test_who_stands_between_two_nodes_is_not_named_to_who_cannot_see_them(here: Department) -> None:
+def test_a_tenant_between_two_nodes_is_not_named_to_users_who_cannot_see_it(here: Department) -> None:
     role = tenancy.custom_role(None, "Reader", "quota.view")
     reader = tenancy.user("reader")
     for team in (here.a, here.b):

@@ -107,7 +107,7 @@ def test_what_moves_by_itself_is_seen(
     assert scene.look() == new
 
 
-def test_what_somebody_changed_of_a_waiting_job_is_seen_at_the_next_whole_look(
+def test_a_change_of_a_pending_job_is_seen_at_the_next_whole_look(
     traveller: time_machine.Traveller,
 ) -> None:
     scene = Scene(traveller)
@@ -125,7 +125,7 @@ def test_what_somebody_changed_of_a_waiting_job_is_seen_at_the_next_whole_look(
 
 
 @pytest.mark.parametrize(("later_s", "brief"), [(0.2, True), (1.2, False)])
-def test_a_brief_look_leaves_the_cycle_that_somebody_asked_for_to_come(
+def test_a_brief_look_leaves_the_requested_cycle_to_come(
     later_s: float, brief: bool, traveller: time_machine.Traveller
 ) -> None:
     scene = Scene(traveller)

@@ -152,7 +152,7 @@ def test_a_job_that_only_waits_for_others_is_never_evicted_for_it(stage: Stage, 
     assert state(job) == JobState.RUNNING
 
 
-def test_what_gives_way_to_others_is_held_until_the_cluster_says_that_it_is_not_there(
+def test_what_is_evicted_is_held_until_the_cluster_says_that_it_is_not_there(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = stage.submit("late", run_s=900)

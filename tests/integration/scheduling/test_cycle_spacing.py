@@ -68,7 +68,7 @@ def test_a_clock_that_was_set_back_does_not_keep_a_cell_from_its_cycles(back: ti
 
 
 @pytest.mark.parametrize("gave", [False, True])
-def test_quota_that_came_back_waits_for_nobody_where_writers_do_not_wait_for_each_other(gave: bool) -> None:
+def test_released_quota_does_not_wait_where_writers_do_not_wait_for_each_other(gave: bool) -> None:
     cell = clusters.cell()
     with time_machine.travel("2026-11-02T08:00:00Z", tick=False) as traveller:
         assert cycle.cycle_run(cell_id=cell.pk) is not None

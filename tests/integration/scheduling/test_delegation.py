@@ -252,9 +252,7 @@ def test_only_a_reservation_for_the_next_run_counts(here: World, engine: Engine)
     assert state(job) == JobState.QUEUED
 
 
-def test_a_running_job_leaves_when_it_is_told_to_or_when_nobody_vouches_for_it(
-    here: World, engine: Engine
-) -> None:
+def test_a_running_job_ends_when_it_is_evicted_or_no_longer_admitted(here: World, engine: Engine) -> None:
     told, lost, kept = (jobs.job(here.queue, here.editor, name) for name in ("told", "lost", "kept"))
     for job, node in zip((told, lost, kept), (*here.nodes, here.nodes[0]), strict=True):
         jobs.allocate(job, node)
@@ -284,7 +282,7 @@ def test_who_pauses_is_passed_over_and_who_may_go_on_goes_on(here: World, engine
     assert (failed.reason, failed.reason_numbers["at"]) == ("BACKOFF", int(later.timestamp()) + 1)
 
 
-def test_what_nobody_wants_is_withdrawn_and_what_is_not_ours_is_left(here: World, engine: Engine) -> None:
+def test_an_unwanted_workload_is_withdrawn_and_a_foreign_one_is_left(here: World, engine: Engine) -> None:
     ended = jobs.job(here.queue, here.editor, "ended", state=JobState.SUCCEEDED)
     changed = jobs.job(here.queue, here.editor, "changed")
     engine.say(ended, VerdictKind.ADMITTED)
@@ -303,7 +301,7 @@ def test_what_nobody_wants_is_withdrawn_and_what_is_not_ours_is_left(here: World
         ({}, "IN_LINE"),
     ],
 )
-def test_why_it_waits_is_told(here: World, engine: Engine, more: dict[str, str], code: str) -> None:
+def test_its_reason_is_reported(here: World, engine: Engine, more: dict[str, str], code: str) -> None:
     job = jobs.job(here.queue, here.editor)
     engine.say(job, VerdictKind.WAITING, **more)
     delegation_run(cluster_id=here.cluster.pk)
@@ -338,7 +336,7 @@ def test_who_is_beyond_a_users_limit_is_not_handed_over(here: World, engine: Eng
     assert (numbers["asked"], numbers["held"], numbers["user_limit"]) == (3, 4, 5)
 
 
-def test_news_of_one_job_counts_those_before_it_and_moves_nobody_else(here: World, engine: Engine) -> None:
+def test_news_of_one_job_counts_those_before_it_and_moves_no_other(here: World, engine: Engine) -> None:
     UserLimit.unscoped.create(workspace=here.workspace, user=None, resource=Resource.GPU_CARDS, amount=5)
     delegation_run(cluster_id=here.cluster.pk)
     engine.asked.clear()

@@ -117,7 +117,7 @@ def test_jobs_whose_tasks_know_each_other_from_the_beginning_do_not_grow(loop: L
     assert live(elastic) == 8
 
 
-def test_jobs_that_come_and_go_make_nobody_grow_and_shrink_in_turn(loop: Loop) -> None:
+def test_jobs_that_come_and_go_make_no_job_grow_and_shrink_in_turn(loop: Loop) -> None:
     elastic = loop.start("elastic", 16, 4)
     for number in range(8):
         loop.start(f"short-{number}", 4, run_s=20)

@@ -118,7 +118,7 @@ def test_the_stream_ends_with_the_session(w: World, served: str) -> None:
             assert _next_event(messages)[:2] == ("end", ACCESS_LOST)
 
 
-def test_open_pages_are_told_of_jobs_of_their_own_tenant_only(w: World, served: str) -> None:
+def test_open_pages_get_changes_of_jobs_of_their_own_tenant_only(w: World, served: str) -> None:
     told: queue.Queue[str] = queue.Queue()
     client = Client()
     client.force_login(w.viewer)
@@ -184,7 +184,7 @@ def test_an_event_that_is_committed_late_is_not_missed(w: World) -> None:
     assert [event.code for event in feed.poll_events(Q())] == ["late", "early"]
 
 
-def test_an_event_that_was_rolled_back_holds_nobody_up(w: World) -> None:
+def test_an_event_that_was_rolled_back_holds_up_no_reader(w: World) -> None:
     job = jobs.job(w.queue, w.editor, "alpha")
     feed = EventFeed(event_latest())
     for _ in range(3):

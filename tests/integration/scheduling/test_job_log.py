@@ -47,7 +47,7 @@ def lines(caplog: pytest.LogCaptureFixture) -> Iterator[Lines]:
     counters._counted.clear()
 
 
-def test_a_life_is_told_from_submission_to_the_last_pod(
+def test_a_life_is_logged_from_submission_to_the_last_pod(
     lines: Lines, django_capture_on_commit_callbacks: Any
 ) -> None:
     with time_machine.travel("2026-11-02T08:00:00Z", tick=False):
@@ -91,7 +91,7 @@ def test_an_eviction_says_why(lines: Lines, django_capture_on_commit_callbacks: 
     assert (line["step"], line["rule"], line["cause"]) == ("evicting", "NOT_READY", "Forbidden")
 
 
-def test_looking_again_tells_nothing_again(lines: Lines, django_capture_on_commit_callbacks: Any) -> None:
+def test_looking_again_logs_nothing_again(lines: Lines, django_capture_on_commit_callbacks: Any) -> None:
     with time_machine.travel("2026-11-02T08:00:00Z", tick=False):
         stage = Stage()
         stage.submit("train", jobs.RoleOf(cards=1))
@@ -119,7 +119,7 @@ def test_steps_are_counted_where_their_lines_are_not_shown(
     assert sum(counters._counted[key][0] for key in waits) == 2
 
 
-def test_what_is_rolled_back_is_not_told(lines: Lines, django_capture_on_commit_callbacks: Any) -> None:
+def test_what_is_rolled_back_is_not_logged(lines: Lines, django_capture_on_commit_callbacks: Any) -> None:
     stage = Stage()
     job = stage.submit("train", jobs.RoleOf(cards=1))
     with django_capture_on_commit_callbacks(execute=False):
@@ -128,7 +128,7 @@ def test_what_is_rolled_back_is_not_told(lines: Lines, django_capture_on_commit_
     assert lines == []
 
 
-def test_a_submission_is_told_with_the_id_of_its_request(
+def test_a_submission_is_logged_with_the_id_of_its_request(
     lines: Lines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Within the request, as outside the test's own transaction.

@@ -76,7 +76,7 @@ MANAGED = {"app.kubernetes.io/managed-by": "allotment"}
         ({**MANAGED, "allotment.io/installation": "own"}, "allotment", ForeignOrigin.UNKNOWN),
     ],
 )
-def test_a_pod_with_the_platforms_labels_that_no_row_stands_for_is_counted(
+def test_a_pod_with_the_platforms_labels_and_without_a_row_is_counted(
     stage: KubeStage, labels: dict[str, str], scheduler: str, origin: str
 ) -> None:
     own = {key: str(installation_id()) if value == "own" else value for key, value in labels.items()}

@@ -100,7 +100,7 @@ def test_an_operator_drains_a_node_as_kubectl_does(stage: KubeStage) -> None:
 
 
 @pytest.mark.parametrize("given_up", ["out-of-service", "removed"])
-def test_a_lost_node_holds_what_it_had_until_somebody_gives_it_up(stage: KubeStage, given_up: str) -> None:
+def test_a_lost_node_holds_what_it_had_until_it_is_given_up(stage: KubeStage, given_up: str) -> None:
     job, node = running_on_a_node(stage)
     stage.kubelets.silent.add(node)
     condition(stage, node, Ready="Unknown")

@@ -43,7 +43,7 @@ def ask(stage: KubeStage, agents: Agents, mib: int) -> MemoryResize:
 
 
 @pytest.mark.parametrize("mib", [20_000, 2000])
-def test_the_node_has_it_when_the_job_is_told(stage: KubeStage, agents: Agents, mib: int) -> None:
+def test_the_node_has_it_when_the_job_reports_it(stage: KubeStage, agents: Agents, mib: int) -> None:
     made = ask(stage, agents, mib)
     for _ in range(4):
         stage.run(0)

@@ -172,7 +172,7 @@ def test_a_job_that_began_again_since_is_its_later_attempt(stage: KubeStage) -> 
     assert_books(stage)
 
 
-def test_an_attempt_whose_pods_were_not_made_gives_way_to_the_one_that_runs(stage: KubeStage) -> None:
+def test_an_attempt_whose_pods_were_not_made_is_replaced_by_the_running_one(stage: KubeStage) -> None:
     job = stage.start("unmade", jobs.RoleOf(cards=4), run_s=LONG)
     cycle_run(cell_id=stage.cell.pk)
     assert state(job) == JobState.ADMITTED

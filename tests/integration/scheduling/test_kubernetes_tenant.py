@@ -62,7 +62,7 @@ def surroundings(stage: KubeStage) -> list[Json]:
     ]
 
 
-def test_what_somebody_changes_is_brought_back_and_told(stage: KubeStage) -> None:
+def test_a_foreign_change_is_reverted_and_reported(stage: KubeStage) -> None:
     ensure_namespaces(stage.cluster)
     asked = stage.api.call("GET", QUOTA)["spec"]["hard"]
     # 16 whole cards and 16 parts of cards, each twice.
@@ -118,7 +118,7 @@ def test_a_quota_that_is_lowered_in_the_cluster_is_brought_back_and_delays_jobs_
     stage.assert_bound_as_decided()
 
 
-def test_a_quota_of_somebody_else_is_left_as_it_is_and_named(stage: KubeStage) -> None:
+def test_a_foreign_quota_is_left_as_it_is_and_named(stage: KubeStage) -> None:
     quotas_of_team = f"{TEAM}/resourcequotas"
     spec = {"hard": {"requests.nvidia.com/gpu": "4"}}
     stage.api.call("POST", quotas_of_team, {"metadata": {"name": "frugal"}, "spec": spec})
@@ -141,7 +141,7 @@ def test_a_quota_that_is_lowered_here_is_lowered_there(stage: KubeStage) -> None
     assert stage.api.call("GET", QUOTA)["spec"]["hard"] == {"requests.nvidia.com/gpu": "40"}
 
 
-def test_a_namespace_of_somebody_else_is_left_as_it_is(stage: KubeStage) -> None:
+def test_a_foreign_namespace_is_left_as_it_is(stage: KubeStage) -> None:
     stage.api.namespace("theirs")
     before = stage.api.call("GET", "/api/v1/namespaces/theirs")["metadata"]
     quotas.queue(stage.cell, tenancy.workspace("theirs"), [stage.flavor], cards=4)

@@ -178,7 +178,7 @@ def test_what_the_cluster_has_forgotten_is_listed_again(
     assert [hint.topic for hint in Hint.unscoped.all()] == [outbox.Topic.DELEGATE]
 
 
-def test_a_workload_that_somebody_removes_is_missed_at_once(stage: KueueStage) -> None:
+def test_a_removed_workload_is_missed_at_once(stage: KueueStage) -> None:
     job = stage.start("train", jobs.RoleOf(cards=8), run_s=900)
     stage.until(lambda: state(job) == JobState.RUNNING)
     delegation_run(cluster_id=stage.cluster.pk)
@@ -211,7 +211,7 @@ def test_a_workload_whose_labels_are_taken_off_is_still_there(stage: KueueStage,
     assert state(job) == JobState.EVICTING
 
 
-def test_nobody_follows_what_another_has_read_meanwhile(stage: KueueStage) -> None:
+def test_no_process_follows_what_another_has_read_meanwhile(stage: KueueStage) -> None:
     job = stage.start("train", jobs.RoleOf(cards=8), run_s=900)
     delegation_run(cluster_id=stage.cluster.pk)
     wait_until(lambda: _is(stage, job, "Admitted"), "Kueue has admitted it", within_s=30)

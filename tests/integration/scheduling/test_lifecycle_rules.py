@@ -146,7 +146,7 @@ def test_a_rule_at_its_limit_makes_way_for_the_next(stage: Stage) -> None:
         ),
     ],
 )
-def test_a_job_that_gives_way_comes_back_as_often_as_its_rules_let_it(
+def test_an_evicted_job_restarts_as_often_as_its_rules_allow(
     stage: Stage, rules: Rules, expected: list[JobState]
 ) -> None:
     job = running(stage, rules)

@@ -88,7 +88,7 @@ def test_who_is_held_by_a_limit_does_not_block_a_strict_line(stage: Stage) -> No
     assert started(stage) == {"second"}
 
 
-def test_ones_own_limit_counts_before_that_of_everybody(stage: Stage) -> None:
+def test_ones_own_limit_counts_before_that_of_all_users(stage: Stage) -> None:
     limit(stage, 1, own=False)
     limit(stage, None)
     submit(stage, "mine", 8)
@@ -151,7 +151,7 @@ def test_preemptible_jobs_start_where_the_action_lets_them(stage: Stage) -> None
     assert why("firm")[1]["preemptible_in"] == "a100"
 
 
-def test_a_warning_holds_nobody_back(stage: Stage) -> None:
+def test_a_warning_stops_no_job(stage: Stage) -> None:
     budget(stage, 0, BudgetAction.WARN)
     submit(stage, "job", 1)
     stage.run(4)
@@ -166,7 +166,7 @@ def test_the_budget_of_a_folder_counts_for_all_below_it(stage: Stage) -> None:
     assert why("job")[1]["budget_of"] == "Root"
 
 
-def test_what_may_give_way_is_stopped_when_the_budget_says_so(stage: Stage) -> None:
+def test_a_preemptible_job_is_stopped_when_the_budget_says_so(stage: Stage) -> None:
     budget(stage, 2, BudgetAction.STOP_PREEMPTIBLE)
     with time_machine.travel(NOON, tick=False):
         submit(stage, "firm", 2, preemptible=False)
@@ -224,7 +224,7 @@ def test_gpu_hours_are_exactly_what_was_held(stage: Stage) -> None:
     assert sum(counted) == held > 0
 
 
-def test_months_are_told_apart_whoever_touches_the_ledger_when(stage: Stage) -> None:
+def test_months_are_separate_whenever_the_ledger_is_written(stage: Stage) -> None:
     start = datetime(2026, 1, 31, 23, tzinfo=UTC)
     ledger_reserve({key(stage): 400}, now=start)
     assert hours(stage, start + timedelta(minutes=30)) == 2

@@ -64,7 +64,7 @@ def test_what_can_never_start_fails_with_its_reason_and_gives_everything_back(
     ("reason", "message"),
     [("ImagePullBackOff", "not found"), ("CreateContainerConfigError", 'secret "hub" not found')],
 )
-def test_what_may_yet_start_is_waited_for_and_told(stage: Stage, reason: str, message: str) -> None:
+def test_what_may_yet_start_is_waited_for_and_reported(stage: Stage, reason: str, message: str) -> None:
     job = tell(stage, reason, message)
     assert state(job) == JobState.STARTING
     texts = set(Task.unscoped.filter(job=job).values_list("message", flat=True))

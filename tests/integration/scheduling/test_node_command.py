@@ -99,7 +99,7 @@ def test_a_drain_names_what_it_evicts_and_asks(
     assert "drained" in run("list", "--cordoned")
 
 
-def test_without_anybody_to_ask_nothing_is_drained_unless_told(
+def test_without_a_terminal_nothing_is_drained_unless_confirmed(
     stage: Stage, train: Job, monkeypatch: pytest.MonkeyPatch, run_json: Callable[..., Any]
 ) -> None:
     def nobody(_question: str) -> str:

@@ -209,7 +209,7 @@ def test_the_limit_is_that_of_the_workspace(
     assert (state(job) == JobState.EVICTING) is ends
 
 
-def test_the_clock_of_a_start_stands_while_the_cluster_is_silent(stage: Stage, traveller: Traveller) -> None:
+def test_the_clock_of_a_start_stops_while_the_cluster_is_silent(stage: Stage, traveller: Traveller) -> None:
     job = starting(stage)
     Cluster.unscoped.update(health=ClusterHealth.UNREACHABLE, health_since=clock.now())
     traveller.shift(3600)
@@ -326,7 +326,7 @@ def test_a_pod_that_finalizers_keep_is_named_with_them(stage: Stage) -> None:
         ("StartError", 128, "exec: no such file", {"reason": "StartError"}, "StartError: exec: no such file"),
     ],
 )
-def test_why_a_container_ended_is_told(
+def test_the_reason_of_a_containers_end_is_reported(
     stage: Stage, reason: str, exit_code: int, message: str, numbers: dict[str, str], text: str
 ) -> None:
     job = stage.submit("train", run_s=9000)

@@ -126,7 +126,7 @@ def test_another_sharing_gives_what_is_free_to_another_job(here: World) -> None:
     assert not preview_sharing(acting_user=here.platform_admin, cell=here.cell, sharing=Sharing.FAIR).changes
 
 
-def test_nobody_previews_what_they_may_not_save(here: World) -> None:
+def test_no_user_previews_what_they_may_not_save(here: World) -> None:
     with pytest.raises(PermissionDenied):
         preview(here, here.editor, backfill=False)
     with pytest.raises(PermissionDenied):

@@ -97,7 +97,7 @@ def test_the_page_of_a_new_job_says_that_the_start_is_unknown(busy: BusyPool, cl
     assert busy.users == [str(here.editor.pk)]
 
 
-def test_an_outage_beside_the_web_process_is_told_as_one(busy: BusyPool, client: Client) -> None:
+def test_an_outage_beside_the_web_process_is_reported_as_one(busy: BusyPool, client: Client) -> None:
     here = world()
     client.force_login(here.editor)
     busy.raised = DatabaseUnavailable()

@@ -102,7 +102,7 @@ def test_a_list_of_some_jobs_shows_their_places_among_all() -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_two_jobs_of_a_user_exchange_their_places_and_nobody_else_moves(seed: int) -> None:
+def test_two_jobs_of_a_user_exchange_their_places_and_no_other_moves(seed: int) -> None:
     here, draw = world(), random.Random(seed)
     _fill(here, draw)
     for job in Job.unscoped.filter(queue=here.queue, state=JobState.QUEUED):  # no two at one moment

@@ -122,7 +122,7 @@ def test_a_job_of_the_same_team_is_named_to_the_one_that_leaves_for_it() -> None
         assert (event.numbers["rule"], event.numbers["beneficiary"]) == ("IN_QUEUE_PRIORITY", "urgent")
 
 
-def test_while_some_leave_nobody_else_is_asked_to() -> None:
+def test_while_some_terminate_no_other_job_is_evicted() -> None:
     with time_machine.travel("2026-11-02T08:00:00Z", tick=False) as traveller:
         stage = Two()
         made = [stage.submit(f"small-{i}", jobs.RoleOf(cards=2), run_s=100_000) for i in range(8)]
@@ -141,7 +141,7 @@ def test_while_some_leave_nobody_else_is_asked_to() -> None:
         assert Claim.unscoped.count() == 1
 
 
-def test_a_promise_ends_after_its_time_and_is_made_again_without_further_victims() -> None:
+def test_a_claim_expires_and_is_made_again_without_further_victims() -> None:
     with time_machine.travel("2026-11-02T08:00:00Z", tick=False) as traveller:
         stage = Two()
         stage.borrowed()
@@ -162,7 +162,7 @@ def test_a_promise_ends_after_its_time_and_is_made_again_without_further_victims
         assert Decision.unscoped.filter(kind=DecisionKind.EVICT).count() == 1
 
 
-def test_who_cancels_loses_what_was_promised_to_it() -> None:
+def test_a_canceled_job_loses_its_claim() -> None:
     with time_machine.travel("2026-11-02T08:00:00Z", tick=False) as traveller:
         stage = Two()
         borrowers = stage.borrowed()

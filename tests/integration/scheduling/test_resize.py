@@ -120,7 +120,7 @@ def codes(job: Job) -> list[str]:
     return list(JobEvent.unscoped.filter(job=job).order_by("id").values_list("code", flat=True))
 
 
-def test_growing_is_charged_at_once_and_told(stage: Slices) -> None:
+def test_growing_is_charged_at_once_and_reported(stage: Slices) -> None:
     task = stage.running()
     made = stage.ask(task, 20_000)
     assert stage.charged() == 20_000
@@ -320,7 +320,7 @@ def test_a_slice_with_all_of_the_compute_is_a_whole_card(stage: Slices) -> None:
     assert conflict(stage, task) == "NOT_A_SLICE"
 
 
-def test_who_may_cancel_may_change_it_and_nobody_else(stage: Slices) -> None:
+def test_a_user_who_may_cancel_may_change_it_and_no_other(stage: Slices) -> None:
     task = stage.running()
     other = tenancy.user("other", task.job.workspace, Role.EDITOR)
     stranger = tenancy.user("stranger", tenancy.workspace("team-b"), Role.ADMIN)
@@ -438,7 +438,7 @@ def test_a_dead_worker_and_a_lost_message_lose_nothing(stage: Slices) -> None:
     assert stage.settled(made).state == ResizeState.DONE
 
 
-def test_the_dialog_is_told_what_there_is(stage: Slices, used: dict[Any, int]) -> None:
+def test_the_dialog_gets_its_limits(stage: Slices, used: dict[Any, int]) -> None:
     task = stage.running(cards=2)
     used[1], used[2] = 700, 900
     Quota.unscoped.filter(resource="gpu.memory").update(own_nominal=50_001)

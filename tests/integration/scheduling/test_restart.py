@@ -35,7 +35,7 @@ class Between(Stage):
         raise AssertionError("the task was never restarted")
 
 
-def test_the_end_of_the_first_pod_told_twice_does_not_end_the_task() -> None:
+def test_the_end_of_the_first_pod_reported_twice_does_not_end_the_task() -> None:
     with time_machine.travel("2026-11-02T08:00:00Z", tick=False) as traveller:
         stage = Between(traveller)
         # As after a crash before the cursor was stored: the same changes come again.

@@ -111,7 +111,7 @@ def test_what_jobs_bring_with_them() -> None:
     assert set(taken.jobs) == {str(pk) for pk in Job.unscoped.values_list("pk", flat=True)}
 
 
-def test_a_promise_of_another_release_is_left_aside() -> None:
+def test_a_claim_of_another_release_is_ignored() -> None:
     here = world()
     job = jobs.job(here.queue, here.editor)
     Claim.unscoped.create(job=job, content={"places": []}, expires_at=clock.now())

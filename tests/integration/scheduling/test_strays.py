@@ -36,7 +36,7 @@ def test_a_pod_made_after_its_hold_was_given_back_is_removed() -> None:
         assert state(job) == JobState.CANCELLED
 
 
-def test_a_pod_of_nobody_known_is_left_alone() -> None:
+def test_a_pod_of_an_unknown_job_is_left_alone() -> None:
     with time_machine.travel("2026-11-02T08:00:00Z", tick=False) as traveller:
         stage = Stage()
         stage.submit("long", run_s=100_000)

@@ -56,7 +56,7 @@ def test_an_observation_that_met_execution_is_due_when_that_is_done(monkeypatch:
     assert put_off(Topic.OBSERVE, cluster).filter(not_before__lte=clock.now()).exists()
 
 
-def test_an_observation_that_met_nobody_wakes_nobody() -> None:
+def test_an_observation_without_pods_wakes_no_process() -> None:
     cluster, _ = pipeline.simulated_cluster(clusters.cell(), nodes=1)
     observe_cluster(cluster_id=cluster.pk)
 

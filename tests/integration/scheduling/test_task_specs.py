@@ -29,7 +29,7 @@ def gang(
     return [Task(job=job, role=role, index=index) for role, count in made for index in range(count)]
 
 
-def test_every_task_is_told_who_it_is_and_where_its_peers_are() -> None:
+def test_every_task_knows_its_rank_and_its_peers() -> None:
     tasks = gang(("master", 1, 1), ("worker", 2, 1))
     peers = peers_of(tasks[0].job, 3, tasks)
     told = [peers.task_environment(task) for task in tasks]
@@ -86,7 +86,7 @@ def torchrun_options(environment: dict[str, str]) -> dict[str, str]:
     return named
 
 
-def test_torchrun_is_told_everything_that_it_needs_to_meet() -> None:
+def test_torchrun_gets_everything_that_it_needs_to_meet() -> None:
     tasks = gang(("master", 1, 2), ("worker", 2, 4))
     peers = peers_of(tasks[0].job, 3, tasks)
     told = [torchrun_options(peers.launcher_environment(task)) for task in tasks]
@@ -119,7 +119,7 @@ def test_an_elastic_job_of_torchrun_meets_at_a_rendezvous_whatever_its_size() ->
     assert peers_of(job, 2, every[:2]).launcher_environment(every[0])["PET_RDZV_ID"] != told[0]["rdzv_id"]
 
 
-def test_other_kinds_are_told_nothing_of_launchers() -> None:
+def test_other_kinds_get_no_variables_of_launchers() -> None:
     tasks = gang(("main", 2, 1), kind=JobKind.BATCH)
     peers = peers_of(tasks[0].job, 1, tasks)
     assert (peers.launcher_environment(tasks[0]), peers.files) == ({}, {})

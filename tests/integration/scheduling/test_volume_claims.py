@@ -130,7 +130,7 @@ def test_a_volume_that_is_created_at_job_start_can_be_mounted(
     assert bound_soon.provisioning is Provisioning.IMMEDIATE  # it waits for its volume and for no pod
 
 
-def test_claims_of_a_namespace_that_is_not_the_workspaces_are_not_told(stage: KubeStage) -> None:
+def test_claims_of_a_namespace_that_is_not_the_workspaces_are_not_listed(stage: KubeStage) -> None:
     no_namespace = f"Workspace {stage.queue.workspace.name} has no namespace in cluster east."
     assert volume_claims(viewer=stage.user, queue=stage.queue) == [ClusterClaims("east", None)]
     assert no_namespace in shown_page(stage).get_text()
@@ -161,7 +161,7 @@ def test_a_cluster_that_does_not_answer_is_named(stage: KubeStage) -> None:
     assert volume_claims(viewer=stage.user, queue=stage.queue) == [ClusterClaims("east", None, listed=False)]
 
 
-def test_claims_are_told_to_who_may_submit_jobs_there(stage: KubeStage) -> None:
+def test_claims_are_listed_for_users_who_may_submit_jobs_there(stage: KubeStage) -> None:
     reader = tenancy.user("reader", stage.queue.workspace, Role.VIEWER)
     with pytest.raises(PermissionDenied):
         volume_claims(viewer=reader, queue=stage.queue)

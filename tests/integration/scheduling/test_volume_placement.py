@@ -64,7 +64,7 @@ def test_a_pod_is_bound_in_the_zone_of_its_volume(stage: KubeStage, zone: str, n
     assert [pod["spec"]["nodeName"] for name, pod in stage.pods().items() if "train" in name] == [node]
 
 
-def test_a_job_waits_for_the_zone_of_its_volume_and_is_told_so(stage: KubeStage) -> None:
+def test_a_job_waits_for_the_zone_of_its_volume_and_reports_that(stage: KubeStage) -> None:
     volume(stage, "disk", ["a"])
     claim(stage, "data", "disk")
     first = start(stage, "first", "data", cards=8, run_s=20)

@@ -106,7 +106,7 @@ def test_every_other_token_is_refused_alike(
     assert not AgentKey.unscoped.exists()
 
 
-def test_a_simulated_cluster_confirms_nobody(bench: Bench) -> None:
+def test_a_simulated_cluster_confirms_no_agent(bench: Bench) -> None:
     assert exchange().status_code == 403
 
 
@@ -167,7 +167,7 @@ def test_nothing_reaches_a_node_of_the_same_name_elsewhere(bench: Bench, cluster
     assert not Reading.unscoped.exists()
 
 
-def test_the_first_wrong_field_is_told(bench: Bench, cluster: Vouching) -> None:
+def test_the_first_wrong_field_is_reported(bench: Bench, cluster: Vouching) -> None:
     bad = {"at_ms": AT, "interval_ms": 15_000, "devices": [{"uuid": "GPU-1", "values": {"power_w": -1}}]}
     answer = send(made(bench, cluster), report(bench, bad))
     assert answer.status_code == 422

@@ -61,7 +61,7 @@ def test_nodes_are_for_operators_whether_they_exist_or_not(bench: Bench) -> None
     assert get(bench.world.platform_admin, level="cluster", id=bench.world.cell.pk).status_code == 404
 
 
-def test_nobody_is_refused(bench: Bench) -> None:
+def test_a_request_without_credentials_is_refused(bench: Bench) -> None:
     assert get(None, level="cluster").status_code in (401, 403)
 
 

@@ -101,7 +101,7 @@ def test_one_dead_cluster_does_not_stop_the_others(bench: Bench, backend: Script
     assert Reading.unscoped.count() == 6
 
 
-def test_an_error_nobody_foresaw_is_raised_after_all_had_their_turn(
+def test_an_unexpected_error_is_raised_after_all_had_their_turn(
     bench: Bench, backend: Scripted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clusters.cluster(bench.world.cell, "alpha")

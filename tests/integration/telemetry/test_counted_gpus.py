@@ -131,7 +131,7 @@ def scrape(bench: Bench, samples: Sequence[RawSample]) -> list[MeasureBatch]:
     return merge_answers([answer], load_directory(bench.world.cluster.pk), now_ms=now_ms).batches
 
 
-def test_an_exporter_tells_on_which_node_a_gpu_is_and_which_pod_has_it(counted: Bench) -> None:
+def test_an_exporter_reports_the_node_of_a_gpu_and_its_pod(counted: Bench) -> None:
     hold = Allocation.unscoped.get(task__job=counted.whole)
     Allocation.unscoped.filter(pk=hold.pk).update(ensured_at=clock.now())
     pod = {"namespace": hold.namespace, "pod": hold.pod_name, "container": "main"}

@@ -35,7 +35,7 @@ def write(bench: Bench, at: datetime, use: float) -> None:
     bench.write(bench.card(at, 1, use, 30_000), bench.pod(at, bench.whole, 0, use, 30_000))
 
 
-def test_an_idle_gpu_is_told_with_its_owner_and_since_when(bench: Bench) -> None:
+def test_an_idle_gpu_is_listed_with_its_owner_and_since_when(bench: Bench) -> None:
     for number in range(60):
         write(bench, START + timedelta(seconds=10 * number), 80.0 if number < 20 else 1.0)
     (hold,) = idle_holds(SYSTEM)
@@ -69,7 +69,7 @@ def test_the_last_use_is_found_in_roll_ups_when_readings_are_gone(bench: Bench) 
     assert hold.since == START + timedelta(minutes=1)
 
 
-def test_slices_are_told_with_use_and_those_above_their_allocation_come_first(bench: Bench) -> None:
+def test_slices_are_listed_with_use_and_those_above_their_allocation_come_first(bench: Bench) -> None:
     assert {(line.memory_used_mib, line.over) for line in slice_lines(SYSTEM)} == {(None, ())}
     first, second = DeviceSlice.unscoped.filter(exclusive=False).order_by("allocation__task__index")
     for row in (first, second):
@@ -97,7 +97,7 @@ def test_slices_are_told_with_use_and_those_above_their_allocation_come_first(be
         slice_lines(bench.world.editor)
 
 
-def test_processes_without_an_allocation_are_told_with_what_they_use(bench: Bench) -> None:
+def test_processes_without_an_allocation_are_listed_with_their_use(bench: Bench) -> None:
     device = bench.device(3)
     stray = ProcessValues(device.uuid, 42, "miner", {"utilization_percent": 35.0, "memory_used_mib": 6_000.0})
     silent = ProcessValues(device.uuid, 43, "ghost", {})

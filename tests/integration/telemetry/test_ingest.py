@@ -84,7 +84,7 @@ def test_everything_of_a_node_is_stored(named: Bench) -> None:
     assert (part.cores_used, part.temperature_c, unpack_values(part.values)) == (10.0, None, {"idle_s": 3.0})
 
 
-def test_processes_belong_to_their_allocation_or_to_nobody(named: Bench) -> None:
+def test_processes_belong_to_their_allocation_or_to_none(named: Bench) -> None:
     store_batches(named.world.cluster.pk, [full_batch(named)])
     store_batches(named.world.cluster.pk, [full_batch(named, AT + 15_000)])
     known, stray = GpuProcess.unscoped.order_by("name")
@@ -133,7 +133,7 @@ def test_a_pod_that_holds_nothing_of_the_card_is_left_out(named: Bench) -> None:
     assert (found.stored, found.unknown_pods) == (0, (uid(named, 0),))
 
 
-def test_a_node_nobody_knows_stores_nothing(named: Bench) -> None:
+def test_an_unknown_node_stores_nothing(named: Bench) -> None:
     batch = MeasureBatch("elsewhere", AT, devices=(DeviceValues(named.device(0).uuid, {"power_w": 1.0}),))
     assert store_batches(named.world.cluster.pk, [batch]).unknown_devices == (named.device(0).uuid,)
 
@@ -203,7 +203,7 @@ def of_card(bench: Bench, at_ms: int, interval_ms: int = 15_000, **values: float
 
 @pytest.mark.parametrize(("there", "late"), [(15_000, 15_000), (60_000, 15_000), (15_000, 60_000)])
 @pytest.mark.parametrize("shift_ms", [1, 3_333, 7_500, 14_999])
-def test_a_time_that_another_reading_stands_for_is_not_counted_again(
+def test_a_time_that_another_reading_covers_is_not_counted_again(
     bench: Bench, there: int, late: int, shift_ms: int
 ) -> None:
     cluster = bench.world.cluster.pk

@@ -167,7 +167,7 @@ def test_statistics_of_gauges_counters_and_groups(day: Bench) -> None:
         read(card, "energy_j", statistic="mean")
 
 
-def test_what_a_whole_gpu_does_is_told_of_the_job_that_holds_it_and_as_long_as_it_does(day: Bench) -> None:
+def test_use_of_a_whole_gpu_belongs_to_its_job_while_the_job_holds_it(day: Bench) -> None:
     world, thing = day.world, MeasuredThing("job", day.whole.pk)
     names, span = ["sm_clock_mhz", "energy_j", "utilization_percent"], (START, START + timedelta(hours=1), 60)
 

@@ -84,7 +84,7 @@ def test_use_of_a_job_counts_in_the_pool_of_each_node(bench: Bench) -> None:
     assert pools_now(bench.world.outsider, team.pk) == {}
 
 
-def test_use_is_told_to_who_may_see_the_jobs_or_the_nodes_they_stand_on(bench: Bench) -> None:
+def test_use_is_shown_to_users_who_may_see_the_jobs_or_their_nodes(bench: Bench) -> None:
     idle_ticks(bench, 33)
     both = [bench.sliced.pk, bench.whole.pk]
     for point, place, seen in (

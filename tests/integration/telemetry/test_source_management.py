@@ -93,7 +93,7 @@ def test_what_could_never_be_asked_is_refused(there: World, field: str, given: d
     assert not TelemetrySource.unscoped.exists()
 
 
-def test_a_secret_is_sealed_and_stands_in_no_record(there: World) -> None:
+def test_a_secret_is_sealed_and_is_in_no_record(there: World) -> None:
     made = add(there, secret="a secret token")
     assert open_text(made.secret) == "a secret token" != made.secret
     source_change(acting_user=there.platform_admin, source=made, secret="another token")

@@ -337,7 +337,7 @@ def test_a_prometheus_server_is_asked_for_declared_metrics_within_its_labels(sou
     assert Reading.unscoped.filter(channel__scope=Scope.CARD).count() == 1
 
 
-def test_what_prometheus_refuses_is_told_by_its_kind_alone(sources: Sources) -> None:
+def test_a_refusal_of_prometheus_is_reported_by_its_kind_alone(sources: Sources) -> None:
     source, receiver = sources.add(SourceKind.PROMETHEUS)
     receiver.status = 400
     receiver.body = b'{"status":"error","errorType":"bad_data","error":"words of the server"}'

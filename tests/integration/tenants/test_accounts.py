@@ -74,7 +74,7 @@ def test_other_sessions_end_with_the_password(here: World) -> None:
     assert other.get("/api/v1/me").status_code in (401, 403)
 
 
-def test_a_password_that_was_set_for_somebody_ends_their_sessions(here: World) -> None:
+def test_a_password_that_an_admin_sets_ends_the_users_sessions(here: World) -> None:
     client = Client()
     assert client.login(username="ed", password=PASSWORD)
     password_set(acting_user=here.platform_admin, user=here.editor, password="one time only 7")

@@ -283,7 +283,7 @@ def test_a_route_refuses_an_account_that_may_do_more(
     assert previewed.status_code == 403
 
 
-def test_a_group_above_takes_nobody_in_and_lets_nobody_go(here: World, helpdesk: User) -> None:
+def test_members_of_a_group_above_are_neither_added_nor_removed(here: World, helpdesk: User) -> None:
     by_group(here)
     admins = Group.unscoped.get(name="admins")
     client = APIClient()

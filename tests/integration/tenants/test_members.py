@@ -67,7 +67,7 @@ def test_the_list_of_a_workspace_counts_who_came_by_a_group_or_from_above(
     assert "root" in {e.user.username for e in seen_above}
 
 
-def test_nobody_gives_what_they_do_not_have(here: World) -> None:
+def test_no_user_grants_what_they_do_not_have(here: World) -> None:
     steward = tenancy.user("stew", here.workspace)
     keeper = tenancy.custom_role(
         here.workspace, "Keeper", P.TENANT_VIEW, P.MEMBER_EDIT, P.JOB_VIEW, P.QUOTA_VIEW

@@ -53,13 +53,13 @@ def here(db: None) -> Company:
     return Company()
 
 
-def test_nobody_moves_a_tenant_to_where_they_have_more_rights(here: Company) -> None:
+def test_no_user_moves_a_tenant_to_where_they_have_more_rights(here: Company) -> None:
     mover = here.mover((here.research, TREE), (here.products, Role.ADMIN))
     assert here.refused(mover, here.products) == "CANNOT_GRANT"
     assert not permissions.has_permission(mover, Permission.JOB_STOP_ANY, here.team)
 
 
-def test_nobody_moves_a_tenant_to_where_a_friend_has_more_rights(here: Company) -> None:
+def test_no_user_moves_a_tenant_to_where_a_friend_has_more_rights(here: Company) -> None:
     mover = here.mover((here.research, TREE), (here.products, TREE))
     friend = tenancy.user("friend")
     tenancy.group_member(tenancy.group("friends", friend), here.products, Role.EDITOR)
@@ -67,20 +67,20 @@ def test_nobody_moves_a_tenant_to_where_a_friend_has_more_rights(here: Company) 
     assert not permissions.has_permission(friend, Permission.JOB_SUBMIT, here.team)
 
 
-def test_nobody_moves_a_tenant_deeper_to_let_others_in(here: Company) -> None:
+def test_no_user_moves_a_tenant_deeper_to_let_others_in(here: Company) -> None:
     inner = tenancy.folder("inner", here.lab)
     tenancy.user("friend", inner, Role.ADMIN)
     assert here.refused(here.mover((here.research, TREE)), inner) == "CANNOT_GRANT"
 
 
-def test_nobody_moves_a_tenant_away_from_an_auditor(here: Company) -> None:
+def test_no_user_moves_a_tenant_away_from_an_auditor(here: Company) -> None:
     auditor = tenancy.custom_role(here.research, "Auditor", "tenant.view", "audit.view")
     Member.unscoped.create(user=tenancy.user("eve"), tenant=here.research, custom_role=auditor)
     mover = here.mover((here.research, TREE), (here.products, TREE))
     assert here.refused(mover, here.products) == "CANNOT_GRANT"
 
 
-def test_nobody_moves_a_tenant_out_of_a_department_without_a_right_there(here: Company) -> None:
+def test_no_user_moves_a_tenant_out_of_a_department_without_a_right_there(here: Company) -> None:
     mover = here.mover((here.lab, Role.ADMIN), (here.tools, Role.ADMIN))
     assert here.refused(mover, here.tools) == "PERMISSION_DENIED"
 

@@ -127,7 +127,7 @@ def test_a_closed_account_and_a_refusal_lead_back_to_the_sign_in_page(sign_in: S
     assert "failed" in client.get("/login").content.decode()
 
 
-def test_an_answer_that_nobody_asked_for_is_refused(sign_in: SignIn) -> None:
+def test_an_unrequested_answer_is_refused(sign_in: SignIn) -> None:
     stranger = Client()
     answer = stranger.get("/oidc/sso/login/callback/?code=x&state=y")
     assert answer["Location"] == "/login"

@@ -44,7 +44,7 @@ def test_a_slug_is_made_from_the_name_where_none_is_given(here: World) -> None:
 @pytest.mark.parametrize(
     "name", ["", "   ", "...", "a/b", "a\\b", "<b>", "a\x00b", "a\u202eb", "x" * 121, "a\u200bb"]
 )
-def test_names_that_nobody_can_read_are_refused(here: World, name: str) -> None:
+def test_unreadable_names_are_refused(here: World, name: str) -> None:
     with pytest.raises(Invalid) as refused:
         make(tenancy.root(), name, slug="fine")
     assert refused.value.errors[0].field == "name"

@@ -62,7 +62,7 @@ def test_an_expired_password_is_set_anew(w: World, tmp_path: Path) -> None:
     assert file.stat().st_mode & 0o077 == 0
 
 
-def test_the_password_of_a_file_is_not_told(w: World, tmp_path: Path) -> None:
+def test_the_password_of_a_file_is_not_printed(w: World, tmp_path: Path) -> None:
     chosen = tmp_path / "password"
     chosen.write_text("chosen elsewhere 7\n")
     text = run("password", "ed", "--password-file", str(chosen))
@@ -81,6 +81,6 @@ def test_a_name_or_password_that_is_none_is_refused(w: World, tmp_path: Path) ->
         run("password", "root", "--user", tenancy.user("helen", None, tenancy.Role.AUDITOR).username)
 
 
-def test_it_is_told_when_the_password_of_a_new_account_expires(w: World) -> None:
+def test_the_expiry_of_a_new_accounts_password_is_printed(w: World) -> None:
     with time_machine.travel("2026-01-01T10:00:00Z", tick=False):
         assert "(until 2026-01-04T10:00+00:00)" in run("add", "new")

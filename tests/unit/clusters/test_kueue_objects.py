@@ -96,7 +96,7 @@ def test_units_are_written_out_and_nothing_is_zero_and_unlimited_lends_nothing()
     assert told["nvidia.com/gpu"] == {"nominalQuota": "0"}
 
 
-def test_rules_of_a_queue_are_told_in_words_that_kueue_takes() -> None:
+def test_rules_of_a_queue_are_written_in_words_that_kueue_takes() -> None:
     rules = replace(
         RULES, strategy="strict-fifo", stop_policy="hold", within="lower-priority", while_borrowing="any"
     )
@@ -115,7 +115,7 @@ def test_rules_of_a_queue_are_told_in_words_that_kueue_takes() -> None:
     assert spec["flavorFungibility"]["preference"] is None
 
 
-def test_a_root_borrows_from_nobody() -> None:
+def test_a_root_does_not_borrow() -> None:
     root = replace(TREE.cohorts[0], limits=(QuotaLimit(WHOLE, "gpu.cards", 4, 1, 1),))
     spec = made(replace(TREE, cohorts=(root,)))["cohorts"]["spec"]
     assert spec["parentName"] is None
@@ -197,12 +197,12 @@ _SHORT = "insufficient unused quota for cpu in flavor x, 1 more needed"
         ("something that a later Kueue says", ""),
     ],
 )  # fmt: skip
-def test_why_it_waits_is_told_by_the_nearest_code(message: str, code: str) -> None:
+def test_its_reason_is_the_nearest_code(message: str, code: str) -> None:
     found = read_verdict(seen({"QuotaReserved": ("False", "Pending", message)}), {})
     assert (found.kind, found.code, found.detail) == (VerdictKind.WAITING, code, message)
 
 
-def test_flavors_are_told_by_the_names_that_people_know() -> None:
+def test_flavors_are_named_by_the_names_that_people_know() -> None:
     message = f"insufficient unused quota for nvidia.com/gpu in flavor {name_of(WHOLE)}, 3 more needed"
     found = read_verdict(seen({"QuotaReserved": ("False", "Pending", message)}), {WHOLE: "a100"})
     assert found.numbers == {"resource": "nvidia.com/gpu", "flavor": "a100", "short": "3"}

@@ -11,7 +11,7 @@ from clusters.gpu.measures import BY_NAME, MEASURES, GpuMeasure, MeasureKind
 _BASE_UNITS = {"%": "_ratio", "MiB": "_bytes", "MiB/s": "_bytes_per_second", "°C": "_celsius", "W": "_watts"}
 
 
-def test_no_name_stands_twice() -> None:
+def test_no_name_is_used_twice() -> None:
     assert len(BY_NAME) == len(MEASURES) == len({measure.prometheus for measure in MEASURES})
 
 

@@ -102,7 +102,7 @@ def test_what_helps_only_together_is_done_together() -> None:
     ["", "no json", "[1]", '[{"code": "ASK_FEWER_CARDS"}]', '[{"code": "DROP", "numbers": {}}]', "[" * 90,
      '[{"code": "ASK_FEWER_CARDS", "numbers": {"cards": -1}}]'],
 )  # fmt: skip
-def test_an_address_that_somebody_made_up_changes_nothing(text: str) -> None:
+def test_an_invented_address_changes_nothing(text: str) -> None:
     assert advice.apply_changes(FILE, text) == FILE
 
 
@@ -117,7 +117,7 @@ def test_a_recommendation_says_what_becomes_of_the_job() -> None:
     assert some_day == "Reduce GPUs per task to at most <b>2</b>."
 
 
-def test_an_evicted_job_is_told_its_rule() -> None:
+def test_an_evicted_job_shows_its_rule() -> None:
     numbers = {"resource": "gpu.cards", "flavor": "a100", "asked": 2, "rule": "spare", "evictions": 1,
                "keep_free": 2, "unused": 3, "available": 1}  # fmt: skip
     told = reason_sentence("WAITING_FOR_BORROWED", numbers)
@@ -125,14 +125,14 @@ def test_an_evicted_job_is_told_its_rule() -> None:
     assert "<b>2 GPUs</b> of <b>a100</b> must stay unused" in told
 
 
-def test_a_borrower_is_told_that_much_was_lost() -> None:
+def test_the_losses_of_a_borrower_are_explained() -> None:
     numbers = {"resource": "gpu.cards", "flavor": "a100", "asked": 2, "rule": "headroom",
                "keep_free": 2, "unused": 3, "available": 1}  # fmt: skip
     told = reason_sentence("WAITING_FOR_BORROWED", numbers)
     assert "Preemption lost many GPU-hours" in told and "unused now: <b>3 GPUs</b>" in told
 
 
-def test_own_and_borrowed_quota_are_told_apart() -> None:
+def test_own_and_borrowed_quota_are_distinguished() -> None:
     numbers = {
         "resource": "gpu.cards",
         "flavor": "a100",

@@ -63,7 +63,7 @@ def test_an_action_has_words(action: str) -> None:
     assert describe_action(action) != action
 
 
-def test_no_words_stand_for_nothing() -> None:
+def test_every_text_of_the_audit_is_used() -> None:
     assert set(ACTIONS) - set(ALL) <= {"access.denied", "loan.miss", "user.sign-in"}
     assert {verb.partition(".")[2] for verb in ALL} | {"evict"} >= set(VERBS)
     assert {action.partition(".")[0] for action in ALL} | {"access"} >= set(ENTITIES)

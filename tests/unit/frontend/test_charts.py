@@ -148,7 +148,7 @@ def test_the_period_before_is_dashed_labelled_and_at_the_time_of_this_one() -> N
     assert "previous period" in traces, "the legend tells what is dashed"
 
 
-def test_cards_beyond_eight_are_told_apart_by_dashes() -> None:
+def test_cards_beyond_eight_are_distinguished_by_dashes() -> None:
     found = series_set(START, [1.0, 2.0], *(("card_utilisation", str(n)) for n in range(10)))
     chart = draw_chart(NODE[2], found, (START, START + 2 * MINUTE))
     looks = {(trace["line"]["color"], trace["line"]["dash"]) for trace in chart.figure["data"]}

@@ -69,7 +69,7 @@ def test_a_field_ties_help_and_error_to_its_control() -> None:
     assert 'aria-invalid="true"' in html
 
 
-def test_a_meter_tells_its_numbers_in_words() -> None:
+def test_a_meter_has_its_numbers_in_words() -> None:
     html = render("{% meter m %}", m=Meter(nominal=64, allocated=72, used=49, borrowed=8))
     assert 'aria-label="72 of 64 allocated, 49 used, 8 borrowed, 0 free"' in html
 
@@ -109,7 +109,7 @@ def test_templates_hold_no_inline_style_script_or_handler(path: Path) -> None:
     assert not re.search(r"<script(?![^>]*\ssrc=)", source)
 
 
-def test_the_frame_works_for_visitors_nobody_knows() -> None:
+def test_the_frame_works_for_visitors_without_an_account() -> None:
     request = RequestFactory().get("/nowhere")
     request.user = AnonymousUser()
     console = context.console_context(request)["console"]

@@ -223,7 +223,7 @@ def test_odd_values_survive_the_form(text: str) -> None:
     assert changed == before
 
 
-def test_a_new_key_stands_where_a_job_file_has_it() -> None:
+def test_a_new_key_is_written_where_a_job_file_has_it() -> None:
     sent = in_form("name: a\n\n# the tasks\nroles:\n  - replicas: 1\n    # cheap\n    image: x\n")
     sent["max_run_s"], sent["roles-0-min_replicas"] = "60", "1"
     assert to_yaml(sent).text == (

@@ -98,7 +98,7 @@ def test_sentences_beside_each_other_are_joined_as_their_language_does() -> None
     assert found == []
 
 
-def test_the_browser_is_told_how_to_write_every_clock_time() -> None:
+def test_the_browser_gets_the_format_of_every_clock_time() -> None:
     templates = Path(frontend.__file__).parent / "templates"
     bare = [
         path.name

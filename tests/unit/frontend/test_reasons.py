@@ -49,7 +49,7 @@ def test_numbers_are_bold_and_carry_their_unit() -> None:
     assert "<b>40 GiB GPU memory</b>" in reasons.reason_sentence("WAITING_FOR_QUOTA", memory)
 
 
-def test_a_gang_of_which_single_tasks_would_fit_is_not_told_that_no_node_holds_one() -> None:
+def test_a_gang_of_which_single_tasks_would_fit_does_not_get_no_node_holds_one() -> None:
     numbers = {
         "asked": 3, "together": 2, "role": "worker", "flavor": "a100", "cards_per_task": 4,
         "most_free_on_one_node": 8, "available": 2, "limit": 2,
@@ -230,7 +230,9 @@ def test_an_unknown_code_is_shown_as_it_is() -> None:
     ("code", "number"),
     [("VOLUME_NODE_CONFLICT", "excluded_nodes"), ("VOLUME_NODES_TOO_SMALL", "suitable_nodes")],
 )
-def test_what_volumes_exclude_is_told_of_one_claim_or_of_all_that_do_together(code: str, number: str) -> None:
+def test_nodes_excluded_by_volumes_are_counted_for_one_claim_or_for_all_together(
+    code: str, number: str
+) -> None:
     one = {"claim": "east", "flavor": "a100", number: 2, "available": 2, "asked": 4}
     said = strip_tags(reasons.reason_sentence(code, one))
     assert "claim east" in said and "2 of 4" in said

@@ -39,12 +39,12 @@ def contrast(one: str, other: str) -> float:
 
 @pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
 @pytest.mark.parametrize(("text", "ground"), TEXT_ON_GROUND)
-def test_text_stands_out(text: str, ground: str, theme: int) -> None:
+def test_text_has_enough_contrast(text: str, ground: str, theme: int) -> None:
     assert contrast(TOKENS[text].split(", ")[theme], TOKENS[ground].split(", ")[theme]) >= 4.5
 
 
 @pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
-def test_field_borders_and_marks_stand_out(theme: int) -> None:
+def test_field_borders_and_marks_have_enough_contrast(theme: int) -> None:
     assert contrast(TOKENS["line-strong"].split(", ")[theme], TOKENS["card"].split(", ")[theme]) >= 2.8
 
 

@@ -65,7 +65,7 @@ def test_division(own: dict[str, Amount], wanted: dict[str, Amount], after: dict
         assert {NAMES[node]: n for node, n in found.own_nominal.items() if n != 0} == after
 
 
-def test_an_excess_tells_both_sums() -> None:
+def test_an_excess_reports_both_sums() -> None:
     (excess,) = divide_nominal(PARENTS, of_ids({"left": 8, "b": 2}), of_ids({"a": 9})).excesses
     assert (excess.has, excess.children) == (10, {A: 9, B: 2})
 
@@ -85,7 +85,7 @@ amounts = st.one_of(st.none(), st.integers(0, 20))
     own=st.tuples(*[amounts] * len(PARENTS)),
     wanted=st.tuples(*[st.one_of(st.just(AS_IS), amounts)] * (len(PARENTS) - 1)),
 )
-def test_whatever_is_divided_the_whole_stays_and_nobody_else_changes(
+def test_whatever_is_divided_the_whole_stays_and_no_other_changes(
     own: tuple[Amount, ...], wanted: tuple[Amount, ...]
 ) -> None:
     keeps = dict(zip(PARENTS, own, strict=True))

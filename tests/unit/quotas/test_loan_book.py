@@ -64,7 +64,7 @@ def test_who_takes_lent_quota_from_a_borrower_pays_it_back() -> None:
     assert own_nominals(loans) == {"west": 5, "east": 4}
 
 
-def test_what_a_node_has_of_its_own_again_stands_for_what_it_passed_on() -> None:
+def test_own_quota_that_returned_replaces_what_was_passed_on() -> None:
     loans = book(root=3, west=3)
     lend(loans, A_LOAN, "west", "east", 3)
     decide(loans, a=3)
@@ -126,7 +126,7 @@ def test_passing_on_from_and_to_what_is_unlimited() -> None:
 
 
 @pytest.mark.parametrize("where", ["a1", "east"])
-def test_what_nobody_noted_is_worked_out(where: str) -> None:
+def test_unrecorded_passes_are_inferred(where: str) -> None:
     """A version before this record could pass a borrower's quota on, or take it away."""
     loans = LoanLedger(
         TREE,

@@ -23,7 +23,7 @@ def draw_limits(draw: random.Random) -> NodeLimits | None:
 
 
 @pytest.mark.parametrize("seed", range(200))
-def test_a_reduced_tree_tells_the_same_as_the_whole(seed: int) -> None:
+def test_a_reduced_tree_answers_the_same_as_the_whole(seed: int) -> None:
     draw = random.Random(seed)
     ids = [uuid.UUID(int=draw.getrandbits(128)) for _ in range(draw.randint(1, 40))]
     parents = {pk: ids[draw.randrange(at)] if at else None for at, pk in enumerate(ids)}

@@ -117,7 +117,7 @@ def test_cards_as_asked_and_as_stored(gpu: dict[str, Any], expected: em.GpuReque
     assert stored.roles[0].request.gpu == expected
 
 
-def test_only_where_someone_speaks_of_others_are_workspaces_told_apart() -> None:
+def test_workspaces_are_distinguished_only_where_terms_name_others() -> None:
     other = uuid.UUID(int=8)
     placements: list[tuple[uuid.UUID, dict[str, Any]]] = [
         (WORKSPACE, {"pod_anti_affinity": {"required": [DATABASE]}}),

@@ -57,7 +57,7 @@ def test_the_pods_own_reading_goes_before_that_of_the_card() -> None:
     assert [draft.cores_used for draft in slices] == [71.0]
 
 
-def test_a_shared_card_reads_for_nobody() -> None:
+def test_a_reading_of_a_shared_card_belongs_to_no_job() -> None:
     found = match_samples(holdings(), [sample("GPU-a", 80.0)])
     assert [draft.key[0] for draft in found.drafts.values()] == [Scope.CARD]
 

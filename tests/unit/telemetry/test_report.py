@@ -98,7 +98,7 @@ PATHS = [
 
 
 @given(st.sampled_from(PATHS), ANY)
-def test_whatever_stands_there_it_is_read_or_refused(path: str, value: Any) -> None:
+def test_any_value_is_read_or_refused(path: str, value: Any) -> None:
     try:
         report = read_report(changed(path, value), NOW)
     except ReportInvalid:

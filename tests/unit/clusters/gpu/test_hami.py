@@ -31,7 +31,7 @@ CSV = (
 
 
 @pytest.mark.parametrize("text", [JSON, CSV, f" {CSV}\n"])
-def test_both_formats_tell_the_same_cards(text: str) -> None:
+def test_both_formats_have_the_same_cards(text: str) -> None:
     assert hami.parse_register(text) == [A, B]
 
 

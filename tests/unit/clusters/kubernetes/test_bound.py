@@ -100,7 +100,7 @@ def test_cards_are_a_number_or_known_by_uuid(item: Json, cards: Any, shares: Any
         ({}, "", False),
     ],
 )
-def test_what_belongs_to_the_node_is_told_from_what_may_end(
+def test_what_belongs_to_the_node_differs_from_what_may_end(
     metadata: Json, owner: str, standing: bool
 ) -> None:
     found = bound.bound_pod(pod(asks(), metadata=metadata))

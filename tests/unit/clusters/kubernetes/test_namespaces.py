@@ -71,7 +71,7 @@ def test_an_installation_denies_more() -> None:
         assert len(set(networks)) == len(networks)
 
 
-def test_nobody_comes_in_from_another_namespace() -> None:
+def test_no_connection_comes_in_from_another_namespace() -> None:
     _, _, body = build_network_policy("i")
     assert body["spec"]["podSelector"] == {}
     assert body["spec"]["ingress"] == [{"from": [{"podSelector": {}}]}]

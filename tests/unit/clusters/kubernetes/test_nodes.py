@@ -95,7 +95,7 @@ def test_only_a_node_that_says_so_is_ready(conditions: Any, ready: bool) -> None
     assert node_fact(node() | {"status": {"conditions": conditions}}).ready is ready
 
 
-def test_a_cordon_is_told_once_and_taints_whole() -> None:
+def test_a_cordon_is_reported_once_and_taints_whole() -> None:
     taints = [
         {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"},
         {"key": "gpu", "value": "yes", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z"},

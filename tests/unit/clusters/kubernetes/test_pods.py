@@ -39,7 +39,7 @@ def test_whole_cards_are_a_count() -> None:
     assert pods.is_ours(pod)
 
 
-def test_a_part_of_a_card_is_told_to_the_node_and_enforced() -> None:
+def test_a_part_of_a_card_is_written_for_the_node_and_enforced() -> None:
     pod = pods.build_manifest(SLICE, "here")
     (container,) = pod["spec"]["containers"]
     limits = container["resources"]["limits"]

@@ -100,7 +100,7 @@ def run_to_end(job: Job, node: Node) -> None:
     Allocation.unscoped.filter(attempt=attempt).update(released_at=clock.now())
 
 
-def test_pending_and_running_jobs_of_everybody_come_first_the_newest_on_top(client: Client, w: World) -> None:
+def test_pending_and_running_jobs_of_all_users_come_first_the_newest_on_top(client: Client, w: World) -> None:
     now = clock.now()
     jobs.job(w.queue, w.editor, "older", submitted_at=now - timedelta(hours=2))
     jobs.allocate(jobs.job(w.other_queue, w.outsider, "runs", submitted_at=now), w.nodes[0])
@@ -174,7 +174,7 @@ def test_a_folder_admin_sees_the_jobs_of_that_folder_alone(client: Client, w: Wo
         assert listed(client, f"state=all&{query}") == [], query
 
 
-def test_jobs_are_read_by_key_for_whoever_may_see_them(w: World, f: Folders) -> None:
+def test_jobs_are_read_by_key_for_users_who_may_see_them(w: World, f: Folders) -> None:
     inside, outside = jobs.job(f.queue, w.editor, "inside"), jobs.job(f.other_queue, w.editor, "outside")
     found = job_by_keys(viewer=f.lead, keys=[inside.pk, outside.pk])
     assert [job.name for job in found] == ["inside"]

@@ -111,7 +111,7 @@ def test_a_member_asks_and_finds_it_in_the_list(there: World) -> None:
     assert (made.node, made.asked[0]["nominal"]) == (there.queue.node.parent, 12)
 
 
-def test_what_is_wrong_stands_beside_its_box_and_what_was_typed_is_kept(there: World) -> None:
+def test_a_mistake_is_shown_at_its_field_and_what_was_typed_is_kept(there: World) -> None:
     client = signed_in(there.editor)
     few = client.post(ASK, grid(**{"gpu.cards.nominal": "7", "do": "ask", "reason": "a paper"}))
     text = few.content.decode()
@@ -304,7 +304,7 @@ def test_all_pools_of_a_request_are_offered_and_raised(there: World, do: str) ->
             assert sum(own.filter(flavor__name=name).values_list("own_nominal", flat=True)) == has + 4
 
 
-def test_pools_of_one_name_in_two_clusters_are_told_apart(there: World) -> None:
+def test_pools_of_one_name_in_two_clusters_are_distinguished(there: World) -> None:
     root, place = (
         quotas.quota_node(there.cell, tenancy.root()),
         quotas.quota_node(there.cell, there.workspace),

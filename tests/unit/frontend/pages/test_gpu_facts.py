@@ -58,7 +58,7 @@ def read_file(there: World, client: Client, path: str, columns: Sequence[str]) -
     return list(csv.DictReader(io.StringIO(text)))
 
 
-def test_nodes_tell_versions_and_xid_errors_as_far_as_they_are_known(there: World, client: Client) -> None:
+def test_nodes_show_versions_and_xid_errors_as_far_as_they_are_known(there: World, client: Client) -> None:
     first, second = there.nodes
     NodeAgent.unscoped.create(node=first, seen_at=clock.now(), driver="570.1", cuda="12.8")
     Node.unscoped.filter(pk=second.pk).update(labels=_GFD)
@@ -82,7 +82,7 @@ def test_nodes_tell_versions_and_xid_errors_as_far_as_they_are_known(there: Worl
     assert "<dt>Driver</dt><dd>570.1</dd>" in silent
 
 
-def test_gpus_tell_who_holds_them_and_their_errors(there: World, client: Client) -> None:
+def test_gpus_show_their_holders_and_their_errors(there: World, client: Client) -> None:
     node = there.nodes[0]
     part = jobs.RoleOf(mode=GpuRequestMode.SLICE, cores=30, gpu_memory=1024)
     for queue, user, name in ((there.queue, there.editor, "one"), (there.other_queue, there.outsider, "two")):

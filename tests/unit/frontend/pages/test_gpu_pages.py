@@ -148,7 +148,7 @@ def test_the_page_of_a_node_leads_to_its_gpus(there: World, operator: Client) ->
     assert f'href="/ops/gpus/{device(there).uuid}"' in page(operator, "/ops/nodes/node-1")
 
 
-def test_the_page_of_a_node_tells_what_its_gpus_are_do_and_suffered(there: World, operator: Client) -> None:
+def test_the_page_of_a_node_shows_its_gpus_their_use_and_errors(there: World, operator: Client) -> None:
     def facts() -> dict[str, str]:
         html = page(operator, "/ops/nodes/node-1").partition("node-facts")[2].partition("</section>")[0]
         return dict(re.findall(r"<dt>([^<]+)</dt><dd>([^<]*)</dd>", html))

@@ -52,7 +52,9 @@ def charged() -> int:
     return sum(LedgerEntry.unscoped.filter(resource=Resource.GPU_MEMORY).values_list("reserved", flat=True))
 
 
-def test_the_dialog_tells_size_and_room_and_that_it_is_experimental(client: Client, stage: Stage) -> None:
+def test_the_dialog_shows_size_and_free_memory_and_that_it_is_experimental(
+    client: Client, stage: Stage
+) -> None:
     client.force_login(stage.user)
     assert dialog() in read(client, tasks())
     text = read(client, dialog())
@@ -60,7 +62,7 @@ def test_the_dialog_tells_size_and_room_and_that_it_is_experimental(client: Clie
         assert part in text
 
 
-def test_it_is_asked_followed_and_told(client: Client, stage: Stage) -> None:
+def test_it_is_requested_followed_and_reported(client: Client, stage: Stage) -> None:
     client.force_login(stage.user)
     text = ask(client, 20_480)
     assert "20 GiB" in text
@@ -82,7 +84,7 @@ def test_a_refusal_is_said_where_one_is(client: Client, stage: Stage, memory: st
     assert not MemoryResize.unscoped.exists()
 
 
-def test_nobody_is_offered_what_they_may_not_do(client: Client, stage: Stage) -> None:
+def test_no_user_is_offered_what_they_may_not_do(client: Client, stage: Stage) -> None:
     other = tenancy.user("other", stage.queue.node.tenant, Role.EDITOR)
     client.force_login(other)
     assert dialog() not in read(client, tasks())
@@ -121,7 +123,7 @@ def test_every_step_has_its_sentence_in_both_languages(stage: Stage) -> None:
         ({"code": "NOT_CONFIRMED", "message": ""}, "Confirmation timed out."),
     ],
 )
-def test_the_story_says_why_it_was_refused(stage: Stage, why: dict[str, str], said: str) -> None:
+def test_the_timeline_says_why_it_was_refused(stage: Stage, why: dict[str, str], said: str) -> None:
     job = Job.unscoped.get()
     numbers = {"role": "main", "index": 0, "from": 8192, "to": 512, **why}
     event = JobEvent.unscoped.create(job=job, at=job.submitted_at, code="resize_refused", numbers=numbers)

@@ -560,7 +560,7 @@ def test_several_users_are_changed_at_once_with_a_result_for_each(client: Client
     assert client.post("/ops/users/batch", asked | {"confirmed": "1"}).status_code == 403
 
 
-def test_queues_show_their_jobs_to_whoever_may_see_them(client: Client, w: World) -> None:
+def test_queues_show_their_jobs_to_users_who_may_see_them(client: Client, w: World) -> None:
     now = clock.now()
     for number in range(3):
         jobs.job(w.queue, w.editor, f"waits-{number}", submitted_at=now - timedelta(hours=number))

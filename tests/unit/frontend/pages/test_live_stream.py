@@ -115,7 +115,7 @@ CHANGES: dict[str, tuple[str, Callable[[World], object], set[str]]] = {
 
 
 @pytest.mark.parametrize("what", CHANGES)
-def test_a_change_is_told_once_to_readers_who_may_see_it(opened: Opener, w: World, what: str) -> None:
+def test_a_change_is_reported_once_to_readers_who_may_see_it(opened: Opener, w: World, what: str) -> None:
     kind, change, seen_by = CHANGES[what]
     readers = {user.username: opened(user) for user in (w.viewer, w.outsider, w.platform_admin)}
     assert {stream.poll_text() for stream in readers.values()} == {("", False)}
@@ -129,14 +129,14 @@ def test_a_change_is_told_once_to_readers_who_may_see_it(opened: Opener, w: Worl
     assert {stream.poll_text() for stream in readers.values()} == {("", False)}
 
 
-def test_a_role_that_was_removed_tells_nothing_more(opened: Opener, w: World) -> None:
+def test_a_role_that_was_removed_reports_nothing_more(opened: Opener, w: World) -> None:
     stream = opened(w.viewer)
     Member.unscoped.filter(user=w.viewer).delete()
     add_event(jobs.job(w.queue, w.editor), "suspended", now=clock.now())
     assert stream.poll_text() == ("", False)
 
 
-def test_a_role_that_was_added_tells(opened: Opener, w: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_role_that_was_added_is_reported(opened: Opener, w: World, monkeypatch: pytest.MonkeyPatch) -> None:
     stream = opened(w.viewer)
     tenancy.member(w.viewer, w.other_workspace, Role.VIEWER)
     monkeypatch.setattr(change_stream, "CHECK_EVERY_S", 0.0)
@@ -144,7 +144,7 @@ def test_a_role_that_was_added_tells(opened: Opener, w: World, monkeypatch: pyte
     assert '"jobs"' in stream.poll_text()[0]
 
 
-def test_a_reader_costs_no_query_and_one_when_told(opened: Opener, w: World, monkeypatch: Any) -> None:
+def test_a_reader_costs_no_query_and_one_after_a_change(opened: Opener, w: World, monkeypatch: Any) -> None:
     readers = [opened(w.viewer) for _page in range(20)] + [opened(w.outsider) for _page in range(20)]
     change_stream.log.read_since(None)
     monkeypatch.setattr(change_log, "SHARED_FOR_S", 60.0)
@@ -220,7 +220,7 @@ def test_a_stranger_is_sent_to_sign_in(client: Client, db: None) -> None:
     assert client.get("/live")["Location"].startswith("/login")
 
 
-def test_a_message_is_told_to_its_user_alone(opened: Opener, w: World) -> None:
+def test_a_message_is_reported_to_its_user_alone(opened: Opener, w: World) -> None:
     streams = {user: opened(user) for user in (w.viewer, w.admin, w.platform_admin)}
     message = {"kind": "job", "event": "started", "facts": {"job": "a"}, "source": "a", "tenant": w.workspace}
     UserMessage.unscoped.create(user=w.viewer, **message)

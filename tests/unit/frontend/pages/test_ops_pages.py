@@ -106,7 +106,7 @@ def test_the_overview_counts_and_names(there: World, operator: Client) -> None:
     assert 'href="/ops/nodes/node-1#gpu-0"' in html
 
 
-def test_the_distribution_counts_allocated_gpus_and_tells_idle_from_unmeasured(there: World) -> None:
+def test_the_distribution_counts_allocated_gpus_and_distinguishes_idle_from_unmeasured(there: World) -> None:
     Device.unscoped.update(cores_granted=0, memory_granted=0, holders=0)
     assert use_histogram(node_grid(viewer=there.platform_admin), {}) is None
     devices = list(Device.unscoped.order_by("pk"))

@@ -128,7 +128,7 @@ def test_only_those_above_may_edit(there: World, client: Client) -> None:
     assert not QuotaRevision.unscoped.exists()
 
 
-def test_an_edit_is_saved_and_told(there: World, admin: Client) -> None:
+def test_an_edit_is_saved_and_confirmed(there: World, admin: Client) -> None:
     typed = {"gpu.cards.nominal": "9", "gpu.cards.lending_limit": "0", "reason": "one more"}
     answer = admin.post(place(there), form_of(there, **typed), follow=True)
     text = answer.content.decode()
@@ -216,7 +216,7 @@ def test_whole_gpus_that_are_no_number_are_refused_and_keep_what_was_typed(
     assert 'value="mine"' in answer.content.decode()
 
 
-def test_more_quota_than_gpus_stands_on_the_page(there: World, admin: Client) -> None:
+def test_more_quota_than_gpus_is_shown_on_the_page(there: World, admin: Client) -> None:
     assert "exceeds the" not in admin.get("/ops/quotas").content.decode()
     root = quotas.quota_node(there.cell, tenancy.root())
     Quota.unscoped.filter(node=root, resource=Resource.GPU_CORES).update(own_nominal=1600)
@@ -226,7 +226,7 @@ def test_more_quota_than_gpus_stands_on_the_page(there: World, admin: Client) ->
     )
 
 
-def test_the_effect_is_told_before_saving(there: World, admin: Client) -> None:
+def test_the_effect_is_shown_before_saving(there: World, admin: Client) -> None:
     check = f"{place(there)}/check"
     assert "No changes to save." in admin.post(check, form_of(there)).content.decode()
     changed = admin.post(check, form_of(there, **{"gpu.cards.nominal": "9"})).content.decode()

@@ -257,7 +257,7 @@ def test_less_than_is_used_needs_a_choice(there: Departments, admin: Client) -> 
     assert admin.post(there.address("save"), {**there.move(3), "shrink": "let_run"}).status_code == 302
 
 
-def test_nobody_saves_what_they_do_not_decide(there: Departments, client: Client) -> None:
+def test_no_user_saves_what_they_do_not_decide(there: Departments, client: Client) -> None:
     batch = there.move(1)
     for user, status in (
         (tenancy.user("reader-of-research", there.research, Role.VIEWER), 403),

@@ -69,7 +69,7 @@ def test_a_policy_is_set_seen_where_it_counts_and_removed(w: World) -> None:
     assert not WorkspacePolicy.unscoped.exists()
 
 
-def test_a_wrong_policy_is_told_at_the_field_and_keeps_what_was_typed(w: World) -> None:
+def test_a_wrong_policy_is_reported_at_the_field_and_keeps_what_was_typed(w: World) -> None:
     form = {
         "version": "0",
         "maximum.roles.resources.memory": "64",

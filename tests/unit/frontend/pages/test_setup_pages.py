@@ -81,7 +81,7 @@ def test_the_checklist_follows_an_installation_to_its_first_job(boss: User) -> N
     assert steps_of(client) == (0, False)
 
 
-def test_the_checklist_is_put_away_for_everybody_by_a_platform_admin(boss: User) -> None:
+def test_the_checklist_is_hidden_for_all_users_by_a_platform_admin(boss: User) -> None:
     viewer = signed_in(tenancy.user("vera", None, Role.PLATFORM_VIEWER))
     assert steps_of(viewer) == (0, False), "it is no matter of who can't do the steps"
     assert viewer.post("/ops/setup/dismiss").status_code == 403

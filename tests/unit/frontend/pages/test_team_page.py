@@ -93,7 +93,7 @@ def test_a_team_without_invitations_leads_to_its_workspace(boss: Client, w: Worl
         ({"queue": "My queue"}, "queue", "Invalid queue name"),
     ],
 )  # fmt: skip
-def test_a_mistake_stands_beside_its_field_and_the_input_stays(
+def test_a_mistake_is_shown_at_its_field_and_the_input_stays(
     boss: Client, w: World, changes: dict[str, str], field: str, message: str
 ) -> None:
     short = {"gpus", "cpu", "memory"}

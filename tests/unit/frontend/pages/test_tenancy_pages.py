@@ -62,7 +62,7 @@ def test_a_move_that_cannot_be_is_said(w: World) -> None:
     assert "Upper can&#x27;t be moved into itself." in said
 
 
-def test_who_was_slower_is_told_what_there_is_now(w: World) -> None:
+def test_the_slower_user_sees_the_present_values(w: World) -> None:
     boss, path = signed_in(w.platform_admin), f"/ops/tenants/{w.workspace.pk}"
     people = f"{path}/members"
     seen = hidden(boss, path, do="rename")
@@ -185,7 +185,7 @@ def test_a_service_account_gets_its_key_on_the_page_of_the_workspace(w: World) -
     text(signed_in(w.editor), accounts, status=403)
 
 
-def test_a_key_of_somebody_else_is_not_there(w: World) -> None:
+def test_a_key_of_another_user_is_not_there(w: World) -> None:
     tenancy.access_key(w.admin)
     key = AccessKey.unscoped.get()
     for form in ({"one": f"revoke {key.pk}"}, {"do": "rotate", "row": str(key.pk)}):
@@ -193,6 +193,6 @@ def test_a_key_of_somebody_else_is_not_there(w: World) -> None:
 
 
 @pytest.mark.parametrize("form", [{"do": "remove", "member": "x"}, {"do": "move", "to": "x"}, {}])
-def test_forms_that_nobody_sends_are_answered_without_an_error(w: World, form: dict[str, str]) -> None:
+def test_unknown_forms_are_answered_without_an_error(w: World, form: dict[str, str]) -> None:
     answer = signed_in(w.platform_admin).post(f"/ops/tenants/{w.workspace.pk}", form)
     assert answer.status_code == 404

@@ -82,7 +82,7 @@ def test_an_hour_is_where_its_time_zone_has_it_and_others_are_empty(
     assert known_cells(ask(there, client, "allocated", time_zone=zone)) == dict.fromkeys(cells, 50)
 
 
-def test_a_pool_has_its_own_nodes_alone_and_the_table_tells_0_from_nothing(
+def test_a_pool_has_its_own_nodes_alone_and_the_table_distinguishes_0_from_nothing(
     there: World, client: Client
 ) -> None:
     pools = {node.flavor.name: str(node.flavor_id) for node in Node.unscoped.select_related("flavor")}

@@ -76,7 +76,7 @@ def test_a_full_file_survives_the_way_to_the_form_and_back(text: str) -> None:
     assert parse_job(load_text(spec_text(body))) == parse_job(body)
 
 
-def test_variables_that_are_typed_stand_beside_those_that_are_read() -> None:
+def test_variables_that_are_typed_are_listed_beside_those_that_are_read() -> None:
     values = to_form({"environment": SECRETS})
     assert values.main["environment"] == "LEVEL=info"
     values.main["environment"] = "LEVEL=debug\nMORE=1"
@@ -175,7 +175,7 @@ def test_a_wrong_setting_of_the_program_is_refused_at_its_field(
     assert not Job.unscoped.exists()
 
 
-def test_mistakes_stand_beside_their_fields_and_what_was_typed_stays(client: Client, w: World) -> None:
+def test_mistakes_are_shown_at_their_fields_and_what_was_typed_stays(client: Client, w: World) -> None:
     client.force_login(w.editor)
     wrong = TYPED | {"name": "Not Good", "roles-0-replicas": "many", "roles-0-role_memory": "32 bananas"}
     answer = client.post(NEW, wrong)
@@ -276,7 +276,7 @@ def test_a_clone_starts_from_the_job(client: Client, w: World) -> None:
         ({"tab": "yaml", "yaml": "a: ["}, "Invalid YAML"),
     ],
 )
-def test_the_rail_tells_before_it_is_sent(
+def test_the_rail_shows_the_check_before_submission(
     client: Client, w: World, changes: dict[str, str], said: str
 ) -> None:
     client.force_login(w.editor)
@@ -286,7 +286,7 @@ def test_the_rail_tells_before_it_is_sent(
     assert not Job.unscoped.exists()
 
 
-def test_the_rail_tells_that_nothing_is_free(client: Client, w: World) -> None:
+def test_the_rail_shows_that_nothing_is_free(client: Client, w: World) -> None:
     for node in w.nodes:
         holder = jobs.job(w.other_queue, w.outsider, roles=[jobs.RoleOf(cards=8)])
         jobs.allocate(holder, node)

@@ -521,7 +521,7 @@ def test_an_eviction_is_explained_in_words_and_names_own_jobs_only(w: World, rul
         )
 
 
-def test_a_promised_place_is_shown_with_its_end(client: Client, w: World) -> None:
+def test_a_claimed_place_is_shown_with_its_end(client: Client, w: World) -> None:
     job = waiting(w)
     job.reason, job.reason_numbers = "WAITING_FOR_PREEMPTED", {"tasks": 3, "jobs": 2}
     job.save()

@@ -49,7 +49,7 @@ def test_a_new_queue_is_balanced() -> None:
         ),
     ],
 )
-def test_what_the_engine_is_told(
+def test_the_settings_of_the_engine(
     preset: Preset, mode: em.AllocationMode, policy: em.PreemptionPolicy
 ) -> None:
     here = world()
@@ -95,7 +95,7 @@ def test_other_settings_reach_the_engine() -> None:
     )
 
 
-def test_whoever_may_not_edit_the_queue_may_not_choose_its_preset() -> None:
+def test_a_user_who_may_not_edit_the_queue_may_not_choose_its_preset() -> None:
     here = world()
     with pytest.raises(PermissionDenied):
         queue_preset(acting_user=here.viewer, queue=here.queue, preset=Preset.THROUGHPUT)

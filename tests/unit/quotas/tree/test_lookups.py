@@ -60,12 +60,12 @@ def test_a_request_reaches_the_lowest_subtree_that_holds_it(
     assert quotas.reach("a", GPU, amount) == (level, shared)
 
 
-def test_a_root_has_nobody_to_take_from() -> None:
+def test_a_root_has_no_lender() -> None:
     quotas: QuotaTree[str] = QuotaTree([Branch("alone", None, {GPU: NodeLimits(2)})])
     assert [quotas.reach("alone", GPU, amount) for amount in (1, 3)] == [(0, False), (0, False)]
 
 
-def test_the_tree_tells_its_shape() -> None:
+def test_the_tree_reports_its_shape() -> None:
     quotas = company()
     assert list(quotas.path("a")) == ["a", "dept", "unit", "root"]
     assert [quotas.root(node) for node in quotas.path("a")] == ["root"] * 4
@@ -301,7 +301,7 @@ def test_leaves_of_different_trees_do_not_meet() -> None:
         tree.rivals("a", "b")
 
 
-def test_what_is_overdrawn_by_a_booking_is_told_when_it_is_counted() -> None:
+def test_an_overdraft_by_a_booking_is_reported_when_it_is_counted() -> None:
     tree: QuotaTree[str] = QuotaTree([Branch("a", None, {"gpu": NodeLimits(5)})])
     tree.defer_usage("a", {"gpu": 2}, 2)
     tree.defer_usage("a", {"gpu": 3}, -2)

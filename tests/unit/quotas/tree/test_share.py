@@ -95,7 +95,7 @@ def test_what_can_be_lent_follows_the_limits() -> None:
     assert quotas.share("a", {GPU: 7}).rounded == 100
 
 
-def test_borrowers_of_weight_zero_stand_above_all_and_compare_unweighted() -> None:
+def test_borrowers_of_weight_zero_rank_above_all_and_compare_unweighted() -> None:
     quotas = forest({"a": 0, "b": 0})
     little, much = quotas.share("a", {GPU: 6}), quotas.share("b", {GPU: 10})
     finite = forest().share("a", {GPU: 10_000})

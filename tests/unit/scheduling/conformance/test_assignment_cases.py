@@ -92,7 +92,7 @@ def test_what_is_as_expected_passes() -> None:
         (expected(attempts=[*expected()["assignment"]["podSets"][0]["attempts"][:1]]), "attempts"),
     ],
 )
-def test_every_difference_is_told(wrong: dict[str, Any], told: str) -> None:
+def test_every_difference_is_reported(wrong: dict[str, Any], told: str) -> None:
     assert told in (FLAVOR_TABLE(case(wrong)) or "")
 
 

@@ -60,7 +60,7 @@ def test_all_passing_ends_with_zero_and_prints_a_line_per_file(
     assert "TestEven" in capsys.readouterr().out
 
 
-def test_a_file_without_cases_is_ignored_and_one_nobody_reads_is_skipped(
+def test_a_file_without_cases_is_ignored_and_an_unknown_one_is_skipped(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     switches = tmp_path / "switches.json"

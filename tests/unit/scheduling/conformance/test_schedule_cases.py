@@ -74,7 +74,7 @@ def test_a_gate_without_a_switch_is_not_passed_over() -> None:
         schedule.check_schedule(case)
 
 
-def test_what_differs_is_told() -> None:
+def test_differences_are_reported() -> None:
     case = {
         "name": "x",
         "gates": {},

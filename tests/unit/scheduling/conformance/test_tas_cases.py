@@ -205,7 +205,7 @@ def test_a_single_pod_does_not_move() -> None:
     assert domains(after(setup(hurt), SkipReassignmentForPodOwnedWorkloads=False), "default/w") == {"x1": 1}
 
 
-def test_pods_that_their_workload_stands_for_are_not_counted_twice() -> None:
+def test_pods_that_their_workload_includes_are_not_counted_twice() -> None:
     pod = {
         "metadata": {"name": "p", "annotations": {"kueue.x-k8s.io/podset-required-topology": HOST}},
         "spec": {"nodeName": "x1", "containers": [{"resources": {"requests": {"cpu": "4"}}}]},

@@ -169,7 +169,7 @@ def reason(result: CycleResult, job_id: str) -> Reason | None:
 
 
 class TestPlaces:
-    def test_a_role_stands_in_one_domain_of_its_level(self) -> None:
+    def test_a_role_is_placed_in_one_domain_of_its_level(self) -> None:
         nodes = [host("x1", "r1"), host("y1", "r2", 2), host("y2", "r2", 2), host("y3", "r2", 2)]
         result = cycle(world(nodes, [job("j", 6, rule=ONE_RACK)]))
         assert places(result, "j") == {"y1": 2, "y2": 2, "y3": 2}
@@ -208,7 +208,7 @@ class TestPlaces:
         )
         assert places(cycle(given, TopologyState(apart=apart)), "j") == expected
 
-    def test_the_next_flavor_is_tried_before_anybody_has_to_leave(self) -> None:
+    def test_the_next_flavor_is_tried_before_any_eviction(self) -> None:
         flavors = (flavor("one", node_labels={RACK: "r1"}), flavor("two", node_labels={RACK: "r2"}))
         nodes = [host("x1", "r1"), host("y1", "r2")]
         given = world(
@@ -223,7 +223,7 @@ class TestPlaces:
         assert decision(result, "old").rule is EvictRule.IN_QUEUE_PRIORITY
         assert reason(result, "j") is Reason.WAITING_FOR_PREEMPTED
 
-    def test_a_job_that_replaces_another_grows_from_where_it_stood(self) -> None:
+    def test_a_job_that_replaces_another_grows_from_its_place(self) -> None:
         plain = job("new", 4, rule=TopologyRule(level=HOST))
         larger = EnlargedJob(**{item.name: getattr(plain, item.name) for item in fields(Job)}, replaces="old")
         nodes = [host("x1"), host("x2"), host("x3", cpu=2)]
@@ -292,7 +292,7 @@ class TestVictims:
         assert places(result, "j") == {"y1": 4}
         assert decision(result, "j").kind is DecisionKind.PARK
 
-    def test_nobody_leaves_where_not_even_empty_domains_would_do(self) -> None:
+    def test_no_job_is_evicted_where_not_even_empty_domains_would_do(self) -> None:
         given = world(
             [host("x1", used_cpu=2)],
             [job("j", 3, priority=9, rule=ONE_HOST), live("low", 2, priority=1)],
@@ -324,7 +324,7 @@ class TestTogether:
         jobs = [job("j", 3, priority=2, rule=ONE_HOST), replace(job("k", 3, rule=ONE_HOST), queue="b")]
         return world([host("x1"), host("x2", cpu=5)], jobs, queues=self.QUEUES)
 
-    def test_a_head_whose_domain_was_taken_is_judged_once_more(self) -> None:
+    def test_a_head_whose_domain_was_taken_is_evaluated_once_more(self) -> None:
         result = cycle(self.heads())
         assert (places(result, "j"), places(result, "k")) == ({"x1": 3}, {"x2": 3})
 
@@ -356,7 +356,7 @@ class TestSecondPass:
         )
         assert not cycle(given, LOST, CycleOptions(leave_unreplaced=False)).decisions
 
-    def test_nobody_is_sent_to_the_node_that_failed(self) -> None:
+    def test_no_task_is_placed_on_the_node_that_failed(self) -> None:
         hurt = live("j", 4, rule=ONE_HOST)
         given = world(
             [host("x1", cpu=8), host("x2")], [hurt, job("k", 5, rule=ONE_HOST)], [standing("j", {"x1": 4})]

@@ -120,7 +120,7 @@ def test_two_roles_that_exceed_together() -> None:
     assert outcome(result, "j").reason is Reason.EXCEEDS_MAX_QUOTA
 
 
-def test_a_non_preemptible_job_hears_that_it_could_borrow() -> None:
+def test_the_reason_of_a_non_preemptible_job_says_that_it_could_borrow() -> None:
     snapshot = world(
         [node("n1")],
         [job("j", "a", role(1, 4), preemptible=False)],

@@ -63,7 +63,7 @@ def shorts(found: JobOutcome) -> dict[HelpCode, object]:
 class TestEvicted:
     """A flavor that is excluded for an evicted job is still one in which it could run."""
 
-    def test_it_is_told_the_rule_of_the_flavor_that_suits_it(self) -> None:
+    def test_it_gets_the_rule_of_the_flavor_that_suits_it(self) -> None:
         found = two_kinds(17).ask(job("again", "a", role(1, 2, models=("A100",)), at=5, evictions=1))
         assert (found.reason, found.numbers["rule"]) == (Reason.WAITING_FOR_BORROWED, "spare")
         assert {k: found.numbers[k] for k in ("flavor", "asked", "unused", "keep_free", "evictions")} == {
@@ -77,7 +77,7 @@ class TestEvicted:
         }
 
     @pytest.mark.parametrize(("released", "starts"), [(0, False), (1, True)])
-    def test_it_starts_when_as_much_is_given_back_as_it_was_told(self, released: int, starts: bool) -> None:
+    def test_it_starts_when_as_much_is_released_as_was_reported(self, released: int, starts: bool) -> None:
         stage = two_kinds(17 - released)
         stage.submit(job("again", "a", role(1, 2, models=("A100",)), at=5, evictions=1))
         stage.cycle()
@@ -88,7 +88,7 @@ class TestEvicted:
         assert found.reason is Reason.WAITING_FOR_QUOTA
         assert "rule" not in found.numbers
 
-    def test_where_all_flavors_are_shut_each_is_judged_by_itself(self) -> None:
+    def test_where_all_flavors_are_excluded_each_is_checked_by_itself(self) -> None:
         """The near one is full, and the far one has too few cards for a task."""
         stage = two_kinds(17, far=1)
         found = stage.ask(job("again", "a", role(1, 4, models=("A100",)), at=5, evictions=3))
@@ -99,7 +99,7 @@ class TestEvicted:
         ("fill", "reason"),
         [(17, Reason.WAITING_FOR_BORROWED), (19, Reason.WAITING_FOR_QUOTA)],
     )
-    def test_where_the_flavor_with_quota_is_not_allowed_the_others_are_judged(
+    def test_where_the_flavor_with_quota_is_not_allowed_the_others_are_checked(
         self, fill: int, reason: Reason
     ) -> None:
         """The far kind is free and beyond its budget; the near one is excluded for jobs that were evicted."""
@@ -243,7 +243,7 @@ class TestSeveral:
         found = outcome(cycle(snapshot), "j")
         assert (found.reason, found.numbers["flavor"]) == (Reason.EXCEEDS_MAX_QUOTA, "far")
 
-    def test_the_flavor_that_lacks_least_is_told_though_it_comes_later(self) -> None:
+    def test_the_flavor_that_lacks_least_is_reported_though_it_comes_later(self) -> None:
         snapshot = world(
             [node("near", 8, labels={"kind": "near"}), node("far", 8, labels={"kind": "far"})],
             [
@@ -294,7 +294,7 @@ class TestSearchThatStops:
         stage.cycle()
         assert stage.running() == {"one", "two"}
 
-    def test_quota_that_nobody_can_give_back_does_not_end_the_search(self) -> None:
+    def test_quota_that_no_job_can_release_does_not_end_the_search(self) -> None:
         """The near quota is used by a job on the only node that this one may not preempt."""
         limits = (*quotas(2, flavors=("near",)), *quotas(2, flavors=("far",)))
         snapshot = world(
@@ -309,7 +309,7 @@ class TestSearchThatStops:
         stage.cycle()
         assert stage.running() == {"one", "two"}
 
-    def test_whoever_would_leave_still_leaves_before_the_next_flavor_is_taken(self) -> None:
+    def test_a_victim_is_still_evicted_before_the_next_flavor_is_taken(self) -> None:
         snapshot = world(
             [node("near", 2, labels={"kind": "near"}), node("far", 2, labels={"kind": "far"})],
             [job("low", "a", role(1, 2))],

@@ -102,7 +102,7 @@ class TestRolesThatAskForNothing:
         (decision,) = cycle(snapshot).decisions
         assert {task.node for task in decision.allocations} == {"n1"}
 
-    def test_one_that_finds_no_room_names_a_flavor_in_which_it_could_stand(self) -> None:
+    def test_one_that_finds_no_capacity_names_a_flavor_that_would_suit_it(self) -> None:
         snapshot = world(
             [node("n1", 4, labels=FAR, pods=1)],
             [job("j", "a", role(1, 1), at=0), job("k", "a", idle(), at=1)],
@@ -162,9 +162,7 @@ class TestPolicy:
     @pytest.mark.parametrize(
         ("barred", "reason"), [("far", Reason.POLICY_DENIED), ("near", Reason.QUEUE_STOPPED)]
     )
-    def test_one_role_that_could_only_stand_where_the_budget_is_used_up(
-        self, barred: str, reason: Reason
-    ) -> None:
+    def test_one_role_that_only_fits_where_the_budget_is_used_up(self, barred: str, reason: Reason) -> None:
         roles = (role(1, 4, name="large"), role(1, 1, name="small"))
         assert self.stopped(job("j", "a", *roles, barred=(spent(barred),))) is reason
 
@@ -193,7 +191,7 @@ class TestPolicy:
         assert stage.running() == {"holds"}
         assert stage.outcome("j").reason is Reason.POLICY_DENIED
 
-    def test_a_promise_that_the_cap_does_not_hold_any_more_is_not_counted(self) -> None:
+    def test_a_claim_beyond_the_cap_is_not_counted(self) -> None:
         cap = Allowance("ann", "gpu.cards", 1, 1)
         waiting = {"x": role(), "z": role(1, 2)}
         jobs = [job(name, "a", asked, user="ann", allowances=(cap,)) for name, asked in waiting.items()]
@@ -222,7 +220,7 @@ def test_node_rules_of_a_role_that_asks_for_nothing_hold_in_every_flavor() -> No
     assert {task.node for task in decision.allocations} == {"n1"}
 
 
-def test_the_limit_of_the_only_cluster_that_could_hold_all_roles_is_told() -> None:
+def test_the_limit_of_the_only_cluster_that_could_hold_all_roles_is_reported() -> None:
     """The near cluster has no node with the memory of the second role: its quota does not count."""
     asked = job("j", "a", role(1, 2, name="first"), role(1, 0, name="second", memory=9_000))
     snapshot = world(
@@ -239,7 +237,7 @@ def test_the_limit_of_the_only_cluster_that_could_hold_all_roles_is_told() -> No
     assert (found.reason, found.numbers["flavor"]) == (Reason.EXCEEDS_MAX_QUOTA, "far")
 
 
-def test_no_more_room_in_a_zone_is_told_than_is_asked_for() -> None:
+def test_no_more_capacity_in_a_zone_is_reported_than_is_requested() -> None:
     """Each of two nodes of the zone has room for the first role, and none for the second."""
     zone = TopologyRule(level="zone", mode=TopologyMode.REQUIRED)
     nodes = [node(f"n{at}", 4, labels={"zone": "a"}, memory=1_000, used_memory=900) for at in range(2)]

@@ -51,7 +51,7 @@ def test_a_job_that_still_waits_counts_once_it_is_beyond_its_range(seconds: floa
     assert score is None or score.is_miss
 
 
-def test_what_lies_beyond_the_horizon_is_judged_by_the_horizon() -> None:
+def test_what_lies_beyond_the_horizon_counts_as_the_horizon() -> None:
     never = StartRange((None,) * 5, 86_400.0)
 
     assert not score_range(never, 90_000.0).is_miss

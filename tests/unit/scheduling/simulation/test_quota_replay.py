@@ -66,7 +66,7 @@ def test_a_move_for_a_job_inside_its_nominal_counts_as_an_eviction() -> None:
     assert report.lost_gpu_hours == round(2 * 19 / HOUR, 3)
 
 
-def test_nobody_is_moved_for_a_borrower() -> None:
+def test_no_job_is_moved_for_a_borrower() -> None:
     # Eight cards are requested beside two that a uses: it would borrow, however cheap a move were.
     report = replay(("a", 0, 6, 10), ("a", 1, 2, 9000), ("b", 2, 4, 9000), ("a", 1001, 8, 10))
     assert report.preemptions == 0

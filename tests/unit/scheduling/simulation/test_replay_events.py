@@ -92,7 +92,7 @@ def test_a_start_is_inside_the_nominal_if_evictions_of_the_instant_made_room_in_
     assert [each.victim for each in found(*start, *full, *end).needless] == []
 
 
-def test_a_node_that_is_too_full_is_told() -> None:
+def test_a_node_that_is_too_full_is_reported() -> None:
     script = [(0, "submit", "a0", 8, ""), (0, "submit", "a1", 1, ""), (0, "start", "a0", 8, "node-0000")]
     assert found(*script, (0, "start", "a1", 1, "node-0000")).misplaced == 2
     assert found(*script, (0, "start", "a1", 1, "node-0001")).misplaced == 0

@@ -110,7 +110,7 @@ def test_tags_are_any_visible_characters_each_once() -> None:
     assert parse_job(SMALL).tags == ()
 
 
-def test_every_mistake_is_told_at_once() -> None:
+def test_every_mistake_is_reported_at_once() -> None:
     found = mistakes(name="Not A Label", prioriti_class="x", min_run_s=-1, roles=[{"replicas": 0}])
 
     assert found == {

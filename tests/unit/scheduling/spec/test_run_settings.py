@@ -178,5 +178,5 @@ def test_what_is_not_said_is_not_kept() -> None:
         (role(resources={"limits": {"gpu": 1}}), "roles.0.resources.limits.gpu", "UNKNOWN"),
     ],
 )  # fmt: skip
-def test_mistakes_are_told_by_field(changes: dict[str, Any], field: str, code: str) -> None:
+def test_mistakes_are_reported_by_field(changes: dict[str, Any], field: str, code: str) -> None:
     assert mistakes(**changes).get(field) == code

@@ -68,7 +68,7 @@ def test_jobs_of_the_window_by_time(trace_file: Path) -> None:
         ("cc,3,0,0,1,30,1", 6, "vc"),
     ],
 )
-def test_bad_rows_are_told_with_line_and_field(trace_file: Path, row: str, line: int, field: str) -> None:
+def test_bad_rows_are_reported_with_line_and_field(trace_file: Path, row: str, line: int, field: str) -> None:
     trace_file.write_text(GOOD + row + "\n")
 
     rejected = read_trace(trace_file, tenants=["aa", "bb"]).rejected

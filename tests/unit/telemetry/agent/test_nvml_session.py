@@ -106,7 +106,7 @@ def test_a_call_that_fails_is_absent_and_made_again(driver: Driver, worker: Work
     assert worker.values()["power_w"] == 123.456
 
 
-def test_older_calls_stand_in_for_those_that_a_driver_lacks(driver: Driver, worker: Worker) -> None:
+def test_older_calls_replace_those_that_a_driver_lacks(driver: Driver, worker: Worker) -> None:
     driver.put(
         {
             "error.nvmlDeviceGetMemoryInfo_v2": 13, "0.memory1": "40960 1500",
@@ -127,7 +127,7 @@ def test_impossible_numbers_are_left_out(driver: Driver, worker: Worker) -> None
 
 
 @pytest.mark.parametrize(("code", "kind"), [(15, "lost"), (16, "reset-required")])
-def test_a_lost_device_is_told_once_and_the_others_go_on(
+def test_a_lost_device_is_reported_once_and_the_others_go_on(
     driver: Driver, worker: Worker, code: int, kind: str
 ) -> None:
     worker.poll()
@@ -157,7 +157,9 @@ def test_a_device_lost_before_the_start_is_down(driver: Driver) -> None:
         ({"error.nvmlDeviceGetPowerUsage": 18}, "driver-mismatch"),
     ],
 )
-def test_a_driver_that_cannot_be_used_is_told(driver: Driver, lines: dict[str, object], problem: str) -> None:
+def test_a_driver_that_cannot_be_used_is_reported(
+    driver: Driver, lines: dict[str, object], problem: str
+) -> None:
     driver.put(lines)
     worker = Worker(driver)
     try:
@@ -167,7 +169,7 @@ def test_a_driver_that_cannot_be_used_is_told(driver: Driver, lines: dict[str, o
         worker.close()
 
 
-def test_a_node_without_the_library_is_told(driver: Driver, tmp_path: Any) -> None:
+def test_a_node_without_the_library_is_reported(driver: Driver, tmp_path: Any) -> None:
     worker = Worker(Driver(tmp_path / "nothing", driver.file))
     try:
         assert worker.poll()["problem"] == "nvml-missing"
@@ -175,7 +177,7 @@ def test_a_node_without_the_library_is_told(driver: Driver, tmp_path: Any) -> No
         worker.close()
 
 
-def test_the_inventory_tells_places_and_links(driver: Driver, worker: Worker) -> None:
+def test_the_inventory_has_places_and_links(driver: Driver, worker: Worker) -> None:
     inventory = worker.poll()["inventory"]
     versions = {name: inventory[name] for name in ("driver", "nvml", "cuda")}
     assert versions == {"driver": "580.95.05", "nvml": "13.580.95.05", "cuda": "13.0"}
@@ -203,7 +205,7 @@ def test_links_end_behind_the_last_one_and_are_no_errors(driver: Driver) -> None
     assert answer["errors"] == {}
 
 
-def test_the_numa_node_is_the_kernels_where_the_driver_tells_none(
+def test_the_numa_node_is_the_kernels_where_the_driver_has_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(inventory, "PCI_DEVICES", tmp_path)
@@ -314,7 +316,7 @@ def test_processes_have_memory_and_utilization(driver: Driver, worker: Worker) -
         ("nvmlDeviceGetMPSComputeRunningProcesses", 3, True),
     ],
 )
-def test_a_device_tells_whether_its_processes_are_all_known(
+def test_a_device_reports_whether_its_processes_are_all_known(
     driver: Driver, worker: Worker, call: str, code: int, complete: bool
 ) -> None:
     driver.put({f"error.{call}_v3.0": code})
@@ -388,7 +390,7 @@ def test_nvlink_traffic_is_a_rate(driver: Driver, worker: Worker) -> None:
     assert "nvlink_mib_s" not in worker.values(), "the counter began anew"
 
 
-def test_xid_errors_are_told_once_with_their_device(driver: Driver, worker: Worker) -> None:
+def test_xid_errors_are_reported_once_with_their_device(driver: Driver, worker: Worker) -> None:
     driver.put({"xid.0": "0 31"})
     fresh = Worker(driver)
     try:

@@ -228,7 +228,7 @@ def test_a_key_is_renewed_before_it_ends(sample_server: SampleServer, clock: Clo
     assert len(sample_server.exchanges) == 2
 
 
-def test_no_key_is_told_and_what_was_measured_waits(
+def test_a_missing_key_is_reported_and_measurements_wait(
     sample_server: SampleServer, buffer: Buffer, clock: Clock, tmp_path: Path
 ) -> None:
     token = tmp_path / "token"
@@ -243,7 +243,7 @@ def test_no_key_is_told_and_what_was_measured_waits(
 
 
 @pytest.mark.parametrize("text", ["", "two words", "line\nbreak", "käse"])
-def test_a_file_without_a_key_is_told(key_file: Path, text: str) -> None:
+def test_a_file_without_a_key_is_reported(key_file: Path, text: str) -> None:
     key_file.write_text(text)
     with pytest.raises(NoKey):
         FileKey(key_file).read_key()

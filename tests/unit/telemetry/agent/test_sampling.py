@@ -141,7 +141,7 @@ def test_processes_get_their_pod_and_their_name(sampler: Sampler, script: Script
 
 
 @pytest.mark.parametrize("state", [each for each in PollState if each is not PollState.OK])
-def test_a_poll_without_an_answer_tells_limits_and_neither_use_nor_idleness(
+def test_a_poll_without_an_answer_reports_limits_and_neither_use_nor_idleness(
     sampler: Sampler, script: Script, state: PollState
 ) -> None:
     share = {"main": {"GPU-0": CardShare("GPU-0", 3000, 30)}}
@@ -154,7 +154,7 @@ def test_a_poll_without_an_answer_tells_limits_and_neither_use_nor_idleness(
     assert silent.values == {"memory_limit_mib": 3000}
 
 
-def test_a_new_inventory_is_told_once(sampler: Sampler, script: Script) -> None:
+def test_a_new_inventory_is_sent_once(sampler: Sampler, script: Script) -> None:
     inventory = {"driver": "580", "devices": [{"uuid": "GPU-0"}]}
     first = take(sampler, script, answer("GPU-0", inventory=inventory))
     assert (first.inventory, first.events) == (inventory, (AgentEvent("enumerated", None, 42.0),))

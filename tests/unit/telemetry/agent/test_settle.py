@@ -178,7 +178,7 @@ def test_what_was_taken_is_not_refused_any_more(pods: Pods, tmp_path: Path) -> N
     assert in_effect(pods.pod, [CARD]) is None
 
 
-def test_a_wish_refused_after_an_unfinished_one_tells_the_most_that_may_be(
+def test_a_wish_refused_after_an_unfinished_one_reports_the_most_that_may_be(
     pods: Pods, tmp_path: Path
 ) -> None:
     put_region(tmp_path, POD, region({CARD: 5000}, used_mib=[{CARD: 4000}]))

@@ -63,7 +63,7 @@ def test_a_container_that_never_used_its_card_is_idle_since_its_start(reader: Sl
     }  # fmt: skip
 
 
-def test_a_file_tells_what_nvml_does_not(reader: SliceReader, root: Path) -> None:
+def test_a_file_has_what_nvml_does_not(reader: SliceReader, root: Path) -> None:
     data = region(
         {GPU: 3000}, used_mib=[{GPU: 100}, {GPU: 50}], sm=[{GPU: 12}, {GPU: 3}], host_pids=[0, 0],
         last_kernel=int(NOW) - 40,
@@ -129,7 +129,9 @@ def test_a_container_with_the_whole_card_has_the_utilization_of_the_card(
     assert values(reader, pod(cores=30), process(), device=told)["utilization_percent"] == 99
 
 
-def test_files_that_cannot_be_used_are_counted_and_the_grant_is_told(reader: SliceReader, root: Path) -> None:
+def test_files_that_cannot_be_used_are_counted_and_the_grant_is_reported(
+    reader: SliceReader, root: Path
+) -> None:
     put_region(root, UID, region({GPU: 3000}, magic=7))
     assert values(reader, pod(), process()) == {"memory_limit_mib": 3000}
     put_region(root, UID, b"")
@@ -149,7 +151,7 @@ def test_a_whole_card_without_hami_is_a_slice_when_a_process_uses_it(reader: Sli
     assert values(reader, view, calm, now=NOW + 200)["idle_s"] == 0, "what was not watched is not idle"
 
 
-def test_processes_of_other_containers_count_for_nobody_else(reader: SliceReader) -> None:
+def test_processes_of_other_containers_count_for_no_other(reader: SliceReader) -> None:
     stray = [
         process(10, "ff" * 32, memory_used_mib=9),
         process(11, None, memory_used_mib=9),
@@ -195,7 +197,7 @@ def test_a_file_counts_where_processes_may_be_missing(reader: SliceReader, root:
 
 
 @pytest.mark.parametrize("has_file", [True, False])
-def test_of_a_device_that_was_not_measured_only_limits_are_told(
+def test_of_a_device_that_was_not_measured_only_limits_are_reported(
     reader: SliceReader, root: Path, has_file: bool
 ) -> None:
     limits: dict[str, float] = {"memory_limit_mib": 3000}

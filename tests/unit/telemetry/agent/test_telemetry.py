@@ -165,7 +165,7 @@ def test_the_agent_says_when_a_new_start_would_help(telemetry: Telemetry) -> Non
     assert not telemetry.is_alive()
 
 
-def test_an_agent_without_a_driver_is_heard_of(
+def test_an_agent_without_a_driver_still_reports(
     telemetry: Telemetry, driver: Driver, sample_server: SampleServer
 ) -> None:
     driver.put({"error.nvmlInitWithFlags": 9})

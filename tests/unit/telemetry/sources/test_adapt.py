@@ -86,7 +86,7 @@ def test_use_per_process_belongs_to_each_pod_and_says_nothing_of_the_whole_gpu()
     }
 
 
-def test_mig_instances_are_told_apart_from_their_gpu() -> None:
+def test_mig_instances_are_distinguished_from_their_gpu() -> None:
     lines = exp.dcgm({"PROF_GR_ENGINE_ACTIVE": 0.5}, GPU_I_PROFILE="1g.10gb", GPU_I_ID="7")
     lines += exp.dcgm({"PROF_GR_ENGINE_ACTIVE": 0.25}, GPU_I_PROFILE="1g.10gb", GPU_I_ID="8")
     lines += exp.dcgm({"DEV_GPU_TEMP": 54})
@@ -103,7 +103,7 @@ def test_mig_instances_are_told_apart_from_their_gpu() -> None:
     }
 
 
-def test_hami_tells_which_mig_instance_has_which_uuid() -> None:
+def test_hami_maps_mig_instances_to_uuids() -> None:
     labels = {"node": "gpu-1", "device_uuid": exp.GPU_0, "mig_uuid": exp.MIG_0, "gpu_instance_id": "7"}
     text = exp.text(exp.line("hami_node_gpu_mig_instance_info", 1, **labels))
     assert read(MeasureOrigin.HAMI_SCHEDULER, text).instances == {(exp.GPU_0, "7"): exp.MIG_0}

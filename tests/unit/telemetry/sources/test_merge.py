@@ -80,7 +80,7 @@ def test_what_one_pass_knows_of_a_gpu_is_one_sample_at_the_time_of_its_best_sour
         assert (batch.at_ms, batch.devices) == (NOW - 7000, (together,))
 
 
-def test_a_source_that_answers_is_judged_by_what_it_says_now() -> None:
+def test_a_source_that_answers_is_used_by_its_present_values() -> None:
     said = frozenset({(Level.DEVICE, "utilization_percent")})
     covered = Coverage("dcgm", MeasureOrigin.DCGM, "gpu-1", said, NOW - PERIOD, PERIOD)
     worse = answer(MeasureOrigin.HAMI_MONITOR, {on(GPU_0): {"utilization_percent": 2}})
@@ -128,7 +128,7 @@ def test_a_pod_is_found_by_namespace_and_name_and_its_containers_are_put_togethe
     )
 
 
-def test_a_pod_that_nobody_knows_is_left_out() -> None:
+def test_an_unknown_pod_is_left_out() -> None:
     assert (
         merge(answer(MeasureOrigin.HAMI_MONITOR, {part(namespace="b"): {"memory_used_mib": 1}})).batches == []
     )
@@ -143,7 +143,7 @@ def test_a_name_without_a_namespace_is_believed_only_if_it_is_unique() -> None:
     assert merge(told, directory=Directory(DIRECTORY.nodes, uids=uids)).batches == []
 
 
-def test_a_mig_instance_gets_its_uuid_from_whoever_knows_it() -> None:
+def test_a_mig_instance_gets_its_uuid_from_any_source_that_knows_it() -> None:
     told = answer(MeasureOrigin.DCGM, {on(GPU_0, "7"): {"graphics_active_percent": 50}})
     assert merge(told).batches == []
     (batch,) = merge(told, answer(MeasureOrigin.HAMI_SCHEDULER, {}, instances={(GPU_0, "7"): MIG_0})).batches
@@ -201,7 +201,7 @@ def test_an_xid_error_is_an_event_when_its_code_changes() -> None:
     assert events({("dcgm", "gpu-1"): {GPU_0: 31}}) == expected
 
 
-def test_two_exporters_of_one_gpu_tell_one_event() -> None:
+def test_two_exporters_of_one_gpu_report_one_event() -> None:
     told = [
         answer(MeasureOrigin.DCGM, {on(GPU_0): {"xid": 79}}, xids={GPU_0: 79}, source=name)
         for name in ("a", "b")

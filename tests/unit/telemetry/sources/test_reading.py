@@ -52,7 +52,7 @@ def test_what_nothing_expected_is_a_failure_of_its_source_alone(
     assert (failed.problem, failed.detail) == (SourceProblem.INTERNAL, "KeyError")
 
 
-def test_an_address_stands_for_each_node() -> None:
+def test_an_address_is_expanded_for_each_node() -> None:
     assert expand_address("http://{node}:9400/metrics", ["a", "b"]) == [
         "http://a:9400/metrics",
         "http://b:9400/metrics",

@@ -140,7 +140,7 @@ def test_each_leaf_is_refused_for_one_reason() -> None:
     assert (seen.taints, seen.resources) == ({taint: 1}, {"cpu": 1, "mem": 2})
 
 
-def test_a_tolerated_taint_refuses_nobody() -> None:
+def test_a_tolerated_taint_refuses_no_pod() -> None:
     nodes = [node("b/r/a", 1, (Taint("gpu", "yes"),))]
     stock = Stock(build_tree(LEVELS, nodes), nodes)
     tolerant = PlacementRules(tolerations=(Toleration("gpu", TolerationOperator.EXISTS),))
@@ -157,7 +157,7 @@ def test_preferences_count_only_when_heeded() -> None:
     assert placed(stock, request, options=TopologyOptions(heed_preferences=True)) == {"w": {"x2": 1}}
 
 
-def test_a_leader_stands_with_its_workers() -> None:
+def test_a_leader_is_placed_with_its_workers() -> None:
     leader = RoleRequest(name="l", tasks=1, per_task={"cpu": 2}, mode=REQUIRED, level="rack", companions="g")
     workers = replace(role(2), companions="g")
     stock = ground({"b1/r1/x1": 3, "b1/r2/x2": 4, "b1/r3/x3": 9})
@@ -290,7 +290,7 @@ def test_a_failed_node_is_replaced_inside_the_required_rack() -> None:
     assert replaced(stock, role(2), {"x1": 1, "x2": 1}, "x2") == ({"x1": 1, "x3": 1}, {"x3": 1})
 
 
-def test_a_broken_slice_is_completed_where_its_rest_stands() -> None:
+def test_a_broken_slice_is_completed_beside_its_rest() -> None:
     stock = ground({"b1/r1/x1": 1, "b1/r1/x2": 1, "b1/r2/x3": 1, "b1/r2/x4": 1, "b1/r2/x5": 9, "b1/r1/x6": 9})
     request = role(4, REQUIRED, "block", layers=(SliceLayer("rack", 2),))
     standing = {"x1": 1, "x2": 1, "x3": 1, "x4": 1}

@@ -66,7 +66,7 @@ def domains(cores: dict[str, int], placement: Placement, level: int) -> Counter[
 
 @given(cores=clusters, role=roles(), chosen=options)
 @settings(max_examples=300, deadline=None)
-def test_a_placement_keeps_every_promise(
+def test_a_placement_satisfies_every_constraint(
     cores: dict[str, int], role: RoleRequest, chosen: TopologyOptions
 ) -> None:
     outcome = DomainGangPlacer(ground(cores), chosen).place_roles([role])["w"]

@@ -40,7 +40,7 @@ def lent(preemption: PreemptionPolicy = TAKE_BACK) -> Stage:
     return stage
 
 
-def test_nominal_quota_is_taken_back_and_the_place_is_promised() -> None:
+def test_nominal_quota_is_reclaimed_and_the_place_is_claimed() -> None:
     stage = lent()
     stage.submit(job("a1", "a", role(1, 4), at=5))
     stage.cycle()
@@ -58,7 +58,7 @@ def test_nominal_quota_is_taken_back_and_the_place_is_promised() -> None:
     assert stage.snapshot.allocations_of("a1")[0].node == park.allocations[0].node
 
 
-def test_a_promise_waits_for_those_alone_whose_places_and_quota_it_needs() -> None:
+def test_a_claim_waits_only_for_those_whose_places_and_quota_it_needs() -> None:
     stage = Stage(
         world(
             [node(f"n{number}", 4) for number in range(4)],
@@ -97,7 +97,7 @@ def test_the_evicted_does_not_take_its_place_back() -> None:
     assert len(stage.evicted()) == 1
 
 
-def test_a_promised_place_is_kept_from_others_while_it_empties() -> None:
+def test_a_claimed_place_is_kept_from_others_while_it_empties() -> None:
     stage = lent()
     stage.submit(job("a1", "a", role(1, 4), at=5))
     stage.cycle()
@@ -111,7 +111,7 @@ def test_a_promised_place_is_kept_from_others_while_it_empties() -> None:
     assert stage.running() == {"b1", "b2"} - {victim}
 
 
-def test_a_promise_ends_after_its_time() -> None:
+def test_a_claim_ends_after_its_time() -> None:
     stage = lent()
     stage.submit(job("a1", "a", role(1, 4), at=5))
     stage.cycle()
@@ -122,7 +122,7 @@ def test_a_promise_ends_after_its_time() -> None:
     assert len(stage.evicted()) == 1
 
 
-def test_a_job_that_fits_once_leavers_are_gone_evicts_nobody() -> None:
+def test_a_job_that_fits_once_evicted_jobs_are_gone_evicts_none() -> None:
     snapshot = world(
         [node("n1", 4)],
         [job("old", "a", role(1, 4))],
@@ -138,7 +138,7 @@ def test_a_job_that_fits_once_leavers_are_gone_evicts_nobody() -> None:
     assert result.counters["turns_deferred"] == 1
 
 
-def test_a_higher_job_of_the_same_queue_takes_a_promise_over() -> None:
+def test_a_higher_job_of_the_same_queue_takes_a_claim_over() -> None:
     stage = lent()
     stage.submit(job("a1", "a", role(1, 4), at=5))
     stage.cycle()
@@ -183,7 +183,7 @@ def test_victims_make_room_where_quota_is_free() -> None:
     assert "big" in stage.running()
 
 
-def test_nobody_is_evicted_when_room_would_still_be_missing() -> None:
+def test_no_job_is_evicted_when_capacity_would_still_be_missing() -> None:
     snapshot = world(
         [node("n1", 4, ready=False), node("n2", 2)],
         [job("low", "a", role(1, 1))],
@@ -210,7 +210,7 @@ def test_actions_differ_in_whom_they_ask(action: str, evicts: bool) -> None:
     )
 
 
-def test_protected_run_time_is_told_with_its_end() -> None:
+def test_protected_run_time_is_reported_with_its_end() -> None:
     snapshot = world(
         [node("n1", 4)],
         [job("low", "a", role(1, 4), min_run_s=600)],
@@ -250,7 +250,7 @@ def test_a_drained_queue_gives_everything_back_once() -> None:
     assert stage.cycle().decisions == ()
 
 
-def test_a_strict_queue_waits_behind_a_promise() -> None:
+def test_a_strict_queue_waits_behind_a_claim() -> None:
     stage = lent()
     strict = queue("a", preemption=TAKE_BACK, strategy=Strategy.STRICT_FIFO)
     stage.put(QueuePut(strict))

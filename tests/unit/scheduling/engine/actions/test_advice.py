@@ -144,7 +144,7 @@ class TestForNow:
 class TestPreference:
     @pytest.mark.parametrize("cards", [1, 2, 4])
     @pytest.mark.parametrize("preference", list(Preference))
-    def test_a_start_is_promised_where_the_cycle_would_not_wait_for_victims(
+    def test_a_start_is_predicted_where_the_cycle_would_not_wait_for_victims(
         self, preference: Preference, cards: int
     ) -> None:
         """Two GPUs of the own quota would be released by preemption, but one on each node; a job fits by
@@ -278,7 +278,7 @@ class TestBounds:
         stage.cycle()
         assert [bool(ways_of(stage.outcome(f"j{n:03}"))) for n in range(3)] == [False, True, False]
 
-    def test_jobs_that_are_alike_are_told_the_same(self) -> None:
+    def test_equivalent_jobs_get_the_same_outcome(self) -> None:
         stage = Stage(world([node("n1", 4)], [job(f"j{n}", "a", role(1, 6), at=n) for n in range(3)]), ADMIT)
         stage.cycle()
         told = [stage.outcome(f"j{n}").help for n in range(3)]

@@ -72,7 +72,7 @@ def test_a_spent_budget_leaves_the_other_flavors() -> None:
     assert {held.flavor for held in decision.allocations} == {"b200"}
 
 
-def test_a_spent_budget_is_told_with_its_numbers() -> None:
+def test_a_spent_budget_is_reported_with_its_numbers() -> None:
     jobs = [job("j", barred=(SPENT,)), job("k", barred=(replace(SPENT, preemptible_only=True),))]
     result = cycle(world([node("n", 8)], jobs))
     assert not result.decisions
@@ -81,7 +81,7 @@ def test_a_spent_budget_is_told_with_its_numbers() -> None:
     assert outcome(result, "k").numbers == told | {"preemptible_in": "a100"}
 
 
-def test_what_is_promised_counts_against_the_cap_until_it_is_given() -> None:
+def test_a_claim_counts_against_the_cap_until_it_is_given() -> None:
     low, high = job("low", "a", role(8)), capped("high", role(3), priority=5, at=1)
     stage = Stage(world([node("n", 8)], [low], queues=[queue("a", preemption=OWN_ONLY)]))
     stage.cycle()
@@ -97,7 +97,7 @@ def test_what_is_promised_counts_against_the_cap_until_it_is_given() -> None:
     assert "high" in stage.running()
 
 
-def test_a_promise_is_not_kept_once_it_is_not_allowed_any_more() -> None:
+def test_a_claim_ends_once_it_is_not_allowed_any_more() -> None:
     low, high = job("low", "a", role(8)), capped("high", role(3), priority=5, at=1)
     stage = Stage(world([node("n", 8)], [low], queues=[queue("a", preemption=OWN_ONLY)]))
     stage.cycle()

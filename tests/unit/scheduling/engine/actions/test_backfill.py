@@ -77,7 +77,7 @@ def test_without_known_ends_nothing_is_kept() -> None:
     assert "small" in made.running()
 
 
-def test_another_queue_is_held_back_where_it_would_borrow_and_hears_no_name() -> None:
+def test_another_queue_is_held_back_where_it_would_borrow_without_the_name() -> None:
     made = stage(job("stranger", "b", role(1, 1), at=2))
     found = made.outcome("stranger")
     assert found.reason is Reason.RESERVED_FOR_LARGER
@@ -94,7 +94,7 @@ def test_the_large_job_starts_at_its_time() -> None:
 
 @pytest.mark.parametrize("queue_id", ["a", "b"])
 @pytest.mark.parametrize(("limit", "promised"), [(500, True), (501, False), (None, False)])
-def test_what_others_are_leaving_is_promised_to_nobody_who_would_delay_it(
+def test_capacity_being_released_is_not_claimed_by_a_job_that_would_delay_it(
     queue_id: str, limit: int | None, promised: bool
 ) -> None:
     snapshot = world(

@@ -50,7 +50,7 @@ def test_of_several_only_what_is_above_the_nominal_leaves() -> None:
     assert len(world.evicted()) == 1
 
 
-def test_inside_the_nominal_nobody_takes_it() -> None:
+def test_inside_the_nominal_it_is_not_taken() -> None:
     world = stage(4, capped("mine", 4), job("more", "a", role(1, 4)), wanted=4)
     assert settle(world) == {"owner", "mine"}
     world = stage(8, capped("mine", 8), wanted=1)

@@ -230,7 +230,7 @@ def test_an_elastic_job_may_be_helped_to_grow_where_configured() -> None:
     assert moved(act(spread, "consolidate", consolidation=options)) == {"s/worker/0": "n0"}
 
 
-def test_what_if_tells_the_gain_and_changes_nothing() -> None:
+def test_a_trial_returns_the_gain_and_changes_nothing() -> None:
     saved = run("new", 2, 2, checkpoint_interval_s=300, running_since=Instant(NOW - 400))
     where = {"old": ["n0"], "new": ["n1"]}
     snapshot = running_world(nodes(4, 4), where, [run("old", 2, 1), saved, waits(3)])
@@ -304,7 +304,7 @@ def test_a_row_is_looked_at_once_for_all_jobs_of_a_shape(monkeypatch: pytest.Mon
     assert len(looked_at) == len(set(looked_at))
 
 
-def test_who_was_told_to_leave_is_not_moved() -> None:
+def test_an_evicted_job_is_not_moved() -> None:
     snapshot = two_halves(waits(3))
     session = start_session(snapshot, EngineConfig(), NOW)
     with snapshot.statement():

@@ -36,7 +36,7 @@ def test_where_the_cheapest_find_no_place_those_with_the_fewest_cards_do() -> No
 
 
 @pytest.mark.parametrize(("loss_s", "helped"), [(0, False), (600, True)])
-def test_for_one_that_borrows_nobody_need_move(loss_s: int, helped: bool) -> None:
+def test_for_one_that_borrows_no_job_need_move(loss_s: int, helped: bool) -> None:
     movers = [run(name, 2, running_since=Instant(NOW - 5)) for name in ("old", "new")]
     teams = {"a": quotas(4), "b": quotas(4)}
     where = {"old": ["n0"], "new": ["n1"]}

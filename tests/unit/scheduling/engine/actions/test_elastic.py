@@ -52,7 +52,7 @@ def test_quota_bounds_growth() -> None:
     assert grown(act(snapshot, "elastic")) == {"one": 2}
 
 
-def test_nobody_grows_while_somebody_waits_unless_configured() -> None:
+def test_no_job_grows_while_another_waits_unless_configured() -> None:
     jobs = [elastic("one", 4, 1), job("big", "a", role(1, 8), at=9)]
     snapshot = running_world([node("n1", 4), node("n2", 8, ready=False)], {"one": ["n1"]}, jobs)
     assert grown(act(snapshot, "elastic")) == {}
@@ -70,7 +70,7 @@ def test_growth_is_bounded_and_goes_on_in_the_next_cycle() -> None:
     assert grown(act(snapshot, "elastic", elastic=two)) == {"one": 1}
 
 
-def test_a_gang_that_lost_tasks_gets_its_minimum_back_whoever_waits() -> None:
+def test_a_gang_that_lost_tasks_gets_its_minimum_back_before_pending_jobs() -> None:
     jobs = [elastic("one", 6, 3), job("big", "a", role(1, 8), at=9)]
     snapshot = running_world([node("n1", 8), node("n2", 8, ready=False)], {"one": ["n1"]}, jobs)
     result = act(snapshot, "elastic")
@@ -133,7 +133,7 @@ class TestGivingUp:
         wait = job("wait", "a", role(1, 1), at=9)
         assert told(act(self.world(elastic("e", 4, 1), wait, queues=static), "elastic")) == []
 
-    def test_a_shrunk_job_grows_back_only_when_nobody_waits(self) -> None:
+    def test_a_shrunk_job_grows_back_only_when_no_job_waits(self) -> None:
         snapshot = self.world(elastic("e", 4, 1), job("wait", "a", role(1, 2), at=9))
         settle(snapshot, act(snapshot, "elastic"), gone=True)
         assert told(act(snapshot, "elastic")) == []

@@ -73,7 +73,7 @@ class TestPreemption:
             (NEWER, 0, PreemptionResult.NO_JOBS, (0, 0)),
         ],
     )
-    def test_rules_that_allow_nothing_are_told_apart(
+    def test_rules_that_allow_nothing_are_distinguished(
         self,
         config: EngineConfig,
         policy: PreemptionPolicy,

@@ -125,7 +125,7 @@ def test_without_a_bound_it_waits_as_long_as_they_come() -> None:
     assert "large" not in hours.stage.running()
 
 
-def test_who_would_take_its_place_is_told_for_whom_it_is_kept() -> None:
+def test_a_job_that_would_take_its_place_gets_the_name_of_the_reservation() -> None:
     hours = Hours(runs=30)
     hours.pass_minutes(BOUND)
     hours.stage.submit(large(at=hours.stage.now))

@@ -98,7 +98,7 @@ def played(turns: Turns, *, lasting: bool) -> Stage:
 
 
 @pytest.mark.parametrize("turns", TURNS.values(), ids=TURNS)
-def test_a_borrower_takes_nobody_who_would_take_it_back(turns: Turns) -> None:
+def test_a_borrower_preempts_no_job_that_could_preempt_it(turns: Turns) -> None:
     stage = played(turns, lasting=True)
     assert stage.evicted() == {}
     assert stage.running() == {one.id for one in turns.jobs}

@@ -62,7 +62,7 @@ def test_who_would_borrow_gets_nothing_in_this_way() -> None:
     assert shared(job("wanted", "b", role(1, 4), at=900)).decisions == ()
 
 
-def test_a_borrower_before_it_in_its_line_does_not_stand_in_its_way() -> None:
+def test_a_borrower_before_it_in_its_queue_does_not_block_it() -> None:
     result = shared(job("large", "a", role(2, 4), at=800), WANTED)
     (claim,) = told(result, DecisionKind.PARK)
     assert claim.job == "wanted"

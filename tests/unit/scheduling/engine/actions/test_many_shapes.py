@@ -58,7 +58,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     return seen
 
 
-def test_so_many_shapes_are_judged_and_priced_in_one_cycle(calls: Counter[str]) -> None:
+def test_so_many_shapes_are_evaluated_and_priced_in_one_cycle(calls: Counter[str]) -> None:
     stage = crowd()
     calls.clear()
     stage.cycle()
@@ -132,7 +132,7 @@ def test_a_queue_that_borrows_looks_for_a_job_that_does_not_through_each_shape_o
     assert set(asked.values()) == {1}
 
 
-def test_who_may_ask_nobody_to_leave_looks_at_no_nodes_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_that_may_not_preempt_examines_no_nodes_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     searched: list[str] = []
     known = search.ConsolidationSearch.clearable_sets
     monkeypatch.setattr(

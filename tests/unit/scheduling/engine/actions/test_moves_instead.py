@@ -66,7 +66,7 @@ def test_a_job_that_began_a_short_while_ago_moves_rather_than_that_an_old_one_is
     assert stage.outcome("a-next").reason is Reason.WAITING_FOR_PREEMPTED
 
 
-def test_it_starts_where_the_mover_stood_and_the_mover_starts_again() -> None:
+def test_it_starts_on_the_movers_old_place_and_the_mover_starts_again() -> None:
     stage = scattered()
     stage.cycle()
     stage.leave("a-young")
@@ -96,7 +96,7 @@ def test_unless_the_action_that_moves_follows_at_once_others_are_evicted(actions
     assert (moved(stage), set(stage.evicted())) == ([], {"b-old"})
 
 
-def test_nobody_moves_where_a_victim_must_give_up_quota() -> None:
+def test_no_job_moves_where_a_victim_must_release_quota() -> None:
     # Two more cards are in use than the nominal leaves for `a`: moves free no quota.
     stage = scattered(a=7, b=1)
     stage.cycle()
@@ -122,7 +122,7 @@ def test_a_job_that_would_borrow_gets_no_moves_by_this() -> None:
     assert (moved(stage), stage.evicted()) == ([], {})
 
 
-def test_nobody_moves_to_what_a_job_behind_it_was_promised() -> None:
+def test_no_job_moves_to_what_a_later_job_has_claimed() -> None:
     """One card of n2 is left; together with the card that `b-going` releases it is claimed by `a-later`."""
     stage = scattered(a=11)
     (two,) = stage.snapshot.allocations_of("a-old")

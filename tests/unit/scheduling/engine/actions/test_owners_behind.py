@@ -35,7 +35,7 @@ def beside_a_borrower(strategy: Strategy = Strategy.BEST_EFFORT_FIFO) -> Stage:
     return Stage(snapshot, CONFIG)
 
 
-def test_it_gets_the_free_place_before_a_borrower_of_another_queue_and_nobody_leaves() -> None:
+def test_it_gets_the_free_place_before_a_borrower_of_another_queue_without_evictions() -> None:
     stage = beside_a_borrower()
     for _ in range(5):
         stage.cycle()

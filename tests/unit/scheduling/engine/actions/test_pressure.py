@@ -39,7 +39,7 @@ def pressed(snapshot: Snapshot, **flags: Pressure) -> Snapshot:
         ([entry("old", B, running_since=1), entry("new", B, running_since=2)], "new"),
     ],
 )
-def test_quality_classes_give_way_in_order(jobs: list[Job], victim: str) -> None:
+def test_quality_classes_are_evicted_in_order(jobs: list[Job], victim: str) -> None:
     snapshot = pressed(running_world([N1], {}, jobs), n1=Pressure.MEMORY)
     assert told(act(snapshot, "pressure")) == [("evict", victim, "NODE_PRESSURE")]
 
@@ -70,5 +70,5 @@ def test_a_gang_that_needs_the_task_leaves_as_a_whole_and_relieves_every_node() 
     assert result.decisions[0].job == "j"
 
 
-def test_nobody_leaves_a_node_that_is_well() -> None:
+def test_no_job_is_evicted_from_a_healthy_node() -> None:
     assert told(act(running_world([node("n1")], {}, [entry("b", B)]), "pressure")) == []

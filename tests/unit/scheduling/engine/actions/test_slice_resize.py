@@ -125,7 +125,7 @@ def test_a_lack_of_quota_is_made_up_by_who_uses_it() -> None:
     assert evicted(found) == ["elsewhere"]
 
 
-def test_it_waits_for_those_that_are_leaving_and_nobody_else_is_promised_their_room() -> None:
+def test_it_waits_for_terminating_jobs_and_their_memory_is_claimed_once() -> None:
     snapshot = world_of(sliced("owner", 8), sliced("new", 20, at=2000), sliced("more", 10, at=3000), wants=30)
     (task,) = snapshot.allocations_of("new")
     snapshot.apply_delta(Delta((AllocationRemoved(task.id), AllocationPut(replace(task, leaving=True)))))

@@ -77,7 +77,7 @@ def test_the_more_preemption_lost_the_more_all_borrowers_leave_free(
         assert ("next" in stage.running()) is starts
 
 
-def test_after_losses_a_borrower_is_told_what_stays_unused() -> None:
+def test_after_losses_the_reason_of_a_borrower_has_what_stays_unused() -> None:
     stage = Stage(pool(job("fill", "a", role(18, 1))))
     stage.cycle()
     stage.put(LossPut(10_000))
@@ -169,7 +169,7 @@ def test_inside_the_nominal_nothing_is_left_free() -> None:
     assert "again" in stage.running()
 
 
-def test_who_leaves_room_for_nobody_pushes_nobody_out_either() -> None:
+def test_a_job_that_leaves_nothing_unused_preempts_none_either() -> None:
     config = EngineConfig(actions=("admit",), fair_sharing=FairSharing(), preemption=TENTH)
     stage = Stage(pool(job("b1", "b", role(1, 10)), job("b2", "b", role(1, 7), at=1)), config)
     stage.cycle()
@@ -185,7 +185,7 @@ def test_who_leaves_room_for_nobody_pushes_nobody_out_either() -> None:
 
 
 @pytest.mark.parametrize(("beside", "starts"), [(True, True), (False, False)])
-def test_at_the_cap_only_its_like_stand_against_it(beside: bool, starts: bool) -> None:
+def test_at_the_cap_only_unevictable_jobs_count_against_it(beside: bool, starts: bool) -> None:
     """The queue's own borrowers are then the others, who can be taken."""
     options = PreemptionOptions(nominal_counts_unevictable_only=beside, readmission_headroom_permille=0)
     stage = Stage(pool(job("fill", "a", role(12, 1))), replace(ADMIT, preemption=options))

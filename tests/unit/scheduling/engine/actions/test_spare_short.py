@@ -25,7 +25,7 @@ def stage_with(used: int) -> Stage:
     return stage
 
 
-def test_it_is_told_all_that_has_to_come_back() -> None:
+def test_its_reason_has_all_that_must_be_released() -> None:
     found = stage_with(63).outcome("again")
     assert (found.reason, found.numbers["rule"]) == (Reason.WAITING_FOR_BORROWED, "spare")
     assert found.numbers["keep_free"] == 1
@@ -81,7 +81,7 @@ def test_all_resources_are_named_of_which_something_has_to_come_back() -> None:
 
 
 @pytest.mark.parametrize("used", [57, 56])
-def test_more_quota_of_all_that_it_is_told_lets_it_start(used: int) -> None:
+def test_more_quota_of_all_that_is_recommended_lets_it_start(used: int) -> None:
     stage = in_every_quota(used)
     raised = amounts(stage, HelpCode.RAISE_QUOTA)
     assert raised == {resource: 8 * unit for resource, unit in UNITS.items()}

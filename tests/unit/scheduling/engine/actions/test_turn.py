@@ -29,7 +29,7 @@ def waits(job_id: str) -> JobOutcome:
     return JobOutcome(job=job_id, status=OutcomeStatus.WAITING, reason=Reason.NO_ROOM)
 
 
-def test_only_those_before_the_last_head_are_told() -> None:
+def test_only_those_before_the_last_head_get_an_outcome() -> None:
     sizes = {"x1": 4, "y1": 3, "x2": 4, "y2": 3, "z1": 2, "x3": 4}
     snapshot = cell(*(asking(name, cards, at) for at, (name, cards) in enumerate(sizes.items())))
     session = start_session(snapshot, EngineConfig(heads_per_queue=3), NOW)
@@ -41,7 +41,7 @@ def test_only_those_before_the_last_head_are_told() -> None:
     assert {name: told.job for name, told in session.outcomes.items()} == {"x2": "x2", "y2": "y2"}
 
 
-def test_without_a_bound_all_are_told_but_those_not_ready() -> None:
+def test_without_a_bound_all_get_an_outcome_but_those_not_ready() -> None:
     late = replace(asking("x3", 4, 3), backoff_until=Instant(NOW + 1))
     snapshot = cell(asking("x1", 4, 1), asking("x2", 4, 2), late, asking("x4", 4, 4))
     session = start_session(snapshot, EngineConfig(), NOW)
@@ -78,7 +78,7 @@ def test_one_that_is_like_a_job_that_waits_is_passed_over_though_it_has_no_turn(
     assert turn.head is None
 
 
-def test_the_job_that_is_sought_goes_before_the_head_and_nobody_loses_the_turn() -> None:
+def test_the_job_that_is_sought_goes_before_the_head_and_no_job_loses_the_turn() -> None:
     sizes = {"x1": 4, "y1": 3, "x2": 4, "y2": 3, "z1": 2, "z2": 2}
     snapshot = cell(*(asking(name, cards, at) for at, (name, cards) in enumerate(sizes.items())))
     session = start_session(snapshot, EngineConfig(heads_per_queue=None), NOW)
@@ -130,7 +130,7 @@ def test_what_is_kept_follows_jobs_that_came_changed_and_left() -> None:
     assert run_cycle(kept, config, NOW) == run_cycle(cell(*kept.jobs.values()), config, NOW)
 
 
-def test_who_is_told_the_same_keeps_the_answer() -> None:
+def test_a_job_with_an_equal_outcome_keeps_it() -> None:
     kept, config = cell(*(asking(f"x{number}", 2, number) for number in range(3))), EngineConfig()
     first = {told.job: told for told in run_cycle(kept, config, NOW).outcomes}
     again = {told.job: told for told in run_cycle(kept, config, NOW).outcomes}

@@ -53,7 +53,7 @@ def test_what_came_back_is_given_away() -> None:
     assert [found.job for found in result.outcomes if found.status is OutcomeStatus.ADMITTED] == ["c0"]
 
 
-def test_where_there_is_room_and_no_quota_all_are_heard() -> None:
+def test_where_nodes_are_free_and_quota_is_not_all_are_evaluated() -> None:
     stage = Stage(
         world(
             [node("n1", 4)], teams={"a": quotas(0, borrow=0), "b": quotas(4)}, queues=[queue("a"), queue("b")]
@@ -68,7 +68,7 @@ def test_where_there_is_room_and_no_quota_all_are_heard() -> None:
     assert "unheard" not in result.counters
 
 
-def test_what_is_booked_may_go_to_somebody_of_the_same_queue() -> None:
+def test_booked_capacity_may_go_to_a_job_of_the_same_queue() -> None:
     stage = full()
     stage.submit(job("owner", "a", role(1, 1), at=1))
     stage.cycle()

@@ -39,7 +39,7 @@ def test_off_it_is_the_first() -> None:
     assert placed(shared({"b1": "n0", "a1": "n1", "b2": "n2"}), prefer_own_nodes=False) == "n0"
 
 
-def test_a_fuller_node_goes_first_whoever_stands_there() -> None:
+def test_a_fuller_node_goes_first_whichever_queue_uses_it() -> None:
     assert placed(shared({"a1": "n0", "b1": "n1", "b2": "n1"})) == "n1"
 
 
@@ -48,13 +48,13 @@ def test_the_larger_part_counts_not_the_number() -> None:
 
 
 @pytest.mark.parametrize("where", [{}, {"b1": "n1", "b2": "n2"}])
-def test_where_its_own_queue_stands_nowhere_it_is_the_first(where: dict[str, str]) -> None:
+def test_where_its_own_queue_uses_no_node_it_is_the_first(where: dict[str, str]) -> None:
     assert placed(shared(where)) == (sorted(where.values()) or ["n0"])[0]
 
 
 @settings(max_examples=20)
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 3)), max_size=8))
-def test_tasks_are_counted_where_they_stand(standing: list[tuple[str, int]]) -> None:
+def test_tasks_are_counted_on_their_nodes(standing: list[tuple[str, int]]) -> None:
     where = {f"{name}{index}": f"n{row}" for index, (name, row) in enumerate(standing)}
     snapshot = shared(where)
     before = {

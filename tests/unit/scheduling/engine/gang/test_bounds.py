@@ -56,7 +56,7 @@ def starts(snapshot: Snapshot, attempt: StartAttempt, entry: Job, gone: Sequence
 
 @given(worlds())
 @settings(max_examples=60, deadline=None)
-def test_counting_tells_with_whom_gone_a_gang_finds_its_seats(
+def test_counting_finds_the_evictions_after_which_a_gang_fits(
     drawn: tuple[Snapshot, Job, list[Allocation]],
 ) -> None:
     snapshot, entry, held = drawn

@@ -78,7 +78,7 @@ class TestWholeGangs:
         st.sampled_from(("compact", "spread", "balance", "default", "topology")),
     )
     @settings(max_examples=150, deadline=None)
-    def test_surplus_at_once_stands_where_it_would_stand_step_by_step(
+    def test_surplus_at_once_is_placed_as_step_by_step(
         self, cards: list[int], part: tuple[int, int | None], size: tuple[int, int], policy: str
     ) -> None:
         least, more = size
@@ -99,7 +99,7 @@ class TestWholeGangs:
         assert places[0] == places[1]
         assert worlds[0].to_json() == worlds[1].to_json()
 
-    def test_what_stands_stays_and_only_the_rest_is_placed(self) -> None:
+    def test_placed_tasks_stay_and_only_the_rest_is_placed(self) -> None:
         entry = job("j", "a", role(3, 1))
         snapshot = world([node("n1", 2), node("n2", 2)], [entry])
         kept = seat(snapshot, entry, keep=True)

@@ -162,7 +162,7 @@ held_on_cards = st.lists(
 
 @given(held_on_cards, st.integers(1, 100), st.integers(0, CARD_MIB), st.integers(1, 4))
 @settings(max_examples=100, deadline=None)
-def test_who_covers_another_veto_lets_nobody_pass_that_this_one_refuses(
+def test_a_veto_that_covers_another_passes_no_node_that_the_other_refuses(
     held: list[tuple[int, int, int, int, bool]], cores: int, memory: int, cards: int
 ) -> None:
     fleet, pool = Fleet(node(f"n{index}") for index in range(3)), flavor()
@@ -199,7 +199,7 @@ class TestDevices:
         assert picks == [["n1-gpu0"], ["n1-gpu1"], ["n1-gpu0"], ["n1-gpu1"]]
         assert stream.place_task(role(1, 1, cores=1).request) is None
 
-    def test_equal_cores_left_are_told_apart_by_memory(self) -> None:
+    def test_equal_cores_left_are_distinguished_by_memory(self) -> None:
         half = node("n1", 2, device={"used_cores": 50, "holders": 1})
         fuller = replace(half.devices[1], used_memory=9_000)
         seat = self.stream(replace(half, devices=(half.devices[0], fuller))).place_task(

@@ -40,7 +40,7 @@ def most(snapshot: Snapshot, asked: Job) -> int:
         ({"cpu": 500}, 4, 2),
     ],
 )
-def test_it_is_what_a_fresh_look_tells(changed: Mapping[str, Any], loose: int, bound: int) -> None:
+def test_it_equals_a_new_count(changed: Mapping[str, Any], loose: int, bound: int) -> None:
     nodes = [node("n0", labels=PLAIN), node("n1"), node("n2")]
     snapshot, free, picky = world(nodes), asking({}), asking(PLAIN)
     assert (most(snapshot, free), most(snapshot, picky)) == (6, 2)

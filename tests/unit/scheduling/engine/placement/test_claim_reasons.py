@@ -172,7 +172,7 @@ def test_volumes_that_do_not_exist_yet_and_exclude_all_nodes_are_a_conflict(othe
     assert found.numbers["uncreated_claim"] == ("data" if other == "n2" else "home")
 
 
-def test_a_job_too_large_without_the_new_volume_too_is_not_told_of_it() -> None:
+def test_the_reason_of_a_job_too_large_without_the_new_volume_too_does_not_name_it() -> None:
     nodes = [in_zone("n1", "a", 8), in_zone("n2", "b", 8)]
     found = told(nodes, mounting("j", for_node("n1"), cards=9))
     assert (found.reason, "claim" in found.numbers) == (Reason.NEVER_FITS, False)

@@ -36,5 +36,5 @@ def test_a_level_that_no_node_has_holds_nothing() -> None:
     assert told(1, rule).reason is Reason.NEVER_FITS
 
 
-def test_a_preferred_level_keeps_nobody_away() -> None:
+def test_a_preferred_level_excludes_no_job() -> None:
     assert told(3, TopologyRule(level="zone", mode=TopologyMode.PREFERRED)).reason is None

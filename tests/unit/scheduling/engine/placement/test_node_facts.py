@@ -43,7 +43,7 @@ def facts(fleet: Fleet) -> list[Any]:
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: next(iter(change)))
 @pytest.mark.parametrize("row", [0, 3])
-def test_a_changed_node_is_told_anew(change: dict[str, Any], row: int) -> None:
+def test_a_changed_node_is_checked_again(change: dict[str, Any], row: int) -> None:
     fleet = Fleet(NODES)
     before = facts(fleet)
     changed = [replace(known, **change) if at == row else known for at, known in enumerate(NODES)]

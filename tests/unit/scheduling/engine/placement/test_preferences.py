@@ -97,7 +97,7 @@ def test_preferred_and_avoided_neighbours() -> None:
         assert AffinityScore().score(question, ALL_ROWS).tolist() == after
 
 
-def test_a_group_stands_near() -> None:
+def test_a_group_is_placed_nearby() -> None:
     labels = {"a": ("z1", "r1"), "b": ("z1", "r1"), "c": ("z1", "r2"), "d": ("z2", "r3")}
     nodes = [node(name, labels={"zone": zone, "rack": rack}) for name, (zone, rack) in labels.items()]
     question = asked(nodes, pool=flavor(topology=("zone", "rack")), group="gang")
@@ -145,7 +145,7 @@ class TestPolicies:
         for policy in ("compact", "affinity", "topology", "default"):
             assert self.choice(policy, nodes, part, PlacementRules()) == "half"
 
-    def test_a_taint_that_comes_later_is_heard(self) -> None:
+    def test_a_taint_that_comes_later_is_respected(self) -> None:
         snapshot = world([node("a"), node("b")])
         pool, rule = flavor(), resolve_config(EngineConfig()).rule
         task = resolve_shape(role().request, PlacementRules(), pool)
@@ -157,7 +157,7 @@ class TestPolicies:
         assert snapshot.fleet.update_node(replace(snapshot.fleet.nodes[0], taints=()))
         assert board.find_best_row() == 0
 
-    def test_a_whole_cycle_hears_wishes(self) -> None:
+    def test_a_whole_cycle_respects_preferences(self) -> None:
         wish = PlacementRules(preferred_nodes=(likes(1, disk="ssd"),))
         snapshot = world([node("a"), node("b")], [job("j", rules=wish)])
         labelled = replace(snapshot.fleet.nodes[1], labels={"disk": "ssd"})

@@ -96,7 +96,7 @@ def test_the_reason_names_the_claim_when_its_zone_is_full() -> None:
     }  # fmt: skip
 
 
-def test_a_full_cell_is_told_as_such() -> None:
+def test_a_full_cell_is_reported_as_such() -> None:
     data = MountedVolume("data", terms=inside("a"))
     full = [mounting("first", cards=4), mounting("second", cards=2)]
     result = cycle(world([*NODES], [*full, mounting("third", data)]))
@@ -104,7 +104,7 @@ def test_a_full_cell_is_told_as_such() -> None:
     assert (found.reason, "claim" in found.numbers) == (Reason.NO_ROOM, False)
 
 
-def test_a_job_that_no_reachable_node_could_ever_hold_is_told_of_its_claim() -> None:
+def test_the_reason_of_a_job_that_no_reachable_node_could_hold_names_its_claim() -> None:
     data = MountedVolume("data", terms=inside("a"))
     result = cycle(world([*NODES], [mounting("j", data, cards=4)]))
     found = outcome(result, "j")

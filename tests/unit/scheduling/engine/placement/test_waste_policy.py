@@ -46,7 +46,7 @@ def test_a_gap_that_usual_work_fills_is_kept_for_it() -> None:
     assert place(on, sliced(400)) == "n0"
 
 
-def test_waste_is_judged_by_what_is_usual() -> None:
+def test_waste_is_measured_by_the_usual_requests() -> None:
     """500 is left on one card and 600 on the other. A task of 200 goes where it leaves a usual size."""
     for usual, chosen in ((300, "n0"), (400, "n1")):
         on = stream(node("n0"), node("n1"), usual={WorkloadShape(1_000, usual, 1): 9})

@@ -32,7 +32,7 @@ def test_typical_shapes_cover_most_tasks_and_sum_to_one() -> None:
     assert found[0][1] == pytest.approx(60 / 96)
 
 
-def test_equal_counts_stand_in_descending_order() -> None:
+def test_equal_counts_are_in_descending_order() -> None:
     assert [shape for shape, _ in TaskWorkload.count_tasks([SMALL, BARE, LARGE]).counts] == [
         BARE,
         LARGE,

@@ -177,7 +177,7 @@ def test_a_plugin_that_fails_in_a_cycle_is_named(plugin: str, facts: dict[str, A
     assert snapshot.to_json() == before
 
 
-def test_a_veto_that_tells_whom_it_concerns_leaves_the_others_alone() -> None:
+def test_a_veto_for_some_shapes_leaves_the_others_alone() -> None:
     config = EngineConfig(plugins=adding("CARDS_ONLY"), vetoes=(*VETOES, "cards-only"))
     plain = job("plain", "a", role(1, 0, cpu=500))
     result = cycle(world([node("n1")], [job("cards"), plain]), config)

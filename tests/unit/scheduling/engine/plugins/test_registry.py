@@ -94,7 +94,7 @@ def test_a_queue_with_an_unknown_ordering_is_named() -> None:
         cycle(world([node("n1")], [job("j")], queues=[queue("a", ordering="lifo")]))
 
 
-def test_one_name_stands_for_one_plugin() -> None:
+def test_one_name_means_one_plugin() -> None:
     with pytest.raises(ConfigError, match="two plug-ins"):
         Registry("veto", [NoFirstNode(), NoFirstNode()])
     assert started(cycle(world([node("n1")], [job("j")]))) == ["j"]

@@ -86,7 +86,7 @@ def asked(
         (SIDES, {"b": 2, "c": 5, "d": 2}, FAIR, 3, "ac"),
     ],
 )
-def test_queues_that_could_give_somebody(
+def test_queues_that_could_release_something(
     parents: Mapping[str, str], used: Mapping[str, int], fair: FairSharing | None, cards: int, queues: str
 ) -> None:
     found, _ = asked(cell(used, parents), fair, cards, priority=1)
@@ -104,7 +104,7 @@ def test_queues_that_could_give_somebody(
         (PreemptionPolicy(within_queue=PreemptWithin.LOWER_PRIORITY, reclaim=PreemptOthers.NEVER), "a"),
     ],
 )
-def test_a_policy_that_lets_nobody_go_asks_nobody(policy: PreemptionPolicy, queues: str) -> None:
+def test_a_policy_without_victims_excludes_the_queue(policy: PreemptionPolicy, queues: str) -> None:
     for fair in (None, FAIR):
         found, _ = asked(cell({"a": 2, "b": 4}, {}, policy=policy), fair, 1, priority=1)
         assert "".join(sorted(found.policies)) == queues
@@ -156,7 +156,7 @@ def test_what_could_be_freed_adds_up_on_the_way_to_the_root() -> None:
         ({"b": 12}, 0, {}, False),
     ],
 )
-def test_a_request_that_would_not_fit_with_everybody_gone_is_hopeless(
+def test_a_request_that_would_not_fit_with_all_evicted_is_impossible(
     used: Mapping[str, int], cards: int, facts: Mapping[str, Any], hopeless: bool
 ) -> None:
     found, contest = asked(cell(used, {}), None, cards, **facts)

@@ -124,7 +124,7 @@ def used(**cards: int) -> list[Job]:
         (KEEPING, used(b=5, c=9), 7, [("b", ("b",), False), ("c", ("c", "right"), True)]),
     ],
 )
-def test_sources_stand_where_more_is_used_than_owned(
+def test_sources_are_where_more_is_used_than_owned(
     nodes: Nodes, jobs: list[Job], cards: int, sources: list[tuple[str, tuple[str, ...], bool]]
 ) -> None:
     field = field_of(cell(nodes, jobs), cards)
@@ -132,7 +132,7 @@ def test_sources_stand_where_more_is_used_than_owned(
     assert not any(one.own or one.exhausted for one in field.other_queues)
 
 
-def test_who_reclaims_from_nobody_has_no_sources() -> None:
+def test_a_job_that_may_not_reclaim_has_no_sources() -> None:
     policy = PreemptionPolicy(within_queue=PreemptWithin.LOWER_PRIORITY, reclaim=PreemptOthers.NEVER)
     assert field_of(cell(FLAT, used(b=5), policy), 4).other_queues == ()
 
@@ -226,7 +226,7 @@ def test_the_order_of_offers(
     ],
 )
 @pytest.mark.parametrize("priority", [1, 3, 4])
-def test_the_rule_by_which_somebody_goes(
+def test_the_rule_of_an_eviction(
     policy: PreemptionPolicy, cards: int, borrow: bool, rules: dict[str, EvictRule], priority: int
 ) -> None:
     jobs = [running(f"b{n}", "b", 1, priority=priority) for n in range(5)]

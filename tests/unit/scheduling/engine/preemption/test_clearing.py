@@ -482,7 +482,7 @@ def test_what_is_its_own_a_queue_takes_back_by_that_rule_where_it_is_on(within: 
         ({"min_run_s": 30, "admitted_at": Instant(9_980)}, 9_940, True, None),
     ],
 )
-def test_guaranteed_run_times_hold_and_their_end_is_told(
+def test_guaranteed_run_times_hold_and_their_end_is_reported(
     run: Mapping[str, Any], came: int, now_leaves: bool, until: float | None
 ) -> None:
     snapshot = site([4], {"a": 4, "b": 0}, [fill("j", "b", "n0", **run)])
@@ -490,7 +490,7 @@ def test_guaranteed_run_times_hold_and_their_end_is_told(
     assert (bool(found.targets), found.protected_until) == (now_leaves, until)
 
 
-def test_the_latest_of_all_that_must_end_is_told() -> None:
+def test_the_latest_of_all_that_must_end_is_reported() -> None:
     young = [
         fill(f"j{n}", "b", f"n{n}", min_run_s=600, admitted_at=Instant(9_960 + 10 * n)) for n in range(2)
     ]
@@ -499,7 +499,7 @@ def test_the_latest_of_all_that_must_end_is_told() -> None:
     assert search(snapshot, "a", role(1, 4), submitted_at=NOW).protected_until in (9_960 + 60, 9_970 + 60)
 
 
-def test_nobody_protected_is_named_where_places_lack_all_the_same() -> None:
+def test_no_protected_job_is_named_where_places_lack_all_the_same() -> None:
     young = fill("j", "b", "n0", "012", min_run_s=600, admitted_at=Instant(9_990))
     snapshot = site([4], {"a": 4, "b": 0}, [young, fill("fixed", "b", "n0", "3", preemptible=False)])
     assert search(snapshot, "a", role(1, 4), submitted_at=NOW).protected_until is None
@@ -512,13 +512,13 @@ def test_a_search_ends_with_its_budget(budget: int, exhausted: bool) -> None:
     assert (found.exhausted, len(found.targets)) == (exhausted, 0 if exhausted else 4)
 
 
-def test_a_hopeless_search_looks_at_nobody() -> None:
+def test_an_impossible_search_examines_no_job() -> None:
     standing = [fill("b", "b", "n0", "012"), fill("fixed", "b", "n0", "3", preemptible=False)]
     found = search(site([4], {"a": 4, "b": 0}, standing), "a", role(1, 4))
     assert (found.targets, found.steps) == ((), 0)
 
 
-def test_a_hopeless_search_is_repeated_once_anything_differs() -> None:
+def test_an_impossible_search_is_repeated_once_anything_differs() -> None:
     standing = [
         fill("b0", "b", "n0", "012"),
         fill("fixed0", "b", "n0", "3", preemptible=False),
@@ -570,7 +570,7 @@ def _placed(found: list[str]) -> Allocation:
     return replace(held[0], slices=tuple(part for one in held for part in one.slices))
 
 
-def test_nobody_has_to_let_go_of_what_he_may_keep_in_the_end() -> None:
+def test_no_job_is_evicted_that_may_stay_in_the_end() -> None:
     # Together `b1` and `b2` free the node; with `b2` gone `b` would be inside what it owns without `b1`.
     standing = [
         fill("b1", "b", "n0", "0", admitted_at=Instant(9_990)),

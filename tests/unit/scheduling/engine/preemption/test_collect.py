@@ -82,7 +82,7 @@ def test_places_are_looked_at_after_one_two_four_and_then_by_halving(room: int, 
 
 
 @pytest.mark.parametrize("cheap", [True, False])
-def test_where_all_together_do_not_suffice_nobody_is_taken(cheap: bool) -> None:
+def test_where_all_together_do_not_suffice_none_is_taken(cheap: bool) -> None:
     field = Gone(2, 9, cheap=cheap)
     assert field.take(field.victims(0, 8)) is None
     assert field.gone == set()

@@ -83,7 +83,7 @@ def three(used: Mapping[str, int], parents: Mapping[str, str]) -> Snapshot:
         (SIDES, {"c": 5, "d": 1}, ""),
     ],
 )
-def test_the_way_leads_to_whoever_has_the_largest_share(
+def test_the_way_leads_to_the_largest_share(
     parents: Mapping[str, str], used: Mapping[str, int], order: str
 ) -> None:
     snapshot = three(used, parents)
@@ -119,7 +119,7 @@ def test_the_own_queue_comes_after_others_of_the_same_share() -> None:
     assert first is not None and first.queue == "b"
 
 
-def test_a_pile_looks_for_nobody_before_he_is_asked_for() -> None:
+def test_candidates_are_searched_only_on_demand() -> None:
     snapshot = three({"b": 3}, {})
     waiting = iter(contest(snapshot, wants(snapshot, "a", 1)).index.queue_segments("b")[2])
     pile = CandidateStream("b", waiting)
@@ -158,7 +158,7 @@ def victim_of(
         (FairSharing(), FINAL, {"a": 5}, 6, "a", EvictRule.IN_QUEUE_PRIORITY),
     ],
 )
-def test_out_of_turn_somebody_goes_where_the_rule_allows_it(
+def test_out_of_turn_a_job_is_evicted_where_the_rule_allows_it(
     fair: FairSharing,
     strategy: ShareStrategy,
     used: Mapping[str, int],
@@ -188,7 +188,7 @@ def test_out_of_turn_somebody_goes_where_the_rule_allows_it(
         (SIDES, {"c": 5, "d": 2}, 3, FairSharing(), True, True),
     ],
 )
-def test_a_queue_is_open_while_it_borrows_and_shares_let_somebody_go(
+def test_a_queue_is_open_while_it_borrows_and_shares_allow_an_eviction(
     parents: Mapping[str, str],
     used: Mapping[str, int],
     wanted: int,
@@ -264,7 +264,7 @@ def loads(_: str, user: str) -> float | None:
     [(None, ["light0", "light1"]), (loads, ["heavy0", "heavy1"])],
     ids=["latest", "load"],
 )
-def test_users_who_used_more_lately_give_way_first_under_the_rules(
+def test_jobs_of_users_who_used_more_lately_are_evicted_first_under_the_rules(
     fair: FairSharing | None, counted: Any, leave: list[str]
 ) -> None:
     jobs = [
@@ -278,7 +278,7 @@ def test_users_who_used_more_lately_give_way_first_under_the_rules(
 
 
 @pytest.mark.parametrize("counted", [None, loads])
-def test_whoever_leaves_already_comes_before_all_loads(counted: Any) -> None:
+def test_a_terminating_job_comes_before_all_loads(counted: Any) -> None:
     jobs = [
         running("gone", "b", 4, user="light", state=JobState.LEAVING),
         running("heavy", "b", 4, user="heavy"),
@@ -326,7 +326,7 @@ def test_the_second_choice_loses_less(
         (PLATFORM, ["b1", "c1"]),
     ],
 )
-def test_shares_tell_before_the_end_whom_the_check_would_give_back(
+def test_shares_exclude_early_the_victims_that_the_check_would_restore(
     options: PreemptionOptions, leave: list[str]
 ) -> None:
     jobs = [

@@ -38,7 +38,7 @@ def all_of(groups: TaskGroups) -> TaskSelection:
 
 @given(tasks, st.lists(st.integers(1, 8), min_size=GROUPS, max_size=GROUPS))
 @settings(max_examples=200, deadline=None)
-def test_no_amount_is_had_more_easily_than_is_told(drawn: list[Task], wanted: list[int]) -> None:
+def test_the_least_difficulty_is_a_lower_bound(drawn: list[Task], wanted: list[int]) -> None:
     group, given_, level, cost, asked = (np.array([task[n] for task in drawn], np.int64) for n in range(5))
     everyone = TaskGroups.from_unsorted(np.arange(len(drawn)), group, level, cost.astype(np.float64), given_)
     groups = everyone.select_tasks(asked.astype(np.bool_)[everyone.tasks])
@@ -101,7 +101,7 @@ def test_a_lower_level_comes_before_less_cost() -> None:
     assert all_of(groups).min_difficulty(amounts, np.array([2])).tolist() == [2 * LEVEL_WEIGHT + 10]
 
 
-def test_where_nobody_stands_nothing_is_to_be_had() -> None:
+def test_without_tasks_nothing_is_freeable() -> None:
     none = np.zeros(0, np.int64)
     groups = all_of(TaskGroups.from_unsorted(none, none, none, none.astype(np.float64), none))
     assert (
@@ -159,7 +159,7 @@ def contest_of(roster: CandidateIndex, *, ignore_guard: bool = False, **facts: A
         ("", {"priority": 9}, []),
     ],
 )
-def test_who_may_be_asked_is_told_at_once_for_all(
+def test_candidates_are_determined_at_once_for_all(
     queues: str, facts: dict[str, Any], legal: list[str]
 ) -> None:
     found, roster = ground()
@@ -177,7 +177,7 @@ def test_who_holds_nothing_that_is_contested_is_not_asked() -> None:
     assert jobs_of(found, roster, found.find_eligible(asked, "bc")) == ["away", "elastic", "high", "low"]
 
 
-def test_what_was_told_to_leave_counts_until_it_is_gone() -> None:
+def test_an_evicted_task_counts_until_it_is_gone() -> None:
     found, roster = ground()
     by_id = {candidate.id: candidate for row in (0, 1) for _, candidate in found.candidates_on_row(row)}
     here = found.get_node_tasks(np.array([True, True]))
@@ -253,7 +253,7 @@ def test_what_can_be_spared_on_a_row_goes_first_and_the_cheapest_before_others()
     ]
 
 
-def test_a_site_adds_up_what_stands_on_its_rows() -> None:
+def test_a_sum_covers_the_tasks_on_its_rows() -> None:
     found, _ = ground()
     here = found.get_node_tasks(np.array([True, True]))
     everyone = here.select_victims(np.ones(len(here.owners), np.bool_))
@@ -281,7 +281,7 @@ def test_a_site_adds_up_what_stands_on_its_rows() -> None:
     assert found.get_node_tasks(np.array([True, True])) is here
 
 
-def test_a_crowd_knows_the_rows_on_which_it_stands() -> None:
+def test_a_set_of_jobs_knows_the_rows_of_its_tasks() -> None:
     found, roster = ground()
     here = found.get_node_tasks(np.array([True, True]))
     names = [roster.whole_job(int(number)).job.id for number in here.owners]

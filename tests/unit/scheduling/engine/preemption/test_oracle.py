@@ -91,7 +91,7 @@ def test_a_search_is_for_one_quota_within_the_budget_and_any_victims_will_do() -
     ("budget", "mode"),
     [(0, AssignmentMode.NO_CANDIDATES), (3, AssignmentMode.NO_CANDIDATES), (4, AssignmentMode.RECLAIM)],
 )
-def test_a_budget_that_is_too_small_finds_nobody(budget: int, mode: AssignmentMode) -> None:
+def test_a_budget_that_is_too_small_finds_no_victim(budget: int, mode: AssignmentMode) -> None:
     search = Counted(full(), replace(NORMATIVE, oracle_budget=budget))
     assert PreemptionOracle(search)(search.snapshot.queues["a"], new(), CARDS, 4)[0] is mode
 
@@ -105,7 +105,7 @@ def test_a_budget_that_is_too_small_finds_nobody(budget: int, mode: AssignmentMo
         ((CARDS, 3), 2),  # another question is searched anew
     ],
 )
-def test_whoever_gives_way_for_one_quota_is_looked_at_first_for_the_next(
+def test_victims_for_one_quota_are_examined_first_for_the_next(
     second: tuple[FlavorResource, int], searches: int
 ) -> None:
     search = Counted(full())
@@ -129,7 +129,7 @@ def test_another_job_or_another_moment_is_searched_anew() -> None:
     assert len(search.asked) == 3
 
 
-def test_victims_that_no_longer_stand_above_their_own_are_not_looked_at_again() -> None:
+def test_victims_that_are_no_longer_above_their_own_are_not_examined_again() -> None:
     # Of cards `b` has twice its own, of millicores no more than its own.
     search = Counted(full(cpu=5))
     oracle, queue, job = PreemptionOracle(search), search.snapshot.queues["a"], new()
@@ -165,7 +165,7 @@ def test_only_the_tasks_that_leave_count() -> None:
         ({"allocation_mode": AllocationMode.STATIC}, {"priority": 1}, 4, (AssignmentMode.PREEMPT, 0)),
     ],
 )
-def test_the_own_queue_gives_way_by_priority_and_only_some_may_borrow(
+def test_the_own_queue_is_preempted_by_priority_and_only_some_may_borrow(
     queue: dict[str, Any], job: dict[str, Any], cards: int, expected: tuple[AssignmentMode, int]
 ) -> None:
     # `a` holds what it owns; half of `b`'s quota is free to be borrowed.

@@ -91,7 +91,7 @@ def test_a_policy_ends_at_a_priority(policy: PreemptPolicy, highest: float, anyo
         ({CORES: 0, CARDS: 3}, 3.0),
     ],
 )
-def test_cores_tell_how_many_cards_and_cards_where_no_cores_are_charged(
+def test_cores_count_as_cards_and_cards_where_no_cores_are_charged(
     charges: Mapping[FlavorResource, int], cards: float
 ) -> None:
     assert count_cards(charges) == cards

@@ -99,7 +99,7 @@ def test_what_is_kept_is_what_a_fresh_look_finds(seed: int) -> None:
             assert facts(get_allocation_table(snapshot)) == facts(fresh)
 
 
-def test_changes_are_told_by_when_they_happened_last() -> None:
+def test_changes_are_reported_by_when_they_happened_last() -> None:
     changes = JobChanges()
     for name in ("a", "b", "a", "c"):
         changes.record_job(name)

@@ -107,7 +107,7 @@ def test_only_who_runs_or_leaves_is_listed(state: JobState) -> None:
         ({"node": "n1", "slices": (part("n1-gpu0", 100), part("n1-gpu1", 70))}, (1, 2, 170, 0, 0, NO_ROW, 0)),
     ],
 )
-def test_where_a_task_stands_and_what_it_has(task: Mapping[str, object], row: tuple[int, ...]) -> None:
+def test_the_row_of_a_task_and_what_it_has(task: Mapping[str, object], row: tuple[int, ...]) -> None:
     job = running("j", "a", 1)
     placed = replace(held(job)[0], **task)  # type: ignore[arg-type]
     assert tasks_of(get_allocation_table(built([job], [placed])), "j") == [row]
@@ -142,7 +142,7 @@ def test_a_job_in_two_queues_holds_twice() -> None:
     assert all(holding.job is job for holding in register.find_charged("j"))
 
 
-def test_charges_stand_by_holding_and_quota() -> None:
+def test_charges_are_ordered_by_charged_job_and_quota() -> None:
     jobs = [running(name, "a", tasks, each=2) for name, tasks in (("x", 1), ("y", 1), ("z", 3))]
     tasks = [task for job in jobs for task in held(job)]
     tasks[1] = replace(tasks[1], charges=(Charge(*CORES, 40), Charge(*CORES, 30)))

@@ -100,7 +100,7 @@ def test_what_a_task_costs_that_its_job_can_spare() -> None:
         (BY_PRIORITY, [["going"], [], ["s", "e/1/2", "e/1/1", "e"]]),
     ],
 )
-def test_candidates_stand_in_segments(options: PreemptionOptions, segments: list[list[str]]) -> None:
+def test_candidates_are_ordered_in_segments(options: PreemptionOptions, segments: list[list[str]]) -> None:
     jobs = [
         running("e", "a", 3, least=1, priority=1),
         running("s", "a", 1),
@@ -138,7 +138,7 @@ def test_users_who_used_more_lately_come_first_in_their_queue() -> None:
     assert line(sort_in_queue(mixed)) == ["g", "h", "l", "n"]
 
 
-def test_who_stood_above_his_own_is_known_from_the_beginning() -> None:
+def test_a_job_above_its_own_quota_is_known_from_the_beginning() -> None:
     snapshot = cohort({"a": 2, "b": 4}, [running("x", "a", 3), running("y", "b", 4)])
     known = CandidateIndex(snapshot, PLATFORM, NOW)
     snapshot.add_allocation(held(running("z", "b", 1))[0])

@@ -29,7 +29,7 @@ from tests.unit.scheduling.engine.preemption.worlds import (
 NOMINAL = {"a": 8, "b": 8}
 
 
-def test_own_nominal_is_taken_back_from_whoever_borrows_it() -> None:
+def test_own_nominal_is_reclaimed_from_the_borrower() -> None:
     snapshot = cohort(NOMINAL, [running(f"b{n}", "b", 4) for n in range(4)])
     found = search(snapshot, wants(snapshot, "a", 8))
     assert len(found.targets) == 2
@@ -85,7 +85,7 @@ def test_only_work_since_the_last_checkpoint_is_lost(interval: int | None, lost:
     assert unsaved_seconds(running("j", "b", 1, checkpoint_interval_s=interval), NOW) == lost
 
 
-def test_whoever_leaves_already_is_taken_first_and_costs_nothing() -> None:
+def test_a_terminating_job_is_taken_first_and_costs_nothing() -> None:
     jobs = [
         running("fresh", "b", 8, admitted_at=Instant(9_999)),
         running("gone", "b", 8, state=JobState.LEAVING),
@@ -142,7 +142,7 @@ def test_inside_the_own_nominal_the_run_time_is_guaranteed_in_full() -> None:
     assert (found.targets, found.protected_until) == ((), 9_000 + 3_600)
 
 
-def test_a_protected_job_gives_way_to_nobody_while_another_can() -> None:
+def test_a_protected_job_is_not_evicted_while_another_can_be() -> None:
     jobs = [
         running("young", "b", 8, min_run_s=60, admitted_at=Instant(9_990)),
         running("old", "b", 8, admitted_at=Instant(0)),
@@ -159,7 +159,7 @@ def test_the_budget_ends_a_search_and_says_so() -> None:
     assert not search(snapshot, wants(snapshot, "a", 8)).exhausted
 
 
-def test_a_hopeless_search_takes_no_step() -> None:
+def test_an_impossible_search_takes_no_step() -> None:
     snapshot = cohort(NOMINAL, [running("held", "b", 16, preemptible=False)])
     assert search(snapshot, wants(snapshot, "a", 8)).steps == 0
 
@@ -217,7 +217,7 @@ def test_pushing_out_while_borrowing_respects_the_threshold() -> None:
     assert search(snapshot, asked).targets == ()
 
 
-def test_the_oracle_tells_reclaim_from_preemption() -> None:
+def test_the_oracle_distinguishes_reclaim_from_preemption() -> None:
     jobs = [running("a1", "a", 4), running("b1", "b", 4), running("b2", "b", 8)]
     snapshot = cohort(NOMINAL, jobs)
     oracle = PreemptionOracle(VictimSearch(snapshot, options=NORMATIVE, now=NOW))

@@ -214,7 +214,7 @@ def test_a_board_that_is_counted_answers_as_one_that_asks_its_vetoes(case: Case)
     while_they_leave(snapshot, case, told)
 
 
-def test_a_board_is_not_told_by_slots_of_what_none_of_its_vetoes_asks() -> None:
+def test_slots_are_not_decisive_without_every_veto() -> None:
     board = board_of(site([2], {"a": 2}, []), role(1, 1))
     assert is_decisive(board)
     board.vetoes = tuple(veto for veto in board.vetoes if veto.name != "card-memory")
@@ -254,7 +254,7 @@ def test_rows_are_counted_again_where_something_changed() -> None:
     assert whole.usable_cards.tolist() == [2, 0, 1]
 
 
-def test_a_row_is_told_as_it_is_now_whatever_was_looked_at_before() -> None:
+def test_a_row_is_counted_as_it_is_now_whatever_was_read_before() -> None:
     snapshot = site([2, 2], {"a": 4}, [on("j", "a", "n0:0", "n0:1")])
     slots = ShapeSlots(board_of(snapshot, role(1, 1)))
     slots.current_counts()

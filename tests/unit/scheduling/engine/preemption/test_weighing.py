@@ -84,7 +84,7 @@ def test_a_candidate_is_weighed_by_its_cost_for_what_it_gives(
     assert scale(snapshot, usage)(candidate(charges, 30.0)) == (True, 0, per_gain, 30.0, "j")
 
 
-def test_who_leaves_comes_first_and_then_priority_tells() -> None:
+def test_terminating_jobs_come_first_and_then_priority_decides() -> None:
     weigh = scale(cohort({"a": 4, "b": 4}, []), {CARDS: 4})
     first = weigh(candidate({CARDS: 1}, 99.0, leaving=True, priority=7))
     low, high = (weigh(candidate({CARDS: 1}, 9.0 - n, priority=n)) for n in (1, 2))
@@ -116,7 +116,7 @@ def test_without_a_limit_all_that_is_asked_for_is_missing() -> None:
         ({"a": 5}, 5, {"admitted_at": NOW}, OTHERS_ONLY, 600, True),
     ],
 )
-def test_nobody_is_looked_for_where_everybody_is_too_dear(
+def test_no_victims_are_searched_where_all_cost_too_much(
     used: Mapping[str, int],
     cards: int,
     facts: Mapping[str, Any],
@@ -148,7 +148,7 @@ def test_a_part_of_the_tree_that_stays_inside_its_own_borrows_nothing() -> None:
 
 
 @pytest.mark.parametrize("fair", [False, True])
-def test_who_may_push_nobody_out_is_not_searched_for(fair: bool) -> None:
+def test_a_job_that_may_not_preempt_is_not_searched_for(fair: bool) -> None:
     nobody = PreemptionPolicy(within_queue=PreemptWithin.NEVER, reclaim=PreemptOthers.NEVER)
     snapshot = cohort({"a": 4, "b": 4}, [running("b", "b", 8)], policy=nobody)
     found = search(snapshot, wants(snapshot, "a", 4, priority=9), fair=fair)

@@ -141,7 +141,7 @@ def circles(config: EngineConfig | None = None) -> Iterable[Town]:
 
 
 @pytest.mark.parametrize("batch", range(BATCHES))
-def test_nobody_is_evicted_twice_where_nothing_ends(batch: int) -> None:
+def test_no_job_is_evicted_twice_where_nothing_ends(batch: int) -> None:
     for seed in range(batch, EXAMPLES, BATCHES):
         times, told = random_town(seed).most_evicted()
         assert times < 2, (seed, told)

@@ -154,7 +154,7 @@ def test_the_reason_names_the_clusters_that_were_tried() -> None:
     assert refused.numbers["clusters"] == "east,west"
 
 
-def test_a_job_that_only_both_clusters_together_have_quota_for_waits_and_is_told_so() -> None:
+def test_a_job_that_only_both_clusters_together_have_quota_for_waits_with_that_reason() -> None:
     nodes = [node(name, model="A100", cluster=name, labels={"model": "A100"}) for name in CLUSTERS]
     limit = dict.fromkeys(NAMES, 0) | {"east-A100": 2, "west-A100": 2}
     # Of four cards each, two are left in the east and one in the west.

@@ -105,7 +105,7 @@ def required_levels_hold(snapshot: Snapshot, entry: Job, tasks: tuple[Allocation
 
 @given(fleets(), jobs())
 @law
-def test_a_gang_stands_within_its_rules_or_nothing_is_left_of_it(snapshot: Snapshot, entry: Job) -> None:
+def test_a_gang_is_placed_within_its_rules_or_nothing_is_left_of_it(snapshot: Snapshot, entry: Job) -> None:
     before = snapshot.to_json()
     found = seat(snapshot, entry)
     assert snapshot.to_json() == before

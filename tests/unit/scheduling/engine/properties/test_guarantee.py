@@ -154,7 +154,7 @@ def test_demand_inside_the_nominal_is_served_within_the_grace_period(
 
 @given(late_comers())
 @law
-def test_nobody_is_pushed_below_his_nominal_by_another_tenant(drawn: tuple[Stage, dict[str, int]]) -> None:
+def test_no_tenant_is_pushed_below_its_nominal_by_another(drawn: tuple[Stage, dict[str, int]]) -> None:
     stage, nominal = drawn
     for _ in range(6):
         before = {name: in_hand(stage, name) for name in TENANTS}

@@ -129,7 +129,7 @@ def test_victims_suffice_and_every_one_is_needed(
 
 @given(worlds(), asked, st.booleans())
 @law
-def test_nobody_is_taken_from_a_queue_that_would_not_borrow_with_it(
+def test_no_victim_is_from_a_queue_that_would_not_borrow_with_it(
     world: World, ask: tuple[int, int], fair: bool
 ) -> None:
     snapshot = build(world)

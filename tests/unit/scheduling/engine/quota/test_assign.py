@@ -150,7 +150,7 @@ class TestSearch:
         assert found.mode is AssignmentMode.FIT
         assert found.roles[0].choices == {}
 
-    def test_a_companion_that_asks_for_nothing_stands_with_the_others(self) -> None:
+    def test_a_companion_that_asks_for_nothing_is_placed_with_the_others(self) -> None:
         item = job(2, 1, together="g")
         item = replace(item, roles=(item.roles[0], replace(item.roles[1], request=Request())))
         found = assign_flavors(world({"a": 5}), QUEUE, item, oracle=None, fair=False)
@@ -189,7 +189,7 @@ class TestSearch:
 
 
 class TestPreemption:
-    def test_what_fits_asks_nobody_to_give_way(self) -> None:
+    def test_what_fits_evicts_no_job(self) -> None:
         asked = Asked()
         assert (
             assign_flavors(world({"a": 5}), QUEUE, job(5), oracle=asked, fair=False).mode
@@ -289,7 +289,7 @@ class TestRefusals:
         }
         assert [way.code for way in found.refusal.help] == [HelpCode.ASK_LESS, HelpCode.RAISE_QUOTA]
 
-    def test_the_whole_gang_is_told_and_the_try_tells_the_role(self) -> None:
+    def test_the_whole_gang_is_reported_and_the_try_names_the_role(self) -> None:
         queue = replace(QUEUE, flavors=("a",))
         snapshot = world({"a": 9}, {"a": 7}, queue=queue)
         found = assign_flavors(snapshot, queue, job(3, 4), oracle=None, fair=False)
@@ -307,7 +307,7 @@ class TestRefusals:
         assert found.refusal is not None
         assert found.refusal.reason is Reason.WAITING_FOR_BORROWED
 
-    def test_of_several_flavors_the_closest_is_told(self) -> None:
+    def test_of_several_flavors_the_closest_is_reported(self) -> None:
         snapshot = world({"a": 2, "b": 9}, {"b": 8})
         found = assign_flavors(snapshot, QUEUE, job(5), oracle=None, fair=False)
         assert found.refusal is not None

@@ -27,7 +27,7 @@ def test_what_is_known_needs_no_look_and_everything_else_needs_one() -> None:
     assert len(told) == 1
 
 
-def test_own_figures_lie_over_those_that_are_told_later() -> None:
+def test_own_figures_override_those_that_are_computed_later() -> None:
     told: list[Refusal] = []
     own = later(told).with_numbers(role="chief", asked=4)
     assert (own.known_numbers, told) == ({"role": "chief", "asked": 4}, [])

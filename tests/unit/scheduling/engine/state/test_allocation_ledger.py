@@ -88,7 +88,7 @@ def test_a_task_is_met_by_its_own_rules_or_its_roles_or_its_jobs(
     assert shown(rebuilt) == shown(snapshot)
 
 
-def test_who_stands_on_no_known_node_is_met_by_nobody() -> None:
+def test_a_task_on_no_known_node_affects_no_other() -> None:
     snapshot = small("j", rules=SPEAKING)
     snapshot.add_allocation(held("j", node_id="elsewhere"))
     assert snapshot.fleet.pod_index.groups == {}
@@ -115,7 +115,7 @@ def test_a_change_of_the_job_changes_how_its_tasks_are_met(changed: PlacementRul
     assert shown(Snapshot.from_json(snapshot.to_json())) == shown(snapshot)
 
 
-def test_new_nodes_find_everybody_where_he_was() -> None:
+def test_new_nodes_find_every_task_where_it_was() -> None:
     snapshot = small("j", rules=SPEAKING)
     snapshot.add_allocation(held("j"))
     snapshot.apply_delta(Delta((NodePut(node("n0", 4)), NodePut(node("n2", 2)))))
@@ -153,7 +153,7 @@ def test_short_are_those_that_hold_less_than_they_want() -> None:
     assert snapshot.find_incomplete_jobs() == []
 
 
-def test_leaving_are_tasks_that_were_told_and_all_of_jobs_that_were() -> None:
+def test_leaving_are_tasks_that_were_marked_and_all_of_jobs_that_were() -> None:
     snapshot = small("j", "k")
     for task in (held("j"), held("j", 1, leaving=True), held("k", 2)):
         snapshot.add_allocation(task)

@@ -14,7 +14,7 @@ PART = DeviceSlice("n1-gpu0", 30, 1_000, exclusive=False)
 
 
 @pytest.mark.parametrize("held", list(permutations((WHOLE, WHOLE, PART))))
-def test_a_card_is_exclusive_as_long_as_somebody_has_all_of_it(held: tuple[DeviceSlice, ...]) -> None:
+def test_a_card_is_exclusive_as_long_as_a_task_has_all_of_it(held: tuple[DeviceSlice, ...]) -> None:
     snapshot = world([node("n1", 1)])
     texts = [snapshot.to_json()]
     with snapshot.statement() as statement:

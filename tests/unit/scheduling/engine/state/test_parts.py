@@ -70,7 +70,7 @@ def test_claims_and_usage_come_and_go() -> None:
     assert {name: claim.until for name, claim in rebuilt(snapshot).claims.items()} == {"j": 9}
 
 
-def test_parts_stand_in_the_order_of_their_ids() -> None:
+def test_parts_are_in_the_order_of_their_ids() -> None:
     shuffled = world(
         flavors=[flavor("z"), flavor("a100")],
         queues=[queue("b"), queue("a")],

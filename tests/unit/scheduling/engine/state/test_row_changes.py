@@ -12,7 +12,7 @@ ROWS = 40
 
 
 @pytest.mark.parametrize("entries", [1, FEW, 3 * FEW])
-def test_rows_are_told_once_and_in_order_however_many_entries_there_are(entries: int) -> None:
+def test_rows_are_reported_once_and_in_order_however_many_entries_there_are(entries: int) -> None:
     draw, log = random.Random(entries), list[int]()
     touches = RowChangeLog(log, ROWS)
     assert touches.rows_since(0).tolist() == []
