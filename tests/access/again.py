@@ -22,7 +22,7 @@ from tests.access.actors import LOSSES
 from tests.access.world import AccessWorld
 from tests.builders import tenancy
 
-Told = tuple[int, str, str]
+Outcome = tuple[int, str, str]
 """A status, the code of a problem, and the text."""
 USAGE: Final = 2
 
@@ -61,7 +61,7 @@ def streams() -> Iterator[list[LiveStream]]:
         yield begun
 
 
-def look(reader: LiveStream) -> Told:
+def look(reader: LiveStream) -> Outcome:
     """Return the answer of an open stream whose next check of its reader's rights is due."""
     with mock.patch.object(stream, "CHECK_EVERY_S", 0.0):
         try:
@@ -74,7 +74,7 @@ def look(reader: LiveStream) -> Told:
     return 200, "", text
 
 
-def run_command(words: str, user: str) -> Told:
+def run_command(words: str, user: str) -> Outcome:
     """Return the answer of `allotment WORDS`; a refusal has the status and code of its problem."""
     shown = io.StringIO()
     name, *rest = shlex.split(words)

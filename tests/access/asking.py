@@ -115,13 +115,13 @@ def _request(
     with written() as log:
         answer = client.generic(ask.method, path, **given)
         text = _text(answer)
-    status, code = _told(answer, ask)
+    status, code = _status_of(answer, ask)
     return Answer(
         status, code or _code(text), text, frozenset(log.tables), dict(answer.items()), f"{path} {body}"
     )
 
 
-def _told(answer: Any, ask: Ask) -> tuple[int, str]:
+def _status_of(answer: Any, ask: Ask) -> tuple[int, str]:
     """Return the status; a page's redirect to sign-in or to the change of a password counts as a refusal."""
     place = answer.headers.get("Location", "")
     if ask.is_api or answer.status_code != 302:
@@ -190,7 +190,7 @@ def faults(w: AccessWorld, who: Actor, ask: Ask, *, mixed: bool = False) -> list
             f"{who.name}: {ask} of another workspace: {fault}"
             for fault in (*told, *_leaks(w, who, ask, answer))
         ]
-    return [f"{who.name}: {ask}: {fault}" for fault in judged(w, who, ask, answer, verdict(who, ask))]
+    return [f"{who.name}: {ask}: {fault}" for fault in answer_faults(w, who, ask, answer, verdict(who, ask))]
 
 
 def _mixed_faults(ask: Ask, answer: Answer) -> Iterator[str]:
@@ -201,7 +201,7 @@ def _mixed_faults(ask: Ask, answer: Answer) -> Iterator[str]:
         yield f"{sorted(changed)} changed"
 
 
-def judged(w: AccessWorld, who: Actor, ask: Ask, answer: Answer, wanted: Verdict) -> list[str]:
+def answer_faults(w: AccessWorld, who: Actor, ask: Ask, answer: Answer, wanted: Verdict) -> list[str]:
     """Return everything that is wrong with an answer."""
     found = list(_status_faults(ask, answer, wanted))
     changed = answer.tables - HARMLESS

@@ -55,14 +55,14 @@ class FaultRun:
         found: defaultdict[str, list[int]] = defaultdict(list)
         for number in range(len(self._asked)):
             planting.met()
-            told = self._told(number)
-            assert not told, f"wrong without any fault: {told}"
+            found_faults = self._faults_of(number)
+            assert not found_faults, f"wrong without any fault: {found_faults}"
             self._met.append(planting.met())
             for site in self._met[-1]:
                 found[site].append(number)
         self.by_site = {site: self._fewer(numbers) for site, numbers in found.items()}
 
-    def _told(self, number: int) -> list[str]:
+    def _faults_of(self, number: int) -> list[str]:
         who, ask, mixed = self._asked[number]
         return faults(self._w, who, ask, mixed=mixed)
 
@@ -86,7 +86,14 @@ class FaultRun:
     def complaint(self, site: str) -> str:
         """Return what the matrix reports without one check; empty if it reports nothing."""
         with planting.without(site):
-            return next((told[0] for number in self.by_site[site] if (told := self._told(number))), "")
+            return next(
+                (
+                    found_faults[0]
+                    for number in self.by_site[site]
+                    if (found_faults := self._faults_of(number))
+                ),
+                "",
+            )
 
     def holds_alone(self, site: str) -> bool:
         """Return whether some answer changes by this check when every other check is removed."""
@@ -119,7 +126,7 @@ class FaultRun:
         return [n for part in (keys, others) for n in part[:: max(1, -(-len(part) // _ASKED_ALONE))]]
 
     def _outcome(self, number: int) -> list[str]:
-        return [told.split(": ")[2] for told in self._told(number)]
+        return [found_faults.split(": ")[2] for found_faults in self._faults_of(number)]
 
 
 def test_the_sample_of_faults_is_noticed(w: AccessWorld) -> None:
@@ -151,8 +158,8 @@ def test_every_check_that_is_taken_away_is_noticed(w: AccessWorld) -> None:
             noticed = run.holds_behind(site, BEHIND[site])
         elif site not in run.by_site:
             noticed = False
-        elif told := run.complaint(site):
-            alone[site] = told
+        elif found_faults := run.complaint(site):
+            alone[site] = found_faults
             continue
         else:
             noticed = run.holds_alone(site)

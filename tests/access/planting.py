@@ -100,7 +100,7 @@ def met() -> frozenset[str]:
     return found
 
 
-def _stands(site: str) -> bool:
+def _applies(site: str) -> bool:
     _met.add(site)
     if _only and _only[-1] not in (site, _WHOLE) and refuses(site) and not _encloses(site, _only[-1]):
         return False
@@ -126,7 +126,7 @@ def _as_a_whole(site: str) -> Iterator[None]:
 
 
 def _call(site: str, function: Callable[..., Any], *args: Any, **values: Any) -> Any:
-    if _stands(site):
+    if _applies(site):
         with _as_a_whole(site):
             return function(*args, **values)
     name = site.split(":")[2]
@@ -147,7 +147,7 @@ def _everything(name: str) -> Any:
 
 def _kept(site: str, name: str, value: Any) -> dict[str, Any]:
     # An empty condition would mean nothing beside another one; this one is always true.
-    return {name: value} if _stands(site) else {"pk__isnull": False}
+    return {name: value} if _applies(site) else {"pk__isnull": False}
 
 
 def _decorated(site: str, decorator: Callable[..., Any]) -> Callable[..., Any]:
@@ -156,7 +156,7 @@ def _decorated(site: str, decorator: Callable[..., Any]) -> Callable[..., Any]:
 
         @wraps(view)
         def choose(*args: Any, **values: Any) -> Any:
-            return (guarded if _stands(site) else view)(*args, **values)
+            return (guarded if _applies(site) else view)(*args, **values)
 
         return choose
 
@@ -224,8 +224,8 @@ class _Planter(ast.NodeTransformer):
         raised = [part.exc for part in node.body if isinstance(part, ast.Raise)]
         names = [getattr(each, "func", each) for each in raised]
         if any(getattr(name, "attr", getattr(name, "id", "")) == "PermissionDenied" for name in names):
-            stands = _asked("_access_stands", self._site("refusal"))
-            node.test = ast.BoolOp(ast.And(), [node.test, stands])
+            applies = _asked("_access_applies", self._site("refusal"))
+            node.test = ast.BoolOp(ast.And(), [node.test, applies])
         return node
 
 
@@ -263,7 +263,7 @@ def plant_scopes(permission: Any) -> None:
     def has_permission(self: Any, request: Any, view: Any) -> bool:
         site = f"{type(view).__module__}:{type(view).__name__}:scope of {request.method}:1"
         SITES.add(site)
-        if not _stands(site):
+        if not _applies(site):
             return True
         with _as_a_whole(site):
             return bool(before(self, request, view))
@@ -282,7 +282,7 @@ def plant_kept(kept: Any) -> None:
     kept.__call__ = anew
 
 
-for _name, _helper in {"call": _call, "kept": _kept, "stands": _stands, "decorated": _decorated}.items():
+for _name, _helper in {"call": _call, "kept": _kept, "applies": _applies, "decorated": _decorated}.items():
     setattr(builtins, f"_access_{_name}", _helper)
 if any(name in sys.modules for name in PACKAGES):
     raise ImportError("the platform is imported already: name this plugin first on the command line")

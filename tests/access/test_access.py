@@ -16,7 +16,7 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from tenants.models import Member
 from tests.access import tables
 from tests.access.actors import ACTORS
-from tests.access.asking import Answer, faults, judged, send, undone
+from tests.access.asking import Answer, answer_faults, faults, send, undone
 from tests.access.covering import API, FULL, ROUTE, TABLE, is_mixed, who_asks, who_asks_again
 from tests.access.oracle import Verdict, verdict
 from tests.access.table import Ask
@@ -114,7 +114,7 @@ def _try_dry_runs(w: AccessWorld, who: str, ask: Ask) -> list[str]:
 
     with undone():
         answer = send(w, actor, ask, query="dry_run=true", ready=ready)
-        found = [f for f in judged(w, actor, ask, answer, wanted) if "nothing changed" not in f]
+        found = [f for f in answer_faults(w, actor, ask, answer, wanted) if "nothing changed" not in f]
         changed = answer.tables - tables.OF_REFUSALS
         if changed or (before and tables.contents() != before):
             found.append(f"a dry run changed {sorted(changed)}")
@@ -191,7 +191,7 @@ def test_a_head_or_options_request_tells_no_more_than_a_get(w: AccessWorld, meth
             with undone():
                 answer = send(w, who, probe)
             wanted = verdict(who, ask)
-            told = judged(
+            told = answer_faults(
                 w, who, probe, answer, Verdict(answer.status if method == "OPTIONS" else wanted.status, "")
             )
             if (ask.ok or not wanted.granted) and answer.status != 405:

@@ -372,7 +372,7 @@ LIMIT_ROWS: Final[list[tuple[dict[str, Any], str]]] = [
 
 
 def kept() -> list[Any]:
-    """Return what a refused request must leave unchanged: rows and versions, without records of denials."""
+    """Return what a refused request may not change: rows and amounts, without records of denials."""
     models = (QuotaRequest, Override, Budget, UserLimit, QuotaRevision, Hint, IdempotencyKey)
     amounts = list(Quota.unscoped.order_by("pk").values_list("pk", "own_nominal"))
     return [*(model._base_manager.count() for model in models), amounts, audited()]

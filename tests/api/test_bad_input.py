@@ -165,7 +165,7 @@ def editor(w: World, as_user: As) -> APIClient:
 
 
 def rows() -> list[Any]:
-    """Return what a refused request must leave unchanged: rows and versions, without records of denials."""
+    """Return what a refused request may not change: rows and versions, without records of denials."""
     kept = [Job, JobRole, Task, JobEvent, Hint, IdempotencyKey, AccessKey]
     audit = AuditRecord.unscoped.exclude(result="denied").count()
     versions = list(Job.unscoped.order_by("pk").values_list("pk", "version", "state", "priority"))

@@ -139,7 +139,7 @@ def test_the_request_begins_a_stream_and_too_many_are_refused(
     assert (refused.status_code, refused.json()["code"]) == (429, "TOO_MANY_STREAMS")
 
 
-class Told(log_stream.Reader):
+class ScriptedReader(log_stream.Reader):
     """A stream with given polls."""
 
     def __init__(self, caller: User, *looks: tuple[str, bool] | Exception) -> None:
@@ -171,7 +171,7 @@ class Told(log_stream.Reader):
 )
 def test_a_stream_says_why_it_ends(last: Any, code: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_stream.Reader, "look_every_s", 0.0)
-    pieces = Told(User(username="ed"), ("a", False), ("", False), last).read()
+    pieces = ScriptedReader(User(username="ed"), ("a", False), ("", False), last).read()
     assert pieces[0] == "a"
     assert pieces[-1].startswith("event: end\ndata: ")
     assert json.loads(pieces[-1].split("data: ")[1])["code"] == code
@@ -179,7 +179,7 @@ def test_a_stream_says_why_it_ends(last: Any, code: str, monkeypatch: pytest.Mon
 
 
 def test_the_reason_of_the_end_is_in_the_language_of_the_request() -> None:
-    class Away(Told):
+    class Away(ScriptedReader):
         def poll_text(self) -> tuple[str, bool]:
             raise Conflict(gettext("Your access has been removed."), code="ACCESS_LOST")
 
@@ -191,14 +191,14 @@ def test_the_reason_of_the_end_is_in_the_language_of_the_request() -> None:
 
 def test_a_stream_ends_after_an_hour(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_stream.Reader, "longest_s", -1.0)
-    assert "RECONNECT" in "".join(Told(User(username="ed")).read())
+    assert "RECONNECT" in "".join(ScriptedReader(User(username="ed")).read())
 
 
 def test_a_stream_counts_until_its_reader_leaves() -> None:
     user = User(username="ed")
 
     async def leave() -> tuple[int, int]:
-        pieces = Told(user, ("a", False)).stream_text()
+        pieces = ScriptedReader(user, ("a", False)).stream_text()
         await anext(pieces)
         during = log_stream.Reader.opened[user.pk]
         await pieces.aclose()  # as the server does when the reader disconnects

@@ -34,7 +34,7 @@ def w(on_postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> World:
 
 
 @pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+def statements_sent(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     """Return the statements that are sent to the server besides those that Django knows of."""
     sent: list[bytes] = []
     send = row_scope._send
@@ -57,10 +57,12 @@ def _idle() -> bool:
 
 
 @pytest.mark.parametrize(("address", "most"), [(JOBS, 5), (f"{JOBS}/train", 9), (f"{JOBS}/train/tasks", 9)])
-def test_a_read_costs_so_many_round_trips(w: World, told: list[bytes], address: str, most: int) -> None:
+def test_a_read_costs_so_many_round_trips(
+    w: World, statements_sent: list[bytes], address: str, most: int
+) -> None:
     client = _client(w)
     client.get(address)  # records the use of the key, once a minute
-    told.clear()
+    statements_sent.clear()
 
     with CaptureQueriesContext(connection) as asked:
         assert client.get(address).status_code == 200
@@ -69,17 +71,17 @@ def test_a_read_costs_so_many_round_trips(w: World, told: list[bytes], address: 
     assert (kinds["BEGIN"], kinds["COMMIT"], kinds["SAVEPOINT"]) == (1, 1, 0)
     assert kinds["SELECT"] + kinds["(SELECT"] <= most
     # One scope sees all rows while the user is looked up, then the user's own: the first goes out with BEGIN.
-    assert len(told) == 2
-    assert told[0].startswith(b"BEGIN; SET LOCAL")
+    assert len(statements_sent) == 2
+    assert statements_sent[0].startswith(b"BEGIN; SET LOCAL")
     assert _idle()
 
 
-def test_a_list_of_the_console_is_read_in_one_transaction(w: World, told: list[bytes]) -> None:
+def test_a_list_of_the_console_is_read_in_one_transaction(w: World, statements_sent: list[bytes]) -> None:
     client, address = Client(), "/w/team-a/jobs?who=all"
     with row_scope.whole():
         client.force_login(w.editor)
     client.get(address)
-    told.clear()
+    statements_sent.clear()
 
     with CaptureQueriesContext(connection) as asked:
         assert client.get(address).status_code == 200
@@ -88,7 +90,7 @@ def test_a_list_of_the_console_is_read_in_one_transaction(w: World, told: list[b
     assert kinds["SELECT"] + kinds["(SELECT"] > 15
     # The user, the workspace, the frame and the list, a query each.
     assert (kinds["BEGIN"], kinds["COMMIT"]) == (2, 2)
-    assert len(told) == 6
+    assert len(statements_sent) == 6
     assert _idle()
 
 
@@ -99,16 +101,18 @@ def test_a_list_of_the_console_is_read_in_one_transaction(w: World, told: list[b
         *("/ops/queues/team-a/default", "/ops/queues/team-a/default/live"),
     ],
 )
-def test_a_page_of_many_parts_is_read_in_one_transaction(w: World, told: list[bytes], address: str) -> None:
+def test_a_page_of_many_parts_is_read_in_one_transaction(
+    w: World, statements_sent: list[bytes], address: str
+) -> None:
     client = Client()
     with row_scope.whole():
         client.force_login(w.editor)
     client.get(address)
-    told.clear()
+    statements_sent.clear()
 
     assert client.get(address).status_code == 200
 
-    assert sum(statements.startswith(b"BEGIN") for statements in told) <= 6, told
+    assert sum(statements.startswith(b"BEGIN") for statements in statements_sent) <= 6, statements_sent
     assert _idle()
 
 
@@ -146,10 +150,10 @@ def test_a_refusal_is_written_down_and_the_key_is_noted(w: World) -> None:
         assert cursor.fetchone() == (1,)
 
 
-def test_a_submission_costs_so_many_round_trips(w: World, told: list[bytes]) -> None:
+def test_a_submission_costs_so_many_round_trips(w: World, statements_sent: list[bytes]) -> None:
     client, role = _client(w), {"resources": {"gpu": {"cards": 1}}}
     assert client.post(JOBS, {"name": "first", "roles": [role]}, format="json").status_code == 202
-    told.clear()
+    statements_sent.clear()
 
     with CaptureQueriesContext(connection) as asked:
         assert client.post(JOBS, {"name": "second", "roles": [role]}, format="json").status_code == 202
@@ -159,5 +163,5 @@ def test_a_submission_costs_so_many_round_trips(w: World, told: list[bytes]) -> 
     assert (kinds["BEGIN"], kinds["COMMIT"], kinds["SAVEPOINT"]) == (4, 4, 0)
     assert (kinds["INSERT"], kinds["UPDATE"]) == (6, 0)
     assert kinds["SELECT"] + kinds["(SELECT"] <= 8
-    assert len(told) == 4
+    assert len(statements_sent) == 4
     assert _idle()

@@ -129,7 +129,7 @@ def _likeness(job: Job) -> dict[str, Any]:
 
 @server
 def test_the_scope_ends_with_the_transaction(bound: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    def told() -> str:
+    def scope_setting() -> str:
         raw = connection.connection.execute("SELECT coalesce(current_setting('allotment.scope', true), '')")
         return str(raw.fetchone()[0])
 
@@ -139,14 +139,14 @@ def test_the_scope_ends_with_the_transaction(bound: World, monkeypatch: pytest.M
     own = scope_of(bound.editor)
     with row_scope.use_scope(own):
         assert Job.unscoped.count() == 1
-        assert told() == ""  # the statement had a transaction of its own
+        assert scope_setting() == ""  # the statement had a transaction of its own
         with transaction.atomic():
             assert Job.unscoped.count() == 1
-            assert told() == own.scope
+            assert scope_setting() == own.scope
             with row_scope.whole():
                 assert Queue.unscoped.count() == 2
             assert Queue.unscoped.count() == 1
-        assert told() == ""
+        assert scope_setting() == ""
 
 
 @server

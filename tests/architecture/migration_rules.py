@@ -42,7 +42,7 @@ def unsafe(migration: Migration, before: ProjectState) -> Iterator[str]:
     made: set[str] = set()
     changed: set[str] = set()
     for operation in migration.operations:
-        yield from _judge(operation, migration.app_label, before, made)
+        yield from _check(operation, migration.app_label, before, made)
         if isinstance(operation, operations.CreateModel):
             made.add(operation.name_lower)
         changed |= _changed(operation) - made
@@ -65,25 +65,25 @@ def _changed(operation: Operation) -> set[str]:
     return {str(model).lower()} if (model := getattr(operation, "model_name", "")) else set()
 
 
-def _judge(operation: Operation, app: str, before: ProjectState, made: set[str]) -> Iterator[str]:
+def _check(operation: Operation, app: str, before: ProjectState, made: set[str]) -> Iterator[str]:
     model = str(getattr(operation, "model_name", "")).lower()
     if isinstance(operation, _ALWAYS) or model in made:
         return
     if isinstance(operation, operations.AddField):
-        yield from _judge_new(operation.name, operation.field)
+        yield from _check_new(operation.name, operation.field)
     elif isinstance(operation, operations.AlterField):
         old: Any = before.models[app, model].fields[operation.name]
-        yield from _judge_change(operation.name, old, operation.field)
+        yield from _check_change(operation.name, old, operation.field)
     elif isinstance(operation, operations.SeparateDatabaseAndState) and not operation.database_operations:
         for each in operation.state_operations:
-            yield from _judge_forgotten(each, app, before)
+            yield from _check_forgotten(each, app, before)
     else:
         name = type(operation).__name__
         hint = "; use AddIndexOnline" if isinstance(operation, operations.AddIndex) else ""
         yield f"{name}: {operation.describe()}{hint}"
 
 
-def _judge_forgotten(operation: Operation, app: str, before: ProjectState) -> Iterator[str]:
+def _check_forgotten(operation: Operation, app: str, before: ProjectState) -> Iterator[str]:
     """Yield a problem if a column stays in the database without its field: new processes do not fill it."""
     if not isinstance(operation, operations.RemoveField):
         yield f"in the state alone: {operation.describe()}"
@@ -93,14 +93,14 @@ def _judge_forgotten(operation: Operation, app: str, before: ProjectState) -> It
         yield f"RemoveField {operation.name}: make it nullable first, or nobody can add a row"
 
 
-def _judge_new(name: str, field: models.Field[Any, Any]) -> Iterator[str]:
+def _check_new(name: str, field: models.Field[Any, Any]) -> Iterator[str]:
     if field.unique and not field.null:
         yield f"AddField {name}: a unique column that old processes do not fill has to be nullable"
     elif not field.null and not _has_database_default(field) and not field.many_to_many:
         yield f"AddField {name}: old processes do not fill it, so it has to be nullable or have db_default"
 
 
-def _judge_change(name: str, old: Any, new: Any) -> Iterator[str]:
+def _check_change(name: str, old: Any, new: Any) -> Iterator[str]:
     if type(old) is not type(new):
         yield f"AlterField {name}: another type, {type(new).__name__} in place of {type(old).__name__}"
         return

@@ -94,7 +94,7 @@ ALLOWED: Final[dict[str, Operation]] = {
 }
 
 
-def judged(*found: Operation, atomic: bool = True) -> list[str]:
+def problems_of(*found: Operation, atomic: bool = True) -> list[str]:
     """What the rules say of a migration with these operations on a table of three columns."""
     fields = {
         "id": models.BigAutoField(primary_key=True),
@@ -112,19 +112,19 @@ def judged(*found: Operation, atomic: bool = True) -> list[str]:
 
 @pytest.mark.parametrize("operation", REFUSED.values(), ids=REFUSED)
 def test_what_old_processes_do_not_survive_is_refused(operation: Operation) -> None:
-    assert judged(operation)
+    assert problems_of(operation)
 
 
 @pytest.mark.parametrize("operation", ALLOWED.values(), ids=ALLOWED)
 def test_what_old_processes_survive_is_allowed(operation: Operation) -> None:
-    assert judged(operation) == []
+    assert problems_of(operation) == []
 
 
 def test_an_index_that_is_built_online_is_alone() -> None:
     index = AddIndexOnline("job", models.Index(fields=["name"], name="n"))
-    assert judged(index, atomic=False) == []
-    assert judged(index)
-    assert judged(index, operations.AddField("job", "new", _field(null=True)), atomic=False)
+    assert problems_of(index, atomic=False) == []
+    assert problems_of(index)
+    assert problems_of(index, operations.AddField("job", "new", _field(null=True)), atomic=False)
 
 
 def test_tables_in_use_are_changed_in_transactions_of_their_own() -> None:
@@ -132,20 +132,20 @@ def test_tables_in_use_are_changed_in_transactions_of_their_own() -> None:
         operations.AddField("job", "new", _field(null=True)),
         operations.AddField("task", "new", _field(null=True)),
     ]
-    assert judged(*both)
-    assert judged(*both, atomic=False), "tried again, the first column is there already"
+    assert problems_of(*both)
+    assert problems_of(*both, atomic=False), "tried again, the first column is there already"
     again = [
         operations.AlterField("job", "name", _field(db_default="")),
         operations.AlterField("task", "id", models.BigAutoField(primary_key=True)),
     ]
-    assert judged(*again)
-    assert judged(*again, atomic=False) == []
-    assert judged(both[0], operations.AddField("job", "newer", _field(null=True))) == []
+    assert problems_of(*again)
+    assert problems_of(*again, atomic=False) == []
+    assert problems_of(both[0], operations.AddField("job", "newer", _field(null=True))) == []
 
 
 def test_a_new_table_may_have_what_it_likes() -> None:
     made = operations.CreateModel("Other", [("id", models.BigAutoField(primary_key=True))])
-    assert judged(made, operations.AddField("other", "new", models.IntegerField())) == []
+    assert problems_of(made, operations.AddField("other", "new", models.IntegerField())) == []
 
 
 def test_a_reason_is_accepted_and_an_empty_one_is_not() -> None:

@@ -39,19 +39,19 @@ def running(migrated_file: Path) -> Iterator[RunningPlatform]:
 
 
 @pytest.fixture(scope="module")
-def everybody(running: RunningPlatform) -> Iterator[People]:
+def all_people(running: RunningPlatform) -> Iterator[People]:
     with chromium() as browser:
         expect.set_options(timeout=SOON_MS)
         yield People(browser, running.url)
 
 
 @pytest.fixture
-def people(everybody: People) -> Iterator[People]:
+def people(all_people: People) -> Iterator[People]:
     """Yield all users without open pages; errors in the pages that a test opens fail the test."""
-    everybody.problems.clear()
-    yield everybody
-    everybody.close_pages()
-    assert everybody.problems == []
+    all_people.problems.clear()
+    yield all_people
+    all_people.close_pages()
+    assert all_people.problems == []
 
 
 def test_a_recommendation_is_taken_and_the_changed_copy_starts(people: People) -> None:

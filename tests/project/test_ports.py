@@ -33,20 +33,20 @@ def test_a_port_belongs_to_the_process_that_asked_until_it_ends_whichever_way() 
     assert reserve_port(int(theirs))
 
 
-def test_a_port_on_which_somebody_listens_is_not_given() -> None:
+def test_a_port_with_a_listener_is_not_given() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         assert not reserve_port(server.getsockname()[1])
 
 
 def test_no_outgoing_connection_is_given_a_port_of_a_server_to_come() -> None:
-    """Nor does anybody who asks the system for any port: all such are those of the system's own range."""
+    """Ports of `free_port` are below the range from which the system chooses."""
     ports = {free_port() for _ in range(50)}
     with socket.create_server(("127.0.0.1", 0)) as server:
         assert len(ports) == 50 and max(ports) < 32_768 <= server.getsockname()[1]
 
 
 def test_ports_are_only_read_from_servers_that_listen() -> None:
-    """One that is read from a socket that is then closed may be taken before a server listens on it."""
+    """A port that is read from a socket and then closed may be taken before a server listens on it."""
     for folder in ("tests", "benchmarks"):
         for file in (ROOT / folder).rglob("*.py"):
             text = file.read_text(encoding="utf-8")

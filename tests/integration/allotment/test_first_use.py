@@ -31,7 +31,7 @@ def run(*words: str) -> str:
     return out.getvalue()
 
 
-def told(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
+def run_json(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
     call_command(*words, "--json", "-")
     return json.loads(capsys.readouterr().out)
 
@@ -200,17 +200,17 @@ def test_from_an_empty_database_to_a_queue_by_commands_alone(capsys: pytest.Capt
     run("cell", "add", "west")
     assert refusal("cell", "add", "west") == (1, "name: Scheduling domain west already exists.")
     assert refusal("cell", "add", "West!")[0] == 2
-    assert [item["name"] for item in told(capsys, "cell", "list")["items"]] == ["default", "west"]
+    assert [item["name"] for item in run_json(capsys, "cell", "list")["items"]] == ["default", "west"]
     run("tenant", "add", "research", "--folder", "--name", "Research")
     assert "allotment queue add speech" in run("tenant", "add", "speech", "--parent", "research")
-    tree = {item["slug"]: item["parent"] for item in told(capsys, "tenant", "list")["items"]}
+    tree = {item["slug"]: item["parent"] for item in run_json(capsys, "tenant", "list")["items"]}
     assert tree == {"organization": None, "research": "organization", "speech": "research"}
     code, message = refusal("queue", "add", "speech", "default", "--cell", "west")
     assert (code, "allotment flavor discover" in message) == (2, True)
     flavor = clusters.flavor(clusters.cluster(Cell.unscoped.get(name="west")))
     run("queue", "add", "speech", "default", "--cell", "west")
     assert Queue.unscoped.get().queue_flavors.get().flavor == flavor
-    assert told(capsys, "queue", "list", "speech")["items"][0]["flavors"] == ["a100"]
+    assert run_json(capsys, "queue", "list", "speech")["items"][0]["flavors"] == ["a100"]
 
 
 def test_a_user_is_added_with_a_role_in_one_command(
@@ -218,7 +218,7 @@ def test_a_user_is_added_with_a_role_in_one_command(
 ) -> None:
     run("init")
     run("tenant", "add", "speech")
-    made = told(capsys, "user", "add", "lin", "--tenant", "speech", "--role", "editor")
+    made = run_json(capsys, "user", "add", "lin", "--tenant", "speech", "--role", "editor")
     assert client.login(username="lin", password=made["password"])
     lin = User.objects.get(username="lin")
     assert lin.must_change_password
@@ -254,4 +254,4 @@ def test_flavors_of_one_name_carry_their_cluster(capsys: pytest.CaptureFixture[s
     names = ["west/l40s", "h100", "east/l40s"]
     assert refusal("queue", "add", "speech", "q", "--flavor", "l40s")[0] == 2
     run("queue", "add", "speech", "q", *(word for name in names for word in ("--flavor", name)))
-    assert told(capsys, "queue", "list", "speech")["items"][0]["flavors"] == names
+    assert run_json(capsys, "queue", "list", "speech")["items"][0]["flavors"] == names

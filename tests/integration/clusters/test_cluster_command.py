@@ -110,12 +110,12 @@ def test_removing_forgets_the_cluster_unless_something_needs_it(
 def test_a_removal_is_asked_for_by_name(
     kube: ControlPlane, east: KubeCluster, monkeypatch: pytest.MonkeyPatch, answer: str | None, code: int
 ) -> None:
-    def told(_: str) -> str:
+    def type_answer(_: str) -> str:
         if answer is None:
             raise EOFError
         return answer
 
-    monkeypatch.setattr("builtins.input", told)
+    monkeypatch.setattr("builtins.input", type_answer)
     run("cluster", "add", "east", "--path", str(kube.write_kubeconfig(kube.platform_token)))
     if code:
         assert refusal("cluster", "remove", "east")[0] == code

@@ -57,7 +57,7 @@ def pod(name: str = "a", **fields: Any) -> PodOnNode:
     return PodOnNode(*known, lambda: bound)
 
 
-def tell(cluster: Cluster, *pods: PodOnNode, gone: Iterable[str] = (), complete: bool = False) -> int:
+def apply_batch(cluster: Cluster, *pods: PodOnNode, gone: Iterable[str] = (), complete: bool = False) -> int:
     """Apply a batch as the next one."""
     cluster.refresh_from_db()
     return foreign_apply(cluster=cluster, bound=BoundPods(pods, frozenset(gone), complete))
@@ -82,14 +82,14 @@ def seen_by_engine(node: Node) -> em.Node:
 
 def test_counted_cards_are_those_that_we_do_not_hold(node: Node) -> None:
     take(node, 3)
-    tell(node.cluster, pod(cards={"": 2}))
+    apply_batch(node.cluster, pod(cards={"": 2}))
     assert held(node) == [(0, 0), (0, 100), (0, 100), (100, 0)]
-    tell(node.cluster, gone={"uid-a"})
+    apply_batch(node.cluster, gone={"uid-a"})
     assert held(node) == [(0, 0), (0, 0), (0, 0), (100, 0)]
 
 
 def test_cards_of_others_cannot_be_taken(node: Node) -> None:
-    tell(node.cluster, pod(cards={"": 3}))
+    apply_batch(node.cluster, pod(cards={"": 3}))
     with pytest.raises(NoLongerFree):
         take(node, 3)
     take(node, 0)
@@ -99,7 +99,9 @@ def test_a_part_of_a_card_leaves_the_rest() -> None:
     flavor = clusters.flavor(clusters.cluster(clusters.cell()), mode=GpuMode.SLICE)
     node = clusters.node(flavor, cards=2)
     card = node.devices.get(index=0)
-    tell(node.cluster, pod(shares=(DeviceGrant(card.uuid, 30, 8192), DeviceGrant("GPU-unknown", 5, 5))))
+    apply_batch(
+        node.cluster, pod(shares=(DeviceGrant(card.uuid, 30, 8192), DeviceGrant("GPU-unknown", 5, 5)))
+    )
     with pytest.raises(NoLongerFree):
         devices_take({card.pk: DeviceAmount(71, 1024, 1)})
     with pytest.raises(NoLongerFree):
@@ -109,7 +111,7 @@ def test_a_part_of_a_card_leaves_the_rest() -> None:
 
 def test_more_than_is_left_waits_for_a_card_to_come_free(node: Node) -> None:
     ours = take(node, 0, 1, 2)
-    tell(node.cluster, pod(cards={"": 3}))
+    apply_batch(node.cluster, pod(cards={"": 3}))
     node.refresh_from_db()
     assert (held(node)[3], node.cards_unplaced) == ((0, 100), 2)
     devices_give_back(ours)
@@ -121,14 +123,14 @@ def test_a_card_of_theirs_without_a_place_is_news_of_the_node(node: Node) -> Non
     take(node, 0, 1, 2, 3)
     before = Node.unscoped.get(pk=node.pk).facts_version
 
-    tell(node.cluster, pod(cpu_millicores=0, memory_mib=0, cards={"": 1}))
+    apply_batch(node.cluster, pod(cpu_millicores=0, memory_mib=0, cards={"": 1}))
 
     node.refresh_from_db()
     assert (node.cards_unplaced, node.facts_version) == (1, before + 1)
 
 
 def test_cpu_and_memory_of_others_are_not_ours(node: Node) -> None:
-    tell(node.cluster, pod(cpu_millicores=60_000, memory_mib=200_000))
+    apply_batch(node.cluster, pod(cpu_millicores=60_000, memory_mib=200_000))
     with pytest.raises(NoLongerFree):
         nodes_take({node.pk: NodeAmount(4001, 1)})
     with pytest.raises(NoLongerFree):
@@ -137,7 +139,7 @@ def test_cpu_and_memory_of_others_are_not_ours(node: Node) -> None:
 
 
 def test_the_engine_sees_what_is_held_and_what_will_never_be_free(node: Node) -> None:
-    tell(
+    apply_batch(
         node.cluster,
         pod("daemon", cpu_millicores=2000, memory_mib=1024, is_permanent=True),
         pod("other", cpu_millicores=8000, memory_mib=4096, cards={"": 1}),
@@ -149,15 +151,15 @@ def test_the_engine_sees_what_is_held_and_what_will_never_be_free(node: Node) ->
 
 
 def test_a_list_without_a_pod_says_that_it_is_gone(node: Node) -> None:
-    tell(node.cluster, pod("a", cards={"": 1}), pod("b", cards={"": 1}))
-    tell(node.cluster, pod("b", cards={"": 1}), complete=True)
+    apply_batch(node.cluster, pod("a", cards={"": 1}), pod("b", cards={"": 1}))
+    apply_batch(node.cluster, pod("b", cards={"": 1}), complete=True)
     assert list(Row.unscoped.values_list("name", flat=True)) == ["b"]
     assert sum(foreign for _, foreign in held(node)) == 100
 
 
 def test_a_batch_read_before_another_was_written_is_dropped(node: Node) -> None:
     early = Cluster.unscoped.get(pk=node.cluster_id)
-    tell(node.cluster, pod("a", cards={"": 1}))
+    apply_batch(node.cluster, pod("a", cards={"": 1}))
     Cluster.unscoped.update(cursor="9.9")
     assert foreign_apply(cluster=early, bound=BoundPods(complete=True)) == 0
     assert Row.unscoped.count() == 1
@@ -167,8 +169,8 @@ def test_a_batch_read_under_a_lease_that_was_lost_is_dropped(node: Node) -> None
     """The cursor moves only when all is applied, so it doesn't reveal that another process is applying."""
     late = Cluster.unscoped.get(pk=node.cluster_id)
     Cluster.unscoped.update(epoch=F("epoch") + 1)
-    tell(node.cluster, pod("a", cards={"": 1}))
-    tell(node.cluster, gone=["uid-a"])
+    apply_batch(node.cluster, pod("a", cards={"": 1}))
+    apply_batch(node.cluster, gone=["uid-a"])
     assert foreign_apply(cluster=late, bound=BoundPods((pod("a", cards={"": 1}),))) == 0
     assert not Row.unscoped.exists()
 
@@ -181,7 +183,7 @@ def test_rows_are_compared_under_the_lock_under_which_they_are_written(node: Nod
     def find_own(cluster: Cluster, bound: BoundPods) -> set[str]:
         if not told[0]:
             told[0] = True
-            tell(Cluster.unscoped.get(pk=cluster.pk), pod("a", cards={"": 1}), pod("b", cards={"": 1}))
+            apply_batch(Cluster.unscoped.get(pk=cluster.pk), pod("a", cards={"": 1}), pod("b", cards={"": 1}))
         return set()
 
     batch = BoundPods((pod("a", cards={"": 2}),), complete=complete)
@@ -204,7 +206,7 @@ def test_a_pod_is_counted_whatever_its_labels_and_its_origin_is_recorded(
     node: Node, labels: dict[str, str], installation: str, origin: str
 ) -> None:
     maker = str(installation_id()) if installation == "here" else installation
-    tell(node.cluster, pod(cards={"": 2}, labels=labels, installation=maker))
+    apply_batch(node.cluster, pod(cards={"": 2}, labels=labels, installation=maker))
     assert Row.unscoped.get().origin == origin
     assert sum(foreign for _, foreign in held(node)) == 200
 
@@ -214,7 +216,7 @@ def own_a(cluster: Cluster, bound: BoundPods) -> set[str]:
 
 
 def test_what_turns_out_to_be_ours_is_counted_no_longer(node: Node) -> None:
-    tell(node.cluster, pod(cards={"": 2}))
+    apply_batch(node.cluster, pod(cards={"": 2}))
     node.cluster.refresh_from_db()
     foreign_apply(cluster=node.cluster, bound=BoundPods((pod(cards={"": 2}),)), find_own=own_a)
     assert not Row.unscoped.exists()
@@ -233,7 +235,7 @@ def test_what_own_pods_keep_is_not_even_read(node: Node) -> None:
 
 
 def test_a_pod_may_be_reported_before_its_node(flavor: Flavor) -> None:
-    tell(flavor.cluster, pod(cpu_millicores=1000, cards={"": 1}))
+    apply_batch(flavor.cluster, pod(cpu_millicores=1000, cards={"": 1}))
     fact = NodeFact("node-1", 8000, 8192, devices=(DeviceFact("GPU-0", 0, "A100", 40_960),))
     nodes_observe(cluster=flavor.cluster, observations=[NodeObservation("node-1", fact, clock.now())])
     assert Node.unscoped.get().cpu_foreign == 1000
@@ -241,10 +243,10 @@ def test_a_pod_may_be_reported_before_its_node(flavor: Flavor) -> None:
 
 
 def test_what_changes_nothing_asks_for_no_cycle(node: Node) -> None:
-    tell(node.cluster, pod(cards={"": 1}))
+    apply_batch(node.cluster, pod(cards={"": 1}))
     before = node.cluster.cell
     before.refresh_from_db()
-    tell(node.cluster, pod(cards={"": 1}))
+    apply_batch(node.cluster, pod(cards={"": 1}))
     version = before.inventory_version
     before.refresh_from_db()
     assert before.inventory_version == version

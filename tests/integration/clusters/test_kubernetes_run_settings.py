@@ -19,7 +19,7 @@ POD = "/api/v1/namespaces/team/pods/a"
 TOLERATION = {"key": "maintenance", "operator": "Exists", "effect": "NoExecute"}
 
 
-def told(kept: Harness, text: str = FULL) -> TaskSpec:
+def first_task(kept: Harness, text: str = FULL) -> TaskSpec:
     """The first task of a job file, on the node that it was given."""
     job = parse_job(load_text(text))
     options = {**job.runtime, **job.roles[0].container, "volumes": job.volumes, "tolerations": [TOLERATION]}
@@ -30,7 +30,7 @@ def told(kept: Harness, text: str = FULL) -> TaskSpec:
 @pytest.fixture
 def pod(kept: Harness, kube: ControlPlane) -> Json:
     """The pod of `FULL`, as the API server keeps it; a policy of its own would refuse another."""
-    (outcome,) = kept.place(told(kept))
+    (outcome,) = kept.place(first_task(kept))
     assert (outcome.kind, outcome.message) == (OutcomeKind.DONE, "")
     namespace = Cluster(kube).call("GET", "/api/v1/namespaces/team")
     assert namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"

@@ -57,7 +57,7 @@ def look(cluster: Cluster) -> None:
     inventory_sync(cluster=cluster, inventory=backend_for(cluster).read_inventory())
 
 
-def story() -> list[str]:
+def event_codes() -> list[str]:
     rows = NodeEvent.unscoped.filter(node=node()).order_by("id")
     return [code for code in rows.values_list("code", flat=True) if code != "added"]
 
@@ -91,7 +91,7 @@ def test_a_cordon_holds_at_once_and_reaches_the_cluster_by_its_worker(cluster: C
     assert in_cluster() and node().cordoned
     row.refresh_from_db()
     assert (row.applied_at, row.ended_at, row.reason) == (clock.now(), None, "a fan fails")
-    assert story() == ["cordoned"]
+    assert event_codes() == ["cordoned"]
     after = {"name": "node-01", "cluster": "sim", "reason": "a fan fails"}
     assert audited() == [("node.cordon", ops.username, after)]
 
@@ -115,7 +115,7 @@ def test_twice_is_once(cluster: Cluster, ops: User) -> None:
     second = node_cordon(acting_user=ops, node=node(), reason="the fan is ordered")
     assert second is not None and second != first and second.reason == "the fan is ordered"
     apply(cluster)
-    assert story() == ["cordoned"]
+    assert event_codes() == ["cordoned"]
     for _ in range(2):
         node_uncordon(acting_user=ops, node=node())
     assert [action for action, _, _ in audited()] == ["node.cordon", "node.cordon", "node.uncordon"]
@@ -139,7 +139,7 @@ def test_a_cordon_of_another_client_is_the_same_and_has_no_request(cluster: Clus
     assert node().cordoned, "it is open when the cluster has confirmed it"
     apply(cluster)
     assert not in_cluster() and not node().cordoned
-    assert story() == ["cordoned", "uncordoned"]
+    assert event_codes() == ["cordoned", "uncordoned"]
 
 
 def test_another_client_ends_a_cordon(cluster: Cluster, ops: User, moving: time_machine.Traveller) -> None:
@@ -152,7 +152,7 @@ def test_another_client_ends_a_cordon(cluster: Cluster, ops: User, moving: time_
     look(cluster)
     assert not node().cordoned and schedulable()
     assert NodeCordon.unscoped.get().ended_at is not None
-    assert story() == ["cordoned", "uncordoned"]
+    assert event_codes() == ["cordoned", "uncordoned"]
 
 
 def test_old_news_of_a_node_that_was_opened_does_not_close_it(cluster: Cluster, ops: User) -> None:
@@ -163,7 +163,7 @@ def test_old_news_of_a_node_that_was_opened_does_not_close_it(cluster: Cluster, 
     apply(cluster)
     inventory_sync(cluster=cluster, inventory=old)
     assert not node().cordoned
-    assert story() == ["cordoned", "uncordoned"]
+    assert event_codes() == ["cordoned", "uncordoned"]
 
 
 def test_uncordoned_before_the_cluster_got_the_cordon(cluster: Cluster, ops: User) -> None:
@@ -194,7 +194,7 @@ def test_what_the_cluster_refuses_changes_nothing(
     assert row.ended_at is not None
     assert node().cordoned is before
     assert schedulable() is not before
-    assert "cordon-refused" in story()
+    assert "cordon-refused" in event_codes()
 
 
 def test_an_unknown_outcome_is_asked_for_again(
@@ -239,7 +239,7 @@ def test_a_cluster_that_does_not_answer_is_asked_for_nothing(
     Cluster.unscoped.update(health=health)
     with pytest.raises(ClusterUnreachable, match="Cluster sim is unreachable"):
         act(acting_user=ops, node=node())  # type: ignore[operator]
-    assert not NodeCordon.unscoped.exists() and not audited() and not story()
+    assert not NodeCordon.unscoped.exists() and not audited() and not event_codes()
 
 
 def test_a_node_that_has_left(cluster: Cluster, ops: User) -> None:

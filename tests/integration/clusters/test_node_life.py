@@ -29,7 +29,7 @@ def see(cluster: Cluster, **fields: object) -> Node:
     return Node.unscoped.get()
 
 
-def told(node: Node) -> list[str]:
+def event_codes(node: Node) -> list[str]:
     return list(NodeEvent.unscoped.filter(node=node).order_by("id").values_list("code", flat=True))
 
 
@@ -58,10 +58,10 @@ CARDS = tuple(DeviceFact(f"GPU-{n}", n, "A100", 40_960) for n in range(2))
 def test_every_change_is_recorded_once(
     cluster: Cluster, first: dict[str, object], then: dict[str, object], codes: list[str]
 ) -> None:
-    before = told(see(cluster, **first))
+    before = event_codes(see(cluster, **first))
     see(cluster, **then)
     node = see(cluster, **then)
-    assert told(node) == [*before, *codes]
+    assert event_codes(node) == [*before, *codes]
 
 
 def test_a_node_that_leaves_and_comes_back(cluster: Cluster) -> None:
@@ -70,7 +70,7 @@ def test_a_node_that_leaves_and_comes_back(cluster: Cluster) -> None:
     for _ in range(2):
         nodes_observe(cluster=cluster, observations=[gone])
     see(cluster)
-    assert told(node) == ["added", "left", "added", "ready"]
+    assert event_codes(node) == ["added", "left", "added", "ready"]
 
 
 def flap(cluster: Cluster, moving: time_machine.Traveller, times: int, every: timedelta) -> Node:
@@ -120,7 +120,7 @@ def test_of_cards_that_are_only_counted_unheld_ones_fail(cluster: Cluster) -> No
         False, False, True, False,
     ]  # fmt: skip
     see(cluster, devices=counted(4))
-    assert told(node) == ["added", "cards-lost", "cards-lost", "cards-back"]
+    assert event_codes(node) == ["added", "cards-lost", "cards-lost", "cards-back"]
 
 
 def test_the_engine_gets_the_pressure_of_a_node(cluster: Cluster) -> None:

@@ -105,7 +105,7 @@ def test_work_that_fails_leaves_the_other_hints(monkeypatch: pytest.MonkeyPatch,
 
 
 @pytest.fixture
-def told() -> Iterator[list[str]]:
+def sent_notifications() -> Iterator[list[str]]:
     """Collect the notifications that are sent to the relay."""
     rung: list[str] = []
 
@@ -118,26 +118,26 @@ def told() -> Iterator[list[str]]:
 
 
 def test_the_relay_is_notified_at_once_of_work_of_others_and_once_of_the_rest(
-    worked: list[str], told: list[str]
+    worked: list[str], sent_notifications: list[str]
 ) -> None:
     rings = 1 if connection.vendor == "postgresql" else 0
     with drain_due_hints():
         outbox.add_hint(Topic.EXECUTE, "cluster-1")
-        assert len(told) == rings
+        assert len(sent_notifications) == rings
         outbox.add_hint(Topic.CYCLE, "cell-1", delay_s=60)
         outbox.add_hint(Topic.CYCLE, "cell-2", delay_s=60)
-        assert len(told) == rings
+        assert len(sent_notifications) == rings
 
-    assert len(told) == 2 * rings
+    assert len(sent_notifications) == 2 * rings
 
 
-def test_the_relay_is_notified_once_of_a_repeated_hint(told: list[str]) -> None:
+def test_the_relay_is_notified_once_of_a_repeated_hint(sent_notifications: list[str]) -> None:
     outbox.add_hint(Topic.CYCLE, "cell")
     outbox.add_hint(Topic.CYCLE, "cell")
     outbox.add_hint(Topic.CYCLE, "cell", delay_s=60)
     outbox.add_hint(Topic.CYCLE, "cell", delay_s=90)
     rings = 1 if connection.vendor == "postgresql" else 0
-    assert len(told) == 2 * rings
+    assert len(sent_notifications) == 2 * rings
 
     outbox.add_hint(Topic.CYCLE, "cell", delay_s=30)  # earlier
-    assert len(told) == 3 * rings
+    assert len(sent_notifications) == 3 * rings

@@ -55,7 +55,7 @@ def one_pending(
 
 
 @contextmanager
-def somebody_reads(server: PostgresServer) -> Iterator[psycopg.Connection]:
+def open_reader(server: PostgresServer) -> Iterator[psycopg.Connection]:
     """A transaction that has read the table and does not end."""
     with server.connect_database(_database()) as reader:
         reader.execute("BEGIN")
@@ -75,7 +75,7 @@ def test_a_table_in_use_is_tried_again_and_no_query_waits_behind_the_change(
             answered.extend(other.execute(f"SELECT count(*) FROM {_TABLE}") for _ in range(3))
             reader.execute("COMMIT")
 
-    with somebody_reads(one_pending) as reader:
+    with open_reader(one_pending) as reader:
         beside = threading.Thread(target=look_and_release, args=[reader])
         beside.start()
         call_command("migrate", verbosity=0)
@@ -86,7 +86,7 @@ def test_a_table_in_use_is_tried_again_and_no_query_waits_behind_the_change(
 
 
 def test_a_table_that_stays_in_use_ends_the_command_in_words(one_pending: PostgresServer) -> None:
-    with somebody_reads(one_pending), pytest.raises(CommandError, match="run allotment migrate again"):
+    with open_reader(one_pending), pytest.raises(CommandError, match="run allotment migrate again"):
         call_command("migrate", verbosity=0, attempts=2)
 
     with connection.cursor() as cursor:

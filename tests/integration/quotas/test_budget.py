@@ -38,7 +38,7 @@ def hold(here: Department, gpus: int, at: datetime) -> None:
     ledger_reserve({QuotaKey(here.queue_a.node_id, here.flavor.pk, "gpu.cores"): gpus * 100}, now=at)
 
 
-def told() -> list[tuple[str, int]]:
+def reported_steps() -> list[tuple[str, int]]:
     rows = AuditRecord.unscoped.filter(entity="budget", actor_name="allotment").order_by("pk")
     return [(row.action, row.after["percent"]) for row in rows]
 
@@ -50,11 +50,11 @@ def test_each_threshold_is_reported_once_in_a_month(here: Department) -> None:
         with time_machine.travel(T0 + timedelta(hours=hours), tick=False):
             budgets_watch(now=T0 + timedelta(hours=hours))
     expected = [("budget.threshold", 50), ("budget.threshold", 80), ("budget.exhausted", 100)]
-    assert told() == expected
+    assert reported_steps() == expected
     june = datetime(2026, 6, 1, tzinfo=UTC)
     for hours in (1, 60):
         budgets_watch(now=june + timedelta(hours=hours))
-    assert told() == [*expected, ("budget.threshold", 50)]
+    assert reported_steps() == [*expected, ("budget.threshold", 50)]
 
 
 def test_several_steps_that_were_crossed_at_once_are_all_reported(here: Department) -> None:
@@ -62,7 +62,7 @@ def test_several_steps_that_were_crossed_at_once_are_all_reported(here: Departme
     hold(here, 1, T0)
     assert budgets_watch(now=T0 + timedelta(hours=20)) == 3
     assert budgets_watch(now=T0 + timedelta(hours=20)) == 0
-    assert told() == [("budget.threshold", 80), ("budget.threshold", 95), ("budget.exhausted", 100)]
+    assert reported_steps() == [("budget.threshold", 80), ("budget.threshold", 95), ("budget.exhausted", 100)]
 
 
 def test_a_larger_budget_is_reported_anew(here: Department) -> None:
@@ -73,7 +73,7 @@ def test_a_larger_budget_is_reported_anew(here: Department) -> None:
     budget_change(acting_user=here.anna, budget=made, changes={"gpu_hours": 30}, version=made.version)
     budgets_watch(now=T0 + timedelta(hours=21))
     budgets_watch(now=T0 + timedelta(hours=31))
-    assert told() == [("budget.exhausted", 100)] * 2
+    assert reported_steps() == [("budget.exhausted", 100)] * 2
 
 
 def test_what_counts_for_a_team_is_its_own_budget_and_those_above(here: Department) -> None:

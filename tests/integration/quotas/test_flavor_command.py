@@ -50,7 +50,7 @@ def run(*words: str) -> str:
     return out.getvalue()
 
 
-def told(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
+def run_json(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
     call_command("flavor", *words, "--json", "-")
     return json.loads(capsys.readouterr().out)
 
@@ -77,7 +77,7 @@ EXACT: Amounts = {
 
 
 def test_the_root_gets_exactly_what_the_pools_have(east: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
-    answer = told(capsys, "discover", "east", "--apply", "--quota")
+    answer = run_json(capsys, "discover", "east", "--apply", "--quota")
     assert root_has() == EXACT
     assert answer["quota"]["tenant"] == "root"
     changed = {(one["flavor"], one["resource"]): one["after"] for one in answer["quota"]["changes"]}

@@ -56,7 +56,7 @@ class Scene(Stage):
         return taken.snapshot.to_json()
 
 
-def it_ends_before_anybody_looked(scene: Scene) -> None:
+def it_ends_before_a_look(scene: Scene) -> None:
     scene.pass_by(60)
     assert state(scene.job) == JobState.SUCCEEDED
 
@@ -78,7 +78,7 @@ def it_goes_back_after_it_was_seen_running(scene: Scene) -> None:
 def it_ends_after_it_was_seen_running(scene: Scene) -> None:
     scene.pass_by(10)
     scene.decide()
-    it_ends_before_anybody_looked(scene)
+    it_ends_before_a_look(scene)
 
 
 def another_is_submitted(scene: Scene) -> None:
@@ -88,7 +88,7 @@ def another_is_submitted(scene: Scene) -> None:
 @pytest.mark.parametrize(
     "meanwhile",
     [
-        it_ends_before_anybody_looked,
+        it_ends_before_a_look,
         it_runs,
         it_goes_back_after_it_was_seen_running,
         it_ends_after_it_was_seen_running,

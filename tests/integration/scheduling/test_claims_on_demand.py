@@ -229,18 +229,18 @@ def test_a_job_says_why_its_volume_is_not_created(stage: KubeStage, monkeypatch:
     stage.traveller.shift(3)
     job = start(stage, "train", "data")
     stage.run(30)
-    assert "earlier" not in str(told(job))
+    assert "earlier" not in str(reason_numbers_of(job))
     provisioning_failed(stage, "data", "zone a is full")
     stage.run(30)
-    assert told(job)["message"] == "zone a is full"
-    assert (job.reason, told(job)["cause"]) == (Reason.VOLUME_NOT_MOUNTED, "ProvisioningFailed")
+    assert reason_numbers_of(job)["message"] == "zone a is full"
+    assert (job.reason, reason_numbers_of(job)["cause"]) == (Reason.VOLUME_NOT_MOUNTED, "ProvisioningFailed")
     volume(stage, "disk")
     bind(stage, "data", "disk")
     stage.run(12)
     assert state(job) == (JobState.RUNNING, "")
 
 
-def told(job: Job) -> dict[str, object]:
+def reason_numbers_of(job: Job) -> dict[str, object]:
     job.refresh_from_db()
     return job.reason_numbers
 

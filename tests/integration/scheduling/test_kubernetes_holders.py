@@ -52,7 +52,9 @@ def run(stage: KubeStage, seconds: float, *, every_s: float = 3) -> None:
         assert {node: cards for node, cards in held.items() if cards > CARDS} == {}
 
 
-def pod_of_nobody(stage: KubeStage, name: str, node: str, labels: dict[str, str], **spec: Json | str) -> None:
+def create_unknown_pod(
+    stage: KubeStage, name: str, node: str, labels: dict[str, str], **spec: Json | str
+) -> None:
     """Create a pod with all cards of a node that has no row in this database."""
     container = {"name": "main", "image": "x", "resources": {"limits": {"nvidia.com/gpu": str(CARDS)}}}
     body = {"nodeName": node, "containers": [container], "terminationGracePeriodSeconds": 30, **spec}
@@ -80,7 +82,7 @@ def test_a_pod_with_the_platforms_labels_and_without_a_row_is_counted(
     stage: KubeStage, labels: dict[str, str], scheduler: str, origin: str
 ) -> None:
     own = {key: str(installation_id()) if value == "own" else value for key, value in labels.items()}
-    pod_of_nobody(stage, "ghost", "whole-1", own, schedulerName=scheduler)
+    create_unknown_pod(stage, "ghost", "whole-1", own, schedulerName=scheduler)
     stage.observe()
     both = [stage.start(f"job-{number}", WHOLE, run_s=900) for number in range(2)]
     run(stage, 24)
@@ -96,7 +98,9 @@ def test_a_pod_that_copies_the_labels_of_a_job_is_not_taken_for_it(stage: KubeSt
     run(stage, 6)
     (pod,) = stage.pods().values()
     free = "whole-2" if running_on(stage, job) == "whole-1" else "whole-1"
-    pod_of_nobody(stage, pod["metadata"]["name"], free, pod["metadata"]["labels"], schedulerName="allotment")
+    create_unknown_pod(
+        stage, pod["metadata"]["name"], free, pod["metadata"]["labels"], schedulerName="allotment"
+    )
     second = stage.start("two", WHOLE, run_s=900)
     run(stage, 24)
     assert (state(job), state(second)) == (JobState.RUNNING, JobState.QUEUED)
@@ -155,7 +159,7 @@ def test_what_a_gang_has_in_common_stays_while_a_pod_of_the_lost_time_runs(stage
         "allotment.io/attempt": "1",
         "allotment.io/hold": "x",
     }
-    pod_of_nobody(stage, "lost", "whole-2", labels, schedulerName="allotment")
+    create_unknown_pod(stage, "lost", "whole-2", labels, schedulerName="allotment")
     stage.run(30)
     assert (state(job), len(stage.shared())) == (JobState.SUCCEEDED, 1)
     stage.api.call("DELETE", f"{THEIRS}/lost", {"gracePeriodSeconds": 0})

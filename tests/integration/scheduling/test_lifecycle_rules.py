@@ -40,7 +40,9 @@ def held(job: Job) -> dict[str, Allocation]:
     return {f"{row.task.role.name}-{row.task.index}": row for row in rows}
 
 
-def tell(stage: Stage, job: Job, *tasks: str, phase: PodPhase = PodPhase.FAILED, code: int = 1) -> None:
+def report_tasks(
+    stage: Stage, job: Job, *tasks: str, phase: PodPhase = PodPhase.FAILED, code: int = 1
+) -> None:
     """Apply this phase of the pods of those tasks, twice, because a cluster may report it twice."""
     rows, now = held(job), clock.now()
     seen = [
@@ -58,7 +60,7 @@ def on_failure(do: str, **more: Any) -> dict[str, Any]:
 def test_a_role_starts_again_as_one_and_the_others_go_on(stage: Stage) -> None:
     job = running(stage, [on_failure("restart_role", role="worker")])
     before = held(job)
-    tell(stage, job, "worker-0")
+    report_tasks(stage, job, "worker-0")
     assert {name for name, row in held(job).items() if row.restarting} == {"worker-0", "worker-1"}
     stage.run(60)
     after = held(job)
@@ -72,7 +74,7 @@ def test_a_role_starts_again_as_one_and_the_others_go_on(stage: Stage) -> None:
     assert same == {"master-0"}
     assert [after[name].node_id for name in before] == [before[name].node_id for name in before]
     assert [event.code for event in job.events.all()].count("role_restarting") == 1
-    tell(stage, job, "worker-1")  # its limit is reached
+    report_tasks(stage, job, "worker-1")  # its limit is reached
     stage.run(60)
     assert state(job) == JobState.FAILED
     stage.assert_nothing_is_held()
@@ -80,17 +82,17 @@ def test_a_role_starts_again_as_one_and_the_others_go_on(stage: Stage) -> None:
 
 def test_no_new_task_meets_an_old_one_of_its_role(stage: Stage) -> None:
     job = running(stage, [on_failure("restart_role")])
-    tell(stage, job, "worker-0", "worker-1")  # both at once
-    tell(stage, job, "worker-0", phase=PodPhase.REMOVED)
+    report_tasks(stage, job, "worker-0", "worker-1")  # both at once
+    report_tasks(stage, job, "worker-0", phase=PodPhase.REMOVED)
     assert {name for name, row in held(job).items() if row.restarting} == {"worker-0", "worker-1"}
-    tell(stage, job, "worker-1", phase=PodPhase.REMOVED)
+    report_tasks(stage, job, "worker-1", phase=PodPhase.REMOVED)
     assert not [name for name, row in held(job).items() if row.restarting or row.removal_asked_at]
 
 
 def test_a_role_that_is_cancelled_while_it_starts_again_leaves_nothing(stage: Stage) -> None:
     job = running(stage, [on_failure("restart_role")])
-    tell(stage, job, "worker-0")
-    tell(stage, job, "worker-0", phase=PodPhase.REMOVED)
+    report_tasks(stage, job, "worker-0")
+    report_tasks(stage, job, "worker-0", phase=PodPhase.REMOVED)
     job.refresh_from_db()
     begin_eviction(job=job, rule="NODE_PRESSURE", then=JobState.SUSPENDED, now=clock.now())
     stage.run(90)
@@ -114,7 +116,7 @@ def test_a_failed_task_does_what_the_first_rule_about_it_says(
     stage: Stage, rules: Rules, code: int, expected: JobState
 ) -> None:
     job = running(stage, rules)
-    tell(stage, job, "worker-1", code=code)
+    report_tasks(stage, job, "worker-1", code=code)
     stage.run(40)
     assert state(job) == expected
     stage.assert_nothing_is_held()
@@ -122,10 +124,10 @@ def test_a_failed_task_does_what_the_first_rule_about_it_says(
 
 def test_a_rule_at_its_limit_makes_way_for_the_next(stage: Stage) -> None:
     job = running(stage, [on_failure("restart_task", max=1), on_failure("abort_job")])
-    tell(stage, job, "worker-1")
+    report_tasks(stage, job, "worker-1")
     stage.run(60)
     assert (state(job), held(job)["worker-1"].restarts) == (JobState.RUNNING, 1)
-    tell(stage, job, "worker-1")
+    report_tasks(stage, job, "worker-1")
     stage.run(60)
     assert state(job) == JobState.SUSPENDED
 
@@ -172,6 +174,6 @@ def test_one_task_that_ends_well_ends_the_job_where_the_rules_say_so(
     stage: Stage, rules: Rules, expected: JobState
 ) -> None:
     job = running(stage, rules)
-    tell(stage, job, "worker-0", phase=PodPhase.SUCCEEDED, code=0)
+    report_tasks(stage, job, "worker-0", phase=PodPhase.SUCCEEDED, code=0)
     stage.run(20)
     assert state(job) == expected

@@ -27,7 +27,7 @@ def stage() -> Iterator[Stage]:
         yield Stage()
 
 
-def tell(stage: Stage, reason: str, message: str) -> Job:
+def report_first_pod(stage: Stage, reason: str, message: str) -> Job:
     """Apply this state of the cluster to the job's first pod, and return the job."""
     job = stage.submit("train", jobs.RoleOf(replicas=2), run_s=900)
     stage.run(0)
@@ -51,7 +51,7 @@ def tell(stage: Stage, reason: str, message: str) -> Job:
 def test_what_can_never_start_fails_with_its_reason_and_gives_everything_back(
     stage: Stage, reason: str, message: str, code: str
 ) -> None:
-    job = tell(stage, reason, message)
+    job = report_first_pod(stage, reason, message)
     assert state(job) == JobState.EVICTING
     told = job.events.get(code="evicting").numbers
     assert (told["rule"], told["message"]) == (code, message)
@@ -65,7 +65,7 @@ def test_what_can_never_start_fails_with_its_reason_and_gives_everything_back(
     [("ImagePullBackOff", "not found"), ("CreateContainerConfigError", 'secret "hub" not found')],
 )
 def test_what_may_yet_start_is_waited_for_and_reported(stage: Stage, reason: str, message: str) -> None:
-    job = tell(stage, reason, message)
+    job = report_first_pod(stage, reason, message)
     assert state(job) == JobState.STARTING
     texts = set(Task.unscoped.filter(job=job).values_list("message", flat=True))
     assert texts == {f"{reason}: {message}", ""}
@@ -75,5 +75,5 @@ def test_what_may_yet_start_is_waited_for_and_reported(stage: Stage, reason: str
 
 
 def test_what_goes_as_usual_is_no_obstacle(stage: Stage) -> None:
-    job = tell(stage, "ContainerCreating", "")
+    job = report_first_pod(stage, "ContainerCreating", "")
     assert set(Task.unscoped.filter(job=job).values_list("message", flat=True)) == {""}

@@ -102,10 +102,10 @@ def test_a_drain_names_what_it_evicts_and_asks(
 def test_without_a_terminal_nothing_is_drained_unless_confirmed(
     stage: Stage, train: Job, monkeypatch: pytest.MonkeyPatch, run_json: Callable[..., Any]
 ) -> None:
-    def nobody(_question: str) -> str:
+    def no_terminal(_question: str) -> str:
         raise EOFError
 
-    monkeypatch.setattr("builtins.input", nobody)
+    monkeypatch.setattr("builtins.input", no_terminal)
     name = node_of(train).name
     with pytest.raises(CommandError, match="--yes"):
         run("drain", name)

@@ -48,7 +48,7 @@ def wait(here: World, cards: int, name: str = "waits", **fields: Any) -> Job:
     return jobs.job(here.queue, here.editor, name, roles=[jobs.RoleOf(cards=cards)], **fields)
 
 
-def told(client: Client, job: Job, query: str = "") -> str:
+def check_text(client: Client, job: Job, query: str = "") -> str:
     answer = client.get(f"/w/team-a/jobs/{job.pk}/check{query}")
     assert answer.status_code == 200
     return html.unescape(re.sub(r"<[^>]+>|\s+", " ", answer.content.decode())).replace("  ", " ")
@@ -66,7 +66,7 @@ def test_room_is_tried_for_a_job_that_waits_to_borrow(client: Client) -> None:
     assert found is not None and found.room is not None
     assert not found.room.tasks, "four of eight GPUs of the node are free"
     client.force_login(here.editor)
-    text = told(client, job)
+    text = check_text(client, job)
     assert "Most free GPUs on one node: 4" in text
     body = client.get(f"/api/v1/workspaces/team-a/jobs/{job.pk}/check").json()
     assert (body["evaluated"], body["starts"], body["reason"]) == (True, False, "WAITING_FOR_BORROWED")
@@ -93,7 +93,7 @@ def test_victims_that_are_not_enough_are_counted(client: Client) -> None:
     gate = client.get(f"/api/v1/workspaces/team-a/jobs/{job.pk}/check").json()["preemption"]
     assert (gate["outcome"], gate["own_jobs"], gate["own_amount"]) == ("not_enough", 1, 2)
     assert (gate["flavor"], gate["resource"], gate["short"]) == ("a100", "gpu.cards", found.preemption.short)
-    text = told(client, job)
+    text = check_text(client, job)
     assert "1 job of this queue (2 GPUs)" in text and "the job lacks 4 GPUs of a100" in text
     client.force_login(here.outsider)
     assert client.get(f"/w/team-a/jobs/{job.pk}/check").status_code == 404
@@ -112,7 +112,7 @@ def test_a_recommendation_is_tried_beside_the_jobs_ahead(client: Client, ahead: 
     assert found is not None
     fewer = [each["numbers"] for each in found.help if each["code"] == "ASK_FEWER_CARDS"]
     client.force_login(here.editor)
-    text = told(client, job)
+    text = check_text(client, job)
     if ahead:
         assert not fewer and "Try this change" not in text
     else:
@@ -135,7 +135,7 @@ def test_a_recommendation_for_a_job_that_no_node_could_hold_is_tried(client: Cli
     client.force_login(here.editor)
     page = client.get(f"/w/team-a/jobs/{job.pk}").content.decode()
     assert f'hx-get="/w/team-a/jobs/{job.pk}/check"' in page
-    assert "Try this change: starts now" in told(client, job)
+    assert "Try this change: starts now" in check_text(client, job)
 
 
 def test_the_start_after_more_quota_is_estimated_from_what_runs(
@@ -151,8 +151,8 @@ def test_the_start_after_more_quota_is_estimated_from_what_runs(
     job = wait(here, 8, preemptible=False)
     cycle_run(cell_id=here.cell.pk)
     client.force_login(here.editor)
-    assert "Estimate starts" in told(client, job)
-    text = told(client, job, "?estimate=1")
+    assert "Estimate starts" in check_text(client, job)
+    text = check_text(client, job, "?estimate=1")
     found = check_pending_job(viewer=here.editor, job=job, estimate=True)
     assert found is not None
     (raised,) = (each["numbers"] for each in found.help if each["numbers"].get("resource") == "gpu.cards"
@@ -162,7 +162,7 @@ def test_the_start_after_more_quota_is_estimated_from_what_runs(
     assert starts == sorted(starts) and 250 < starts[1] - clock.now().timestamp() < 310
     assert "Request quota: starts about" in text and "50 % range of the start" in text
     monkeypatch.setattr(changed_job, "BUDGET_S", 0.0)
-    text = told(client, job, "?estimate=1")
+    text = check_text(client, job, "?estimate=1")
     assert "starts about" not in text and "The start was not estimated: out of time." in text
 
 
@@ -210,7 +210,7 @@ def test_a_job_that_no_new_one_can_be_like_is_checked_without_trials(client: Cli
     assert found is not None and found.reason == job.reason and found.help
     assert all("tried" not in each["numbers"] for each in found.help)
     client.force_login(here.editor)
-    assert "evaluated at" in told(client, job)
+    assert "evaluated at" in check_text(client, job)
 
 
 def test_a_recommendation_is_tried_without_the_same_for_another_role() -> None:

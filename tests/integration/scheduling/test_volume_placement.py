@@ -44,7 +44,7 @@ def stage(kube: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> Iterator[KubeS
         yield made
 
 
-def told(job: Job) -> tuple[str, dict[str, object]]:
+def reason_of(job: Job) -> tuple[str, dict[str, object]]:
     job.refresh_from_db()
     return job.reason, job.reason_numbers
 
@@ -72,7 +72,7 @@ def test_a_job_waits_for_the_zone_of_its_volume_and_reports_that(stage: KubeStag
     second = start(stage, "second", "data")
     stage.run(6)
     assert node_of(first) == "whole-1"
-    reason, numbers = told(second)
+    reason, numbers = reason_of(second)
     assert (reason, numbers["claim"], numbers["excluded_nodes"]) == (Reason.VOLUME_NODE_CONFLICT, "data", 1)
     stage.run(40)
     assert node_of(second) == "whole-1"
@@ -84,7 +84,7 @@ def test_no_gpus_are_held_for_claims_that_are_not_bound(stage: KubeStage) -> Non
     jobs = {name: start(stage, name, name) for name in ("pending", "missing")}
     stage.run(6)
     for name, job in jobs.items():
-        reason, numbers = told(job)
+        reason, numbers = reason_of(job)
         assert (reason, numbers[f"{name}_claim"], numbers["cluster"]) == (
             Reason.VOLUME_CLAIM_NOT_BOUND, name, "east",
         )  # fmt: skip
@@ -106,8 +106,8 @@ def test_a_claim_that_is_being_deleted_is_not_mounted_by_new_jobs(stage: KubeSta
     stage.run(24)  # so long after the first read the claim is read again
     new = start(stage, "new", "data")
     stage.run(6)
-    assert told(new)[0] == Reason.VOLUME_CLAIM_NOT_BOUND
-    assert "deleting_claim" in told(new)[1]
+    assert reason_of(new)[0] == Reason.VOLUME_CLAIM_NOT_BOUND
+    assert "deleting_claim" in reason_of(new)[1]
     old.refresh_from_db()
     assert old.state == JobState.RUNNING
 
@@ -117,7 +117,7 @@ def test_a_fresh_job_waits_for_the_first_read(stage: KubeStage) -> None:
     claim(stage, "data", "disk")
     job = start(stage, "train", "data")
     cycle_run(cell_id=stage.cell.pk)
-    reason, numbers = told(job)
+    reason, numbers = reason_of(job)
     assert (reason, numbers["unread_claim"]) == (Reason.VOLUME_CLAIM_UNREAD, "data")
     Hint.unscoped.all().delete()
     assert read_mounted_claims(stage.cluster, backend_for(stage.cluster))
@@ -140,7 +140,7 @@ def test_without_the_permission_for_volumes_bound_claims_start_anywhere(
     job, missing = start(stage, "train", "data"), start(stage, "other", "gone")
     stage.run(6)
     assert node_of(job)
-    assert told(missing)[0] == Reason.VOLUME_CLAIM_NOT_BOUND
+    assert reason_of(missing)[0] == Reason.VOLUME_CLAIM_NOT_BOUND
     assert MountedClaim.unscoped.get(name="data").terms_at is None
     monkeypatch.setattr(KubernetesBackend, "list_volume_claims", refuse)
     unlisted = start(stage, "unlisted", "new")
@@ -165,8 +165,8 @@ def test_volumes_that_do_not_answer_keep_what_was_known(
     new, unread = start(stage, "new", "data"), start(stage, "unread", "later")
     stage.run(30)
     assert node_of(old) == "whole-1"
-    assert told(new)[0] == Reason.VOLUME_NODE_CONFLICT
-    assert told(unread)[0] == Reason.VOLUME_CLAIM_UNREAD
+    assert reason_of(new)[0] == Reason.VOLUME_NODE_CONFLICT
+    assert reason_of(unread)[0] == Reason.VOLUME_CLAIM_UNREAD
 
 
 def test_claims_that_nothing_mounts_any_more_are_forgotten(stage: KubeStage) -> None:

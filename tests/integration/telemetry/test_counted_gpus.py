@@ -70,7 +70,7 @@ def store(
     return store_batches(bench.world.cluster.pk, [batch])
 
 
-def seats(bench: Bench) -> list[str]:
+def uuids_by_card(bench: Bench) -> list[str]:
     rows = Device.unscoped.filter(node=bench.world.nodes[0]).order_by("index")
     return list(rows.values_list("hardware_uuid", flat=True))
 
@@ -86,7 +86,7 @@ def test_gpus_are_measured_in_the_order_of_the_driver(counted: Bench) -> None:
     NodeAgent.unscoped.create(node=counted.world.nodes[0], seen_at=clock.now(), devices=listed)
     use = {n: float(n) for n in reversed(range(8))}
     assert store(counted, use).unknown_devices == ()
-    assert seats(counted) == [gpu(n) for n in range(8)]
+    assert uuids_by_card(counted) == [gpu(n) for n in range(8)]
     assert used(counted) == [float(n) for n in range(8)]
 
 
@@ -96,23 +96,23 @@ def test_a_gpu_is_at_the_place_of_the_pod_that_uses_it(counted: Bench) -> None:
     assert (stored.unknown_devices, stored.unknown_pods) == ((), ())
     assert used(counted) == [0.0, 80.0, *[0.0] * 6]
     order = [gpu(n) for n in (0, 5, 2, 3, 4, 1, 6, 7)]
-    assert seats(counted) == order
+    assert uuids_by_card(counted) == order
     assert jobs_now(SYSTEM, [counted.whole.pk])[counted.whole.pk].cores_used == 80.0
     # Without evidence for anything else the GPU stays at its place.
     store(counted, idle | {5: 60.0}, after_s=15)
-    assert seats(counted) == order
+    assert uuids_by_card(counted) == order
     assert jobs_now(SYSTEM, [counted.whole.pk])[counted.whole.pk].cores_used == 60.0
     # The pod of another job there, or a process without a known pod, moves nothing.
     store(counted, idle, processes={3: "stranger"}, after_s=15)
-    assert seats(counted) == order
+    assert uuids_by_card(counted) == order
 
 
 def test_a_replaced_gpu_takes_the_place_of_the_old_one(counted: Bench) -> None:
     store(counted, dict.fromkeys(range(8), 0.0))
     store(counted, dict.fromkeys((0, 1, 2, 3, 4, 6, 7), 0.0), after_s=15)
-    assert seats(counted) == [gpu(n) for n in range(8)], "one that is silent keeps its place"
+    assert uuids_by_card(counted) == [gpu(n) for n in range(8)], "one that is silent keeps its place"
     store(counted, dict.fromkeys((0, 1, 2, 3, 4, 6, 7, 9), 0.0), after_s=15)
-    assert seats(counted) == [gpu(n) for n in (0, 1, 2, 3, 4, 9, 6, 7)]
+    assert uuids_by_card(counted) == [gpu(n) for n in (0, 1, 2, 3, 4, 9, 6, 7)]
     ninth = store(counted, dict.fromkeys((0, 1, 2, 3, 4, 6, 7, 9, 8), 0.0), after_s=15)
     assert ninth.unknown_devices == (gpu(8),)
 
@@ -122,7 +122,7 @@ def test_nodes_that_register_their_gpus_are_left_alone(bench: Bench) -> None:
     batch = MeasureBatch("node-1", to_ms(clock.now()), devices=(DeviceValues(known, {"power_w": 9.0}),
                                                          DeviceValues(gpu(1), {"power_w": 9.0})))  # fmt: skip
     assert store_batches(bench.world.cluster.pk, [batch]).unknown_devices == (gpu(1),)
-    assert set(seats(bench)) == {""}
+    assert set(uuids_by_card(bench)) == {""}
 
 
 def scrape(bench: Bench, samples: Sequence[RawSample]) -> list[MeasureBatch]:

@@ -24,7 +24,7 @@ STEP = 60
 
 
 @dataclass
-class Told:
+class ScriptedServer:
     """A server that knows 42 of everything it is asked for, in every bucket."""
 
     devices: list[Collection[str]] = field(default_factory=list)
@@ -44,8 +44,8 @@ def _all(buckets: Buckets) -> dict[int, float]:
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Told:
-    told = Told()
+def server(monkeypatch: pytest.MonkeyPatch) -> ScriptedServer:
+    told = ScriptedServer()
     monkeypatch.setattr("telemetry.sources.history.history_of", lambda cluster_id: told)
     return told
 
@@ -70,7 +70,7 @@ def measured(thing: MeasuredThing, measure: str, start: datetime, **more: Any) -
     return [value for _, value in line.points]
 
 
-def test_measures_of_gpus_are_filled_where_there_is_no_reading(bench: Bench, server: Told) -> None:
+def test_measures_of_gpus_are_filled_where_there_is_no_reading(bench: Bench, server: ScriptedServer) -> None:
     bench.ticks(6)  # the first minute has readings of its own, without clocks
     bench.clock.move_to(START + timedelta(minutes=10))
     gpu = MeasuredThing("gpu", bench.device(0).pk)
@@ -84,7 +84,7 @@ def test_measures_of_gpus_are_filled_where_there_is_no_reading(bench: Bench, ser
     assert server.devices == [], "a mean is no peak and no counter, and of sums it is not known of what"
 
 
-def test_measures_of_a_job_are_filled_for_the_time_of_its_hold(bench: Bench, server: Told) -> None:
+def test_measures_of_a_job_are_filled_for_the_time_of_its_hold(bench: Bench, server: ScriptedServer) -> None:
     bench.ticks(2)
     hold_for(bench, began=timedelta(minutes=2), ended=timedelta(minutes=5, seconds=30))
     whole = MeasuredThing("job", bench.whole.pk)
@@ -100,7 +100,7 @@ def hold_for(bench: Bench, *, began: timedelta, ended: timedelta | None = None) 
     bench.clock.shift(timedelta(minutes=10))
 
 
-def test_only_buckets_without_a_reading_are_filled(bench: Bench, server: Told) -> None:
+def test_only_buckets_without_a_reading_are_filled(bench: Bench, server: ScriptedServer) -> None:
     bench.ticks(6)  # the first minute has readings of its own
     bench.clock.move_to(START + timedelta(minutes=10))
     card = str(bench.device(0).pk)
@@ -110,7 +110,7 @@ def test_only_buckets_without_a_reading_are_filled(bench: Bench, server: Told) -
 
 
 def test_a_pod_with_a_whole_gpu_gets_nothing_of_the_time_before_and_after_it(
-    bench: Bench, server: Told
+    bench: Bench, server: ScriptedServer
 ) -> None:
     bench.ticks(6)
     hold_for(bench, began=timedelta(minutes=3), ended=timedelta(minutes=6))
@@ -120,7 +120,7 @@ def test_a_pod_with_a_whole_gpu_gets_nothing_of_the_time_before_and_after_it(
     assert (server.devices[0], server.slices) == ({bench.device(1).uuid}, [])
 
 
-def test_a_slice_is_asked_for_by_its_own_pod_alone(bench: Bench, server: Told) -> None:
+def test_a_slice_is_asked_for_by_its_own_pod_alone(bench: Bench, server: ScriptedServer) -> None:
     bench.ticks(6)
     hold_for(bench, began=timedelta(0))
     bench.clock.move_to(START + timedelta(minutes=10))
@@ -134,7 +134,7 @@ def test_a_slice_is_asked_for_by_its_own_pod_alone(bench: Bench, server: Told) -
     assert granted[1:8] == [granted[0]] * 7
 
 
-def test_a_chart_without_holes_asks_nothing(bench: Bench, server: Told) -> None:
+def test_a_chart_without_holes_asks_nothing(bench: Bench, server: ScriptedServer) -> None:
     bench.ticks(60)
     bench.clock.move_to(START + timedelta(minutes=10))
     for what in ("sliced", "whole"):

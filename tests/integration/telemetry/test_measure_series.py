@@ -171,16 +171,18 @@ def test_use_of_a_whole_gpu_belongs_to_its_job_while_the_job_holds_it(day: Bench
     world, thing = day.world, MeasuredThing("job", day.whole.pk)
     names, span = ["sm_clock_mhz", "energy_j", "utilization_percent"], (START, START + timedelta(hours=1), 60)
 
-    def told() -> dict[str, list[float | None]]:
+    def values_by_measure() -> dict[str, list[float | None]]:
         found = measure_series(world.outsider, thing, names, *span)
         return {line.measure: [value for _, value in line.points] for line in found.series}
 
-    lines = told()
+    lines = values_by_measure()
     assert lines["sm_clock_mhz"] == [1000 + minute if minute < 40 else None for minute in range(60)]
     assert lines["energy_j"] == [0.0] + [60.0] * 39 + [None] * 20
     assert lines["utilization_percent"][:40] == [90.0] * 40
     Allocation.unscoped.filter(task__job=day.whole).update(released_at=START + 20.5 * MINUTE)
-    assert told()["sm_clock_mhz"] == [1000 + minute if minute < 20 else None for minute in range(60)]
+    assert values_by_measure()["sm_clock_mhz"] == [
+        1000 + minute if minute < 20 else None for minute in range(60)
+    ]
     with pytest.raises(NotFound):
         measure_series(world.viewer, thing, names, *span)
     shared = measure_series(world.viewer, MeasuredThing("job", day.sliced.pk), ["power_w"], *span)

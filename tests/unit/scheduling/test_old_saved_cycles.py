@@ -14,8 +14,8 @@ import pytest
 from scheduling.engine_input.saved_cycle import replay_cycle
 
 FOLDER = Path(__file__).resolve().parents[2] / "fixtures" / "saved_cycles"
-Told = list[tuple[str, str, str | None]]
-DECISIONS: dict[str, Told] = {
+Decided = list[tuple[str, str, str | None]]
+DECISIONS: dict[str, Decided] = {
     "admitted": [("admit", "j00", None)],
     "moved": [
         ("migrate", "j10", "CONSOLIDATION"),

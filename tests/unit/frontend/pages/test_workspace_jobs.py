@@ -505,19 +505,21 @@ def test_a_job_shows_the_cpu_and_memory_that_it_holds_and_gpus_if_it_has_any(
 
 @pytest.mark.parametrize("rule", list(EvictRule))
 def test_an_eviction_is_explained_in_words_and_names_own_jobs_only(w: World, rule: EvictRule) -> None:
-    def told(**numbers: Any) -> str:
+    def eviction_text(**numbers: Any) -> str:
         event = JobEvent(job=job, at=clock.now(), code="evicting", numbers={"rule": rule.value, **numbers})
         return str(event_rows.job_event_rows([event])[0].text)
 
     job = waiting(w)
-    assert ": " in told()
-    assert rule.value not in told()
-    assert "urgent-one" in told(beneficiary="urgent-one")
-    english = told()
+    assert ": " in eviction_text()
+    assert rule.value not in eviction_text()
+    assert "urgent-one" in eviction_text(beneficiary="urgent-one")
+    english = eviction_text()
     with translation.override("zh-hans"):
         # The word GPU is the same in both languages.
         assert not any(
-            word in told() for word in english.split() if word.isalpha() and word not in {"GPU", "PID"}
+            word in eviction_text()
+            for word in english.split()
+            if word.isalpha() and word not in {"GPU", "PID"}
         )
 
 

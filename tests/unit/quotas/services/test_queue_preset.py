@@ -18,7 +18,7 @@ pytestmark = pytest.mark.django_db
 BACK = em.PreemptionPolicy(within_queue=em.PreemptWithin.LOWER_PRIORITY, reclaim=em.PreemptOthers.ANY)
 
 
-def told(here: Any) -> em.Queue:
+def engine_queue(here: Any) -> em.Queue:
     return next(queue for queue in engine_queues(here.cell.pk) if queue.id == str(here.queue.pk))
 
 
@@ -27,7 +27,7 @@ def test_a_new_queue_is_balanced() -> None:
     assert {name: getattr(here.queue, name) for name in preset_settings(Preset.BALANCED)} == preset_settings(
         Preset.BALANCED
     )
-    queue = told(here)
+    queue = engine_queue(here)
     assert (queue.preemption, queue.fungibility) == (BACK, em.Fungibility())
     assert queue.user_shares
     assert queue.backfill
@@ -54,7 +54,7 @@ def test_the_settings_of_the_engine(
 ) -> None:
     here = world()
     queue_preset(acting_user=here.platform_admin, queue=here.queue, preset=preset)
-    queue = told(here)
+    queue = engine_queue(here)
     assert (queue.allocation_mode, queue.preemption) == (mode, policy)
     assert AuditRecord.unscoped.get(action="queue.preset").after["preset"] == preset.value
 
@@ -75,7 +75,7 @@ def test_other_settings_reach_the_engine() -> None:
     for name, value in fields.items():
         setattr(here.queue, name, value)
     here.queue.save()
-    assert told(here) == em.Queue(
+    assert engine_queue(here) == em.Queue(
         id=str(here.queue.pk),
         quota_node=str(here.queue.node_id),
         flavors=(str(here.flavor.pk),),

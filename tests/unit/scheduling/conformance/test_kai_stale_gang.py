@@ -9,7 +9,7 @@ import pytest
 from scheduling.conformance.kai.stale_gang import StaleGangEviction
 from scheduling.engine import BUILTIN, Snapshot
 from scheduling.engine.model import CycleResult, Instant, Job
-from tests.unit.scheduling.engine.actions.worlds import act, live, running_world, settle, told
+from tests.unit.scheduling.engine.actions.worlds import act, decided, live, running_world, settle
 from tests.unit.scheduling.engine.builders import NOW, job, node, role
 from tests.unit.scheduling.engine.gang.test_parts import member
 from tests.unit.scheduling.engine.gang.worlds import part
@@ -52,8 +52,8 @@ def test_a_gang_is_evicted_when_it_was_broken_for_its_grace(
 ) -> None:
     snapshot = running_world([node("n1", 8)], {"j": ["n1"] * standing}, [live(entry)])
     result = checked(snapshot, ago, grace_s)
-    assert told(result) == ([("evict", "j", "STALE_GANG")] if evicted else [])
+    assert decided(result) == ([("evict", "j", "STALE_GANG")] if evicted else [])
     if evicted:
         assert len(result.decisions[0].released) == standing
         settle(snapshot, result)
-        assert told(checked(snapshot, ago, grace_s)) == []
+        assert decided(checked(snapshot, ago, grace_s)) == []

@@ -103,7 +103,7 @@ def job(name: str, tasks: int = 1, cpu: int = 1, *, rule: TopologyRule | None = 
     return Job(**given)  # type: ignore[arg-type]
 
 
-def standing(
+def domain_allocation(
     name: str, places: Places, cpu: int = 1, flavor: str = "grid", **facts: object
 ) -> DomainAllocation:
     total = sum(places.values()) * cpu
@@ -202,7 +202,7 @@ class TestPlaces:
     @pytest.mark.parametrize(("apart", "expected"), [(False, {"x2": 4}), (True, {"x1": 4})])
     def test_flavors_see_each_other_on_shared_nodes_unless_apart(self, apart: bool, expected: Places) -> None:
         flavors = (flavor("one"), flavor("two", taints=(Taint("off"),)))
-        held = [standing("old", {"x1": 2}, flavor="two")]
+        held = [domain_allocation("old", {"x1": 2}, flavor="two")]
         given = world(
             [host("x1"), host("x2")], [job("j", 4, rule=ONE_HOST), live("old", 2)], held, flavors=flavors
         )
@@ -214,7 +214,7 @@ class TestPlaces:
         given = world(
             nodes,
             [job("j", 3, priority=9, rule=ONE_HOST), live("old", 3)],
-            [standing("old", {"x1": 3}, flavor="one")],
+            [domain_allocation("old", {"x1": 3}, flavor="one")],
             flavors=flavors,
         )
         assert places(cycle(given), "j") == {"y1": 3}
@@ -227,7 +227,7 @@ class TestPlaces:
         plain = job("new", 4, rule=TopologyRule(level=HOST))
         larger = EnlargedJob(**{item.name: getattr(plain, item.name) for item in fields(Job)}, replaces="old")
         nodes = [host("x1"), host("x2"), host("x3", cpu=2)]
-        given = world(nodes, [larger, live("old", 2)], [standing("old", {"x3": 2})])
+        given = world(nodes, [larger, live("old", 2)], [domain_allocation("old", {"x3": 2})])
         grows = TopologyState(options=TopologyOptions(grow_in_place=True))
         found = cycle(given, grows)
         assert places(found, "new") == {"x1": 2, "x3": 2}
@@ -263,7 +263,7 @@ class TestState:
         given = world(
             [host("x1"), host("x2")],
             [job("j", 4, priority=9, rule=ONE_HOST), live("low", 2), job("k", 2)],
-            [standing("low", {"x1": 2})],
+            [domain_allocation("low", {"x1": 2})],
         )
         before, held = free(given), dict(given.allocations)
         cycle(given)
@@ -285,7 +285,7 @@ class TestVictims:
         given = world(
             [host("x1"), host("y1")],
             [job("j", 4, priority=9, rule=ONE_HOST), live("mid", 3, priority=2), live("low", 3, priority=1)],
-            [standing("mid", {"x1": 3}), standing("low", {"y1": 3})],
+            [domain_allocation("mid", {"x1": 3}), domain_allocation("low", {"y1": 3})],
         )
         result = cycle(given)
         assert [d.job for d in result.decisions if d.kind is DecisionKind.EVICT] == ["low"]
@@ -296,7 +296,7 @@ class TestVictims:
         given = world(
             [host("x1", used_cpu=2)],
             [job("j", 3, priority=9, rule=ONE_HOST), live("low", 2, priority=1)],
-            [standing("low", {"x1": 2})],
+            [domain_allocation("low", {"x1": 2})],
         )
         result = cycle(given)
         assert not result.decisions
@@ -310,7 +310,7 @@ class TestVictims:
         given = world(
             [host("x1")],
             [first, replace(job("k", 1), queue="b"), live("old", 1, priority=9)],
-            [standing("old", {"x1": 1})],
+            [domain_allocation("old", {"x1": 1})],
             queues=queues,
         )
         result = cycle(given)
@@ -340,7 +340,9 @@ LOST = TopologyState(lost_nodes={"j": ("x1",)})
 class TestSecondPass:
     def test_tasks_of_a_lost_node_move_and_the_others_stay(self) -> None:
         hurt = live("j", 4, rule=ONE_RACK)
-        given = world([host("x2"), host("x3"), host("y1", "r2")], [hurt], [standing("j", {"x1": 2, "x2": 2})])
+        given = world(
+            [host("x2"), host("x3"), host("y1", "r2")], [hurt], [domain_allocation("j", {"x1": 2, "x2": 2})]
+        )
         result = cycle(given, LOST)
         assert decision(result, "j").kind is DecisionKind.MIGRATE
         assert decision(result, "j").released == ("j/w/0",)
@@ -348,7 +350,9 @@ class TestSecondPass:
 
     def test_what_cannot_be_replaced_leaves_as_a_whole(self) -> None:
         hurt = live("j", 4, rule=ONE_RACK)
-        given = world([host("x2"), host("y1", "r2")], [hurt], [standing("j", {"x1": 1, "x2": 3}, cpu=2)])
+        given = world(
+            [host("x2"), host("y1", "r2")], [hurt], [domain_allocation("j", {"x1": 1, "x2": 3}, cpu=2)]
+        )
         result = cycle(given, LOST)
         assert (decision(result, "j").kind, decision(result, "j").rule) == (
             DecisionKind.EVICT,
@@ -359,7 +363,9 @@ class TestSecondPass:
     def test_no_task_is_placed_on_the_node_that_failed(self) -> None:
         hurt = live("j", 4, rule=ONE_HOST)
         given = world(
-            [host("x1", cpu=8), host("x2")], [hurt, job("k", 5, rule=ONE_HOST)], [standing("j", {"x1": 4})]
+            [host("x1", cpu=8), host("x2")],
+            [hurt, job("k", 5, rule=ONE_HOST)],
+            [domain_allocation("j", {"x1": 4})],
         )
         result = cycle(given, LOST)
         assert places(result, "j") == {"x2": 4}
@@ -385,7 +391,10 @@ class TestSecondPass:
 
     def test_others_leave_for_places_too(self) -> None:
         waiting = live("j", 4, priority=5, rule=ONE_HOST)
-        held = [standing("j", {}, charges=(Charge("grid", Resource.CPU, 4),)), standing("low", {"x1": 3})]
+        held = [
+            domain_allocation("j", {}, charges=(Charge("grid", Resource.CPU, 4),)),
+            domain_allocation("low", {"x1": 3}),
+        ]
         given = world([host("x1")], [waiting, live("low", 3, priority=1)], held)
         result = cycle(given, TopologyState(unplaced=frozenset({"j"})))
         assert [(d.job, d.kind, d.beneficiary) for d in result.decisions] == [

@@ -18,7 +18,7 @@ def replay(*rows: tuple[str, int, int, int], tenants: list[TraceTenant] = TENANT
     return run_replay(trace, tenants, policy="quota")
 
 
-def told(report: ReplayReport, job: str) -> list[tuple[int, str]]:
+def events_of(report: ReplayReport, job: str) -> list[tuple[int, str]]:
     """Return the events of a job after its submission."""
     return [(event.t_s, event.event) for event in report.events if event.job == job][1:]
 
@@ -26,9 +26,9 @@ def told(report: ReplayReport, job: str) -> list[tuple[int, str]]:
 def test_a_tenant_borrows_what_others_leave_and_gives_it_back_at_once() -> None:
     report = replay(("a", 0, 8, 100), ("a", 1, 8, 100), ("b", 50, 8, 10))
     # The second job of a used b's quota, and had less to lose than the first.
-    assert told(report, "a-1") == [(1, "start"), (50, "evict"), (60, "start"), (160, "finish")]
-    assert told(report, "a-0") == [(0, "start"), (100, "finish")]
-    assert told(report, "b-2") == [(50, "start"), (60, "finish")]
+    assert events_of(report, "a-1") == [(1, "start"), (50, "evict"), (60, "start"), (160, "finish")]
+    assert events_of(report, "a-0") == [(0, "start"), (100, "finish")]
+    assert events_of(report, "b-2") == [(50, "start"), (60, "finish")]
     assert (report.guarantee_violations, report.preemptions) == (0, 1)
     assert report.lost_gpu_hours == round(8 * 49 / HOUR, 3)
 
@@ -36,14 +36,14 @@ def test_a_tenant_borrows_what_others_leave_and_gives_it_back_at_once() -> None:
 def test_what_stays_inside_the_nominal_is_left_alone() -> None:
     report = replay(("a", 0, 8, 100), ("b", 0, 4, 100), ("b", 10, 8, 10))
     assert (report.preemptions, report.guarantee_violations) == (0, 0)
-    assert told(report, "b-2") == [(100, "start"), (110, "finish")]
+    assert events_of(report, "b-2") == [(100, "start"), (110, "finish")]
 
 
 def test_an_eviction_is_remembered_and_the_next_one_meets_another_job() -> None:
     report = replay(("a", 0, 8, 500), ("a", 1, 8, 500), ("b", 50, 8, 10), ("b", 70, 8, 10))
     # At 70 the job that was evicted before had run for 10 s only, the other for 70 s.
-    assert told(report, "a-1")[:3] == [(1, "start"), (50, "evict"), (60, "start")]
-    assert told(report, "a-0")[:3] == [(0, "start"), (70, "evict"), (80, "start")]
+    assert events_of(report, "a-1")[:3] == [(1, "start"), (50, "evict"), (60, "start")]
+    assert events_of(report, "a-0")[:3] == [(0, "start"), (70, "evict"), (80, "start")]
     assert report.max_evictions_of_one_job == 1
 
 
@@ -60,8 +60,8 @@ def test_a_job_at_its_cap_is_not_taken_again() -> None:
 def test_a_move_for_a_job_inside_its_nominal_counts_as_an_eviction() -> None:
     report = replay(("a", 0, 6, 10), ("a", 1, 2, 100), ("a", 2, 4, 100), ("b", 20, 8, 10))
     # Two cards of one node and four of the other are held: the job with the smaller loss moves.
-    assert told(report, "a-1") == [(1, "start"), (20, "evict"), (20, "start"), (120, "finish")]
-    assert told(report, "b-3") == [(20, "start"), (30, "finish")]
+    assert events_of(report, "a-1") == [(1, "start"), (20, "evict"), (20, "start"), (120, "finish")]
+    assert events_of(report, "b-3") == [(20, "start"), (30, "finish")]
     assert (report.preemptions, report.max_evictions_of_one_job) == (1, 1)
     assert report.lost_gpu_hours == round(2 * 19 / HOUR, 3)
 
@@ -70,7 +70,7 @@ def test_no_job_is_moved_for_a_borrower() -> None:
     # Eight cards are requested beside two that a uses: it would borrow, however cheap a move were.
     report = replay(("a", 0, 6, 10), ("a", 1, 2, 9000), ("b", 2, 4, 9000), ("a", 1001, 8, 10))
     assert report.preemptions == 0
-    assert told(report, "a-3") == [(9001, "start"), (9011, "finish")]
+    assert events_of(report, "a-3") == [(9001, "start"), (9011, "finish")]
 
 
 def test_after_much_was_lost_borrowers_leave_gpus_unused_for_thirty_days() -> None:
@@ -83,10 +83,10 @@ def test_after_much_was_lost_borrowers_leave_gpus_unused_for_thirty_days() -> No
         ("a", late, 8, 10),
     )
     # More than 1 % of the GPU time of 30 days is lost, so that one of 16 GPUs has to stay unused.
-    assert told(report, "a-1") == [
+    assert events_of(report, "a-1") == [
         (1, "start"),
         (60_000, "evict"),
         (100_000, "start"),
         (200_000, "finish"),
     ]
-    assert told(report, "a-3")[0] == told(report, "a-4")[0] == (late, "start")
+    assert events_of(report, "a-3")[0] == events_of(report, "a-4")[0] == (late, "start")

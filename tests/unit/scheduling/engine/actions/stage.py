@@ -46,7 +46,7 @@ class Stage:
     snapshot: Snapshot
     config: EngineConfig = ADMIT
     now: float = 1_000.0
-    told: list[Decision] = field(default_factory=list)
+    all_decisions: list[Decision] = field(default_factory=list)
     last: CycleResult | None = None
 
     def cycle(self) -> CycleResult:
@@ -55,7 +55,7 @@ class Stage:
         for decision in self.last.decisions:
             self.apply(decision)
         self.now += 1
-        self.told.extend(self.last.decisions)
+        self.all_decisions.extend(self.last.decisions)
         return self.last
 
     def leave(self, *jobs: str) -> None:
@@ -108,7 +108,11 @@ class Stage:
 
     def evicted(self) -> dict[str, str]:
         """Return the victims and the rule of their eviction."""
-        return {d.job: d.rule or "" for d in self.told if d.kind in (DecisionKind.EVICT, DecisionKind.SHRINK)}
+        return {
+            d.job: d.rule or ""
+            for d in self.all_decisions
+            if d.kind in (DecisionKind.EVICT, DecisionKind.SHRINK)
+        }
 
     def apply(self, decision: Decision) -> None:
         """Let one decision take effect."""

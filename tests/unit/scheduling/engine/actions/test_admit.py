@@ -47,7 +47,7 @@ def test_nominal_quota_is_reclaimed_and_the_place_is_claimed() -> None:
     assert len(stage.evicted()) == 1
     assert set(stage.evicted().values()) == {EvictRule.RECLAIM_NOMINAL}
     victim = next(iter(stage.evicted()))
-    park = next(d for d in stage.told if d.kind is DecisionKind.PARK)
+    park = next(d for d in stage.all_decisions if d.kind is DecisionKind.PARK)
     assert park.job == "a1"
     assert [held.node for held in park.allocations] == [stage.snapshot.allocations_of(victim)[0].node]
     assert park.released == tuple(held.id for held in stage.snapshot.allocations_of(victim))
@@ -70,7 +70,7 @@ def test_a_claim_waits_only_for_those_whose_places_and_quota_it_needs() -> None:
     stage.cycle()
     stage.submit(job("a1", "a", role(1, 4), at=5), job("c1", "c", role(2, 4), at=6))
     stage.cycle()
-    parks = {d.job: d for d in stage.told if d.kind is DecisionKind.PARK}
+    parks = {d.job: d for d in stage.all_decisions if d.kind is DecisionKind.PARK}
     waits = {name: {key.split("/")[0] for key in d.released} for name, d in parks.items()}
     assert len(waits["a1"]) == 1 and len(waits["c1"]) == 2
     assert not waits["a1"] & waits["c1"]
@@ -131,7 +131,7 @@ def test_a_job_that_fits_once_evicted_jobs_are_gone_evicts_none() -> None:
     )
     stage = Stage(snapshot)
     stage.cycle()
-    stage.apply(stage.told[0]._replace(kind=DecisionKind.EVICT, released=("old/worker/0",)))
+    stage.apply(stage.all_decisions[0]._replace(kind=DecisionKind.EVICT, released=("old/worker/0",)))
     stage.submit(job("new", "a", role(1, 2), at=9, priority=5))
     result = stage.cycle()
     assert [d.kind for d in result.decisions] == [DecisionKind.PARK]

@@ -19,7 +19,7 @@ from scheduling.engine.preemption.trials.slot_counts import ShapeSlots
 from scheduling.engine.session.config import EngineConfig
 from scheduling.engine.session.consolidation_gain import ConsolidationGain
 from scheduling.engine.session.session import Session
-from tests.unit.scheduling.engine.actions.worlds import act, live, running_world, settle, told
+from tests.unit.scheduling.engine.actions.worlds import act, decided, live, running_world, settle
 from tests.unit.scheduling.engine.builders import NOW, flavor, job, node, outcome, quotas, role
 from tests.unit.scheduling.engine.gang.test_parts import member
 from tests.unit.scheduling.engine.gang.worlds import LEVELS, part, racked, required
@@ -43,7 +43,7 @@ def moved(result: CycleResult) -> dict[str, str]:
     }
 
 
-def seats(result: CycleResult) -> list[str]:
+def claimed_nodes(result: CycleResult) -> list[str]:
     return [
         allocation.node
         for decision in result.decisions
@@ -66,21 +66,21 @@ def test_the_newest_that_helps_moves_and_the_waiting_job_gets_a_claim() -> None:
     snapshot = two_halves(waits(3))
     result = act(snapshot, "consolidate")
     assert moved(result) == {"new/worker/0": "n0"}
-    assert seats(result) == ["n1"]
+    assert claimed_nodes(result) == ["n1"]
     claim = result.decisions[-1]
     assert (claim.job, claim.released) == ("wait", ("new/worker/0",))
     assert outcome(result, "wait").reason is Reason.WAITING_FOR_PREEMPTED
-    assert told(result)[0] == ("migrate", "new", "CONSOLIDATION")
+    assert decided(result)[0] == ("migrate", "new", "CONSOLIDATION")
 
 
 def test_a_move_repeated_is_no_move() -> None:
     snapshot = two_halves(waits(3))
     result = act(snapshot, "consolidate")
     settle(snapshot, result)
-    assert told(act(snapshot, "consolidate")) == []
+    assert decided(act(snapshot, "consolidate")) == []
     done = two_halves(waits(3))
     settle(done, result, gone=True)
-    assert told(act(done, "consolidate")) == []
+    assert decided(act(done, "consolidate")) == []
 
 
 def test_the_snapshot_is_left_as_it_was() -> None:
@@ -136,14 +136,14 @@ def test_who_moves(jobs: list[Job], where: dict[str, str], waiting: Job, expecte
     stand = {name: [place] for name, place in where.items()}
     result = act(running_world(nodes(4, 4), stand, [*jobs, waiting]), "consolidate")
     assert moved(result) == {f"{name}/worker/0": place for name, place in expected.items()}
-    assert bool(seats(result)) == bool(expected)
+    assert bool(claimed_nodes(result)) == bool(expected)
 
 
 def test_quota_comes_first() -> None:
     full = quotas(5)
     where = {"old": ["n0"], "new": ["n1"]}
     jobs = [run("old", 2, 1), run("new", 2, 2), waits(3)]
-    assert told(act(running_world(nodes(4, 4), where, jobs, teams={"a": full}), "consolidate")) == []
+    assert decided(act(running_world(nodes(4, 4), where, jobs, teams={"a": full}), "consolidate")) == []
 
 
 def test_a_gang_gets_room_on_several_nodes() -> None:
@@ -151,7 +151,7 @@ def test_a_gang_gets_room_on_several_nodes() -> None:
     where = {f"j{index}": [f"n{index % 4}"] for index in range(8)}
     result = act(running_world(nodes(4, 4, 4, 4), where, [*jobs, waits(3, 2)]), "consolidate")
     assert moved(result) == {"j6/worker/0": "n0", "j7/worker/0": "n0"}
-    assert sorted(seats(result)) == ["n2", "n3"]
+    assert sorted(claimed_nodes(result)) == ["n2", "n3"]
 
 
 def test_of_an_elastic_job_one_task_moves_and_of_a_gang_only_what_must() -> None:
@@ -169,7 +169,7 @@ def test_of_an_elastic_job_one_task_moves_and_of_a_gang_only_what_must() -> None
     )
     result = act(running_world(nodes(4, 4), {"g": ["n0", "n1"]}, [parts, waits(4)]), "consolidate")
     assert moved(result) == {"g/x/0": "n1"}
-    assert seats(result) == ["n0"]
+    assert claimed_nodes(result) == ["n0"]
 
 
 def test_tasks_keep_their_numbers_when_one_before_them_was_given_up() -> None:
@@ -198,7 +198,7 @@ def test_room_is_opened_inside_a_required_domain() -> None:
     )
     result = act(snapshot, "consolidate")
     assert moved(result) == {"new/worker/0": "n0"}
-    assert seats(result) == ["n1", "n1"]
+    assert claimed_nodes(result) == ["n1", "n1"]
 
 
 @pytest.mark.parametrize(
@@ -217,14 +217,14 @@ def test_bounds_and_switches(options: ConsolidationOptions, helped: bool) -> Non
     where = {"j0": ["n0"], "j1": ["n1"]}
     waiting = waits(2, 2, preemptible=False)
     snapshot = running_world(nodes(2, 2, 1, 1), where, [run("j0", 1), run("j1", 1), waiting])
-    assert bool(seats(act(snapshot, "consolidate", consolidation=options))) == helped
+    assert bool(claimed_nodes(act(snapshot, "consolidate", consolidation=options))) == helped
 
 
 def test_an_elastic_job_may_be_helped_to_grow_where_configured() -> None:
     growing = live(job("e", "a", role(2, 3, least=1), at=9))
     where = {"s": ["n1"], "e": ["n0"]}
     snapshot = running_world(nodes(4, 4), where, [run("s", 2), growing])
-    assert told(act(snapshot, "consolidate")) == []
+    assert decided(act(snapshot, "consolidate")) == []
     spread = running_world(nodes(5, 4), where, [run("s", 2), growing])
     options = ConsolidationOptions(for_growth=True)
     assert moved(act(spread, "consolidate", consolidation=options)) == {"s/worker/0": "n0"}
@@ -251,10 +251,10 @@ def test_on_a_large_fleet_the_node_that_is_cheapest_to_clear_is_found() -> None:
     where |= {"alone": ["x0"], "broad": ["x1"]}
     result = act(running_world(fleet, where, [*jobs, waits(4)]), "consolidate")
     assert list(moved(result)) == ["alone/worker/0"]
-    assert seats(result) == ["x0"]
+    assert claimed_nodes(result) == ["x0"]
     teams = {"a": quotas(200)}
     three = act(running_world(fleet, where, [*jobs, waits(4, 3)], teams=teams), "consolidate")
-    assert len(seats(three)) == 3
+    assert len(claimed_nodes(three)) == 3
     assert len(moved(three)) == 7
 
 

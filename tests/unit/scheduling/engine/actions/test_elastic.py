@@ -8,7 +8,7 @@ import pytest
 
 from scheduling.engine.model import AllocationMode, CycleResult, Job, Reason
 from scheduling.engine.model.options import ElasticOptions
-from tests.unit.scheduling.engine.actions.worlds import act, live, running_world, settle, told
+from tests.unit.scheduling.engine.actions.worlds import act, decided, live, running_world, settle
 from tests.unit.scheduling.engine.builders import job, node, outcome, queue, quotas, role
 
 
@@ -43,7 +43,7 @@ def test_idle_room_goes_to_who_needs_it_most_one_task_at_a_time(
     result = act(snapshot, "elastic")
     assert grown(result) == expected
     settle(snapshot, result)
-    assert told(act(snapshot, "elastic")) == []
+    assert decided(act(snapshot, "elastic")) == []
 
 
 def test_quota_bounds_growth() -> None:
@@ -76,7 +76,7 @@ def test_a_gang_that_lost_tasks_gets_its_minimum_back_before_pending_jobs() -> N
     result = act(snapshot, "elastic")
     assert grown(result) == {"one": 2}
     settle(snapshot, result)
-    assert told(act(snapshot, "elastic")) == []
+    assert decided(act(snapshot, "elastic")) == []
 
 
 @pytest.mark.parametrize(("later", "tasks"), [(True, {"old": 3, "new": 2}), (False, {"old": 4, "new": 1})])
@@ -105,13 +105,13 @@ class TestGivingUp:
         assert shrunk(result) == {"e": ("e/worker/3", "e/worker/2")}
         assert outcome(result, "wait").reason is Reason.WAITING_FOR_PREEMPTED
         settle(snapshot, result)
-        assert told(act(snapshot, "elastic")) == []
+        assert decided(act(snapshot, "elastic")) == []
 
     def test_only_as_much_as_is_needed_and_never_the_minimum(self) -> None:
         snapshot = self.world(elastic("e", 3, 1), job("wait", "a", role(1, 2), at=9))
         assert shrunk(act(snapshot, "elastic")) == {"e": ("e/worker/2",)}
         snapshot = self.world(elastic("e", 4, 3), job("wait", "a", role(1, 2), at=9))
-        assert told(act(snapshot, "elastic")) == []
+        assert decided(act(snapshot, "elastic")) == []
 
     def test_lower_priority_and_newer_jobs_give_first_and_higher_ones_never(self) -> None:
         low, old, new = elastic("low", 2, 1, at=1), elastic("old", 2, 1, at=1), elastic("new", 2, 1, at=2)
@@ -119,7 +119,7 @@ class TestGivingUp:
         assert shrunk(act(self.world(old, new, wait), "elastic")) == {"new": ("new/worker/1",)}
         high = elastic("high", 2, 1, at=2, priority=5)
         assert shrunk(act(self.world(low, high, wait), "elastic")) == {"low": ("low/worker/1",)}
-        assert told(act(self.world(elastic("high", 4, 1, priority=5), wait), "elastic")) == []
+        assert decided(act(self.world(elastic("high", 4, 1, priority=5), wait), "elastic")) == []
 
     def test_quota_that_surplus_holds_comes_back_as_well(self) -> None:
         jobs = (elastic("e", 4, 1), job("wait", "a", role(2, 1), at=9))
@@ -128,13 +128,13 @@ class TestGivingUp:
 
     def test_nothing_is_given_up_in_vain(self) -> None:
         big = job("wait", "a", role(1, 4), at=9)
-        assert told(act(self.world(elastic("e", 4, 1), big), "elastic")) == []
+        assert decided(act(self.world(elastic("e", 4, 1), big), "elastic")) == []
         static = [queue("a", allocation_mode=AllocationMode.STATIC)]
         wait = job("wait", "a", role(1, 1), at=9)
-        assert told(act(self.world(elastic("e", 4, 1), wait, queues=static), "elastic")) == []
+        assert decided(act(self.world(elastic("e", 4, 1), wait, queues=static), "elastic")) == []
 
     def test_a_shrunk_job_grows_back_only_when_no_job_waits(self) -> None:
         snapshot = self.world(elastic("e", 4, 1), job("wait", "a", role(1, 2), at=9))
         settle(snapshot, act(snapshot, "elastic"), gone=True)
-        assert told(act(snapshot, "elastic")) == []
+        assert decided(act(snapshot, "elastic")) == []
         assert len(snapshot.allocations_of("e")) == 2

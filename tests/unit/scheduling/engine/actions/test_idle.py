@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scheduling.engine.model import Instant, Job
-from tests.unit.scheduling.engine.actions.worlds import act, live, running_world, settle, told
+from tests.unit.scheduling.engine.actions.worlds import act, decided, live, running_world, settle
 from tests.unit.scheduling.engine.builders import NOW, job, node, role
 
 HOUR = Instant(NOW - 600)
@@ -25,6 +25,6 @@ HOUR = Instant(NOW - 600)
 def test_idle_cards_are_taken_back(entry: Job, evicted: bool) -> None:
     snapshot = running_world([node("n1")], {}, [entry])
     result = act(snapshot, "idle")
-    assert told(result) == ([("evict", "j", "IDLE")] if evicted else [])
+    assert decided(result) == ([("evict", "j", "IDLE")] if evicted else [])
     settle(snapshot, result)
-    assert told(act(snapshot, "idle")) == []
+    assert decided(act(snapshot, "idle")) == []

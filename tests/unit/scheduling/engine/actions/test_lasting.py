@@ -107,7 +107,7 @@ def test_a_borrower_preempts_no_job_that_could_preempt_it(turns: Turns) -> None:
 @pytest.mark.parametrize("turns", TURNS.values(), ids=TURNS)
 def test_without_the_option_they_take_turns(turns: Turns) -> None:
     stage = played(turns, lasting=False)
-    pushed = {(d.beneficiary, d.job) for d in stage.told if d.kind is DecisionKind.EVICT}
+    pushed = {(d.beneficiary, d.job) for d in stage.all_decisions if d.kind is DecisionKind.EVICT}
     assert {("p", "v"), ("v", "p")} <= pushed
     found = {name: left.evictions for name, left in stage.snapshot.jobs.items() if left.evictions}
     assert found == turns.evictions

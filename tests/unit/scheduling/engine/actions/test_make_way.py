@@ -30,16 +30,16 @@ def shared(*waiting: Job, options: ConsolidationOptions = USUAL) -> CycleResult:
     return run_cycle(snapshot, replace(CONFIG, consolidation=options), Instant(1_000))
 
 
-def told(result: CycleResult, kind: DecisionKind) -> list[Decision]:
+def decisions_of(result: CycleResult, kind: DecisionKind) -> list[Decision]:
     return sorted((found for found in result.decisions if found.kind is kind), key=lambda found: found.job)
 
 
 def test_borrowers_leave_and_an_owner_moves_into_what_they_left() -> None:
     result = shared(WANTED)
-    assert [decision.job for decision in told(result, DecisionKind.EVICT)] == ["b0", "b1"]
-    (move,) = told(result, DecisionKind.MIGRATE)
+    assert [decision.job for decision in decisions_of(result, DecisionKind.EVICT)] == ["b0", "b1"]
+    (move,) = decisions_of(result, DecisionKind.MIGRATE)
     assert move.job in ("c0", "c1")
-    (claim,) = told(result, DecisionKind.PARK)
+    (claim,) = decisions_of(result, DecisionKind.PARK)
     assert claim.job == "wanted"
     assert [place.node for place in claim.allocations] == [f"n{move.job[1]}"]
     assert {place.node for place in move.allocations}.isdisjoint({f"n{move.job[1]}"})
@@ -64,6 +64,6 @@ def test_who_would_borrow_gets_nothing_in_this_way() -> None:
 
 def test_a_borrower_before_it_in_its_queue_does_not_block_it() -> None:
     result = shared(job("large", "a", role(2, 4), at=800), WANTED)
-    (claim,) = told(result, DecisionKind.PARK)
+    (claim,) = decisions_of(result, DecisionKind.PARK)
     assert claim.job == "wanted"
-    assert [decision.job for decision in told(result, DecisionKind.EVICT)] == ["b0", "b1"]
+    assert [decision.job for decision in decisions_of(result, DecisionKind.EVICT)] == ["b0", "b1"]

@@ -39,8 +39,8 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """Count how often shapes were priced, checked for feasibility and evaluated."""
     seen: Counter[str] = Counter()
 
-    def judged(*args: object, **facts: object) -> object:
-        seen["judged"] += 1
+    def feasibility(*args: object, **facts: object) -> object:
+        seen["feasibility"] += 1
         return find_infeasible_flavors(*args, **facts)  # type: ignore[arg-type]
 
     def counted(kind: type, name: str) -> None:
@@ -52,7 +52,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
         monkeypatch.setattr(kind, name, call)
 
-    monkeypatch.setattr(lasting_refusals, "find_infeasible_flavors", judged)
+    monkeypatch.setattr(lasting_refusals, "find_infeasible_flavors", feasibility)
     counted(search.ConsolidationSearch, "find_gain")
     counted(SlotBounds, "fits_now")
     return seen
@@ -64,11 +64,11 @@ def test_so_many_shapes_are_evaluated_and_priced_in_one_cycle(calls: Counter[str
     stage.cycle()
     tried = WHOLE.heads_per_queue
     assert tried is not None
-    assert calls["judged"] <= explain_waiting.MAX_NEW_SHAPES + tried < SHAPES
+    assert calls["feasibility"] <= explain_waiting.MAX_NEW_SHAPES + tried < SHAPES
     assert calls["find_gain"] <= action.MAX_SHAPES_PER_USER
     calls.clear()
     stage.cycle()
-    assert calls["judged"] <= explain_waiting.MAX_NEW_SHAPES
+    assert calls["feasibility"] <= explain_waiting.MAX_NEW_SHAPES
 
 
 def test_after_some_cycles_each_job_knows_whether_it_can_ever_start(calls: Counter[str]) -> None:
@@ -80,7 +80,7 @@ def test_after_some_cycles_each_job_knows_whether_it_can_ever_start(calls: Count
     assert stage.outcome("huge").reason is Reason.NEVER_FITS
     calls.clear()
     stage.cycle()
-    assert calls["judged"] == 0
+    assert calls["feasibility"] == 0
 
 
 def test_the_place_in_the_line_follows_those_who_leave_it() -> None:

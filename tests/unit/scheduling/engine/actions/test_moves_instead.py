@@ -56,7 +56,7 @@ def scattered(
 
 
 def moved(stage: Stage) -> list[str]:
-    return [decision.job for decision in stage.told if decision.kind is DecisionKind.MIGRATE]
+    return [decision.job for decision in stage.all_decisions if decision.kind is DecisionKind.MIGRATE]
 
 
 def test_a_job_that_began_a_short_while_ago_moves_rather_than_that_an_old_one_is_evicted() -> None:
@@ -136,6 +136,8 @@ def test_no_job_moves_to_what_a_later_job_has_claimed() -> None:
     stage.put(AllocationPut(going), JobPut(replace(stage.snapshot.jobs["b-going"], state=JobState.LEAVING)))
     stage.put(JobPut(replace(stage.snapshot.jobs["a-later"], preempting=True)), ClaimPut(claim))
     stage.cycle()
-    places = [task for made in stage.told for task in made.allocations if made.kind is DecisionKind.MIGRATE]
+    places = [
+        task for made in stage.all_decisions for task in made.allocations if made.kind is DecisionKind.MIGRATE
+    ]
     assert all(task.node != "n2" for task in places)
-    assert "a-later" not in {made.job for made in stage.told}
+    assert "a-later" not in {made.job for made in stage.all_decisions}

@@ -28,7 +28,7 @@ from scheduling.engine.model import (
     Reason,
 )
 from tests.unit.scheduling.engine.actions.stage import Stage
-from tests.unit.scheduling.engine.actions.worlds import live, stand
+from tests.unit.scheduling.engine.actions.worlds import live, place_tasks
 from tests.unit.scheduling.engine.builders import flavor, job, node, queue, quotas, role
 
 RECLAIM = PreemptionPolicy(reclaim=PreemptOthers.ANY)
@@ -82,7 +82,7 @@ class Scene:
             jobs=[*map(live, self.running), *self.waiting],
         )
         for entry in self.running:
-            stand(snapshot, snapshot.jobs[entry.id], [])
+            place_tasks(snapshot, snapshot.jobs[entry.id], [])
             if entry.state is JobState.LEAVING:
                 leave(snapshot, entry)
         return Stage(

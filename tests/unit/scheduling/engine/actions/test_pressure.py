@@ -9,7 +9,7 @@ import pytest
 
 from scheduling.engine import Delta, NodePut, Snapshot
 from scheduling.engine.model import Job, Pressure, QosClass
-from tests.unit.scheduling.engine.actions.worlds import act, live, running_world, settle, told
+from tests.unit.scheduling.engine.actions.worlds import act, decided, live, running_world, settle
 from tests.unit.scheduling.engine.builders import job, node, role
 
 N1 = node("n1", 8)
@@ -41,7 +41,7 @@ def pressed(snapshot: Snapshot, **flags: Pressure) -> Snapshot:
 )
 def test_quality_classes_are_evicted_in_order(jobs: list[Job], victim: str) -> None:
     snapshot = pressed(running_world([N1], {}, jobs), n1=Pressure.MEMORY)
-    assert told(act(snapshot, "pressure")) == [("evict", victim, "NODE_PRESSURE")]
+    assert decided(act(snapshot, "pressure")) == [("evict", victim, "NODE_PRESSURE")]
 
 
 def test_one_task_leaves_at_a_time() -> None:
@@ -49,7 +49,7 @@ def test_one_task_leaves_at_a_time() -> None:
     first = act(snapshot, "pressure")
     settle(snapshot, first)
     assert len(first.decisions) == 1
-    assert told(act(snapshot, "pressure")) == []
+    assert decided(act(snapshot, "pressure")) == []
 
 
 def test_what_a_gang_can_spare_leaves_alone() -> None:
@@ -57,7 +57,7 @@ def test_what_a_gang_can_spare_leaves_alone() -> None:
     snapshot = running_world([N1, node("n2")], {"j": ["n1", "n2", "n2"]}, [spare])
     pressed(snapshot, n1=Pressure.DISK)
     result = act(snapshot, "pressure")
-    assert told(result) == [("shrink", "j", "NODE_PRESSURE")]
+    assert decided(result) == [("shrink", "j", "NODE_PRESSURE")]
     assert result.decisions[0].released == ("j/worker/0",)
 
 
@@ -71,4 +71,4 @@ def test_a_gang_that_needs_the_task_leaves_as_a_whole_and_relieves_every_node() 
 
 
 def test_no_job_is_evicted_from_a_healthy_node() -> None:
-    assert told(act(running_world([node("n1")], {}, [entry("b", B)]), "pressure")) == []
+    assert decided(act(running_world([node("n1")], {}, [entry("b", B)]), "pressure")) == []

@@ -10,7 +10,7 @@ import pytest
 from foundation.core.quantities import Resource
 from scheduling.engine import AllocationPut, AllocationRemoved, Delta, Snapshot
 from scheduling.engine.model import Instant, Job, Quota
-from tests.unit.scheduling.engine.actions.worlds import act, live, running_world, told
+from tests.unit.scheduling.engine.actions.worlds import act, decided, live, running_world
 from tests.unit.scheduling.engine.builders import job, node, role
 
 LENT_AT = Instant(1000)
@@ -62,7 +62,7 @@ def resizes(snapshot: Snapshot) -> list[tuple[str, int]]:
 def evicted(snapshot: Snapshot) -> list[str]:
     result = act(snapshot, "resize")
     assert all(made.beneficiary == "owner" for made in result.decisions if made.rule)
-    assert {rule for _, _, rule in told(result)} <= {"", "SLICE_RETURNED"}
+    assert {rule for _, _, rule in decided(result)} <= {"", "SLICE_RETURNED"}
     return [made.job for made in result.decisions if made.kind.value == "evict"]
 
 

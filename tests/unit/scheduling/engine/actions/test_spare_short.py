@@ -14,7 +14,7 @@ from tests.unit.scheduling.engine.builders import CARD_MIB, job, node, quotas, r
 
 
 def stage_with(used: int) -> Stage:
-    """Return 64 cards of another team, `used` of them in use, and a team that owns none and has to leave a
+    """Return 64 cards of another team, `used` of them in use, and a team that owns none and must keep a
     card unused for each eviction."""
     snapshot = world([node(f"n{index}", 8) for index in range(8)], teams={"a": quotas(0), "b": quotas(64)})
     stage = Stage(snapshot, EngineConfig(actions=("admit",)))

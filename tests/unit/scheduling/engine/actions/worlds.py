@@ -52,11 +52,11 @@ def running_world(
     snapshot = world(nodes, jobs, **facts)
     for entry in sorted(snapshot.jobs.values(), key=lambda job: job.id):
         if entry.state is LIVE:
-            stand(snapshot, entry, list((where or {}).get(entry.id, ())))
+            place_tasks(snapshot, entry, list((where or {}).get(entry.id, ())))
     return snapshot
 
 
-def stand(snapshot: Snapshot, entry: Job, nodes: list[str]) -> None:
+def place_tasks(snapshot: Snapshot, entry: Job, nodes: list[str]) -> None:
     """Place tasks of a job, one on each node named; without names all tasks on any nodes."""
     rule = resolve_config(EngineConfig()).rule
     queue = snapshot.queues[entry.queue]
@@ -91,7 +91,7 @@ def act(snapshot: Snapshot, *actions: str, now: Instant = NOW, **facts: Any) -> 
     return run_cycle(snapshot, EngineConfig(actions=actions, **facts), now)
 
 
-def told(result: CycleResult) -> list[tuple[str, str, str]]:
+def decided(result: CycleResult) -> list[tuple[str, str, str]]:
     """Return kind, job and rule of each decision."""
     return [
         (entry.kind.value, entry.job, entry.rule.value if entry.rule else "") for entry in result.decisions

@@ -39,7 +39,7 @@ def assigned(job: Job, counts: Mapping[str, int] | None = None, flavor_id: str =
     )
 
 
-def seat(
+def place_job_alone(
     snapshot: Snapshot,
     job: Job,
     counts: Mapping[str, int] | None = None,

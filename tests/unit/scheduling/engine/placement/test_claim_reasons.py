@@ -41,7 +41,7 @@ def in_rack(name: str, rack: str, zone: str, cards: int = 2) -> Node:
     return replace(made, labels={**made.labels, "rack": rack})
 
 
-def told(nodes: list[Node], *jobs: Job) -> JobOutcome:
+def last_outcome(nodes: list[Node], *jobs: Job) -> JobOutcome:
     """Return the outcome of the last job."""
     return outcome(cycle(world(nodes, list(jobs))), jobs[-1].id)
 
@@ -61,7 +61,7 @@ def test_no_claim_is_named_where_no_domain_would_hold_the_job_without_it(busy: b
     with_claim = replace(
         gang, rules=PlacementRules(volume_claims=(MountedVolume("data", terms=inside("a")),))
     )
-    plain, mounted = told(nodes, *pinned, gang), told(nodes, *pinned, with_claim)
+    plain, mounted = last_outcome(nodes, *pinned, gang), last_outcome(nodes, *pinned, with_claim)
     assert plain.reason is (Reason.NO_ROOM if busy else Reason.NEVER_FITS)
     assert (mounted.reason, "claim" in mounted.numbers) == (plain.reason, False)
     assert mounted.numbers["available"] == plain.numbers["available"] == 2
@@ -77,7 +77,7 @@ def test_the_claim_is_named_with_the_level_where_a_domain_would_hold_the_job_wit
     ]
     claim = MountedVolume("data", terms=inside("a"))
     gang = job("j", "a", role(4, 1), at=1, topology=RACK, rules=PlacementRules(volume_claims=(claim,)))
-    found = told(nodes, *others, gang)
+    found = last_outcome(nodes, *others, gang)
     assert found.reason is (Reason.VOLUME_NODE_CONFLICT if busy else Reason.VOLUME_NODES_TOO_SMALL)
     facts = {name: found.numbers[name] for name in ("claim", "level", "available", "asked")}
     assert facts == {"claim": "data", "level": "rack", "available": 2, "asked": 4}
@@ -86,11 +86,11 @@ def test_the_claim_is_named_with_the_level_where_a_domain_would_hold_the_job_wit
 def test_claims_that_exclude_all_nodes_only_together_are_all_named() -> None:
     nodes = [in_zone("n1", "a"), in_zone("n2", "b")]
     east, west = MountedVolume("east", terms=inside("a")), MountedVolume("west", terms=inside("b"))
-    found = told(nodes, mounting("j", east, west))
+    found = last_outcome(nodes, mounting("j", east, west))
     assert found.reason is Reason.VOLUME_NODES_TOO_SMALL
     assert (found.numbers["claims"], found.numbers["suitable_nodes"]) == ("east,west", 2)
     nowhere = MountedVolume("nowhere", terms=inside("c"))
-    found = told(nodes, mounting("j", east, nowhere))  # `nowhere` alone excludes all nodes
+    found = last_outcome(nodes, mounting("j", east, nowhere))  # `nowhere` alone excludes all nodes
     assert (found.numbers["claim"], "claims" in found.numbers) == ("nowhere", False)
     assert found.numbers["suitable_nodes"] == 2
 
@@ -154,27 +154,27 @@ def test_a_volume_that_does_not_exist_yet_never_makes_a_job_unschedulable() -> N
     """The gang runs on two nodes once the volume exists, and before only on the selected one."""
     nodes = [in_zone("n1", "a", 8), in_zone("n2", "b", 8)]
     gang = job("j", "a", role(2, 5), rules=PlacementRules(volume_claims=(for_node("n1"),)))
-    found = told(nodes, gang)
+    found = last_outcome(nodes, gang)
     assert found.reason is Reason.VOLUME_NODE_CONFLICT
     facts = {name: found.numbers[name] for name in ("claim", "uncreated_claim", "excluded_nodes")}
     assert facts == {"claim": "data", "uncreated_claim": "data", "excluded_nodes": 1}
     assert engine.never_fits(world(nodes, [gang]), gang) is None
     existing = replace(for_node("n1"), temporary=False)
     lasting = replace(gang, rules=PlacementRules(volume_claims=(existing,)))
-    assert told(nodes, lasting).reason is Reason.VOLUME_NODES_TOO_SMALL
+    assert last_outcome(nodes, lasting).reason is Reason.VOLUME_NODES_TOO_SMALL
 
 
 @pytest.mark.parametrize("other", ["n2", "gone"])
 def test_volumes_that_do_not_exist_yet_and_exclude_all_nodes_are_a_conflict(other: str) -> None:
     nodes = [in_zone("n1", "a", 8), in_zone("n2", "b", 8)]
-    found = told(nodes, mounting("j", for_node("n1"), for_node(other, "home")))
+    found = last_outcome(nodes, mounting("j", for_node("n1"), for_node(other, "home")))
     assert found.reason is Reason.VOLUME_NODE_CONFLICT
     assert found.numbers["uncreated_claim"] == ("data" if other == "n2" else "home")
 
 
 def test_the_reason_of_a_job_too_large_without_the_new_volume_too_does_not_name_it() -> None:
     nodes = [in_zone("n1", "a", 8), in_zone("n2", "b", 8)]
-    found = told(nodes, mounting("j", for_node("n1"), cards=9))
+    found = last_outcome(nodes, mounting("j", for_node("n1"), cards=9))
     assert (found.reason, "claim" in found.numbers) == (Reason.NEVER_FITS, False)
 
 
@@ -182,9 +182,9 @@ def test_a_lasting_claim_is_named_before_one_whose_volume_does_not_exist_yet() -
     nodes = [in_zone("n1", "a", 2), in_zone("n2", "b", 4)]
     home = MountedVolume("home", terms=inside("a"))
     first = job("first", "a", role(1, 2), rules=PlacementRules(node_name="n1"))
-    found = told(nodes, first, replace(mounting("j", for_node("n1"), home), submitted_at=1))
+    found = last_outcome(nodes, first, replace(mounting("j", for_node("n1"), home), submitted_at=1))
     assert (found.reason, found.numbers["claim"]) == (Reason.VOLUME_NODE_CONFLICT, "home")
     assert "uncreated_claim" not in found.numbers
     # Such a claim alone makes a job unschedulable.
-    found = told(nodes, mounting("j", for_node("n1"), home, cards=4))
+    found = last_outcome(nodes, mounting("j", for_node("n1"), home, cards=4))
     assert (found.reason, found.numbers["claim"]) == (Reason.VOLUME_NODES_TOO_SMALL, "home")

@@ -7,7 +7,7 @@ from dataclasses import replace
 from scheduling.engine import Delta, NodePut
 from scheduling.engine.placement.filters.empty_cards import empty_card_counter
 from tests.unit.scheduling.engine.builders import role
-from tests.unit.scheduling.engine.preemption.stand import board_of, on, site
+from tests.unit.scheduling.engine.preemption.placed_jobs import board_of, on, site
 
 
 def test_shapes_of_whole_cards_share_one_count() -> None:

@@ -9,7 +9,7 @@ from tests.unit.scheduling.engine.builders import job, node, role, world
 ZONE = TopologyRule(level="zone", mode=TopologyMode.REQUIRED)
 
 
-def told(tasks: int, rule: TopologyRule) -> JobOutcome:
+def gang_outcome(tasks: int, rule: TopologyRule) -> JobOutcome:
     """Return the outcome of a gang of tasks with four cards each; a zone fits two of them."""
     nodes = [node(f"n{number}", 4, labels={"zone": "ab"[number % 2]}) for number in range(4)]
     asked = job("gang", "a", role(tasks, 4), topology=rule)
@@ -19,7 +19,7 @@ def told(tasks: int, rule: TopologyRule) -> JobOutcome:
 
 
 def test_more_than_one_zone_could_ever_hold() -> None:
-    found = told(3, ZONE)
+    found = gang_outcome(3, ZONE)
     assert found.reason is Reason.NEVER_FITS
     assert {name: found.numbers[name] for name in ("asked", "limit", "together", "level")} == {
         "asked": 3, "limit": 2, "together": 2, "level": "zone",
@@ -28,13 +28,13 @@ def test_more_than_one_zone_could_ever_hold() -> None:
 
 
 def test_as_much_as_one_zone_holds_starts() -> None:
-    assert told(2, ZONE).reason is None
+    assert gang_outcome(2, ZONE).reason is None
 
 
 def test_a_level_that_no_node_has_holds_nothing() -> None:
     rule = TopologyRule(level="rack", mode=TopologyMode.REQUIRED)
-    assert told(1, rule).reason is Reason.NEVER_FITS
+    assert gang_outcome(1, rule).reason is Reason.NEVER_FITS
 
 
 def test_a_preferred_level_excludes_no_job() -> None:
-    assert told(3, TopologyRule(level="zone", mode=TopologyMode.PREFERRED)).reason is None
+    assert gang_outcome(3, TopologyRule(level="zone", mode=TopologyMode.PREFERRED)).reason is None

@@ -65,11 +65,11 @@ def test_copies_go_their_own_way() -> None:
 def test_only_changed_nodes_are_looked_at_again() -> None:
     fleet, looked = Fleet(NODES), list[str]()
 
-    def tell(one: Node) -> bool:
+    def is_marked(one: Node) -> bool:
         looked.append(one.id)
         return True
 
-    assert np.array_equal(marked_rows(fleet, "fact", tell), np.ones(4, np.bool_))
+    assert np.array_equal(marked_rows(fleet, "fact", is_marked), np.ones(4, np.bool_))
     assert fleet.update_node(replace(NODES[2], cluster="elsewhere"))
-    marked_rows(fleet, "fact", tell)
+    marked_rows(fleet, "fact", is_marked)
     assert looked == ["n0", "n1", "n2", "n3", "n2"]

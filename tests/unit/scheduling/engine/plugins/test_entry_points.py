@@ -75,7 +75,7 @@ class OddAction(Odd):
         self.answer(session)
 
 
-def nobody(question: Question, rows: Rows) -> Bools:
+def empty(question: Question, rows: Rows) -> Bools:
     return np.zeros(len(question.nodes(rows)), np.bool_)
 
 
@@ -83,10 +83,10 @@ def fails(*_: object) -> Any:
     raise KeyError("disktype")
 
 
-NOBODY = OddVeto("nobody", nobody)
-TAKEN = OddVeto("cpu", nobody)
-CARDS_ONLY = ForCards("cards-only", nobody)
-BOTH = Both("both", nobody)
+EMPTY = OddVeto("empty", empty)
+TAKEN = OddVeto("cpu", empty)
+CARDS_ONLY = ForCards("cards-only", empty)
+BOTH = Both("both", empty)
 NO_PLUGIN = object()
 VETO_FAILS = OddVeto("odd", fails)
 VETO_LISTS = OddVeto("odd", lambda question, rows: [True] * len(question.nodes(rows)))
@@ -117,7 +117,7 @@ def adding(*attributes: str) -> PluginSet:
         (["OddVeto"], "is the class of a plug-in; it must name an object"),
         (["BOTH"], "could stand among vetoes and scores"),
         (["MISSING"], "entry point mine .* cannot be loaded: AttributeError"),
-        (["NOBODY", "NOBODY"], "entry point mine .* two plug-ins of kind veto are called nobody"),
+        (["EMPTY", "EMPTY"], "entry point mine .* two plug-ins of kind veto are called empty"),
         (["TAKEN"], "entry point mine .* two plug-ins of kind veto are called cpu"),
     ],
 )

@@ -13,7 +13,7 @@ from scheduling.engine.model import Allocation, EvictRule, Instant, Job, JobStat
 from scheduling.engine.placement.board import ScoreBoard
 from scheduling.engine.preemption import node_clearance
 from tests.unit.scheduling.engine.builders import role
-from tests.unit.scheduling.engine.preemption.stand import (
+from tests.unit.scheduling.engine.preemption.placed_jobs import (
     NOW,
     PLATFORM,
     board_of,
@@ -21,18 +21,18 @@ from tests.unit.scheduling.engine.preemption.stand import (
     on,
     search,
     site,
-    told,
+    tasks_to_evict,
     wants,
 )
 
-Standing = tuple[Job, tuple[Allocation, ...]]
+RunningJob = tuple[Job, tuple[Allocation, ...]]
 LONG, SHORT = {"admitted_at": Instant(1_000)}, {"admitted_at": Instant(9_900)}
 AGES = {"admitted_at": Instant(-90_000)}
 LEAVING = {"state": JobState.LEAVING}
 WHOLE_NODE = ("0", "1", "2", "3")
 
 
-def fill(name: str, queue: str, node: str, cards: Sequence[str] = WHOLE_NODE, **facts: Any) -> Standing:
+def fill(name: str, queue: str, node: str, cards: Sequence[str] = WHOLE_NODE, **facts: Any) -> RunningJob:
     """Return a job with a task on each of some cards of a node."""
     return on(name, queue, *(f"{node}:{card}" for card in cards), **facts)
 
@@ -41,7 +41,7 @@ def fill(name: str, queue: str, node: str, cards: Sequence[str] = WHOLE_NODE, **
 class Case:
     """The running jobs, what `a` requests, and the jobs to evict; `lost` are GPU-seconds."""
 
-    standing: list[Standing]
+    standing: list[RunningJob]
     asked: Role
     leave: Mapping[str, tuple[str, ...]]
     lost: int | None = None
@@ -353,7 +353,7 @@ CASES: dict[str, Case] = {
 def test_the_cheapest_nodes_are_cleared(case: Case) -> None:
     snapshot = site(case.cards, case.nominal, case.standing)
     found = search(snapshot, "a", case.asked, case.options, **case.facts)
-    assert told(found) == case.leave
+    assert tasks_to_evict(found) == case.leave
     if case.lost is not None:
         assert found.numbers == {"gpu_seconds": case.lost}
     assert not found.exhausted
@@ -362,7 +362,7 @@ def test_the_cheapest_nodes_are_cleared(case: Case) -> None:
 @pytest.mark.parametrize("case", [pytest.param(case, id=name) for name, case in CASES.items()])
 def test_the_order_in_which_jobs_came_does_not_matter(case: Case) -> None:
     snapshot = site(case.cards, case.nominal, case.standing[::-1])
-    assert told(search(snapshot, "a", case.asked, case.options, **case.facts)) == case.leave
+    assert tasks_to_evict(search(snapshot, "a", case.asked, case.options, **case.facts)) == case.leave
 
 
 @pytest.mark.parametrize(
@@ -392,7 +392,7 @@ def test_nodes_that_are_all_alike_are_not_all_looked_at(monkeypatch: pytest.Monk
     gangs = [on(f"g{n}", "b", f"n{n}:0,1", f"n{n}:2,3") for n in range(100)]
     found = search(site([4] * 100, {"a": 2, "b": 398}, gangs), "a", role(1, 2))
 
-    assert told(found) == {"g0": ()}
+    assert tasks_to_evict(found) == {"g0": ()}
     assert len(set(looked)) == (1 + node_clearance.MAX_BATCHES_IN_VAIN) * node_clearance.MIN_ROWS
 
 
@@ -401,7 +401,7 @@ def test_what_a_job_loses_on_other_nodes_counts_on_each() -> None:
     wide = [on(f"wide{n}", "b", f"n{2 * n}:0,1", f"n{2 * n + 1}:0,1") for n in range(20)]
     narrow = on("narrow", "b", "n40:0,1", admitted_at=Instant(8_900))
     found = search(site([2] * 41, {"a": 2, "b": 80}, [*wide, narrow]), "a", role(1, 2))
-    assert told(found) == {"narrow": ()}
+    assert tasks_to_evict(found) == {"narrow": ()}
 
 
 def test_what_was_spared_before_is_not_to_be_had_again() -> None:
@@ -414,7 +414,7 @@ def test_what_was_spared_before_is_not_to_be_had_again() -> None:
             victims = cycle.find_victims(
                 wants(snapshot, "a", asked), never, lambda: (board_of(snapshot, asked), 1)
             )
-            ((job, gone),) = told(victims).items()
+            ((job, gone),) = tasks_to_evict(victims).items()
             found.append(gone)
             for key in gone or tuple(held.id for held in snapshot.allocations_of(job)):
                 statement.release(key)
@@ -531,7 +531,7 @@ def test_an_impossible_search_is_repeated_once_anything_differs() -> None:
     def victims_of(asked: Role, queue: str = "a", **facts: Any) -> list[str]:
         preemptor = wants(snapshot, queue, asked, **facts)
         found = cycle.find_victims(preemptor, never, lambda: (board_of(snapshot, asked), asked.replicas))
-        return list(told(found))
+        return list(tasks_to_evict(found))
 
     # Quota would suffice for each, but no node has the cards together.
     assert victims_of(role(1, 4)) == victims_of(role(2, 3)) == victims_of(role(1, 3), "b") == []
@@ -555,7 +555,7 @@ def test_the_next_search_of_a_cycle_asks_others() -> None:
     with snapshot.statement() as statement:
         for _ in range(3):
             victims = cycle.find_victims(wants(snapshot, "a", asked), never, alike)
-            for job in told(victims):
+            for job in tasks_to_evict(victims):
                 found.append(job)
                 for held in snapshot.allocations_of(job):
                     statement.release(held.id)
@@ -581,5 +581,5 @@ def test_no_job_is_evicted_that_may_stay_in_the_end() -> None:
     snapshot = site([4, 4], {"a": 4, "b": 3, "c": 1}, standing)
     checked = search(snapshot, "a", role(1, 4))
     unchecked = search(snapshot, "a", role(1, 4), replace(PLATFORM, final_check=False))
-    assert told(unchecked) == {"b1": (), "b2": ()}
-    assert "b1" not in told(checked)
+    assert tasks_to_evict(unchecked) == {"b1": (), "b2": ()}
+    assert "b1" not in tasks_to_evict(checked)

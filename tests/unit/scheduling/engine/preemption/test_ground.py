@@ -19,7 +19,7 @@ from scheduling.engine.preemption.node_victims import LEVEL_WEIGHT, NodeVictimIn
 from scheduling.engine.preemption.trials.context import PreemptionContext, VictimSearchBudget
 from scheduling.engine.preemption.trials.trial import RemovalTrial
 from tests.unit.scheduling.engine.builders import role
-from tests.unit.scheduling.engine.preemption.stand import CORES, NOW, PLATFORM, on, site, wants
+from tests.unit.scheduling.engine.preemption.placed_jobs import CORES, NOW, PLATFORM, on, site, wants
 
 Task = tuple[int, int, int, int, bool]
 """Group, amount, level and cost, and whether it is a candidate."""
@@ -184,19 +184,19 @@ def test_an_evicted_task_counts_until_it_is_gone() -> None:
     names = [roster.whole_job(int(number)).job.id for number in here.owners]
     found.mark_evicted([by_id["low"], by_id["elastic/worker/2"]])
 
-    def standing() -> list[str]:
+    def remaining_jobs() -> list[str]:
         there = found.still_allocated(here.tasks)
         return sorted(name for name, stands in zip(names, there, strict=True) if stands)
 
-    assert standing() == sorted(names)
+    assert remaining_jobs() == sorted(names)
     with roster.snapshot.statement() as statement:
         # Released tasks of jobs that were not marked for eviction still count.
         for task in ("low/worker/0", "high/worker/0"):
             statement.release(task)
-        assert standing() == ["elastic", "elastic", "elastic", "high", "high", "low", "young"]
+        assert remaining_jobs() == ["elastic", "elastic", "elastic", "high", "high", "low", "young"]
         for task in ("low/worker/1", "elastic/worker/2"):
             statement.release(task)
-        assert standing() == ["elastic", "elastic", "high", "high", "young"]
+        assert remaining_jobs() == ["elastic", "elastic", "high", "high", "young"]
 
 
 # Levels count from the lowest priority, and from there again for whole jobs.

@@ -20,7 +20,7 @@ SHAPES = st.builds(
 )
 
 
-def seated(snapshot: Snapshot, placer: Placer, task: TaskShape, asked: Role, most: int) -> int:
+def count_placed(snapshot: Snapshot, placer: Placer, task: TaskShape, asked: Role, most: int) -> int:
     """Return how many tasks can be placed one after the other."""
     flavor = snapshot.flavors["a100"]
     with snapshot.statement() as statement:
@@ -56,6 +56,6 @@ def test_counting_is_seating(running: list[Role], asked: Role, leaving: set[int]
     with snapshot.statement() as statement:
         for held in gone:
             statement.release(held.id)
-        assert counted == seated(snapshot, placer, task, asked, 50)
+        assert counted == count_placed(snapshot, placer, task, asked, 50)
     seats.remove_tasks(gone, -1)
     assert seats.total == before

@@ -24,9 +24,9 @@ from scheduling.engine.preemption.trials.slot_counts import (
 )
 from scheduling.engine.state.fleet import ALL_ROWS
 from tests.unit.scheduling.engine.builders import CARD_MIB, role
-from tests.unit.scheduling.engine.preemption.stand import board_of, on, site
+from tests.unit.scheduling.engine.preemption.placed_jobs import board_of, on, site
 
-Standing = tuple[Job, tuple[Allocation, ...]]
+RunningJob = tuple[Job, tuple[Allocation, ...]]
 
 
 def counted(vetoes: Sequence[tuple[str, bool]] = (), **facts: Any) -> ScoreBoard:
@@ -64,7 +64,7 @@ def test_counting_is_exact_where_tasks_are_alike_and_ask_nothing_of_each_other(
 class Case:
     """Jobs on nodes, the shape that is counted, and the slots of each row: now, and without `gone`."""
 
-    standing: list[Standing]
+    standing: list[RunningJob]
     asked: Role
     now: list[int]
     then: list[int]
@@ -169,14 +169,14 @@ def test_slots_are_counted_with_tasks_there_and_away(case: Case, needed: int) ->
     assert seats.initial_counts.tolist() == case.now
 
 
-def while_they_leave(snapshot: Snapshot, case: Case, told: Callable[[], object]) -> None:
+def while_they_leave(snapshot: Snapshot, case: Case, counted_now: Callable[[], object]) -> None:
     """Compare after each released task, and check that all is restored in the end."""
-    before = told()
+    before = counted_now()
     with snapshot.statement() as statement:
         for task in snapshot.allocations_of(case.gone):
             statement.release(task.id)
-            told()
-    assert told() == before
+            counted_now()
+    assert counted_now() == before
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
@@ -185,14 +185,14 @@ def test_few_changed_rows_are_counted_as_many_are(case: Case, monkeypatch: pytes
     board = board_of(snapshot, case.asked)
     one_by_one, together = ShapeSlots(board), ShapeSlots(board)
 
-    def told() -> tuple[list[int], list[int]]:
+    def counted_now() -> tuple[list[int], list[int]]:
         monkeypatch.setattr(seats_module, "FEW_ROWS", 0)
         expected = together.current_counts().tolist(), together.usable_cards.tolist()
         monkeypatch.setattr(seats_module, "FEW_ROWS", len(case.cards))
         assert (one_by_one.current_counts().tolist(), one_by_one.usable_cards.tolist()) == expected
         return expected
 
-    while_they_leave(snapshot, case, told)
+    while_they_leave(snapshot, case, counted_now)
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
@@ -203,7 +203,7 @@ def test_a_board_that_is_counted_answers_as_one_that_asks_its_vetoes(case: Case)
     get_slot_counts(counted)
     assert board.counts is None is not counted.counts
 
-    def told() -> list[bool]:
+    def counted_now() -> list[bool]:
         for row in (0, 1) if board.question.task.cards else ():
             cards = np.flatnonzero(board.question.fitting(ALL_ROWS)[row]).tolist()
             assert RowState(board.question, row).fitting_columns() == cards
@@ -211,7 +211,7 @@ def test_a_board_that_is_counted_answers_as_one_that_asks_its_vetoes(case: Case)
         assert counted.feasible_rows().tolist() == expected
         return expected
 
-    while_they_leave(snapshot, case, told)
+    while_they_leave(snapshot, case, counted_now)
 
 
 def test_slots_are_not_decisive_without_every_veto() -> None:
@@ -259,18 +259,18 @@ def test_a_row_is_counted_as_it_is_now_whatever_was_read_before() -> None:
     slots = ShapeSlots(board_of(snapshot, role(1, 1)))
     slots.current_counts()
 
-    def told() -> list[int]:
+    def counted_now() -> list[int]:
         return [slots.build_row(row).count_slots() for row in (0, 1)]
 
-    assert told() == [0, 2]
+    assert counted_now() == [0, 2]
     with snapshot.statement() as statement:
         statement.release("j/worker/0")
         # All rows were not counted since.
-        assert told() == [1, 2]
+        assert counted_now() == [1, 2]
         slots.current_counts()
         slots.build_row(0).apply_task(snapshot.allocations_of("j")[0], 1)
-        assert told() == [1, 2]
-    assert told() == [0, 2]
+        assert counted_now() == [1, 2]
+    assert counted_now() == [0, 2]
 
 
 def test_nodes_that_change_are_counted_again() -> None:

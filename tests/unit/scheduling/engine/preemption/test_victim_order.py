@@ -20,7 +20,7 @@ from tests.unit.scheduling.engine.preemption.worlds import (
 BY_PRIORITY = replace(NORMATIVE, victim_order=VictimOrder.PRIORITY)
 
 
-def told(found: TargetSet) -> dict[str, tuple[str, ...]]:
+def tasks_to_evict(found: TargetSet) -> dict[str, tuple[str, ...]]:
     return {target.job: target.tasks for target in found.targets}
 
 
@@ -48,7 +48,7 @@ def test_lower_priority_first_then_what_can_be_spared_then_the_latest(
         running("elastic", "a", 3, least=1, priority=5, submitted_at=Instant(2)),
         running("low", "a", 1, priority=1, submitted_at=Instant(0)),
     ]
-    assert told(asked(jobs, cards, nominal=6)) == expected
+    assert tasks_to_evict(asked(jobs, cards, nominal=6)) == expected
 
 
 @pytest.mark.parametrize("options", [BY_PRIORITY, PLATFORM])
@@ -76,4 +76,4 @@ def test_beside_preemptible_jobs_a_fixed_one_pushes_out_no_more_than_it_needs(
     snapshot = cohort({"a": 2, "b": 1}, jobs)
     preemptor = wants(snapshot, "a", 2, priority=9, preemptible=False)
     found = search(snapshot, preemptor, replace(NORMATIVE, nominal_counts_non_preemptible_only=beside))
-    assert set(told(found)) == expected
+    assert set(tasks_to_evict(found)) == expected

@@ -21,7 +21,7 @@ from tests.unit.scheduling.engine.properties.test_victims import OPTIONS, World,
 PLENTY = 1_000
 
 
-def everybody(
+def all_preemptible_queues(
     contest: PreemptionContext, fair: FairSharing | None, reach: FreeableQuota
 ) -> PreemptibleQueues:
     """Return all queues above their nominal and the own one, ignoring shares and freeable amounts."""
@@ -44,7 +44,7 @@ def test_who_is_ruled_out_would_not_have_been_taken(
     snapshot = build(world)
     preemptor = wants(snapshot, "a", ask[0], priority=ask[1])
     found = search(snapshot, preemptor, options, fair=fair)
-    with patch.object(searching, "find_preemptible_queues", everybody):
+    with patch.object(searching, "find_preemptible_queues", all_preemptible_queues):
         wider = search(snapshot, preemptor, options, fair=fair)
     assert found.targets == wider.targets
     assert found.protected_until == wider.protected_until

@@ -61,7 +61,7 @@ def toggled(snapshot: Snapshot, number: int, place: int) -> list[Change]:
     return [AllocationRemoved(one.id)] if one.id in snapshot.allocations else [AllocationPut(one)]
 
 
-def told(snapshot: Snapshot, number: int, place: int) -> list[Change]:
+def marked(snapshot: Snapshot, number: int, place: int) -> list[Change]:
     """Mark all tasks of a job for eviction."""
     held = snapshot.allocations_of(f"j{number}")
     return [
@@ -93,7 +93,7 @@ def rebuilt(snapshot: Snapshot, number: int, place: int) -> list[Change]:
 
 STEPS: dict[str, Callable[[Snapshot, int, int], list[Change]]] = {
     "toggled": toggled,
-    "told": told,
+    "marked": marked,
     "changed": changed,
     "ended": ended,
     "rebuilt": rebuilt,

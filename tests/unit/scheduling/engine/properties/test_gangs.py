@@ -15,7 +15,7 @@ from scheduling.engine.model import Allocation, Job, Role, SubGang, TopologyMode
 from scheduling.engine.quota.assignment import Refusal
 from tests.unit.scheduling.engine.actions.worlds import act, live, settle
 from tests.unit.scheduling.engine.builders import flavor, job, node, role, world
-from tests.unit.scheduling.engine.gang.worlds import LEVELS, seat
+from tests.unit.scheduling.engine.gang.worlds import LEVELS, place_job_alone
 from tests.unit.scheduling.engine.properties.laws import law
 
 rules = st.none() | st.builds(
@@ -107,7 +107,7 @@ def required_levels_hold(snapshot: Snapshot, entry: Job, tasks: tuple[Allocation
 @law
 def test_a_gang_is_placed_within_its_rules_or_nothing_is_left_of_it(snapshot: Snapshot, entry: Job) -> None:
     before = snapshot.to_json()
-    found = seat(snapshot, entry)
+    found = place_job_alone(snapshot, entry)
     assert snapshot.to_json() == before
     if isinstance(found, Refusal):
         assert found.numbers
@@ -125,20 +125,20 @@ def test_a_gang_is_placed_within_its_rules_or_nothing_is_left_of_it(snapshot: Sn
 @law
 def test_steps_lead_where_a_full_placement_stops(snapshot: Snapshot, entry: Job) -> None:
     while True:
-        found = seat(snapshot, entry, extent=PlacementExtent.STEP)
+        found = place_job_alone(snapshot, entry, extent=PlacementExtent.STEP)
         if isinstance(found, Refusal) or not found:
             break
         snapshot.apply_delta(Delta(tuple(AllocationPut(allocation) for allocation in found)))
         assert GangRules(entry).is_satisfied(count_placed_tasks(entry, snapshot.allocations_of(entry.id)))
         in_bounds(snapshot)
-    more = seat(snapshot, entry)
+    more = place_job_alone(snapshot, entry)
     assert isinstance(more, Refusal) or not more
 
 
 @given(fleets(), jobs())
 @law
 def test_what_is_expendable_leaves_a_gang_at_every_step(snapshot: Snapshot, entry: Job) -> None:
-    found = seat(snapshot, entry)
+    found = place_job_alone(snapshot, entry)
     if isinstance(found, Refusal):
         return
     staying = list(found)
@@ -157,7 +157,7 @@ def test_house_keeping_keeps_bounds_and_never_repeats_itself(
         snapshot.export_nodes(), [live(first), live(second), waiting], flavors=snapshot.flavors.values()
     )
     for entry in (first, second):
-        found = seat(data, entry)
+        found = place_job_alone(data, entry)
         if not isinstance(found, Refusal):
             data.apply_delta(Delta(tuple(AllocationPut(allocation) for allocation in found)))
     before = data.to_json()

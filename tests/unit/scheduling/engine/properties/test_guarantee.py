@@ -158,9 +158,9 @@ def test_no_tenant_is_pushed_below_its_nominal_by_another(drawn: tuple[Stage, di
     stage, nominal = drawn
     for _ in range(6):
         before = {name: in_hand(stage, name) for name in TENANTS}
-        told = len(stage.told)
+        count = len(stage.all_decisions)
         stage.cycle()
-        for decision in stage.told[told:]:
+        for decision in stage.all_decisions[count:]:
             if not decision.beneficiary or not decision.released:
                 continue
             victim = stage.snapshot.jobs[decision.job].queue

@@ -83,7 +83,7 @@ def repeats_itself(stage: Stage) -> None:
     assert run_cycle(Snapshot.from_json(before), stage.config, Instant(stage.now)) == first
 
 
-def keeps_promises(stage: Stage) -> None:
+def keeps_claims(stage: Stage) -> None:
     """Check that a claim names its victims, and that its job starts once these are gone."""
     for name, claim in stage.snapshot.claims.items():
         assert claim.allocations
@@ -113,9 +113,9 @@ def comes_to_rest(stage: Stage) -> None:
             break
     assert quiet == QUIET
     # No two jobs preempt each other in turn.
-    pushed = {(d.beneficiary, d.job) for d in stage.told if d.kind is DecisionKind.EVICT}
+    pushed = {(d.beneficiary, d.job) for d in stage.all_decisions if d.kind is DecisionKind.EVICT}
     assert not {(victim, winner) for winner, victim in pushed} & pushed
-    times = Counter(d.job for d in stage.told if d.kind is DecisionKind.EVICT)
+    times = Counter(d.job for d in stage.all_decisions if d.kind is DecisionKind.EVICT)
     assert max(times.values(), default=0) <= stage.config.preemption.eviction_cap
 
 
@@ -125,5 +125,5 @@ def test_there_is_peace(stage: Stage) -> None:
     """Check everything in one world, because building a world costs more than the checks."""
     sound(stage.snapshot)
     repeats_itself(stage)
-    keeps_promises(stage)
+    keeps_claims(stage)
     comes_to_rest(stage)

@@ -29,7 +29,7 @@ def jobs(draw: st.DrawFn) -> Job:
     )
 
 
-def told(watch: LiveJobIndex) -> tuple[object, ...]:
+def index_contents(watch: LiveJobIndex) -> tuple[object, ...]:
     sets = (watch.idle, watch.elastic["a"], watch.jobs_without_start())
     return (
         *(sorted(ids) for ids in sets),
@@ -44,7 +44,7 @@ def test_following_changes_is_the_same_as_starting_anew(changes: list[Job | str]
     kept: Snapshot = world([node("n")], [])
     for change in changes:
         kept.apply_delta(Delta((JobRemoved(change) if isinstance(change, str) else JobPut(change),)))
-    assert told(kept.live_jobs) == told(LiveJobIndex(kept.jobs.values()))
+    assert index_contents(kept.live_jobs) == index_contents(LiveJobIndex(kept.jobs.values()))
 
 
 def test_the_run_time_of_a_job_counts_from_its_admission_until_it_runs() -> None:

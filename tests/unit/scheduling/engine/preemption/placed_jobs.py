@@ -165,6 +165,6 @@ def search(
     return found
 
 
-def told(found: TargetSet) -> dict[str, tuple[str, ...]]:
+def tasks_to_evict(found: TargetSet) -> dict[str, tuple[str, ...]]:
     """Return the tasks to evict of each job; none for a job that is evicted as a whole."""
     return {target.job: tuple(sorted(target.tasks)) for target in found.targets}
