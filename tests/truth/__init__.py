@@ -1,1 +1,1 @@
-"""The truth test: an oracle of its own judges what the engine tells jobs that wait, in random cells."""
+"""The truth test: a separate oracle checks what the engine reports for pending jobs, in random cells."""

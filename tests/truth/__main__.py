@@ -1,4 +1,4 @@
-"""`make truth`: many random worlds, judged by several processes, or a saved cycle of a running cell.
+"""`make truth`: checks many random worlds in several processes, or a saved cycle of a running cell.
 
 python -m tests.truth [--worlds 5000] [--jobs 2] [--first 0]
 python -m tests.truth --saved cycle.json
@@ -20,7 +20,7 @@ PIECE = 25
 
 
 def main() -> int:
-    """Judge, print the table and the smallest example of each kind of falsehood; 1 where there is one."""
+    """Check, print the table and the smallest example of each kind of fault; return 1 if there is one."""
     parser = argparse.ArgumentParser(prog="python -m tests.truth", description=__doc__)
     parser.add_argument("--worlds", type=int, default=5_000, help="how many worlds (5000)")
     parser.add_argument("--first", type=int, default=0, help="the first seed (0)")

@@ -47,9 +47,8 @@ DAY = 86_400
 
 @dataclass(frozen=True, kw_only=True)
 class World:
-    """What a cell is made of, and what happens to it: a wave of jobs each, then `lowered` quota nodes take
-    the place of their namesakes, `cordoned` nodes take no more tasks and `ended` jobs end, then the last wave
-    comes."""
+    """The parts of a cell, and its history: waves of jobs arrive, then `lowered` quota nodes replace those of
+    the same name, `cordoned` nodes accept no more tasks and `ended` jobs end, then the last wave arrives."""
 
     nodes: tuple[Node, ...]
     flavors: tuple[Flavor, ...]
@@ -63,7 +62,7 @@ class World:
 
 
 class Draw:
-    """One world in the making."""
+    """Draws one world."""
 
     def __init__(self, random: Random, kind: str) -> None:
         self.random, self.kind = random, kind
@@ -115,7 +114,7 @@ class Draw:
         )
 
     def _node(self, number: int, flavors: tuple[Flavor, ...]) -> Node:
-        # Now and then a pool has no machines.
+        # Sometimes a pool has no machines.
         flavor = flavors[number] if number < len(flavors) - self.chance(0.2) else self.random.choice(flavors)
         cards = self.random.randint(16, 48) if self.large else self.random.randint(2, 8)
         devices = tuple(
@@ -238,12 +237,12 @@ class Draw:
     # Jobs
 
     def _caps(self) -> dict[str, tuple[Allowance, ...]]:
-        """What users may hold together, of those who are limited."""
+        """Return what limited users may hold together."""
         limits = {user: self.random.choice((1, 4, 10)) for user in ("ann", "bob") if self.chance(0.2)}
         return {user: (Allowance(user, "gpu.cards", limit, 0),) for user, limit in limits.items()}
 
     def _barred(self, queue: Queue, *, preemptible: bool) -> tuple[BarredFlavor, ...]:
-        """Flavors whose budget is used up."""
+        """Return flavors whose budget is used up."""
         used_up = [name for name in queue.flavors if self.chance(0.05)]
         return tuple(
             BarredFlavor(name, "top", 120, 100, preemptible_only=not preemptible) for name in used_up
@@ -336,7 +335,7 @@ class Draw:
 
 
 def _in_units(quota: Quota, part: int) -> int:
-    """A part of a nominal in whole cards' worth."""
+    """Return a part of a nominal, rounded down to whole cards or the amounts that belong to one."""
     units = {"gpu.cards": 1, "gpu.cores": 100, "cpu": 4_000}
     unit = units.get(quota.resource, 40_000)
     assert quota.own_nominal is not None

@@ -1,5 +1,5 @@
-"""Random cells as clusters are: foreign pods on cards, cordoned and broken nodes, MIG instances, several
-clusters in one cell, nodes that take few pods, and gangs that have to stand in one zone."""
+"""Random cells like real clusters: foreign pods on cards, cordoned and broken nodes, MIG instances, several
+clusters in one cell, nodes with few pods, and gangs that require one zone."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NOWHERE = "7g.80gb"
 ZONE = TopologyRule(level="zone", mode=TopologyMode.REQUIRED)
 
 
-# The part of the jobs that mount volumes.
+# The fraction of the jobs that mount volumes.
 _MOUNTING = 0.15
 
 
@@ -41,7 +41,7 @@ def _in_zones(names: Sequence[str]) -> tuple[tuple[Expression, ...], ...]:
 
 
 class Mixed(Draw):
-    """One such world in the making."""
+    """Draws one mixed world."""
 
     def world(self) -> World:
         self.clusters = ("", "east") if self.chance(0.4) else ("",)
@@ -67,7 +67,7 @@ class Mixed(Draw):
         return replace(node, cluster=flavor.cluster, ready=ready, schedulable=schedulable, pods=pods)
 
     def _instances(self, node: str) -> tuple[Device, ...]:
-        """The MIG instances of one or two cards, cut differently."""
+        """Return the MIG instances of one or two cards, which are split differently."""
         profiles = [name for _ in range(self.random.randint(1, 2)) for name in self.random.choice(CUTS)]
         return tuple(
             Device(
@@ -83,7 +83,7 @@ class Mixed(Draw):
         )
 
     def _with_foreign_pods(self, node: Node) -> Node:
-        """The node with pods that nobody here started: some have whole cards, one may have a part."""
+        """Return the node with pods of other owners: some have whole cards, one may have a slice."""
         taken = self.random.randint(0, len(node.devices))
         cards = [
             replace(card, used_cores=card.cores, used_memory=card.memory, holders=1, exclusive=True)
@@ -109,12 +109,12 @@ class Mixed(Draw):
             job = replace(job, roles=tuple(map(self._on_instances, job.roles)))
         if sum(role.replicas for role in job.roles) > 1 and self.chance(0.3):
             job = replace(job, topology=ZONE)
-        # Drawn apart, so that the worlds are otherwise those of before.
+        # From a random sequence of its own, so that the worlds are otherwise those of earlier versions.
         apart = Random(f"{name} {job.submitted_at} {job.roles}")
         return self._with_claims(job, apart) if apart.random() < _MOUNTING else job
 
     def _with_claims(self, job: Job, random: Random) -> Job:
-        """The job with one or two volume claims in each cluster: most are bound, most of them in one zone."""
+        """Return the job with one or two volume claims in each cluster: most bound, mostly in one zone."""
         claims = tuple(
             MountedVolume(
                 name=name,

@@ -1,4 +1,4 @@
-"""What is offered to a waiting job, taken on a copy of the cell in which nobody else waits."""
+"""Applies the recommendations for a pending job to a copy of the cell without other pending jobs."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ KEYED = (Reason.WAITING_FOR_QUOTA, Reason.WAITING_FOR_BORROWED, Reason.EXCEEDS_M
 
 @dataclass(frozen=True)
 class Taken:
-    """What came of an offer.
+    """The result of a recommendation.
 
-    `holds`: what it names is out of the way afterwards. `starts`: the job starts. `after`: what it is told
-    otherwise. None where nothing that is offered can be done to this job.
+    `holds`: what it names is no obstacle afterwards. `starts`: the job starts. `after`: the job's outcome
+    otherwise. None if the recommendation can't be applied to this job.
     """
 
     holds: bool | None
@@ -43,16 +43,16 @@ class Taken:
 
 
 Edit = Callable[[Run, Cell, JobOutcome, Help], bool]
-"""Does what is offered; False where nothing in the job can be changed that way."""
+"""Applies a recommendation; returns False if it can change nothing in the job."""
 
 
 def take(run: Run, cell: Cell, outcome: JobOutcome, offer: Help) -> Taken:
-    """Do what one offer of a job's outcome says."""
+    """Apply one recommendation of a job's outcome."""
     return take_all(run, cell, outcome, (offer,))
 
 
 def take_all(run: Run, cell: Cell, outcome: JobOutcome, offers: tuple[Help, ...]) -> Taken:
-    """Do what several offers of a job's outcome say together."""
+    """Apply several recommendations of a job's outcome together."""
     copy = _alone(run, cell, outcome.job)
     for offer in offers:
         if not _EDITS[offer.code](copy, cell, outcome, offer):
@@ -69,7 +69,7 @@ def take_all(run: Run, cell: Cell, outcome: JobOutcome, offers: tuple[Help, ...]
 
 
 def _alone(run: Run, cell: Cell, name: str) -> Run:
-    """A copy of the cell without the other jobs that wait."""
+    """Return a copy of the cell without the other pending jobs."""
     others = {job.id for job in cell.waiting() if job.id != name}
     snapshot = Snapshot(
         nodes=cell.nodes,
@@ -85,20 +85,20 @@ def _alone(run: Run, cell: Cell, name: str) -> Run:
 
 
 def _same(before: JobOutcome, after: JobOutcome, offers: tuple[Help, ...]) -> bool:
-    """Whether what was in the way still is."""
+    """Return whether the obstacle is the same as before."""
     if after.reason is not before.reason:
         return False
     if before.reason is Reason.NEVER_FITS and offers[0].code is HelpCode.LOOSEN_PLACEMENT:
         rule = f"refused.{offers[0].numbers['veto']}"
         return rule in after.numbers
-    # Guaranteed run times are told with the quota that lacks besides, where one does.
+    # An outcome about guaranteed run times also names the quota that lacks, if any.
     keyed = before.reason in KEYED or "resource" in before.numbers
     return not keyed or all(
         before.numbers.get(name) == after.numbers.get(name) for name in ("flavor", "resource")
     )
 
 
-# What each offer means
+# The effect of each recommendation
 
 
 def _put(run: Run, job: Job) -> bool:
@@ -133,7 +133,7 @@ def _sized(role: Role, tasks: int) -> Role:
 
 
 def _less(run: Run, cell: Cell, outcome: JobOutcome, offer: Help) -> bool:
-    """The largest smaller request, of those that stay useful, by fewer tasks and by less for each."""
+    """Apply the largest smaller request that stays useful, by fewer tasks and by less for each."""
     job = run.snapshot.jobs[outcome.job]
     key = (str(offer.numbers["flavor"]), str(offer.numbers["resource"]))
     limit = int(offer.numbers["limit"])
@@ -149,7 +149,7 @@ def _less(run: Run, cell: Cell, outcome: JobOutcome, offer: Help) -> bool:
 
 
 def _thin(role: Role, resource: str, limit: int) -> Role:
-    """A role whose tasks ask for no more than this."""
+    """Return a role whose tasks ask for no more than this."""
     request, gpu = role.request, role.request.gpu
     if resource == CPU:
         return replace(role, request=replace(request, cpu=min(request.cpu, limit)))
@@ -178,7 +178,7 @@ def _amount(cell: Cell, job: Job, role: Role, flavor: str, resource: str) -> int
 
 
 def _smaller(job: Job, resource: str, limit: int, *, per_task: bool) -> Iterator[Job]:
-    """Jobs that ask for less, from the largest down."""
+    """Yield jobs that ask for less, from the largest down."""
     roles = job.roles
     if not per_task:
         for tasks in range(max(least(role) for role in roles), 0, -1):
@@ -202,7 +202,7 @@ def _smaller(job: Job, resource: str, limit: int, *, per_task: bool) -> Iterator
 
 
 def _thinner(job: Job, roles: tuple[Role, ...], resource: str, limit: int) -> Iterator[Job]:
-    """One card for each task, and less of it."""
+    """Yield jobs with one card for each task, and less of it."""
     sliced = [r for r in roles if r.request.gpu is not None and (r.request.gpu.cores or r.request.gpu.memory)]
     if not limit or not sliced or resource not in (CORES, CARD_MEMORY):
         return
@@ -289,8 +289,8 @@ def _raise(run: Run, cell: Cell, outcome: JobOutcome, offer: Help) -> bool:
 
 
 def _release(run: Run, cell: Cell, outcome: JobOutcome, offer: Help) -> bool:
-    """Running jobs end until so much more can be had: of the own queue first where its own quota is used up,
-    of other queues where these hold it."""
+    """End running jobs until the amount is available: of the own queue first if its own quota is used up,
+    of other queues if these hold it."""
     key = (str(offer.numbers["flavor"]), str(offer.numbers["resource"]))
     job, short = cell.jobs[outcome.job], int(offer.numbers["short"])
     own_first = outcome.reason is Reason.WAITING_FOR_QUOTA
@@ -313,8 +313,8 @@ def _release(run: Run, cell: Cell, outcome: JobOutcome, offer: Help) -> bool:
 
 
 def _unused(cell: Cell, job: Job, key: tuple[str, str]) -> int:
-    """What is unused of a quota in the whole tree, of which a rule asks to leave some: what a queue gives
-    back of its own is nothing to that. Of other quota what can be had."""
+    """Return what is unused of a quota in the whole tree, of which a rule reserves a part: releases of the
+    own queue don't count. For other resources, return what is available."""
     facts = Facts(cell, job)
     root = facts.tree.root(facts.leaf)
     owned = facts.tree.owned(root, key)

@@ -1,4 +1,4 @@
-"""Worlds judged one by one, and counted: what is told and how much of it is false."""
+"""Checks worlds one by one, and counts the reports and the false ones."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from tests.truth.shrink import shrunk, text_of
 from tests.truth.worlds import KINDS, World, world_of
 
 UNTRIED = (HelpCode.OPEN_QUEUE, HelpCode.RESUME, HelpCode.WAIT_FOR_RELEASE, HelpCode.WAIT_UNTIL)
-"""What is not worded as enough for a start: it is enough that what it names is out of the way."""
+"""Recommendations that don't claim to suffice for a start: only what they name must be resolved."""
 
 Kind = tuple[str, str]
-"""What is false: `reason`, a number or an offer, and under which reason it is told."""
+"""A kind of fault: `reason`, a number or a recommendation, and the reason under which it is reported."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """Something false in one world."""
+    """A fault in one world."""
 
     kind: Kind
     job: str
@@ -33,7 +33,7 @@ class Found:
 
 @dataclass
 class Tally:
-    """What was judged and what of it was false, by reason, by number and by offer."""
+    """Counts of checks and of faults, by reason, by number and by recommendation."""
 
     worlds: int = 0
     unsettled: int = 0
@@ -46,7 +46,7 @@ class Tally:
     examples: dict[Kind, tuple[str, int, str]] = field(default_factory=dict)
 
     def add(self, other: Tally) -> None:
-        """Count what another one counted."""
+        """Add the counts of another tally."""
         self.worlds += other.worlds
         self.unsettled += other.unsettled
         self.undecided += other.undecided
@@ -56,7 +56,7 @@ class Tally:
             self.examples.setdefault(kind, example)
 
     def table(self) -> str:
-        """What was judged and what was false, as lines of text."""
+        """Return the counts as lines of text."""
         lines = [f"{self.worlds} worlds, {self.unsettled} unsettled, {self.undecided} outcomes undecided"]
         lines.append(f"{'reason':24}{'judged':>8}{'false':>8}  false numbers")
         for reason, judged in sorted(self.reasons.items()):
@@ -75,9 +75,9 @@ def _is_number(part: str) -> bool:
 
 
 def judged(run: Run, tally: Tally, *, offers: int | None = None) -> list[Found]:
-    """All that is false in what the waiting jobs of a settled cell are told; adds to the tally.
+    """Return all faults in the outcomes of the pending jobs of a settled cell; adds to the tally.
 
-    `offers` is how many of a kind are taken (None: all).
+    `offers` is how many recommendations of a kind are applied (None: all).
     """
     cell, found = run.cell(), []
     taken: Counter[Kind] = Counter()
@@ -101,7 +101,7 @@ def judged(run: Run, tally: Tally, *, offers: int | None = None) -> list[Found]:
 
 
 def bundles(outcome: JobOutcome) -> list[tuple[Help, ...]]:
-    """What is offered: each thing by itself, but together what says that it goes with others: the same for
+    """Return the recommendations: each by itself, but together those that name each other: the same for
     another resource, or another change."""
     found: dict[tuple[int, ...], tuple[Help, ...]] = {}
     for offer in outcome.help:
@@ -133,13 +133,13 @@ def _false_offer(
 
 
 def does_what_it_says(bundle: tuple[Help, ...], taken: Taken) -> bool:
-    """Whether the job starts, or what was named is out of the way and nothing more was promised; where it is
-    said for what it would wait then (`also`), that must be so."""
+    """Return whether the job starts, or the obstacle is resolved and no more was claimed; with `also` the job
+    must then wait for that."""
     if taken.starts:
         return True
     also = bundle[0].numbers.get("also")
     if also is not None:
-        # Where only the guaranteed run time of others stands in the way, that is told in place of what lacks.
+        # If only the guaranteed run time of others is the obstacle, it is reported instead of what lacks.
         return taken.after is not None and taken.after.reason in (also, Reason.PROTECTED)
     return bool(taken.holds) and bundle[0].code in UNTRIED
 
@@ -151,7 +151,7 @@ def _said(outcome: JobOutcome, bundle: tuple[Help, ...], after: JobOutcome | Non
 
 
 def found_in(world: World, tally: Tally, *, offers: int | None = None) -> list[Found]:
-    """All that is false in one world. A cycle that fails is a finding of its own."""
+    """Return all faults in one world. A cycle that fails is a fault of its own."""
     tally.worlds += 1
     try:
         run = run_of(world)
@@ -165,7 +165,7 @@ def found_in(world: World, tally: Tally, *, offers: int | None = None) -> list[F
 
 
 def judge_seeds(kind: str, seeds: Iterable[int], *, offers: int | None = None) -> Tally:
-    """The worlds of these seeds."""
+    """Check the worlds of these seeds."""
     tally = Tally()
     for seed in seeds:
         for found in found_in(world_of(seed, kind), tally, offers=offers):
@@ -174,7 +174,7 @@ def judge_seeds(kind: str, seeds: Iterable[int], *, offers: int | None = None) -
 
 
 def smallest(kind: str, seed: int, what: Kind) -> str:
-    """The smallest world that shows the same as the world of a seed, as Python, and what is false in it."""
+    """Return the smallest world with the same fault as the world of a seed, as Python, and the fault."""
     world = shrunk(world_of(seed, kind), _shows(what))
     texts = [each.text for each in found_in(world, Tally()) if each.kind == what]
     return "\n".join((text_of(world), *texts))

@@ -1,4 +1,4 @@
-"""A saved cycle of a running cell, judged like a random world."""
+"""Checks a saved cycle of a running cell like a random world."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from tests.truth.settle import Run
 
 
 def run_saved(text: str) -> Run:
-    """The saved cycle, and what follows from it until nothing moves: only then is all that is told of one
-    and the same moment.
+    """Run the saved cycle and further ones until nothing changes: only then are all outcomes of the
+    same moment.
 
     Raises: ValueError, for a text that is no saved cycle; Unsettled.
     """
@@ -25,7 +25,7 @@ def run_saved(text: str) -> Run:
 
 
 def judge_saved(text: str) -> Tally:
-    """What the waiting jobs of a saved cycle are told."""
+    """Check the outcomes of the pending jobs of a saved cycle."""
     tally = Tally(worlds=1)
     for found in judged(run_saved(text), tally):
         tally.examples.setdefault(found.kind, ("saved", 0, found.text))

@@ -1,4 +1,4 @@
-"""The real engine, as the platform sets it up, run on a world until nothing moves any more."""
+"""The real engine, configured as by the platform, run on a world until nothing changes any more."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ MOST_CYCLES = 80
 
 
 class Unsettled(Exception):
-    """A world that still moves after very many cycles."""
+    """A world that still changes after very many cycles."""
 
 
 @dataclass
 class Run:
-    """One cell under the engine. Whoever is told to leave has left by the next cycle."""
+    """One cell under the engine. Evicted tasks have ended by the next cycle."""
 
     snapshot: Snapshot
     now: float = 1_000.0
@@ -56,12 +56,12 @@ class Run:
     cycles: int = 0
 
     def put(self, *changes: Change) -> None:
-        """Something happens."""
+        """Apply changes."""
         if changes:
             self.snapshot.apply_delta(Delta(changes))
 
     def settle(self) -> None:
-        """Cycles until nothing is decided in two of them.
+        """Run cycles until two of them decide nothing.
 
         Raises: Unsettled.
         """
@@ -75,7 +75,7 @@ class Run:
         raise Unsettled
 
     def starts(self, job: str) -> bool:
-        """Whether a job starts before nothing is decided any more; as `settle` otherwise.
+        """Return whether a job starts before the cell settles; settles it otherwise.
 
         Raises: Unsettled.
         """
@@ -90,7 +90,7 @@ class Run:
         raise Unsettled
 
     def cycle(self) -> CycleResult:
-        """One cycle, whose decisions take effect."""
+        """Run one cycle, whose decisions take effect."""
         self._count_caps()
         self.last = run_cycle(self.snapshot, engine_config(), Instant(self.now))
         self.cycles += 1
@@ -99,7 +99,7 @@ class Run:
         return self.last
 
     def _count_caps(self) -> None:
-        """Waiting jobs come with what those that count against the same cap hold now."""
+        """Update, for pending jobs, what those that count against the same cap hold now."""
         held: Counter[str] = Counter()
         for name, job in self.snapshot.jobs.items():
             for cap in job.allowances:
@@ -111,23 +111,23 @@ class Run:
                 self.put(JobPut(replace(job, allowances=caps)))
 
     def end(self, job: str) -> None:
-        """A job has done its work, or is withdrawn."""
+        """End a job, which has completed or is withdrawn."""
         if job in self.snapshot.jobs:
             gone = [AllocationRemoved(held.id) for held in self.snapshot.allocations_of(job)]
             self.put(*gone, ClaimRemoved(job), JobRemoved(job))
 
     def limit(self, node: QuotaNode) -> None:
-        """Other limits for a quota node; what is used stays."""
+        """Set other limits for a quota node; what is used stays."""
         known = {each.id: each for each in self.snapshot.export_quota_nodes()}
         self.put(QuotaPut(replace(node, usage=known[node.id].usage)))
 
     def cordon(self, name: str) -> None:
-        """A node takes no more tasks; those that it has stay."""
+        """Cordon a node; its tasks stay."""
         node = next(each for each in self.snapshot.export_nodes() if each.id == name)
         self.put(NodePut(replace(node, schedulable=False)))
 
     def cell(self) -> Cell:
-        """What the last cycle saw, as plain data."""
+        """Return the input of the last cycle as plain data."""
         snapshot = self.snapshot
         return Cell(
             nodes=snapshot.export_nodes(),
@@ -141,12 +141,12 @@ class Run:
         )
 
     def waiting(self) -> list[JobOutcome]:
-        """What each waiting job was told by the last cycle."""
+        """Return the outcome of each pending job in the last cycle."""
         assert self.last is not None
         return [outcome for outcome in self.last.outcomes if outcome.reason is not None]
 
     def _let_leave(self) -> None:
-        """Whoever was told to leave has left; whose run time is over has ended."""
+        """Remove evicted tasks, and end jobs beyond their run time."""
         for name, job in list(self.snapshot.jobs.items()):
             limited = (
                 job.state is JobState.LIVE
@@ -202,12 +202,12 @@ class Run:
 
 
 def _since(now: float) -> dict[str, Instant]:
-    """When a job was evicted, for an engine that asks since when it waits."""
+    """Return the fields with the time of an eviction, from which the engine counts the waiting time."""
     return {"evicted_at": Instant(now)} if hasattr(Job, "evicted_at") else {}
 
 
 def run_of(world: World) -> Run:
-    """The world, played to its end and settled.
+    """Run the world through its history and settle it.
 
     Raises: Unsettled.
     """

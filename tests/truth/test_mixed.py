@@ -1,4 +1,4 @@
-"""The mixed worlds hold what they promise, and the oracle judges it by itself."""
+"""The mixed worlds have all their features, and single cases check the oracle by itself."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ RESOURCES = ("gpu.cards", "gpu.cores", "gpu.memory", "cpu", "memory")
 
 
 def features(world: World) -> set[str]:
-    """What of a mixed world other worlds do not have."""
+    """Return the features of a mixed world that other worlds lack."""
     jobs = [job for wave in world.waves for job in wave]
     cards = [card for node in world.nodes for card in node.devices]
     modes = {role.request.gpu.mode for job in jobs for role in job.roles if role.request.gpu is not None}

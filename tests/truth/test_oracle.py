@@ -1,4 +1,4 @@
-"""The oracle stands on its own, and notices what is false."""
+"""The oracle uses no code of the engine, and finds false reports."""
 
 from __future__ import annotations
 

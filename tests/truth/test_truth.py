@@ -1,7 +1,7 @@
-"""What waiting jobs are told is true in random cells: reasons, numbers, and what offers do when taken.
+"""The outcomes of pending jobs are true in random cells: reasons, numbers, and the effect of recommendations.
 
-The worlds are those of the first seeds. `make truth` judges thousands, with the smallest world of each
-falsehood where it is asked for.
+The worlds are those of the first seeds. `make truth` checks thousands, and prints the smallest world of each
+fault on request.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests.truth.report import KINDS, judge_seeds, smallest
 
 WORLDS = int(os.environ.get("ALLOTMENT_TRUTH_WORLDS", "300"))
 PIECE = 10
-# Of one kind so many offers are taken in each world: they are alike, and each takes cycles of its own.
+# The number of recommendations of one kind to apply in each world: they are similar, and each takes cycles.
 OFFERS = 2
 PIECES = [
     pytest.param(kind, range(first, first + PIECE), id=f"{kind}-{first}")

@@ -1,4 +1,4 @@
-"""What is true of a job that its volume claims keep from nodes which would take it."""
+"""The true reasons and numbers of a job whose volume claims exclude nodes that would accept it."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from tests.truth.oracle.told import Fault, Told, most_together
 
 
 def by_claim(told: Told, reason: Reason) -> set[Reason]:
-    """The reasons of a job, in the place of one that would hold for a job without claims as well; several
-    only where roles share a domain, as each may be named."""
+    """Return the reasons that replace a reason which ignores claims; several only if roles share a domain,
+    because each may be named."""
     if not told.job.rules.volume_claims or reason not in (Reason.NEVER_FITS, Reason.NO_ROOM):
         return {reason}
     empty = reason is Reason.NEVER_FITS
@@ -43,13 +43,13 @@ def by_claim(told: Told, reason: Reason) -> set[Reason]:
 
 
 def _task(told: Told, role: Role, flavor: Flavor, *, empty: bool) -> Task:
-    """A task of the role; in the empty cell, where time has passed, with the claims that still count then."""
+    """Return a task of the role; for the empty cell, a later one, with the claims that still count then."""
     task = task_of(told.job, role, flavor)
     return with_lasting_claims(task) if empty else task
 
 
 def _holds_without(told: Told, role: Role, task: Task, nodes: Sequence[Node]) -> bool:
-    """Whether so many tasks of a role as are missing stand where claims keep them off, or all in a domain."""
+    """Return whether a role's missing tasks fit where claims exclude them, or all in one domain."""
     free = replace(task, rules=without_claims(told.job).rules)
     if areas(told.job, nodes) != [nodes]:
         return any(stands((free,), (least(role),), area) for area in areas(told.job, nodes))
@@ -67,7 +67,7 @@ def _due_to(told: Told, flavor: Flavor, *, empty: bool) -> Reason:
 
 
 def named_claims(told: Told) -> Iterator[Fault]:
-    """The claims that are named, the role, and how many nodes the claims keep its next task from."""
+    """Yield faults in the named claims, the role, and the number of nodes excluded for its next task."""
     numbers = told.numbers
     role = next(role for role in told.job.roles if role.name == numbers["role"])
     flavor = told.cell.flavors[str(numbers["flavor"])]
@@ -94,7 +94,7 @@ def named_claims(told: Told) -> Iterator[Fault]:
 
 
 def _of_role(told: Told, role: Role, flavor: Flavor) -> Iterator[Fault]:
-    """No flavor of the cluster holds the role, and this one does in the place of a job without claims."""
+    """Yield faults unless no flavor of the cluster holds the role and this one does without claims."""
     flavors = (told.cell.flavors[name] for name in told.facts.queue.flavors if name in told.cell.flavors)
     for other in flavors:
         task, nodes = _task(told, role, other, empty=True), areas(told.job, told.facts.empty)

@@ -1,7 +1,7 @@
-"""What stands between one job and its start, way by way.
+"""The obstacles between one job and its start, by way.
 
-A way gives each role of the job a flavor of its queue, all in one cluster. Of each way it is said how it
-fails at the smallest size of the job; a job that has one way that does not fail could start.
+A way assigns a flavor of the queue to each role of the job, all in one cluster. Each way has its obstacle at
+the smallest size of the job; a job with a way without an obstacle could start.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ UNCAPPED = 10**12
 
 
 class Lack(IntEnum):
-    """How a way fails, the least grave first."""
+    """The obstacle of a way, the least serious first."""
 
     NOTHING = 0
     ROOM = 1
@@ -35,10 +35,10 @@ class Lack(IntEnum):
 
 @dataclass(frozen=True)
 class Spare:
-    """What a job that borrows is to leave unused (`keep`), and what is unused before it starts.
+    """The amount that must stay unused beside a borrowing job (`keep`), and what is unused before it starts.
 
-    It starts once `missing` has come back from other queues, or once it would not borrow any more: when its
-    own queue has given back, or owns more, by what it would have `borrowed`.
+    It starts once other queues have released `missing`, or once it would not borrow any more: when its own
+    queue has released, or owns in addition, the amount that it would have `borrowed`.
     """
 
     keep: int
@@ -48,15 +48,15 @@ class Spare:
 
     @property
     def enough(self) -> range:
-        """How much may be said to be missing: what helps from one side or from the other."""
+        """Return the amounts that may be reported as missing: enough from other queues or the own one."""
         return range(min(self.borrowed, self.missing), max(self.borrowed, self.missing) + 1)
 
 
 @dataclass(frozen=True)
 class Way:
-    """A flavor for each role, what the job would be charged in all, and how the way fails.
+    """A flavor for each role, the charges of the job in all, and the obstacle.
 
-    `short` are the quotas that lack, by the same order of gravity as `lack`.
+    `short` has the quotas that lack, by the same order as `lack`.
     """
 
     flavors: tuple[Flavor, ...]
@@ -69,7 +69,7 @@ class Way:
 
 
 class Facts:
-    """One waiting job in one cell."""
+    """The facts about one pending job in one cell."""
 
     def __init__(self, cell: Cell, job: Job) -> None:
         self.cell, self.job = cell, job
@@ -81,24 +81,24 @@ class Facts:
 
     @property
     def capped(self) -> bool:
-        """Whether it was evicted so often that nobody may evict it again."""
+        """Return whether the job was evicted so often that it may not be evicted again."""
         cap = self.cell.rules.eviction_cap
         return cap is not None and self.job.evictions >= cap
 
     @property
     def borrows(self) -> bool:
-        """Whether it may have more than its queue's own nominal."""
+        """Return whether it may have more than its queue's own nominal."""
         dynamic = self.queue.allocation_mode is AllocationMode.DYNAMIC
         return dynamic and self.job.preemptible and not self.capped
 
     def ceiling(self, key: Key) -> Amount:
-        """The most that it could have if nobody used anything."""
+        """Return the most that it could have if no job used anything."""
         found = self.tree.potential(self.leaf, key)
         return found if self.borrows else least_of(found, self.tree.owned(self.leaf, key))
 
     def against(self, key: Key) -> int:
-        """What counts against the nominal of a job that may not borrow: for a job at its cap, what those hold
-        that nobody may evict either; for others all that the queue uses."""
+        """Return what counts against the nominal of a job that may not borrow: for a job at its eviction cap,
+        the holdings of jobs that may not be evicted either; for others all that the queue uses."""
         if not (self.job.preemptible and self.capped):
             return self.tree.usage(self.leaf, key)
         cap = self.cell.rules.eviction_cap
@@ -113,14 +113,14 @@ class Facts:
 
     @property
     def beside(self) -> bool:
-        """Whether others of its own queue, which may be evicted, count as borrowers to it. Whether they hold
-        what it lacks as borrowers or as its own queue is then a matter of words."""
+        """Return whether evictable jobs of its own queue count as borrowers for it. Then it may lack quota
+        held by borrowers or by its own queue, and both reports are true."""
         keys = self.cell.used[self.leaf]
         different = any(self.against(key) != self.tree.usage(self.leaf, key) for key in keys)
         return self.capped and self.job.preemptible and different
 
     def available(self, key: Key, tree: Tree | None = None) -> Amount:
-        """What it can have now, or with another usage; negative where more is used than may be."""
+        """Return what it can have now, or with another usage; negative if more is used than allowed."""
         found = (tree or self.tree).available(self.leaf, key)
         owned = self.tree.owned(self.leaf, key)
         if self.borrows or owned is None:
@@ -128,12 +128,12 @@ class Facts:
         return least_of(found, owned - self.against(key))
 
     def borrowed(self, key: Key, amount: int) -> int:
-        """By how much its queue would use more than it owns with the job; 0 or less is nothing."""
+        """Return by how much its queue would use more than it owns with the job; 0 or less if nothing."""
         owned = self.tree.owned(self.leaf, key)
         return self.tree.usage(self.leaf, key) + amount - owned if amount and owned is not None else 0
 
     def spare(self, key: Key, amount: int) -> Spare | None:
-        """What it must leave unused if it borrows; None where it leaves that."""
+        """Return the unused amount that it needs if it borrows; None if that stays unused."""
         unit = CARD_UNITS.get(key[1])
         root, borrowed = self.tree.root(self.leaf), self.borrowed(key, amount)
         if borrowed <= 0 or not amount or not self.borrows:
@@ -153,16 +153,16 @@ class Facts:
 
     @cached_property
     def empty(self) -> tuple[Node, ...]:
-        """The nodes of the empty cell."""
+        """Return the nodes of the empty cell."""
         return tuple(map(emptied, self.cell.nodes))
 
     @cached_property
     def ways(self) -> tuple[Way, ...]:
-        """All ways at the smallest size of the job, in the order of the queue's flavors."""
+        """Return all ways at the smallest size of the job, in the order of the queue's flavors."""
         return tuple(self.ways_at(counts_of(self.job)))
 
     def ways_at(self, counts: Sequence[int]) -> Iterator[Way]:
-        """All ways at a size."""
+        """Yield all ways at a size."""
         known = [self.cell.flavors[name] for name in self.queue.flavors if name in self.cell.flavors]
         for flavors in product(known, repeat=len(self.job.roles)):
             if len({flavor.cluster for flavor in flavors}) == 1:
@@ -187,20 +187,20 @@ class Facts:
         return Way(flavors, tasks, counts, asked, gravest, short, spare)
 
     def denied(self, flavors: Iterable[Flavor], asked: Counter[Key]) -> bool:
-        """Whether a cap of its user or a budget that is used up does not allow it."""
+        """Return whether a cap of its user or a budget that is used up does not allow it."""
         spent = {item.flavor for item in self.job.barred}
         if any(flavor.id in spent for flavor in flavors):
             return True
         return any(cap.held + self.of(asked, cap.resource) > cap.limit for cap in self.job.allowances)
 
     def of(self, asked: Counter[Key], resource: str) -> int:
-        """How much of a resource is asked for in all flavors; what asks for none of it is under no cap."""
+        """Return the request of a resource in all flavors; without a request no cap applies."""
         found = sum(amount for key, amount in asked.items() if key[1] == resource)
         return found or -UNCAPPED
 
     def empty_holds(self, tasks: Sequence[Task], counts: Sequence[int]) -> bool:
-        """Whether so many tasks of each role stand in the empty cell, each role by itself: of roles that are
-        in each other's way alone it is as true that no set of nodes holds them."""
+        """Return whether so many tasks of each role fit the empty cell, each role by itself: roles that only
+        compete with each other may also be reported as never fitting."""
         known: dict[object, bool] = self.__dict__.setdefault("_held_empty", {})
         for at, (task, count) in enumerate(zip(tasks, counts, strict=True)):
             key = (at, task.flavor.id, count)
@@ -214,7 +214,7 @@ class Facts:
         return True
 
     def _lack(self, key: Key, amount: int) -> Lack:
-        """How one quota fails."""
+        """Return the obstacle of one quota."""
         if not holds(self.ceiling(key), amount):
             return Lack.LIMIT
         if holds(self.available(key), amount):
@@ -224,5 +224,5 @@ class Facts:
 
     @cached_property
     def lack(self) -> Lack:
-        """How the job fails: as its best way does."""
+        """Return the obstacle of the job, which is that of its best way."""
         return min((way.lack for way in self.ways), default=Lack.NODES)

@@ -1,6 +1,6 @@
-"""Where tasks can stand: rules of nodes one by one, and the most that a set of nodes holds.
+"""Computes where tasks can be placed: rules of nodes one by one, and the most that a set of nodes holds.
 
-Tasks of one role are alike, so a node is described by how many of each role it can take together. These
+Tasks of one role are equal, so a node is described by how many of each role it can take together. These
 vectors are listed exhaustively and added up over the nodes.
 """
 
@@ -40,7 +40,7 @@ class Undecided(Exception):
 
 @dataclass(frozen=True)
 class Task:
-    """One task of a role in a flavor. `cores` and `memory` are per card, 0 where a card gives its share."""
+    """A task of a role in a flavor. `cores` and `memory` are per card, 0 if they follow from the card."""
 
     flavor: Flavor
     rules: PlacementRules
@@ -57,7 +57,7 @@ class Task:
     extended: tuple[tuple[str, int], ...]
 
     def charges(self) -> dict[str, int]:
-        """What one such task is charged, by resource."""
+        """Return the charges of one task, by resource."""
         plain = {
             CPU: self.cpu,
             MEMORY: self.ram,
@@ -71,11 +71,11 @@ class Task:
 
 
 def task_of(job: Job, role: Role, flavor: Flavor) -> Task:
-    """What a task of this role is in this flavor."""
+    """Return a task of this role in this flavor."""
     request, gpu = role.request, role.request.gpu
     whole, derived, cores, memory = False, False, 0, 0
     if gpu is not None and gpu.mode is GpuMode.MIG:
-        # An instance is taken as it is, and charged by its name.
+        # An instance is allocated whole, and charged by its name.
         whole, (cores, memory) = True, _instance(gpu.profile, flavor)
     elif gpu is not None:
         whole = gpu.mode is GpuMode.WHOLE or (gpu.cores or 0) >= flavor.card_cores
@@ -108,7 +108,7 @@ def task_of(job: Job, role: Role, flavor: Flavor) -> Task:
 
 
 def _instance(profile: str, flavor: Flavor) -> tuple[int, int]:
-    """Core units, rounded up, and MiB of a MIG instance, by its name (`3g.40gb`)."""
+    """Return the core units, rounded up, and MiB of a MIG instance, by its name (`3g.40gb`)."""
     parts, gigabytes = profile.removesuffix("gb").split("g.")
     share = min(int(parts), flavor.mig_slices)
     memory = int(gigabytes) * 1024
@@ -122,7 +122,7 @@ def _instance(profile: str, flavor: Flavor) -> tuple[int, int]:
 
 
 def tolerated(taint: Taint, tolerations: Iterable[Toleration]) -> bool:
-    """Whether a taint keeps nobody away, or one of the tolerations covers it (Kubernetes)."""
+    """Return whether a taint excludes no pod, or one of the tolerations covers it (Kubernetes)."""
     if taint.effect is TaintEffect.PREFER_NO_SCHEDULE:
         return True
     for each in tolerations:
@@ -136,7 +136,7 @@ def tolerated(taint: Taint, tolerations: Iterable[Toleration]) -> bool:
 
 
 def expressed(labels: Mapping[str, str], each: Expression) -> bool:
-    """Whether labels satisfy one expression of an affinity term."""
+    """Return whether labels satisfy one expression of an affinity term."""
     value = labels.get(each.key)
     match each.operator:
         case AffinityOperator.IN:
@@ -152,53 +152,53 @@ def expressed(labels: Mapping[str, str], each: Expression) -> bool:
 
 
 def mountable(node: Node, claim: MountedVolume) -> bool:
-    """Whether a node may mount the volume of a bound claim."""
+    """Return whether a node may mount the volume of a bound claim."""
     labels = {**node.labels, "metadata.name": node.name or node.id}
     return not claim.terms or any(term and all(expressed(labels, e) for e in term) for term in claim.terms)
 
 
 def kept_off(task: Task, nodes: Iterable[Node]) -> list[Node]:
-    """The nodes that would take a task if it mounted no volumes, and don't take it."""
+    """Return the nodes that would accept a task without volumes, and refuse it with them."""
     free = replace(task, rules=replace(task.rules, volume_claims=()))
     volumes = ("volume-claim", "volume-node-affinity")
     return [node for node in nodes if refuses(task, node) in volumes and most_on(free, node, 1)]
 
 
 def without_claims(job: Job) -> Job:
-    """The job if it mounted no volumes."""
+    """Return the job without volumes."""
     return replace(job, rules=replace(job.rules, volume_claims=()))
 
 
 def with_lasting_claims(task: Task) -> Task:
-    """The task without the claims that hold it back only until their volumes are created."""
+    """Return the task without the claims that only count until their volumes are created."""
     lasting = tuple(claim for claim in task.rules.volume_claims if not claim.temporary)
     return replace(task, rules=replace(task.rules, volume_claims=lasting))
 
 
 def member(node: Node, flavor: Flavor) -> bool:
-    """Whether a node belongs to a flavor."""
+    """Return whether a node belongs to a flavor."""
     return node.cluster == flavor.cluster and flavor.node_labels.items() <= dict(node.labels).items()
 
 
 def of_mode(task: Task, card: Device) -> bool:
-    """Whether a card is handed out in the way that the task asks for."""
+    """Return whether a card is allocated in the mode that the task requests."""
     modes = WHOLE_FROM if task.mode is GpuMode.WHOLE else (task.mode,)
     return task.flavor.mode in modes and card.mode in modes
 
 
 def of_profile(task: Task, card: Device) -> bool:
-    """Whether a card is such an instance as the task asks for, if it asks for one."""
+    """Return whether a card is an instance of the requested profile, if the task requests one."""
     return of_mode(task, card) and (not task.profile or card.profile == task.profile)
 
 
 def of_model(task: Task, card: Device) -> bool:
-    """Whether a card is of a model that the task accepts and the flavor has."""
+    """Return whether a card is of a model that the task accepts and the flavor has."""
     wanted = card.model in task.models or not task.models
     return of_profile(task, card) and wanted and task.flavor.card_model in ("", card.model)
 
 
 def refuses(task: Task, node: Node) -> str:
-    """The first lasting rule that keeps a task off a node, as it is; empty where none does."""
+    """Return the first rule by which a node refuses a task, whatever is used; empty if none does."""
     rules, labels = task.rules, node.labels
     tolerations = (*rules.tolerations, *task.flavor.tolerations)
     terms = rules.node_affinity
@@ -223,16 +223,16 @@ def refuses(task: Task, node: Node) -> str:
 
 
 def suits(task: Task) -> bool:
-    """Whether the task tolerates what keeps everybody off the flavor's nodes."""
+    """Return whether the task tolerates the taints of the flavor."""
     tolerations = (*task.rules.tolerations, *task.flavor.tolerations)
     return all(tolerated(taint, tolerations) for taint in task.flavor.taints)
 
 
-# What a node still has
+# The free capacity of a node
 
 
 def emptied(node: Node) -> Node:
-    """The node in an empty cell: nothing used, nothing broken, not cordoned."""
+    """Return the node in an empty cell: nothing used, nothing broken, not cordoned."""
     cards = tuple(
         Device(
             uuid=card.uuid,
@@ -260,7 +260,7 @@ def emptied(node: Node) -> Node:
 
 
 def parts(task: Task, card: Device) -> int:
-    """How many tasks could have their part of this card."""
+    """Return how many tasks could have their share of this card."""
     if not (task.cards and of_model(task, card) and card.healthy):
         return 0
     if task.whole:
@@ -273,12 +273,12 @@ def parts(task: Task, card: Device) -> int:
 
 
 def roomy_cards(task: Task, node: Node) -> int:
-    """The cards of a node on which a task's part fits."""
+    """Return the number of cards of a node with room for a task's share."""
     return sum(parts(task, card) > 0 for card in node.devices)
 
 
 def plain_bound(task: Task, node: Node) -> int:
-    """How many tasks the node's CPU, memory and the like would allow."""
+    """Return how many tasks the node's CPU, memory and other plain resources allow."""
     bound = 1_000
     if task.cpu:
         bound = min(bound, max(0, node.cpu - node.used_cpu) // task.cpu)
@@ -292,7 +292,7 @@ def plain_bound(task: Task, node: Node) -> int:
 
 
 def most_on(task: Task, node: Node, wanted: int) -> int:
-    """How many like tasks one node takes, up to a number. A task's cards are different ones."""
+    """Return how many equal tasks one node takes, up to a number. The cards of a task are different ones."""
     if refuses(task, node) or not member(node, task.flavor):
         return 0
     found = min(wanted, plain_bound(task, node))
@@ -305,7 +305,7 @@ def most_on(task: Task, node: Node, wanted: int) -> int:
 
 
 def most(task: Task, nodes: Iterable[Node], wanted: int) -> int:
-    """How many like tasks stand on these nodes, up to a number."""
+    """Return how many equal tasks fit these nodes, up to a number."""
     found = 0
     for node in nodes:
         found += most_on(task, node, wanted - found)
@@ -315,8 +315,8 @@ def most(task: Task, nodes: Iterable[Node], wanted: int) -> int:
 
 
 def areas(job: Job, nodes: Sequence[Node]) -> list[Sequence[Node]]:
-    """The sets of nodes in one of which all tasks of a job have to stand: all nodes, or those of one domain
-    where the job requires a level of topology.
+    """Return the sets of nodes of which one must hold all tasks of a job: all nodes, or those of each domain
+    if the job requires a level of topology.
 
     Raises: Undecided, for rules of single roles and for parts of jobs.
     """
@@ -333,7 +333,7 @@ def areas(job: Job, nodes: Sequence[Node]) -> list[Sequence[Node]]:
 
 
 def _loaded(task: Task, node: Node) -> Iterator[Node]:
-    """The node with one more task, for each choice of cards that matters."""
+    """Yield the node with one more task, for each choice of cards that makes a difference."""
     if not most_on(task, node, 1):
         return
     alike: dict[tuple[object, ...], list[str]] = {}
@@ -370,7 +370,7 @@ def _with(task: Task, node: Node, taken: set[str]) -> Node:
 
 
 def _vectors(tasks: Sequence[Task], wanted: Sequence[int], node: Node) -> set[tuple[int, ...]]:
-    """All numbers of tasks by role that one node takes together, up to what is wanted."""
+    """Return all numbers of tasks by role that one node takes together, up to the wanted ones."""
     found: set[tuple[int, ...]] = set()
     steps = 0
 
@@ -381,7 +381,7 @@ def _vectors(tasks: Sequence[Task], wanted: Sequence[int], node: Node) -> set[tu
             raise Undecided("too many ways to fill a node")
         if first == len(tasks):
             return
-        # The last role is counted, which is exact for like tasks.
+        # The last role is counted, which is exact for equal tasks.
         if first == len(tasks) - 1:
             room = most_on(tasks[first], here, wanted[first])
             found.add((*counts[:first], room))
@@ -397,7 +397,7 @@ def _vectors(tasks: Sequence[Task], wanted: Sequence[int], node: Node) -> set[tu
 
 
 def _best(vectors: Iterable[tuple[int, ...]]) -> set[tuple[int, ...]]:
-    """The vectors that no other one reaches everywhere."""
+    """Return the vectors that no other one reaches in every component."""
     kept: list[tuple[int, ...]] = []
     for each in sorted(set(vectors), reverse=True):
         if not any(all(x <= y for x, y in zip(each, other, strict=True)) for other in kept):
@@ -406,7 +406,7 @@ def _best(vectors: Iterable[tuple[int, ...]]) -> set[tuple[int, ...]]:
 
 
 def stands(tasks: Sequence[Task], wanted: Sequence[int], nodes: Sequence[Node]) -> bool:
-    """Whether so many tasks of each role stand on these nodes together."""
+    """Return whether so many tasks of each role fit these nodes together."""
     pairs = [(task, count) for task, count in zip(tasks, wanted, strict=True) if count]
     if any(not suits(task) or most(task, nodes, count) < count for task, count in pairs):
         return False
@@ -432,5 +432,5 @@ def stands(tasks: Sequence[Task], wanted: Sequence[int], nodes: Sequence[Node]) 
 
 
 def counts_of(job: Job, size: Callable[[Role], int] = least) -> list[int]:
-    """How many tasks of each role are asked for."""
+    """Return the requested number of tasks of each role."""
     return [size(role) for role in job.roles]

@@ -1,4 +1,4 @@
-"""What one job is told, and what is false in it."""
+"""The reported reason of one job, and the faults in it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.truth.oracle.places import Task, areas, most
 
 @dataclass(frozen=True)
 class Fault:
-    """One false thing: in `part` (`reason`, or the name of a number) is `said`, and `true` would be right."""
+    """A false report: `part` (`reason`, or the name of a number) is `said`, and `true` would be right."""
 
     job: str
     reason: str
@@ -26,7 +26,7 @@ class Fault:
 
 
 class Told:
-    """What one job is told, beside what is so."""
+    """The reported reason of one job, with the facts about the job."""
 
     def __init__(self, cell: Cell, outcome: JobOutcome) -> None:
         assert outcome.reason is not None
@@ -36,15 +36,15 @@ class Told:
         self.numbers = outcome.numbers
 
     def fault(self, part: str, said: object, true: object) -> Fault:
-        """Something false."""
+        """Return a fault."""
         return Fault(self.job.id, self.reason.value, part, said, true)
 
     def number(self, name: str, true: int | None) -> Iterator[Fault]:
-        """A number, where it is given at all."""
+        """Yield a fault if a number is reported and wrong."""
         if name in self.numbers and self.numbers[name] != true:
             yield self.fault(name, self.numbers[name], true)
 
 
 def most_together(told: Told, task: Task, nodes: Sequence[Node], wanted: int) -> int:
-    """How many like tasks stand together, up to a number."""
+    """Return how many equal tasks fit together, up to a number."""
     return max((most(task, area, wanted) for area in areas(told.job, nodes)), default=0)

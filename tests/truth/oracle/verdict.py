@@ -1,4 +1,4 @@
-"""Whether what a waiting job is told is true: its reason, and each number beside it."""
+"""Checks the report for a pending job: its reason, and each number beside it."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ TOLD: Mapping[Lack, Reason] = {
 
 
 def judge(cell: Cell, outcome: JobOutcome) -> list[Fault]:
-    """All that is false in what a waiting job is told.
+    """Return all faults in the report for a pending job.
 
-    Raises: Undecided, where exhaustive search would take too long.
+    Raises: Undecided, if exhaustive search would take too long.
     """
     told = Told(cell, outcome)
     true = {name for reason in expected(told) for name in by_claim(told, reason)}
@@ -55,20 +55,20 @@ def judge(cell: Cell, outcome: JobOutcome) -> list[Fault]:
 
 
 def expected(told: Told) -> set[Reason]:
-    """The reasons that are true of a job; several only where what others do next decides between them."""
+    """Return the true reasons of a job; several only if later decisions about others select one of them."""
     facts = told.facts
     if facts.lack in (Lack.NODES, Lack.LIMIT):
         return {TOLD[facts.lack]}
     if facts.lack is Lack.POLICY:
-        # What is not allowed in one flavor, and too much in all others, need not be worked out for a job that
-        # has no turn for another reason.
+        # A job whose turn has not come need not be checked for what is not allowed in one flavor and too much
+        # in all others.
         each = {way.lack for way in facts.ways} - {Lack.NODES}
         return {Reason.POLICY_DENIED, *(_without_turn(told) if each != {Lack.POLICY} else set())}
     return _without_turn(told) or _lacking(told)
 
 
 def _without_turn(told: Told) -> set[Reason]:
-    """Why the turn of a job does not come; none where it does."""
+    """Return why the turn of a job does not come; none if it does."""
     cell, job, queue = told.cell, told.job, told.facts.queue
     if queue.stop_policy is not StopPolicy.NONE:
         return {Reason.QUEUE_STOPPED}
@@ -81,7 +81,7 @@ def _without_turn(told: Told) -> set[Reason]:
 
 
 def _lacking(told: Told) -> set[Reason]:
-    """What a job lacks whose turn came."""
+    """Return what a job lacks whose turn came."""
     cell, job, facts = told.cell, told.job, told.facts
     if facts.lack is Lack.NOTHING and len(job.roles) == 1:
         return {Reason.RESERVED_FOR_LARGER}
@@ -90,8 +90,8 @@ def _lacking(told: Told) -> set[Reason]:
 
 
 def _is_held_back(told: Told) -> bool:
-    """Whether a job for which others would leave is told to wait behind one of its queue that has waited so
-    long that its start is kept."""
+    """Return whether a job that could preempt reports to wait behind a job of its queue that has waited so
+    long that capacity is reserved for it."""
     other = told.cell.jobs.get(str(told.numbers.get("job")))
     if other is None or other.queue != told.job.queue or other.state is not JobState.QUEUED:
         return False
@@ -101,8 +101,8 @@ def _is_held_back(told: Told) -> bool:
 
 
 def lacks(facts: Facts) -> set[Lack]:
-    """What a job lacks in the way that lacks least. Roles are served in order and each takes the best for
-    itself, so that a job of several roles may be told of another way."""
+    """Return what a job lacks in the way that lacks least. Roles are placed in order and each takes the best
+    for itself, so that the report for a job of several roles may be about another way."""
     either = {Lack.BORROWED, Lack.QUOTA}
     found = {facts.lack}
     if len(facts.job.roles) > 1:
@@ -111,7 +111,7 @@ def lacks(facts: Facts) -> set[Lack]:
 
 
 def rank(job: Job, ordering: str) -> tuple[float, ...] | tuple[float, float, str]:
-    """The place of a job in its queue: by priority or run time, then by submission."""
+    """Return the position of a job in its queue: by priority or run time, then by submission."""
     if ordering == "shortest":
         first = float("inf") if job.max_run_s is None else job.max_run_s
     else:
@@ -120,8 +120,8 @@ def rank(job: Job, ordering: str) -> tuple[float, ...] | tuple[float, float, str
 
 
 def before(cell: Cell, job: Job) -> list[Job]:
-    """The waiting jobs of the same queue that stand before a job; a best-effort queue puts those first for
-    which others leave."""
+    """Return the pending jobs of the same queue before a job; a best-effort queue puts those first that have
+    preempted others."""
     queue = cell.queues[job.queue]
 
     def place(one: Job) -> tuple[object, ...]:
@@ -132,8 +132,8 @@ def before(cell: Cell, job: Job) -> list[Job]:
 
 
 def blockers(cell: Cell, job: Job, *, resting: bool) -> list[Job]:
-    """Those of them that hold back a strict queue: who may be tried now, and are not held up by a limit of
-    their own."""
+    """Return those of them that hold back a strict queue: jobs that may be tried now, and are not held up by
+    a limit of their own."""
     found = []
     for other in before(cell, job):
         pause = other.backoff_until is not None and other.backoff_until > cell.now
@@ -144,8 +144,8 @@ def blockers(cell: Cell, job: Job, *, resting: bool) -> list[Job]:
 
 
 def guards(cell: Cell, job: Job) -> set[int]:
-    """The instants to come at which guaranteed run times end for a job: as a whole, or for what is borrowed.
-    For those who ask for what their queue owns they end together, soon after these came."""
+    """Return the future instants at which guaranteed run times end for a job: as a whole, or for borrowed
+    use. For a job inside its queue's own quota they all end soon after it was submitted."""
     grace = cell.rules.grace_s
     found = set()
     for name in cell.holds:
@@ -179,7 +179,7 @@ def _never(told: Told) -> Iterator[Fault]:
         if facts.queue.flavors:
             yield told.fault("flavor", numbers.get("flavor"), "a flavor of the queue")
         return
-    # A job that no node holds in any case is told of nodes, whatever it mounts.
+    # A job that no node holds in any case is reported by nodes, whatever it mounts.
     task = task_of(without_claims(told.job), role, flavor)
     tolerated = not any(name == "refused.flavor-taint" for name in numbers)
     room = most_together(told, task, facts.empty, 10_000) if tolerated else 0
@@ -201,7 +201,7 @@ def _cards(told: Told, task: Task, *, empty: bool) -> Iterator[Fault]:
 
 
 def _refusals(told: Told, task: Task, *, empty: bool) -> Iterator[Fault]:
-    """Each node of the flavor is counted under the first rule that keeps the next task off it."""
+    """Yield a fault unless each node of the flavor is counted under the first rule that excludes it."""
     nodes = [n for n in (told.facts.empty if empty else told.cell.nodes) if member(n, task.flavor)]
     said = {n.removeprefix("refused."): v for n, v in told.numbers.items() if n.startswith("refused.")}
     true: dict[str, int] = {}
@@ -230,7 +230,7 @@ def _beyond(told: Told) -> Iterator[Fault]:
         yield told.fault("flavor, resource", key, _shorts(facts.ways, Lack.LIMIT))
         return
     limit = facts.ceiling(key)
-    # A job of several roles is told of the first that is too much, with what the roles before it ask for.
+    # The report for a job of several roles is about the first that is too much, with those before it.
     asked = {way.asked[key] for way in ways} | _up_to_a_role(ways, key, limit)
     if numbers.get("asked") not in asked:
         yield told.fault("asked", numbers.get("asked"), sorted(asked))
@@ -241,7 +241,7 @@ def _beyond(told: Told) -> Iterator[Fault]:
 
 
 def _left_for_a_role(told: Told, name: str, key: tuple[str, str]) -> set[int]:
-    """What one role may have of a limit while the others keep their requests."""
+    """Return what one role may have of a limit while the others keep their requests."""
     limit = told.facts.ceiling(key)
     if limit is None:
         return set()
@@ -271,7 +271,7 @@ def _key(numbers: Numbers) -> tuple[str, str]:
 
 
 def _capped(told: Told) -> Iterator[Fault]:
-    """That it does not borrow because it was evicted so often, and for no other reason."""
+    """Yield a fault unless a number says that the job does not borrow because it was evicted so often."""
     facts, job = told.facts, told.job
     dynamic = facts.queue.allocation_mode is AllocationMode.DYNAMIC
     true = job.evictions if facts.capped and job.preemptible and dynamic else None
@@ -320,7 +320,7 @@ def _quota(told: Told) -> Iterator[Fault]:
 
 
 def _spared(told: Told, spare: Spare) -> Iterator[Fault]:
-    """A job that borrows is to leave something unused."""
+    """Yield faults for a borrowing job beside which something must stay unused."""
     rule = "drained" if told.job.drained else "spare" if told.job.evictions else "headroom"
     if told.numbers.get("rule", rule) != rule:
         yield told.fault("rule", told.numbers["rule"], rule)
@@ -331,7 +331,7 @@ def _spared(told: Told, spare: Spare) -> Iterator[Fault]:
 
 
 def _offered(told: Told, ways: Iterable[Way]) -> Iterator[Fault]:
-    """What each offer but more quota says is short of its own quota."""
+    """Yield faults in the missing amount of each recommendation other than more quota."""
     known = list(ways)
     for offer in told.outcome.help:
         said = offer.numbers.get("short")
@@ -343,8 +343,8 @@ def _offered(told: Told, ways: Iterable[Way]) -> Iterator[Fault]:
 
 
 def _raised_together(told: Told, ways: Iterable[Way]) -> Iterator[Fault]:
-    """More quota is named so much that nothing is borrowed, of all that a way asks for alike where a rule
-    forbids to borrow; what is missing is enough where it is all."""
+    """Yield a fault unless the recommended quota avoids borrowing, for all resources of a way if a rule
+    forbids to borrow; without a rule the missing amount suffices."""
     offers = (offer.numbers for offer in told.outcome.help if offer.code is HelpCode.RAISE_QUOTA)
     said = {_key(numbers): int(numbers["short"]) for numbers in offers}
     true = []
@@ -377,7 +377,7 @@ def _own_and_borrowed(told: Told, key: tuple[str, str], amount: int, short: int)
 
 
 def _missing(facts: Facts, way: Way, key: tuple[str, str]) -> int | None:
-    """What is missing of one quota of a way; None where nothing is."""
+    """Return what is missing of one quota of a way; None if nothing is."""
     asked, can = way.asked[key], facts.available(key)
     return None if can is None or can >= asked else asked - can
 
@@ -404,14 +404,14 @@ def _denied(told: Told) -> Iterator[Fault]:
 
 
 def _enough(facts: Facts, way: Way, key: tuple[str, str]) -> Container[int]:
-    """How much of one quota of a way has to come back: what is missing, and besides what a job that was
-    evicted is to leave unused. Nothing where nothing lacks."""
+    """Return the amounts of one quota that may be reported as missing: the missing amount, and what must
+    stay unused beside an evicted job. Empty if nothing lacks."""
     missing, spare = _missing(facts, way, key), way.spare.get(key)
     if spare is None:
         return () if missing is None else (missing,)
     least, most = (max(missing or 0, amount) for amount in (spare.enough.start, spare.enough.stop - 1))
     rest = range(least, most + 1)
-    # Where its own queue is what has to give back, the rest is told when it is all that is missing.
+    # If its own queue must release something, the rest is reported once nothing else is missing.
     return rest if way.lack is Lack.BORROWED or missing is None else _Either(missing, rest)
 
 

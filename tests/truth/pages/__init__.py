@@ -1,1 +1,1 @@
-"""Numbers of quota, allocation and use on pages, compared with the rows of the database they stand for."""
+"""Numbers of quota, allocation and use on pages, compared with the rows of the database."""

@@ -1,4 +1,4 @@
-"""What quota nodes borrow and could lend, from the stored rows of one resource of one pool."""
+"""The amounts that quota nodes borrow and could lend, from the stored rows of one resource of one pool."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scheduling.models import Allocation
 
 
 class Lending:
-    """Amounts of nodes in the resource's unit, by walking down from each node for each question."""
+    """Computes amounts of nodes in the resource's unit, by walking down from the node each time."""
 
     def __init__(self, pool: Flavor, resource: Resource = Resource.GPU_CORES) -> None:
         rows = Quota.unscoped.filter(flavor=pool, resource=resource.value)
@@ -25,9 +25,9 @@ class Lending:
             self._held[node] += charge.get(resource.value, 0)
 
     def _lacking(self, node: uuid.UUID) -> int | None:
-        """What is held above the own nominal and what the children have for others, below 0 if less.
+        """Return what is held above the own nominal and what the children have for others, below 0 if less.
 
-        None where the own nominal is unlimited: it serves nobody beside it.
+        None if the own nominal is unlimited: nothing more is needed then.
         """
         own = self._own.get(node, 0)
         if own is None:
@@ -40,10 +40,10 @@ class Lending:
         return found
 
     def borrowed(self, node: uuid.UUID) -> int:
-        """What is held of the quota of others."""
+        """Return what is held of the quota of others."""
         return max(0, self._lacking(node) or 0)
 
     def lendable(self, node: uuid.UUID) -> int:
-        """What of the nominal others may hold."""
+        """Return what others may hold of the nominal."""
         lack, limit = self._lacking(node) or 0, self._limits.get(node)
         return max(0, -lack if limit is None else min(-lack, limit))

@@ -1,6 +1,6 @@
-"""What GPUs and pods of an installation are said to use: drawn here, told to the store, and remembered.
+"""The drawn use of GPUs and pods of an installation: stored as measurements, and kept for comparison.
 
-The sums are of what was drawn, not of what the store has, so that they share nothing with the product.
+The sums are of the drawn values, not of stored ones, so that they share nothing with the product.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.truth.pages.installations import Installation
 _TICKS: Final = 12
 _EVERY_S: Final = 90
 _FRESH_S: Final = 30
-"""Pages say of what is older that it is not known."""
+"""The age in seconds after which pages show a value as unknown."""
 
 
 class Use(NamedTuple):
@@ -35,7 +35,7 @@ class Use(NamedTuple):
 
 @dataclass(slots=True)
 class Measurements:
-    """The last fresh use of GPUs and slices by their keys, absent where it is not known.
+    """The last fresh use of GPUs and slices by their keys, absent if unknown.
 
     GPU time of slices is in hundredths of a GPU times seconds.
     """
@@ -47,11 +47,11 @@ class Measurements:
     held: dict[uuid.UUID, DeviceSlice] = field(default_factory=dict)
 
     def slices_where(self, chosen: Callable[[DeviceSlice], bool]) -> list[DeviceSlice]:
-        """The slices that are held now and of which something is known."""
+        """Return the slices that are held now and have a known use."""
         return [part for key, part in self.held.items() if key in self.slices and chosen(part)]
 
     def used_percent(self, parts: Iterable[DeviceSlice]) -> float:
-        """What slices use together, in percent of one GPU."""
+        """Return the use of slices together, in percent of one GPU."""
         return sum(self.slices[part.pk].percent for part in parts)
 
 
@@ -64,7 +64,7 @@ def measure(seed: int, made: Installation, until: datetime) -> Measurements:
     batches = []
     for node in Node.unscoped.filter(cluster=made.cluster).order_by("name"):
         if draw.random() < 0.15:
-            continue  # nothing measures this node
+            continue  # this node is not measured
         late_s = draw.choice((5, 12, 25, 45))
         for tick in reversed(range(_TICKS)):
             if tick and draw.random() < 0.1:
@@ -81,7 +81,7 @@ def _draw_batch(
     draw: random.Random, found: Measurements, node: Node, at: datetime, *, since_s: int
 ) -> MeasureBatch:
     fresh = since_s < _FRESH_S
-    # No reading stands for time to come: a part of it after a quarter of an hour would be counted later.
+    # A reading covers no future time: the part beyond a quarter of an hour would be counted later.
     interval_s = min(15 if fresh else _EVERY_S, since_s)
     devices, slices = [], []
     for device in Device.unscoped.filter(node=node).order_by("index"):
@@ -95,7 +95,7 @@ def _draw_batch(
         if fresh:
             found.gpus[device.pk] = whole
         for part, use in zip(on_it, uses, strict=True):
-            # Of a job that has its GPU alone, the GPU itself may speak.
+            # A job that has its GPU alone may be measured by the GPU itself.
             if len(on_it) > 1 or not part.exclusive or draw.random() < 0.5:
                 hold = part.allocation
                 slices.append(

@@ -1,4 +1,4 @@
-"""Each number of quota, allocation and use on a page is the one that follows from the rows.
+"""Each number of quota, allocation and use on a page follows from the rows.
 
 100 installations by `ALLOTMENT_WORLDS=100`.
 """
@@ -38,21 +38,21 @@ WORLDS: Final = int(os.environ.get("ALLOTMENT_WORLDS", "6"))
 _BEGIN: Final = datetime(2026, 3, 2, 8, tzinfo=UTC)
 _SHOWN: Final = _BEGIN + timedelta(seconds=100)
 _LATER: Final = _BEGIN + timedelta(hours=1)
-"""What was measured is shown after a time in which nothing was scheduled."""
+"""The seconds after which measurements are shown, in which nothing was scheduled."""
 
 
 def close_to(shown: float | None, hundredths: float | None, digits: int = 1) -> bool:
-    """Whether a number in GPUs is what it stands for, rounded to so many digits; a dash is nothing."""
+    """Return whether a number in GPUs is the rounded value of hundredths; a dash is nothing."""
     return abs((shown or 0.0) - (hundredths or 0) / 100) <= 0.5 * 10**-digits + 1e-9
 
 
 def amount(text: str) -> float | None:
-    """A number of quota; None is unlimited."""
+    """Return a number of quota; None is unlimited."""
     return None if text == "unlimited" else number_of(text) or 0.0
 
 
 def same_amount(text: str, hundredths: int | None) -> bool:
-    """Whether a quota in GPUs is shown as it is."""
+    """Return whether a quota in GPUs is shown exactly."""
     shown = amount(text)
     return shown is None if hundredths is None else shown is not None and close_to(shown, hundredths)
 
@@ -98,7 +98,7 @@ def check_overview(console: Console) -> None:
 
 
 def check_gpu_tenants(ledger: Ledger, page: PageText) -> None:
-    """The table of the grid of GPUs: who holds how much, in whole GPUs and slices."""
+    """Check the tenants' holdings in the table of the GPU grid, in whole GPUs and slices."""
     shown = {line.name: line for line in page.lines("Workspace", "GPUs allocated", "Whole GPUs")}
     held = ledger.held_by_workspace()
     assert shown.keys() == held.keys()
@@ -116,7 +116,7 @@ def _is_shown(ledger: Ledger, tenant: Tenant, pool: Flavor) -> bool:
 
 
 def check_quota_tree(console: Console) -> None:
-    """The tree, and the table of each folder: both say the same, and what they lend adds up."""
+    """Check that the tree and the table of each folder agree, and that what they lend adds up."""
     ledger, made = console.ledger, console.made
     for pool in made.pools:
         tree = console.operate(f"/ops/quotas/tree?pool={pool.pk}")
@@ -146,12 +146,12 @@ def check_quota_tree(console: Console) -> None:
 
 
 def _tenant_name(line: Line, made: Installation) -> str:
-    """The tenant of a row, whose first cell may go on with a mark of over-commitment."""
+    """Return the tenant of a row, whose first cell may contain a mark of over-commitment."""
     return max((tenant.name for tenant in made.tenants if line.name.startswith(tenant.name)), key=len)
 
 
 def _check_lent(console: Console, pool: Flavor, lent: dict[str, float]) -> None:
-    """No tenant lends more than it may; a folder lends what is its own first, then what its children have."""
+    """No tenant lends more than it may; a folder lends its own quota first, then that of its children."""
     ledger, made = console.ledger, console.made
     for tenant in made.tenants:
         assert lent[tenant.name] <= ledger.lendable(tenant, pool) / 100 + 0.051, (tenant.name, pool.name)
@@ -261,7 +261,7 @@ def check_workspaces(console: Console) -> None:
 
 
 def check_own_jobs(page: PageText, reader: User, jobs: list[Job]) -> None:
-    """The reader's jobs beside those of all, and the notebooks, running and all."""
+    """Check the reader's jobs beside those of all, and the notebooks, running and all."""
     for label, states in (("Running", RUNNING), ("Pending", PENDING)):
         mine = sum(job.state in states and job.submitted_by_id == reader.pk for job in jobs)
         words = page.tiles()[label][1]
@@ -301,7 +301,7 @@ def check_usage(console: Console) -> None:
 
 
 def check_hours(page: PageText, seconds: float) -> None:
-    """The tile of a usage page, which is absent where nothing was reserved."""
+    """Check the tile of a usage page, which is absent if nothing was reserved."""
     tile = page.tiles().get("Reserved")
     assert (tile is None) == (seconds == 0), (tile, seconds)
     assert tile is None or same_hours(tile[0], seconds), (tile, seconds)
@@ -330,7 +330,7 @@ NOTICED: Final = {
     "pods_on": {"nodes and GPUs"},
     "queue_reserved": {"workspaces"},
 }
-"""The checks that notice that a sum of the ledger is wrong."""
+"""The checks that fail if a sum of the ledger is wrong."""
 
 
 @pytest.mark.parametrize("seed", range(WORLDS))

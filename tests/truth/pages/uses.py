@@ -24,7 +24,7 @@ from tests.truth.pages.reading import Line, PageText
 
 @dataclass(frozen=True)
 class Measured:
-    """An installation in the console, and what was measured of it until a moment."""
+    """An installation in the console, and its measurements until a moment."""
 
     console: Console
     found: Measurements
@@ -32,53 +32,53 @@ class Measured:
     seed: int
 
     def used_share(self, chosen: Callable[[DeviceSlice], bool]) -> float | None:
-        """What the chosen slices use of their compute, in percent; None where none is measured."""
+        """Return the use of the chosen slices' compute in percent; None if none is measured."""
         parts = self.found.slices_where(chosen)
         cores = sum(part.cores for part in parts)
         return 100 * self.found.used_percent(parts) / cores if cores else None
 
     def gpu_seconds(self, part: DeviceSlice) -> float:
-        """How long a slice was held until the moment, times its part of a GPU."""
+        """Return how long a slice was held until the moment, times its part of a GPU."""
         held = part.allocation
         end = min(held.released_at or self.until, self.until)
         return part.cores * (end - held.attempt.admitted_at).total_seconds() / 100
 
     def mean_use(self, devices: Iterable[Device]) -> float | None:
-        """The mean use of the measured ones among GPUs, in percent."""
+        """Return the mean use of the measured ones among GPUs, in percent."""
         uses = [self.found.gpus[device.pk].percent for device in devices if device.pk in self.found.gpus]
         return sum(uses) / len(uses) if uses else None
 
     def draw_workspace(self) -> Tenant:
-        """A workspace with measured jobs, or any where there is none."""
+        """Return a workspace with measured jobs, or any if there is none."""
         everyone = self.console.made.workspaces
         measured = [one for one in everyone if self.found.slices_where(below(one))] or everyone
         return measured[self.seed % len(measured)]
 
 
 def job_of(part: DeviceSlice) -> Job:
-    """The job that holds a slice."""
+    """Return the job that holds a slice."""
     return part.allocation.attempt.job
 
 
 def of_one(job: Job) -> Callable[[DeviceSlice], bool]:
-    """Choose the slices of a job."""
+    """Return a function that selects the slices of a job."""
     return lambda part: job_of(part).pk == job.pk
 
 
 def below(tenant: Tenant) -> Callable[[DeviceSlice], bool]:
-    """Choose the slices of jobs at and below a tenant."""
+    """Return a function that selects the slices of jobs at and below a tenant."""
     return lambda part: is_below(job_of(part).workspace, tenant)
 
 
 def found_in(pattern: str, page: PageText) -> str:
-    """The part of a page's words that a pattern's group stands for. Raises: AssertionError without one."""
+    """Return the part of a page's text that a pattern's group matches. Raises: AssertionError without one."""
     match = re.search(pattern, page.text())
     assert match is not None, pattern
     return match[1]
 
 
 def check_overview_use(world: Measured) -> None:
-    """The tile of utilization, the table of tenants and the table of who holds whole GPUs."""
+    """Check the tile of utilization, the table of tenants and the table of holders of whole GPUs."""
     ledger, found = world.console.ledger, world.found
     page = world.console.operate("/ops/overview")
     value, meaning = page.tiles()["GPU utilization"]
@@ -112,7 +112,7 @@ def check_overview_use(world: Measured) -> None:
 
 
 def check_busiest(world: Measured, page: PageText) -> None:
-    """The five nodes that are used most, in this order."""
+    """Check that the five most used nodes are listed in this order."""
     uses = {node.name: world.mean_use(Device.unscoped.filter(node=node)) for node in Node.unscoped.all()}
     known = sorted((use for use in uses.values() if use is not None), reverse=True)[:5]
     shown = page.lines("Node", "GPU utilization") if known else []
@@ -185,7 +185,7 @@ def check_gpu_page(world: Measured) -> None:
 
 
 def check_workspace_use(world: Measured) -> None:
-    """The overview of a workspace, its list of jobs and the page of one of them."""
+    """Check the overview of a workspace, its list of jobs and the page of one of them."""
     made = world.console.made
     workspace = world.draw_workspace()
     person = made.people[workspace][0]
@@ -233,7 +233,7 @@ def check_job_page(world: Measured, job: Job) -> None:
 
 
 def check_use_reports(world: Measured) -> None:
-    """Used, idle and unmeasured GPU-hours: of all tenants, and of the users of a workspace."""
+    """Check used, idle and unmeasured GPU-hours: of all tenants, and of the users of a workspace."""
     ledger, made, found = world.console.ledger, world.console.made, world.found
     lines = {line.name: line for line in _use_lines(world.console.operate("/ops/reports"), "Tenant")}
     for workspace in made.workspaces:
@@ -257,7 +257,7 @@ def check_use_reports(world: Measured) -> None:
 
 
 def _use_lines(page: PageText, heading: str) -> list[Line]:
-    """The rows of a report; none of one that says so."""
+    """Return the rows of a report; none of an empty one."""
     if "No usage in this month" in page.text():
         return []
     return page.lines(heading, "Unmeasured")
