@@ -13,8 +13,8 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from tests.truth.known import KNOWN
-from tests.truth.report import KINDS, Tally, judge_seeds, smallest
-from tests.truth.saved import judge_saved
+from tests.truth.report import KINDS, Tally, check_seeds, smallest
+from tests.truth.saved import check_saved
 
 PIECE = 25
 
@@ -26,10 +26,10 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="the first seed (0)")
     parser.add_argument("--jobs", type=int, default=2, help="processes (2)")
     parser.add_argument("--smallest", action="store_true", help="shrink an example of each falsehood")
-    parser.add_argument("--saved", type=Path, help="judge the cycle in this file (cycle_dump)")
+    parser.add_argument("--saved", type=Path, help="check the cycle in this file (cycle_dump)")
     given = parser.parse_args()
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "allotment.settings.test")
-    tally = judge_saved(given.saved.read_text()) if given.saved else _judge(given)
+    tally = check_saved(given.saved.read_text()) if given.saved else _check(given)
     print(tally.table())
     for kind, (world, seed, text) in sorted(tally.examples.items()):
         known = " (known)" if kind in KNOWN else ""
@@ -39,7 +39,7 @@ def main() -> int:
     return int(any(kind not in KNOWN for kind in tally.false))
 
 
-def _judge(given: argparse.Namespace) -> Tally:
+def _check(given: argparse.Namespace) -> Tally:
     kinds, each = KINDS, -(-given.worlds // len(KINDS))
     pieces = [
         (kind, range(first, min(first + PIECE, given.first + each)))
@@ -49,7 +49,7 @@ def _judge(given: argparse.Namespace) -> Tally:
     total = Tally()
     with ProcessPoolExecutor(given.jobs) as pool:
         names, seeds = zip(*pieces, strict=True)
-        for done, tally in enumerate(pool.map(judge_seeds, names, seeds, timeout=None), 1):
+        for done, tally in enumerate(pool.map(check_seeds, names, seeds, timeout=None), 1):
             total.add(tally)
             print(f"\r{done} of {len(pieces)}", end="", file=sys.stderr, flush=True)
     print(file=sys.stderr)

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 
 from scheduling.engine.model import Help, HelpCode, JobOutcome, Reason
 from tests.truth.offers import Taken, take_all
-from tests.truth.oracle.cell import Cell
-from tests.truth.oracle.places import Undecided
-from tests.truth.oracle.verdict import judge
+from tests.truth.oracle.cell import Cell, Undecided
+from tests.truth.oracle.verdict import find_faults
 from tests.truth.settle import Run, Unsettled, run_of
 from tests.truth.shrink import shrunk, text_of
 from tests.truth.worlds import KINDS, World, world_of
@@ -58,14 +57,14 @@ class Tally:
     def table(self) -> str:
         """Return the counts as lines of text."""
         lines = [f"{self.worlds} worlds, {self.unsettled} unsettled, {self.undecided} outcomes undecided"]
-        lines.append(f"{'reason':24}{'judged':>8}{'false':>8}  false numbers")
-        for reason, judged in sorted(self.reasons.items()):
+        lines.append(f"{'reason':24}{'checked':>8}{'false':>8}  false numbers")
+        for reason, checked in sorted(self.reasons.items()):
             numbers = {k[0]: n for k, n in self.false.items() if k[1] == reason and _is_number(k[0])}
             said = ", ".join(f"{name} {n}" for name, n in sorted(numbers.items()))
-            lines.append(f"{reason:24}{judged:8}{self.false['reason', reason]:8}  {said}")
+            lines.append(f"{reason:24}{checked:8}{self.false['reason', reason]:8}  {said}")
         lines.append(f"{'offer':18}{'under':24}{'taken':>8}{'starts':>8}{'holds':>8}{'false':>8}")
-        for kind, judged in sorted(self.offers.items()):
-            counts = (judged, self.starts[kind], self.holds[kind], self.false[kind])
+        for kind, checked in sorted(self.offers.items()):
+            counts = (checked, self.starts[kind], self.holds[kind], self.false[kind])
             lines.append(f"{kind[0][6:]:18}{kind[1]:24}" + "".join(f"{n:8}" for n in counts))
         return "\n".join(lines)
 
@@ -74,7 +73,7 @@ def _is_number(part: str) -> bool:
     return part != "reason" and not part.startswith("offer ")
 
 
-def judged(run: Run, tally: Tally, *, offers: int | None = None) -> list[Found]:
+def false_outcomes(run: Run, tally: Tally, *, offers: int | None = None) -> list[Found]:
     """Return all faults in the outcomes of the pending jobs of a settled cell; adds to the tally.
 
     `offers` is how many recommendations of a kind are applied (None: all).
@@ -85,7 +84,7 @@ def judged(run: Run, tally: Tally, *, offers: int | None = None) -> list[Found]:
         assert outcome.reason is not None
         reason = outcome.reason.value
         try:
-            faults = judge(cell, outcome)
+            faults = find_faults(cell, outcome)
         except Undecided:
             tally.undecided += 1
             continue
@@ -161,10 +160,10 @@ def found_in(world: World, tally: Tally, *, offers: int | None = None) -> list[F
     except Exception as error:
         tally.false["crash", ""] += 1
         return [Found(("crash", ""), "", repr(error))]
-    return judged(run, tally, offers=offers)
+    return false_outcomes(run, tally, offers=offers)
 
 
-def judge_seeds(kind: str, seeds: Iterable[int], *, offers: int | None = None) -> Tally:
+def check_seeds(kind: str, seeds: Iterable[int], *, offers: int | None = None) -> Tally:
     """Check the worlds of these seeds."""
     tally = Tally()
     for seed in seeds:
@@ -189,4 +188,4 @@ def _shows(what: Kind) -> Callable[[World], bool]:
     return shows
 
 
-__all__ = ["KINDS", "Tally", "judge_seeds", "judged", "smallest"]
+__all__ = ["KINDS", "Tally", "check_seeds", "false_outcomes", "smallest"]

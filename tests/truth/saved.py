@@ -6,7 +6,7 @@ import json
 
 from scheduling.engine import Snapshot
 from scheduling.engine_input.saved_cycle import FORMAT
-from tests.truth.report import Tally, judged
+from tests.truth.report import Tally, false_outcomes
 from tests.truth.settle import Run
 
 
@@ -24,9 +24,9 @@ def run_saved(text: str) -> Run:
     return run
 
 
-def judge_saved(text: str) -> Tally:
+def check_saved(text: str) -> Tally:
     """Check the outcomes of the pending jobs of a saved cycle."""
     tally = Tally(worlds=1)
-    for found in judged(run_saved(text), tally):
+    for found in false_outcomes(run_saved(text), tally):
         tally.examples.setdefault(found.kind, ("saved", 0, found.text))
     return tally

@@ -26,7 +26,7 @@ from scheduling.engine.model import (
 )
 from tests.truth.mixed import ZONE
 from tests.truth.oracle.cell import Cell
-from tests.truth.oracle.verdict import judge
+from tests.truth.oracle.verdict import find_faults
 from tests.truth.worlds import World, world_of
 
 RESOURCES = ("gpu.cards", "gpu.cores", "gpu.memory", "cpu", "memory")
@@ -51,7 +51,7 @@ def features(world: World) -> set[str]:
     return {name for name, has in found.items() if has}
 
 
-def test_all_that_is_promised_is_drawn() -> None:
+def test_every_feature_is_drawn() -> None:
     drawn = [features(world_of(seed, "mixed")) for seed in range(60)]
     every = set().union(*drawn)
     assert {name: sum(name in each for each in drawn) >= 3 for name in every} == dict.fromkeys(every, True)
@@ -77,12 +77,12 @@ def cell_of(nodes: tuple[Node, ...], flavor: Flavor, *jobs: Job, nominal: int | 
     )
 
 
-def told(reason: Reason, **numbers: int | str) -> JobOutcome:
+def outcome_with(reason: Reason, **numbers: int | str) -> JobOutcome:
     return JobOutcome(job="j", status=OutcomeStatus.WAITING, reason=reason, numbers=numbers)
 
 
 def parts(cell: Cell, outcome: JobOutcome) -> Mapping[str, object]:
-    return {fault.part: fault.true for fault in judge(cell, outcome)}
+    return {fault.part: fault.actual for fault in find_faults(cell, outcome)}
 
 
 def cards(node: str, number: int, **facts: object) -> tuple[Device, ...]:
@@ -100,12 +100,12 @@ WHOLE = Flavor(id="f", card_model="Xa", card_memory=40_000)
 
 
 @pytest.mark.parametrize(("tasks", "true"), [(2, "RESERVED_FOR_LARGER"), (3, "NEVER_FITS")])
-def test_a_gang_stands_in_one_zone_or_nowhere(tasks: int, true: str) -> None:
+def test_a_gang_is_placed_in_one_zone_or_nowhere(tasks: int, true: str) -> None:
     nodes = tuple(
         Node(id=f"n{at}", labels={"zone": zone}, devices=cards(f"n{at}", 1)) for at, zone in enumerate("aabb")
     )
     gang = replace(asking(Request(gpu=GpuRequest()), tasks), topology=ZONE)
-    assert parts(cell_of(nodes, WHOLE, gang), told(Reason.NO_ROOM)) == {"reason": true}
+    assert parts(cell_of(nodes, WHOLE, gang), outcome_with(Reason.NO_ROOM)) == {"reason": true}
 
 
 def test_a_gang_waits_for_room_in_one_zone() -> None:
@@ -117,8 +117,8 @@ def test_a_gang_waits_for_room_in_one_zone() -> None:
     gang = replace(asking(Request(gpu=GpuRequest()), 2), topology=ZONE)
     numbers: dict[str, int | str] = {"flavor": "f", "role": "worker", "asked": 2, "limit": 2}
     cell = cell_of(nodes, WHOLE, gang)
-    assert not parts(cell, told(Reason.NO_ROOM, **numbers, available=1))
-    assert parts(cell, told(Reason.NO_ROOM, **numbers, available=2)) == {"available": 1}
+    assert not parts(cell, outcome_with(Reason.NO_ROOM, **numbers, available=1))
+    assert parts(cell, outcome_with(Reason.NO_ROOM, **numbers, available=2)) == {"available": 1}
 
 
 @pytest.mark.parametrize(("free", "true"), [(1, None), (2, 1)])
@@ -126,7 +126,9 @@ def test_cards_of_foreign_pods_are_not_free(free: int, true: int | None) -> None
     held = {"holders": 1, "used_cores": 100, "used_memory": 40_000, "exclusive": True}
     node = Node(id="n0", devices=(*cards("n0", 1), *cards("x0", 1, **held)))
     cell = cell_of((node,), WHOLE, asking(Request(gpu=GpuRequest(cards=2))))
-    outcome = told(Reason.NO_ROOM, flavor="f", role="worker", free_cards=free, **{"refused.card-cores": 1})
+    outcome = outcome_with(
+        Reason.NO_ROOM, flavor="f", role="worker", free_cards=free, **{"refused.card-cores": 1}
+    )
     found = parts(cell, outcome)
     assert found == ({} if true is None else {"free_cards": true})
 
@@ -138,7 +140,7 @@ def test_instances_are_of_a_profile_and_have_its_price(profile: str, true: str) 
     cut = replace(WHOLE, mode=GpuMode.MIG, card_memory=80_000)
     job = asking(Request(gpu=GpuRequest(mode=GpuMode.MIG, profile=profile)))
     cell = cell_of((Node(id="n0", devices=instances),), cut, job, nominal=42)
-    assert parts(cell, told(Reason.NO_ROOM)) == {"reason": true}
+    assert parts(cell, outcome_with(Reason.NO_ROOM)) == {"reason": true}
     enough = cell_of((Node(id="n0", devices=instances),), cut, job, nominal=43)
     rest = "RESERVED_FOR_LARGER" if true == "EXCEEDS_MAX_QUOTA" else true
-    assert parts(enough, told(Reason.NO_ROOM)) == {"reason": rest}
+    assert parts(enough, outcome_with(Reason.NO_ROOM)) == {"reason": rest}

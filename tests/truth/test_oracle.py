@@ -14,9 +14,9 @@ from scheduling.engine_input.saved_cycle import dump_cycle
 from tests.fixtures.programs import run_to_end
 from tests.truth.known import KNOWN
 from tests.truth.offers import take
-from tests.truth.oracle.verdict import judge
+from tests.truth.oracle.verdict import find_faults
 from tests.truth.report import Tally, found_in
-from tests.truth.saved import judge_saved
+from tests.truth.saved import check_saved
 from tests.truth.settle import Run, run_of
 from tests.truth.shrink import shrunk, text_of
 from tests.truth.worlds import KINDS, World, world_of
@@ -66,18 +66,20 @@ def runs() -> list[Run]:
     return [run_of(world_of(seed, kind)) for kind in KINDS for seed in range(4)]
 
 
-def _told(runs: list[Run]) -> list[tuple[Run, JobOutcome]]:
-    return [(run, outcome) for run in runs for outcome in run.waiting() if not judge(run.cell(), outcome)]
+def _true_outcomes(runs: list[Run]) -> list[tuple[Run, JobOutcome]]:
+    return [
+        (run, outcome) for run in runs for outcome in run.waiting() if not find_faults(run.cell(), outcome)
+    ]
 
 
 def test_any_other_reason_is_found_false(runs: list[Run]) -> None:
     lasting = (Reason.NEVER_FITS, Reason.EXCEEDS_MAX_QUOTA, Reason.BACKOFF, Reason.QUEUE_STOPPED)
     checked = 0
-    for run, outcome in _told(runs):
+    for run, outcome in _true_outcomes(runs):
         for reason in lasting:
             if reason is not outcome.reason:
                 checked += 1
-                faults = judge(run.cell(), outcome._replace(reason=reason))
+                faults = find_faults(run.cell(), outcome._replace(reason=reason))
                 assert [fault.part for fault in faults] == ["reason"], (outcome, reason)
     assert checked > 100
 
@@ -85,13 +87,15 @@ def test_any_other_reason_is_found_false(runs: list[Run]) -> None:
 @pytest.mark.parametrize("name", ["asked", "limit", "available", "free_cards", "position", "used", "nominal"])
 def test_a_number_that_is_one_too_much_is_found_false(runs: list[Run], name: str) -> None:
     ordered = [
-        (r, o) for r, o in _told(runs) if not r.snapshot.queues[r.snapshot.jobs[o.job].queue].user_shares
+        (r, o)
+        for r, o in _true_outcomes(runs)
+        if not r.snapshot.queues[r.snapshot.jobs[o.job].queue].user_shares
     ]
     changed = 0
     for run, outcome in ordered:
         if isinstance(outcome.numbers.get(name), int):
             numbers = {**outcome.numbers, name: int(outcome.numbers[name]) + 1}
-            assert judge(run.cell(), outcome._replace(numbers=numbers)), (outcome, name)
+            assert find_faults(run.cell(), outcome._replace(numbers=numbers)), (outcome, name)
             changed += 1
     assert changed
 
@@ -102,7 +106,7 @@ def test_a_recommendation_that_does_nothing_is_found_false(runs: list[Run]) -> N
         Reason.NO_ROOM: Help(HelpCode.WAIT_UNTIL, {"at": 0}),
     }
     checked = 0
-    for run, outcome in _told(runs):
+    for run, outcome in _true_outcomes(runs):
         offer = wrong.get(outcome.reason) if outcome.reason else None
         if offer is not None:
             where = {"queue": run.snapshot.jobs[outcome.job].queue, **outcome.numbers, **offer.numbers}
@@ -112,9 +116,9 @@ def test_a_recommendation_that_does_nothing_is_found_false(runs: list[Run]) -> N
     assert checked
 
 
-def test_a_saved_cycle_is_judged(runs: list[Run]) -> None:
+def test_a_saved_cycle_is_checked(runs: list[Run]) -> None:
     for run in runs[:3]:
-        tally = judge_saved(dump_cycle(run.snapshot, run.now))
+        tally = check_saved(dump_cycle(run.snapshot, run.now))
         assert sum(tally.reasons.values()) == len(run.waiting())
         assert set(tally.false) <= KNOWN
 

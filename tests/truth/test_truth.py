@@ -13,7 +13,7 @@ import pytest
 
 from tests.fixtures.programs import run_to_end
 from tests.truth.known import KNOWN
-from tests.truth.report import KINDS, judge_seeds, smallest
+from tests.truth.report import KINDS, check_seeds, smallest
 
 WORLDS = int(os.environ.get("ALLOTMENT_TRUTH_WORLDS", "300"))
 PIECE = 10
@@ -27,8 +27,8 @@ PIECES = [
 
 
 @pytest.mark.parametrize(("kind", "seeds"), PIECES)
-def test_nothing_that_waiting_jobs_are_told_is_false(kind: str, seeds: range) -> None:
-    tally = judge_seeds(kind, seeds, offers=OFFERS)
+def test_every_outcome_of_pending_jobs_is_true(kind: str, seeds: range) -> None:
+    tally = check_seeds(kind, seeds, offers=OFFERS)
     assert tally.unsettled == 0
     unknown = {what: where for what, where in tally.examples.items() if what not in KNOWN}
     if unknown:
@@ -36,7 +36,7 @@ def test_nothing_that_waiting_jobs_are_told_is_false(kind: str, seeds: range) ->
         pytest.fail(f"{what} in {name} {seed}: {text}\n{smallest(name, seed, what)}", pytrace=False)
 
 
-def test_the_command_judges_worlds_in_a_process_without_django_set_up() -> None:
+def test_the_command_checks_worlds_in_a_process_without_django_set_up() -> None:
     command = (sys.executable, "-m", "tests.truth", "--worlds", "4", "--jobs", "1")
     clean = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
     result = run_to_end(command, env=clean, capture_output=True, text=True, within_s=120, check=False)

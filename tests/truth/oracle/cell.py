@@ -106,3 +106,7 @@ def least(role: Role) -> int:
     """The fewest tasks of a role that are of use and have not ended."""
     asked = role.replicas if role.min_replicas is None else role.min_replicas
     return max(0, asked - role.ended)
+
+
+class Undecided(Exception):
+    """A question that exhaustive search cannot answer in reasonable time."""

@@ -15,8 +15,10 @@ from itertools import product
 
 from scheduling.engine.model import AllocationMode, Flavor, Job, Node, Queue
 from tests.truth.oracle.cell import CARD_UNITS, Cell, Key
-from tests.truth.oracle.places import Task, areas, counts_of, emptied, stands, task_of, with_lasting_claims
+from tests.truth.oracle.gangs import areas, fit_together
+from tests.truth.oracle.nodes import emptied
 from tests.truth.oracle.quota import Amount, Tree, holds, least_of
+from tests.truth.oracle.tasks import Task, counts_of, task_of, with_lasting_claims
 
 UNCAPPED = 10**12
 
@@ -182,7 +184,7 @@ class Facts:
         if gravest is not Lack.LIMIT and self.denied(flavors, asked):
             gravest = Lack.POLICY
         here = areas(self.job, self.cell.nodes)
-        if gravest is Lack.NOTHING and not any(stands(tasks, counts, area) for area in here):
+        if gravest is Lack.NOTHING and not any(fit_together(tasks, counts, area) for area in here):
             gravest = Lack.ROOM
         return Way(flavors, tasks, counts, asked, gravest, short, spare)
 
@@ -206,7 +208,7 @@ class Facts:
             key = (at, task.flavor.id, count)
             if key not in known:
                 known[key] = any(
-                    stands((with_lasting_claims(task),), (count,), area)
+                    fit_together((with_lasting_claims(task),), (count,), area)
                     for area in areas(self.job, self.empty)
                 )
             if not known[key]:
@@ -226,3 +228,13 @@ class Facts:
     def lack(self) -> Lack:
         """Return the obstacle of the job, which is that of its best way."""
         return min((way.lack for way in self.ways), default=Lack.NODES)
+
+
+def lacks(facts: Facts) -> set[Lack]:
+    """Return what a job lacks in the way that lacks least. Roles are placed in order and each takes the best
+    for itself, so that the report for a job of several roles may be about another way."""
+    either = {Lack.BORROWED, Lack.QUOTA}
+    found = {facts.lack}
+    if len(facts.job.roles) > 1:
+        found |= {way.lack for way in facts.ways if Lack.NOTHING < way.lack < Lack.POLICY}
+    return found | either if facts.beside and found & either else found
