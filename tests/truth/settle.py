@@ -67,7 +67,7 @@ class Run:
         """
         quiet = 0
         for _ in range(MOST_CYCLES):
-            self._let_leave()
+            self._end_evicted()
             quiet = 0 if self.cycle().decisions else quiet + 1
             self.now += CYCLE_S
             if quiet == QUIET:
@@ -80,7 +80,7 @@ class Run:
         Raises: Unsettled.
         """
         for _ in range(MOST_CYCLES):
-            self._let_leave()
+            self._end_evicted()
             decided = self.cycle().decisions
             self.now += CYCLE_S
             if self.snapshot.jobs[job].state is JobState.LIVE:
@@ -145,7 +145,7 @@ class Run:
         assert self.last is not None
         return [outcome for outcome in self.last.outcomes if outcome.reason is not None]
 
-    def _let_leave(self) -> None:
+    def _end_evicted(self) -> None:
         """Remove evicted tasks, and end jobs beyond their run time."""
         for name, job in list(self.snapshot.jobs.items()):
             limited = (

@@ -215,7 +215,7 @@ class Crowd:
         return not live.exists() and not Allocation.unscoped.filter(removed_at__isnull=True).exists()
 
 
-def test_a_crowd_leaves_the_books_right(on_postgres: PostgresServer) -> None:
+def test_concurrent_work_keeps_all_sums_right(on_postgres: PostgresServer) -> None:
     crowd = Crowd()
     acts = [crowd.cycles, crowd.executes, crowd.observes, crowd.submits, crowd.interferes] * 2
     acts += [crowd.lists, crowd.breaks]

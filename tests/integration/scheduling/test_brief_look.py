@@ -140,7 +140,7 @@ def test_a_brief_look_leaves_the_requested_cycle_to_come(
     assert left == ({Topic.CYCLE.value} if brief and connection.vendor == "postgresql" else set())
 
 
-def test_who_had_no_turn_in_a_brief_cycle_has_one_in_the_next_whole_one(
+def test_a_job_without_a_turn_in_a_brief_cycle_has_one_in_the_next_whole_one(
     traveller: time_machine.Traveller,
 ) -> None:
     scene = Scene(traveller)

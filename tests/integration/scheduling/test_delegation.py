@@ -268,7 +268,7 @@ def test_a_running_job_ends_when_it_is_evicted_or_no_longer_admitted(here: World
     assert (told.after_eviction, lost.after_eviction) == (JobState.QUEUED, JobState.QUEUED)
 
 
-def test_who_pauses_is_passed_over_and_who_may_go_on_goes_on(here: World, engine: Engine) -> None:
+def test_a_paused_workload_is_skipped_and_a_resumed_one_continues(here: World, engine: Engine) -> None:
     later = clock.now() + timedelta(minutes=5)
     failed = jobs.job(here.queue, here.editor, "failed", backoff_until=later)
     idle = jobs.job(here.queue, here.editor, "idle", state=JobState.SUSPENDED)

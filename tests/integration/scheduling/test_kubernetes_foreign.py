@@ -51,7 +51,7 @@ def test_a_job_is_put_where_others_leave_room_and_theirs_go_on(stage: KubeStage)
     assert {pod["metadata"]["name"] for pod in stage.api.items(THEIRS)} == {"gpu", "cpu"}
 
 
-def test_the_cards_of_a_pod_that_leaves_are_held_until_it_is_gone(stage: KubeStage) -> None:
+def test_the_cards_of_a_terminating_pod_are_held_until_it_is_gone(stage: KubeStage) -> None:
     foreign(stage, "old", "whole-1", {"nvidia.com/gpu": "8"})
     foreign(stage, "other", "whole-2", {"nvidia.com/gpu": "8"})
     stage.run(6)

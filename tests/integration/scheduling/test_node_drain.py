@@ -106,7 +106,7 @@ def test_the_timeline_and_the_audit_say_why(stage: Stage, ops: User) -> None:
     assert {"name": node.name, "reason": "a fan fails", "jobs": 1}.items() <= record.after.items()
 
 
-def test_a_gang_leaves_as_a_whole_and_others_stay(stage: Stage, ops: User) -> None:
+def test_a_gang_is_evicted_as_a_whole_and_others_stay(stage: Stage, ops: User) -> None:
     gang = stage.submit("gang", jobs.RoleOf(replicas=2, cards=5), run_s=100_000)
     stage.run(24)
     assert where(gang) == {"node-01", "node-02"}
@@ -158,7 +158,7 @@ def test_an_uncordon_ends_the_drain(stage: Stage, ops: User) -> None:
     assert not node.cordoned
 
 
-def test_an_uncordon_while_jobs_leave_lets_them_go_and_opens_the_node(stage: Stage, ops: User) -> None:
+def test_an_uncordon_while_jobs_terminate_lets_them_end_and_opens_the_node(stage: Stage, ops: User) -> None:
     job, node = started(stage, "train", jobs.RoleOf(cards=8), simulate={"stop_s": 30})
     filler, _ = started(stage, "filler", jobs.RoleOf(cards=8))
     node_drain(acting_user=ops, node=node)

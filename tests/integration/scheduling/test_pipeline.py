@@ -179,7 +179,7 @@ def test_a_failed_task_is_started_again_where_it_was() -> None:
         stage.assert_nothing_is_held()
 
 
-def test_a_role_can_end_the_job_and_the_others_leave() -> None:
+def test_a_role_can_end_the_job_and_the_others_terminate() -> None:
     with time_machine.travel("2026-11-02T08:00:00Z", tick=False):
         stage = Stage()
         job = stage.submit(

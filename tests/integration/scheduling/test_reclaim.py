@@ -106,7 +106,7 @@ def test_the_evicted_learn_the_rule_and_nothing_of_the_other_team() -> None:
         assert str(owner.pk) not in told
 
 
-def test_a_job_of_the_same_team_is_named_to_the_one_that_leaves_for_it() -> None:
+def test_a_job_of_the_same_team_is_named_to_the_one_evicted_for_it() -> None:
     with time_machine.travel("2026-11-02T08:00:00Z", tick=False) as traveller:
         stage = Stage()
         low = [stage.submit(name, jobs.RoleOf(cards=8), run_s=100_000) for name in ("one", "two")]
@@ -196,7 +196,7 @@ def test_evictions_are_counted_and_other_ends_are_not() -> None:
         assert cell_snapshot(stage.cell.pk).snapshot.jobs[str(job.pk)].evictions == 2
 
 
-def test_an_elastic_job_gives_up_what_it_can_spare_and_goes_on() -> None:
+def test_an_elastic_job_releases_its_surplus_and_goes_on() -> None:
     with time_machine.travel("2026-11-02T08:00:00Z", tick=False) as traveller:
         stage = Two()
         workers = jobs.RoleOf(name="worker", replicas=4, min_replicas=2, cards=4)

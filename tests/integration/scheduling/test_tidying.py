@@ -61,7 +61,7 @@ def test_news_of_another_pod_of_that_name_are_not_taken_for_it() -> None:
     assert Allocation.unscoped.get(attempt__job=job).removed_at is None
 
 
-def test_who_holds_what_others_wait_for_leaves_first_and_what_has_ended_last(
+def test_pods_that_others_wait_for_are_removed_first_and_ended_ones_last(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     order: list[str] = []

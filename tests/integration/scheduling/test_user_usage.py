@@ -74,7 +74,7 @@ def two_users(stage: Stage) -> tuple[Job, Job]:
 
 
 @pytest.mark.parametrize("counted", [True, False])
-def test_who_used_less_goes_first_where_the_queue_counts_users(counted: bool) -> None:
+def test_the_user_who_used_less_goes_first_where_the_queue_counts_users(counted: bool) -> None:
     with time_machine.travel("2026-11-02T08:00:00Z", tick=False):
         stage = Stage()
         stage.queue.user_shares = counted
@@ -87,7 +87,7 @@ def test_who_used_less_goes_first_where_the_queue_counts_users(counted: bool) ->
         assert (state(first), state(second)) == (JobState.ADMITTED, JobState.QUEUED)
 
 
-def test_a_crowd_of_jobs_gives_a_user_no_larger_part() -> None:
+def test_many_jobs_give_a_user_no_larger_part() -> None:
     with time_machine.travel("2026-11-02T08:00:00Z", tick=False) as traveller:
         stage = Stage(cards=8)
         many = [stage.submit(f"many-{i}", jobs.RoleOf(cards=2)) for i in range(8)]

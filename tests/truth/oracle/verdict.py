@@ -53,11 +53,11 @@ def true_reasons(report: ReportedReason) -> set[Reason]:
         # A job whose turn has not come need not be checked for what is not allowed in one flavor and too much
         # in all others.
         each = {way.lack for way in facts.ways} - {Lack.NODES}
-        return {Reason.POLICY_DENIED, *(_reasons_without_turn(report) if each != {Lack.POLICY} else set())}
-    return _reasons_without_turn(report) or _reasons_of_lack(report)
+        return {Reason.POLICY_DENIED, *(_reasons_before_the_turn(report) if each != {Lack.POLICY} else set())}
+    return _reasons_before_the_turn(report) or _reasons_of_lack(report)
 
 
-def _reasons_without_turn(report: ReportedReason) -> set[Reason]:
+def _reasons_before_the_turn(report: ReportedReason) -> set[Reason]:
     """Return why the turn of a job does not come; none if it does."""
     cell, job, queue = report.cell, report.job, report.facts.queue
     if queue.stop_policy is not StopPolicy.NONE:

@@ -210,7 +210,7 @@ def test_pods_that_ended_give_their_quota_back() -> None:
     assert kept.allocations[0].charges == (Charge("a", "cpu", 1000), Charge("a", "gpu", 2))
 
 
-def test_an_evicted_workload_leaves_while_it_holds_and_waits_afterwards() -> None:
+def test_an_evicted_workload_is_terminating_while_it_holds_and_pending_afterwards() -> None:
     evicted = {"type": "Evicted", "status": "True", "lastTransitionTime": "2026-01-01T00:00:05Z"}
     leaving = read_setup(world(workloads=[workload(status=reserved("cq", evicted))]))
     assert leaving.get_job("ns/w").state is JobState.LEAVING

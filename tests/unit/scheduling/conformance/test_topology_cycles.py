@@ -81,7 +81,7 @@ def cycle(
     return run_cycle(given, replace(config, plugins=plugins), NOW)
 
 
-def turns(result: CycleResult) -> dict[Verdict, int]:
+def count_verdicts(result: CycleResult) -> dict[Verdict, int]:
     """Return how many jobs were evaluated with each verdict."""
     counted = {verdict: f"turns_{verdict.value.replace('-', '_')}" for verdict in Verdict}
     return {verdict: result.counters[name] for verdict, name in counted.items() if name in result.counters}
@@ -281,7 +281,7 @@ class TestState:
 
 
 class TestVictims:
-    def test_scattered_room_makes_just_those_leave_who_are_in_the_way(self) -> None:
+    def test_scattered_capacity_evicts_only_the_jobs_in_the_way(self) -> None:
         given = world(
             [host("x1"), host("y1")],
             [job("j", 4, priority=9, rule=ONE_HOST), live("mid", 3, priority=2), live("low", 3, priority=1)],
@@ -300,7 +300,7 @@ class TestVictims:
         )
         result = cycle(given)
         assert not result.decisions
-        assert turns(result) == {Verdict.NO_ROOM: 1}
+        assert count_verdicts(result) == {Verdict.NO_ROOM: 1}
 
     def test_what_waits_in_vain_keeps_its_domains_from_later_heads(self) -> None:
         queues = [
@@ -314,7 +314,7 @@ class TestVictims:
             queues=queues,
         )
         result = cycle(given)
-        assert turns(result) == {Verdict.NO_VICTIMS: 2}
+        assert count_verdicts(result) == {Verdict.NO_VICTIMS: 2}
 
 
 class TestTogether:
@@ -331,7 +331,7 @@ class TestTogether:
     def test_or_is_outrun_where_that_is_switched_off(self) -> None:
         once = replace(ADMIT, heads_per_queue=1)
         result = cycle(self.heads(), options=CycleOptions(judge_again=False), config=once)
-        assert turns(result) == {Verdict.ADMITTED: 1, Verdict.OVERTAKEN: 1}
+        assert count_verdicts(result) == {Verdict.ADMITTED: 1, Verdict.OVERTAKEN: 1}
 
 
 LOST = TopologyState(lost_nodes={"j": ("x1",)})
@@ -348,7 +348,7 @@ class TestSecondPass:
         assert decision(result, "j").released == ("j/w/0",)
         assert places(result, "j") == {"x2": 4}
 
-    def test_what_cannot_be_replaced_leaves_as_a_whole(self) -> None:
+    def test_what_cannot_be_replaced_is_evicted_as_a_whole(self) -> None:
         hurt = live("j", 4, rule=ONE_RACK)
         given = world(
             [host("x2"), host("y1", "r2")], [hurt], [domain_allocation("j", {"x1": 1, "x2": 3}, cpu=2)]
@@ -389,7 +389,7 @@ class TestSecondPass:
         assert places(result, "j") == {"x1": 4}
         assert reason(result, "k") is Reason.NO_ROOM
 
-    def test_others_leave_for_places_too(self) -> None:
+    def test_other_jobs_are_evicted_for_places_too(self) -> None:
         waiting = live("j", 4, priority=5, rule=ONE_HOST)
         held = [
             domain_allocation("j", {}, charges=(Charge("grid", Resource.CPU, 4),)),

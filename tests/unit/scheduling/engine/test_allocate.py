@@ -68,7 +68,7 @@ def test_the_shortest_job_goes_first_where_the_queue_says_so() -> None:
     assert started(cycle(snapshot)) == ["short", "long", "open"]
 
 
-def test_who_needs_not_borrow_goes_first() -> None:
+def test_a_job_that_need_not_borrow_goes_first() -> None:
     teams = {"a": quotas(0), "b": quotas(4)}
     jobs = [job("borrower", "a", role(1, 4), priority=100), job("owner", "b", role(1, 4), at=50)]
     assert started(cycle(world([node("n1")], jobs, teams=teams))) == ["owner"]

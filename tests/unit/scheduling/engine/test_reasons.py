@@ -248,7 +248,7 @@ def test_an_outcome_for_every_waiting_job() -> None:
     assert all((item.reason is None) == (item.status == "admitted") for item in result.outcomes)
 
 
-def test_a_job_whose_earlier_tasks_are_still_leaving_is_not_started_again() -> None:
+def test_a_job_whose_earlier_tasks_are_still_terminating_is_not_started_again() -> None:
     snapshot = world([node("n1", 8)], [job("j", "a", role(2, 1))])
     commit(snapshot, cycle(snapshot))
     snapshot.apply_delta(Delta((JobPut(job("j", "a", role(2, 1))),)))

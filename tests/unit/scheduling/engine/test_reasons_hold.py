@@ -119,7 +119,7 @@ class TestEvicted:
         )  # fmt: skip
         assert shorts(found)[HelpCode.RAISE_QUOTA] == 2
 
-    def test_more_than_is_ever_borrowed_is_no_question_of_room_left_unused(self) -> None:
+    def test_more_than_is_ever_borrowed_is_no_question_of_unused_capacity(self) -> None:
         stage = two_kinds(9)
         found = stage.ask(job("again", "a", role(3, 8, models=("A100",)), at=5, evictions=1))
         assert found.reason in (Reason.EXCEEDS_MAX_QUOTA, Reason.NEVER_FITS)

@@ -71,7 +71,7 @@ def test_each_opened_slot_is_a_node_without_pods(moves: int) -> None:
     assert departed.cards_moved <= departed.moves
 
 
-def test_who_leaves_depends_on_the_seed_alone() -> None:
+def test_departures_depend_on_the_seed_alone() -> None:
     assert run(3, Departures(40, 20)).departed == run(3, Departures(40, 20)).departed
     assert len({run(seed, Departures(90)).departed for seed in range(3)}) > 1
 

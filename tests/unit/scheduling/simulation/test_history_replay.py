@@ -117,7 +117,7 @@ def test_jobs_without_a_known_end_run_on_and_the_waits_behind_them_are_lower_bou
     assert found["wait_median"] == {"seconds": 0, "at_least": False}
 
 
-def test_a_job_that_was_withdrawn_while_it_waited_leaves_at_the_same_time() -> None:
+def test_a_job_that_was_withdrawn_while_pending_ends_at_the_same_time() -> None:
     policy, tenants = pool_policy("shared-fifo"), [TraceTenant("a", 1, 8)]
     long = recorded(TraceJob(0, "j0", "a", BEGIN, 8, 1_000), policy)
     given_up = replace(

@@ -23,7 +23,7 @@ def events_of(report: ReplayReport, job: str) -> list[tuple[int, str]]:
     return [(event.t_s, event.event) for event in report.events if event.job == job][1:]
 
 
-def test_a_tenant_borrows_what_others_leave_and_gives_it_back_at_once() -> None:
+def test_a_tenant_borrows_unused_quota_and_returns_it_at_once() -> None:
     report = replay(("a", 0, 8, 100), ("a", 1, 8, 100), ("b", 50, 8, 10))
     # The second job of a used b's quota, and had less to lose than the first.
     assert events_of(report, "a-1") == [(1, "start"), (50, "evict"), (60, "start"), (160, "finish")]
@@ -73,7 +73,7 @@ def test_no_job_is_moved_for_a_borrower() -> None:
     assert events_of(report, "a-3") == [(9001, "start"), (9011, "finish")]
 
 
-def test_after_much_was_lost_borrowers_leave_gpus_unused_for_thirty_days() -> None:
+def test_after_much_was_lost_borrowers_keep_gpus_unused_for_thirty_days() -> None:
     late = 60_000 + 30 * 24 * HOUR + 1
     report = replay(
         ("a", 0, 8, 100_000),

@@ -100,7 +100,7 @@ def test_where_a_role_goes(request_: RoleRequest, where: dict[str, int]) -> None
         ),
     ],
 )
-def test_why_a_role_goes_nowhere(request_: RoleRequest, misfit: Misfit, fitting: int, needed: int) -> None:
+def test_why_a_role_is_not_placed(request_: RoleRequest, misfit: Misfit, fitting: int, needed: int) -> None:
     failure = placed(ground(TWO_BLOCKS), request_)["w"]
     assert isinstance(failure, Failure)
     assert (failure.misfit, failure.fitting, failure.needed) == (misfit, fitting, needed)

@@ -58,7 +58,7 @@ class Stage:
         self.all_decisions.extend(self.last.decisions)
         return self.last
 
-    def leave(self, *jobs: str) -> None:
+    def end_evicted(self, *jobs: str) -> None:
         """Remove the terminating tasks of these jobs; evicted jobs are queued again."""
         for name in jobs:
             job = self.snapshot.jobs[name]

@@ -52,7 +52,7 @@ def test_nominal_quota_is_reclaimed_and_the_place_is_claimed() -> None:
     assert [held.node for held in park.allocations] == [stage.snapshot.allocations_of(victim)[0].node]
     assert park.released == tuple(held.id for held in stage.snapshot.allocations_of(victim))
     assert stage.outcome("a1").reason is Reason.WAITING_FOR_PREEMPTED
-    stage.leave(victim)
+    stage.end_evicted(victim)
     stage.cycle()
     assert "a1" in stage.running()
     assert stage.snapshot.allocations_of("a1")[0].node == park.allocations[0].node
@@ -76,7 +76,7 @@ def test_a_claim_waits_only_for_those_whose_places_and_quota_it_needs() -> None:
     assert not waits["a1"] & waits["c1"]
 
 
-def test_while_victims_leave_nothing_more_is_decided() -> None:
+def test_while_victims_terminate_nothing_more_is_decided() -> None:
     stage = lent()
     stage.submit(job("a1", "a", role(1, 4), at=5))
     stage.cycle()
@@ -90,7 +90,7 @@ def test_the_evicted_does_not_take_its_place_back() -> None:
     stage.submit(job("a1", "a", role(1, 4), at=5))
     stage.cycle()
     victim = next(iter(stage.evicted()))
-    stage.leave(victim)
+    stage.end_evicted(victim)
     for _ in range(5):
         stage.cycle()
     assert stage.running() == {"a1", *({"b1", "b2"} - {victim})}
@@ -147,7 +147,7 @@ def test_a_higher_job_of_the_same_queue_takes_a_claim_over() -> None:
     stage.cycle()
     assert set(stage.snapshot.claims) == {"urgent"}
     assert len(stage.evicted()) == 1
-    stage.leave(victim)
+    stage.end_evicted(victim)
     stage.cycle()
     assert "urgent" in stage.running()
     assert "a1" not in stage.running()
@@ -178,7 +178,7 @@ def test_victims_make_room_where_quota_is_free() -> None:
     stage.submit(job("big", "a", role(1, 4), at=9, priority=1))
     stage.cycle()
     assert list(stage.evicted().values()) == [EvictRule.IN_QUEUE_PRIORITY]
-    stage.leave(*stage.evicted())
+    stage.end_evicted(*stage.evicted())
     stage.cycle()
     assert "big" in stage.running()
 
@@ -199,7 +199,7 @@ def test_no_job_is_evicted_when_capacity_would_still_be_missing() -> None:
 
 
 @pytest.mark.parametrize(("action", "evicts"), [("admit", True), ("allocate", False)])
-def test_actions_differ_in_whom_they_ask(action: str, evicts: bool) -> None:
+def test_actions_differ_in_their_victims(action: str, evicts: bool) -> None:
     stage = lent()
     stage.config = EngineConfig(actions=(action,))
     stage.submit(job("a1", "a", role(1, 4), at=5))

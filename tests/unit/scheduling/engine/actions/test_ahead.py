@@ -22,7 +22,7 @@ from tests.unit.scheduling.engine.builders import flavor, job, node, queue, quot
 NOW = 1_000
 
 
-def crowd(seed: int, *, flavors: int) -> Snapshot:
+def many_jobs(seed: int, *, flavors: int) -> Snapshot:
     """Four full nodes of one flavor or two, jobs that end at different times, and gangs that wait."""
     draw = random.Random(seed)
     names = [f"f{number}" for number in range(flavors)]
@@ -65,7 +65,7 @@ def one_by_one(snapshot: Snapshot, nominator: Nominator, waiting: Job) -> float 
 @pytest.mark.parametrize("flavors", [1, 2])
 @pytest.mark.parametrize("seed", range(25))
 def test_together_as_one_by_one(seed: int, flavors: int) -> None:
-    snapshot = crowd(seed, flavors=flavors)
+    snapshot = many_jobs(seed, flavors=flavors)
     session = start_session(snapshot, EngineConfig(), Instant(NOW))
     with snapshot.statement():
         nominator, outlook = Nominator(session, may_preempt=False), FutureView(snapshot)

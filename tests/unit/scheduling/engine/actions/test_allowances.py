@@ -43,7 +43,7 @@ def test_others_are_not_counted_and_not_held_up() -> None:
     assert started(cycle(world([node("n", 8)], jobs))) == ["small", "other"]
 
 
-def test_a_strict_line_goes_on_past_who_is_not_allowed() -> None:
+def test_a_strict_queue_continues_past_a_job_that_is_not_allowed() -> None:
     strict = [queue("a", strategy=Strategy.STRICT_FIFO)]
     jobs = [capped("first", role(4)), job("second", at=1), job("third", "a", role(9), at=2)]
     result = cycle(world([node("n", 8)], [*jobs, job("fourth", at=3)], queues=strict))
@@ -92,7 +92,7 @@ def test_a_claim_counts_against_the_cap_until_it_is_given() -> None:
     stage.cycle()
     assert stage.outcome("late").reason is Reason.POLICY_DENIED
     assert stage.outcome("late").numbers["held"] == 3
-    stage.leave("low")
+    stage.end_evicted("low")
     stage.cycle()
     assert "high" in stage.running()
 
@@ -104,7 +104,7 @@ def test_a_claim_ends_once_it_is_not_allowed_any_more() -> None:
     stage.submit(high)
     stage.cycle()
     stage.put(JobPut(capped("high", role(3), priority=5, at=1, limit=2, preempting=True)))
-    stage.leave("low")
+    stage.end_evicted("low")
     stage.cycle()
     assert "high" not in stage.running()
     assert stage.outcome("high").reason is Reason.POLICY_DENIED

@@ -30,7 +30,7 @@ def settle(world: Stage) -> set[str]:
     for _ in range(4):
         world.cycle()
         for name in list(world.snapshot.jobs):
-            world.leave(name)
+            world.end_evicted(name)
     return world.running()
 
 
@@ -38,13 +38,13 @@ def capped(name: str, cards: int) -> Job:
     return job(name, "a", role(1, cards), evictions=CAP)
 
 
-def test_it_leaves_for_an_owner_where_its_queues_nominal_was_lowered() -> None:
+def test_it_is_evicted_for_an_owner_where_its_queues_nominal_was_lowered() -> None:
     world = stage(0, capped("large", 8), wanted=8)
     assert settle(world) == {"owner"}
     assert world.evicted() == {"large": EvictRule.RECLAIM_NOMINAL}
 
 
-def test_of_several_only_what_is_above_the_nominal_leaves() -> None:
+def test_of_several_only_what_is_above_the_nominal_is_evicted() -> None:
     world = stage(4, capped("first", 4), capped("second", 4), wanted=4)
     assert settle(world) == {"owner", "first"} or settle(world) == {"owner", "second"}
     assert len(world.evicted()) == 1

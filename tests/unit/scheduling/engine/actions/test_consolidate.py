@@ -83,7 +83,7 @@ def test_a_move_repeated_is_no_move() -> None:
     assert decided(act(done, "consolidate")) == []
 
 
-def test_the_snapshot_is_left_as_it_was() -> None:
+def test_the_snapshot_is_unchanged() -> None:
     snapshot = two_halves(waits(3), waits(4, 9))
     before = snapshot.to_json()
     act(snapshot, "consolidate")
@@ -258,7 +258,7 @@ def test_on_a_large_fleet_the_node_that_is_cheapest_to_clear_is_found() -> None:
     assert len(moved(three)) == 7
 
 
-def crowded(seed: int) -> Snapshot:
+def scattered_jobs(seed: int) -> Snapshot:
     """Return eight nodes with jobs of one to three cards at random, and pending jobs of two shapes."""
     draw = Random(seed)
     free, jobs, where = dict.fromkeys((f"n{index}" for index in range(8)), 4), list[Job](), {}
@@ -277,9 +277,9 @@ def crowded(seed: int) -> Snapshot:
 def test_rows_that_were_looked_at_before_give_the_same_moves(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept = act(crowded(seed), "consolidate")
+    kept = act(scattered_jobs(seed), "consolidate")
     monkeypatch.setattr(ConsolidationSearch, "_find_known_rows", lambda self, board: {})
-    assert act(crowded(seed), "consolidate") == kept
+    assert act(scattered_jobs(seed), "consolidate") == kept
 
 
 def test_a_row_is_looked_at_once_for_all_jobs_of_a_shape(monkeypatch: pytest.MonkeyPatch) -> None:

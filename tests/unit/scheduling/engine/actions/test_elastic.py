@@ -35,7 +35,7 @@ def shrunk(result: CycleResult) -> dict[str, tuple[str, ...]]:
         ([elastic("full", 1, 1)], {}),
     ],
 )
-def test_idle_room_goes_to_who_needs_it_most_one_task_at_a_time(
+def test_idle_capacity_is_given_to_the_neediest_one_task_at_a_time(
     jobs: list[Job], expected: dict[str, int]
 ) -> None:
     room = 5 if len(jobs) > 1 else 4
@@ -99,7 +99,7 @@ class TestGivingUp:
         where = {entry.id: ["n1"] * entry.roles[0].replicas for entry in jobs if entry.state.value == "live"}
         return running_world([node("n1", cards)], where, jobs, **facts)
 
-    def test_surplus_leaves_for_a_waiting_job_of_the_queue(self) -> None:
+    def test_surplus_is_evicted_for_a_pending_job_of_the_queue(self) -> None:
         snapshot = self.world(elastic("e", 4, 1), job("wait", "a", role(1, 2), at=9))
         result = act(snapshot, "elastic")
         assert shrunk(result) == {"e": ("e/worker/3", "e/worker/2")}

@@ -116,7 +116,7 @@ class TestPreemption:
         assert found.outcome.reason is Reason.WAITING_FOR_PREEMPTED
         assert found.preemption is None and found.room is not None
 
-    def test_the_snapshot_is_left_as_it_was(self) -> None:
+    def test_the_snapshot_is_unchanged_by_gates(self) -> None:
         stage = full(TAKE_BACK)
         stage.submit(job("more", "a", role(1, 8), at=5, priority=9))
         before = stage.snapshot.usage_version(), stage.snapshot.export_quota_nodes()

@@ -63,7 +63,7 @@ class Hours:
                 if name.startswith("small"):
                     self.ends[name] = began + self.runs * MINUTE_S
             for name in list(stage.snapshot.jobs):
-                stage.leave(name)
+                stage.end_evicted(name)
             stage.now = began + MINUTE_S
 
     def minutes_until_runs(self, name: str, most: int = 2 * BOUND) -> int:

@@ -93,7 +93,7 @@ def played(turns: Turns, *, lasting: bool) -> Stage:
     for _ in range(40):
         if not stage.cycle().decisions:
             break
-        stage.leave(*stage.snapshot.jobs)
+        stage.end_evicted(*stage.snapshot.jobs)
     return stage
 
 
@@ -105,7 +105,7 @@ def test_a_borrower_preempts_no_job_that_could_preempt_it(turns: Turns) -> None:
 
 
 @pytest.mark.parametrize("turns", TURNS.values(), ids=TURNS)
-def test_without_the_option_they_take_turns(turns: Turns) -> None:
+def test_without_the_option_they_alternate(turns: Turns) -> None:
     stage = played(turns, lasting=False)
     pushed = {(d.beneficiary, d.job) for d in stage.all_decisions if d.kind is DecisionKind.EVICT}
     assert {("p", "v"), ("v", "p")} <= pushed

@@ -34,7 +34,7 @@ def decisions_of(result: CycleResult, kind: DecisionKind) -> list[Decision]:
     return sorted((found for found in result.decisions if found.kind is kind), key=lambda found: found.job)
 
 
-def test_borrowers_leave_and_an_owner_moves_into_what_they_left() -> None:
+def test_borrowers_are_evicted_and_an_owner_moves_to_their_places() -> None:
     result = shared(WANTED)
     assert [decision.job for decision in decisions_of(result, DecisionKind.EVICT)] == ["b0", "b1"]
     (move,) = decisions_of(result, DecisionKind.MIGRATE)
@@ -58,7 +58,7 @@ def test_it_can_be_switched_off_and_is_bounded(options: ConsolidationOptions) ->
     assert shared(WANTED, options=options).decisions == ()
 
 
-def test_who_would_borrow_gets_nothing_in_this_way() -> None:
+def test_a_borrower_gets_nothing_in_this_way() -> None:
     assert shared(job("wanted", "b", role(1, 4), at=900)).decisions == ()
 
 

@@ -22,7 +22,7 @@ SHAPES = 400
 WHOLE = replace(ADMIT, actions=("admit", "consolidate"), fair_sharing=FairSharing())
 
 
-def crowd(*more: Job, cards: int = 1, nominal: int = 8) -> Stage:
+def many_shapes(*more: Job, cards: int = 1, nominal: int = 8) -> Stage:
     """Return a full node, and jobs of one user with different amounts of CPU, the last with too much."""
     stage = Stage(
         world([node("n1", 8)], [job("fill", "b", role(1, 8))], teams={"a": quotas(nominal), "b": quotas(8)}),
@@ -59,7 +59,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
 
 def test_so_many_shapes_are_evaluated_and_priced_in_one_cycle(calls: Counter[str]) -> None:
-    stage = crowd()
+    stage = many_shapes()
     calls.clear()
     stage.cycle()
     tried = WHOLE.heads_per_queue
@@ -72,7 +72,7 @@ def test_so_many_shapes_are_evaluated_and_priced_in_one_cycle(calls: Counter[str
 
 
 def test_after_some_cycles_each_job_knows_whether_it_can_ever_start(calls: Counter[str]) -> None:
-    stage = crowd()
+    stage = many_shapes()
     stage.cycle()
     assert stage.outcome("huge").reason is Reason.IN_LINE
     for _ in range(SHAPES // explain_waiting.MAX_NEW_SHAPES):
@@ -83,8 +83,8 @@ def test_after_some_cycles_each_job_knows_whether_it_can_ever_start(calls: Count
     assert calls["feasibility"] == 0
 
 
-def test_the_place_in_the_line_follows_those_who_leave_it() -> None:
-    stage = crowd()
+def test_the_position_in_the_queue_follows_those_who_are_removed() -> None:
+    stage = many_shapes()
     stage.cycle()
     before = stage.outcome("j399")
     assert (before.reason, before.numbers["position"]) == (Reason.IN_LINE, SHAPES)
@@ -103,13 +103,13 @@ def test_jobs_of_another_user_are_priced_all_the_same(monkeypatch: pytest.Monkey
         "find_gain",
         lambda self, queue, job: (priced.append(job.id), known(self, queue, job))[1],
     )
-    stage = crowd(job("other", "a", role(1, 1, cpu=1), at=SHAPES + 1, user="two"))
+    stage = many_shapes(job("other", "a", role(1, 1, cpu=1), at=SHAPES + 1, user="two"))
     stage.cycle()
     assert "other" in priced
 
 
 def test_a_short_cycle_looks_for_room_for_as_many_as_it_could_try(calls: Counter[str]) -> None:
-    stage = crowd()
+    stage = many_shapes()
     stage.config = replace(
         WHOLE, actions=("admit",), stop_without_free_capacity=True, explain=ExplainScope.CONSIDERED
     )
@@ -126,7 +126,7 @@ def test_a_queue_that_borrows_looks_for_a_job_that_does_not_through_each_shape_o
     monkeypatch.setattr(
         OwnQuotaFit, "may_ever_hold", lambda self, job: (asked.update([job.id]), known(self, job))[1]
     )
-    stage = crowd(nominal=0)
+    stage = many_shapes(nominal=0)
     stage.cycle()
     assert stage.outcome("j000").reason is Reason.WAITING_FOR_BORROWED
     assert set(asked.values()) == {1}
@@ -147,7 +147,7 @@ def test_a_job_that_may_not_preempt_examines_no_nodes_for_it(monkeypatch: pytest
         "find_evictions_and_moves",
         lambda session, wanting, given: (asked.append(wanting.job.id), make(session, wanting, given))[1],
     )
-    crowd().cycle()
+    many_shapes().cycle()
     assert asked and not searched
 
 

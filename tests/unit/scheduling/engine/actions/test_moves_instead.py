@@ -69,7 +69,7 @@ def test_a_job_that_began_a_short_while_ago_moves_rather_than_that_an_old_one_is
 def test_it_starts_on_the_movers_old_place_and_the_mover_starts_again() -> None:
     stage = scattered()
     stage.cycle()
-    stage.leave("a-young")
+    stage.end_evicted("a-young")
     for _ in range(3):
         stage.cycle()
     assert {"a-next", "a-young", "a-old", "b-old"} <= stage.running()
@@ -103,7 +103,7 @@ def test_no_job_moves_where_a_victim_must_release_quota() -> None:
     assert (moved(stage), set(stage.evicted())) == ([], {"b-old"})
 
 
-def test_no_borrower_takes_the_place_to_which_a_mover_goes() -> None:
+def test_no_borrower_takes_the_place_of_a_mover() -> None:
     stage = scattered("b-more", "b-more-2")
     stage.cycle()
     assert (moved(stage), stage.evicted()) == (["a-young"], {})

@@ -40,7 +40,7 @@ def gang(name: str, cards: int, **facts: Any) -> Job:
     return job(name, name[0], role(cards), **facts)
 
 
-def leave(snapshot: Snapshot, entry: Job) -> None:
+def mark_for_eviction(snapshot: Snapshot, entry: Job) -> None:
     """Mark a running job for eviction."""
     held = snapshot.allocations_of(entry.id)
     gone, still = (
@@ -84,7 +84,7 @@ class Scene:
         for entry in self.running:
             place_tasks(snapshot, snapshot.jobs[entry.id], [])
             if entry.state is JobState.LEAVING:
-                leave(snapshot, entry)
+                mark_for_eviction(snapshot, entry)
         return Stage(
             snapshot, EngineConfig(actions=("admit",), fair_sharing=FairSharing() if self.fair else None)
         )
@@ -189,7 +189,7 @@ def test_who_starts_while_others_are_protected_does_not_make_the_owner_wait_long
     stage.cycle()
     assert set(stage.snapshot.claims) == scene.served
     assert stage.outcome("a1").reason is Reason.PROTECTED
-    stage.leave("b-more")
+    stage.mark_for_eviction("b-more")
     stage.now = 1_040
     stage.cycle()
     assert "c-next" in stage.running()

@@ -44,7 +44,7 @@ def test_quality_classes_are_evicted_in_order(jobs: list[Job], victim: str) -> N
     assert decided(act(snapshot, "pressure")) == [("evict", victim, "NODE_PRESSURE")]
 
 
-def test_one_task_leaves_at_a_time() -> None:
+def test_one_task_is_evicted_at_a_time() -> None:
     snapshot = pressed(running_world([N1], {}, [entry("a", B), entry("b", B)]), n1=Pressure.MEMORY)
     first = act(snapshot, "pressure")
     settle(snapshot, first)
@@ -52,7 +52,7 @@ def test_one_task_leaves_at_a_time() -> None:
     assert decided(act(snapshot, "pressure")) == []
 
 
-def test_what_a_gang_can_spare_leaves_alone() -> None:
+def test_the_surplus_of_a_gang_is_evicted_alone() -> None:
     spare = live(job("j", "a", role(3, 1, least=2)))
     snapshot = running_world([N1, node("n2")], {"j": ["n1", "n2", "n2"]}, [spare])
     pressed(snapshot, n1=Pressure.DISK)
@@ -61,7 +61,7 @@ def test_what_a_gang_can_spare_leaves_alone() -> None:
     assert result.decisions[0].released == ("j/worker/0",)
 
 
-def test_a_gang_that_needs_the_task_leaves_as_a_whole_and_relieves_every_node() -> None:
+def test_a_gang_that_needs_the_task_is_evicted_as_a_whole_and_relieves_every_node() -> None:
     whole = live(job("j", "a", role(2, 1)))
     snapshot = running_world([N1, node("n2")], {"j": ["n1", "n2"]}, [whole, entry("other", G, priority=1)])
     pressed(snapshot, n1=Pressure.MEMORY, n2=Pressure.PID)

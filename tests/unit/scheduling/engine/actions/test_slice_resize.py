@@ -99,7 +99,9 @@ def test_a_borrower_makes_way_whatever_its_priority() -> None:
 
 
 @pytest.mark.parametrize(("cards", "expected"), [(1, []), (2, ["neighbour"])])
-def test_who_is_inside_its_own_quota_leaves_only_for_another_place(cards: int, expected: list[str]) -> None:
+def test_a_job_inside_its_own_quota_is_evicted_only_for_another_place(
+    cards: int, expected: list[str]
+) -> None:
     jobs = [sliced("owner", 8), sliced("neighbour", 20, "b", at=2000)]
     snapshot = world_of(*jobs, cards=1, wants=32, a=40, b=40)
     if cards == 2:

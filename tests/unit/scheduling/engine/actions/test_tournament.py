@@ -60,7 +60,7 @@ def test_the_smaller_share_goes_first_at_every_level() -> None:
     assert winners(quota, contender("a"), contender("c"), contender("d")) == ["d", "c", "a"]
 
 
-def test_who_does_not_borrow_goes_before_a_smaller_share() -> None:
+def test_a_job_that_does_not_borrow_goes_before_a_smaller_share() -> None:
     quota = tree({"root": 50, "a": 10})
     assert winners(quota, contender("b", 1, priority=9), contender("a", 10)) == ["a", "b"]
 
@@ -116,7 +116,7 @@ def test_what_is_remembered_equals_what_is_worked_out_anew(
         tournament.put_head(heads[expected.leaf])
 
 
-def test_in_rounds_all_who_own_it_go_first_and_borrowers_take_turns() -> None:
+def test_in_rounds_all_owners_go_first_and_borrowers_alternate() -> None:
     quota = tree({"root": 9, "a": 2, "b": 1})
     rounds = ClassicalIterator(quota, CLASSICAL, [contender(name, priority=ord(name)) for name in "abc"])
     found: list[str] = []
@@ -129,7 +129,7 @@ def test_in_rounds_all_who_own_it_go_first_and_borrowers_take_turns() -> None:
 
 
 @pytest.mark.parametrize(("east", "first"), [(0, "ca"), (4, "ac")])
-def test_in_rounds_who_gets_it_inside_his_own_part_goes_first(east: int, first: str) -> None:
+def test_in_rounds_a_job_inside_its_own_part_goes_first(east: int, first: str) -> None:
     quota = tree({"root": 9, "east": east})
     found = ClassicalIterator(quota, CLASSICAL, [contender("a"), contender("c", priority=1)])
     assert found.pop_next().leaf + found.pop_next().leaf == first

@@ -66,7 +66,7 @@ class Among:
     holds_now = may_ever_hold
 
 
-def test_one_that_is_like_a_job_that_waits_is_passed_over_though_it_has_no_turn() -> None:
+def test_a_job_equivalent_to_a_pending_one_is_skipped_without_a_turn() -> None:
     sizes = {"x1": 4, "y1": 3, "x2": 4, "z1": 2}
     snapshot = cell(*(asking(name, cards, at) for at, (name, cards) in enumerate(sizes.items())))
     session = start_session(snapshot, EngineConfig(), NOW)
@@ -121,7 +121,7 @@ def _shown(ranks: QueueClasses, snapshot: Snapshot) -> object:
     return users, {frozenset(ids[kind] for kind in kinds) for kinds in ranks.by_class.values()}
 
 
-def test_what_is_kept_follows_jobs_that_came_changed_and_left() -> None:
+def test_cached_ranks_follow_jobs_that_came_changed_and_ended() -> None:
     jobs = [asking(f"x{number}", 2 + number % 2, number) for number in range(8)]
     kept, config = cell(*jobs), EngineConfig()
     run_cycle(kept, config, NOW)

@@ -39,7 +39,7 @@ def test_what_accrues(elapsed: float, half_life: float, part: float) -> None:
     assert accrued == pytest.approx(part, abs=1e-6)
 
 
-def test_who_used_less_goes_first_whatever_priority_and_age() -> None:
+def test_the_user_who_used_less_goes_first_whatever_priority_and_age() -> None:
     made = stage(
         [job("m", user="much", priority=9), job("l", user="little", at=9)],
         usage("much", 8),
@@ -117,7 +117,7 @@ def test_off_nothing_of_it_counts() -> None:
     assert UserUsageTable(made.snapshot, None, NOW).compute_load("a", "much") is None
 
 
-def test_a_job_that_waits_for_leavers_keeps_its_place_at_the_head() -> None:
+def test_a_job_that_waits_for_terminating_jobs_keeps_its_place_at_the_head() -> None:
     made = Stage(world([node("n1", 2)], [job("a0", priority=5), job("b0", preempting=True)]))
     line = made.snapshot.queues["a"]
     session = start_session(made.snapshot, made.config, NOW)

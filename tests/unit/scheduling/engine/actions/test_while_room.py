@@ -27,7 +27,7 @@ def full(cards: int = 2) -> Stage:
     return stage
 
 
-def test_who_could_ask_others_to_leave_waits_for_the_whole_cycle() -> None:
+def test_a_job_that_could_preempt_waits_for_the_whole_cycle() -> None:
     stage = full()
     stage.submit(job("first", "a", role(1, 3), at=1), job("owner", "a", role(1, 1), at=2), job("c1", "c"))
 

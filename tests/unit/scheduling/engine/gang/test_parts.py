@@ -111,7 +111,7 @@ def test_barred_roles_do_not_grow() -> None:
         (TREE, {"a": 3}, []),
     ],
 )
-def test_what_can_be_spared_goes_where_the_ratio_is_highest(
+def test_surplus_is_placed_where_the_ratio_is_highest(
     entry: Job, standing: dict[str, int], order: list[str]
 ) -> None:
     gang, counts, found = GangRules(entry), dict(standing), []

@@ -111,7 +111,7 @@ class TestWholeGangs:
             again = place_job_alone(snapshot, entry)
         assert list(on_nodes(again)) == ["worker/1"]
 
-    def test_a_leaving_task_keeps_its_name(self) -> None:
+    def test_a_terminating_task_keeps_its_name(self) -> None:
         entry = job("j", "a", role(2, 1))
         snapshot = world([node("n1", 4)], [entry])
         kept = place_job_alone(snapshot, entry, keep=True)

@@ -198,7 +198,7 @@ def test_where_no_work_with_cards_is_known_the_fullest_node_is_taken(waiting: tu
         assert seat is not None and seat.node == "half"
 
 
-def test_wishes_come_before_what_foresight_spares() -> None:
+def test_preferences_come_before_expected_fragmentation() -> None:
     """The group of four that is spared for pending jobs is broken if the task prefers the node."""
     wish = PreferredNodes(1, (Expression("disk", AffinityOperator.IN, ("ssd",)),))
     nodes = [node("new", 4, labels={"disk": "ssd"}), node("part", 2)]

@@ -184,7 +184,7 @@ def test_rows_and_columns_of_scores_are_the_same(policy: str, sized: bool) -> No
         ({"mode": GpuMode.MIG}, False),
     ],
 )
-def test_unusual_wishes_are_left_to_boards(facts: dict[str, Any], served: bool) -> None:
+def test_unusual_preferences_are_scored_by_boards(facts: dict[str, Any], served: bool) -> None:
     assert can_use_matrix(TaskShape("a100", "fgd", **facts), Fleet([node("n1")])) is served
 
 

@@ -75,7 +75,7 @@ def test_the_last_groups_are_not_broken_for_a_slice() -> None:
     assert place(on, whole(4)) == "n1"
 
 
-def test_the_only_large_node_is_left_to_those_who_need_it() -> None:
+def test_the_only_large_node_is_kept_for_jobs_that_need_it() -> None:
     """All eight-card tasks need 120 cores, which one node has; both nodes hold the usual small ones."""
     usual = {WorkloadShape(120_000, CARD, 8): 6, WorkloadShape(1_000, CARD, 1): 6}
     on = stream(node("n0", 8, 128_000), node("n1", 8, 96_000), usual=usual)

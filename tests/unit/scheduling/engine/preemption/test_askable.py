@@ -190,7 +190,7 @@ def test_places_are_tried_with_the_job_not_yet_counted(mode: AllocationMode) -> 
 
 
 @pytest.mark.parametrize("fair", [None, FAIR])
-def test_whom_to_ask_follows_what_others_use_meanwhile(fair: FairSharing | None) -> None:
+def test_preemptible_queues_follow_what_others_use_meanwhile(fair: FairSharing | None) -> None:
     snapshot = cell({"b": 4, "c": 4, "d": 3}, SIDES)
     contest = contest_of(snapshot, wants(snapshot, "a", 3))
     reach = FreeableQuota(contest.index)

@@ -377,7 +377,7 @@ def test_the_rule_is_named(queue: str, priority: int, rule: EvictRule) -> None:
     ]
 
 
-def test_who_leaves_already_is_marked_so() -> None:
+def test_a_terminating_job_is_marked_as_such() -> None:
     snapshot = site([4], {"a": 4, "b": 0}, [fill("j", "b", "n0", **LEAVING)])
     assert [target.already_leaving for target in search(snapshot, "a", role(1, 4)).targets] == [True]
 

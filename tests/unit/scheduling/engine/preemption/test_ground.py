@@ -123,7 +123,7 @@ LEVELS = [
 WAITING = 10_000
 
 
-def ground() -> tuple[NodeVictimIndex, CandidateIndex]:
+def clearance_state() -> tuple[NodeVictimIndex, CandidateIndex]:
     snapshot = site([4, 4], {"a": 4, "b": 1, "c": 1}, LEVELS)
     roster = CandidateIndex(snapshot, replace(PLATFORM, requeue_penalty_s=WAITING), NOW)
     return NodeVictimIndex(roster, snapshot.fleet), roster
@@ -162,13 +162,13 @@ def contest_of(roster: CandidateIndex, *, ignore_guard: bool = False, **facts: A
 def test_candidates_are_determined_at_once_for_all(
     queues: str, facts: dict[str, Any], legal: list[str]
 ) -> None:
-    found, roster = ground()
+    found, roster = clearance_state()
     marked = found.find_eligible(contest_of(roster, **facts), list(queues))
     assert jobs_of(found, roster, marked) == legal
 
 
 def test_who_holds_nothing_that_is_contested_is_not_asked() -> None:
-    found, roster = ground()
+    found, roster = clearance_state()
     asked = contest_of(roster, priority=9)
     other = FlavorResource("other", Resource.CPU)
     asked.preemptor = replace(asked.preemptor, contested=frozenset({other}))
@@ -178,7 +178,7 @@ def test_who_holds_nothing_that_is_contested_is_not_asked() -> None:
 
 
 def test_an_evicted_task_counts_until_it_is_gone() -> None:
-    found, roster = ground()
+    found, roster = clearance_state()
     by_id = {candidate.id: candidate for row in (0, 1) for _, candidate in found.candidates_on_row(row)}
     here = found.get_node_tasks(np.array([True, True]))
     names = [roster.whole_job(int(number)).job.id for number in here.owners]
@@ -204,7 +204,7 @@ SPARED, LOW, FIRM, HIGH = 2 * LEVEL_WEIGHT, 4 * LEVEL_WEIGHT, 5 * LEVEL_WEIGHT, 
 
 
 def test_it_is_hardest_to_take_a_whole_job_then_by_priority_then_by_cost() -> None:
-    found, roster = ground()
+    found, roster = clearance_state()
     names = {holding.number: holding.job.id for holding in roster.table.charged_jobs if holding}
     owner, spared = found.task_columns["owner"], found.task_columns["surplus"]
     levels, costs = found.rank_tasks(found.candidate_tasks)
@@ -221,7 +221,7 @@ def test_it_is_hardest_to_take_a_whole_job_then_by_priority_then_by_cost() -> No
 
 
 def test_candidates_are_as_hard_to_take_as_the_hardest_and_all_they_cost() -> None:
-    found, _ = ground()
+    found, _ = clearance_state()
     by_id = {candidate.id: candidate for row in (0, 1) for _, candidate in found.candidates_on_row(row)}
     low, high, elastic = by_id["low"], by_id["high"], by_id["elastic/worker/2"]
     going = replace(high, leaving=True, eviction_cost=0.0)
@@ -235,7 +235,7 @@ def test_candidates_are_as_hard_to_take_as_the_hardest_and_all_they_cost() -> No
 
 
 def test_holders_are_found_by_row() -> None:
-    found, roster = ground()
+    found, roster = clearance_state()
     names = {holding.number: holding.job.id for holding in roster.table.charged_jobs if holding}
     rows = [
         [names[number] for number, candidate in found.candidates_on_row(row) if candidate.whole]
@@ -244,8 +244,8 @@ def test_holders_are_found_by_row() -> None:
     assert rows == [["low", "young", "high"], ["elastic", "high"], ["low", "young", "high"]]
 
 
-def test_what_can_be_spared_on_a_row_goes_first_and_the_cheapest_before_others() -> None:
-    found, _ = ground()
+def test_surplus_on_a_row_is_taken_first_and_the_cheapest_before_others() -> None:
+    found, _ = clearance_state()
     on_both = [[candidate.id for _, candidate in found.candidates_on_row(row)] for row in (0, 1)]
     assert on_both == [
         ["low", "young", "high"],
@@ -254,7 +254,7 @@ def test_what_can_be_spared_on_a_row_goes_first_and_the_cheapest_before_others()
 
 
 def test_a_sum_covers_the_tasks_on_its_rows() -> None:
-    found, _ = ground()
+    found, _ = clearance_state()
     here = found.get_node_tasks(np.array([True, True]))
     everyone = here.select_victims(np.ones(len(here.owners), np.bool_))
     assert everyone.rows.tolist() == [0, 1]
@@ -282,7 +282,7 @@ def test_a_sum_covers_the_tasks_on_its_rows() -> None:
 
 
 def test_a_set_of_jobs_knows_the_rows_of_its_tasks() -> None:
-    found, roster = ground()
+    found, roster = clearance_state()
     here = found.get_node_tasks(np.array([True, True]))
     names = [roster.whole_job(int(number)).job.id for number in here.owners]
     elastic = here.select_victims(np.array([name == "elastic" for name in names]))
@@ -297,7 +297,7 @@ def test_a_set_of_jobs_knows_the_rows_of_its_tasks() -> None:
 
 
 def test_how_hard_cards_and_parts_of_a_row_are_to_have() -> None:
-    found, roster = ground()
+    found, roster = clearance_state()
     here = found.get_node_tasks(np.array([True, True]))
     legal = here.select_victims(found.find_eligible(contest_of(roster, priority=9), ["b", "c"])[here.owners])
     low, high = 700 + WAITING // 2, 1_000 + WAITING

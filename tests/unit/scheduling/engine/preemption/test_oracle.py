@@ -138,7 +138,7 @@ def test_victims_that_are_no_longer_above_their_own_are_not_examined_again() -> 
     assert len(search.asked) == 2
 
 
-def test_only_the_tasks_that_leave_count() -> None:
+def test_only_the_evicted_tasks_count() -> None:
     elastic = running("e", "b", 8, least=1)
     snapshot = cell(charged(elastic, 10), [elastic])
     options = PreemptionOptions()

@@ -27,7 +27,7 @@ CASES = {
 
 
 @pytest.mark.parametrize(("rows", "limit", "leaving"), CASES.values(), ids=CASES)
-def test_who_leaves(rows: list[tuple[str, int, dict[str, object]]], limit: int, leaving: list[str]) -> None:
+def test_evicted_jobs(rows: list[tuple[str, int, dict[str, object]]], limit: int, leaving: list[str]) -> None:
     jobs = [running(name, "q", cards, **facts) for name, cards, facts in rows]
     snapshot = cohort({"q": 4}, jobs)
     assert find_over_quota_jobs(snapshot, {"q"}, CARDS, limit) == leaving
@@ -39,7 +39,7 @@ def test_other_queues_are_left_alone() -> None:
     assert find_over_quota_jobs(snapshot, {"q", "r"}, CARDS, 4) == ["theirs"]
 
 
-def test_what_leaves_already_counts_as_gone() -> None:
+def test_a_terminating_job_counts_as_gone() -> None:
     going: Job = replace(running("going", "q", 4), state=JobState.LEAVING)
     snapshot = cohort({"q": 4}, [going, running("staying", "q", 4)])
     assert find_over_quota_jobs(snapshot, {"q"}, CARDS, 4) == []

@@ -89,7 +89,7 @@ def test_what_is_known_of_a_job(facts: Mapping[str, object], row: tuple[object, 
 
 
 @pytest.mark.parametrize("state", [JobState.QUEUED, JobState.SUSPENDED])
-def test_only_who_runs_or_leaves_is_listed(state: JobState) -> None:
+def test_only_running_and_terminating_jobs_are_listed(state: JobState) -> None:
     job = running("j", "a", 2, state=state)
     register = get_allocation_table(built([job, running("idle", "a", 1)], held(job)))
     assert register.charged_jobs == [] and list(register.keys) == []
@@ -113,7 +113,7 @@ def test_the_row_of_a_task_and_what_it_has(task: Mapping[str, object], row: tupl
     assert tasks_of(get_allocation_table(built([job], [placed])), "j") == [row]
 
 
-def test_what_a_job_can_spare_is_marked_and_never_what_leaves_already() -> None:
+def test_surplus_is_marked_and_never_of_terminating_tasks() -> None:
     job = running("j", "a", 4, least=2)
     marked = [row[-1] for row in tasks_of(get_allocation_table(built([job], held(job))), "j")]
     assert marked == [0, 0, 1, 1]
@@ -122,7 +122,7 @@ def test_what_a_job_can_spare_is_marked_and_never_what_leaves_already() -> None:
 
 
 @pytest.mark.parametrize(("leaving", "told"), [({0, 1}, 1), ({0}, 0), (set(), 0)])
-def test_who_has_only_leaving_tasks_leaves(leaving: set[int], told: int) -> None:
+def test_a_job_with_only_terminating_tasks_is_terminating(leaving: set[int], told: int) -> None:
     job = running("j", "a", 2)
     tasks = [replace(task, leaving=task.index in leaving) for task in held(job)]
     register = get_allocation_table(built([job], tasks))
@@ -167,7 +167,7 @@ def test_who_holds_the_same_is_charged_the_same_however_many_there_are() -> None
     assert register.time_columns["cards"][numbers].tolist() == [8.0, 8.0, 12.0, 4.0, 4.0]
 
 
-def test_who_left_leaves_nothing_behind_and_gives_his_number_to_the_next() -> None:
+def test_a_removed_job_leaves_no_row_and_its_number_is_reused() -> None:
     jobs = [running(name, "a", 2) for name in ("x", "y")]
     snapshot = built(jobs, [task for job in jobs for task in held(job)])
     register = get_allocation_table(snapshot)

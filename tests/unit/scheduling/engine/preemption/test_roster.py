@@ -32,7 +32,7 @@ FOREVER = float("-inf")
 BY_PRIORITY = replace(NORMATIVE, victim_order=VictimOrder.PRIORITY)
 
 
-def roster(jobs: Iterable[Job], options: PreemptionOptions = PLATFORM, **facts: Any) -> CandidateIndex:
+def index_of(jobs: Iterable[Job], options: PreemptionOptions = PLATFORM, **facts: Any) -> CandidateIndex:
     return CandidateIndex(cohort({"a": 4, "b": 4}, jobs), options, NOW, **facts)
 
 
@@ -58,7 +58,7 @@ def line(found: Iterable[VictimCandidate]) -> list[str]:
 def test_what_it_would_cost_to_take_a_job(
     facts: Mapping[str, object], lost: float, work: float, guarded: float, borrowing: float
 ) -> None:
-    known = roster([running("j", "a", 2, **facts)])
+    known = index_of([running("j", "a", 2, **facts)])
     (candidate,) = [one for segment in known.queue_segments("a") for one in segment]
     assert (candidate.lost_work, candidate.weighted_loss) == (lost, work)
     # The eviction of a terminating job adds no cost of waiting.
@@ -74,18 +74,18 @@ def test_what_it_would_cost_to_take_a_job(
     ("facts", "eligible"),
     [({}, True), ({"evictions": 2}, True), ({"evictions": 3}, False), ({"preemptible": False}, False)],
 )
-def test_who_may_not_be_taken_is_no_candidate_unless_he_leaves(
+def test_a_job_that_may_not_be_taken_is_no_candidate_unless_it_is_terminating(
     facts: Mapping[str, object], eligible: bool
 ) -> None:
-    assert any(roster([running("j", "a", 1, **facts)]).queue_segments("a")) is eligible
+    assert any(index_of([running("j", "a", 1, **facts)]).queue_segments("a")) is eligible
     leaving = running("j", "a", 1, **facts, state=JobState.LEAVING)
-    known = roster([leaving])
+    known = index_of([leaving])
     assert line(known.queue_segments("a")[0]) == ["j"]
     assert known.min_loss_per_card("a") == 0.0
 
 
 def test_what_a_task_costs_that_its_job_can_spare() -> None:
-    (_, spared, _) = roster([running("j", "a", 3, each=2, least=1, evictions=1)]).queue_segments("a")
+    (_, spared, _) = index_of([running("j", "a", 3, each=2, least=1, evictions=1)]).queue_segments("a")
     assert line(spared) == ["j/2/2", "j/2/1"]
     first = spared[0]
     assert (first.lost_work, first.eviction_cost, first.charges) == (2_000, 2 * (1_000 + 3_600), {CARDS: 2})
@@ -108,7 +108,7 @@ def test_candidates_are_ordered_in_segments(options: PreemptionOptions, segments
         running("other", "b", 1),
         running("fixed", "a", 1, preemptible=False),
     ]
-    known = roster(jobs, options)
+    known = index_of(jobs, options)
     assert [line(segment) for segment in known.queue_segments("a")] == segments
     assert [line(segment) for segment in known.queue_segments("empty")] == [[], [], []]
     assert known.min_loss_per_card("empty") == float("inf")
@@ -130,10 +130,10 @@ def test_users_who_used_more_lately_come_first_in_their_queue() -> None:
         asked.append((queue, user))
         return LOADS.get(user)
 
-    known = roster(jobs, user_load=load)
+    known = index_of(jobs, user_load=load)
     assert line(known.queue_segments("a")[2]) == ["h", "l", "n"]
     assert ("a", "heavy") in asked
-    assert not known.sorts_by_priority and roster(jobs).sorts_by_priority
+    assert not known.sorts_by_priority and index_of(jobs).sorts_by_priority
     mixed = [*known.queue_segments("a")[2], *known.queue_segments("a")[0]]
     assert line(sort_in_queue(mixed)) == ["g", "h", "l", "n"]
 

@@ -57,7 +57,7 @@ def test_the_set_that_loses_less_wins_although_its_first_victim_loses_more() -> 
     assert (names(found), found.numbers) == (["large"], {"gpu_seconds": 400})
 
 
-def test_elastic_surplus_goes_before_any_whole_gang() -> None:
+def test_elastic_surplus_is_taken_before_any_whole_gang() -> None:
     jobs = [running("elastic", "b", 8, least=4), running("stiff", "b", 8)]
     snapshot = cohort(NOMINAL, jobs)
     whole = search(snapshot, wants(snapshot, "a", 4), NORMATIVE)
@@ -67,7 +67,7 @@ def test_elastic_surplus_goes_before_any_whole_gang() -> None:
     assert sorted(found.targets[0].tasks) == [f"elastic/1/{index}" for index in (4, 5, 6, 7)]
 
 
-def test_below_its_minimum_a_gang_goes_as_a_whole_and_at_its_full_cost() -> None:
+def test_below_its_minimum_a_gang_is_taken_as_a_whole_and_at_its_full_cost() -> None:
     snapshot = cohort(NOMINAL, [running("elastic", "b", 16, least=10)])
     found = search(snapshot, wants(snapshot, "a", 8))
     assert [(target.job, target.tasks) for target in found.targets] == [("elastic", ())]
@@ -101,7 +101,7 @@ def test_who_is_not_preemptible_stays() -> None:
     assert search(snapshot, wants(snapshot, "a", 8)).targets == ()
 
 
-def test_who_was_evicted_often_stays_inside_what_its_queue_owns_and_leaves_above_it() -> None:
+def test_a_job_evicted_often_is_kept_inside_what_its_queue_owns_and_taken_above_it() -> None:
     snapshot = cohort(NOMINAL, [running("held", "b", 8, evictions=3), running("more", "b", 8)])
     assert names(search(snapshot, wants(snapshot, "a", 8))) == ["more"]
     snapshot = cohort(NOMINAL, [running("held", "b", 16, evictions=3)])
@@ -241,7 +241,7 @@ def test_fair_search_takes_from_the_largest_share_and_stops_at_balance() -> None
     assert search(snapshot, wants(snapshot, "a", 6), fair=True).targets == ()
 
 
-def test_fair_search_pushes_out_while_borrowing_only_as_far_as_the_tables_do_not_turn() -> None:
+def test_fair_search_preempts_while_borrowing_only_as_long_as_the_shares_are_not_reversed() -> None:
     jobs = [running(f"b{n:02}", "b", 1, admitted_at=Instant(9_500)) for n in range(13)]
     snapshot = cohort({"a": 5, "b": 5, "c": 5}, jobs)
     # Free are 2. With 7, a would have 2 of 15 above its own, and b 8 - 5 = 3 still.

@@ -169,7 +169,7 @@ def test_slots_are_counted_with_tasks_there_and_away(case: Case, needed: int) ->
     assert seats.initial_counts.tolist() == case.now
 
 
-def while_they_leave(snapshot: Snapshot, case: Case, counted_now: Callable[[], object]) -> None:
+def compare_while_released(snapshot: Snapshot, case: Case, counted_now: Callable[[], object]) -> None:
     """Compare after each released task, and check that all is restored in the end."""
     before = counted_now()
     with snapshot.statement() as statement:
@@ -192,7 +192,7 @@ def test_few_changed_rows_are_counted_as_many_are(case: Case, monkeypatch: pytes
         assert (one_by_one.current_counts().tolist(), one_by_one.usable_cards.tolist()) == expected
         return expected
 
-    while_they_leave(snapshot, case, counted_now)
+    compare_while_released(snapshot, case, counted_now)
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
@@ -211,7 +211,7 @@ def test_a_board_that_is_counted_answers_as_one_that_asks_its_vetoes(case: Case)
         assert counted.feasible_rows().tolist() == expected
         return expected
 
-    while_they_leave(snapshot, case, counted_now)
+    compare_while_released(snapshot, case, counted_now)
 
 
 def test_slots_are_not_decisive_without_every_veto() -> None:
@@ -222,7 +222,7 @@ def test_slots_are_not_decisive_without_every_veto() -> None:
     assert not is_decisive(board)
 
 
-def test_a_row_that_was_asked_for_goes_its_own_way() -> None:
+def test_a_row_in_use_keeps_its_own_state() -> None:
     snapshot = site([2], {"a": 2}, [on("j", "a", "n0:0", "n0:1")])
     seats = FreeSlotCounter(ShapeSlots(board_of(snapshot, role(1, 1))), 2)
     first, second = snapshot.allocations_of("j")

@@ -68,7 +68,7 @@ def test_a_whole_job_takes_in_what_it_spared_before(
 
 
 @pytest.mark.parametrize(("beside", "expected"), [(False, {"j0", "j1"}), (True, {"j1"})])
-def test_beside_preemptible_jobs_a_fixed_one_pushes_out_no_more_than_it_needs(
+def test_beside_preemptible_jobs_a_fixed_one_preempts_no_more_than_it_needs(
     beside: bool, expected: set[str]
 ) -> None:
     # The queue uses 3 of its 2, so it borrows 1 of the other's; a fixed job wants 2 more.

@@ -90,7 +90,7 @@ class Town:
             ]
             quiet = 0 if result.decisions else quiet + 1
             for name in list(stage.snapshot.jobs):
-                stage.leave(name)
+                stage.end_evicted(name)
         stage.now = max(stage.now, until)
         return told
 
@@ -147,7 +147,7 @@ def test_no_job_is_evicted_twice_where_nothing_ends(batch: int) -> None:
         assert times < 2, (seed, told)
 
 
-def test_three_jobs_do_not_take_turns() -> None:
+def test_three_jobs_do_not_evict_each_other_in_turn() -> None:
     for town in circles():
         assert town.most_evicted()[0] < 2
 

@@ -137,7 +137,7 @@ def test_steps_lead_where_a_full_placement_stops(snapshot: Snapshot, entry: Job)
 
 @given(fleets(), jobs())
 @law
-def test_what_is_expendable_leaves_a_gang_at_every_step(snapshot: Snapshot, entry: Job) -> None:
+def test_surplus_can_be_removed_from_a_gang_at_every_step(snapshot: Snapshot, entry: Job) -> None:
     found = place_job_alone(snapshot, entry)
     if isinstance(found, Refusal):
         return

@@ -78,11 +78,11 @@ def let_time_pass(stage: Stage, seconds: int) -> None:
     """Run a cycle every few seconds; evicted tasks have ended by the next one."""
     for _ in range(0, seconds + 1, STEP_S):
         for name in sorted(stage.snapshot.jobs):
-            stage.leave(name)
+            stage.end_evicted(name)
         stage.cycle()
         stage.now += STEP_S - 1
     for name in sorted(stage.snapshot.jobs):
-        stage.leave(name)
+        stage.end_evicted(name)
     stage.cycle()
 
 
@@ -167,5 +167,5 @@ def test_no_tenant_is_pushed_below_its_nominal_by_another(drawn: tuple[Stage, di
             if victim != stage.snapshot.jobs[decision.beneficiary].queue:
                 assert before[victim] > nominal[victim]
         for name in sorted(stage.snapshot.jobs):
-            stage.leave(name)
+            stage.end_evicted(name)
         stage.now += STEP_S

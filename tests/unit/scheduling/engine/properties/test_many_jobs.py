@@ -31,7 +31,7 @@ def rest(stage: Stage, waves: list[list[Job]]) -> dict[str, int]:
         stage.cycle()
     for _ in range(40):
         for name in [name for name, entry in stage.snapshot.jobs.items() if stage.snapshot.count_tasks(name)]:
-            stage.leave(name)
+            stage.end_evicted(name)
         stage.now += 30
         if not stage.cycle().decisions:
             return {name: stage.snapshot.quota.usage(name, CARDS) for name in TENANTS}

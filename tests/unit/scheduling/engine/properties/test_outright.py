@@ -66,7 +66,7 @@ def stages(draw: st.DrawFn) -> Stage:
         if wave < 3:
             stage.cycle()
             for name in draw(st.sets(st.sampled_from(sorted(stage.snapshot.jobs)))):
-                stage.leave(name)
+                stage.end_evicted(name)
     return stage
 
 

@@ -89,7 +89,7 @@ def keeps_claims(stage: Stage) -> None:
         assert claim.allocations
         assert all(held.job == name for held in claim.allocations)
     for victim in list(stage.snapshot.jobs):
-        stage.leave(victim)
+        stage.end_evicted(victim)
     promised = {
         name
         for name, claim in stage.snapshot.claims.items()
@@ -105,7 +105,7 @@ def comes_to_rest(stage: Stage) -> None:
     quiet = 0
     for _ in range(60):
         for name in sorted(stage.snapshot.jobs):
-            stage.leave(name)
+            stage.end_evicted(name)
         result = stage.cycle()
         sound(stage.snapshot)
         quiet = 0 if result.decisions else quiet + 1
@@ -121,7 +121,7 @@ def comes_to_rest(stage: Stage) -> None:
 
 @given(stages())
 @law
-def test_there_is_peace(stage: Stage) -> None:
+def test_preemption_settles(stage: Stage) -> None:
     """Check everything in one world, because building a world costs more than the checks."""
     sound(stage.snapshot)
     repeats_itself(stage)

@@ -88,7 +88,7 @@ asked = st.tuples(st.integers(1, 8), st.integers(0, 4))
 
 @given(worlds(), asked, OPTIONS, st.booleans())
 @law
-def test_a_search_leaves_the_snapshot_as_it_was(
+def test_a_search_does_not_change_the_snapshot(
     world: World, ask: tuple[int, int], options: PreemptionOptions, fair: bool
 ) -> None:
     snapshot = build(world)
@@ -146,7 +146,7 @@ def test_no_victim_is_from_a_queue_that_would_not_borrow_with_it(
 
 @given(worlds(), asked, st.booleans())
 @law
-def test_only_the_preemptible_and_the_unprotected_leave(
+def test_only_preemptible_and_unprotected_jobs_are_evicted(
     world: World, ask: tuple[int, int], fair: bool
 ) -> None:
     snapshot = build(world)

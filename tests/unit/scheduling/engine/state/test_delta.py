@@ -172,7 +172,7 @@ def test_an_allocation_gone_frees_node_cards_and_quota() -> None:
     assert started(cycle(snapshot)) == ["two"]
 
 
-def test_a_lost_node_may_leave_before_its_tasks() -> None:
+def test_a_lost_node_may_be_removed_before_its_tasks() -> None:
     snapshot = world([node("n1"), node("n2")], [job("one", "a", role(1, 4))])
     commit(snapshot, cycle(snapshot))
     snapshot.apply_delta(Delta((NodeRemoved("n1"), AllocationRemoved("one/worker/0"))))

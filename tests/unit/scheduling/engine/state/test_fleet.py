@@ -177,7 +177,7 @@ def test_an_allocation_holds_and_frees_everything() -> None:
     assert snapshot.to_json() == before
 
 
-def test_a_copy_goes_its_own_way() -> None:
+def test_a_copy_changes_independently() -> None:
     fleet = Fleet([node("n1")])
     taken = TaskUsage(4_000, 1_024, ((0, 100, 40_960, True), (1, 50, 20_480, False)))
     fleet.add_usage(0, taken)

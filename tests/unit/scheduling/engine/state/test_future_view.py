@@ -37,7 +37,7 @@ def without(snapshot: Snapshot, leaving: list[str]) -> tuple[object, ...]:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_later_is_now_without_those_that_leave(seed: int) -> None:
+def test_the_future_is_the_present_without_terminating_tasks(seed: int) -> None:
     snapshot, made = peopled()
     draw, before = random.Random(seed), snapshot.to_json()
     leaving = draw.sample(sorted(snapshot.allocations), 2)

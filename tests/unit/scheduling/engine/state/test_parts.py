@@ -90,7 +90,7 @@ def test_what_a_job_is_charged_is_the_sum_of_its_tasks() -> None:
     assert snapshot.find_incomplete_jobs() == []
 
 
-def test_jobs_that_leave_are_known_from_the_first() -> None:
+def test_removed_jobs_are_known_from_the_first() -> None:
     leaving = job("gone", state=JobState.LEAVING)
     snapshot = world(jobs=[leaving, job("j")])
     snapshot.add_allocation(held("gone"))
