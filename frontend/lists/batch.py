@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from django.contrib import messages
@@ -30,7 +30,8 @@ class BatchAct:
 
     The argument is the selected one of `choices`; with a `text_label`, the entered text, which may be empty;
     otherwise empty. With `suggestions` the text is required: it names several values, separated by commas,
-    and these are suggested. The menu of a row has the action if the row's line `fits`.
+    and these are suggested. The menu of a row has the action if the row's line `fits`. An action that takes
+    something only from rows for which `takes_from` is true shows no loss for the others.
     """
 
     key: str
@@ -46,6 +47,7 @@ class BatchAct:
     suggestions: Callable[[], Sequence[str]] | None = None
     icon: str = "arrow-right"
     fits: Callable[[Any], bool] = lambda _line: True
+    takes_from: Callable[[Any], bool] = lambda _row: True
 
     @property
     def takes_several(self) -> bool:
@@ -135,6 +137,7 @@ def answer_batch(request: HttpRequest, *, acts: Sequence[BatchAct], find: Find, 
     wanted = request.POST.get("next", "")
     if url_has_allowed_host_and_scheme(wanted, allowed_hosts=None):
         back = wanted
+    items = [item if act.takes_from(item.row) else replace(item, losses=()) for item in items]
     if not items:
         messages.warning(request, _("Select at least one row."))
         return redirect(back)

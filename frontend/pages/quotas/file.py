@@ -17,7 +17,7 @@ from foundation.core.errors import AllotmentError, NotFound
 from frontend.components import view_models
 from frontend.pages.quotas.rows import TITLES
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
-from quotas.files import FILE_BOUNDS, FileFormat
+from quotas.files import FILE_BOUNDS, FileFormat, find_format
 from quotas.services.quota import Shrink
 from quotas.services.quota_files.quota_file import (
     QuotaDifference,
@@ -30,6 +30,7 @@ from quotas.texts.amounts import format_change
 from tenants.models import User
 
 LARGEST: Final = FILE_BOUNDS.size
+_ENDINGS: Final = (".csv", ".yaml", ".yml", ".json")
 
 
 class FileForm(forms.Form):
@@ -71,10 +72,13 @@ class FileForm(forms.Form):
             raise forms.ValidationError(_("The file isn't UTF-8 text.")) from error
 
     def clean(self) -> dict[str, Any]:
+        """Return the fields; the name of an uploaded file decides about its format."""
         values = super().clean() or {}
         text = values.get("upload") or values.get("text", "")
         if not self.errors and not text.strip():
             self.add_error("upload", _("Select a file, or paste its content."))
+        if (file := self.files.get("upload")) and file.name.lower().endswith(_ENDINGS):
+            values["kind"] = find_format(file.name).value
         return {**values, "text": text}
 
     def read_file(self) -> QuotaFile:

@@ -1,4 +1,4 @@
-"""The search for jobs, nodes, queues, workspaces and users by name."""
+"""The search for jobs, nodes, pools, clusters, queues, workspaces and users by name."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 
-from clusters.selectors.node import NodeFilter, node_list
+from clusters.selectors.flavor import flavor_find
+from clusters.selectors.node import NodeFilter, cluster_list, node_list
 from frontend.pages.jobs.addresses import all_jobs_address, job_address, node_address
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from quotas.selectors.queues.queues_in_sight import find_queues
@@ -26,12 +27,16 @@ def show_results(request: HttpRequest) -> HttpResponse:
     who, text = get_viewer(request), request.GET.get("q", "").strip()
     jobs = job_find(viewer=who, text=text, limit=_LIMIT) if text else []
     nodes = _nodes(who, text) if text else []
+    pools = _pools(who, text) if text else []
+    clusters = _clusters(who, text) if text else []
     workspaces = workspace_find(viewer=who, text=text, limit=_LIMIT) if text else []
     queues = find_queues(viewer=who, text=text, limit=_LIMIT) if text else []
     users = _users(who, text) if text else []
     addresses = [
         *(job_address(job.workspace.slug, job.pk) for job in jobs),
         *(url for _name, _cluster, url in nodes),
+        *(url for _name, _model, _cluster, url in pools),
+        *(url for _name, url in clusters),
         *(reverse("frontend:ops-queue", args=[one.workspace.slug, one.name]) for one in queues),
         *(reverse("frontend:workspace", args=[place.slug]) for place in workspaces),
         *(url for _user, url in users),
@@ -44,6 +49,8 @@ def show_results(request: HttpRequest) -> HttpResponse:
         "jobs": jobs,
         "jobs_url": all_jobs_address(who, state="all", q=text),
         "nodes": nodes,
+        "pools": pools,
+        "clusters": clusters,
         "queues": queues,
         "workspaces": workspaces,
         "users": users,
@@ -58,6 +65,26 @@ def _users(who: User, text: str) -> list[tuple[User, str]]:
     if not permissions.has_permission(who, Permission.MEMBER_EDIT):
         return [(one, "") for one in found]
     return [(one, reverse("frontend:ops-user", args=[one.pk])) for one in found]
+
+
+def _pools(who: User, text: str) -> list[tuple[str, str, str, str]]:
+    """Return (name, GPU model, cluster, address) of pools whose name or model matches, for operators."""
+    if not permissions.has_permission(who, Permission.CLUSTER_VIEW):
+        return []
+    found = flavor_find(viewer=who, text=text, limit=_LIMIT)
+    return [
+        (pool.name, pool.card_model, cluster, reverse("frontend:ops-flavor", args=[cluster, pool.name]))
+        for pool in found
+        for cluster in [pool.cluster.name]
+    ]
+
+
+def _clusters(who: User, text: str) -> list[tuple[str, str]]:
+    """Return (name, address) of clusters, if the viewer may see them."""
+    if not permissions.has_permission(who, Permission.CLUSTER_VIEW):
+        return []
+    names = cluster_list(viewer=who).filter(name__icontains=text).values_list("name", flat=True)[:_LIMIT]
+    return [(name, reverse("frontend:ops-cluster", args=[name])) for name in names]
 
 
 def _nodes(who: User, text: str) -> list[tuple[str, str, str]]:

@@ -68,6 +68,13 @@ class FlavorRow:
     cards: int
 
 
+def flavor_find(*, viewer: Actor, text: str, limit: int) -> list[Flavor]:
+    """Return the first flavors by name whose name or GPU model contains `text`. Raises: PermissionDenied."""
+    permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
+    found = Flavor.unscoped.filter(Q(name__icontains=text) | Q(card_model__icontains=text))
+    return list(found.select_related("cluster").order_by("name", "cluster__name")[:limit])
+
+
 def flavor_list(*, viewer: Actor) -> list[FlavorRow]:
     """Return all flavors by cluster and name. Raises: PermissionDenied."""
     permissions.require_permission(viewer, Permission.CLUSTER_VIEW)

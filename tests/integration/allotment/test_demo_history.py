@@ -26,8 +26,10 @@ from clusters.models import Cluster, Device, Node, NodeEvent, SimulatedPod
 from foundation.audit.chain import seal_records, verify_chain
 from foundation.core import clock
 from foundation.core.actor import SYSTEM
+from foundation.core.quantities import Resource
 from foundation.models import AuditRecord
-from quotas.models import GpuUse, LedgerEntry
+from quotas.models import GpuUse, LedgerEntry, Queue
+from quotas.selectors.tables.quota import queue_quota
 from scheduling.execution.observe import observe_cluster
 from scheduling.metering.record_usage import record_usage
 from scheduling.models import (
@@ -49,6 +51,7 @@ from telemetry.store.times import TEN_MINUTES_MS, TWO_HOURS_MS, to_ms
 from telemetry.usage.figures import Figures
 from telemetry.usage.grouping import GroupBy
 from telemetry.usage.preemptions import PreemptedBy, preemption_report
+from telemetry.usage.queue_history import queue_demand
 from telemetry.usage.report import report_period, usage_report
 from tenants.models import Tenant, User
 
@@ -105,6 +108,17 @@ def _the_quotas_of_the_week_are_those_of_now(week: WeekMeasured) -> None:
     past = read_past_quotas(week.cluster.cell_id, begin=week.start - timedelta(hours=1), end=week.now)
     assert (past.at_begin, past.steps) == ({}, [])
     assert not Tenant.unscoped.filter(created_at__gt=week.start).exists()
+
+
+def _charts_of_queues_show_the_quota_of_the_whole_day(week: WeekMeasured) -> None:
+    shown = []
+    for queue in Queue.unscoped.select_related("workspace"):
+        for row in queue_quota(SYSTEM, queue, resources=[Resource.GPU_CORES]):
+            parts = queue_demand(SYSTEM, queue, row.flavor, week.now - timedelta(days=1), week.now)
+            nominal = None if row.nominal is None else row.nominal / 100
+            assert {part.nominal for part in parts} == {nominal}, (queue, row.flavor)
+            shown.append(nominal)
+    assert max(value or 0 for value in shown) > 0
 
 
 def _what_was_set_up_is_older_than_the_week_in_the_audit_log_as_on_its_page(week: WeekMeasured) -> None:
@@ -301,6 +315,7 @@ def test_a_new_demo_has_a_week_of_history_that_agrees_with_itself(tmp_path: Path
         for check in (
             _every_job_of_the_week_has_a_past_that_is_possible,
             _the_quotas_of_the_week_are_those_of_now,
+            _charts_of_queues_show_the_quota_of_the_whole_day,
             _what_was_set_up_is_older_than_the_week_in_the_audit_log_as_on_its_page,
             _what_runs_at_the_end_is_held_and_runs_on,
             _the_usage_report_is_the_integral_of_the_allocations,

@@ -46,6 +46,7 @@ def batch_acts(who: User, place: Tenant | None, rights: Rights) -> list[BatchAct
             title=_("Suspend jobs"),
             act=lambda job, _choice: service.job_suspend(acting_user=who, job=job),
             danger=True,
+            takes_from=_has_attempt,
             note=_("The jobs keep their submission time. Resume them at any time."),
         ),
         BatchAct(
@@ -61,6 +62,7 @@ def batch_acts(who: User, place: Tenant | None, rights: Rights) -> list[BatchAct
             title=_("Restart jobs"),
             act=lambda job, _choice: service.job_restart(acting_user=who, job=job),
             danger=True,
+            takes_from=_has_attempt,
             note=_(
                 "The jobs return to their queues with their original submission time. Pending jobs can start"
                 " on their GPUs first."
@@ -89,6 +91,11 @@ def batch_acts(who: User, place: Tenant | None, rights: Rights) -> list[BatchAct
         )
         acts.insert(3, priority)
     return acts
+
+
+def _has_attempt(job: Job) -> bool:
+    """Return whether the job holds anything: a pending one keeps its place by its submission time."""
+    return bool(job.holds)
 
 
 def _watch_act(who: User) -> BatchAct:

@@ -20,11 +20,11 @@
   const regions = new Map();
 
   function say(region, state) {
-    const line = region.element.querySelector("[data-live-state]");
+    const line = region.element.querySelector("[data-live-state]"); // none in the bar, which has no room for it
     const stale = state === "stale";
     const time = window.allotment.clock(region.fresh);
-    if (stale) line.textContent = window.allotment.word("stale", { time });
-    if (line.hidden === stale) line.hidden = !stale;
+    if (line && stale) line.textContent = window.allotment.word("stale", { time });
+    if (line && line.hidden === stale) line.hidden = !stale;
     for (const mark of document.querySelectorAll(`[data-live-mark="${region.element.id}"]`)) {
       mark.dataset.liveWord ??= mark.textContent;
       const word = stale ? window.allotment.word("staleMark", { time }) : mark.dataset.liveWord;

@@ -26,7 +26,7 @@ from allotment.setup.accounts import OPERATOR
 from clusters.models import Cluster, Device, NodeEvent
 from foundation.core import clock
 from foundation.models import AuditRecord, Heartbeat
-from quotas.models import QuotaRevision
+from quotas.models import QuotaChange, QuotaRevision
 from tenants.models import Tenant, User
 
 log = structlog.get_logger(__name__)
@@ -107,6 +107,7 @@ def _backdate_setup(created_at: datetime) -> None:
     """
     Tenant.unscoped.filter(archived_at__isnull=True).update(created_at=created_at)
     QuotaRevision.unscoped.filter(cell__name="default").update(created_at=created_at)
+    QuotaChange.unscoped.filter(revision__cell__name="default").update(created_at=created_at)
     NodeEvent.unscoped.filter(node__cluster__name="demo").update(at=created_at)
     people = [name for workspace in WORKSPACES for name in workspace.people]
     User.objects.filter(username__in=[OPERATOR, *people]).update(date_joined=created_at)

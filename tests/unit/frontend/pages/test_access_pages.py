@@ -149,7 +149,7 @@ def test_a_quota_file_shows_what_it_would_change_before_it_does(w: World) -> Non
     cells[head.index("nominal")] = "4"
     changed = "\n".join([*rows[:at], ",".join(cells), *rows[at + 1 :]])
     upload = SimpleUploadedFile("quotas.csv", changed.encode())
-    page = post(boss, place, upload=upload, kind="csv", do="check")
+    page = post(boss, place, upload=upload, kind="yaml", do="check")  # its name says what it is
     assert "8 GPUs → 4 GPUs" in page and "Apply" in page
     assert quota_file_export(viewer=w.platform_admin, kind=FileFormat.CSV) == file
     assert "File applied." in post(boss, place, text=changed, kind="csv", do="apply")

@@ -142,6 +142,16 @@ def test_search_shows_nodes_to_operators_only(client: Client, w: World) -> None:
     assert "No results" in client.get(f"/search?q={name}").content.decode()
 
 
+def test_search_shows_pools_and_clusters_to_operators_only(client: Client, w: World) -> None:
+    client.force_login(w.platform_admin)
+    for text in (w.flavor.name.upper(), w.flavor.card_model):
+        assert client.get(f"/search?q={text}")["Location"] == f"/ops/flavors/sim/{w.flavor.name}"
+    assert client.get("/search?q=sim")["Location"] == "/ops/clusters/sim"
+    client.force_login(w.viewer)
+    for text in (w.flavor.name, "sim"):
+        assert "No results" in client.get(f"/search?q={text}").content.decode()
+
+
 def test_search_finds_queues_and_users_in_sight(client: Client, w: World) -> None:
     quotas.queue(w.cell, w.workspace, [w.flavor], name="vision-a")
     quotas.queue(w.cell, w.other_workspace, [w.flavor], name="vision-b")
