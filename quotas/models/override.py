@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 from django.db import models
 from django.db.models import F, Q
@@ -61,6 +62,12 @@ class Override(Versioned, BaseModel):
 
     def __str__(self) -> str:
         return f"{self.lender} → {self.borrower}"
+
+    def have_amounts(self, amounts: Sequence[OverrideAmount]) -> None:
+        """Put all its amounts at hand as `prefetch_related` does."""
+        manager: Any = self.amounts.all()
+        manager._result_cache, manager._prefetch_done = list(amounts), True
+        self._prefetched_objects_cache = {"amounts": manager}
 
 
 class OverrideAmount(BaseModel):

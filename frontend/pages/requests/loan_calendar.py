@@ -13,7 +13,7 @@ from frontend.components.time_axis import TEXT_WIDTH, AxisTick, TimeAxis, TimeBa
 from frontend.pages.requests import labels
 from frontend.texts import formats
 from quotas.models import Override, OverrideState
-from quotas.selectors.changes.override import overrides_in_sight
+from quotas.selectors.changes.override import override_keys, read_overrides
 from tenants.models import User
 
 MOST: Final = 50
@@ -44,12 +44,12 @@ class LoanCalendar:
 
 def describe_calendar(viewer: User, now: datetime) -> LoanCalendar | None:
     """Describe the transfers of which the viewer may see a side; None if all of them are over."""
-    with overrides_in_sight(viewer) as loans:
-        rows = loans.filter(state__in=(OverrideState.PLANNED, OverrideState.ACTIVE))
-        found = sorted(rows, key=lambda loan: (loan.starts_at, loan.ends_at, str(loan.pk)))
+    rows = override_keys(viewer).filter(state__in=(OverrideState.PLANNED, OverrideState.ACTIVE))
+    found = list(rows.order_by("starts_at", "ends_at", "pk"))
     if not found:
         return None
-    shown = found[:MOST]
+    # Of those that are not drawn no more than the number is shown.
+    shown = sorted(read_overrides(found[:MOST]), key=lambda loan: (loan.starts_at, loan.ends_at, loan.pk))
     begin = min(now, *(loan.starts_at for loan in shown))
     end = max(now + _SHORTEST, *(loan.ends_at for loan in shown))
     axis = TimeAxis(begin, end)

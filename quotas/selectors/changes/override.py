@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import uuid
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Final
 
 from django.db.models import Prefetch, Q, QuerySet
 from django.utils.translation import gettext as _
@@ -13,9 +15,27 @@ from foundation.core.actor import Actor
 from foundation.core.errors import NotFound
 from foundation.core.quantities import Resource
 from foundation.sql import row_scope
+from foundation.sql.prepared import PreparedQuery
 from quotas.distribution.loans import Flow
 from quotas.models import Override, OverrideAmount, OverrideState, QuotaNode
 from quotas.selectors.sight import quota_tenants
+
+
+def _with_sides(loans: QuerySet[Override]) -> QuerySet[Override]:
+    related = ("cell", "lender__tenant", "lender__queue", "borrower__tenant", "borrower__queue")
+    return loans.select_related(*related).order_by("-starts_at", "-pk")
+
+
+def _with_pools(amounts: QuerySet[OverrideAmount]) -> QuerySet[OverrideAmount]:
+    return amounts.select_related("flavor__cluster").order_by(
+        "flavor__name", "flavor__cluster__name", "resource"
+    )
+
+
+_LOANS: Final = PreparedQuery(lambda keys: _with_sides(Override.unscoped.filter(pk__any_of=keys)))
+_AMOUNTS: Final = PreparedQuery(
+    lambda keys: _with_pools(OverrideAmount.unscoped.filter(override__pk__any_of=keys))
+)
 
 
 @row_scope.whole()
@@ -64,16 +84,17 @@ def read_overrides(loans: Iterable[uuid.UUID]) -> list[Override]:
     """
     seen = list(loans)  # a query of keys runs here, under the policies on rows
     with row_scope.whole():
-        return list(_both_sides(seen))
+        found, amounts = _LOANS.for_any(seen), defaultdict[uuid.UUID, list[OverrideAmount]](list)
+        for amount in _AMOUNTS.for_any(seen):
+            amounts[amount.override_id].append(amount)
+    for loan in found:
+        loan.have_amounts(amounts[loan.pk])
+    return found
 
 
 def _both_sides(loans: Sequence[uuid.UUID]) -> QuerySet[Override]:
-    rows = Override.unscoped.filter(pk__in=loans)
-    amounts = OverrideAmount.unscoped.select_related("flavor__cluster")
-    amounts = amounts.order_by("flavor__name", "flavor__cluster__name", "resource")
-    related = ("cell", "lender__tenant", "lender__queue", "borrower__tenant", "borrower__queue")
-    shown = rows.select_related(*related).prefetch_related(Prefetch("amounts", queryset=amounts))
-    return shown.order_by("-starts_at", "-pk")
+    amounts = Prefetch("amounts", queryset=_with_pools(OverrideAmount.unscoped.all()))
+    return _with_sides(Override.unscoped.filter(pk__in=loans)).prefetch_related(amounts)
 
 
 def override_get(viewer: Actor, pk: uuid.UUID) -> Override:

@@ -10,7 +10,7 @@ from django.test import Client
 
 from clusters.models import Flavor
 from foundation.core.quantities import Resource
-from frontend.pages.requests import labels
+from frontend.pages.requests import labels, loan_calendar
 from frontend.pages.requests.loan_calendar import describe_calendar
 from quotas.models import Override, OverrideState
 from quotas.selectors.changes.override import override_get
@@ -62,6 +62,20 @@ def test_transfers_lie_between_their_days_and_show_to_their_two_sides(client: Cl
     assert found.rows[0].amounts == ["a100 · 2 GPUs", "h100 · 2 GPUs"]
     assert "<small>a100 · 2 GPUs</small><small>h100 · 2 GPUs</small>" in text
     assert "Calendar" in text and "Days begin at 00:00 UTC" in text
+
+
+@pytest.mark.django_db
+def test_transfers_beyond_the_first_to_begin_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    w = world()
+    monkeypatch.setattr(loan_calendar, "MOST", 2)
+    for days in ((4, 5), (1, 9), (1, 2)):
+        lend(w, days, OverrideState.PLANNED, 1)
+    found = describe_calendar(w.admin, NOW)
+    assert found is not None and found.left_out == 1
+    assert [(round(row.bar.start, 1), round(row.bar.width, 1)) for row in found.rows] == [
+        (11.1, 11.1),
+        (11.1, 88.9),
+    ]
 
 
 @pytest.mark.django_db
