@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
-from django.db.models import QuerySet
+from django.db.models import F, QuerySet, Sum
 
 from foundation.core.months import to_ms
 from foundation.sql.plain_rows import read_id, read_plain
+from foundation.sql.prepared import PreparedQuery
 from scheduling.engine_input.job_history import PREEMPTED
 from scheduling.metering.intervals import (
     Hold,
@@ -60,6 +61,14 @@ _COLUMNS: Final = (
     "past_charges",
     "released_at",
     "granted_at",
+)
+_LOSSES: Final = PreparedQuery(
+    lambda attempts: (
+        UsageInterval.unscoped.filter(attempt_id__any_of=attempts, lost__gt=0)
+        .order_by()
+        .values_list("attempt_id")
+        .annotate(discarded=Sum(F("lost") * (F("end_ms") - F("begin_ms"))))
+    )
 )
 
 
@@ -112,6 +121,14 @@ def inline_few_ids(workspaces: QuerySet[Any]) -> Any:
 
 def _matches(row: UsageRow, only: Mapping[str, Collection[uuid.UUID]]) -> bool:
     return all(getattr(row, name) in values for name, values in only.items())
+
+
+def written_losses(attempts: Sequence[uuid.UUID]) -> Counter[uuid.UUID]:
+    """Return the work that preemption discarded, by run, in percent points of a GPU x milliseconds.
+
+    Only runs whose intervals are stored are counted.
+    """
+    return Counter({attempt: int(discarded) for attempt, discarded in _LOSSES.for_any(attempts)})
 
 
 def job_core_ms(job_id: uuid.UUID, *, now: datetime) -> int:

@@ -12,9 +12,10 @@ from typing import Final, NamedTuple
 
 from foundation.core.actor import Actor
 from foundation.core.months import from_ms, to_ms
+from foundation.sql.prepared import PreparedQuery
 from scheduling.engine_input.job_history import PREEMPTED
 from scheduling.metering.intervals import lost_since_ms
-from scheduling.metering.usage_rows import inline_few_ids, rows_of_attempts
+from scheduling.metering.usage_rows import inline_few_ids, rows_of_attempts, written_losses
 from scheduling.models import Attempt, Decision, DecisionKind
 from telemetry.usage.periods import Period
 from telemetry.usage.report import report_tenants
@@ -23,6 +24,13 @@ from tenants.models import Tenant
 PREEMPTION_RULES: Final = frozenset(rule.value for rule in PREEMPTED)
 _BATCH: Final = 500
 _KINDS: Final = (DecisionKind.EVICT, DecisionKind.MIGRATE)
+_DECIDED: Final = PreparedQuery(
+    lambda jobs: (
+        Decision.unscoped.filter(job__pk__any_of=jobs, kind__in=_KINDS, beneficiary__isnull=False)
+        .order_by("created_at")
+        .values_list("job_id", "created_at", "beneficiary__workspace_id")
+    )
+)
 
 
 class PreemptedBy(StrEnum):
@@ -88,6 +96,7 @@ class _Run(NamedTuple):
     rule: str
     admitted_at: datetime
     ended_at: datetime
+    metered_at: datetime | None
     user: str
 
 
@@ -169,14 +178,14 @@ def _read_runs(viewer: Actor, period: Period, tenant: Tenant | None) -> Sequence
     if tenants is not None:
         ended = ended.filter(job__workspace__in=inline_few_ids(tenants))
     columns = ("pk", "job_id", "job__workspace_id", "end_reason", "admitted_at", "ended_at")
-    rows = ended.order_by("ended_at", "pk").values_list(*columns, "job__submitted_by__username")
-    return [_Run(*row) for row in rows]
+    of_run = (*columns, "metered_at", "job__submitted_by__username")
+    return [_Run(*row) for row in ended.order_by("ended_at", "pk").values_list(*of_run)]
 
 
 def _read_losses(runs: Sequence[_Run], period: Period) -> Mapping[uuid.UUID, int]:
-    """Return by run the work that its preemption discarded."""
-    lost: defaultdict[uuid.UUID, int] = defaultdict(int)
-    for chunk in _chunks([run.attempt_id for run in runs]):
+    """Return by run the work that its preemption discarded: what is written down, else by allocations."""
+    lost = written_losses([run.attempt_id for run in runs if run.metered_at])
+    for chunk in _chunks([run.attempt_id for run in runs if not run.metered_at]):
         for attempt, row in rows_of_attempts(chunk, now=from_ms(period.end_ms)):
             lost[attempt] += row.lost * (row.end_ms - row.begin_ms)
     return lost
@@ -185,12 +194,8 @@ def _read_losses(runs: Sequence[_Run], period: Period) -> Mapping[uuid.UUID, int
 def _read_beneficiaries(jobs: Collection[uuid.UUID]) -> Mapping[uuid.UUID, list[tuple[datetime, uuid.UUID]]]:
     """Return by preempted job the times of its preemptions and the preemptors' workspaces."""
     found: defaultdict[uuid.UUID, list[tuple[datetime, uuid.UUID]]] = defaultdict(list)
-    for chunk in _chunks(sorted(jobs)):
-        rows = Decision.unscoped.filter(job__in=chunk, kind__in=_KINDS, beneficiary__isnull=False)
-        for job, at, workspace in rows.order_by("created_at").values_list(
-            "job_id", "created_at", "beneficiary__workspace_id"
-        ):
-            found[job].append((at, workspace))
+    for job, at, workspace in _DECIDED.for_any(list(jobs)):
+        found[job].append((at, workspace))
     return found
 
 

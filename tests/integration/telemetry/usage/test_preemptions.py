@@ -14,7 +14,17 @@ from django.test.utils import CaptureQueriesContext
 from clusters.models import Device
 from foundation.core.months import CORE_MS_PER_GPU_HOUR
 from quotas.models import Queue
-from scheduling.models import Allocation, Attempt, Decision, DecisionKind, DeviceSlice, Job, JobEvent
+from scheduling.metering.record_usage import record_usage
+from scheduling.models import (
+    Allocation,
+    Attempt,
+    Decision,
+    DecisionKind,
+    DeviceSlice,
+    Job,
+    JobEvent,
+    UsageInterval,
+)
 from telemetry.usage.preemptions import PreemptedBy, preemption_report
 from telemetry.usage.report import report_period
 from tenants.access.permissions import Permission
@@ -96,6 +106,20 @@ def test_work_before_the_last_checkpoint_is_not_lost(made: World) -> None:
     Job.unscoped.update(checkpoint_interval_s=2 * 3600)
     lost = {rule: hours for rule, _, _, _, hours in read(made, made.editor)}
     assert lost == {"IN_QUEUE_PRIORITY": 2.0, "RECLAIM_NOMINAL": 4.0, "FAIR_SHARE": 0.0}
+
+
+def test_runs_that_are_written_down_cost_what_was_written(made: World) -> None:
+    """As in every other report, later changes of a job change nothing."""
+    before = read(made, made.editor)
+    unwritten = Attempt.unscoped.filter(end_reason="IN_QUEUE_PRIORITY")
+    assert record_usage(now=NOW) == 6
+    unwritten.update(metered_at=None)
+    UsageInterval.unscoped.filter(attempt_id__in=unwritten.values("pk")).delete()
+    Job.unscoped.update(checkpoint_interval_s=2 * 3600)
+    after = read(made, made.editor)
+    assert before[0] == ("IN_QUEUE_PRIORITY", PreemptedBy.OWN, "", 1, 6.0)
+    assert [row for row in after if row[0] == "IN_QUEUE_PRIORITY"] == [(*before[0][:4], 2.0)]
+    assert [row for row in after if row[0] != "IN_QUEUE_PRIORITY"] == before[1:]
 
 
 def test_the_timeline_of_the_job_says_what_each_preemption_cost(made: World, client: Client) -> None:
