@@ -4,31 +4,37 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Sum
+from django.db.models import BooleanField, Count, Exists, ExpressionWrapper, F, OuterRef, Q, Sum
+from django.db.models.functions import Greatest
 
-from clusters.models import Device, Flavor, GpuMode, Node
-from clusters.services.node_life import is_node_schedulable
+from clusters.models import Device, Flavor, GpuMode
+from clusters.services.node_life import schedulable_nodes
 from foundation.core import clock
 from foundation.core.actor import Actor
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 
 SLICE_CORES: Final = 30
-_NODE_COLUMNS: Final = (
-    *("cluster", "flavor", "rack", "ready", "cordoned", "cpu_granted", "cpu_foreign", "cpu_millicores"),
-    *("held_until", "closed"),
-)
 
 
 class _NodeCards(NamedTuple):
-    """Sums of the cards of one node; `empty` counts healthy cards of which no part is held."""
+    """Sums of the cards of one node; `empty` counts healthy cards of which no part is held.
+
+    `is_open` means ready and schedulable, `is_full` that all CPU is allocated. `slices` counts the slices of
+    `SLICE_CORES` that still fit on healthy cards; None or 0 for flavors without slices.
+    """
 
     node_id: uuid.UUID
+    flavor_id: uuid.UUID
+    cluster_id: uuid.UUID
+    rack: str
+    is_open: bool
+    is_full: bool
     cards: int
     unhealthy: int
     cores_granted: int
@@ -36,8 +42,10 @@ class _NodeCards(NamedTuple):
     memory_granted: int
     empty: int
     foreign: int
+    slices: int | None
 
 
+_FITTING: Final = Greatest(F("cores_capacity") - F("cores_granted") - F("cores_foreign"), 0) / SLICE_CORES
 _SUMS: Final = {
     "cards": Count("pk"),
     "unhealthy": Count("pk", filter=Q(healthy=False)),
@@ -46,6 +54,7 @@ _SUMS: Final = {
     "memory_held": Sum("memory_granted"),
     "empty": Count("pk", filter=Q(healthy=True, holders=0, foreign_holders=0)),
     "foreign": Count("pk", filter=Q(foreign_holders__gt=0)),
+    "fitting": Sum(_FITTING, filter=Q(healthy=True, node__flavor__gpu_mode=GpuMode.SLICE)),
 }
 
 
@@ -80,18 +89,10 @@ def capacity_now(*, viewer: Actor) -> list[FlavorCapacity]:
     Raises: PermissionDenied without the permission to view clusters.
     """
     permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
-    # Without labels and taints, whose decoding takes time.
-    rows = Node.unscoped.filter(present=True, flavor__isnull=False).only(*_NODE_COLUMNS)
-    nodes = {node.pk: node for node in rows}
-    present = Device.unscoped.filter(node__present=True, node__flavor__isnull=False).order_by()
-    cards: defaultdict[uuid.UUID | None, list[_NodeCards]] = defaultdict(list)
-    for of in map(_NodeCards._make, present.values_list("node_id").annotate(**_SUMS)):
-        if of.node_id in nodes:
-            cards[nodes[of.node_id].flavor_id].append(of)
-    slices = _count_slices(present.filter(node__flavor__gpu_mode=GpuMode.SLICE, healthy=True))
-    flavors = Flavor.unscoped.order_by("name", "id")
-    now = clock.now()
-    return [_capacity(flavor, cards[flavor.pk], slices, nodes, now) for flavor in flavors]
+    cards: defaultdict[uuid.UUID, list[_NodeCards]] = defaultdict(list)
+    for of in _read_nodes(clock.now()):
+        cards[of.flavor_id].append(of)
+    return [_capacity(flavor, cards[flavor.pk]) for flavor in Flavor.unscoped.order_by("name", "id")]
 
 
 def list_card_pools(*, viewer: Actor) -> list[Flavor]:
@@ -101,23 +102,23 @@ def list_card_pools(*, viewer: Actor) -> list[Flavor]:
     return list(Flavor.unscoped.filter(Exists(cards)).select_related("cluster").order_by("name", "id"))
 
 
-def _is_open(node: Node, now: datetime) -> bool:
-    return node.ready and is_node_schedulable(node, now)
+def _read_nodes(now: datetime) -> Iterator[_NodeCards]:
+    """Yield the sums of the present nodes that have cards and a flavor."""
+    present = Device.unscoped.filter(node__present=True, node__flavor__isnull=False).order_by()
+    is_open = schedulable_nodes(now, "node__") & Q(node__ready=True)
+    is_full = Q(node__cpu_millicores__lte=F("node__cpu_granted") + F("node__cpu_foreign"))
+    of_node = present.values_list(
+        *("node_id", "node__flavor_id", "node__cluster_id", "node__rack"),
+        *(ExpressionWrapper(each, BooleanField()) for each in (is_open, is_full)),
+    )
+    return map(_NodeCards._make, of_node.annotate(**_SUMS))
 
 
-def _capacity(
-    flavor: Flavor,
-    cards: Sequence[_NodeCards],
-    slices: Mapping[uuid.UUID, int],
-    nodes: Mapping[uuid.UUID, Node],
-    now: datetime,
-) -> FlavorCapacity:
-    closed = {of.node_id for of in cards if not _is_open(nodes[of.node_id], now)}
-    usable = [of for of in cards if of.node_id not in closed and not _is_full(nodes[of.node_id])]
+def _capacity(flavor: Flavor, cards: Sequence[_NodeCards]) -> FlavorCapacity:
+    usable = [of for of in cards if of.is_open and not of.is_full]
     by_rack: Counter[tuple[uuid.UUID, str]] = Counter()
     for of in usable:
-        node = nodes[of.node_id]
-        by_rack[node.cluster_id, node.rack] += of.empty
+        by_rack[of.cluster_id, of.rack] += of.empty
     free = sum(of.empty for of in usable)
     return FlavorCapacity(
         flavor=flavor,
@@ -131,20 +132,7 @@ def _capacity(
         stranded=sum(of.empty for of in cards) - free,
         one_node=max((of.empty for of in usable), default=0),
         one_rack=max(by_rack.values(), default=0),
-        slices=sum(slices.get(of.node_id, 0) for of in usable),
+        slices=sum(of.slices or 0 for of in usable),
         foreign=sum(of.foreign for of in cards),
-        closed=sum(of.cards for of in cards if of.node_id in closed),
+        closed=sum(of.cards for of in cards if not of.is_open),
     )
-
-
-def _is_full(node: Node) -> bool:
-    return node.cpu_granted + node.cpu_foreign >= node.cpu_millicores
-
-
-def _count_slices(cards: QuerySet[Device]) -> Counter[uuid.UUID]:
-    """Count by node the slices that still fit on these cards."""
-    found: Counter[uuid.UUID] = Counter()
-    for node, *cores in cards.values_list("node_id", "cores_capacity", "cores_granted", "cores_foreign"):
-        capacity, allocated, foreign = cores
-        found[node] += max(capacity - allocated - foreign, 0) // SLICE_CORES
-    return found

@@ -14,7 +14,7 @@ from typing import Final
 
 from clusters.models import Device, Node
 from clusters.services.foreign_sums import unplaced_settle
-from clusters.services.node_life import not_held
+from clusters.services.node_life import schedulable_nodes
 from foundation.core import clock
 from foundation.core.errors import Conflict
 from foundation.sql.bulk import ALWAYS, Guard, locking_in_order, update_rows
@@ -25,9 +25,7 @@ _NODES: Final = PreparedQuery(
 )
 _USABLE: Final = PreparedQuery(
     lambda nodes, now: locking_in_order(
-        Node.unscoped.filter(
-            not_held(now), pk__any_of=nodes, ready=True, cordoned=False, closed=False, present=True
-        )
+        Node.unscoped.filter(schedulable_nodes(now), pk__any_of=nodes, ready=True, present=True)
     ).values_list("pk")
 )
 _DEVICES: Final = PreparedQuery(

@@ -34,9 +34,12 @@ def is_node_schedulable(node: Node, now: datetime) -> bool:
     return not (node.cordoned or is_node_closed(node, now))
 
 
-def not_held(now: datetime) -> Q:
-    """Return the condition for nodes that are not held."""
-    return Q(held_until__isnull=True) | Q(held_until__lte=now)
+def schedulable_nodes(now: datetime, before: str = "") -> Q:
+    """Return the condition for nodes that `is_node_schedulable` accepts; `before` is the prefix of lookups
+    from other tables, such as `node__`.
+    """
+    free = Q(**{f"{before}held_until__isnull": True}) | Q(**{f"{before}held_until__lte": now})
+    return free & Q(**{f"{before}cordoned": False, f"{before}closed": False})
 
 
 def readiness_fields(node: Node | None, ready: bool, at: datetime) -> dict[str, Any]:

@@ -14,8 +14,8 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from clusters.models import Cluster, Device, ForeignPod, Node
-from clusters.selectors.capacity import capacity_now
+from clusters.models import Cluster, Device, Flavor, ForeignPod, GpuMode, Node
+from clusters.selectors.capacity import FlavorCapacity, capacity_now
 from clusters.selectors.grid import node_grid
 from foundation.core import clock
 from foundation.core.quantities import Resource
@@ -268,6 +268,29 @@ def test_cards_of_nodes_that_take_nothing_are_no_capacity_to_use(
     html = operator.get("/ops/overview").content.decode()
     assert f"8 free GPUs can&#x27;t be used: {why}." in html
     assert "8 on unschedulable nodes" in html
+
+
+def test_capacity_counts_what_fits_on_usable_nodes(there: World) -> None:
+    """Slices of 30 % and whole GPUs, on one node, in one rack and on a node without free CPU."""
+
+    def read_capacity() -> FlavorCapacity:
+        (row,) = [row for row in capacity_now(viewer=there.platform_admin) if row.cards]
+        return row
+
+    Device.unscoped.update(cores_granted=0, memory_granted=0, holders=0)
+    assert read_capacity().slices == 0  # the pool has whole GPUs alone
+    Flavor.unscoped.update(gpu_mode=GpuMode.SLICE)
+    Node.unscoped.update(rack="r1")
+    part_used, broken = Device.unscoped.filter(node=there.nodes[0]).order_by("index")[:2]
+    Device.unscoped.filter(pk=part_used.pk).update(cores_granted=45, cores_foreign=10, holders=1)
+    Device.unscoped.filter(pk=broken.pk).update(healthy=False, cores_granted=0)
+    row = read_capacity()
+    assert (row.slices, row.free, row.one_node, row.one_rack) == (1 + 14 * 3, 14, 8, 14)
+    Node.unscoped.filter(pk=there.nodes[1].pk).update(rack="r2")
+    assert read_capacity().one_rack == 8
+    Node.unscoped.filter(pk=there.nodes[1].pk).update(cpu_foreign=10**6)
+    row = read_capacity()
+    assert (row.slices, row.free, row.stranded, row.closed) == (1 + 6 * 3, 6, 8, 0)
 
 
 def test_who_holds_cards_that_are_not_ours_is_added_up_by_origin(there: World, operator: Client) -> None:
