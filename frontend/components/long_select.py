@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from html import escape
 from typing import Any
 
 from django import forms
 from django.forms.utils import flatatt
-from django.utils.html import conditional_escape, format_html
+from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
 
@@ -22,9 +23,8 @@ class LongSelect(forms.Select):
         chosen = set(self.format_value(value) or ())
         choices: Any = self.choices
         options = "".join(
-            f'<option value="{conditional_escape(key)}"{" selected" if str(key) in chosen else ""}>'
-            f"{conditional_escape(label)}</option>"
-            for key, label in choices
+            f'<option value="{escape(key)}"{" selected" if key in chosen else ""}>{escape(label)}</option>'
+            for key, label in ((str(key), str(label)) for key, label in choices)
         )
         shown = self.build_attrs(self.attrs, {**(attrs or {}), "name": name})
         return format_html("<select{}>{}</select>", flatatt(shown), mark_safe(options))  # noqa: S308 (escaped)

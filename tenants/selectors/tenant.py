@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Sequence
-from typing import Final
+from collections.abc import Collection, Iterable, Sequence
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 from django.db.models import Q
 from django.utils.translation import gettext as _
@@ -19,6 +19,23 @@ from tenants.hooks import tree_effects
 from tenants.hooks.tree_effects import Effect
 from tenants.models import Tenant, TenantKind
 
+
+class TenantChoice(NamedTuple):
+    """A tenant as a form offers it."""
+
+    pk: uuid.UUID
+    name: str
+    parent_id: uuid.UUID | None
+
+
+class _InTree(Protocol):
+    @property
+    def pk(self) -> uuid.UUID: ...
+    @property
+    def parent_id(self) -> uuid.UUID | None: ...
+
+
+T = TypeVar("T", bound=_InTree)
 _WORKSPACE: Final = PreparedQuery(
     lambda slug: (
         Tenant.unscoped.filter(kind=TenantKind.WORKSPACE, slug=slug).order_by().select_related("parent")
@@ -113,11 +130,23 @@ def tenant_list(*, viewer: Actor, archived: bool = False) -> list[Tenant]:
         visible = visible.filter(archived_at__isnull=True)
     tenants = list(visible.order_by("name", "id"))
     _link_parents(tenants)
-    by_parent: dict[object, list[Tenant]] = {}
-    seen = {tenant.pk for tenant in tenants}
-    for tenant in tenants:
-        by_parent.setdefault(tenant.parent_id if tenant.parent_id in seen else None, []).append(tenant)
-    ordered: list[Tenant] = []
+    return _order_tree(tenants)
+
+
+def tenant_choices(*, viewer: Actor) -> list[TenantChoice]:
+    """Return the tenants of `tenant_list` without archived ones, in the same order."""
+    visible = permissions.visible_tenants(viewer).filter(archived_at__isnull=True)
+    rows = visible.order_by("name", "id").values_list(*TenantChoice._fields)
+    return _order_tree(map(TenantChoice._make, rows))
+
+
+def _order_tree(tenants: Iterable[T]) -> list[T]:
+    """Put parents before children and leave siblings in their order."""
+    by_id = {tenant.pk: tenant for tenant in tenants}
+    by_parent: dict[object, list[T]] = {}
+    for tenant in by_id.values():
+        by_parent.setdefault(tenant.parent_id if tenant.parent_id in by_id else None, []).append(tenant)
+    ordered: list[T] = []
     stack = list(reversed(by_parent.get(None, [])))
     while stack:
         tenant = stack.pop()

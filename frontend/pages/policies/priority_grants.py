@@ -39,7 +39,7 @@ from scheduling.services.policies.priority_grant import priority_grant, priority
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import Tenant, TenantKind, User
-from tenants.selectors.tenant import tenant_get, tenant_list
+from tenants.selectors.tenant import TenantChoice, tenant_choices, tenant_get
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ class GrantForm(forms.Form):
     priority_class = forms.ChoiceField(label=gettext_lazy("Class"))
 
     def __init__(
-        self, data: object = None, *, tenants: Sequence[Tenant], classes: Sequence[PriorityClass]
+        self, data: object = None, *, tenants: Sequence[TenantChoice], classes: Sequence[PriorityClass]
     ) -> None:
         super().__init__(data)  # type: ignore[arg-type]
         tenant, found = self.fields["tenant"], self.fields["priority_class"]
@@ -173,7 +173,7 @@ def _may_grant(who: User) -> bool:
 
 
 def _grant_form(who: User, data: object = None) -> GrantForm:
-    tenants = tenant_list(viewer=who)
+    tenants = tenant_choices(viewer=who)
     if not permissions.has_permission(who, Permission.QUEUE_EDIT):
         above = set(permissions.tenants_with(who, Permission.QUEUE_EDIT).values_list("pk", flat=True))
         tenants = [tenant for tenant in tenants if tenant.parent_id in above]

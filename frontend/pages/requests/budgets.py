@@ -33,8 +33,8 @@ from quotas.selectors.tenants.budget import budget_get, budget_list
 from quotas.services.budget import HOURS_MAX, budget_change, budget_create
 from tenants.access import permissions
 from tenants.access.permissions import Permission
-from tenants.models import Tenant, User
-from tenants.selectors.tenant import tenant_list
+from tenants.models import User
+from tenants.selectors.tenant import TenantChoice, tenant_choices, tenant_get
 
 
 class BudgetForm(forms.Form):
@@ -68,7 +68,9 @@ class NewBudgetForm(BudgetForm):
     flavor = forms.ChoiceField(label=gettext_lazy("Pool"), required=False)
     field_order = ("tenant", "flavor")
 
-    def __init__(self, data: object = None, *, tenants: Sequence[Tenant], pools: Sequence[Flavor]) -> None:
+    def __init__(
+        self, data: object = None, *, tenants: Sequence[TenantChoice], pools: Sequence[Flavor]
+    ) -> None:
         super().__init__(data)  # type: ignore[arg-type]
         tenant, flavor = self.fields["tenant"], self.fields["flavor"]
         assert isinstance(tenant, forms.ChoiceField) and isinstance(flavor, forms.ChoiceField)  # noqa: S101
@@ -150,9 +152,9 @@ def _change_form(form: BudgetForm, budget: Budget, version: int) -> RowForm:
     )
 
 
-def _tenants(who: User) -> list[Tenant]:
+def _tenants(who: User) -> list[TenantChoice]:
     """Return the tenants whose budgets the viewer may set: those below tenants where they assign quota."""
-    tenants = tenant_list(viewer=who)
+    tenants = tenant_choices(viewer=who)
     if permissions.has_permission(who, Permission.QUOTA_EDIT):
         return tenants
     above = set(permissions.tenants_with(who, Permission.QUOTA_EDIT).values_list("pk", flat=True))
@@ -175,7 +177,7 @@ def _save(request: HttpRequest, who: User) -> RowForm | None:
     try:
         budget_create(
             acting_user=who,
-            tenant=next(t for t in tenants if str(t.pk) == values["tenant"]),
+            tenant=tenant_get(viewer=who, tenant_id=id_of(values["tenant"])),
             flavor=next((pool for pool in pools if str(pool.pk) == values["flavor"]), None),
             gpu_hours=values["gpu_hours"],
             action=BudgetAction(values["action"]),

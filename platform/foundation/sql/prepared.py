@@ -11,19 +11,20 @@ from __future__ import annotations
 import json
 import random
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from django.db import connection
-from django.db.models import CharField, Lookup, QuerySet, UUIDField
+from django.db.models import CharField, Lookup, Model, QuerySet, UUIDField
 from django.db.models.query import ModelIterable, get_related_populators
 from django.db.models.sql import UpdateQuery
 
 from foundation.sql.postgres import preparing_cursor
 
 T = TypeVar("T")
+M = TypeVar("M", bound=Model)
 if TYPE_CHECKING:
     _Lookup = Lookup[Any]  # Django's class can't be subscripted at run time
 else:
@@ -105,6 +106,14 @@ class PreparedQuery(Generic[T]):
             tuple((at, functions, column) for at, (functions, column) in converters.items()),
             _models(compiler, queryset.db) if queryset._iterable_class is ModelIterable else _tuples,
         )
+
+
+def read_sharing(rows: QuerySet[M]) -> list[M]:
+    """Read the models of a queryset in one query. Rows that refer to the same other row share its model, as
+    those of a `PreparedQuery` do; nothing is prefetched."""
+    compiler: Any = rows.query.get_compiler(using=rows.db)
+    found = compiler.execute_sql()
+    return _models(compiler, rows.db)(compiler.results_iter(found))
 
 
 class PreparedUpdate:
@@ -193,7 +202,7 @@ def _tuples(rows: list[Any]) -> list[Any]:
     return [tuple(row) for row in rows]
 
 
-def _models(compiler: Any, using: str) -> Callable[[list[Any]], list[Any]]:
+def _models(compiler: Any, using: str) -> Callable[[Iterable[Any]], list[Any]]:
     """Return the function that makes models of rows, as Django's `ModelIterable` does; but rows that refer
     to the same related row share its model, of which a queryset would make one for each.
     """
@@ -205,7 +214,7 @@ def _models(compiler: Any, using: str) -> Callable[[list[Any]], list[Any]]:
     related = populators(info, select, using)
     annotated = compiler.annotation_col_map or {}
 
-    def build_models(rows: list[Any]) -> list[Any]:
+    def build_models(rows: Iterable[Any]) -> list[Any]:
         shared: dict[tuple[int, Any], Any] = {}
         found = []
         for row in rows:

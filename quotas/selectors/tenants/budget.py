@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import uuid
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
+from itertools import accumulate
 from typing import Final
 
-from django.db.models import Q, QuerySet
+from django.db.models import Q, QuerySet, Sum
 from django.utils.translation import gettext as _
 
 from clusters.models import Flavor
@@ -18,6 +20,7 @@ from foundation.core.errors import NotFound
 from foundation.core.months import CORE_MS_PER_GPU_HOUR, month_of, start_ms, to_ms
 from foundation.core.quantities import Resource
 from foundation.sql import row_scope
+from foundation.sql.prepared import read_sharing
 from foundation.web.listing import Column, ColumnKind
 from quotas.models import Budget, BudgetAction, GpuUse, LedgerEntry
 from quotas.selectors.sight import quota_tenants
@@ -79,42 +82,48 @@ class GpuHours:
         The caller has checked that the reader may see the sums.
         """
         self.month, since = month_of(now), start_ms(month_of(now))
-        # By flavor and by the path of every tenant that used something, and of all tenants above it.
-        self._used: defaultdict[uuid.UUID, Counter[str]] = defaultdict(Counter)
-        rows = LedgerEntry.unscoped.filter(resource=Resource.GPU_CORES.value).order_by()
+        rows = LedgerEntry.unscoped.filter(resource=Resource.GPU_CORES.value, month__lte=self.month)
         if below is not None and len(below) <= _NARROW:
             places = Q(pk__in=[])
             for path in below:
                 places |= Q(node__tenant__path__startswith=path)
             rows = rows.filter(places)
-        passed, leaves = to_ms(now) - since, defaultdict[uuid.UUID, Counter[str]](Counter)
-        for path, flavor, month, reserved, core_ms in rows.values_list(
-            "node__tenant__path", "flavor_id", "month", "reserved", "core_ms"
-        ):
-            if month <= self.month:
-                leaves[flavor][path] += (core_ms if month == self.month else 0) + reserved * passed
-        for flavor, amounts in leaves.items():
-            for path, amount in amounts.items():
-                for above in _paths_above(path):
-                    self._used[flavor][above] += amount
+        sums = rows.order_by().values_list("node__tenant__path", "flavor_id")
+        of_month = Sum("core_ms", filter=Q(month=self.month), default=0)
+        leaves: defaultdict[uuid.UUID, dict[str, int]] = defaultdict(dict)
+        for path, flavor, reserved, core_ms in sums.annotate(held=Sum("reserved"), before=of_month):
+            leaves[flavor][path] = int(core_ms) + int(reserved) * (to_ms(now) - since)
+        self._used = {flavor: _PathSums(amounts) for flavor, amounts in leaves.items()}
 
     def sum_use(self, path: str, flavor_id: uuid.UUID | None = None) -> int:
         """Sum the use of a tenant and all below it, of one flavor or of all."""
         if flavor_id is not None:
-            return self._used[flavor_id][path] if flavor_id in self._used else 0
-        return sum(used[path] for used in self._used.values())
+            return self._used[flavor_id].sum_below(path) if flavor_id in self._used else 0
+        return sum(used.sum_below(path) for used in self._used.values())
 
     def sum_by_flavor(self, path: str) -> Mapping[uuid.UUID, int]:
         """Return the use of a tenant and all below it, by flavor, for flavors with any use."""
-        return {flavor: used[path] for flavor, used in self._used.items() if path in used}
+        return {flavor: used.sum_below(path) for flavor, used in self._used.items() if used.has_any(path)}
 
 
-def _paths_above(path: str) -> Iterator[str]:
-    """Yield the path of a tenant, the paths of all tenants above it, and the path that means all tenants."""
-    end = path.find("/")
-    while end >= 0:
-        yield path[: end + 1]
-        end = path.find("/", end + 1)
+class _PathSums:
+    """Amounts by the path of the tenant, which can be summed for a tenant and all below it."""
+
+    def __init__(self, amounts: Mapping[str, int]) -> None:
+        self._paths = sorted(amounts)
+        self._before = list(accumulate((amounts[path] for path in self._paths), initial=0))
+
+    def sum_below(self, path: str) -> int:
+        begin, end = self._find_places(path)
+        return self._before[end] - self._before[begin]
+
+    def has_any(self, path: str) -> bool:
+        begin, end = self._find_places(path)
+        return end > begin
+
+    def _find_places(self, path: str) -> tuple[int, int]:
+        # Paths end with "/", and "0" is the next character: paths below this one sort before that text.
+        return bisect_left(self._paths, path), bisect_left(self._paths, f"{path[:-1]}0")
 
 
 def budget_uses(budgets: Iterable[Budget], *, now: datetime) -> list[BudgetUse]:
@@ -135,7 +144,7 @@ def _budgets() -> QuerySet[Budget]:
 
 def budget_list(viewer: Actor, *, now: datetime) -> list[BudgetUse]:
     """Return the budgets of all tenants whose quota the viewer may see."""
-    return budget_uses(_budgets().filter(tenant__in=quota_tenants(viewer)), now=now)
+    return budget_uses(read_sharing(_budgets().filter(tenant__in=quota_tenants(viewer))), now=now)
 
 
 def budget_get(viewer: Actor, pk: uuid.UUID) -> Budget:

@@ -11,7 +11,7 @@ from django.db import DataError, connection
 from django.db.models import F, QuerySet
 from django.test.utils import CaptureQueriesContext
 
-from foundation.sql.prepared import PreparedQuery, PreparedUpdate
+from foundation.sql.prepared import PreparedQuery, PreparedUpdate, read_sharing
 from quotas.models import Queue
 from scheduling.models import Job
 from tenants.models import Tenant
@@ -36,6 +36,18 @@ def w(request: pytest.FixtureRequest) -> World:
 def _of_workspace(workspace: uuid.UUID, name: str) -> QuerySet[Job]:
     jobs_of = Job.unscoped.filter(workspace=workspace, name=name, state="queued").order_by("-pk")
     return jobs_of.select_related("queue__workspace", "submitted_by")
+
+
+def test_rows_that_refer_to_the_same_row_share_its_model(w: World) -> None:
+    jobs.job(w.queue, w.editor, "alpha")
+    jobs.job(w.queue, w.admin, "beta")
+    asked_for = Job.unscoped.order_by("name").select_related("queue__workspace", "submitted_by")
+    with CaptureQueriesContext(connection) as asked:
+        alpha, beta = found = read_sharing(asked_for)
+        told = [(job.queue.workspace.slug, job.submitted_by.username) for job in found]
+    assert (len(asked), told) == (1, [("team-a", "ed"), ("team-a", "adam")])
+    assert found == list(asked_for)
+    assert alpha.queue is beta.queue
 
 
 def test_models_come_with_what_they_refer_to(w: World) -> None:
