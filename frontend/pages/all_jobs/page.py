@@ -32,7 +32,7 @@ from frontend.shell.time_range import RANGES, label_of_range
 from quotas.selectors.queues.queues_in_sight import visible_queues
 from quotas.selectors.tenants.team import team_parents
 from scheduling.models import JobState
-from scheduling.selectors.jobs.job import JobFilter, job_by_keys, job_query
+from scheduling.selectors.jobs.job import JobFilter, job_by_keys, job_query, resolve_filters
 from scheduling.selectors.jobs.job_sight import job_pools
 from scheduling.selectors.jobs.job_tag import job_tags_lately
 from tenants.access import permissions
@@ -51,7 +51,7 @@ def show_jobs(request: HttpRequest) -> HttpResponse:
     """Show the page, its rows alone, or the matching jobs as a file."""
     who = get_viewer(request)
     shown = read_list(request, ALL_JOBS)
-    filters = _filters(shown)
+    filters = resolve_filters(viewer=who, workspace=None, filters=_filters(shown))
     jobs = job_query(viewer=who, filters=filters)
     counts = JobCounts(who, None, filters)
     set_frame(request, label=_("Jobs"), trail=_("Operations"))

@@ -28,7 +28,7 @@ from frontend.pages.jobs.table.job_list import (
 )
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from scheduling.models import TERMINAL_STATES, JobKind, JobState
-from scheduling.selectors.jobs.job import job_by_keys, job_query
+from scheduling.selectors.jobs.job import job_by_keys, job_query, resolve_filters
 from scheduling.selectors.jobs.job_tag import job_tags_lately
 from tenants.models import Tenant, User
 from tenants.selectors.tenant import workspace_get
@@ -47,7 +47,8 @@ def show_notebooks(request: HttpRequest, workspace: str) -> HttpResponse:
     rights = rights_of(who, place)
     set_frame(request, place)
     shown = read_list(request, NOTEBOOKS)
-    filters = replace(read_filters(shown, _states(shown.query.get("state", ""))), kinds=KINDS)
+    asked_for = replace(read_filters(shown, _states(shown.query.get("state", ""))), kinds=KINDS)
+    filters = resolve_filters(viewer=who, workspace=place, filters=asked_for)
     counts = JobCounts(who, place, filters)
     jobs = job_query(viewer=who, workspace=place, filters=filters)
     return answer_list(

@@ -6,7 +6,7 @@ import json
 import uuid
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
@@ -119,6 +119,7 @@ class JobFilter:
     workspace or of a folder, with all below it. `cluster` and `flavor` are names: jobs that ran there last,
     and pending jobs that may start there. `conditions` are further ones, on `COLUMNS`, across workspaces on
     `ALL_COLUMNS`. With `deleted`, the jobs that were deleted, and no others; None is all, deleted or not.
+    `resolved` is what `resolve_filters` adds.
     """
 
     states: Sequence[str] = ()
@@ -133,6 +134,7 @@ class JobFilter:
     mine: bool = False
     deleted: bool | None = False
     conditions: Sequence[ColumnCondition] = ()
+    resolved: Q | None = None
 
 
 class JobRow(NamedTuple):
@@ -212,14 +214,24 @@ def job_by_keys(*, viewer: Actor, keys: Sequence[uuid.UUID]) -> list[Job]:
     return [job for job in found if permissions.has_permission(viewer, Permission.JOB_VIEW, job.workspace)]
 
 
+def resolve_filters(*, viewer: Actor, workspace: Tenant | None, filters: JobFilter) -> JobFilter:
+    """Look up what the filters name, once for all queries of a request; they may then be given other states
+    and deletions. Raises: NotFound, PermissionDenied.
+    """
+    _find_sight(viewer, workspace)
+    return replace(filters, resolved=_look_up(filters, viewer, workspace))
+
+
 def _find_jobs(viewer: Actor, workspace: Tenant | None, filters: JobFilter) -> QuerySet[Job]:
-    if workspace is not None:
-        permissions.require_permission(viewer, Permission.JOB_VIEW, workspace)
-        seen = Q(workspace=workspace)
-    else:
+    return Job.unscoped.filter(_find_sight(viewer, workspace), _matching(filters, viewer, workspace))
+
+
+def _find_sight(viewer: Actor, workspace: Tenant | None) -> Q:
+    if workspace is None:
         permissions.require_above_workspaces(viewer, Permission.JOB_VIEW)
-        seen = jobs_in_sight(viewer)
-    return Job.unscoped.filter(seen, _matching(filters, viewer, workspace))
+        return jobs_in_sight(viewer)
+    permissions.require_permission(viewer, Permission.JOB_VIEW, workspace)
+    return Q(workspace=workspace)
 
 
 def _matching(filters: JobFilter, viewer: Actor, workspace: Tenant | None) -> Q:
@@ -228,6 +240,13 @@ def _matching(filters: JobFilter, viewer: Actor, workspace: Tenant | None) -> Q:
         match = Q(deletion__isnull=False)
     if filters.states:
         match &= Q(state__in=list(filters.states))
+    resolved = filters.resolved
+    return match & (_look_up(filters, viewer, workspace) if resolved is None else resolved)
+
+
+def _look_up(filters: JobFilter, viewer: Actor, workspace: Tenant | None) -> Q:
+    """Return the condition for all filters except states and deletion."""
+    match = Q()
     if filters.kinds:
         match &= Q(kind__in=list(filters.kinds))
     if filters.queue:

@@ -28,7 +28,7 @@ from frontend.shell.time_range import RANGES, label_of_range
 from quotas.models import Queue
 from quotas.selectors.queues.queue import queue_list
 from scheduling.models import PENDING_STATES, RUNNING_STATES, JobState
-from scheduling.selectors.jobs.job import COLUMNS, JobFilter, job_by_keys, job_query
+from scheduling.selectors.jobs.job import COLUMNS, JobFilter, job_by_keys, job_query, resolve_filters
 from scheduling.selectors.jobs.job_tag import job_tags_lately
 from scheduling.selectors.jobs.row import JobStateCounts, job_state_counts
 from tenants.access.permissions import Permission
@@ -93,7 +93,8 @@ def job_list(request: HttpRequest, workspace: str) -> HttpResponse:
     shown = read_list(request, JOBS)
     asked = shown.query
     group = GROUPS.get(asked.get("state", ""))
-    filters = read_filters(shown, group[1] if group else ())
+    asked_for = read_filters(shown, group[1] if group else ())
+    filters = resolve_filters(viewer=who, workspace=place, filters=asked_for)
     counts = JobCounts(who, place, filters)
     jobs = job_query(viewer=who, workspace=place, filters=filters)
     return answer_list(

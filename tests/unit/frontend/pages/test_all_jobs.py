@@ -347,6 +347,28 @@ def test_a_page_costs_the_same_whatever_the_number_of_jobs_and_workspaces(client
     assert few <= QUERIES and fill(2, 8) == few
 
 
+@pytest.mark.parametrize(
+    ("query", "looked_up"),
+    [
+        ("gpu_model=A100-40G", r"^SELECT \S*job_id\S*.* FROM \S*scheduling_jobrole\S* .*gpu_models"),
+        ("filterBy=submitted_by==ed", r"^SELECT .* FROM \S*tenants_user\S* .*username\S* = "),
+        ("filterBy=tags=@night", r"^SELECT .* FROM \S*scheduling_jobtag\S* .*name"),
+    ],
+)
+@pytest.mark.parametrize("in_workspace", [False, True])
+def test_what_a_filter_names_is_looked_up_once(
+    client: Client, w: World, query: str, looked_up: str, in_workspace: bool
+) -> None:
+    """The rows, their number and the chips of states need it."""
+    jobs.job(w.queue, w.editor, "alpha")
+    client.force_login(w.platform_admin)
+    address = f"/w/{w.workspace.slug}/jobs?who=all&" if in_workspace else f"{ALL}?"
+    with CaptureQueriesContext(connection) as asked:
+        page(client, f"{address}{query}")
+    found = [one["sql"] for one in asked if re.search(looked_up, one["sql"], re.DOTALL)]
+    assert len([sql for sql in found if "GROUP BY" not in sql]) == 1, found
+
+
 def test_pickers_offer_the_tenants_in_sight_alone(client: Client, w: World, f: Folders) -> None:
     def offered(text: str) -> dict[str, str]:
         answer = client.get("/tenant-names", {"q": text}).json()
