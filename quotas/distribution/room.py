@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from quotas.distribution.node_order import NodeOrder
-from quotas.distribution.subtree_sums import sum_subtrees
+from quotas.distribution.subtree_sums import SubtreeSums
 from quotas.tree import Branch, NodeLimits, QuotaTree
 from quotas.tree.limits import NOTHING, Amount
 
@@ -33,14 +33,16 @@ def compute_rooms(
     order: NodeOrder,
     limits: Sequence[NodeLimits | None],
     charged: Sequence[int],
+    sums: SubtreeSums,
     wanted: Collection[int],
 ) -> dict[int, QuotaRoom]:
     """Compute the room of the nodes at the positions `wanted`.
 
-    `limits` and `charged` hold one value per position; `charged` is what is reserved at a leaf itself.
+    `limits` and `charged` hold one value per position; `charged` is what is reserved at a leaf itself. `sums`
+    are those of both.
     """
     way = set(_list_ways(order, wanted))
-    branches, usage = _reduce_tree(order, limits, charged, way)
+    branches, usage = _reduce_tree(order, limits, charged, sums, way)
     tree = QuotaTree(branches)
     for node, amount in usage.items():
         tree.add_usage(node, _KEY, amount)
@@ -60,10 +62,13 @@ def _list_ways(order: NodeOrder, wanted: Collection[int]) -> Iterator[int]:
 
 
 def _reduce_tree(
-    order: NodeOrder, limits: Sequence[NodeLimits | None], charged: Sequence[int], way: set[int]
+    order: NodeOrder,
+    limits: Sequence[NodeLimits | None],
+    charged: Sequence[int],
+    sums: SubtreeSums,
+    way: set[int],
 ) -> tuple[list[Branch[str]], Counter[str]]:
     """Return the nodes on the path, with one leaf for the other children of each, and the usage at leaves."""
-    sums = sum_subtrees(order, limits, charged)
     branches, reserved = [], Counter[str]()
     for position in way:
         parent, children = order.parents[position], order.children[position]

@@ -17,6 +17,7 @@ from foundation.core.errors import NotFound
 from foundation.core.quantities import Resource
 from foundation.sql import row_scope
 from quotas.distribution.room import compute_rooms
+from quotas.distribution.subtree_sums import sum_subtrees
 from quotas.hooks.job_effects import PendingDemand, get_provider
 from quotas.models import FlavorKey, Queue, QuotaNode
 from quotas.selectors.limits.tree import read_bounds
@@ -143,7 +144,8 @@ class QuotaTable:
         sums, order = self._sums.get_sums((flavor.pk, resource)), self._order
         positions = {pk: order.positions[pk] for pk in queues}
         bounded = self._bound_limits(sums.limits, flavor.pk, resource)
-        rooms = compute_rooms(order, bounded, sums.charged, positions.values())
+        below = sums.subtree_sums if bounded is sums.limits else sum_subtrees(order, bounded, sums.charged)
+        rooms = compute_rooms(order, bounded, sums.charged, below, positions.values())
         for pk, position in positions.items():
             own, room = sums.limits[position] or NOTHING, rooms[position]
             row = QuotaRow(
@@ -169,12 +171,13 @@ class QuotaTable:
         self, limits: Sequence[NodeLimits | None], flavor_id: uuid.UUID, resource: Resource
     ) -> Sequence[NodeLimits | None]:
         """Return the limits with those that apply to admission; pages show the limits as they are stored."""
-        found = list(limits)
-        for node, quotas in self._bounds.items():
-            for quota in quotas:
-                if (quota.flavor_id, quota.resource) == (flavor_id, resource):
-                    found[self._order.positions[node]] = quota.limits
-        return found
+        bounds = {
+            self._order.positions[node]: quota.limits
+            for node, quotas in self._bounds.items()
+            for quota in quotas
+            if (quota.flavor_id, quota.resource) == (flavor_id, resource)
+        }
+        return [bounds.get(at, of) for at, of in enumerate(limits)] if bounds else limits
 
     def _queues_below(self, node_id: uuid.UUID) -> list[uuid.UUID]:
         found = [self._order.positions[node_id]]

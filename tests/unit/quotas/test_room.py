@@ -9,6 +9,7 @@ import pytest
 
 from quotas.distribution.node_order import NodeOrder
 from quotas.distribution.room import QuotaRoom, compute_rooms
+from quotas.distribution.subtree_sums import sum_subtrees
 from quotas.tree import Branch, NodeLimits, QuotaTree
 
 
@@ -39,9 +40,8 @@ def test_a_reduced_tree_answers_the_same_as_the_whole(seed: int) -> None:
 
     order = NodeOrder(parents)
     wanted = {order.positions[pk]: pk for pk in draw.sample(ids, draw.randint(1, len(ids)))}
-    found = compute_rooms(
-        order, [limits[pk] for pk in order.nodes], [charged.get(pk, 0) for pk in order.nodes], wanted
-    )
+    stored, used = [limits[pk] for pk in order.nodes], [charged.get(pk, 0) for pk in order.nodes]
+    found = compute_rooms(order, stored, used, sum_subtrees(order, stored, used), wanted)
 
     assert found == {
         at: QuotaRoom(whole.available(str(pk), ""), whole.potential(str(pk), "")) for at, pk in wanted.items()
