@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from clusters.models import Cluster, ClusterHealth
 from foundation.core.actor import Actor
+from foundation.sql.prepared import PreparedQuery
 from quotas.models import QueueFlavor
 from quotas.selectors.sight import quota_tenants
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import Tenant
+
+# Every page of the console asks.
+_STALE: Final = PreparedQuery(
+    lambda: Cluster.unscoped.filter(health__in=(ClusterHealth.UNREACHABLE, ClusterHealth.DISOWNED)).order_by(
+        "name", "pk"
+    )
+)
 
 
 def stale_clusters_of(viewer: Actor, *, workspace: Tenant | None = None) -> list[Cluster]:
@@ -17,9 +27,7 @@ def stale_clusters_of(viewer: Actor, *, workspace: Tenant | None = None) -> list
     Without a workspace: those of all queues whose quota the viewer may see, and all such clusters for a
     viewer who may view clusters. The caller has checked that the viewer sees the workspace.
     """
-    health = (ClusterHealth.UNREACHABLE, ClusterHealth.DISOWNED)
-    found = Cluster.unscoped.filter(health__in=health).order_by("name", "pk")
-    if not (stale := list(found)):
+    if not (stale := _STALE()):
         return []
     if workspace is None and permissions.has_permission(viewer, Permission.CLUSTER_VIEW):
         return stale
