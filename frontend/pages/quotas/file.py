@@ -77,8 +77,10 @@ class FileForm(forms.Form):
         text = values.get("upload") or values.get("text", "")
         if not self.errors and not text.strip():
             self.add_error("upload", _("Select a file, or paste its content."))
-        if (file := self.files.get("upload")) and file.name.lower().endswith(_ENDINGS):
-            values["kind"] = find_format(file.name).value
+        file = self.files.get("upload")
+        name = (file.name or "") if file else ""
+        if name.lower().endswith(_ENDINGS):
+            values["kind"] = find_format(name).value
         return {**values, "text": text}
 
     def read_file(self) -> QuotaFile:
