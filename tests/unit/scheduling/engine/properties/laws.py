@@ -1,4 +1,4 @@
-"""How many random worlds each law is tried on: 300, or as many as `ALLOTMENT_EXAMPLES` says."""
+"""How many random worlds each law is tried on: 150, or as many as `ALLOTMENT_EXAMPLES` says."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 
 from hypothesis import HealthCheck, settings
 
-EXAMPLES = int(os.environ.get("ALLOTMENT_EXAMPLES", "300"))
+EXAMPLES = int(os.environ.get("ALLOTMENT_EXAMPLES", "150"))
 PATIENCE_S = max(180, EXAMPLES)
 # A world takes longer to draw than hypothesis likes; the suite's own time limit is the one that counts.
 law = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
