@@ -19,7 +19,7 @@ from playwright.sync_api import Locator, Page, Route, expect
 import frontend
 from tests.builders import clusters, jobs, quotas, tenancy
 from tests.e2e.page_weight import watch_problems
-from tests.e2e.signed_in import signed_in_page
+from tests.e2e.signed_in import OpenPage, signed_in_browser
 from tests.fixtures.api_server import api_server
 from tests.fixtures.browser import chromium_path
 from tests.fixtures.postgres import PostgresServer
@@ -78,8 +78,8 @@ CONTROLS: Final = {
 }
 
 
-@pytest.fixture
-def page(on_postgres: PostgresServer) -> Iterator[Page]:
+@pytest.fixture(scope="module")
+def open_page(module_on_postgres: PostgresServer) -> Iterator[OpenPage]:
     """A browser in which the administrator of a folder with two queues and a pending job signs in."""
     chromium_path()  # skips the test before anything is started
     cell = clusters.cell()
@@ -90,7 +90,14 @@ def page(on_postgres: PostgresServer) -> Iterator[Page]:
     for name in ("vision", "speech"):
         queue = quotas.queue(cell, tenancy.workspace(name, research), [flavor], cards=6)
         jobs.job(queue, boss, "train")
-    with api_server(on_postgres) as address, signed_in_page(address) as opened:
+    with api_server(module_on_postgres) as address, signed_in_browser(address) as opening:
+        yield opening
+
+
+@pytest.fixture
+def page(open_page: OpenPage) -> Iterator[Page]:
+    """A page that shares nothing with those of other tests but the session."""
+    with open_page() as opened:
         yield opened
 
 

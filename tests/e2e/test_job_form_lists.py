@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 
 from tests.builders import clusters, quotas, tenancy
 from tests.e2e.page_weight import watch_problems
-from tests.e2e.signed_in import signed_in_page
+from tests.e2e.signed_in import OpenPage, signed_in_browser
 from tests.fixtures.api_server import api_server
 from tests.fixtures.browser import chromium_path
 from tests.fixtures.postgres import PostgresServer
@@ -22,8 +22,8 @@ LISTS = {
 }
 
 
-@pytest.fixture
-def page(on_postgres: PostgresServer) -> Iterator[Page]:
+@pytest.fixture(scope="module")
+def open_page(module_on_postgres: PostgresServer) -> Iterator[OpenPage]:
     """A browser in which the admin of a workspace with two queues signs in."""
     chromium_path()  # nothing is started where there is none
     cell = clusters.cell()
@@ -32,7 +32,14 @@ def page(on_postgres: PostgresServer) -> Iterator[Page]:
     for name in ("day", "night"):
         quotas.queue(cell, vision, [flavor], name=name, cards=6)
     tenancy.platform_admin("boss")
-    with api_server(on_postgres) as address, signed_in_page(address) as opened:
+    with api_server(module_on_postgres) as address, signed_in_browser(address) as opening:
+        yield opening
+
+
+@pytest.fixture
+def page(open_page: OpenPage) -> Iterator[Page]:
+    """A page that shares nothing with those of other tests but the session."""
+    with open_page() as opened:
         yield opened
 
 
