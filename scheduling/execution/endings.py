@@ -13,7 +13,7 @@ _SIGNALS: Final = {128 + number.value: number.name for number in signal.Signals}
 
 
 def signal_name(exit_code: int | None) -> str:
-    """Return the name of the signal that an exit code stands for; "" if no signal ended the program."""
+    """Return the name of the signal that an exit code reports; "" if no signal ended the program."""
     return "" if exit_code is None else _SIGNALS.get(exit_code, "")
 
 

@@ -1,4 +1,4 @@
-"""The variables and files that tell a task its rank and its peers, under the names that programs expect.
+"""The variables and files with the rank of a task and its peers, under the names that programs expect.
 
 `MASTER_ADDR` to `RANK` are PyTorch's; `frameworks` has the variables of launchers. No value has two names,
 because each variable enlarges every pod object that the API server stores and sends.

@@ -1,1 +1,1 @@
-"""Hooks through which the packages above answer to scheduling."""
+"""Hooks that packages in higher layers implement for scheduling."""

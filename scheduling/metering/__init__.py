@@ -1,1 +1,1 @@
-"""The holdings of jobs over time: intervals of allocations, exact to the millisecond."""
+"""The usage of jobs over time: intervals of allocations, exact to the millisecond."""

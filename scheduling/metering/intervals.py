@@ -1,7 +1,7 @@
-"""Intervals in which a run of a job held a constant amount of GPUs. Pure arithmetic on whole numbers.
+"""Computes intervals in which a run of a job held a constant amount of GPUs, with integers only.
 
-Amounts are percent points of a GPU and times milliseconds since 1970, as in the ledger of quotas, so that
-budgets and reports of the same time agree to the last unit.
+Amounts are percent points of a GPU, as in the ledger of quotas, and times are milliseconds since 1970, so
+that budgets and reports of the same period agree exactly.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ PoolKey = tuple[uuid.UUID, bool]
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """A constant hold of one task from `begin_ms` until before `end_ms`.
+    """A constant amount that one task held from `begin_ms` until before `end_ms`.
 
-    `cores` is its compute and `billed` the larger one of its compute and its share of GPU memory.
+    `cores` is its compute, and `billed` the larger one of its compute and its share of GPU memory.
     """
 
     flavor_id: uuid.UUID
@@ -38,8 +38,8 @@ class Hold:
 class Interval(NamedTuple):
     """The amount that one run of a job held of a flavor from `begin_ms` until before `end_ms`.
 
-    `borrowed` is the part of `cores` beyond the own quota at admission, `lost` the part whose work was thrown
-    away by a preemption.
+    `borrowed` is the part of `cores` beyond the own quota at admission, `lost` the part whose work a
+    preemption discarded.
     """
 
     flavor_id: uuid.UUID
@@ -53,16 +53,16 @@ class Interval(NamedTuple):
 
 
 def gpu_percent(charge: Mapping[str, int]) -> int:
-    """Return the compute that a task is charged, in percent points of a GPU."""
+    """Return the charged compute of a task, in percent points of a GPU."""
     cores = charge.get(Resource.GPU_CORES, 0)
     return cores or WHOLE_GPU * charge.get(Resource.GPU_CARDS, 0)
 
 
 def billed_percent(charge: Mapping[str, int], *, sliced: bool, card_memory_mib: int) -> int:
-    """Return the share of GPUs that a task is billed for, in percent points.
+    """Return the billed share of GPUs of a task, in percent points.
 
     A whole GPU is 100. A slice is the larger one of its compute and its memory, the latter rounded up to a
-    whole percent: who takes all memory of a GPU leaves nothing of it to others.
+    whole percent, because no other task can use a GPU whose memory is taken.
     """
     cores = gpu_percent(charge)
     if not sliced or not card_memory_mib:
@@ -71,7 +71,7 @@ def billed_percent(charge: Mapping[str, int], *, sliced: bool, card_memory_mib: 
 
 
 def split_by_flavor(amounts: Mapping[str, int]) -> dict[str, dict[str, int]]:
-    """Return the GPUs and their compute by flavor, of amounts by `flavor/resource`."""
+    """Return the GPUs and their compute by flavor from amounts by `flavor/resource`."""
     by_flavor: defaultdict[str, dict[str, int]] = defaultdict(dict)
     for key, amount in amounts.items():
         flavor, _, resource = key.partition("/")
@@ -84,8 +84,8 @@ def borrowed_by_flavor(borrowed: Mapping[str, int], held: Mapping[str, int]) -> 
     """Return the compute that a job borrows of each flavor, in percent points of a GPU; both amounts by
     `flavor/resource`.
 
-    Where compute has no limit, nothing of it is borrowed, and the number of GPUs counts: each with the share
-    that the job holds of a GPU there.
+    If compute has no limit, no compute is borrowed; then the borrowed number of GPUs counts, each with the
+    share of a GPU that the job holds there.
     """
     of_job = split_by_flavor(held)
     found = {}
@@ -98,12 +98,12 @@ def borrowed_by_flavor(borrowed: Mapping[str, int], held: Mapping[str, int]) -> 
 
 
 def borrowed_percent(borrowed: Mapping[str, int], held: Mapping[str, int]) -> int:
-    """Return the compute that a job borrows, as `borrowed_by_flavor`, of all flavors together."""
+    """Return the sum of `borrowed_by_flavor` over all flavors."""
     return sum(borrowed_by_flavor(borrowed, held).values())
 
 
 def count_gpus(held: Mapping[str, int]) -> float:
-    """Return how many GPUs a job holds, of amounts by `flavor/resource`; a slice is its share of a GPU."""
+    """Return how many GPUs a job holds from amounts by `flavor/resource`; a slice is its share of a GPU."""
     return sum(map(gpu_percent, split_by_flavor(held).values())) / WHOLE_GPU
 
 
@@ -129,11 +129,10 @@ def attempt_intervals(
     borrowed: Mapping[uuid.UUID, int],
     lost: tuple[int, int] | None = None,
 ) -> list[Interval]:
-    """Put the holds of one run together, in order of time.
+    """Return the intervals of one run from the amounts of its tasks, in order of time.
 
-    `borrowed` is the compute borrowed at admission, by flavor: the part of a flavor that is held beyond the
-    rest counts as borrowed, so that a run that shrinks returns borrowed quota first. `lost` is the time whose
-    work was thrown away.
+    `borrowed` is the compute borrowed at admission, by flavor. The amount beyond the rest counts as borrowed,
+    so that a run that shrinks returns borrowed quota first. `lost` is the period whose work was discarded.
     """
     held = [hold for hold in holds if hold.begin_ms < hold.end_ms and hold.cores]
     if len({(one.flavor_id, one.sliced, one.begin_ms, one.end_ms) for one in held}) == 1:
@@ -161,7 +160,7 @@ def attempt_intervals(
 
 
 def _only_interval(holds: Sequence[Hold], borrowed: Mapping[uuid.UUID, int]) -> Interval:
-    """The interval of tasks that hold the same pool all the time, as nearly all runs do."""
+    """Return the single interval of tasks that hold the same pool all the time, as in nearly all runs."""
     first, cores = holds[0], sum(hold.cores for hold in holds)
     times = (first.begin_ms, first.end_ms)
     billed, part = sum(hold.billed for hold in holds), min(cores, borrowed.get(first.flavor_id, 0))
@@ -169,7 +168,7 @@ def _only_interval(holds: Sequence[Hold], borrowed: Mapping[uuid.UUID, int]) -> 
 
 
 def _cut_lost(only: Interval, lost: tuple[int, int] | None) -> list[Interval]:
-    """Cut an interval at the time whose work was thrown away, and count that part as lost."""
+    """Split an interval at the period whose work was discarded, and mark that part as lost."""
     if lost is None:
         return [only]
     begin, end = max(lost[0], only.begin_ms), min(lost[1], only.end_ms)
@@ -187,7 +186,7 @@ Amounts = Mapping[PoolKey, tuple[int, int]]
 
 
 def _own_cores(holds: Sequence[Hold], borrowed: Mapping[uuid.UUID, int]) -> dict[uuid.UUID, int]:
-    """Return by flavor what a run held within its own quota when it was admitted."""
+    """Return the compute that a run held within its own quota at its admission, by flavor."""
     admitted = min((hold.begin_ms for hold in holds), default=0)
     held: defaultdict[uuid.UUID, int] = defaultdict(int)
     for hold in holds:
@@ -225,7 +224,8 @@ def _intervals_of_step(
     *,
     is_lost: bool,
 ) -> Iterator[Interval]:
-    """Share out what is borrowed of each flavor: whole GPUs first, slices with the rest."""
+    """Yield the intervals of one step; the borrowed compute of a flavor counts for whole GPUs first, then
+    slices."""
     rest: dict[uuid.UUID, int] = {}
     for flavor in {flavor for flavor, _ in amounts}:
         held = sum(cores for (other, _), (cores, _) in amounts.items() if other == flavor)

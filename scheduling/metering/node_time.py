@@ -1,4 +1,4 @@
-"""CPU and memory of nodes over time, from allocations: of every task, with GPUs or without."""
+"""Sums CPU and memory of nodes over time from the allocations of all tasks, with or without GPUs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from scheduling.models import Allocation
 
 
 class NodeTime(NamedTuple):
-    """CPU in millicores and memory in MiB, both times milliseconds."""
+    """CPU in millicores and memory in MiB, both multiplied by milliseconds."""
 
     cpu: int = 0
     memory: int = 0
@@ -27,7 +27,7 @@ NO_TIME: Final = NodeTime()
 
 
 class NodeTimeRow(NamedTuple):
-    """The node time of tasks that have the same ids; `keys` are these."""
+    """The node time of tasks with the same ids, which are `keys`."""
 
     keys: Sequence[uuid.UUID]
     time: NodeTime
@@ -43,15 +43,16 @@ _KEYS: Final = {
 
 
 class _Milliseconds(Func):
-    """A time as `to_ms` gives it."""
+    """The SQL for a time in milliseconds since 1970, as `to_ms`."""
 
     template = "FLOOR(EXTRACT(EPOCH FROM %(expressions)s) * 1000)::bigint"
     output_field = BigIntegerField()
 
     def as_sqlite(self, compiler: Any, connection: Any, **context: Any) -> Any:
-        """Times are texts there: `2026-04-01 00:00:00.123456`, without the fraction where that is zero."""
+        """Return the SQL for SQLite, where times are text such as `2026-04-01 00:00:00.123456`; a fraction of
+        zero is left out."""
         moment, parameters = compiler.compile(self.source_expressions[0])
-        # Without its fraction, since that is rounded.
+        # The fraction is cut off, because STRFTIME would round it.
         seconds = f"CAST(STRFTIME('%%s', SUBSTR({moment}, 1, 19)) AS INTEGER)"
         whole = f"({seconds} * 1000 + CAST(SUBSTR({moment}, 21, 3) AS INTEGER))"
         return whole, [*parameters, *parameters]
@@ -66,9 +67,9 @@ def node_time_rows(
     workspaces: Tenants = None,
     **only: Collection[uuid.UUID],
 ) -> Iterator[NodeTimeRow]:
-    """Yield what tasks held of nodes within the time, by some of their ids; what is still held ends `now`.
+    """Yield the node time of tasks within a period, by some of their ids; live allocations count until `now`.
 
-    The same ids may come several times. `only` as for `usage_rows`. The caller has decided who may know.
+    The same ids may occur several times. `only` is as for `usage_rows`. The caller has checked permissions.
     """
     held = Allocation.unscoped.filter(
         Q(released_at__isnull=True) | Q(released_at__gt=from_ms(start_ms)),
@@ -79,7 +80,7 @@ def node_time_rows(
         held = held.filter(attempt__job__workspace__in=inline_few_ids(workspaces))
     begun = Greatest(Value(start_ms), _Milliseconds(Coalesce("granted_at", "attempt__admitted_at")))
     ended = Least(Value(end_ms), Coalesce(_Milliseconds("released_at"), Value(to_ms(now))))
-    # Tasks of the same size are added up by the database: there are few sizes, and a sum of times is small.
+    # The database groups tasks by size: there are few sizes, and a sum of times does not overflow.
     columns = (*(_KEYS[name] for name in by), "cpu_millicores", "memory_mib")
     length = Greatest(Value(0), ended - begun, output_field=BigIntegerField())
     rows: Iterable[tuple[Any, ...]] = held.order_by().values_list(*columns).annotate(held_ms=Sum(length))
@@ -89,7 +90,7 @@ def node_time_rows(
 
 
 def sum_node_times(rows: Iterable[NodeTimeRow], at: int = 0) -> dict[uuid.UUID, NodeTime]:
-    """Sum rows by the id that is at this place of their keys."""
+    """Return the sums of rows by the id at the index `at` of their keys."""
     sums: defaultdict[uuid.UUID, NodeTime] = defaultdict(NodeTime)
     for row in rows:
         before = sums[owner := row.keys[at]]

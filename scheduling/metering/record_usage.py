@@ -1,4 +1,4 @@
-"""Writes down the intervals of ended runs, so that later changes of a pool or a job change no report."""
+"""Writes the usage intervals of ended runs, so that later changes of a pool or a job change no report."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _BATCHES: Final = 20
 
 
 def record_usage(*, now: datetime) -> int:
-    """Write the intervals of runs that ended and hold nothing any more; returns how many runs.
+    """Write the intervals of ended runs without live allocations; return the number of runs.
 
-    Safe beside itself: a run is locked and marked in the transaction that writes its intervals.
+    It may run concurrently: a run is locked and marked in the transaction that writes its intervals.
     """
     recorded = 0
     for _ in range(_BATCHES):

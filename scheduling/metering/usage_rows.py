@@ -1,4 +1,4 @@
-"""Intervals of all jobs in a time: those of ended runs as written down, those of others from allocations."""
+"""Reads the usage intervals of all jobs in a period: written ones of ended runs, others from allocations."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class UsageRow(NamedTuple):
 
 _FEW: Final = 100
 Tenants = QuerySet[Any] | None
-"""The workspaces that are asked for; None for all."""
+"""The requested workspaces; None for all."""
 _PREEMPTED: Final = frozenset(rule.value for rule in PREEMPTED)
 _ATTEMPT: Final = ("admitted_at", "started_at", "ended_at", "end_reason", "borrowed")
 _JOB: Final = ("workspace_id", "queue_id", "submitted_by_id", "id", "name", "checkpoint_interval_s")
@@ -75,10 +75,9 @@ _LOSSES: Final = PreparedQuery(
 def usage_rows(
     start_ms: int, end_ms: int, *, now: datetime, workspaces: Tenants = None, **only: Collection[uuid.UUID]
 ) -> Iterator[UsageRow]:
-    """Yield every interval that overlaps the time, whole; what is still held ends `now`.
+    """Yield every interval that overlaps a period, not cut to it; live allocations end at `now`.
 
-    `only` may name some of `queue_id`, `user_id`, `job_id` and `flavor_id`. The caller has decided who may
-    know.
+    `only` may have `queue_id`, `user_id`, `job_id` and `flavor_id`. The caller has checked permissions.
     """
     here = None if workspaces is None else inline_few_ids(workspaces)
     live = Allocation.unscoped.filter(attempt__metered_at__isnull=True)
@@ -89,7 +88,7 @@ def usage_rows(
         for _, row in _rows_of(live, now)
         if row.end_ms > start_ms and row.begin_ms < end_ms and _matches(row, only)
     }
-    # Read after the others: a run that is written down in between is met twice, and not missed.
+    # Written intervals are read last: a run that is written in between is found twice instead of missed.
     lists = {f"{name}__in": list(values) for name, values in only.items()}
     written = UsageInterval.unscoped.filter(end_ms__gt=start_ms, begin_ms__lt=end_ms, **lists)
     if here is not None:
@@ -107,13 +106,13 @@ def usage_rows(
 
 
 def _key_of(row: UsageRow) -> tuple[int, ...]:
-    """Return the key of an interval; by the numbers of ids, since an id computes its hash anew each time."""
+    """Return the key of an interval, with ids as integers, because a UUID computes its hash each time."""
     return row.begin_ms, row.job_id.int, row.flavor_id.int, row.sliced
 
 
 def inline_few_ids(workspaces: QuerySet[Any]) -> Any:
-    """Return their ids where they are few, since a database knows how many jobs a workspace has and cannot
-    tell it of a subquery; else the subquery."""
+    """Return the ids of the workspaces if they are few, otherwise the subquery: the database can estimate the
+    number of jobs for given ids, but not for a subquery."""
     keys = workspaces.order_by().values_list("pk", flat=True)
     few = list(keys[: _FEW + 1])
     return few if len(few) <= _FEW else keys
@@ -132,26 +131,27 @@ def written_losses(attempts: Sequence[uuid.UUID]) -> Counter[uuid.UUID]:
 
 
 def job_core_ms(job_id: uuid.UUID, *, now: datetime) -> int:
-    """Return what all runs of a job held, in percent points of a GPU x milliseconds, from its allocations."""
+    """Return the usage of all runs of a job, in percent points of a GPU x milliseconds, from its
+    allocations."""
     rows = rows_of_attempts(Attempt.unscoped.filter(job=job_id), now=now)
     return sum(row.cores * (row.end_ms - row.begin_ms) for _, row in rows)
 
 
 def unmetered_attempts() -> QuerySet[Attempt]:
-    """Return the runs whose intervals are not written down: those that live, and a few that ended."""
+    """Return the runs whose intervals are not written: live ones, and some that ended lately."""
     return Attempt.unscoped.filter(metered_at__isnull=True)
 
 
 @dataclass(slots=True)
 class _MeteredRun:
-    """One run with its holds."""
+    """One run with the amounts of its tasks."""
 
     owner: tuple[uuid.UUID, uuid.UUID, uuid.UUID, uuid.UUID, str]
     lost: tuple[int, int] | None
     borrowed: Mapping[str, int]
     holds: list[Hold] = field(default_factory=list)
     held: Counter[str] = field(default_factory=Counter)
-    """What all its tasks were charged at first, by `flavor/resource`."""
+    """The first charges of all its tasks, by `flavor/resource`."""
 
     def borrowed_cores(self) -> dict[uuid.UUID, int]:
         """Return the compute that the run borrowed of each flavor."""
@@ -210,7 +210,7 @@ def _holds(
     past: list[tuple[int, Mapping[str, int]]] | None,
     released: datetime | None,
 ) -> Iterator[Hold]:
-    """Yield one hold for each amount that a task was charged, one after the other."""
+    """Yield one interval for each charge of a task, in order of time."""
     sliced = mode != GpuRequestMode.WHOLE
     end_ms = now_ms if released is None else to_ms(released)
     for until_ms, amounts in (*(past or ()), (end_ms, charge)):

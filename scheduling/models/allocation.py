@@ -12,7 +12,7 @@ from foundation.models import BaseModel
 from scheduling.models.job import Job, Task
 
 NO_GROWTH: Final = 32_767
-"""For `Attempt.shrinks`: the attempt grows no more."""
+"""The value of `Attempt.shrinks` of an attempt that does not grow again."""
 
 
 class Attempt(BaseModel):
@@ -26,12 +26,12 @@ class Attempt(BaseModel):
     ended_at = models.DateTimeField(null=True, blank=True)
     end_reason = models.CharField(max_length=40, blank=True, default="")
     borrowed = models.JSONField(default=dict, blank=True)
-    # Its pods may have something in common in the cluster: set before it is made, unset when it is gone.
+    # Set before the shared object of the gang's pods is created in the cluster, null after its removal.
     gathered_at = models.DateTimeField(null=True, blank=True)
     # When it last grew or shrank, and how often it has shrunk.
     scaled_at = models.DateTimeField(null=True, blank=True)
     shrinks = models.PositiveSmallIntegerField(default=0, db_default=0)
-    # Set once the intervals of an ended attempt are written down.
+    # Set once the usage intervals of an ended attempt are written.
     metered_at = models.DateTimeField(null=True, blank=True)
 
     class Meta(BaseModel.Meta):
@@ -56,10 +56,10 @@ class Attempt(BaseModel):
 
 
 class Allocation(BaseModel):
-    """A task attempt's hold on a node, with what it charges to the ledger.
+    """The resources that a task of an attempt holds on a node, with their charge to the ledger.
 
-    Live until `released_at`; it is released only when the pod is confirmed gone or its containers are
-    observed terminated.
+    It is live until `released_at`; it is released only when the pod is confirmed gone or its containers are
+    observed as terminated.
     """
 
     attempt = models.ForeignKey(Attempt, on_delete=models.CASCADE, related_name="allocations")
@@ -69,23 +69,23 @@ class Allocation(BaseModel):
     cpu_millicores = models.PositiveIntegerField()
     memory_mib = models.PositiveIntegerField()
     charge = models.JSONField(help_text="resource -> amount taken from the ledger")
-    # When it was given to a job that ran already; without it, it was held since the attempt's admission.
+    # When it was added to a running job; null if it exists since the attempt's admission.
     granted_at = models.DateTimeField(null=True, blank=True)
-    # What was charged before: [[milliseconds since 1970 at which it ended, charge], …], oldest first.
+    # Earlier charges: [[end in milliseconds since 1970, charge], …], oldest first.
     past_charges = models.JSONField(null=True, blank=True)
-    # Raised with every change of what is held, so that what is kept of it elsewhere is known to be old.
+    # Incremented with every change of the held amounts, so that caches detect it.
     revision = models.PositiveIntegerField(default=0, db_default=0)
     namespace = models.CharField(max_length=63)
     pod_name = models.CharField(max_length=63)
-    # While `ensured_at` is unset: the uid of a predecessor by the same name, which is gone.
+    # While `ensured_at` is null: the uid of a removed predecessor with the same name.
     pod_uid = models.CharField(max_length=64, blank=True, default="")
     restarts = models.PositiveIntegerField(default=0)
-    # The pod is being removed to be made again by the same name: the hold stays.
+    # The pod is being removed and is created again with the same name; the allocation stays.
     restarting = models.BooleanField(default=False)
-    # The same is done to all of its role, and the next pods wait for the last of the old ones to go.
+    # All tasks of its role restart together; the new pods wait until the last old one is gone.
     restarting_role = models.BooleanField(default=False, db_default=False)
     ensured_at = models.DateTimeField(null=True, blank=True)
-    # How often its creation was asked for in vain since it was last made, and when it is asked for again.
+    # The number of failed creations since the pod was last created, and the time of the next try.
     ensure_failures = models.PositiveSmallIntegerField(default=0, db_default=0)
     ensure_after = models.DateTimeField(null=True, blank=True)
     removal_asked_at = models.DateTimeField(null=True, blank=True)
@@ -112,7 +112,7 @@ class Allocation(BaseModel):
 
     @property
     def known_uid(self) -> str:
-        """The uid of the pod as it is now; empty while no answer has told it."""
+        """The uid of the current pod; empty until the answer to its creation is recorded."""
         return self.pod_uid if self.ensured_at else ""
 
 
@@ -123,7 +123,7 @@ class DeviceSlice(BaseModel):
     device = models.ForeignKey(Device, on_delete=models.PROTECT, related_name="slices")
     cores = models.PositiveSmallIntegerField()
     memory_mib = models.PositiveIntegerField()
-    # What the pod is to have while it is being resized; the greater of the two is held until it has it.
+    # The wanted memory during a resize; until it is confirmed, the greater of the two is held.
     wanted_mib = models.PositiveIntegerField(null=True, blank=True)
     exclusive = models.BooleanField()
     released = models.BooleanField(default=False)
@@ -143,7 +143,8 @@ class DeviceSlice(BaseModel):
 
 
 class ResizeState(models.TextChoices):
-    """`ended`: the pod ended before it was known. While it is `taking_back` it was not confirmed in time."""
+    """The state of a resize. `ended`: the pod ended before the outcome was known. `taking_back`: it was not
+    confirmed in time and is being undone."""
 
     ASKED = "asked", "Asked"
     TAKING_BACK = "taking_back", "Taking back"
@@ -153,10 +154,10 @@ class ResizeState(models.TextChoices):
 
 
 class MemoryResize(BaseModel):
-    """One change of the memory that a running task has of each of its cards, in MiB.
+    """A change of the memory that a running task has of each of its cards, in MiB.
 
     Until the cluster has confirmed it, the greater amount is charged. `code` and `message` say why it was
-    refused, `deadline_at` when it is given up if nothing is known.
+    refused; at `deadline_at` an unconfirmed change is undone.
     """
 
     allocation = models.ForeignKey(Allocation, on_delete=models.CASCADE, related_name="resizes")
@@ -185,12 +186,12 @@ class MemoryResize(BaseModel):
 
     @property
     def wanted_mib(self) -> int:
-        """Return the memory that the pod is to have at present."""
+        """Return the memory that the pod should have now."""
         return self.from_mib if self.state == ResizeState.TAKING_BACK else self.to_mib
 
 
 class Claim(BaseModel):
-    """Quota and devices that a preemptor was promised and its victims are still leaving."""
+    """Quota and devices that are reserved for a preemptor while its victims terminate."""
 
     job = models.OneToOneField(Job, on_delete=models.CASCADE, related_name="claim")
     content = models.JSONField(help_text="flavor, charge and placement as the engine decided them")

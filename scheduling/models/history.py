@@ -1,4 +1,4 @@
-"""Decisions and events, stored for people to read."""
+"""Decisions and events of jobs, stored for readers."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class DecisionKind(models.TextChoices):
 class Decision(BaseModel):
     """The decision of one engine cycle for one job. A park is written only when the reason changes.
 
-    `beneficiary` is for whom a job has to give way. It may belong to another tenant: only the platform's
-    own people may be told.
+    `beneficiary` is the job for which this one is preempted. It may belong to another tenant, so only
+    platform admins may see it.
     """
 
     cell = models.ForeignKey(Cell, on_delete=models.CASCADE, related_name="decisions")
@@ -46,7 +46,7 @@ class Decision(BaseModel):
 
 
 class JobEvent(models.Model):
-    """One line of a job's story. The key is monotonic, so a reader can continue where it stopped."""
+    """An event of a job. The key is monotonic, so that a reader can continue after the last event."""
 
     id = models.BigAutoField(primary_key=True)
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="events")

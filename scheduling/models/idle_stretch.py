@@ -12,7 +12,7 @@ from foundation.models import BaseModel
 from scheduling.models.job import Job
 
 STALE_AFTER: Final = timedelta(seconds=90)
-"""A measurement older than this says nothing about now, and nothing is done because of it."""
+"""The age from which a measurement is too old to act on it."""
 
 
 class IdleAction(models.TextChoices):
@@ -26,9 +26,9 @@ class IdleAction(models.TextChoices):
 class IdleStretch(BaseModel):
     """The time for which every GPU of a running job was measured idle, without a gap; it ends with use.
 
-    `seen_at` is the latest measurement that showed it. `limit_s`, `action` and `warn_s` are what the policy
-    says; without a limit nothing is done. `warned_at` is when the owner was warned, `notified_at` when the
-    email about it was accepted. `extended_until` is the earliest time of the action after extensions;
+    `seen_at` is the latest measurement of idle GPUs. `limit_s`, `action` and `warn_s` are those of the
+    policy; without a limit no action is taken. `warned_at` is when the owner was warned, `notified_at` when
+    the email about it was accepted. `extended_until` is the earliest time of the action after extensions;
     `acted_at` is when the action was taken.
     """
 
@@ -50,12 +50,13 @@ class IdleStretch(BaseModel):
 
     @property
     def warning_lead(self) -> timedelta:
-        """Return how long before the action the owner is warned: at most half of the limit."""
+        """Return the time between the warning and the action: at most half of the limit."""
         return timedelta(seconds=min(self.warn_s, (self.limit_s or 0) // 2))
 
     @property
     def act_at(self) -> datetime | None:
-        """The earliest time of the action; None without a limit. A warning always comes its lead before."""
+        """The earliest time of the action; None without a limit. It is never less than the lead after the
+        warning."""
         if self.limit_s is None:
             return None
         times = [self.since + timedelta(seconds=self.limit_s)]
@@ -66,17 +67,18 @@ class IdleStretch(BaseModel):
         return max(times)
 
     def is_fresh(self, now: datetime) -> bool:
-        """Return whether the job is known to be idle at this moment."""
+        """Return whether the latest measurement is recent enough to show that the job is idle."""
         return now - self.seen_at <= STALE_AFTER
 
     def needs_warning(self, now: datetime) -> bool:
-        """Return whether the owner is to be warned now."""
+        """Return whether the owner should be warned now."""
         if self.warned_at is not None or self.acted_at is not None or self.act_at is None:
             return False
         return self.is_fresh(now) and self.act_at - self.warning_lead <= self.seen_at
 
     def is_due(self, now: datetime) -> bool:
-        """Return whether the action is to be taken now: the job was measured idle up to the time of it."""
+        """Return whether the action is due: the owner was warned and the job was measured idle up to its
+        time."""
         if self.warned_at is None or self.acted_at is not None or self.act_at is None:
             return False
         return self.is_fresh(now) and self.act_at <= self.seen_at

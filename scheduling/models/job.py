@@ -47,12 +47,13 @@ RUNNING_STATES: Final = (JobState.ADMITTED, JobState.STARTING, JobState.RUNNING)
 # States in which a job holds quota and devices.
 HOLDING_STATES: Final = (*RUNNING_STATES, JobState.EVICTING, JobState.STOPPING)
 
-# Attempts that the job or its user ended: lifecycle rules on evictions are not about these.
+# The end reasons of attempts that the job or its user ended: lifecycle rules for evictions do not apply.
 OWN_END_REASONS: Final = ("TASK_FAILED", "USER", "RESTART")
 
 
 class PriorityClass(BaseModel, Versioned):
-    """A named priority that a workspace may grant. No new job takes one that is retired; its jobs keep it."""
+    """A named priority that can be granted to tenants. New jobs can't use a retired class; existing jobs keep
+    it."""
 
     name = models.SlugField(max_length=63, unique=True)
     value = models.IntegerField()
@@ -64,12 +65,13 @@ class PriorityClass(BaseModel, Versioned):
 
 
 class Job(BaseModel, Versioned):
-    """A job that a user submitted: its specification, its state, and the reason for which it waits.
+    """A job that a user submitted: its specification, its state, and the reason why it waits.
 
-    `version` is the guard of every change: a transition is one compare-and-set on it.
+    `version` guards every change: a transition is one compare-and-set on it.
     """
 
-    # These and the priority class are the first columns of indexes below.
+    # Workspace, queue and priority class have no own index, because they are the first columns of indexes
+    # below.
     workspace = models.ForeignKey(Tenant, on_delete=models.PROTECT, related_name="jobs", db_index=False)
     queue = models.ForeignKey(Queue, on_delete=models.PROTECT, related_name="jobs", db_index=False)
     name = models.CharField(max_length=63)
@@ -105,7 +107,7 @@ class Job(BaseModel, Versioned):
     attempt_number = models.PositiveIntegerField(default=0)
     failures = models.PositiveIntegerField(default=0)
     backoff_until = models.DateTimeField(null=True, blank=True)
-    # Where an eviction leads once every pod is confirmed gone, and what began it.
+    # The state after an eviction once every pod is confirmed gone, and the rule that evicted the job.
     after_eviction = models.CharField(max_length=10, blank=True, default="")
     end_reason = models.CharField(max_length=40, blank=True, default="")
 
@@ -124,8 +126,8 @@ class Job(BaseModel, Versioned):
         ]
         indexes: ClassVar = [
             models.Index(fields=["state", "queue"]),
-            # One for each order and filter of a list, so that a page is read from it and nothing is sorted.
-            # The name stands at the end of the first to be searched there, without the rows.
+            # One index for each order and filter of a list, so that a page is read without sorting. The first
+            # one ends with the name, so that names are searched without reading rows.
             models.Index(fields=["workspace", "-submitted_at", "-id", "name"], name="job_by_time"),
             models.Index(fields=["workspace", "state", "-submitted_at", "-id"], name="job_by_state_and_time"),
             models.Index(
@@ -138,13 +140,14 @@ class Job(BaseModel, Versioned):
             models.Index(fields=["workspace", "name", "id"], name="job_by_name"),
             models.Index(fields=["workspace", "priority", "id"], name="job_by_priority"),
             models.Index(fields=["workspace", "state", "id"], name="job_by_state"),
-            # Clusters are asked for the claims of unfinished jobs every few seconds; few jobs mount volumes.
+            # The volume claims of unfinished jobs are read every few seconds, and few jobs mount volumes.
             models.Index(
                 fields=["queue"],
                 condition=~Q(state__in=TERMINAL_STATES) & ~Q(volumes=[]),
                 name="job_with_volumes",
             ),
-            # What lists of all workspaces look for stands in it, so that no row before their page is read.
+            # It includes the columns by which lists of all workspaces filter, so that only their page is
+            # read.
             models.Index(
                 fields=["-submitted_at", "-id"],
                 include=["workspace", "state"],
@@ -158,7 +161,7 @@ class Job(BaseModel, Versioned):
         return self.name
 
     def have_roles(self, roles: Sequence[JobRole]) -> None:
-        """Put all its roles, in their order, at hand as `prefetch_related` does."""
+        """Set all roles of the job, in their order, as prefetched."""
         manager: Any = self.roles.all()
         manager._result_cache, manager._prefetch_done = list(roles), True
         for role in roles:
@@ -175,7 +178,8 @@ class Job(BaseModel, Versioned):
 
     @property
     def ordered_at(self) -> datetime:
-        """The time by which the queue orders it: of its submission, or of the job it changed places with."""
+        """The time by which the queue orders it: its submission, or that of the job it exchanged positions
+        with."""
         return self.order_at or self.submitted_at
 
     @property
@@ -197,7 +201,7 @@ class GpuRequestMode(models.TextChoices):
 
 
 class JobRole(BaseModel):
-    """A group of like tasks. The request is per task; GPU cores and memory are per card."""
+    """A group of equal tasks. Requests are per task; GPU cores and memory are per card."""
 
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="roles")
     position = models.PositiveSmallIntegerField()
@@ -246,7 +250,7 @@ class TaskState(models.TextChoices):
 
 
 class Task(BaseModel):
-    """One replica of a role, with its index; its pods live one attempt each."""
+    """One replica of a role, with its index; each attempt has a new pod for it."""
 
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="tasks")
     role = models.ForeignKey(JobRole, on_delete=models.CASCADE, related_name="tasks")

@@ -9,9 +9,10 @@ from scheduling.models.job import Job
 
 
 class JobDeletion(BaseModel):
-    """A finished job that a user deleted. The job itself stays: usage, cost, audit and preemptions name it.
+    """The deletion of a finished job by a user. The job's row stays: usage, cost, audit and preemptions refer
+    to it.
 
-    It is a table of its own, so that lists of many jobs are still read from their indexes alone.
+    It has its own table, so that lists of many jobs are still read from indexes only.
     """
 
     job = models.OneToOneField(Job, on_delete=models.CASCADE, related_name="deletion")

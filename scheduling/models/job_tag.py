@@ -13,10 +13,10 @@ from tenants.models import Tenant
 
 
 class JobTag(BaseModel):
-    """A tag of a job, for searches alone: `Job.tags` is what the job has, and is written together with it.
+    """A tag of a job, only for searches: `Job.tags` has the tags of the job, and both are written together.
 
     So a list reads the tags of its rows without another query, and both databases find the jobs of a tag by
-    an index; SQLite has none over the entries of a list.
+    an index; SQLite cannot index the entries of a JSON list.
     """
 
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="+", db_index=False)
@@ -38,7 +38,7 @@ class JobTag(BaseModel):
 
     @classmethod
     def of_job(cls, job: Job, names: Collection[str] | None = None) -> list[JobTag]:
-        """The rows of a job's tags, or of those `names`, not yet written."""
+        """Return unsaved rows for the job's tags, or for `names`."""
         return [
             cls(job=job, workspace_id=job.workspace_id, name=name)
             for name in (job.tags if names is None else names)

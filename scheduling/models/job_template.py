@@ -12,7 +12,7 @@ from tenants.models import Tenant
 
 
 class JobTemplate(Versioned, BaseModel):
-    """A job file by name. `text` is its YAML as it was written, with comments."""
+    """A named job file. `text` is its original YAML with comments."""
 
     workspace = models.ForeignKey(Tenant, on_delete=models.CASCADE, related_name="job_templates")
     name = models.CharField(max_length=63)

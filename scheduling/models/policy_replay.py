@@ -1,4 +1,4 @@
-"""Replays of a recorded period under another configuration, kept with their results."""
+"""Replays of a recorded period under another configuration, with their results."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ ENDED_REPLAYS: Final = (ReplayState.DONE, ReplayState.FAILED, ReplayState.CANCEL
 
 
 class PolicyReplay(BaseModel):
-    """The jobs of a period, run again in virtual time as the cell was configured, and with `change`.
+    """A simulation of the jobs of a period with the cell's recorded configuration, and with `change`.
 
-    `change` is as `services.policy_replay.change` writes it. `progress` is in thousandths; `seen_at` is when
-    the process that computes it last said so, and `runs` counts processes that began. `result` has
-    the figures of `replay_tally` for `measured`, `recorded` and `changed`; `error` says why
-    there are none. It names workspaces of all tenants: for platform roles only.
+    `services.policy_replay.change` writes `change`. `progress` is in thousandths; `seen_at` is the last
+    report of the process that computes it, and `runs` counts its starts. `result` has the figures of
+    `replay_tally` for `measured`, `recorded` and `changed`; `error` says why there are none. Only platform
+    roles may see it, because it names workspaces of all tenants.
     """
 
     cell = models.ForeignKey(Cell, on_delete=models.CASCADE, related_name="policy_replays")
@@ -62,7 +62,7 @@ class PolicyReplay(BaseModel):
 
     @property
     def part_done(self) -> float:
-        """The part that is computed, 0 to 1."""
+        """The computed part, 0 to 1."""
         return self.progress / 1_000
 
     @property

@@ -1,4 +1,4 @@
-"""The raised priorities that a tenant may use."""
+"""The grants of priority classes to tenants."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from tenants.models import Tenant
 
 
 class PriorityGrant(BaseModel):
-    """A tenant, and everything below it, may submit with this class.
+    """The permission for a tenant and its descendants to submit with a class.
 
-    Classes of value 0 and below need no grant: nobody gains by them.
+    Classes with a value of 0 or below need no grant, because they give no advantage.
     """
 
     tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, related_name="priority_grants")

@@ -1,4 +1,4 @@
-"""The measured GPU memory of running slices, and the memory that they are to have because of it."""
+"""The measured GPU memory of running slices, and the memory that they should have."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from scheduling.models.allocation import Allocation
 class SliceUse(BaseModel):
     """The measured memory of one task in slices, in MiB of each GPU.
 
-    It is measured without a gap from `since` to `seen_at`; `peak_mib` is the most of the last ten minutes,
-    `recent_mib` that of the last 90 seconds. `asked_mib` is what the task asked for, and the most that it is
-    given back. `wanted_mib` is what it should have now, None for no change. `lent_at` is when memory was last
-    taken off it, `returned_at` when it last got some back.
+    It is measured without a gap from `since` to `seen_at`; `peak_mib` is the peak of the last ten minutes,
+    `recent_mib` that of the last 90 seconds. `asked_mib` is the task's request, and the most that is returned
+    to it. `wanted_mib` is the memory that it should have now, None for no change. `lent_at` is when its
+    memory was last reduced, `returned_at` when memory was last returned to it.
     """
 
     allocation = models.OneToOneField(Allocation, on_delete=models.CASCADE, related_name="slice_use")

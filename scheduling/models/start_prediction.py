@@ -1,4 +1,4 @@
-"""Predictions of when waiting jobs start, and what became of them."""
+"""Predictions of the starts of pending jobs, and their outcomes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from scheduling.models.job import Job
 
 
 class ForecastResult(models.TextChoices):
-    """The result of a cell's latest forecast; without `done` there are no predictions, for that reason."""
+    """The result of a cell's latest forecast; results other than `done` say why there are no predictions."""
 
     DONE = "done", "Done"
     NO_HISTORY = "no_history", "Too few finished runs"
@@ -27,7 +27,7 @@ class ForecastResult(models.TextChoices):
 class CellForecast(BaseModel):
     """The latest forecast of one cell: `futures` simulated futures, from `runs` finished runs.
 
-    `begun_at` lets one process at a time compute it. `made_at` is the moment whose state was simulated.
+    `begun_at` ensures that one process at a time computes it. `made_at` is the time of the simulated state.
     """
 
     cell = models.OneToOneField(Cell, on_delete=models.CASCADE, related_name="cell_forecast")
@@ -47,9 +47,9 @@ class StartPrediction(BaseModel):
     """The predicted start of one job, made once, with its outcome.
 
     The bounds are seconds after `made_at`: 90 % of such jobs start between `low_s` and `high_s`, half of them
-    between `likely_low_s` and `likely_high_s`; null lies beyond `horizon_s`. `simulated` has the same five as
-    the futures gave them, before they were widened by earlier outcomes. `first` is the first prediction of a
-    wait: only those are counted, so that each wait counts once. `started_at` is when the job was admitted;
+    between `likely_low_s` and `likely_high_s`; null is beyond `horizon_s`. `simulated` has the same five
+    bounds as simulated, before earlier outcomes widened them. `first` marks the first prediction of a wait:
+    only these are counted, so that each wait counts once. `started_at` is when the job was admitted;
     `closed_at` without it means that the job stopped waiting without a start.
     """
 
@@ -67,7 +67,7 @@ class StartPrediction(BaseModel):
     simulated = models.JSONField(default=list)
     horizon_s = models.PositiveIntegerField()
     futures = models.PositiveIntegerField()
-    # The runs from which its own run time was estimated, and what they have in common with it.
+    # The number of runs from which the job's run time was estimated, and their common traits.
     runs = models.PositiveIntegerField()
     run_group = models.CharField(max_length=20)
     outcomes = models.PositiveIntegerField()
@@ -95,7 +95,7 @@ class StartPrediction(BaseModel):
         return self.low_s, self.likely_low_s, self.median_s, self.likely_high_s, self.high_s
 
     def find_moment(self, seconds: int | None) -> datetime | None:
-        """Return the moment of a bound; None beyond the horizon."""
+        """Return the time of a bound; None beyond the horizon."""
         return None if seconds is None else self.made_at + timedelta(seconds=seconds)
 
     @property

@@ -1,4 +1,4 @@
-"""The holdings of ended runs over time, written once and never changed."""
+"""The usage of ended runs over time, written once and never changed."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from django.db import models
 
 
 class UsageInterval(models.Model):
-    """A constant hold of one run of a job on one flavor, as `scheduling.metering.intervals.Interval`.
+    """A constant amount of one flavor held by one run of a job, as `scheduling.metering.intervals.Interval`.
 
-    The ids are plain columns without foreign keys, so that a report of last year neither changes nor keeps
-    anything alive when a job is deleted.
+    The ids are plain columns without foreign keys, so that old reports do not change when rows are deleted,
+    and do not prevent their deletion.
     """
 
     id = models.BigAutoField(primary_key=True)

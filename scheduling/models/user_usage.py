@@ -1,4 +1,4 @@
-"""The recent usage of users, as it counts in the order of a queue."""
+"""The recent usage of users, on which the order of a queue depends."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from quotas.models import Queue
 
 
 class UserUsage(BaseModel):
-    """The usage of a user's jobs in one queue, decayed to the moment `at`.
+    """The usage of a user's jobs in one queue, decayed to the time `at`.
 
     `consumed` maps resources to amounts in their units, fractions included: a decayed average, not a sum.
     """

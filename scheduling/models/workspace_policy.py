@@ -1,4 +1,4 @@
-"""The policy of a tenant for the jobs that are submitted at it and below it."""
+"""The policy of a tenant for jobs that are submitted in it and in its descendants."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from scheduling.models.idle_stretch import IdleAction
 from tenants.models import Tenant
 
 IDLE_WARN_S: Final = 600
-"""Counts where a tenant names no other time."""
+"""The default time between the warning and the action, in seconds."""
 
 
 class WorkspacePolicy(BaseModel, Versioned):
-    """The policy of one tenant; what counts in a workspace is combined by `scheduling.policy`.
+    """The policy of one tenant; `scheduling.policy` combines those on a path to the effective policy.
 
     `minimum` and `maximum` map names of `scheduling.policy.fields` to limits as a job file writes them.
-    `images` lists patterns, None allows every image; `allowed` lists them by names of
-    `scheduling.policy.allowed`, where a name that is left out allows every value. A job that is idle for
-    `idle_timeout_s` is treated by `idle_action`, and its owner is warned `idle_warn_s` before.
+    `images` lists patterns, None allows every image; `allowed` lists patterns by names of
+    `scheduling.policy.allowed`; a missing name allows every value. `idle_action` is taken on a job that is
+    idle for `idle_timeout_s`, and its owner is warned `idle_warn_s` before.
     """
 
     tenant = models.OneToOneField(Tenant, on_delete=models.CASCADE, related_name="workspace_policy")
@@ -37,7 +37,7 @@ class WorkspacePolicy(BaseModel, Versioned):
         db_default=IdleAction.SUSPEND.value,
     )
     idle_warn_s = models.PositiveIntegerField(default=IDLE_WARN_S, db_default=IDLE_WARN_S)
-    # How long the pods of a job may take to start; 0 is no limit, null leaves it to the tenants above.
+    # How long the pods of a job may take to start; 0 is no limit, null inherits that of ancestors.
     start_limit_s = models.PositiveIntegerField(null=True, blank=True)
 
     def __str__(self) -> str:

@@ -1,9 +1,9 @@
 """The policy of a tenant for the jobs below it: defaults, limits of fields, images, idle time.
 
-Policies stand on tenants and add up along the path from the root to a workspace. A minimum or maximum is the
-strictest on the path; an image must be allowed by every tenant that lists images; of the idle time-outs the
-shortest counts. So a child can tighten and never loosen. Defaults are no rule: the nearest one wins, brought
-to the limits where it lies outside them.
+Policies belong to tenants and are combined along the path from the root to a workspace. The strictest minimum
+or maximum applies; an image must be allowed by every tenant that lists images; the shortest idle timeout
+applies. So a child can restrict a policy, but never relax it. Defaults are no rules: the nearest one applies,
+adjusted to the limits if it is outside them.
 """
 
 from scheduling.policy.combine import EffectivePolicy, PolicyLimit, combine_policies

@@ -1,4 +1,4 @@
-"""Fields of a job file whose values a policy may restrict to those that it lists."""
+"""The fields of a job file whose values a policy may restrict to a list."""
 
 from __future__ import annotations
 
@@ -69,15 +69,15 @@ CHOICES: Final[Mapping[str, Callable[[File], Iterator[Value]]]] = {
     "environment.secret": _variables_from("secret"),
     "environment.config": _variables_from("config"),
 }
-"""By name, the values of a job there. What a job does not name is no value: it is left to the engine.
+"""The functions that list the values of a job, by name. A field that a job does not set has no value.
 
-`placement` is which of its parts a job may name at all, `volumes` which kinds of them it may have;
-labels of nodes are written `label=value`.
+`placement` lists the parts of the placement that a job sets, `volumes` the kinds of its volumes; labels of
+nodes are written `label=value`.
 """
 
 
 def unknown_choice() -> str:
-    """The sentence for a name that is none of `CHOICES`."""
+    """Return the message for a name that is not in `CHOICES`."""
     return _("Policies can't list allowed values of this field. Valid: %(known)s") % {
         "known": ", ".join(CHOICES)
     }

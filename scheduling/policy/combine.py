@@ -1,4 +1,4 @@
-"""The policies on the path from the root to a tenant, as one."""
+"""Combines the policies on the path from the root to a tenant."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from scheduling.policy.trees import merge_trees, put_value, value_at
 from tenants.models import Tenant
 
 START_LIMIT_S: Final = 600
-"""Counts where no tenant names another limit."""
+"""The default time within which pods must start, in seconds."""
 _STRICTEST_FIRST: Final = tuple(IdleAction)
 
 
@@ -47,7 +47,7 @@ class Stated(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PolicyLimit:
-    """A limit that counts, as it was written, in the field's unit, and who set it."""
+    """An effective limit: as it was written, in the field's unit, and the tenant that set it."""
 
     value: Any
     amount: int
@@ -56,7 +56,7 @@ class PolicyLimit:
 
 @dataclass(frozen=True, slots=True)
 class Patterns:
-    """Patterns of which an image, or the value of a field, must match one."""
+    """Patterns of a tenant; an image, or the value of a field, must match one of them."""
 
     patterns: Sequence[str]
     tenant: Tenant
@@ -64,9 +64,8 @@ class Patterns:
 
 @dataclass(frozen=True, slots=True)
 class EffectivePolicy:
-    """The policy that counts for a tenant. `defaults` has the shape of a job file whose `roles` is one
-    mapping.
-    """
+    """The effective policy of a tenant. `defaults` has the shape of a job file whose `roles` is one
+    mapping."""
 
     defaults: Mapping[str, Any] = field(default_factory=dict)
     minimum: Mapping[str, PolicyLimit] = field(default_factory=dict)
@@ -87,7 +86,9 @@ class EffectivePolicy:
 
 
 def combine_policies(policies: Sequence[Stated]) -> EffectivePolicy:
-    """One policy out of those on a path, the root's first; of two equal limits the upper one is named."""
+    """Return the effective policy of those on a path, the root's first; of two equal limits the upper one is
+    named.
+    """
     defaults: dict[str, Any] = {}
     minimum: dict[str, PolicyLimit] = {}
     maximum: dict[str, PolicyLimit] = {}
@@ -148,7 +149,7 @@ def _limits(stated: Mapping[str, Any], tenant: Tenant) -> dict[str, PolicyLimit]
 def _within(
     defaults: Mapping[str, Any], minimum: Mapping[str, PolicyLimit], maximum: Mapping[str, PolicyLimit]
 ) -> dict[str, Any]:
-    """The defaults brought to the limits. A job that names no run time gets the longest that is allowed."""
+    """Return the defaults adjusted to the limits. The default run time is the longest that is allowed."""
     found = copy.deepcopy(dict(defaults))
     for name, limit in maximum.items():
         value = value_at(found, name)

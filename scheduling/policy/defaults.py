@@ -1,4 +1,4 @@
-"""Filling in what a job file leaves open."""
+"""Fills in the defaults of a policy in a job file."""
 
 from __future__ import annotations
 
@@ -9,21 +9,22 @@ from typing import Any, Final
 from scheduling.job_file.declaration.fields import fields_below
 
 _MODES: Final = {field.key: field.only for field in fields_below("roles.resources.gpu") if field.only}
-"""Of the fields of cards that only some modes have, which these are."""
+"""The GPU modes that have a field, for fields of cards that not all modes have."""
 
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """One field that a default decided; `field` is its path in the job file."""
+    """A field that was filled with a default; `field` is its path in the job file."""
 
     field: str
     value: Any
 
 
 def fill_defaults(body: Any, defaults: Mapping[str, Any]) -> tuple[Any, list[Filled]]:
-    """The job file with its gaps filled, and which they were. What is null counts as left open.
+    """Return the job file with defaults filled in, and the filled fields. A null field counts as missing.
 
-    A role that asks for no cards gets none. What is not a job file at all is left to whoever reads it.
+    A role that requests no cards gets none. A body that is not a mapping is returned unchanged; the parser
+    refuses it.
     """
     if not isinstance(body, Mapping) or not defaults:
         return body, []

@@ -1,4 +1,4 @@
-"""The fields of a job file that a policy may limit, and how each is read."""
+"""The fields of a job file that a policy may limit, and how their values are read."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from scheduling.policy.trees import values_at
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The value of a limited field at one place of a job: None where the job names none (no limit).
+    """The value of a limited field at one place of a job: None if the job sets none (no limit).
 
-    `unit_differs`: it is named in a unit that cannot be compared with the limit.
+    `unit_differs`: it is given in a unit that cannot be compared with the limit.
     """
 
     path: str
@@ -34,9 +34,9 @@ Places = Callable[[JobSpec, File], Iterator[Found]]
 
 @dataclass(frozen=True, slots=True)
 class LimitedField:
-    """`kind` reads a limit as a job file writes it; `places` finds the values of a job in that unit.
+    """A field with a limit: `kind` parses a limit, `places` finds the values of a job in the same unit.
 
-    It is handed the job and its file with every default written out.
+    `places` gets the job and its file with all defaults filled in.
     """
 
     name: str
@@ -55,7 +55,7 @@ def _declared(path: str) -> LimitedField:
 
 
 def _up_to(key: str, column: str) -> Places:
-    """Return how far a task may go beyond its request; the request itself if the role states no limit."""
+    """Return the finder of a task's resource limit, which is its request if the role sets no limit."""
     path = f"resources.limits.{key}"
     kind = cast(Amount, FIELDS[f"roles.{path}"].kind)
 
@@ -69,7 +69,7 @@ def _up_to(key: str, column: str) -> Places:
 
 
 def _cores(spec: JobSpec, file: File) -> Iterator[Found]:
-    """A whole card has all its cores; how many an instance has depends on the flavor."""
+    """Yield the cores of slices. Whole cards and MIG instances have none: the latter depend on the flavor."""
     for index, role in enumerate(spec.roles):
         if role.gpu is not None and role.gpu.cores:
             yield Found(f"roles.{index}.resources.gpu.cores", role.gpu.cores)
@@ -94,7 +94,7 @@ _OWN: Final[Mapping[str, Places]] = {
     "roles.resources.limits.memory": _up_to("memory", "memory_mib"),
     "termination_grace_s": _grace,
 }
-"""Fields of which something counts where a job says nothing, or that not every mode of cards has."""
+"""Finders for fields that have a value if a job sets none, or that not every mode of cards has."""
 TOTALS: Final = (
     LimitedField("total.tasks", Whole(), lambda spec, file: iter([Found("roles", spec.task_count)])),
     LimitedField(
@@ -108,17 +108,17 @@ LIMITED: Final[Mapping[str, LimitedField]] = {
     **{total.name: total for total in TOTALS},
 }
 CAPPED: Final = frozenset({"min_run_s"})
-"""Asked for beyond the maximum, these are cut to it and not refused: protection is a wish."""
+"""Fields whose values are reduced to the maximum; a job with a larger value is not refused."""
 
 
 def amount_of(name: str, value: Any) -> int:
-    """A limit as a number of the field's unit: seconds, millicores, MiB, percent points, or a count.
+    """Return a limit as a number in the field's unit: seconds, millicores, MiB, percent points, or a count.
 
-    Raises: QuantityError with the sentence for whoever wrote it; KeyError for no such field.
+    Raises: QuantityError with a message for the user; KeyError for an unknown field.
     """
     return LIMITED[name].kind.parse_amount(value)
 
 
 def unknown_field() -> str:
-    """The sentence for a name that is none of `LIMITED`."""
+    """Return the message for a name that is not in `LIMITED`."""
     return _("Policies can't limit this field. Valid: %(known)s") % {"known": ", ".join(LIMITED)}

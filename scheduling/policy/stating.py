@@ -1,4 +1,4 @@
-"""The validation of a policy before it is written: every mistake at once, each with its field."""
+"""Validates a policy before it is written; all errors are reported together, each with its field."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ START_MOST_S: Final = 86_400
 PATTERNS_MAX: Final = 100
 _STARS_MAX: Final = 5
 _LONGEST: Final = 300
-# These hang together with other fields of the same job, so that no one value suits every job.
+# These depend on other fields of the same job, so that no value suits every job.
 _NO_DEFAULT: Final = ("name", "gang", "roles.name", "roles.min_replicas")
-# A default is a part of a job file: what it leaves open is no mistake, and modes exclude each other.
+# Defaults are a part of a job file, so missing fields and fields of different modes are no errors.
 _PARTIAL: Final = frozenset({"REQUIRED", "CONTRADICTION"})
 
 
@@ -50,7 +50,7 @@ class PolicyStatement:
     start_limit_s: int | None = None
 
     def stored_values(self) -> dict[str, Any]:
-        """The fields as they are stored."""
+        """Return the fields in their stored form."""
         return {
             "defaults": dict(self.defaults),
             "minimum": dict(self.minimum),
@@ -66,7 +66,7 @@ class PolicyStatement:
 
 @dataclass(frozen=True, slots=True)
 class _Own:
-    """A statement as one more policy on the path."""
+    """A statement in the form of a policy on the path."""
 
     tenant: Tenant
     defaults: dict[str, Any]
@@ -81,9 +81,9 @@ class _Own:
 
 
 def check_statement(statement: PolicyStatement, tenant: Tenant, above: Sequence[Stated]) -> None:
-    """Refuse what cannot be meant.
+    """Check a policy, also together with those of its ancestors.
 
-    Raises: Invalid (code POLICY_INVALID) with an error per field.
+    Raises: Invalid (code POLICY_INVALID) with an error for each field.
     """
     errors = [*_limits(statement), *_defaults(statement.defaults), *_images(statement.images)]
     errors += _allowed(statement.allowed)
@@ -143,7 +143,7 @@ def _defaults(defaults: Mapping[str, Any]) -> Iterator[FieldError]:
 
 
 def _sample(defaults: Mapping[str, Any], of_roles: Mapping[str, Any]) -> dict[str, Any]:
-    """A job with nothing but the defaults, its cards of the mode that the defaults are for."""
+    """Return a job file with only the defaults, and the mode of cards to which they belong."""
     role = copy.deepcopy(dict(of_roles))
     role.pop("min_replicas", None)
     gpu = value_at(role, "resources.gpu")
@@ -180,7 +180,7 @@ def _allowed(allowed: Mapping[str, Sequence[str]]) -> Iterator[FieldError]:
 def _contradictions(
     statement: PolicyStatement, tenant: Tenant, above: Sequence[Stated]
 ) -> Iterator[FieldError]:
-    """Limits that no job could keep, alone or together with those above."""
+    """Yield errors for limits that no job could satisfy, alone or together with those of ancestors."""
     policy = combine_policies([*above, _Own(tenant=tenant, **statement.stored_values())])
     for name, least in policy.minimum.items():
         most = policy.maximum.get(name)

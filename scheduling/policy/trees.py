@@ -1,4 +1,4 @@
-"""Nested mappings, as job files are."""
+"""Functions for nested mappings such as job files."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def merge_trees(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge both, key by key at every depth; where both have a value, that of `first`."""
+    """Return both merged at every depth; if both have a value, that of `first`."""
     found = dict(second)
     for key, value in first.items():
         below = found.get(key)
@@ -19,7 +19,7 @@ def merge_trees(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str
 
 
 def value_at(tree: Mapping[str, Any], path: str) -> Any:
-    """The value at a dotted path, None where there is none."""
+    """Return the value at a dotted path; None if there is none."""
     value: Any = tree
     for key in path.split("."):
         value = value.get(key) if isinstance(value, Mapping) else None
@@ -27,7 +27,7 @@ def value_at(tree: Mapping[str, Any], path: str) -> Any:
 
 
 def values_at(tree: Any, path: str, place: str = "") -> Iterator[tuple[str, Any]]:
-    """Every value that a job file has at a declared path, each with its place, which counts list entries."""
+    """Yield the values of a job file at a declared path, each with its place, which includes list indexes."""
     if isinstance(tree, list | tuple):
         for index, item in enumerate(tree):
             yield from values_at(item, path, f"{place}.{index}")
@@ -40,7 +40,7 @@ def values_at(tree: Any, path: str, place: str = "") -> Iterator[tuple[str, Any]
 
 
 def put_value(tree: dict[str, Any], path: str, value: Any) -> None:
-    """Set the value at a dotted path, making what is missing on the way."""
+    """Set the value at a dotted path, and create missing mappings on the way."""
     *way, last = path.split(".")
     for key in way:
         tree = tree.setdefault(key, {})

@@ -1,4 +1,4 @@
-"""The violations of a policy by a job: everything at once, each with its field."""
+"""Finds all violations of a policy by a job, each with its field."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from scheduling.policy.fields import CAPPED, LIMITED, File, Found
 
 
 def find_violations(spec: JobSpec, policy: EffectivePolicy) -> list[FieldError]:
-    """Every breach, in the order of the limits; none means that the policy allows the job."""
+    """Return all violations, in the order of the limits; empty if the policy allows the job."""
     file = spec_mapping(spec) if policy.minimum or policy.maximum or policy.allowed else {}
     limits = [*_below(spec, file, policy), *_above(spec, file, policy)]
     return [*limits, *_images(spec, policy), *_values(file, policy)]
 
 
 def find_refused_values(name: str, file: File, policy: EffectivePolicy) -> list[FieldError]:
-    """The values of one field that the policy does not list; `file` may have nothing but that field."""
+    """Return errors for the values of one field that the policy does not allow; `file` may have only that
+    field."""
     message = _("Values allowed by %(tenant)s: %(patterns)s")
     return [
         FieldError(
@@ -89,8 +90,8 @@ def _matches(image: str, patterns: Sequence[str]) -> bool:
 
 
 def _fits(value: str, pattern: str) -> bool:
-    # Never by a regular expression, which tries every division of the value among the stars. The first place
-    # where a part is found leaves the most for those after it, so that no other has to be tried.
+    # A regular expression would try every division of the value among the asterisks. The first match of a
+    # part leaves the most text for the later parts, so that no other match has to be tried.
     first, *parts = pattern.split("*")
     if not parts:
         return value == pattern

@@ -1,4 +1,4 @@
-"""The prediction of starts: run times and arrivals learned from history, and futures run by the engine.
+"""Predicts starts from run times and arrivals of the past, and from futures that the engine simulates.
 
-Pure: no Django, no clock; every source of chance is a seed.
+It is pure: no Django, no clock; all randomness comes from seeds.
 """

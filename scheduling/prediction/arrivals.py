@@ -1,8 +1,8 @@
-"""The arrivals that are usual for this time of the week, resampled from history in blocks.
+"""Draws the arrivals that are usual for the time of the week, resampled from history in blocks.
 
-A future takes, queue by queue and block by block, what arrived in a past block of the same hour of the week,
-so rates, shapes, run times and bursts stay together. While history is shorter than some weeks, the same hour
-of any day serves.
+For each queue and block a future gets the arrivals of a past block at the same hour of the week, so that
+rates, shapes, run times and bursts stay correlated. While history is shorter than some weeks, the same hour
+of any day is used.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ class Arrival:
 
 
 class ArrivalHistory:
-    """All arrivals between `since` and `until`, in epoch seconds; without any the future has none."""
+    """All arrivals between `since` and `until`, in epoch seconds; futures have arrivals only of queues in
+    it."""
 
     def __init__(self, arrivals: Iterable[Arrival], *, since: float, until: float) -> None:
         self._since, self._until = since, until
@@ -50,7 +51,7 @@ class ArrivalHistory:
         self._times = {queue: [arrival.at for arrival in found] for queue, found in self._queues.items()}
 
     def count_arrivals(self) -> int:
-        """Return the number of arrivals that are known."""
+        """Return the number of known arrivals."""
         return sum(map(len, self._queues.values()))
 
     def draw_arrivals(self, random: Random, horizon_s: float) -> Iterator[tuple[float, Arrival]]:
@@ -66,7 +67,7 @@ class ArrivalHistory:
                 begin += BLOCK_S
 
     def _choose_block(self, random: Random, begin: float) -> float | None:
-        """Return the beginning of a past block of the same hour, or None when history has no whole block."""
+        """Return the beginning of a past block at the same hour; None if history is shorter than a block."""
         weeks = self._blocks(begin, WEEK_S, _MOST_WEEKS)
         blocks = weeks if len(weeks) >= _FEWEST_WEEKS else self._blocks(begin, DAY_S, _MOST_DAYS)
         if blocks:

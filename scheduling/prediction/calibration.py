@@ -1,9 +1,10 @@
-"""Ranges learn from their outcomes: conformal widening (Romano, Patterson and Candès, 2019), queue by queue.
+"""Widens ranges by their earlier outcomes: conformal calibration (Romano, Patterson and Candès, 2019) per
+queue.
 
-A score of a bound is the logarithm of the factor by which the bound, as a time from the prediction, would
-have had to be moved outwards for the start to lie on its inner side; below zero it could have been moved
-inwards. Each bound is moved outwards by the quantile of the latest scores that its level asks for, never
-inwards: many jobs of one queue often wait for the same thing, and one easy time says little about the next.
+The score of a bound is the logarithm of the factor by which the bound, as a time from the prediction, should
+have been moved outwards to include the start; if it is negative, the bound could have been moved inwards.
+Each bound is moved outwards by the quantile of the latest scores at its level, and never inwards: jobs of one
+queue often wait for the same event, so a period of good predictions says little about the next.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from typing import Final
 from scheduling.prediction.forecast import LEVELS, StartRange
 
 FLOOR_S: Final = 60.0
-"""A bound is never judged by less than a minute."""
+"""The time that is added to bounds and waits before their logarithm, so that seconds matter little."""
 FEWEST_SCORES, MOST_SCORES = 20, 200
 _WIDEST: Final = 2.5
 
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """The scores of one prediction: of its bounds without the median, the earliest first."""
+    """The scores of one prediction's bounds without the median, the earliest first."""
 
     bounds: tuple[float, float, float, float]
 
@@ -34,7 +35,7 @@ class Scores:
 
 
 def score_range(found: StartRange, seconds: float) -> Scores:
-    """Return the scores of a range as it was simulated, for a start after so many seconds."""
+    """Return the scores of a simulated range for a start after so many seconds."""
     low, likely_low, _, likely_high, high = found.seconds
     at = math.log(seconds + FLOOR_S)
 
@@ -48,15 +49,15 @@ def score_range(found: StartRange, seconds: float) -> Scores:
 
 
 def score_open(found: StartRange, seconds: float) -> Scores | None:
-    """Return the scores of a job that still waits after so many seconds, which are the least that they will
-    be; None while it may still start within its range.
+    """Return the scores of a job that still waits after so many seconds, which are lower bounds of its final
+    scores; None while it may still start within its range.
     """
     high = found.seconds[-1]
     return score_range(found, seconds) if high is not None and seconds > high else None
 
 
 def widen_range(found: StartRange, scores: Sequence[Scores]) -> StartRange:
-    """Return the range widened by the latest scores, oldest first; too few of them change nothing."""
+    """Return the range widened by the latest scores, given oldest first; unchanged if there are too few."""
     latest = scores[-MOST_SCORES:]
     if len(latest) < FEWEST_SCORES:
         return found
@@ -91,5 +92,5 @@ def _later(one: float | None, other: float | None) -> float | None:
 
 
 def _earlier(one: float | None, other: float | None) -> float | None:
-    """Return the earlier of two, of which None is never."""
+    """Return the earlier of two times; None means never."""
     return other if one is None else one if other is None else min(one, other)

@@ -1,4 +1,4 @@
-"""Expected starts: several futures of a cell, and the range in which they let each waiting job start."""
+"""Forecasts starts: simulates futures of a cell, and returns the range of starts of each pending job."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from scheduling.prediction.run_times import JobTraits, RunBasis, RunTimeEstimate
 from scheduling.prediction.virtual_cell import VirtualCell, copy_snapshot
 
 LEVELS: Final = (0.02, 0.25, 0.5, 0.75, 0.9)
-"""The quantiles of a range: those of the 90 % range, of the 50 % range, and the median. Waits are skewed:
-nine of ten lie in a shorter range if it leaves out less at its beginning than at its end. The last
-bound is the time by which the job has started in nine of ten futures."""
+"""The quantiles of a range: those of the 90 % range, of the 50 % range, and the median. The distribution of
+waits is skewed, so that a 90 % range is shorter if it excludes less at its beginning than at its end. At the
+last bound the job has started in nine of ten futures."""
 FEWEST_FUTURES: Final = 8
-"""Fewer futures say nothing about a range of 90 %."""
+"""The least number of futures for a 90 % range."""
 SHORTEST_HORIZON_S: Final = 600.0
-"""A forecast with a shorter horizon is reported as out of time."""
+"""The shortest horizon of a forecast, in seconds; a shorter one is reported as out of time."""
 
 
 class OutOfTime(Exception):
@@ -31,10 +31,10 @@ class OutOfTime(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForecastOptions:
-    """Bounds of a forecast. `correlation` is how close run times of one user and size are in a future.
+    """Bounds of a forecast. `correlation` is that of run times of one user and size within a future.
 
-    `budget_s` are seconds of the stopwatch. Where `FEWEST_FUTURES` up to the horizon take longer, all of them
-    reach less far; a further future that does not end within it is dropped.
+    `budget_s` is in seconds of the stopwatch. If `FEWEST_FUTURES` up to the horizon take longer, the horizon
+    of all futures is shortened; a further future that does not end within the budget is dropped.
     """
 
     futures: int = 24
@@ -45,9 +45,9 @@ class ForecastOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """The known past of a cell: run times, arrivals, and the traits of the jobs of the snapshot.
+    """The history of a cell: run times, arrivals, and the traits of the jobs of the snapshot.
 
-    `ran_s` has the longest run of jobs that were evicted: they need more than that.
+    `ran_s` has the longest run of each evicted job, whose run time is longer than that.
     """
 
     run_times: RunTimes
@@ -58,7 +58,7 @@ class History:
 
 @dataclass(frozen=True, slots=True)
 class StartRange:
-    """Quantiles of the seconds until a start, at `LEVELS`; None lies beyond the horizon."""
+    """Quantiles of the seconds until a start, at `LEVELS`; None is beyond the horizon."""
 
     seconds: tuple[float | None, ...]
     horizon_s: float
@@ -77,7 +77,7 @@ class StartRange:
 
     @property
     def width_s(self) -> float:
-        """The width of the 90 % range, up to the horizon where it has no end."""
+        """The width of the 90 % range in seconds; a bound beyond the horizon counts as the horizon."""
         low, high = (
             self.horizon_s if bound is None else bound for bound in (self.seconds[0], self.seconds[-1])
         )
@@ -90,7 +90,7 @@ class StartRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
-    """The result: per waiting job its range; `futures` were simulated, up to `horizon_s` from now."""
+    """The ranges of pending jobs; `futures` were simulated, up to `horizon_s` from now."""
 
     futures: int
     horizon_s: float
@@ -112,10 +112,10 @@ def forecast_starts(
     returning: frozenset[str] = frozenset(),
     stopwatch: Callable[[], float] | None = None,
 ) -> Forecast:
-    """Simulate futures of a cell, and return the range of the start of each of `jobs` that waits.
+    """Simulate futures of a cell, and return the range of the start of each pending job in `jobs`.
 
-    The snapshot is left as it is. Equal arguments give equal forecasts unless the budget ends it earlier;
-    with fewer than `FEWEST_FUTURES` futures there is no range.
+    The snapshot is not changed. Equal arguments give equal forecasts unless the budget ends them; with fewer
+    than `FEWEST_FUTURES` futures there are no ranges.
     """
     clock = _Clock(stopwatch, options.budget_s)
     asked = {key for key in jobs if snapshot.jobs[key].state is JobState.QUEUED or key in returning}
@@ -146,14 +146,15 @@ def forecast_starts(
 
 
 def _within(seconds: Sequence[float], horizon_s: float) -> list[float]:
-    """Return starts with those beyond the horizon as infinite: earlier futures may have reached further."""
+    """Return starts with those beyond the horizon as infinite, because earlier futures may have a longer
+    one."""
     return [each if each <= horizon_s else math.inf for each in seconds]
 
 
 class _Clock:
-    """The time of a forecast: without a stopwatch or a budget it never ends.
+    """The time limit of a forecast; without a stopwatch or a budget there is none.
 
-    Each of the first `FEWEST_FUTURES` has a slot, and what is left of those before it.
+    Each of the first `FEWEST_FUTURES` has a slot of the budget, and the remaining time of earlier slots.
     """
 
     def __init__(self, stopwatch: Callable[[], float] | None, budget_s: float | None) -> None:
@@ -163,7 +164,7 @@ class _Clock:
         self._slot_s = math.inf
 
     def begin_future(self, done: int) -> None:
-        """Begin the slot of the next future after so many."""
+        """Begin the slot of the next future after `done` futures."""
         slots = FEWEST_FUTURES + 1
         self._slot_s = self._budget_s * (done + 1) / slots if done < FEWEST_FUTURES else math.inf
 
@@ -174,16 +175,16 @@ class _Clock:
 
     @property
     def slot_is_over(self) -> bool:
-        """Return whether the present future has to end where it is."""
+        """Return whether the time of the current future is over."""
         return self._stopwatch is not None and self._stopwatch() - self._begun > self._slot_s
 
 
 def range_of(seconds: Sequence[float], horizon_s: float) -> StartRange:
-    """Return the quantiles of simulated waits; infinite ones, and quantiles next to them, are None."""
+    """Return the quantiles of simulated waits; quantiles at or next to infinite waits are None."""
     ranked = sorted(seconds)
     found: list[float | None] = []
     for level in LEVELS:
-        # Weibull's plotting position: of n futures the first stands for 1 / (n + 1).
+        # Weibull's plotting position: the first of n futures is at the level 1 / (n + 1).
         place = min(max(level * (len(ranked) + 1) - 1, 0.0), len(ranked) - 1.0)
         low, share = int(place), place - int(place)
         value = ranked[low]
@@ -194,12 +195,12 @@ def range_of(seconds: Sequence[float], horizon_s: float) -> StartRange:
 
 
 def basis_of(history: History, job: Job) -> RunBasis:
-    """Return from what the run time of a job that waits is estimated."""
+    """Return the group of runs from which the run time of a pending job is estimated."""
     return history.run_times.estimate_run_time(history.traits[job.id], limit_s=job.max_run_s).basis
 
 
 def _estimate_live(snapshot: Snapshot, history: History, now: float) -> Mapping[str, RunTimeEstimate]:
-    """Return the run time of each job: of those that run given what they have run."""
+    """Return the run time estimate of each job, for running jobs given their elapsed time."""
     found = {}
     for job in snapshot.jobs.values():
         since = job.attempt_started_at if job.state is JobState.LIVE else None
@@ -211,7 +212,7 @@ def _estimate_live(snapshot: Snapshot, history: History, now: float) -> Mapping[
 
 
 class _Future:
-    """One future: its chances are those of `random` alone. It was followed for `reached_s` seconds."""
+    """One future, whose only source of randomness is `random`. It was simulated for `reached_s` seconds."""
 
     def __init__(
         self,
@@ -237,7 +238,8 @@ class _Future:
         returning: frozenset[str],
         clock: _Clock,
     ) -> tuple[dict[str, float], int]:
-        """Return the seconds until the first start of each asked job that starts, and the cycles."""
+        """Return the seconds until the first start of each job in `asked` that starts, and the number of
+        cycles."""
         cell = VirtualCell(
             copy_snapshot(self._snapshot), config, self._now, self._run_time, clock.check_budget, returning
         )
@@ -281,7 +283,7 @@ class _Future:
         return found
 
     def _run_time(self, key: str) -> float:
-        """Return for how long a job runs from a start in this future."""
+        """Return the run time of a job in this future, in seconds from its start."""
         known = self._run_times.get(key)
         if known is None:
             known = self._run_times[key] = self._draw(key)

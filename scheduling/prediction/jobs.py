@@ -1,4 +1,4 @@
-"""Jobs of the past as jobs of a future."""
+"""Converts jobs of the past to jobs of a future."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from scheduling.engine.model import Instant, Job, JobState
 
 
 def rename_job(job: Job, name: str, at: float) -> Job:
-    """Return the job as a new one that is submitted at an instant: nothing of its past remains."""
+    """Return the job as a new one that is submitted at an instant, without its history."""
     return replace(
         job,
         id=name,

@@ -1,9 +1,9 @@
-"""Run times learned from history: how long does a job run that has run for so long?
+"""Learns run times from history: the distribution of a job's run time, given how long it has run.
 
-Finished runs say how long, unfinished and evicted ones only that it was longer (Kaplan and Meier, 1958). A
-job belongs to groups, the most specific first. A group with `n` informative runs answers with the weight
-`n / (n + SHRINKAGE)`, and leaves the rest to the group above it. Beyond everything that was observed a run
-lasts as much longer as it has already lasted, at the median.
+The run times of finished runs are known; those of unfinished and evicted runs are censored (Kaplan and Meier,
+1958). A job belongs to groups, the most specific first. A group with `n` informative runs has the weight
+`n / (n + SHRINKAGE)`, and the next group gets the rest. Beyond the longest observed run, the median remaining
+time is equal to the elapsed time.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from statistics import NormalDist
 from typing import Final
 
 SHRINKAGE: Final = 10
-"""As many runs of a group count as much as all that is known from the group above it."""
+"""The number of runs of a group that have the same weight as the groups above it together."""
 _NORMAL: Final = NormalDist()
 _ROUNDING: Final = 1e-9
 
@@ -56,7 +56,7 @@ class JobTraits:
 
 @dataclass(frozen=True, slots=True)
 class PastRun:
-    """One run of a job: its seconds, and whether it came to its own end (else it was longer)."""
+    """One run of a job: its seconds, and whether it ended by itself (otherwise it would have been longer)."""
 
     traits: JobTraits
     seconds: float
@@ -64,7 +64,7 @@ class PastRun:
 
 
 class SurvivalCurve:
-    """The share of runs that last longer than a time, by Kaplan and Meier."""
+    """The share of runs that last longer than a time (Kaplan-Meier estimator)."""
 
     def __init__(self, runs: Sequence[tuple[float, bool]]) -> None:
         times = sorted(seconds for seconds, _ in runs)
@@ -72,7 +72,7 @@ class SurvivalCurve:
         self._longest = times[-1]
         self._ends = sorted(counts)
         self._ended = list(accumulate(counts[end] for end in self._ends))
-        # The shares that survive each end, negated, so that they rise and can be searched.
+        # The shares that survive each end, negated, so that they are ascending and can be bisected.
         surviving = 1.0
         self._fallen: list[float] = []
         for end in self._ends:
@@ -80,7 +80,7 @@ class SurvivalCurve:
             self._fallen.append(-surviving)
 
     def count_ended_after(self, elapsed_s: float) -> int:
-        """Return how many runs ended after that time: the runs that tell something about the rest."""
+        """Return how many runs ended after that time: these are informative for the remaining time."""
         index = bisect_right(self._ends, elapsed_s)
         return (self._ended[-1] if self._ended else 0) - (self._ended[index - 1] if index else 0)
 
@@ -89,7 +89,7 @@ class SurvivalCurve:
         index = bisect_right(self._ends, elapsed_s)
         surviving = -self._fallen[index - 1] if index else 1.0
         left = (1.0 - share) * surviving
-        # The first end after which no more than that survive; the shares are negated, so that they rise.
+        # The first end after which at most this share survives; the shares are negated.
         at = bisect_left(self._fallen, -left - _ROUNDING, lo=index)
         if at < len(self._ends):
             return self._ends[at]
@@ -107,7 +107,7 @@ class RunBasis:
 
 @dataclass(frozen=True, slots=True)
 class RunTimeEstimate:
-    """The distribution of the whole run time of one job that has run for `elapsed_s`."""
+    """The distribution of the total run time of a job that has run for `elapsed_s`."""
 
     elapsed_s: float
     limit_s: float | None
@@ -115,7 +115,7 @@ class RunTimeEstimate:
     basis: RunBasis
 
     def draw_run_time(self, group: float, share: float) -> float:
-        """Return a run time: `group` chooses the group and `share` the quantile, both within 0 to 1."""
+        """Return a run time: `group` selects the group and `share` the quantile, both from 0 to 1."""
         chosen = self.curves[-1][1]
         for weight, curve in self.curves:
             if group < weight:
@@ -130,7 +130,7 @@ class RunTimes:
     """The run times of a cell's history.
 
     Raises:
-        ValueError: without a single run that came to its end.
+        ValueError: if no run has ended.
     """
 
     def __init__(self, runs: Iterable[PastRun]) -> None:
@@ -147,7 +147,7 @@ class RunTimes:
     def estimate_run_time(
         self, traits: JobTraits, *, elapsed_s: float = 0.0, limit_s: float | None = None
     ) -> RunTimeEstimate:
-        """Return the distribution of a job's run time; `limit_s` is after how long it is ended."""
+        """Return the distribution of a job's run time; `limit_s` is its time limit in seconds."""
         curves: list[tuple[float, SurvivalCurve]] = []
         basis, greatest, rest = RunBasis(RunGroup.ALL, 0), 0.0, 1.0
         for group in traits.groups():
@@ -172,5 +172,5 @@ class RunTimes:
 
 
 def combine_draws(common: float, own: float, correlation: float) -> float:
-    """Return a share within 0 to 1 from two independent normal draws, of which one is common to a group."""
+    """Return a share from 0 to 1 from two independent normal draws, of which one is common to a group."""
     return _NORMAL.cdf(correlation**0.5 * common + (1.0 - correlation) ** 0.5 * own)

@@ -1,7 +1,7 @@
-"""One future of a cell: the engine's cycles in virtual time, on a copy of its snapshot.
+"""Simulates one future of a cell: the engine's cycles in virtual time, on a copy of its snapshot.
 
-At one instant runs end first, then jobs arrive, then cycles run until nothing more is decided. Instants lie
-on a grid that may grow coarser with the distance, so a future costs a bounded number of cycles.
+At an instant runs end first, then jobs arrive, then cycles run until there are no more decisions. Instants
+are on a grid that may become coarser with time, so that a future takes a limited number of cycles.
 """
 
 from __future__ import annotations
@@ -33,10 +33,11 @@ _CLAIM_S: Final = 300.0
 
 @dataclass(frozen=True, slots=True)
 class TimeGrid:
-    """The instants at which something may happen: `finest_s` apart, or `coarseness` of the time that has
-    passed if that is more.
+    """The grid of instants: their distance is `finest_s`, or `coarseness` of the elapsed time if that is
+    more.
 
-    While jobs wait, cycles run at least every `tick_s`: protection ends and claims expire without an event.
+    While jobs are pending, cycles run at least every `tick_s`, because guaranteed run times end and claims
+    expire without an event.
     """
 
     finest_s: float = 15.0
@@ -45,29 +46,29 @@ class TimeGrid:
 
 
 class CellWatch:
-    """Follows the jobs of a virtual cell: a subclass overrides the events that it counts.
+    """Receives the events of jobs of a virtual cell; a subclass overrides those that it counts.
 
-    A job that moves is placed again at once, and runs anew.
+    A job that is moved is evicted and starts again at the same instant.
     """
 
     def on_submitted(self, at: float, job_id: str) -> None:
-        """A job waits for the first time."""
+        """Called when a job is submitted."""
 
     def on_started(self, at: float, job_id: str, allocations: Sequence[Allocation]) -> None:
-        """A job begins to hold these allocations."""
+        """Called when a job starts with these allocations."""
 
     def on_evicted(self, at: float, job_id: str) -> None:
-        """A job is evicted, and waits again."""
+        """Called when a job is evicted and queued again."""
 
     def on_ended(self, at: float, job_id: str) -> None:
-        """A job comes to its own end."""
+        """Called when a job ends by itself."""
 
     def on_withdrawn(self, at: float, job_id: str) -> None:
-        """A job is withdrawn while it waits."""
+        """Called when a pending job is withdrawn."""
 
 
 PlannedChange = Callable[[Snapshot], Iterable[Change]]
-"""Returns the changes that are due at an instant, given the cell as it is then."""
+"""A function that returns the changes at an instant from the snapshot at that time."""
 
 
 def copy_snapshot(snapshot: Snapshot) -> Snapshot:
@@ -88,11 +89,11 @@ def copy_snapshot(snapshot: Snapshot) -> Snapshot:
 
 @dataclass(slots=True)
 class VirtualCell:
-    """A cell that runs on by itself. The snapshot is changed; times are epoch seconds.
+    """A simulated cell. The snapshot is changed; times are epoch seconds.
 
-    `run_time` returns the seconds that a job runs once it starts, `returning` are the jobs that wait again
-    when their eviction is over. `check_time` is called before each instant, and may raise. `on_decision` gets
-    each decision before it is carried out.
+    `run_time` returns the seconds that a job runs once it starts, `returning` are the terminating jobs that
+    are queued again. `check_time` is called before each instant, and may raise. `on_decision` gets each
+    decision before it is carried out.
     """
 
     snapshot: Snapshot
@@ -117,24 +118,24 @@ class VirtualCell:
         self._begun = self.now
 
     def end_at(self, job_id: str, at: float) -> None:
-        """Let the present run of a job end at an instant."""
+        """End the current run of a job at an instant."""
         heapq.heappush(self._ends, (at, job_id, self._attempts.get(job_id, 0)))
 
     def add_arrivals(self, arrivals: Iterable[tuple[float, Job]]) -> None:
-        """Let jobs arrive at these instants."""
+        """Submit jobs at these instants."""
         for at, job in arrivals:
             heapq.heappush(self._arrivals, (at, len(self._arrivals), job))
 
     def add_change(self, at: float, change: PlannedChange) -> None:
-        """Let the cell change at an instant, before anything else happens at it."""
+        """Change the cell at an instant, before all other events of that instant."""
         heapq.heappush(self._planned, (at, len(self._planned), change))
 
     def withdraw_at(self, job_id: str, at: float) -> None:
-        """Remove a job at an instant if it waits then."""
+        """Withdraw a job at an instant if it is pending then."""
         heapq.heappush(self._withdrawals, (at, job_id))
 
     def run_until(self, end: float) -> Iterator[tuple[float, Sequence[str]]]:
-        """Yield each instant up to the end with the jobs that start at it."""
+        """Yield each instant up to `end` with the jobs that start at it."""
         self._apply(self._release_leaving())
         at = self.now
         while at <= end:
@@ -165,7 +166,7 @@ class VirtualCell:
         return max(min(times), self.now + max(self.grid.finest_s, step))
 
     def _release_leaving(self) -> Iterator[Change]:
-        """Yield the end of everything that is terminating: it is gone at once."""
+        """Yield the changes that release all terminating allocations and jobs at once."""
         for key in self.snapshot.leaving_allocations():
             yield AllocationRemoved(key)
         for job in list(self.snapshot.jobs.values()):
@@ -229,7 +230,7 @@ class VirtualCell:
                 return []
 
     def _begin_again(self, decision: Decision) -> None:
-        """Let a job that is moved begin again."""
+        """Begin a new run of a job that is moved."""
         job_id = decision.job
         self._attempts[job_id] = self._attempts.get(job_id, 0) + 1
         if self.watch:
@@ -249,7 +250,7 @@ class VirtualCell:
 
     def _evict(self, job_id: str) -> list[Change]:
         job = self.snapshot.jobs[job_id]
-        if job.state is not JobState.LIVE:  # Two actions of a cycle may evict the same job.
+        if job.state is not JobState.LIVE:  # two actions of a cycle may evict the same job
             return []
         self._attempts[job_id] = self._attempts.get(job_id, 0) + 1
         if self.watch:
@@ -281,7 +282,7 @@ class VirtualCell:
 
 
 def _evictions_first(decisions: Sequence[Decision]) -> Iterator[Decision]:
-    """Yield what releases capacity first: other decisions already use it."""
+    """Yield decisions that release capacity first, because other decisions already use it."""
     releasing = (DecisionKind.EVICT, DecisionKind.SHRINK, DecisionKind.MIGRATE)
     for kind in releasing:
         yield from (decision for decision in decisions if decision.kind is kind)
@@ -289,7 +290,7 @@ def _evictions_first(decisions: Sequence[Decision]) -> Iterator[Decision]:
 
 
 def _goes_on(decision: Decision) -> bool:
-    """Return whether more may follow in the same instant: what lends or returns nothing ends it."""
+    """Return whether another cycle at the same instant may decide more: not if no job borrows or releases."""
     if decision.kind is DecisionKind.ADMIT:
         return bool(decision.borrowed)
     return decision.kind in (DecisionKind.EVICT, DecisionKind.MIGRATE, DecisionKind.SHRINK, DecisionKind.PARK)

@@ -87,7 +87,7 @@ class NodeSelection:
 
     @property
     def node_to_select(self) -> str:
-        """The node to select, or "" to leave the claim as it is.
+        """The node to select; "" if the claim is not changed.
 
         A node that the provisioner removed, because it failed, is selected again while its pod is the first.
         """

@@ -1,4 +1,4 @@
-"""`allotment cycle-dump`: write down everything one engine cycle of a cell would see."""
+"""`allotment cycle-dump`: write the input of an engine cycle of a cell to a file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`allotment cycle-replay FILE`: run a saved cycle again and show what it decides."""
+"""`allotment cycle-replay FILE`: run a saved cycle again and print its decisions."""
 
 from __future__ import annotations
 

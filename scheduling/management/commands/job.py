@@ -1,4 +1,4 @@
-"""`allotment job …`: jobs from a shell, through the same services."""
+"""`allotment job …`: manage jobs from a shell, with the same services as the REST API."""
 
 from __future__ import annotations
 

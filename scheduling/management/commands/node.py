@@ -1,4 +1,4 @@
-"""`allotment node list|cordon|uncordon|drain`: the nodes of the clusters from a shell."""
+"""`allotment node list|cordon|uncordon|drain`: manage the nodes of the clusters from a shell."""
 
 from __future__ import annotations
 

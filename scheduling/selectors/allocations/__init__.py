@@ -1,1 +1,1 @@
-"""Reading what jobs hold: nodes, cards, slices, since when, and whether they use it."""
+"""Reads the nodes, cards and slices that are allocated to jobs, since when, and whether they are used."""

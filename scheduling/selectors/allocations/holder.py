@@ -1,4 +1,4 @@
-"""The holders of nodes and cards: for platform admins, since it names jobs of every tenant."""
+"""The jobs that hold nodes and cards, for platform admins only: it names jobs of every tenant."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tenants.access.permissions import Permission
 
 @dataclass(frozen=True, slots=True)
 class DeviceHold:
-    """A live hold on one card; `allocation` has its task, role, attempt, job, workspace and user."""
+    """A live slice of one card; `allocation` has its task, role, attempt, job, workspace and user."""
 
     allocation: Allocation
     cores: int
@@ -29,7 +29,7 @@ _WITH = ("node", "task__role", f"{_JOB}__workspace", f"{_JOB}__submitted_by")
 
 
 def node_holds(*, viewer: Actor, nodes: Iterable[Node]) -> dict[uuid.UUID, list[Allocation]]:
-    """Live allocations per node id, oldest first, in one query.
+    """Return the live allocations by node id, oldest first, in one query.
 
     Raises: PermissionDenied.
     """
@@ -42,7 +42,7 @@ def node_holds(*, viewer: Actor, nodes: Iterable[Node]) -> dict[uuid.UUID, list[
 
 
 def device_holds(*, viewer: Actor, devices: Iterable[Device]) -> dict[uuid.UUID, list[DeviceHold]]:
-    """Live holds per device id, oldest first, in one query.
+    """Return the live slices by device id, oldest first, in one query.
 
     Raises: PermissionDenied.
     """

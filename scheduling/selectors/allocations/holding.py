@@ -1,4 +1,4 @@
-"""The holders of parts of cards, as plain values, and the starts and ends of holds on a node."""
+"""The live slices of cards, as plain values, and the starts and ends of allocations on a node."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tenants.access.permissions import Permission
 
 
 class LiveSlice(NamedTuple):
-    """A live hold on one card: percent points of compute, and whose it is."""
+    """A live slice of one card: percent points of compute, with its job and workspace."""
 
     device_id: uuid.UUID
     cores: int
@@ -32,7 +32,7 @@ class LiveSlice(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NodeHoldEvent:
-    """A task that came to a node, or left it."""
+    """The start (`came`) or the end of an allocation on a node."""
 
     at: datetime
     came: bool
@@ -43,7 +43,7 @@ _JOB = "allocation__attempt__job"
 
 
 def live_slices(*, viewer: Actor, cluster_id: uuid.UUID | None = None) -> list[LiveSlice]:
-    """Every live hold, by card and age; of all clusters unless one is named. One query.
+    """Return all live slices, by card and age; of all clusters unless one is given. One query.
 
     Raises: PermissionDenied.
     """
@@ -53,7 +53,7 @@ def live_slices(*, viewer: Actor, cluster_id: uuid.UUID | None = None) -> list[L
 
 
 def slices_by_device(*, viewer: Actor, devices: Collection[uuid.UUID]) -> dict[uuid.UUID, list[LiveSlice]]:
-    """The live holds on each of some cards, by age; cards that nobody holds are absent. One query.
+    """Return the live slices of each of these cards, by age; cards without any are absent. One query.
 
     Raises: PermissionDenied.
     """
@@ -73,7 +73,7 @@ def _read_slices(rows: QuerySet[DeviceSlice]) -> list[LiveSlice]:
 
 
 def pods_by_node(*, viewer: Actor, node_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, int]:
-    """Count the pods that hold something on each of the nodes; nodes without any are absent.
+    """Return the number of live allocations on each of the nodes; nodes without any are absent.
 
     Raises: PermissionDenied.
     """
@@ -83,7 +83,7 @@ def pods_by_node(*, viewer: Actor, node_ids: Collection[uuid.UUID]) -> dict[uuid
 
 
 def node_events(*, viewer: Actor, node: Node, limit: int = 12) -> list[NodeHoldEvent]:
-    """The latest comings and goings on a node, newest first.
+    """Return the latest starts and ends of allocations on a node, newest first.
 
     Raises: PermissionDenied.
     """

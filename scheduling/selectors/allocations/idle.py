@@ -1,4 +1,4 @@
-"""Reading how long a job has been idle, and what is announced because of it."""
+"""Reads how long jobs have been idle, and the announced actions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from scheduling.models import IdleStretch, Job, JobState
 
 
 def find_idle_stretch(job: Job) -> IdleStretch | None:
-    """Return the idle time of a running job; None while it is in use or unmeasured. The caller may see it."""
+    """Return the idle time of a running job; None while it is in use or unmeasured. The caller has checked
+    that the user may see the job."""
     if job.state != JobState.RUNNING:
         return None
     row = IdleStretch.unscoped.filter(job=job, attempt_number=job.attempt_number).first()
@@ -18,7 +19,8 @@ def find_idle_stretch(job: Job) -> IdleStretch | None:
 
 
 def find_idle_stretches(jobs: Collection[Job]) -> Mapping[uuid.UUID, IdleStretch]:
-    """Return the idle time of each running job of some, by job, in one query; the caller may see them."""
+    """Return the idle times of the running jobs among these, by job, in one query. The caller has checked
+    that the user may see them."""
     running = {job.pk: job for job in jobs if job.state == JobState.RUNNING}
     now = clock.now()
     rows = IdleStretch.unscoped.filter(job__in=list(running)) if running else ()

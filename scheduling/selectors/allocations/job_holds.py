@@ -1,4 +1,4 @@
-"""The amounts that a job holds on nodes."""
+"""The amounts that are allocated to a job on nodes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class JobHolds(NamedTuple):
 
 
 def sum_job_holds(*, viewer: Actor, job: Job) -> JobHolds:
-    """Return what a job holds now, in two queries. Raises: NotFound, PermissionDenied."""
+    """Return the amounts that are allocated to a job now. Raises: NotFound, PermissionDenied."""
     permissions.require_permission(viewer, Permission.JOB_VIEW, job.workspace)
     live = Allocation.unscoped.filter(attempt__job=job, released_at__isnull=True)
     slices = DeviceSlice.unscoped.filter(allocation__in=live, released=False)

@@ -24,10 +24,10 @@ _HOUR_MS: Final = 3_600_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrainedJob:
-    """A job that a drain evicts, with its workspace and user at hand.
+    """A job that a drain evicts, with its workspace and user selected.
 
-    `tasks`: those on the node. `lost_gpu_hours`: the work of all its tasks since the last checkpoint, or
-    since the start of a job that declares none; None for a job that has not started.
+    `tasks` counts those on the node. `lost_gpu_hours` is the work of all its tasks since the last checkpoint,
+    or since the start if the job declares no checkpoints; None for a job that has not started.
     """
 
     job: Job
@@ -37,24 +37,24 @@ class DrainedJob:
 
 @dataclass(frozen=True, slots=True)
 class DrainPreview:
-    """The jobs that a drain of one node evicts, by workspace and name, and the pods of others that stay."""
+    """The jobs that a drain of one node evicts, by workspace and name, and the foreign pods that stay."""
 
     jobs: Sequence[DrainedJob] = ()
     foreign: Sequence[ForeignPod] = ()
 
     @property
     def lost_gpu_hours(self) -> float:
-        """The work that is lost in all."""
+        """The lost work of all jobs, in GPU-hours."""
         return sum(one.lost_gpu_hours or 0.0 for one in self.jobs)
 
 
 def preview_drain(*, viewer: Actor, node: Node) -> DrainPreview:
-    """The preview of one node. Raises: PermissionDenied."""
+    """Return the preview of one node. Raises: PermissionDenied."""
     return preview_drains(viewer=viewer, nodes=[node])[node.pk]
 
 
 def preview_drains(*, viewer: Actor, nodes: Iterable[Node]) -> Mapping[uuid.UUID, DrainPreview]:
-    """Return the preview of each node, by its id. Jobs that leave already are not in it.
+    """Return the preview of each node, by its id, without jobs that are terminating already.
 
     Raises: PermissionDenied.
     """
@@ -85,7 +85,7 @@ def preview_drains(*, viewer: Actor, nodes: Iterable[Node]) -> Mapping[uuid.UUID
 
 
 def _find_losses(jobs: Mapping[uuid.UUID, Job], now: datetime) -> dict[uuid.UUID, float]:
-    """Return the GPU-hours of work that would be lost now, by job; without those that have not started."""
+    """Return the GPU-hours of work that would be lost now, by job, without jobs that have not started."""
     began = Attempt.unscoped.filter(job__in=jobs, ended_at__isnull=True, started_at__isnull=False)
     started = dict(began.values_list("job_id", "started_at"))
     held = Allocation.unscoped.filter(

@@ -1,4 +1,4 @@
-"""The holdings of the jobs of some queues over a stretch of time, as evidence for requests of quota."""
+"""The GPU-hours of the jobs of some queues in a period, as evidence for requests of quota."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from scheduling.metering.usage_rows import usage_rows
 
 
 def use_evidence(asked: EvidenceQuery) -> Mapping[str, Any]:
-    """GPU-hours by flavor, their mean over the whole time in GPUs, and since when the database knows.
+    """Return GPU-hours by flavor, their mean over the period in GPUs, and since when the database has
+    records.
 
-    `missing` is `nothing-held` where no job held a GPU in that time.
+    `missing` is `nothing-held` if no job held a GPU in the period.
     """
     start_ms, end_ms = to_ms(asked.start), to_ms(asked.end)
     queues = list(Queue.unscoped.filter(node__in=list(asked.queues)).values_list("pk", flat=True))

@@ -1,1 +1,1 @@
-"""Reading the events of jobs, and the names of what audit records are about."""
+"""Reads the events of jobs, and the names of the subjects of audit records."""

@@ -1,4 +1,4 @@
-"""The names of what audit records are about."""
+"""The names of the subjects of audit records."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from scheduling.models import Job, WorkspacePolicy
 from tenants.models import Group, Tenant, User
 
 _OWN: Final = ("name", "username")
-"""What a record says of its subject itself, as it was then."""
+"""The keys of a record's values that have the subject's name at that time."""
 _OF_UNNAMED: Final = ("user", "slug", "device", "flavor")
-"""What stands for a subject that has no name of its own, such as a membership or a price."""
+"""The keys whose value is used if the subject has no name of its own, such as a membership or a price."""
 _NAMED: Final[Mapping[str, tuple[Any, str]]] = {
     "cell": (Cell.unscoped, "name"),
     "cluster": (Cluster.unscoped, "name"),
@@ -32,9 +32,10 @@ _NAMED: Final[Mapping[str, tuple[Any, str]]] = {
 
 
 def find_subjects(records: Sequence[AuditRecord]) -> dict[uuid.UUID, str]:
-    """Return the name of what each record is about, by record; what has no name, or is deleted, is absent.
+    """Return the name of each record's subject, by record; subjects that have no name or are deleted are
+    absent.
 
-    One query per kind of thing whose records do not hold the name.
+    It takes one query for each kind of subject whose records do not contain the name.
     """
     found = {record.pk: name for record in records if (name := _own_name(record))}
     wanted: defaultdict[str, dict[uuid.UUID, uuid.UUID]] = defaultdict(dict)
@@ -49,7 +50,7 @@ def find_subjects(records: Sequence[AuditRecord]) -> dict[uuid.UUID, str]:
 
 
 def _own_name(record: AuditRecord) -> str:
-    # A group's record may name the user who was added: that is not its subject.
+    # The record of a group may name the user that was added, which is not its subject.
     keys = _OWN if record.entity in _NAMED else _OWN + _OF_UNNAMED
     return next(_texts(keys, record.after, record.before), "")
 

@@ -1,4 +1,4 @@
-"""The jobs for which a job was preempted, as far as its reader may see them."""
+"""The jobs for which a job was preempted, as far as the reader may see them."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from tenants.models import Tenant
 _PREEMPTING: Final = (DecisionKind.EVICT, DecisionKind.MIGRATE, DecisionKind.SHRINK)
 _EVENTS: Final = ("evicting", "shrunk")
 _NEAR: Final = timedelta(minutes=1)
-"""A decision and its event are written in one transaction."""
+"""The longest time between a decision and its event, which are written in one transaction."""
 
 
 @dataclass(frozen=True, slots=True)
 class Beneficiary:
-    """The job for which another one was preempted, by the nearest name that a reader may see.
+    """The job for which another one was preempted, by the most specific name that the reader may see.
 
-    `job` with its workspace, else `tenant`, the workspace or the nearest folder above it; None of both for
-    another tenant.
+    It is `job` with its workspace, or else `tenant`, the workspace or the nearest visible folder above it;
+    both are None if the reader may see none of them.
     """
 
     job: Job | None = None
@@ -34,7 +34,7 @@ class Beneficiary:
 
 
 def job_beneficiaries(*, viewer: Actor, job: Job, events: Collection[JobEvent]) -> Mapping[int, Beneficiary]:
-    """Return by event for which job it happened; without those that happened for none, or for a deleted one.
+    """Return the beneficiary by event, without events that have none or whose beneficiary was deleted.
 
     Raises: NotFound, PermissionDenied.
     """
@@ -58,7 +58,8 @@ def _read_decisions(job: Job) -> Sequence[Decision]:
 
 
 def _find_beneficiary(event: JobEvent, decided: Sequence[Decision]) -> Job | None:
-    """The job of the decision by the same rule that was written with an event."""
+    """Return the beneficiary of the decision that has the same rule and was written together with the
+    event."""
 
     def measure_gap(decision: Decision) -> timedelta:
         return abs(decision.created_at - event.at)
@@ -72,7 +73,7 @@ def _may_see_jobs(viewer: Actor, workspace: Tenant) -> bool:
 
 
 def _name_workspaces(viewer: Actor, workspaces: Mapping[uuid.UUID, Tenant]) -> Mapping[uuid.UUID, Tenant]:
-    """Return each workspace, or the nearest folder above it, that the viewer may see."""
+    """Return, for each workspace, itself or the nearest folder above it that the viewer may see."""
     above = {pk for workspace in workspaces.values() for pk in workspace.path.strip("/").split("/")}
     seen = list(permissions.visible_tenants(viewer).filter(pk__in=above)) if above else []
     found = {}

@@ -1,4 +1,4 @@
-"""Reading a job's story."""
+"""Reads the events of a job."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COLUMNS: Final = {
     "actor": Column("actor", sortable=False),
     "at": Column("at", ColumnKind.TIME, sortable=False),
 }
-"""What the events of a job can be filtered by."""
+"""The columns by which the events of a job can be filtered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class EventPage:
 def job_events(
     *, viewer: Actor, job: Job, after: int = 0, limit: int = 100, conditions: Sequence[ColumnCondition] = ()
 ) -> EventPage:
-    """The events of a job whose id is above `after`, and that meet the conditions on `COLUMNS`.
+    """Return the events of a job whose id is above `after`, and that meet the conditions on `COLUMNS`.
 
     Raises: NotFound, PermissionDenied.
     """
@@ -44,8 +44,8 @@ def job_events(
 
 
 def job_cause(*, viewer: Actor, job: Job) -> dict[str, Any]:
-    """Return why a job released its resources the last time, by rule, with pod, exit code, reason and message
-    as far as the cluster reported them; empty for one that never did.
+    """Return why a job was last evicted: the rule, with pod, exit code, reason and message if the cluster
+    reported them; empty for a job that never was.
 
     Raises: NotFound, PermissionDenied.
     """

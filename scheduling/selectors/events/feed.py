@@ -1,10 +1,10 @@
-"""Following events as they are committed.
+"""Reads events in the order of their keys as they are committed.
 
-Keys are given out in order, but transactions end in any order: on PostgreSQL an event may appear below one
-that was read already. So a gap between keys stops the reader until it is known whether it will be filled: a
-look notes the highest key and the next transaction that could begin; once every transaction that was running
-then has ended, whatever is missing below that key was rolled back and never comes. A reader that continues
-after the last key it was given therefore misses nothing. SQLite has one writer and no such gaps.
+Keys are assigned in order, but transactions end in any order: on PostgreSQL an event may appear with a lower
+key than one that was read already. So a gap between keys stops the reader until it is known whether it will
+be filled: the reader records the highest key and the next transaction id; once every transaction that ran
+then has ended, keys that are missing below the recorded one were rolled back. So a reader that continues
+after its last key misses no event. SQLite has one writer and no such gaps.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ _SNAPSHOT: Final = (
 
 
 def event_latest() -> int:
-    """The highest key there is, 0 without events: where to begin for what happens from now on."""
+    """Return the highest key, 0 without events: a reader of new events begins after it."""
     return JobEvent.unscoped.aggregate(key=Max("pk"))["key"] or 0
 
 
 def list_changed_jobs(above: int | None, limit: int) -> QuerySet[JobEvent, tuple[int, int, str]]:
-    """The newest events, those above a key if one is given: the key twice, and the path of the workspace."""
+    """Return the newest events, above a key if one is given, as (key, key, path of the workspace)."""
     events = JobEvent.unscoped.all() if above is None else JobEvent.unscoped.filter(pk__gt=above)
     return events.order_by("-pk").values_list("pk", "pk", "job__workspace__path")[:limit]
 
 
 class EventFeed:
-    """Reads events above `cursor`, in the order of their keys, never one before another that may yet come."""
+    """Reads events above `cursor` in the order of their keys; it waits for events with lower keys."""
 
     def __init__(self, cursor: int) -> None:
         self.cursor = cursor
@@ -43,9 +43,9 @@ class EventFeed:
         self._noted: tuple[int, int] | None = None
 
     def poll_events(self, scope: Q) -> Sequence[JobEvent]:
-        """The next events within `scope` (a condition on events), with their job and its workspace.
+        """Return the next events within `scope` (a condition on events), with their job and its workspace.
 
-        Moves the cursor behind everything that was looked at, in the scope or not.
+        The cursor moves behind all events that were read, within the scope or not.
         """
         self._settle()
         keys = JobEvent.unscoped.filter(pk__gt=self.cursor).order_by("pk").values_list("pk", flat=True)
@@ -63,18 +63,18 @@ class EventFeed:
         return found
 
     def _note(self) -> None:
-        """Remember how far the keys reach and, read after that, which transaction could begin next."""
+        """Record the highest key and, read after it, the next transaction id."""
         if self._noted is None:
             self._noted = (event_latest(), _transactions()[1])
 
     def _settle(self) -> None:
-        """Once all that ran when it was noted has ended, nothing more comes below what was noted."""
+        """Mark keys up to the recorded one as complete if all transactions that ran then have ended."""
         if self._noted is not None and _transactions()[0] >= self._noted[1]:
             self._settled, self._noted = self._noted[0], None
 
 
 def _transactions() -> tuple[int, int]:
-    """The oldest transaction that still runs, and the next one that could begin."""
+    """Return the ids of the oldest running transaction and of the next one; zeros on SQLite."""
     if connection.vendor != "postgresql":
         return (0, 0)
     with connection.cursor() as cursor:

@@ -1,1 +1,1 @@
-"""Reading jobs, their attempts, tasks, tags and templates on behalf of a viewer."""
+"""Reads jobs, their attempts, tasks, tags and templates on behalf of a viewer."""

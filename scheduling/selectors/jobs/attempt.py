@@ -1,4 +1,4 @@
-"""Reading the attempts of a job, with what each was allocated."""
+"""Reads the attempts of a job with their allocations."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class AttemptRow:
 
 
 def job_attempts(*, viewer: Actor, job: Job, limit: int = 50) -> list[Attempt]:
-    """The attempts of a job, newest first. Raises: PermissionDenied."""
+    """Return the attempts of a job, newest first. Raises: PermissionDenied."""
     permissions.require_permission(viewer, Permission.JOB_VIEW, job.workspace)
     return list(Attempt.unscoped.filter(job=job).order_by("-number")[:limit])
 
@@ -30,7 +30,7 @@ def job_attempts(*, viewer: Actor, job: Job, limit: int = 50) -> list[Attempt]:
 def attempt_rows(
     *, viewer: Actor, job: Job, numbers: Collection[int], tasks: int = 1000
 ) -> dict[int, AttemptRow]:
-    """The attempts of these numbers, each with the allocations of its first `tasks` tasks.
+    """Return the attempts of these numbers, each with the allocations of its first `tasks` tasks.
 
     Raises: PermissionDenied.
     """

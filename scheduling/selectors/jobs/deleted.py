@@ -10,7 +10,7 @@ from scheduling.models import JobDeletion
 
 
 class _HasNoDeletion(Func):
-    """`NOT EXISTS` as a template: Django takes ten times as long to write one of `Exists` into each list."""
+    """`NOT EXISTS` as an SQL template, because compiling Django's `Exists` takes ten times as long."""
 
     template = "NOT EXISTS (SELECT 1 FROM %(deletions)s gone WHERE gone.job_id = %(expressions)s)"
     output_field = BooleanField()
@@ -19,6 +19,6 @@ class _HasNoDeletion(Func):
 NOT_DELETED: Final = Q(_HasNoDeletion(F("pk"), deletions=JobDeletion._meta.db_table))
 """Jobs that no user deleted.
 
-An outer join whose row is missing means the same, but PostgreSQL expects one row in 200 to pass it, and then
-sorts all jobs of a queue where it could read a page from an index.
+An outer join with a missing row is equivalent, but PostgreSQL estimates that one row in 200 passes it, and
+then sorts all jobs of a queue instead of reading a page from an index.
 """

@@ -1,4 +1,4 @@
-"""The pending jobs that can exchange their places in a queue without changing those of anybody else."""
+"""The pending jobs that can exchange their positions in a queue without changing those of other jobs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ _SHOWN = 100
 
 
 def exchangeable_jobs(*, viewer: Actor, job: Job) -> list[Job]:
-    """The jobs with which a pending one can exchange its place, in the order of the queue, the first hundred.
+    """Return the jobs with which a pending job can exchange its position, in the order of the queue, 100 at
+    most.
 
     Raises: NotFound, PermissionDenied.
     """
@@ -27,19 +28,20 @@ def exchangeable_jobs(*, viewer: Actor, job: Job) -> list[Job]:
 
 
 def exchangeable_places(*, viewer: Actor, job: Job) -> list[tuple[int, Job]]:
-    """`exchangeable_jobs` with their positions in the queue, from 1. Raises: NotFound, PermissionDenied."""
+    """Return `exchangeable_jobs` with their positions in the queue, from 1. Raises: NotFound,
+    PermissionDenied."""
     others = exchangeable_jobs(viewer=viewer, job=job)
     places = read_queue_order([job.queue_id]).find_places([other.pk for other in others]) if others else {}
     return [(places[other.pk], other) for other in others if other.pk in places]
 
 
 def is_delegated(job: Job) -> bool:
-    """Return whether the scheduler of a cluster orders the jobs of its queue."""
+    """Return whether a cluster's own scheduler orders the jobs of the job's queue."""
     return job.queue_id in delegated_queues(delegating_clusters(job.queue.cell_id))
 
 
 def equivalent_jobs(job: Job) -> QuerySet[Job]:
-    """The pending jobs of the same user, queue and priority without reserved nodes, in their order."""
+    """Return the queued jobs of the same user, queue and priority without a claim, in their order."""
     own = Job.unscoped.filter(
         queue=job.queue_id,
         submitted_by=job.submitted_by_id,

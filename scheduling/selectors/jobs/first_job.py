@@ -1,4 +1,4 @@
-"""The first job of the platform, for pages that lead to it."""
+"""Whether the platform has had a first job, for pages that guide users to it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ from tenants.access.permissions import Permission
 
 
 def has_started_job(viewer: Actor) -> bool:
-    """Tell whether any job of the platform was ever admitted. Raises: PermissionDenied."""
+    """Return whether any job of the platform was ever admitted. Raises: PermissionDenied."""
     permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
     return Attempt.unscoped.exists()

@@ -1,4 +1,4 @@
-"""Reading jobs on behalf of a viewer."""
+"""Reads jobs on behalf of a viewer."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ COLUMNS: Final = {
     "started_at": Column("started_at", ColumnKind.TIME),
     "finished_at": Column("finished_at", ColumnKind.TIME),
 }
-"""What a list of jobs can be filtered by."""
+"""The columns by which a list of jobs can be filtered."""
 ALL_COLUMNS: Final = {**COLUMNS, "workspace": Column("workspace.slug")}
-"""What a list of the jobs of several workspaces can be filtered by."""
+"""The columns by which a list of the jobs of several workspaces can be filtered."""
 _SHOWN: Final = ("queue", "submitted_by", "priority_class", "deletion")
 _OF_A_ROW: Final = ("queue", "workspace", "submitted_by", "priority_class")
 _ROWS: Final = PreparedQuery(
@@ -108,7 +108,7 @@ _NAMED: Final[dict[str, PreparedQuery[tuple[uuid.UUID]]]] = {
 }
 _FEW: Final = 200
 _NO_USER: Final = uuid.UUID(int=0)
-"""No row has this key."""
+"""A key that no row has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,10 +116,10 @@ class JobFilter:
     """The filters of a list of jobs. `name` matches anywhere, `submitted_by` is a user name.
 
     `gpu_model` is one that a role requests or that a task holds now. `tenant` is the slug or the name of a
-    workspace or of a folder, with all below it. `cluster` and `flavor` are names: jobs that ran there last,
-    and pending jobs that may start there. `conditions` are further ones, on `COLUMNS`, across workspaces on
-    `ALL_COLUMNS`. With `deleted`, the jobs that were deleted, and no others; None is all, deleted or not.
-    `resolved` is what `resolve_filters` adds.
+    workspace or of a folder with all its descendants. `cluster` and `flavor` are names; they select the jobs
+    that ran there last, and pending jobs that may start there. `conditions` are further ones on `COLUMNS`, or
+    on `ALL_COLUMNS` across workspaces. `deleted`: True selects deleted jobs only, None all jobs. `resolved`
+    has the results of `resolve_filters`.
     """
 
     states: Sequence[str] = ()
@@ -138,7 +138,7 @@ class JobFilter:
 
 
 class JobRow(NamedTuple):
-    """A job in a list; `cards` and `tasks` are what all its roles request together."""
+    """A job in a list; `cards` and `tasks` are the sums over its roles' requests."""
 
     id: uuid.UUID
     name: str
@@ -166,7 +166,7 @@ class JobRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class JobPage:
-    """Rows of a list; `next` is None at the end. There may be millions: nobody counts them."""
+    """Rows of a list; `next` is None at the end. Rows are not counted, because there may be millions."""
 
     items: list[JobRow]
     next: str | None
@@ -174,7 +174,8 @@ class JobPage:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """The position of a queued job in its queue, from 0, and what is ahead: counts, never names."""
+    """The position of a queued job in its queue, from 0, and the number of jobs and cards ahead, without
+    names."""
 
     position: int
     waiting: int
@@ -191,8 +192,8 @@ def job_promised_until(*, job: Job) -> datetime | None:
 def job_query(
     *, viewer: Actor, workspace: Tenant | None = None, filters: JobFilter = JobFilter()
 ) -> QuerySet[Job]:
-    """Jobs of one workspace, with what a row of a list shows; without a workspace, those of all workspaces
-    whose jobs the viewer may see, for which a role above workspaces is needed.
+    """Return the jobs of one workspace with the relations that a list shows; without a workspace, of all
+    workspaces whose jobs the viewer may see, which needs a role above workspaces.
 
     Raises: NotFound, PermissionDenied.
     """
@@ -201,9 +202,10 @@ def job_query(
 
 
 def job_by_keys(*, viewer: Actor, keys: Sequence[uuid.UUID]) -> list[Job]:
-    """Return those of the jobs that the viewer may see, deleted or not, in no order; as of `job_query`.
+    """Return the jobs of these keys that the viewer may see, deleted or not, in no order, as from
+    `job_query`.
 
-    Lists read each page by its keys, so that the statement is always the same.
+    Lists read each page by its keys, so that they use one prepared statement.
     """
     found = _BY_KEYS.for_any(keys)
     roles: defaultdict[uuid.UUID, list[JobRole]] = defaultdict(list)
@@ -278,9 +280,9 @@ def _meeting(condition: ColumnCondition, workspace: Tenant | None) -> Q:
 
 
 def _with_model(model: str, workspace: Tenant | None) -> Q:
-    """Jobs that request GPUs of that model, or hold some."""
+    """Return the condition for jobs that request or hold GPUs of that model."""
     inside = {} if workspace is None else {"job__workspace": workspace}
-    # Most roles name no model, and an index holds the others (`role_with_models`).
+    # Most roles name no model; the index `role_with_models` contains the others.
     naming = JobRole.unscoped.filter(~Q(gpu_models=[]), **inside)
     text = naming.annotate(models_text=Cast("gpu_models", TextField()))
     asking = text.filter(models_text__contains=json.dumps(model)).order_by().values_list("job_id", flat=True)
@@ -292,19 +294,20 @@ def _with_model(model: str, workspace: Tenant | None) -> Q:
     held = holding.order_by().values_list("attempt__job_id", flat=True)
     if len(asking[: _FEW + 1]) <= _FEW:
         return Q(pk__in=held.union(asking))
-    # Two sets, in which jobs are looked up in the order of a page: one would be joined and sorted as a whole.
+    # Two separate subqueries let the database look up jobs in the order of a page; it would join and sort a
+    # union.
     return Q(pk__in=asking) | Q(pk__in=held)
 
 
 def _named(lookup: str, name: str, workspace: Tenant | None) -> Q:
-    """Jobs that refer to what has that name, by its key: so a page is read from an index in its order, and
-    what nobody has costs nothing."""
+    """Return the condition for jobs that refer to an object of that name, by its key, so that a page is read
+    from an index in its order, and an unknown name needs no search."""
     if lookup == "queue__name" and workspace is None:
-        return Q(queue__name=name)  # each workspace may have one
+        return Q(queue__name=name)  # each workspace may have a queue of that name
     scope = [workspace.pk] if lookup == "queue__name" and workspace is not None else []
     field, found = lookup.partition("__")[0], [key for (key,) in _NAMED[lookup](*scope, name)]
     if len(found) > 1:
-        return Q(**{f"{field}__in": found})  # a queue, and those of that name which are closed
+        return Q(**{f"{field}__in": found})  # an open queue, and closed ones of the same name
     return Q(**{field: found[0] if found else _NO_USER})
 
 
@@ -317,12 +320,13 @@ def job_list(
     cursor: str | None = None,
     limit: int = 50,
 ) -> JobPage:
-    """One page of jobs; without a workspace, of all in the viewer's sight (see `job_query`).
+    """Return one page of jobs; without a workspace, of all jobs that the viewer may see (see `job_query`).
 
     Raises: NotFound, PermissionDenied; Invalid for a bad cursor.
     """
     jobs = _find_jobs(viewer, workspace, filters)
-    # Keys first, from an index alone, then the rows of this page: what a filter passes over is never read.
+    # Keys are read first, from an index only, and then the rows of this page: filtered-out rows are never
+    # read.
     keys: Any = jobs.values_list("pk", sort.lstrip("-"), named=True)
     page, following = keyset.read_page(keys, sort=sort, cursor=cursor, limit=limit)
     found = {row[0]: JobRow._make(row) for row in _ROWS.for_any([key.pk for key in page])}
@@ -330,8 +334,8 @@ def job_list(
 
 
 def job_get(*, viewer: Actor, workspace: Tenant, ref: str) -> Job:
-    """One job by id or by name; of several jobs with that name the latest, which is the live one. A deleted
-    job is found by its id alone: records name it.
+    """Return a job by id or name; of several jobs with that name the latest, which is the live one if any is.
+    A deleted job is found by its id only, because records refer to it.
 
     Raises: NotFound, PermissionDenied.
     """
@@ -348,7 +352,7 @@ def job_get(*, viewer: Actor, workspace: Tenant, ref: str) -> Job:
 
 
 def job_deleted_at(*, job: Job) -> datetime | None:
-    """Return when a job was deleted; None for one that was not."""
+    """Return when a job was deleted; None for a job that was not."""
     deletion: JobDeletion | None = getattr(job, "deletion", None) if job.is_terminal else None
     return deletion.created_at if deletion else None
 
@@ -387,7 +391,7 @@ def job_counts(*, viewer: Actor, workspace: Tenant | None = None) -> dict[str, i
 
 
 def job_row(job: Job) -> JobRow:
-    """Return the row of a list for a job at hand."""
+    """Return the row of a list for a loaded job."""
     return JobRow(
         id=job.pk,
         name=job.name,
@@ -415,10 +419,10 @@ def job_row(job: Job) -> JobRow:
 
 
 def job_cards(job: Job) -> int:
-    """Cards that all tasks of a job ask for together; uses prefetched roles."""
+    """Return the number of cards that all tasks of a job request; uses prefetched roles."""
     return sum(role.replicas * role.gpu_cards for role in job.roles.all())
 
 
 def job_tasks_asked(job: Job) -> int:
-    """Count the tasks of a job when all run; uses prefetched roles."""
+    """Return the number of tasks of a job at its full size; uses prefetched roles."""
     return sum(role.replicas for role in job.roles.all())

@@ -1,4 +1,4 @@
-"""Jobs of several workspaces: which a viewer may see, and which belong to a tenant, a cluster or a pool."""
+"""Conditions on jobs of several workspaces: visible to a viewer, or of a tenant, a cluster or a pool."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tenants.models import Tenant
 from tenants.selectors.tenant import tenants_named
 
 _FEW: Final = 2_000
-"""So many allocations are read at once."""
+"""The number of allocations up to which a query by attempt number may read all of them."""
 _CLUSTERS: Final[PreparedQuery[tuple[uuid.UUID, str]]] = PreparedQuery(
     lambda jobs: (
         Allocation.unscoped.filter(
@@ -36,7 +36,7 @@ _CLUSTERS: Final[PreparedQuery[tuple[uuid.UUID, str]]] = PreparedQuery(
 
 
 def jobs_in_sight(viewer: Actor) -> Q:
-    """Jobs of all workspaces whose jobs the viewer may see."""
+    """Return the condition for jobs of all workspaces whose jobs the viewer may see."""
     if permissions.has_permission(viewer, Permission.JOB_VIEW):
         return Q()
     return Q(workspace__in=permissions.tenants_with(viewer, Permission.JOB_VIEW).values("pk"))
@@ -44,7 +44,8 @@ def jobs_in_sight(viewer: Actor) -> Q:
 
 @dataclass(frozen=True, slots=True)
 class JobsBySight:
-    """Jobs that the viewer may see, the number of other jobs by a tenant in sight, and that of the rest."""
+    """Jobs that the viewer may see, the number of other jobs by visible tenant, and the number of the
+    rest."""
 
     seen: Sequence[Job]
     by_tenant: Mapping[str, int]
@@ -52,7 +53,7 @@ class JobsBySight:
 
 
 def split_by_sight(viewer: Actor, jobs: Sequence[Job]) -> JobsBySight:
-    """Return what the viewer may know of jobs of any workspaces, which they have at hand."""
+    """Return what the viewer may know about jobs of any workspaces, which are selected with the jobs."""
     workspaces = {job.workspace_id: job.workspace for job in jobs}
     open_to = {
         pk for pk, each in workspaces.items() if permissions.has_permission(viewer, Permission.JOB_VIEW, each)
@@ -68,8 +69,8 @@ def split_by_sight(viewer: Actor, jobs: Sequence[Job]) -> JobsBySight:
 
 
 def jobs_below(viewer: Actor, text: str) -> Q:
-    """Jobs of a workspace, or of all workspaces below a folder, of this slug or else of this name; none if
-    the viewer sees no such tenant.
+    """Return the condition for jobs of a workspace, or of all workspaces below a folder, with this slug or
+    else this name; no job if the viewer sees no such tenant.
     """
     below = Q(pk__in=[])
     for tenant in tenants_named(viewer=viewer, text=text):
@@ -78,7 +79,8 @@ def jobs_below(viewer: Actor, text: str) -> Q:
 
 
 def jobs_in_pools(cluster: str, flavor: str) -> Q:
-    """Jobs whose latest attempt has or had allocations there, and pending jobs whose queue may use a pool."""
+    """Return the condition for jobs whose latest attempt has or had allocations in such a pool, and for
+    pending jobs whose queue may use one."""
     names = {"cluster__name": cluster, "name": flavor}
     pools = list(
         Flavor.unscoped.filter(**{field: name for field, name in names.items() if name})
@@ -90,16 +92,16 @@ def jobs_in_pools(cluster: str, flavor: str) -> Q:
     if Allocation.unscoped.filter(flavor__in=pools)[: _FEW + 1].count() <= _FEW:
         latest = latest.filter(attempt__number=OuterRef("attempt_number"))
     else:
-        # No attempt has a higher number. An equality would let PostgreSQL read all allocations at once, where
-        # a page needs those of a few jobs.
+        # No attempt has a higher number. With an equality PostgreSQL would read all allocations, although a
+        # page needs those of a few jobs only.
         latest = latest.filter(attempt__number__gte=OuterRef("attempt_number"))
     return (Q(state__in=PENDING_STATES) & Q(Exists(usable))) | Q(Exists(latest))
 
 
 def job_clusters(*, viewer: Actor, jobs: Collection[Job]) -> Mapping[uuid.UUID, Sequence[str]]:
-    """Job id → names of the clusters of its latest attempt; pending jobs, which have none, are absent.
+    """Return the names of the clusters of each job's latest attempt, by job id; pending jobs are absent.
 
-    The jobs have their workspaces at hand. Raises: NotFound, PermissionDenied.
+    The jobs have their workspaces selected. Raises: NotFound, PermissionDenied.
     """
     for workspace in {job.workspace_id: job.workspace for job in jobs}.values():
         permissions.require_permission(viewer, Permission.JOB_VIEW, workspace)
@@ -111,7 +113,7 @@ def job_clusters(*, viewer: Actor, jobs: Collection[Job]) -> Mapping[uuid.UUID, 
 
 
 def job_pools(*, viewer: Actor) -> QuerySet[Flavor]:
-    """Pools that jobs in sight can use, with their clusters, by name."""
+    """Return the pools that visible jobs can use, with their clusters, by name."""
     pools = Flavor.unscoped.select_related("cluster").order_by("name", "cluster__name")
     if permissions.has_permission(viewer, Permission.JOB_VIEW):
         return pools

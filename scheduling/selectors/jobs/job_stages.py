@@ -1,4 +1,4 @@
-"""The stages of a job since its last entry into the queue, from the recorded transitions."""
+"""Computes the stages of a job since its last entry into the queue from recorded transitions."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from tenants.access import permissions
 from tenants.access.permissions import Permission
 
 _MOST: Final = 2000
-"""Changes of the reason that are read, the latest; the time before them is counted as queued."""
+"""The number of latest changes of the reason that are read; the time before them counts as queued."""
 
 
 class JobStage(StrEnum):
-    """A part of the time from the queue to the end."""
+    """A stage between the entry into the queue and the end."""
 
     QUEUED = "queued"
     QUOTA = "quota"
@@ -36,19 +36,19 @@ _STAGES: Final[Mapping[Gate, JobStage]] = {
     Gate.ROOM: JobStage.NODES,
     Gate.PREEMPTION: JobStage.NODES,
 }
-"""The stage of a pending job by the check that it had not passed; all others are `QUEUED`."""
+"""The stage of a pending job by the gate that it has not passed; all other gates are `QUEUED`."""
 
 
 @dataclass(frozen=True, slots=True)
 class StageTime:
-    """The time that a job spent in a stage, in one or several stretches."""
+    """The total time that a job spent in a stage."""
 
     stage: JobStage
     time: timedelta
 
 
 def job_stages(*, viewer: Actor, job: Job, now: datetime) -> Sequence[StageTime]:
-    """The stages of the job's last or present attempt in their order, without those of no time.
+    """Return the stages of the job's last or current attempt in their order, without stages of no time.
 
     They add up to the time from its last entry into the queue to its end, or to now. A suspended job has
     none. Raises: NotFound, PermissionDenied.

@@ -1,4 +1,4 @@
-"""Jobs by their tags, and the tags that a workspace uses."""
+"""Finds jobs by their tags, and the tags that a workspace uses."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from tenants.models import Tenant
 
 _FEW: Final = 200
 _LATELY: Final = 500
-"""As many of the newest jobs are asked for their tags."""
+"""The number of newest jobs whose tags are read."""
 _MOST: Final = 100
 
 
 def jobs_tagged(condition: ColumnCondition, workspace: Tenant | None) -> Q:
-    """Jobs of which a tag meets the condition: by their keys where they are few, so that a rare tag is not
-    searched for along all jobs of the workspace."""
+    """Return the condition for jobs with a tag that meets the condition; by their keys if they are few, so
+    that not all jobs of the workspace are searched for a rare tag."""
     meeting, without = condition.as_entry_query("name")
     rows = JobTag.unscoped.filter(meeting).order_by()
     if workspace is not None:
@@ -34,8 +34,8 @@ def jobs_tagged(condition: ColumnCondition, workspace: Tenant | None) -> Q:
 
 
 def job_tags_lately(*, viewer: Actor, workspace: Tenant | None) -> list[str]:
-    """The tags of the newest jobs of a workspace, or of all in the viewer's sight, the most used first; none
-    for who may not see the jobs."""
+    """Return the tags of the newest jobs of a workspace, or of all visible jobs, the most used first; none if
+    the viewer may not see the jobs."""
     newest = Job.unscoped.filter(NOT_DELETED)
     if workspace is None:
         newest = newest.filter(jobs_in_sight(viewer))

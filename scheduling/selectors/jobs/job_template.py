@@ -1,4 +1,4 @@
-"""Reading the job templates of a workspace."""
+"""Reads the job templates of a workspace."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ JOB_TEMPLATE_COLUMNS: Final[Mapping[str, Column]] = {
 
 
 def job_template_list(*, viewer: Actor, workspace: Tenant) -> QuerySet[JobTemplate]:
-    """Templates of a workspace, by name.
+    """Return the templates of a workspace, by name.
 
     Raises: NotFound, PermissionDenied.
     """
@@ -36,7 +36,7 @@ def job_template_list(*, viewer: Actor, workspace: Tenant) -> QuerySet[JobTempla
 
 
 def job_template_get(*, viewer: Actor, workspace: Tenant, pk: uuid.UUID) -> JobTemplate:
-    """One template. Raises: NotFound, PermissionDenied."""
+    """Return one template. Raises: NotFound, PermissionDenied."""
     found = job_template_list(viewer=viewer, workspace=workspace).filter(pk=pk).first()
     if found is None:
         raise NotFound(_("Job template not found."))

@@ -1,4 +1,4 @@
-"""Finding jobs by a part of their names through an index of parts, which PostgreSQL alone has."""
+"""Finds jobs by a part of their names with a trigram index, which only PostgreSQL has."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _FEW: Final = 200
 
 
 def jobs_named(workspace: uuid.UUID | None, part: str, *, most: int) -> list[uuid.UUID] | None:
-    """Keys of the jobs of a workspace, or of all, with `part` in their names, where they are fewer than
-    `most` and the database can tell at once; None otherwise.
+    """Return the keys of the jobs of a workspace, or of all, with `part` in their names; None if there are
+    `most` or more, or if the database has no index to find them.
 
-    The functions (migrations 0001 and 0011) show what the policies on rows would.
+    The functions (migrations 0001 and 0011) return only rows that row-level security would show.
     """
     if connection.vendor != "postgresql":
         return None
@@ -33,7 +33,7 @@ def jobs_named(workspace: uuid.UUID | None, part: str, *, most: int) -> list[uui
 
 
 def having_part(part: str, workspace: Tenant | None) -> Q:
-    """Jobs with that part in their names, which are lower case: by their keys where they are few, so that not
-    all names need be read."""
+    """Return the condition for jobs with that part in their names, which are lower case; by their keys if
+    they are few, so that not all names are read."""
     few = jobs_named(workspace.pk if workspace else None, part.lower(), most=_FEW)
     return Q(name__contains=part.lower()) if few is None else Q(pk__in=few)

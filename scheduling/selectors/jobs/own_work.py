@@ -1,4 +1,4 @@
-"""The numbers of a workspace's overview that one user asks for: the own jobs, and all notebooks."""
+"""The numbers of a workspace's overview for one user: the user's own jobs, and all notebooks."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _PRESENT: Final = tuple(state for state in JobState if state not in TERMINAL_STA
 
 @dataclass(frozen=True, slots=True)
 class OwnWork:
-    """The viewer's jobs that wait, run and failed lately; notebooks of the workspace that run, and all that
-    have not ended.
+    """The numbers of the viewer's jobs that are pending, run, or failed lately, and of notebooks of the
+    workspace that run, and that have not ended.
     """
 
     waiting: int
@@ -39,7 +39,7 @@ def own_work(*, viewer: User, workspace: Tenant, failed_since: datetime) -> OwnW
     waiting, running = Q(state__in=PENDING_STATES), Q(state__in=RUNNING_STATES)
     failed = Q(state=JobState.FAILED, finished_at__gte=failed_since) & NOT_DELETED
     mine, notebook, present = Q(submitted_by=viewer), Q(kind=JobKind.NOTEBOOK), Q(state__in=_PRESENT)
-    # Most jobs are over: their rows need not be read.
+    # Most jobs have ended; their rows are not read.
     jobs = Job.unscoped.filter(present | Q(state=JobState.FAILED, finished_at__gte=failed_since))
     counts = jobs.filter(workspace=workspace).aggregate(
         waiting=Count("pk", filter=mine & waiting),

@@ -28,7 +28,7 @@ class HeldGpus:
 
 
 def queue_pending_jobs(*, viewer: Actor, queue: Queue) -> QuerySet[Job]:
-    """The pending jobs of a queue in its order, with what a row shows.
+    """Return the pending jobs of a queue in its order, with the relations that a row shows.
 
     Raises: NotFound, PermissionDenied.
     """
@@ -37,7 +37,7 @@ def queue_pending_jobs(*, viewer: Actor, queue: Queue) -> QuerySet[Job]:
 
 
 def queue_admitted_jobs(*, viewer: Actor, queue: Queue) -> QuerySet[Job]:
-    """The jobs that hold quota of a queue, those that were admitted first before the others.
+    """Return the jobs that hold quota of a queue, in the order of their admission.
 
     Raises: NotFound, PermissionDenied.
     """
@@ -47,19 +47,19 @@ def queue_admitted_jobs(*, viewer: Actor, queue: Queue) -> QuerySet[Job]:
 
 
 def queue_admitted_ids(*, viewer: Actor, queue: Queue) -> list[uuid.UUID]:
-    """The ids of the jobs that hold quota of a queue. Raises: NotFound, PermissionDenied."""
+    """Return the ids of the jobs that hold quota of a queue. Raises: NotFound, PermissionDenied."""
     permissions.require_permission(viewer, Permission.JOB_VIEW, queue.workspace)
     held = Job.unscoped.filter(queue=queue, state__in=HOLDING_STATES)
     return list(held.order_by().values_list("pk", flat=True))
 
 
 def count_held_gpus(jobs: Collection[Job]) -> dict[uuid.UUID, HeldGpus]:
-    """Job id → the GPUs that it holds, in one query; jobs without an allocation are absent.
+    """Return the GPUs that each job holds, by job id, in one query; jobs without an allocation are absent.
 
-    The caller has decided who may know.
+    The caller has checked permissions.
     """
     rows = Allocation.unscoped.filter(attempt__job__in=[job.pk for job in jobs], released_at__isnull=True)
-    # Tasks that are charged alike are counted by the database.
+    # The database groups tasks with equal charges.
     groups = rows.order_by().values_list("attempt__job_id", "attempt__borrowed", "flavor_id", "charge")
     held: defaultdict[uuid.UUID, Counter[str]] = defaultdict(Counter)
     borrowed: dict[uuid.UUID, dict[str, Any]] = {}

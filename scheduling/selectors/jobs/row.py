@@ -55,9 +55,9 @@ _HELD: Final[PreparedQuery[tuple[Any, ...]]] = PreparedQuery(
 
 @dataclass(slots=True)
 class JobListRow:
-    """Tasks of a job and how many run, where it holds something, and its place in its queue, from 1.
+    """The tasks of a job and how many run, where it has allocations, and its position in its queue, from 1.
 
-    Nodes are (cluster, name); `cards` are the GPUs, physical or virtual, that its tasks hold.
+    Nodes are (cluster, name); `cards` counts the GPUs, physical or virtual, that its tasks hold.
     """
 
     tasks: int = 0
@@ -70,9 +70,10 @@ class JobListRow:
 
 @dataclass(frozen=True, slots=True)
 class JobStateCounts:
-    """Jobs that aren't deleted, by state; states without any are 0, states not counted are absent.
+    """The numbers of jobs that aren't deleted, by state; states without any are 0, states not counted are
+    absent.
 
-    `deleted` jobs are in no state; None is not counted.
+    `deleted` counts deleted jobs in any state; None if they are not counted.
     """
 
     by_state: Mapping[str, int]
@@ -87,7 +88,7 @@ class JobStateCounts:
 
 @dataclass(frozen=True, slots=True)
 class QueueWork:
-    """Jobs of one queue: waiting and since when, running, and failed lately."""
+    """The numbers of jobs of one queue: pending (and since when), running, and failed lately."""
 
     waiting: int
     oldest_waiting_at: datetime | None
@@ -96,8 +97,7 @@ class QueueWork:
 
 
 def job_rows(*, viewer: Actor, jobs: Collection[Job]) -> dict[uuid.UUID, JobListRow]:
-    """One entry per job, in five queries at most, whatever their number. The jobs have their workspaces at
-    hand.
+    """Return one row for each job, in five queries at most. The jobs have their workspaces selected.
 
     Raises: NotFound, PermissionDenied.
     """
@@ -124,10 +124,10 @@ def _append(names: list[_Name], name: _Name) -> None:
 
 
 def job_state_counts(*, viewer: Actor, workspace: Tenant | None, filters: JobFilter) -> JobStateCounts:
-    """Count the jobs of `job_query` in each state, whatever state and deletion the filters ask for.
+    """Count the jobs of `job_query` in each state; the filters' own states and deletion do not apply.
 
-    With a cluster or a pool, terminal and deleted jobs are not counted: the allocations of each would be
-    looked up. Raises: NotFound, PermissionDenied.
+    With a cluster or a pool, terminal and deleted jobs are not counted, because the allocations of each would
+    be looked up. Raises: NotFound, PermissionDenied.
     """
 
     jobs = job_query(viewer=viewer, workspace=workspace, filters=replace(filters, states=(), deleted=None))
@@ -135,7 +135,7 @@ def job_state_counts(*, viewer: Actor, workspace: Tenant | None, filters: JobFil
         live = (*WAITING_STATES, *HOLDING_STATES)
         every = _count_by_state(jobs.filter(state__in=live))
         return JobStateCounts({state.value: every[state] for state in live}, None)
-    # Deleted jobs are few: to look for one beside each of the others would take most of the time.
+    # Deleted jobs are few and counted separately: a look-up for each other job would take most of the time.
     every, deleted = _count_by_state(jobs), _count_by_state(jobs.filter(deletion__isnull=False))
     return JobStateCounts({state.value: every[state] - deleted[state] for state in JobState}, deleted.total())
 
@@ -145,7 +145,7 @@ def _count_by_state(jobs: QuerySet[Job]) -> Counter[str]:
 
 
 def count_running(*, viewer: Actor, cluster_id: uuid.UUID | None) -> int:
-    """Count the jobs of all tenants that run or start, on one cluster when it is named.
+    """Count the jobs of all tenants that run or start, on one cluster if it is given.
 
     Raises: PermissionDenied without `cluster.view`.
     """
@@ -158,7 +158,7 @@ def count_running(*, viewer: Actor, cluster_id: uuid.UUID | None) -> int:
 
 
 def queue_work(*, viewer: Actor, workspace: Tenant, failed_since: datetime) -> dict[uuid.UUID, QueueWork]:
-    """Queue id → the work in it; queues without any are absent.
+    """Return the numbers of jobs by queue id; queues without any are absent.
 
     Raises: NotFound, PermissionDenied.
     """
@@ -169,7 +169,8 @@ def queue_work(*, viewer: Actor, workspace: Tenant, failed_since: datetime) -> d
 def queues_work(
     *, viewer: Actor, queues: Collection[Queue], failed_since: datetime
 ) -> dict[uuid.UUID, QueueWork]:
-    """Queue id → the work in it, of those queues whose jobs the viewer may see; queues without any have 0."""
+    """Return the numbers of jobs by queue id, for queues whose jobs the viewer may see; 0 for empty
+    queues."""
     seen = [
         queue.pk
         for queue in queues
@@ -181,7 +182,7 @@ def queues_work(
 
 def _count_work(jobs: QuerySet[Job], failed_since: datetime) -> dict[uuid.UUID, QueueWork]:
     waiting = Q(state__in=PENDING_STATES)
-    # Most jobs are over: their rows need not be read.
+    # Most jobs have ended; their rows are not read.
     counted = jobs.filter(state__in=(*PENDING_STATES, *RUNNING_STATES, JobState.FAILED))
     rows = counted.order_by().values_list("queue_id")
     return {
@@ -196,7 +197,7 @@ def _count_work(jobs: QuerySet[Job], failed_since: datetime) -> dict[uuid.UUID, 
 
 
 def job_latest(*, viewer: Actor, workspace: Tenant, limit: int) -> Sequence[Job]:
-    """The newest jobs of a workspace.
+    """Return the newest jobs of a workspace.
 
     Raises: NotFound, PermissionDenied.
     """
@@ -204,8 +205,8 @@ def job_latest(*, viewer: Actor, workspace: Tenant, limit: int) -> Sequence[Job]
 
 
 def job_holding_compute(*, viewer: Actor, workspace: Tenant) -> dict[uuid.UUID, int]:
-    """Return the compute that each job of a workspace which holds quota and cards asks for, in percent
-    points of a GPU; the largest first.
+    """Return the compute that each job of a workspace with allocations requests, in percent points of a GPU;
+    the largest first.
 
     Raises: NotFound, PermissionDenied.
     """

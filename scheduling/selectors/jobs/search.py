@@ -1,4 +1,4 @@
-"""Finding jobs by name across workspaces."""
+"""Finds jobs by name across workspaces."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tenants.access.permissions import Permission
 
 
 def job_find(*, viewer: Actor, text: str, limit: int) -> list[Job]:
-    """The newest jobs whose name holds `text`, in every workspace whose jobs the viewer may see."""
+    """Return the newest jobs whose name contains `text`, in all workspaces whose jobs the viewer may see."""
     jobs = Job.unscoped.filter(NOT_DELETED, having_part(text, None))
     jobs = jobs.select_related("workspace", "submitted_by")
     if not permissions.has_permission(viewer, Permission.JOB_VIEW):

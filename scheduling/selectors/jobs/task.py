@@ -1,4 +1,4 @@
-"""Reading tasks, with where each of them runs."""
+"""Reads tasks with the nodes on which they run."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _HELD: Final = PreparedQuery(
 
 @dataclass(frozen=True, slots=True)
 class TaskRow:
-    """A task, the allocation of its latest attempt if it has one, and the cards of that."""
+    """A task, its allocation in the latest attempt if it has one, and the slices of that allocation."""
 
     task: Task
     allocation: Allocation | None
@@ -53,17 +53,17 @@ class TaskPage:
 
 
 def job_tasks(*, viewer: Actor, job: Job, offset: int = 0, limit: int = 100) -> TaskPage:
-    """One page of a job's tasks, in the same number of queries whatever its size.
+    """Return one page of a job's tasks, with a fixed number of queries.
 
     Raises: NotFound, PermissionDenied.
     """
     permissions.require_permission(viewer, Permission.JOB_VIEW, job.workspace)
     tasks = Task.unscoped.filter(job=job)
     shown = list(tasks.select_related("role").order_by("role__position", "index")[offset : offset + limit])
-    # A job that waits holds nothing: where its last attempt stood is no place of its tasks.
+    # A waiting job holds nothing; the allocations of its last attempt are not shown.
     allocations = {} if job.is_waiting else _allocations(shown)
     slices = _slices(list(allocations.values()))
-    # A page that is not full is the last one, and tells how many there are.
+    # A page that is not full is the last one, so the total follows from it.
     ends = len(shown) < limit and (shown or not offset)
     total = offset + len(shown) if ends else tasks.count()
     rows = [_row(task, allocations.get(task.pk), slices) for task in shown]
@@ -72,7 +72,7 @@ def job_tasks(*, viewer: Actor, job: Job, offset: int = 0, limit: int = 100) -> 
 
 
 def task_get(*, viewer: Actor, job: Job, role: str, index: int) -> Task:
-    """One task of a job, with the job as it is at hand. Raises: NotFound, PermissionDenied."""
+    """Return one task of a job; its `job` is the given object. Raises: NotFound, PermissionDenied."""
     permissions.require_permission(viewer, Permission.JOB_VIEW, job.workspace)
     task = Task.unscoped.filter(job=job, role__name=role, index=index).select_related("role").first()
     if task is None:
@@ -82,7 +82,7 @@ def task_get(*, viewer: Actor, job: Job, role: str, index: int) -> Task:
 
 
 def task_by_id(*, viewer: Actor, job: Job, key: uuid.UUID) -> Task:
-    """The same by its id. Raises: NotFound, PermissionDenied."""
+    """Return one task of a job by its id. Raises: NotFound, PermissionDenied."""
     permissions.require_permission(viewer, Permission.JOB_VIEW, job.workspace)
     task = Task.unscoped.filter(job=job, pk=key).select_related("role").first()
     if task is None:

@@ -1,1 +1,1 @@
-"""Reading why jobs are pending, since when, and when they are expected to start."""
+"""Reads why jobs are pending, since when, and when they are expected to start."""

@@ -1,4 +1,4 @@
-"""Reading what the engine decided about a job."""
+"""Reads the engine's decisions about a job."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ _SHOWN: Final = 20
 
 
 def decision_latest(*, viewer: Actor, job: Job, limit: int = _SHOWN) -> Sequence[Decision]:
-    """The latest decisions about a job, newest first. For whom it gave way is not for everyone to know.
+    """Return the latest decisions about a job, newest first, without beneficiaries: not all readers may see
+    them.
 
     Raises: NotFound, PermissionDenied.
     """

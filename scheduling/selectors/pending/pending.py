@@ -1,4 +1,4 @@
-"""The requests of pending jobs, per queue: sums without names."""
+"""The sums of the requests of pending jobs by queue, without names of jobs."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from quotas.models import QueueFlavor
 from scheduling.models import PENDING_STATES, GpuRequestMode, Job
 
 _NARROW: Final = 200
-"""More queues than these are not named in a query: reading those of all takes less time."""
+"""The number of queues up to which a query filters by queue; beyond it, reading all queues is faster."""
 
 
 def pending_demand(nodes: Sequence[uuid.UUID]) -> Mapping[uuid.UUID, PendingDemand]:
-    """Waiting jobs and what they ask for, by the quota node of their queue; four queries.
+    """Return the number of pending jobs and their requests, by the quota node of their queue; four queries.
 
-    The caller has decided who may know.
+    The caller has checked permissions.
     """
     jobs = Job.unscoped.filter(state__in=PENDING_STATES).order_by()
     if len(nodes) <= _NARROW:
@@ -55,7 +55,7 @@ def flavor_suits(flavor: Flavor, mode: str, models: Collection[str]) -> bool:
     """Return whether a flavor has the kind of GPU that a role requests; an instance's profile is not
     compared.
 
-    A whole GPU may come from a pool of slices, a slice from nowhere else.
+    A whole GPU may come from a pool of whole GPUs or of slices, a slice only from a pool of slices.
     """
     given = (
         flavor.gpu_mode in (GpuMode.WHOLE, GpuMode.SLICE)
@@ -66,7 +66,8 @@ def flavor_suits(flavor: Flavor, mode: str, models: Collection[str]) -> bool:
 
 
 def can_borrow_now(job: Job) -> bool:
-    """A waiting job may borrow if it is preemptible and its reason names no limit on evicted jobs.
+    """Return whether a pending job may borrow: it is preemptible and its reason names no limit on evicted
+    jobs.
 
     Such limits are the eviction cap (`capped`) and the rules for evicted or drained jobs (`rule`).
     """
@@ -74,7 +75,7 @@ def can_borrow_now(job: Job) -> bool:
 
 
 def _asked(jobs: QuerySet[Job]) -> QuerySet[Job, tuple[uuid.UUID, str, list[str], bool, int, int, int]]:
-    """Cards, CPU and memory by the node of the queue and the kind of GPU."""
+    """Return the requested cards, CPU and memory by the quota node of the queue and the kind of GPU."""
     asking = jobs.filter(roles__replicas__gt=0).annotate(asks=Q(roles__gpu_cards__gt=0))
     groups = asking.values_list("queue__node", "roles__gpu_mode", "roles__gpu_models", "asks")
     sums = {

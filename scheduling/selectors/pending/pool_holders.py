@@ -1,4 +1,4 @@
-"""The holders of what a pending job lacks: the amounts of its pool by tenant, which add up to the pool."""
+"""The tenants and jobs that hold what a pending job lacks: amounts by tenant that add up to the pool."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ POOLS: Final = 2
 TENANTS: Final = 10
 JOBS: Final = 5
 _GATES: Final = (Gate.TURN, Gate.QUOTA, Gate.COHORT, Gate.ROOM, Gate.PREEMPTION)
-"""The gates at which a job lacks what others hold."""
+"""The gates at which a job waits for amounts that other jobs hold."""
 
 
 @dataclass(frozen=True, slots=True)
 class TenantHold:
-    """The amount that the jobs of a workspace hold; no tenant for the sum of all that are not named.
+    """The amount that the jobs of a workspace hold; `tenant` is None for the sum of all that are not named.
 
-    `borrowed` is the part of `amount` that is quota of others.
+    `borrowed` is the borrowed part of `amount`.
     """
 
     tenant: Tenant | None
@@ -59,8 +59,8 @@ class JobHold:
 class PoolHolders:
     """One pool in one resource, in its unit: `total` = the amounts of `tenants` + the other three parts.
 
-    The job's workspace comes first, then the most first, those without a name last. `jobs` are the largest of
-    the workspace, and `other_jobs` the amount of its others.
+    In `tenants` the job's workspace comes first, then the others by amount, the sum without a name last.
+    `jobs` are the largest of the workspace, and `other_jobs` is the amount of its other jobs.
     """
 
     flavor: Flavor
@@ -84,7 +84,7 @@ class PoolHolders:
 
 
 def list_pool_holders(*, viewer: Actor, job: Job) -> list[PoolHolders]:
-    """Return who holds what a pending job lacks, by pool; empty for one that lacks nothing of a pool.
+    """Return the holders of what a pending job lacks, by pool; empty if its reason is not a lack in a pool.
 
     Tenants have names if the viewer may see their quota. Raises: NotFound, PermissionDenied.
     """
@@ -96,7 +96,8 @@ def list_pool_holders(*, viewer: Actor, job: Job) -> list[PoolHolders]:
 
 
 def _find_lacking(job: Job) -> list[tuple[Flavor, Resource]]:
-    """The pool and resource that the reason names, else the compute of the pools that the job could use."""
+    """Return the pool and resource that the reason names, else the compute of pools that the job could
+    use."""
     numbers = job.reason_numbers
     usable = [place.flavor for place in job.queue.queue_flavors.select_related("flavor__cluster")]
     named = [flavor for flavor in usable if flavor.name == numbers.get("flavor")]
@@ -114,7 +115,8 @@ def _find_lacking(job: Job) -> list[tuple[Flavor, Resource]]:
 
 
 def _countable(flavor: Flavor, resource: Resource) -> Resource:
-    """A pool of slices has no number of GPUs to add up to: each slice counts as one."""
+    """Return the resource in which a pool adds up: a pool of slices has no total number of GPUs, because each
+    slice counts as one."""
     sliced = flavor.gpu_mode == GpuMode.SLICE and resource is Resource.GPU_CARDS
     return Resource.GPU_CORES if sliced else resource
 
@@ -142,7 +144,7 @@ def _read_holders(viewer: Actor, job: Job, flavor: Flavor, resource: Resource) -
 
 
 def _read_held(flavor: Flavor, resource: Resource) -> dict[uuid.UUID, tuple[int, int]]:
-    """Read by workspace what it reserves, and the part of it that is quota of others."""
+    """Return the reserved amount of each workspace, and its borrowed part."""
     sums = QuotaSums(flavor.cluster.cell_id, flavors=[flavor.pk], resources=[resource])
     of = sums.get_sums((flavor.pk, resource))
     workspaces = {place.parent_id for place in sums.places if place.is_queue}
@@ -155,7 +157,7 @@ def _read_held(flavor: Flavor, resource: Resource) -> dict[uuid.UUID, tuple[int,
 
 
 def _name_tenants(viewer: Actor, own: Tenant, held: Mapping[uuid.UUID, tuple[int, int]]) -> list[TenantHold]:
-    """Name the tenants in sight; `held` is what each holds and what it borrowed of that."""
+    """Return the amounts by visible tenant; `held` has the held amount of each and its borrowed part."""
     seen = {own.pk: own} | quota_tenants(viewer).in_bulk(list(held))
     named: list[TenantHold] = []
     others = Counter[str]()

@@ -1,9 +1,9 @@
-"""The order in which a cycle that begins now considers the pending jobs of queues, as an order of rows.
+"""The order in which a cycle that begins now evaluates the pending jobs of queues, as an order of rows.
 
-The engine's order is `QueueCursor` with `Session.pending_jobs`: first the load of the job's user where the
-queue has fair sharing between users, then in a best-effort queue jobs for which others terminate, then the
-criteria of the ordering `fifo`. A load changes with time and with each job that starts, so a position holds
-for the moment at which it is read.
+The engine's order is `QueueCursor` with `Session.pending_jobs`: first the load of the job's user if the queue
+has fair sharing between users, then, in a best-effort queue, jobs with a claim, then the criteria of the
+ordering `fifo`. A load changes with time and with each job that starts, so a position is valid only when it
+is read.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class QueueOrder:
 
     @property
     def jobs(self) -> QuerySet[Job]:
-        """The jobs, those of one queue in its order."""
+        """The pending jobs by queue, those of one queue in its order."""
         return self._keyed.order_by("queue_id", *_KEYS)
 
     @property
@@ -76,9 +76,9 @@ class QueueOrder:
 
 
 def read_queue_order(queues: Collection[uuid.UUID]) -> QueueOrder:
-    """Return the order of the pending jobs of queues now; the caller has decided who may know.
+    """Return the current order of the pending jobs of queues; the caller has checked permissions.
 
-    Two queries, the second only where users of these queues have used something lately.
+    It takes two queries; the second one only if users of these queues have recent usage.
     """
     loads = _user_loads(queues, clock.now())
     ranks = {load: rank for rank, load in enumerate(sorted({load for load in loads.values() if load}), 1)}
@@ -86,7 +86,7 @@ def read_queue_order(queues: Collection[uuid.UUID]) -> QueueOrder:
 
 
 def _user_loads(queues: Collection[uuid.UUID], now: datetime) -> dict[_QueueUser, float]:
-    """Compute the loads of users as `UserUsageTable` of the engine does from a snapshot."""
+    """Return the loads of users, computed as in the engine's `UserUsageTable`."""
     shares = user_shares()
     stored = UserUsage.unscoped.filter(queue__in=queues, queue__user_shares=True).order_by()
     rows = {(row.queue_id, row.user_id): row for row in stored}
@@ -110,7 +110,8 @@ def _user_loads(queues: Collection[uuid.UUID], now: datetime) -> dict[_QueueUser
 
 
 def _held_by_users(users: Collection[_QueueUser]) -> QuerySet[Allocation, tuple[Any, ...]]:
-    """Read what jobs of users hold: queue, user, admission, charge of a task, and tasks charged so."""
+    """Return the charges of users' jobs: queue, user, admission, charge of a task, and the number of such
+    tasks."""
     held = Allocation.unscoped.filter(
         released_at__isnull=True,
         attempt__job__queue__in={queue for queue, _user in users},

@@ -1,4 +1,4 @@
-"""The expected start of a waiting job, and how well the expectations of its queue have held."""
+"""The expected start of a pending job, and how often earlier predictions of its queue were right."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from tenants.access import permissions
 from tenants.access.permissions import Permission
 
 COUNTED: Final = timedelta(days=28)
-"""So far back the outcomes beside an expected start are counted."""
+"""The period of the outcomes that are shown with an expected start."""
 FEWEST_JUDGED: Final = 10
-"""So many outcomes there are before their shares are shown: of one job, a share is always 0 or 100 %."""
+"""The number of outcomes from which on their share is shown: of one job, it is always 0 or 100 %."""
 WEEKS: Final = 12
 _MOST: Final = 20_000
 
 
 class NoForecast(StrEnum):
-    """The cause for which a job has no expected start."""
+    """The reason why a job has no expected start."""
 
     NOT_QUEUED = "not_queued"
     OTHER_SCHEDULER = "other_scheduler"
@@ -54,7 +54,7 @@ _RESULTS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class HeldRanges:
-    """The predicted jobs that have started: all, and those within their 90 % and their 50 % range."""
+    """The numbers of predicted jobs that have started: all, and those within their 90 % and 50 % range."""
 
     jobs: int
     held: int
@@ -62,7 +62,7 @@ class HeldRanges:
 
     @property
     def are_enough(self) -> bool:
-        """Return whether there are enough jobs for a share of them to say something."""
+        """Return whether there are enough jobs for a meaningful share."""
         return self.jobs >= FEWEST_JUDGED
 
     @property
@@ -84,7 +84,7 @@ class CalibrationWeek:
 
 @dataclass(frozen=True, slots=True)
 class QueueCalibration:
-    """The outcomes of a queue by week, oldest first, weeks without any left out, and all of them together."""
+    """The outcomes of a queue by week, oldest first, without empty weeks, and of all weeks together."""
 
     weeks: Sequence[CalibrationWeek]
     total: HeldRanges
@@ -92,9 +92,9 @@ class QueueCalibration:
 
 @dataclass(frozen=True, slots=True)
 class ExpectedStart:
-    """The prediction of the present wait, with the moments of its bounds; None lies beyond `horizon_at`.
+    """The prediction for the current wait, with the times of its bounds; None is beyond `horizon_at`.
 
-    Without one, `why` says the reason. `ranges` are outcomes of the job's queue within `COUNTED`.
+    Without a prediction, `why` has the reason. `ranges` are outcomes of the job's queue within `COUNTED`.
     """
 
     prediction: StartPrediction | None
@@ -130,7 +130,7 @@ def job_expected_start(*, viewer: Actor, job: Job, now: datetime) -> ExpectedSta
 
 
 def queue_calibration(*, viewer: Actor, queue: Queue, now: datetime) -> QueueCalibration:
-    """Return how the ranges of a queue's jobs have held in the last `WEEKS` weeks.
+    """Return how many starts of a queue's jobs were within their ranges in the last `WEEKS` weeks.
 
     Raises: NotFound, PermissionDenied.
     """
@@ -147,7 +147,7 @@ def queue_calibration(*, viewer: Actor, queue: Queue, now: datetime) -> QueueCal
 
 
 def _started(queue_id: uuid.UUID, *, since: datetime) -> list[StartPrediction]:
-    """The first predictions of waits that ended in a start since then, the latest `_MOST`."""
+    """Return the first predictions of waits that ended in a start since then, the latest `_MOST`."""
     rows = StartPrediction.unscoped.filter(
         queue_id=queue_id, first=True, started_at__isnull=False, closed_at__gte=since
     )
@@ -163,7 +163,7 @@ def _count(rows: Sequence[StartPrediction]) -> HeldRanges:
 
 
 def queue_forecast(queue: Queue) -> NoForecast:
-    """Return why a job of a queue has no expected start; `NOT_YET` where the next forecast may have it."""
+    """Return why a job of a queue has no expected start; `NOT_YET` if the next forecast may have it."""
     if queue.pk in delegated_queues(delegating_clusters(queue.cell_id)):
         return NoForecast.OTHER_SCHEDULER
     result = CellForecast.unscoped.filter(cell=queue.cell_id).values_list("result", flat=True).first()

@@ -1,4 +1,4 @@
-"""The pending jobs right now: how many, how long, where, and why."""
+"""The current pending jobs: their number, waiting time, workspaces and reasons."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tenants.access.permissions import Permission
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Jobs in line. `median_since` halves them: one half entered the queue before it, one half after."""
+    """The pending jobs. One half entered the queue before `median_since`, the other half after it."""
 
     jobs: int
     oldest_since: datetime | None
@@ -31,9 +31,9 @@ class Waiting:
 
 
 def waiting_now(*, viewer: Actor, cluster_id: uuid.UUID | None = None) -> Waiting:
-    """Waiting jobs of the whole platform, or of the queues that may use a cluster.
+    """Return the pending jobs of the whole platform, or of the queues that may use a cluster.
 
-    Reasons come with the most frequent first. Three queries, whatever the number of jobs.
+    The most frequent reasons come first. It takes three queries for any number of jobs.
     Raises: PermissionDenied without `cluster.view`.
     """
     permissions.require_permission(viewer, Permission.CLUSTER_VIEW)

@@ -1,1 +1,1 @@
-"""Reading the pods of a job, their output and their events from the clusters."""
+"""Reads the output and the events of a job's pods from the clusters."""

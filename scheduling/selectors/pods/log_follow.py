@@ -1,7 +1,7 @@
-"""The lines of a job as they come, look by look.
+"""Follows the log lines of a job by polling.
 
-The clusters are asked again and again for what is new, and no call is left open: whoever reads may leave at
-any moment, and a pod that prints nothing for hours holds nothing up.
+The clusters are polled for new lines, and no call stays open, so that a reader can disconnect at any time and
+a pod without output blocks nothing.
 """
 
 from __future__ import annotations
@@ -20,19 +20,20 @@ from scheduling.selectors.pods.pods import pods_asked
 from tenants.models import Tenant
 
 FOLLOWED_MAX: Final = 16
-"""Pods followed by one reader; of a larger job name the task."""
+"""The maximum number of pods that one reader follows; for a larger job a task must be given."""
 
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """The lines since the last read; `over`: nothing more will come."""
+    """The lines since the last read; `over`: there will be no more."""
 
     lines: list[LogLine]
     over: bool
 
 
 class LogFollower:
-    """One reader of one job, and of one attempt: that which was meant when there was any."""
+    """Follows one attempt of a job: the one that the query selects at the first read, or the first one after
+    it."""
 
     def __init__(self, job: uuid.UUID, query: LogQuery) -> None:
         self._job, self._query = str(job), query
@@ -40,13 +41,14 @@ class LogFollower:
         self._after: dict[uuid.UUID, datetime] = {}
 
     def poll_lines(self, *, viewer: Actor, workspace: Tenant) -> News:
-        """Ask once. Raises: PermissionDenied, NotFound, Conflict; as `job_logs`, with fewer tasks at once."""
+        """Read the new lines. Raises: PermissionDenied, NotFound, Conflict, as `job_logs`, with fewer
+        tasks."""
         job = job_get(viewer=viewer, workspace=workspace, ref=self._job)
         self._attempt = self._attempt or max(attempt_of(job, self._query), 0)
         if not self._attempt:
             return News([], job.is_terminal or self._query.previous)
         pods = pods_asked(job, task=self._query.task, attempt=self._attempt, most=FOLLOWED_MAX)
-        # Looked at before the lines are read: what a pod printed last is then among them.
+        # This is checked before the lines are read, so that the last lines of a pod are included.
         over = _is_over(job, self._attempt, pods)
         return News(in_order(line for pod in pods for line in self._new(pod)), over)
 
@@ -57,10 +59,10 @@ class LogFollower:
         times = [line.at for line in found if line.at is not None]
         if times:
             self._after[pod.pk] = max(times)
-        # One without a time would be told by every look.
+        # A line without a time would be repeated by every read, so it is returned by the first read only.
         return found if known is None else [line for line in found if line.at is not None]
 
 
 def _is_over(job: Job, attempt: int, pods: Iterable[Allocation]) -> bool:
-    """Return whether every container of that attempt has ended."""
+    """Return whether all pods of the attempt have ended."""
     return job.is_terminal or attempt < job.attempt_number or all(pod.released_at for pod in pods)

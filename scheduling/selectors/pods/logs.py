@@ -1,4 +1,4 @@
-"""The output of a job's tasks, from the clusters where they run or ran."""
+"""Reads the output of a job's tasks from the clusters where they run or ran."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tenants.access.permissions import Permission
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """One line. `task` is `<role>-<index>`; `at` is None where the line carries no time."""
+    """One line. `task` is `<role>-<index>`; `at` is None if the line has no time."""
 
     task: str
     at: datetime | None
@@ -30,9 +30,9 @@ class LogLine:
 
 @dataclass(frozen=True, slots=True)
 class LogQuery:
-    """The wanted lines: of one task or all, of one attempt or the latest, after `since`, the last `limit`.
+    """The requested lines: of one task or all, of one attempt or the latest, after `since`, the last `limit`.
 
-    `previous`: of the attempt before the latest.
+    `previous` selects the attempt before the latest.
     """
 
     task: str = ""
@@ -43,11 +43,11 @@ class LogQuery:
 
 
 def job_logs(*, viewer: Actor, job: Job, query: LogQuery) -> list[LogLine]:
-    """The lines in the order of their times; none before the job has started.
+    """Return the lines in the order of their times; none before the job has started.
 
-    A pod that is removed takes its lines along: what a cluster has forgotten cannot be read here.
+    The logs of a pod are lost when the cluster removes it.
     Raises: NotFound, also for a task that the attempt does not have; PermissionDenied; Conflict when a
-    cluster does not answer, keeps no logs, or the job has too many tasks to be asked at once.
+    cluster does not answer or has no logs, or when the job has too many tasks for one request.
     """
     permissions.require_permission(viewer, Permission.JOB_VIEW, job.workspace)
     lines: list[LogLine] = []
@@ -57,21 +57,19 @@ def job_logs(*, viewer: Actor, job: Job, query: LogQuery) -> list[LogLine]:
 
 
 def attempt_of(job: Job, query: LogQuery) -> int:
-    """The number of the attempt that is meant; there may be none of that number."""
+    """Return the number of the attempt that the query selects; it may not exist."""
     if query.attempt is not None:
         return query.attempt
     return job.attempt_number - query.previous
 
 
 def in_order(lines: Iterable[LogLine]) -> list[LogLine]:
-    """Sort by time, and by task where that is the same."""
+    """Return the lines sorted by time and then by task."""
     return sorted(lines, key=lambda line: (line.at.isoformat() if line.at else "", line.task))
 
 
 def pod_lines(pod: Allocation, since: datetime | None, *, last: int | None = None) -> Iterator[LogLine]:
-    """Return the output of a pod, after `since` if that is given, the `last` so many lines. Raises:
-    Conflict.
-    """
+    """Yield the output of a pod, after `since` if it is given, the `last` lines at most. Raises: Conflict."""
     backend = backend_for(pod.node.cluster, disowned_too=True)
     if not backend.capabilities.logs:
         message = _("Logs aren't available for cluster %(name)s.")

@@ -1,4 +1,4 @@
-"""The events of a job's pods, in the clusters' own words."""
+"""Reads the events of a job's pods from the clusters."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from tenants.access.permissions import Permission
 
 log = structlog.get_logger(__name__)
 EVENTS_MAX: Final = 200
-"""So many are told, the latest."""
+"""The maximum number of events that are returned, the latest."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskEvent:
-    """An event of the pod of `task`, `<role>-<index>`: `count` times, the last time `at`."""
+    """An event of the pod of `task` (`<role>-<index>`), which occurred `count` times, the last time `at`."""
 
     task: str
     pod: str
@@ -37,10 +37,10 @@ class TaskEvent:
 
 
 def job_pod_events(*, viewer: Actor, job: Job, task: str = "", attempt: int | None = None) -> list[TaskEvent]:
-    """Return the events of one attempt, the latest unless named, newest first; of one task, or of all.
+    """Return the events of one attempt, by default the latest, newest first; of one task, or of all.
 
-    A cluster forgets after a while, Kubernetes after an hour. Raises: PermissionDenied; NotFound; Conflict
-    when a cluster does not answer, or the job has too many tasks to be asked about at once.
+    Clusters delete events after a while, Kubernetes after an hour. Raises: PermissionDenied; NotFound;
+    Conflict when a cluster does not answer, or the job has too many tasks for one request.
     """
     permissions.require_permission(viewer, Permission.JOB_VIEW, job.workspace)
     by_cluster: defaultdict[uuid.UUID, list[Allocation]] = defaultdict(list)
@@ -52,7 +52,7 @@ def job_pod_events(*, viewer: Actor, job: Job, task: str = "", attempt: int | No
 
 
 def _cluster_events(pods: list[Allocation]) -> list[TaskEvent]:
-    """Return the events that one cluster has of its pods."""
+    """Return the events of pods of one cluster."""
     cluster = pods[0].node.cluster
     tasks = {(pod.namespace, pod.pod_name): task_name(pod) for pod in pods}
     try:

@@ -1,4 +1,4 @@
-"""The pods of a job about which a cluster is asked."""
+"""Selects the pods of a job for requests to clusters."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from foundation.core.reasons import Reason
 from scheduling.models import Allocation, Job
 
 TASKS_MAX: Final = 64
-"""Pods asked about in one request; of a larger job name the task."""
+"""The maximum number of pods in one request; for a larger job a task must be given."""
 
 
 def pods_asked(
     job: Job, *, task: str = "", attempt: int | None = None, most: int = TASKS_MAX
 ) -> list[Allocation]:
-    """The pods of one attempt, the latest unless named, by role and index; or that of one task.
+    """Return the pods of one attempt, by default the latest, by role and index; or that of one task.
 
     `task` is `<role>-<index>`. Raises: NotFound when the attempt has no such task; Conflict when there are
-    too many to be asked at once.
+    too many pods for one request.
     """
     number = job.attempt_number if attempt is None else attempt
     pods = Allocation.unscoped.filter(attempt__job=job, attempt__number=number)
@@ -43,7 +43,7 @@ def pods_asked(
 
 
 def task_name(pod: Allocation) -> str:
-    """`<role>-<index>`."""
+    """Return the name of the pod's task, `<role>-<index>`."""
     return f"{pod.task.role.name}-{pod.task.index}"
 
 

@@ -34,8 +34,8 @@ class ClusterClaims:
 def volume_claims(*, viewer: Actor, queue: Queue) -> list[ClusterClaims]:
     """Return the volume claims of the workspace of a queue in the clusters of its pools, by name.
 
-    Clusters are asked now, but for those that are known to be unreachable. Raises: NotFound; PermissionDenied
-    without the right to submit jobs, which may mount any of them.
+    The clusters are read now, except those that are known to be unreachable. Raises: NotFound;
+    PermissionDenied without the right to submit jobs, because jobs may mount any of the claims.
     """
     permissions.require_permission(viewer, Permission.JOB_SUBMIT, queue.workspace)
     pools = queue.queue_flavors.select_related("flavor__cluster")

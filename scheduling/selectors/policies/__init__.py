@@ -1,1 +1,1 @@
-"""Reading workspace policies, priority classes and replays of policies."""
+"""Reads workspace policies, priority classes and replays of policies."""

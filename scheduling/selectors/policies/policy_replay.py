@@ -1,4 +1,4 @@
-"""Reading replays: for platform roles, since a replay names workspaces of all tenants."""
+"""Reads replays, for platform roles only: a replay names workspaces of all tenants."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from tenants.access.permissions import Permission
 from tenants.models import Tenant
 
 COLUMNS: Final = ("measured", "recorded", "changed")
-"""What really happened, and the simulations of the recorded configuration and of the change."""
+"""The keys of a result: the measured period, the simulation of the recorded configuration, and of the
+change."""
 
 
 REPLAY_COLUMNS: Final = {
@@ -31,17 +32,17 @@ REPLAY_COLUMNS: Final = {
     "state": Column("state"),
     "created_at": Column("created_at", ColumnKind.TIME),
 }
-"""What a list of replays can be filtered by."""
+"""The columns by which a list of replays can be filtered."""
 
 
 def replay_list(*, viewer: Actor) -> QuerySet[PolicyReplay]:
-    """All replays, newest first, without their results. Raises: PermissionDenied."""
+    """Return all replays, newest first, without their results. Raises: PermissionDenied."""
     permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
     return PolicyReplay.unscoped.select_related("cell").defer("result").order_by("-created_at", "-pk")
 
 
 def replay_get(*, viewer: Actor, pk: uuid.UUID) -> PolicyReplay:
-    """One replay with its result. Raises: PermissionDenied, NotFound."""
+    """Return one replay with its result. Raises: PermissionDenied, NotFound."""
     permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
     found = PolicyReplay.unscoped.select_related("cell").filter(pk=pk).first()
     if found is None:
@@ -51,7 +52,7 @@ def replay_get(*, viewer: Actor, pk: uuid.UUID) -> PolicyReplay:
 
 @dataclass(frozen=True, slots=True)
 class TeamComparison:
-    """The figures of one workspace by column; None where it had no jobs."""
+    """The figures of one workspace by column; None if it had no jobs there."""
 
     name: str
     figures: Mapping[str, Mapping[str, Any] | None]
@@ -59,7 +60,8 @@ class TeamComparison:
 
 @row_scope.whole()
 def compare_teams(replay: PolicyReplay) -> list[TeamComparison]:
-    """Return the figures of each workspace of a replay that is done, by name: for whoever may read it."""
+    """Return the figures of each workspace of a completed replay, by name; the caller has checked
+    permissions."""
     ids = {team for column in COLUMNS for team in replay.result[column]["teams"]}
     names = {str(pk): name for pk, name in Tenant.unscoped.filter(pk__in=ids).values_list("pk", "name")}
     found = [

@@ -12,9 +12,10 @@ from tenants.models import Tenant
 
 
 def priority_class_list(*, viewer: Actor, workspace: Tenant | None) -> list[PriorityClass]:
-    """Classes in use that need no grant or are granted to the workspace or a folder above it, highest first.
+    """Return the enabled classes that need no grant or are granted to the workspace or an ancestor, highest
+    first.
 
-    Without a workspace all classes in use, whose names are no secret.
+    Without a workspace, return all enabled classes; their names are not secret.
     Raises: NotFound, PermissionDenied.
     """
     if workspace is None:

@@ -1,4 +1,4 @@
-"""Reading which priority classes were granted to whom."""
+"""Reads priority classes and their grants to tenants."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ GRANT_COLUMNS: Final = {
     "tenant": Column("tenant.slug"),
     "priority_class": Column("priority_class.name"),
 }
-"""What lists of classes and of grants can be filtered by."""
+"""The columns by which a list of grants can be filtered."""
 
 
 def priority_class_all() -> QuerySet[PriorityClass]:
-    """Every class, highest first. Their names and values are no secret."""
+    """Return all classes, highest first. Their names and values are not secret."""
     return PriorityClass.unscoped.order_by("-value", "name")
 
 
 def priority_class_get(name: str) -> PriorityClass:
-    """One class by name.
+    """Return one class by name.
 
     Raises: NotFound.
     """
@@ -39,7 +39,7 @@ def priority_class_get(name: str) -> PriorityClass:
 
 
 def priority_grant_list(*, viewer: Actor) -> QuerySet[PriorityGrant]:
-    """Grants of tenants in the viewer's sight, by tenant and class."""
+    """Return the grants of visible tenants, by tenant and class."""
     grants = PriorityGrant.unscoped.filter(tenant__in=permissions.visible_tenants(viewer))
     return grants.select_related("tenant__parent", "priority_class").order_by(
         "tenant__slug", "-priority_class__value", "pk"
@@ -47,9 +47,9 @@ def priority_grant_list(*, viewer: Actor) -> QuerySet[PriorityGrant]:
 
 
 def priority_grant_get(*, viewer: Actor, pk: uuid.UUID) -> PriorityGrant:
-    """One grant.
+    """Return one grant.
 
-    Raises: NotFound, also for one of a tenant out of sight.
+    Raises: NotFound, also for a grant of a tenant that the viewer may not see.
     """
     found = priority_grant_list(viewer=viewer).filter(pk=pk).first()
     if found is None:

@@ -1,4 +1,4 @@
-"""Reading workspace policies."""
+"""Reads workspace policies."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ _ON_PATH: Final = PreparedQuery(
 
 
 def policy_list(*, viewer: Actor) -> QuerySet[WorkspacePolicy]:
-    """Policies of tenants in the viewer's sight, by tenant."""
+    """Return the policies of visible tenants, by tenant."""
     rows = WorkspacePolicy.unscoped.filter(tenant__in=permissions.visible_tenants(viewer))
     return rows.select_related("tenant__parent").order_by("tenant__slug", "pk")
 
 
 def policies_by_tenant(tenants: Collection[uuid.UUID]) -> dict[uuid.UUID, WorkspacePolicy]:
-    """Return the own policies of tenants; the caller has checked that the viewer sees the tenants."""
+    """Return the own policies of tenants; the caller has checked that the viewer may see the tenants."""
     return {row.tenant_id: row for row in WorkspacePolicy.unscoped.filter(tenant__in=tenants)}
 
 
 def policy_own(*, viewer: Actor, tenant: Tenant) -> WorkspacePolicy:
-    """Return the tenant's own policy; where nothing was set, a row at version 0 that is not stored.
+    """Return the tenant's own policy; if it has none, an unsaved row with version 0.
 
     Raises: NotFound, PermissionDenied.
     """
@@ -45,8 +45,9 @@ def policy_own(*, viewer: Actor, tenant: Tenant) -> WorkspacePolicy:
 
 
 def policy_effective(*, viewer: Actor, tenant: Tenant) -> EffectivePolicy:
-    """Return the effective policy for jobs of the tenant: its policy and those above it. They bind every user
-    who sees it, so that their limits and the names of the tenants that set them are no secret here.
+    """Return the effective policy for jobs of the tenant, from its policy and those of its ancestors. It
+    applies to every user who sees the tenant, so its limits and the tenants that set them are not secret
+    here.
 
     Raises: NotFound, PermissionDenied.
     """
@@ -55,7 +56,7 @@ def policy_effective(*, viewer: Actor, tenant: Tenant) -> EffectivePolicy:
 
 
 def path_policies(tenant: Tenant) -> Sequence[WorkspacePolicy]:
-    """The policies on the path down to a tenant, the root's first; for services, which check themselves."""
+    """Return the policies on the path from the root to a tenant; the caller has checked permissions."""
     above = tenant.ancestor_ids()
     rows = _ON_PATH.for_any([uuid.UUID(each) for each in above])
     return sorted(rows, key=lambda row: above.index(str(row.tenant_id)))
