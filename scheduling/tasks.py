@@ -1,4 +1,4 @@
-"""Tasks: three lines each, safe to run twice, late, or beside themselves."""
+"""Celery tasks. Each one may run twice, late, or concurrently with itself."""
 
 from __future__ import annotations
 
@@ -21,69 +21,69 @@ from tenants.sign_in import sign_in_limits
 
 @shared_task(name="scheduling.tasks.run_cycle")
 def run_cycle(cell_id: str) -> None:
-    """One engine cycle of a cell."""
+    """Run an engine cycle of a cell."""
     with drain_due_hints():
         cycle.cycle_run(cell_id=uuid.UUID(cell_id))
 
 
 @shared_task(name="scheduling.tasks.run_cycle_freed")
 def run_cycle_freed(cell_id: str) -> None:
-    """One engine cycle of a cell to which quota came back."""
+    """Run an engine cycle of a cell in which quota was released."""
     with drain_due_hints():
         cycle.cycle_run(cell_id=uuid.UUID(cell_id), freed=True)
 
 
 @shared_task(name="scheduling.tasks.execute_cluster")
 def execute_cluster(cluster_id: str) -> None:
-    """Bring a cluster's pods in line with the rows."""
+    """Create and remove pods of a cluster as its rows say."""
     with drain_due_hints():
         execute.execute_cluster(cluster_id=uuid.UUID(cluster_id))
 
 
 @shared_task(name="scheduling.tasks.observe_cluster")
 def observe_cluster(cluster_id: str) -> None:
-    """Read what changed in a cluster."""
+    """Read the changes in a cluster and apply them."""
     with drain_due_hints():
         observe.observe_cluster(cluster_id=uuid.UUID(cluster_id))
 
 
 @shared_task(name="scheduling.tasks.delegate_cluster")
 def delegate_cluster(cluster_id: str) -> None:
-    """Bring a cluster that admits by itself in step, and follow it."""
+    """Reconcile a cluster whose own engine admits jobs."""
     with drain_due_hints():
         delegation.delegation_run(cluster_id=uuid.UUID(cluster_id))
 
 
 @shared_task(name="scheduling.tasks.delegate_listen")
 def delegate_listen(cluster_id: str) -> None:
-    """Follow what a cluster that admits by itself has said since it was looked at."""
+    """Follow the changes in a cluster whose own engine admits jobs."""
     with drain_due_hints():
         delegation.delegation_listen(cluster_id=uuid.UUID(cluster_id))
 
 
 @shared_task(name="scheduling.tasks.observe_clusters")
 def observe_clusters() -> None:
-    """Ask for a look at every cluster."""
+    """Add a hint to observe every cluster."""
     sweeping.hint_observation()
 
 
 @shared_task(name="scheduling.tasks.govern_clusters")
 def govern_clusters() -> None:
-    """Keep the surroundings of workspaces in their clusters as they should be, and without leftovers."""
+    """Update the namespaces of workspaces in clusters, and mark leftover objects of gangs for removal."""
     govern.govern_clusters()
     gangs.note_left_everywhere()
 
 
 @shared_task(name="scheduling.tasks.prune_expired")
 def prune_expired() -> None:
-    """Forget idempotency keys, sign-ins and sessions that nobody can rely on any more."""
+    """Delete expired idempotency keys and records of sign-ins."""
     idempotency.idempotency_prune(before=clock.now() - idempotency.RETENTION)
     sign_in_limits.sign_ins_prune(now=clock.now())
 
 
 @shared_task(name="scheduling.tasks.predict_starts")
 def predict_starts() -> None:
-    """Ask for a forecast of each cell that is due one, and delete old predictions."""
+    """Start the forecast of each cell that is due, and delete old predictions."""
     now = clock.now()
     for cell_id in predict.find_cells_to_predict(now=now):
         predict_cell_starts.delay(str(cell_id))
@@ -92,13 +92,13 @@ def predict_starts() -> None:
 
 @shared_task(name="scheduling.tasks.predict_cell_starts")
 def predict_cell_starts(cell_id: str) -> None:
-    """Predict when the waiting jobs of one cell start."""
+    """Predict the starts of the pending jobs of one cell."""
     predict.predict_starts(cell_id=uuid.UUID(cell_id), now=clock.now())
 
 
 @shared_task(name="scheduling.tasks.start_replays")
 def start_replays() -> None:
-    """Have the next replay of a recorded period computed, unless one is."""
+    """Start the next policy replay, unless one is running."""
     found = policy_replays.find_replay_to_run(now=clock.now())
     if found is not None:
         run_policy_replay.apply_async((str(found),), expires=60)
@@ -110,41 +110,41 @@ def start_replays() -> None:
     time_limit=policy_replays.TASK_LIMIT_S,
 )
 def run_policy_replay(replay_id: str) -> None:
-    """Compute one replay."""
+    """Compute one policy replay."""
     policy_replays.run_replay(uuid.UUID(replay_id))
 
 
 @shared_task(name="scheduling.tasks.sample_user_usage")
 def sample_user_usage() -> None:
-    """Count what users use now into what they used lately."""
+    """Update the recent usage of users with their current usage."""
     user_usage.user_usage_sample(now=clock.now())
 
 
 @shared_task(name="scheduling.tasks.measure_preemption_loss")
 def measure_preemption_loss() -> None:
-    """Measure how much GPU time preemption threw away lately in each cell."""
+    """Measure the GPU time that preemption discarded lately in each cell."""
     preemption_loss.measure_preemption_loss(now=clock.now())
 
 
 @shared_task(name="scheduling.tasks.record_usage")
 def record_usage() -> None:
-    """Write down what ended runs held over time."""
+    """Write the usage intervals of ended runs."""
     usage_records.record_usage(now=clock.now())
 
 
 @shared_task(name="scheduling.tasks.stop_over_budget")
 def stop_over_budget() -> None:
-    """Suspend running jobs whose budget is used up and says so."""
+    """Suspend running preemptible jobs whose budget is used up, if the budget's action is to stop them."""
     spent_budget.stop_over_budget(now=clock.now())
 
 
 @shared_task(name="scheduling.tasks.sweep_owed")
 def sweep_owed() -> None:
-    """Ask for whatever rows say is still owed."""
+    """Do or request the work that rows show as due."""
     sweeping.sweep_cells()
 
 
 @shared_task(name="scheduling.tasks.watch_starts")
 def watch_starts() -> None:
-    """End starts that take too long."""
+    """End starts that take too long, and enforce the rules for idle jobs."""
     sweeping.watch_starts()

@@ -1,6 +1,6 @@
-"""Registrations of scheduling in the layers below it.
+"""Registers the functions of scheduling in the layers below it.
 
-What needs the engine is deferred: most commands never call it.
+Imports that need the engine are deferred, because most commands never use it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _LAST_CYCLE: Final = health.heartbeat_check(
 
 
 def connect_hooks() -> None:
-    """Register which task each hint wakes and what readiness means here."""
+    """Register the task of each hint, providers, metrics and health checks."""
     for topic, task in TASKS.items():
         path = f"scheduling.tasks:{task}"
         outbox.register_topic(topic, defer_import(f"{path}.delay"), defer_import(f"{path}.run"))
@@ -67,7 +67,7 @@ def connect_hooks() -> None:
 
 
 def _cycle() -> health.CheckResult:
-    """Check whether cycles are run; without a cell there are none to run."""
+    """Check whether cycles run; without a cell there are none."""
     if not Cell.unscoped.exists():
         return health.CheckResult("cycle", True, "no scheduling domain yet")
     return _LAST_CYCLE()

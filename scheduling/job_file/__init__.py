@@ -1,7 +1,7 @@
-"""The job specification: the YAML or JSON body a user writes, as typed values.
+"""The job file: the YAML or JSON that a user writes, parsed to typed values.
 
-`declaration` declares each field once. `parse_job` reads a file and collects every mistake at once, each with
-the path of its field; `to_mapping` turns a stored job back into the same shape.
+`declaration` declares each field once. `parse_job` parses a file and reports all errors together, each with
+the path of its field; `to_mapping` converts a stored job back to a job file.
 """
 
 from scheduling.job_file.declaration.field import Field

@@ -1,6 +1,4 @@
-"""The conversion between a specification, the rows of a job and a job file, by the declaration of the
-fields.
-"""
+"""Converts between a specification, the rows of a job and a job file, by the declaration of the fields."""
 
 from __future__ import annotations
 
@@ -14,9 +12,9 @@ from scheduling.job_file.values.types import GpuSpec, JobSpec, RoleSpec
 from scheduling.models import GpuRequestMode, Job, JobRole
 
 _SPREAD: Final = ("gang", "roles.resources")
-"""Mappings whose fields have columns of their own."""
+"""The mappings whose fields are columns of the row."""
 _ELSEWHERE: Final = ("roles", "queue", "priority_class", "roles.resources.gpu")
-"""Fields that are no column: rows of their own, keys of other rows, and the cards' several columns."""
+"""The fields that are not single columns: related rows, foreign keys, and the several columns of cards."""
 
 
 def _columns(path: str) -> tuple[str, ...]:
@@ -34,12 +32,12 @@ ROLE_COLUMNS: Final = _columns("roles")
 
 
 def job_columns(spec: JobSpec) -> dict[str, Any]:
-    """Return the columns of a job's row by its specification."""
+    """Return the columns of a job's row for its specification."""
     return {name: _stored(getattr(spec, name)) for name in (*JOB_COLUMNS, "runtime")}
 
 
 def role_columns(role: RoleSpec) -> dict[str, Any]:
-    """Return the columns of a role's row by its specification."""
+    """Return the columns of a role's row for its specification."""
     found = {name: _stored(getattr(role, name)) for name in (*ROLE_COLUMNS, "container")}
     gpu = role.gpu
     if gpu is None:
@@ -56,9 +54,9 @@ def role_columns(role: RoleSpec) -> dict[str, Any]:
 
 
 def to_mapping(job: Job, roles: Sequence[JobRole] | None = None) -> dict[str, Any]:
-    """The job file of a stored job, with every default written out.
+    """Return the job file of a stored job, including all defaults.
 
-    `roles` in their order saves the query. `queue` and `priority_class` should be selected.
+    `roles` in their order saves a query. `queue` and `priority_class` should be selected.
     """
     rows = list(job.roles.all()) if roles is None else list(roles)
     own = {
@@ -70,7 +68,7 @@ def to_mapping(job: Job, roles: Sequence[JobRole] | None = None) -> dict[str, An
 
 
 def spec_mapping(spec: JobSpec) -> dict[str, Any]:
-    """The job file of a specification, with every default written out."""
+    """Return the job file of a specification, including all defaults."""
     own = {
         "queue": spec.queue,
         "priority_class": spec.priority_class,
@@ -80,7 +78,7 @@ def spec_mapping(spec: JobSpec) -> dict[str, Any]:
 
 
 def _written(path: str, row: Any, pods: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """The mapping at `path` out of the columns of `row`; `pods` is its JSON for the makers of pods."""
+    """Return the mapping at `path` from the columns of `row`; `pods` is its JSON for building pods."""
     found: dict[str, Any] = {}
     for field in fields_below(path):
         key = field.key
@@ -128,7 +126,7 @@ def _cards(gpu: GpuSpec) -> dict[str, Any]:
 
 
 def _stored(value: Any) -> Any:
-    """A value as JSON and columns hold it."""
+    """Return a value in the form of JSON and columns."""
     if isinstance(value, Mapping):
         return dict(value)
     return list(value) if isinstance(value, tuple) else value

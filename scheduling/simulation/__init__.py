@@ -1,1 +1,2 @@
-"""Offline studies: traces are read, virtual time passes, results are counted; the engine decides."""
+"""Offline simulations: the engine schedules the jobs or pods of traces in virtual time, and results are
+counted."""

@@ -1,4 +1,4 @@
-"""The cluster of a packing run as a cell: one flavor, one queue without limits, and a job for each pod."""
+"""A cell for packing runs: one flavor, one queue without limits, and a job for each pod."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ RESOURCES = (Resource.GPU_CARDS, Resource.GPU_CORES, Resource.GPU_MEMORY, Resour
 
 
 class PackingCell:
-    """Pods that wait and run on the nodes of one flavor. Time begins at `now`, and a cycle takes a second."""
+    """A cell with pending and running pods on nodes of one flavor. Time begins at `now`; a cycle takes a
+    second."""
 
     def __init__(self, nodes: Sequence[Node], flavor: Flavor, now: int = 0) -> None:
         self.flavor = flavor
@@ -61,18 +62,18 @@ class PackingCell:
         self._now = Instant(now)
 
     def submit_pods(self, requests: Iterable[tuple[str, Request]], first: int = 0) -> None:
-        """Let pods wait, by name, in this order; the first was submitted at the instant `first`."""
+        """Submit pods, by name, in this order; the first one at the instant `first`."""
         self._apply(
             JobPut(_build_job(name, request, number))
             for number, (name, request) in enumerate(requests, start=first)
         )
 
     def withdraw_pods(self, names: Iterable[str]) -> None:
-        """Remove pods that wait."""
+        """Remove pending pods."""
         self._apply(map(JobRemoved, names))
 
     def run_pods(self, pods: Iterable[tuple[str, Request, Allocation]]) -> None:
-        """Let pods run where they are; the allocations lack job and charges."""
+        """Add running pods; job and charges of the allocations are filled in."""
         changes: list[Change] = []
         for number, (name, request, place) in enumerate(pods):
             charges = charges_in_flavors(request, dict.fromkeys(RESOURCES, self.flavor))
@@ -81,15 +82,15 @@ class PackingCell:
         self._apply(changes)
 
     def decide(self, config: EngineConfig) -> tuple[Decision, ...]:
-        """Return what a cycle decides."""
+        """Return the decisions of a cycle."""
         with gc_paused():
             recount_workload(self._snapshot, config)
             return run_cycle(self._snapshot, config, self._now).decisions
 
     def carry_out(self, decisions: Sequence[Decision]) -> None:
-        """Carry out what a cycle decided. No task is moved twice."""
+        """Carry out the decisions of a cycle. No task is moved twice."""
         moved = [each for each in decisions if each.kind is DecisionKind.MIGRATE]
-        # What is moved away is gone before anything takes its place.
+        # Moved tasks are released before other decisions use their capacity.
         released = [AllocationRemoved(key) for each in moved for key in each.released]
         self._apply((*released, *self._changes_of(decisions)))
         self._now = Instant(self._now + 1)
@@ -97,7 +98,7 @@ class PackingCell:
     def _changes_of(self, decisions: Sequence[Decision]) -> Iterator[Change]:
         for decision in decisions:
             job = self._snapshot.jobs[decision.job]
-            # Its guaranteed run time keeps a task from being moved again.
+            # A guaranteed run time keeps a moved task from being moved again.
             moved = decision.kind is DecisionKind.MIGRATE
             yield self._start(replace(job, min_run_s=RUNS_ON_S) if moved else job)
             yield from map(AllocationPut, decision.allocations)
@@ -116,15 +117,15 @@ def _build_job(name: str, request: Request, number: int) -> Job:
 
 @dataclass(frozen=True, slots=True)
 class CyclePacking:
-    """The places of pods that came in groups, one group a cycle: node and columns of cards by arrival, None
-    for a pod that left because it found no place. `seconds` is the time of the cycles."""
+    """The placements of pods that arrived in groups, one group for each cycle: node and columns of cards by
+    arrival, None for a pod that did not fit and was removed. `seconds` is the time of the cycles."""
 
     places: tuple[tuple[str, tuple[int, ...]] | None, ...]
     seconds: float
 
     @property
     def pods_per_second(self) -> float:
-        """The rate at which cycles decided."""
+        """The number of decided pods per second of the cycles."""
         return len(self.places) / self.seconds if self.seconds > 0 else 0.0
 
 
@@ -137,10 +138,10 @@ def pack_in_cycles(
     group: int,
     clock: Callable[[], float] = time.process_time,
 ) -> CyclePacking:
-    """Let the pods of a packing run arrive in groups; a cycle decides about each group.
+    """Submit the pods of a packing run in groups, with one cycle for each group.
 
-    `order` is as for `run_pack`. Equally good nodes are taken in their order, as there. A policy that learns
-    does so from the pods that wait and run, again when their mix has changed.
+    `order` is as for `run_pack`. Ties between nodes are broken by their order, as there. A policy that learns
+    uses the pending and running pods, and learns again when their mix has changed.
     """
     config = published_config()
     config = replace(

@@ -1,7 +1,7 @@
 """The commands `pack` and `replay`: options, files and exit status.
 
-Exit status: 0 done, 1 what was measured failed (jobs that never finished), 2 bad usage or bad input,
-which gets one line naming file, line and field; nothing is written then.
+Exit status: 0 done, 1 failed (some jobs never finished), 2 invalid usage or input; then one line names file,
+line and field, and nothing is written.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def add_replay_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def pack_command(options: argparse.Namespace) -> int:
-    """Run `pack`; returns the exit status."""
+    """Run `pack`; return the exit status."""
     try:
         return _pack(options)
     except (InputError, UsageError) as error:
@@ -83,7 +83,7 @@ def pack_command(options: argparse.Namespace) -> int:
 
 
 def replay_command(options: argparse.Namespace) -> int:
-    """Run `replay`; returns the exit status."""
+    """Run `replay`; return the exit status."""
     try:
         return _replay(options)
     except (InputError, UsageError) as error:
@@ -91,7 +91,7 @@ def replay_command(options: argparse.Namespace) -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """`python -m scheduling.simulation.cli pack …`."""
+    """Run `python -m scheduling.simulation.cli pack …`; return the exit status."""
     parser = argparse.ArgumentParser(prog="scheduling.simulation.cli", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     add_pack_arguments(commands.add_parser("pack", help="simulate pod placement from a trace"))

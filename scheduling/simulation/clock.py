@@ -1,7 +1,7 @@
-"""Virtual time: a trace runs through the engine, cycles at each instant at which something happens.
+"""Replays a trace with the engine in virtual time, with cycles at each instant that has an event.
 
-At one instant completions come first, then arrivals, then cycles until nothing more is decided, because
-in virtual time whoever is told to leave is gone at once. Nothing is decided here.
+At an instant completions come first, then arrivals, then cycles until there are no more decisions, because
+evicted jobs release their capacity at once in virtual time. This module itself decides nothing.
 """
 
 from __future__ import annotations
@@ -30,23 +30,24 @@ from scheduling.simulation.losses import Losses
 from scheduling.simulation.philly import TraceJob, TraceTenant
 from scheduling.simulation.pools import PoolPolicy, build_config, build_world, engine_job
 
-# A cycle that tells somebody to leave is followed by one that gives the place away, and so on. An engine
-# that is stable ends this chain; one that is not is stopped here.
+# A cycle that evicts is followed by one that uses the released capacity, and so on. If the engine does not
+# end this chain, it is stopped after so many cycles.
 MOST_CYCLES: Final = 100
 CLAIM_S: Final = 300
 
 
 class Restless(RuntimeError):
-    """The engine went on deciding although nothing else changed."""
+    """The engine kept deciding although nothing else changed."""
 
 
 class UnexpectedDecision(RuntimeError):
-    """The engine decided something that a replay does not carry out."""
+    """The engine made a decision that a replay does not carry out."""
 
 
 @dataclass(slots=True)
 class Record:
-    """The course of one job. Times are in seconds of the trace; `lost_s` was run and lost to evictions."""
+    """The history of one job. Times are in seconds of the trace; `lost_s` is the run time lost to
+    evictions."""
 
     job: TraceJob
     started_s: int | None = None
@@ -57,7 +58,7 @@ class Record:
 
     @property
     def queue_s(self) -> int | None:
-        """All the time between submission and finish in which it did not run."""
+        """The time between submission and finish in which the job did not run."""
         return None if self.jct_s is None else self.jct_s - self.job.duration_s - self.lost_s
 
     @property
@@ -67,7 +68,7 @@ class Record:
 
 
 class Observer(Protocol):
-    """Watches a replay; `on_settled` is called once an instant is over."""
+    """Receives the events of a replay; `on_settled` is called at the end of each instant."""
 
     def on_submitted(self, at: int, record: Record) -> None: ...
 
@@ -88,7 +89,7 @@ class Replay:
     policy: PoolPolicy
     observers: Sequence[Observer] = ()
     records: dict[str, Record] = field(default_factory=dict)
-    # Called at the beginning of each instant with its time and with the cell as it was until then.
+    # Called at the beginning of each instant with its time and the snapshot before its events.
     before_instant: Callable[[int, Snapshot], None] = lambda now, snapshot: None
     _held: dict[str, dict[str, Allocation]] = field(default_factory=dict)
     _finishes: list[tuple[int, str, int]] = field(default_factory=list)
@@ -101,7 +102,7 @@ class Replay:
         jobs: Sequence[TraceJob],
         progress: Callable[[int, int], None] = lambda done, total: None,
     ) -> list[Record]:
-        """Replay all jobs; returns one record per job in the order given."""
+        """Replay all jobs; return one record for each job in the given order."""
         self._snapshot = build_world(self.tenants, self.policy)
         self._losses = Losses(sum(tenant.gpus for tenant in self.tenants))
         arrivals = sorted(jobs, key=lambda job: (job.submit_s, job.row))
@@ -141,7 +142,7 @@ class Replay:
             observer.on_submitted(now, record)
 
     def _finish_due(self, now: int, changes: list[Change]) -> int:
-        """End the runs that end now; those of attempts that were cut short are passed over."""
+        """End the runs that end now, except those of evicted attempts; return how many ended."""
         ended = 0
         while self._finishes and self._finishes[0][0] == now:
             _, job_id, attempt = heapq.heappop(self._finishes)
@@ -197,7 +198,7 @@ class Replay:
                 raise UnexpectedDecision(f"a replay does not carry out {decision.kind}")
 
     def _promise(self, now: int, decision: Decision) -> Change:
-        """A claim; without places, the end of one."""
+        """Return the change that stores a claim, or removes it if the decision has no allocations."""
         if not decision.allocations:
             return ClaimRemoved(decision.job)
         return ClaimPut(
@@ -225,7 +226,7 @@ class Replay:
             observer.on_started(now, record)
 
     def _evict(self, now: int, job_id: str, changes: list[Change]) -> None:
-        """Cut a run short: what it did since the last checkpoint, here since its start, is lost."""
+        """Evict a job; its work since the last checkpoint, here since its start, is lost."""
         record = self.records[job_id]
         if record.started_s is None:
             raise UnexpectedDecision(f"{job_id} is evicted and does not run")

@@ -1,8 +1,8 @@
-"""Departures: at 90 % load some pods leave, and jobs that need whole nodes wait.
+"""Simulates departures: at 90 % load some pods end, and jobs that need whole nodes are pending.
 
-What the pods that stay leave free is scattered. How many of the waiting jobs could start is counted as it is,
-and again after the moves that consolidation makes, cycle by cycle, with the bounds of a live cell; a move is
-done before the next cycle.
+The capacity that becomes free is scattered. The number of pending jobs that could start is counted before and
+after the moves of consolidation, cycle by cycle, with the limits of a live cell; a move is done before the
+next cycle.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from scheduling.simulation.errors import UsageError
 from scheduling.simulation.published import published_config
 
 LOAD = 0.9
-# What each waiting job asks for: eight whole cards and 64 cores.
+# The request of each pending job: eight whole cards and 64 cores.
 WAITING = Request(cpu=64_000, memory=0, gpu=GpuRequest(cards=8))
 
 
 class PlacedPod(NamedTuple):
-    """A pod that runs: what it asked for, and where it is."""
+    """A running pod: its request and its placement."""
 
     request: Request
     prepared: PreparedRequest
@@ -39,7 +39,7 @@ class Departures:
     moves: int = 0
 
     def check_options(self) -> None:
-        """Raise UsageError unless both are sensible."""
+        """Raise UsageError if one of them is out of range."""
         if not 0 < self.percent < 100:
             raise UsageError(f"--departures is {self.percent:g}; it is above 0 and below 100")
         if self.moves < 0:
@@ -48,9 +48,9 @@ class Departures:
 
 @dataclass(frozen=True, slots=True)
 class Departed:
-    """Whole-node slots: how many waiting jobs could start at 90 % load, after departures, and after moves.
+    """Whole-node slots: how many pending jobs could start at 90 % load, after departures, and after moves.
 
-    `cards_moved` is in cards, parts of cards counted as such.
+    `cards_moved` is a number of cards, to which slices count in part.
     """
 
     left: int
@@ -62,7 +62,7 @@ class Departed:
 
     @property
     def gained(self) -> int:
-        """Slots that moves opened."""
+        """The number of slots that moves created."""
         return self.slots_with - self.slots_without
 
 
@@ -74,9 +74,9 @@ def depart_pods(
     *,
     seed: int,
 ) -> Departed:
-    """Let pods leave, drawn with the seed, and make the moves that open slots for waiting jobs.
+    """End a random share of the pods, drawn with the seed, and make moves that create slots for pending jobs.
 
-    `cluster` is the nodes without pods and their flavor, `running` the pods by name, in order of arrival.
+    `cluster` has the nodes without pods and their flavor, `running` the pods by name, in order of arrival.
     """
     loaded = stream.count_slots(WAITING)
     leaving = set(Random(seed).sample(range(len(running)), round(len(running) * what.percent / 100)))
@@ -105,9 +105,9 @@ def depart_pods(
 
 
 class _Cell:
-    """The cluster as a cell in which jobs for whole nodes wait.
+    """The cluster as a cell with pending jobs for whole nodes.
 
-    `moved` has the moved tasks by job. `started` counts the waiting jobs that got a node.
+    `moved` has the moved tasks by job. `started` counts the pending jobs that started.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class _Cell:
         self.started, self.moved = 0, dict[str, Allocation]()
 
     def run_cycle(self, moves: int) -> bool:
-        """Run a cycle that may move this many tasks, carry its decisions out, and return whether it moved
+        """Run a cycle that may move this many tasks, carry out its decisions, and return whether it moved
         any."""
         bounds = ConsolidationOptions(with_evictions=False)
         config = replace(

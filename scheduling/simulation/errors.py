@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 class InputError(ValueError):
-    """Bad input, said in one line that names file, line and field as far as they are known."""
+    """Invalid input; the message is one line with file, line and field, if they are known."""
 
     def __init__(self, message: str, *, file: Path | None = None, line: int = 0, field: str = "") -> None:
         place = [str(file)] if file is not None else []
@@ -18,4 +18,4 @@ class InputError(ValueError):
 
 
 class UsageError(ValueError):
-    """An option that cannot be used, alone or with the others."""
+    """An option that is invalid, alone or together with others."""

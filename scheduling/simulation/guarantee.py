@@ -1,9 +1,10 @@
-"""Counting broken guarantees: how often a job waited for what its tenant's own nodes would have given it.
+"""Counts violations of guarantees: times in which a job waited although its tenant's own nodes would have
+sufficed.
 
-A violation is one stretch of more than the grace period in which a waiting job would fit, by itself, into the
-tenant's virtual private cluster, that is the tenant's own nodes with only the tenant's running jobs on them,
-packed largest first, and does not run. Every waiting job counts; on request only the first of its tenant's
-line (by submission, then file row), as was counted before.
+A violation is a period of more than the grace period in which a pending job would fit, alone, into the
+tenant's virtual private cluster: the tenant's own nodes with only the tenant's running jobs, packed largest
+first. Every pending job counts, or with an option only the first one of its tenant (by submission, then row
+of the file).
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ GRACE_S = 60
 
 @dataclass(slots=True)
 class _Watch:
-    """One tenant: who waits, who runs, and since when which waiting rows have had a right to run.
+    """The pending and running jobs of one tenant, and since when each pending row could run.
 
-    `waiting` are rows by their cards, `line` the same in order, `fitting` the cards that fitted when the last
-    instant was over, `fresh` the rows that came to wait since.
+    `waiting` has pending rows by their cards, `line` has them in order. `fitting` are the sizes that fitted
+    at the end of the last instant, `fresh` the rows that became pending since.
     """
 
     tenant: TraceTenant
@@ -54,11 +55,11 @@ class _Watch:
         self.changed = True
 
     def close(self, at: int, row: int) -> None:
-        """End the stretch of a row, if it has one."""
+        """End the period of a row, if it has one, and count it if it is a violation."""
         self.violations += at - self.owed.pop(row, at) > GRACE_S
 
     def settle(self, at: int) -> None:
-        """Begin and end stretches as things stand at the end of an instant."""
+        """Begin and end periods of rows at the end of an instant."""
         before, self.fitting = self.fitting, self._fitting()
         for cards in before - self.fitting:
             for row in self.waiting[cards]:
@@ -71,7 +72,7 @@ class _Watch:
         self.fresh.clear()
 
     def settle_head(self, at: int) -> None:
-        """Begin and end the stretches of the first row of the line alone, as `settle` does for all rows."""
+        """Begin and end the period of the first pending row only, as `settle` does for all rows."""
         row = self.line[0][1] if self.line else None
         cards = next((cards for cards, rows in self.waiting.items() if row in rows), None)
         entitled = cards is not None and cards in self._fitting()
@@ -91,11 +92,11 @@ class _Watch:
         self.changed = True
 
     def _fitting(self) -> set[int]:
-        """Return the waiting sizes of which one more job fits beside the running ones."""
+        """Return the sizes of pending jobs of which one more job fits beside the running jobs."""
         asked = [cards for cards, rows in self.waiting.items() if rows]
         unknown = [cards for cards in asked if cards not in self.packed]
         if unknown:
-            # Gangs above one node occupy whole nodes, so a count alone can already say no.
+            # Gangs above one node occupy whole nodes, so a count of cards can already exclude a size.
             gangs = sorted(self.running.values(), reverse=True)
             free = self.tenant.gpus - sum(map(self._occupied, gangs))
             nodes, whole = self.tenant.nodes, self.tenant.cards_per_node
@@ -112,7 +113,7 @@ class _Watch:
 class GuaranteeWatch:
     """An observer of a replay that counts violations.
 
-    `heads_only`: of each tenant's line only the first job counts.
+    `heads_only`: only the first pending job of each tenant counts.
     """
 
     def __init__(self, tenants: Sequence[TraceTenant], *, heads_only: bool = False) -> None:
@@ -121,7 +122,7 @@ class GuaranteeWatch:
 
     @property
     def violations(self) -> int:
-        """Stretches above the grace that are over."""
+        """The number of ended periods longer than the grace period."""
         return sum(watch.violations for watch in self._watches.values())
 
     def on_submitted(self, at: int, record: Record) -> None:

@@ -1,7 +1,7 @@
-"""The replay of a recorded period: the cell of then runs again through the engine, as it was or changed.
+"""Replays a recorded period of a cell with the platform's engine in virtual time, with or without a change.
 
-Jobs arrive when they were submitted, run for as long as they ran, and are withdrawn when they were. Whatever
-decides between is the engine of the platform, in virtual time.
+Jobs are submitted and withdrawn at their recorded times, and run for their recorded run times. The engine
+makes all other decisions.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ _COUNTED: Final = (Resource.GPU_CORES, Resource.GPU_CARDS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedJob:
-    """A job of the past. `job` is as it was submitted, with the evictions before the period.
+    """A recorded job. `job` is as it was submitted, with its evictions before the period.
 
-    `work_s` is how long it runs in all; None if its end is not known, then it runs on until the end.
-    `withdrawn_at` is when its user gave it up before it had run to an end. A job that held something when the
-    period began has `holds` since `held_since`; `done_s` of its work were done by then, or saved by earlier
-    runs.
+    `work_s` is its total run time; None if its end is not known, then it runs until the end of the period.
+    `withdrawn_at` is when its user cancelled it before it ended by itself. A job with allocations at the
+    beginning of the period has `holds` since `held_since`; `done_s` of its work were done before that, or
+    saved by earlier runs.
     """
 
     job: Job
@@ -69,7 +69,7 @@ class RecordedJob:
 
 @dataclass(frozen=True, slots=True)
 class QuotaStep:
-    """Limits of quota nodes that change at an instant, by node."""
+    """The limits of quota nodes that change at an instant, by node."""
 
     at: float
     quotas: Mapping[str, Sequence[Quota]]
@@ -77,7 +77,7 @@ class QuotaStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """A cell and what happens to it between `begin` and `end`, in epoch seconds.
+    """A cell and its events between `begin` and `end`, in epoch seconds.
 
     `team_nodes` are the quota nodes of the teams whose jobs are replayed.
     """
@@ -94,7 +94,7 @@ class Scenario:
     quota_steps: Sequence[QuotaStep] = ()
 
     def collect_facts(self) -> dict[str, JobFacts]:
-        """Return by job what its figures are counted with."""
+        """Return the facts of each job that its figures need."""
         flavors = {queue.id: queue.flavors for queue in self.queues}
         return {
             one.job.id: JobFacts(
@@ -119,7 +119,7 @@ def is_node_of(node: Node, flavor: Flavor) -> bool:
 
 
 def count_points(allocations: Iterable[Allocation]) -> dict[str, int]:
-    """Return the percent points of GPUs that tasks are charged, by pool."""
+    """Return the charged percent points of GPUs of tasks, by pool."""
     found: Counter[str] = Counter()
     for allocation in allocations:
         charged = {charge.resource: charge.amount for charge in allocation.charges}
@@ -132,7 +132,7 @@ def count_points(allocations: Iterable[Allocation]) -> dict[str, int]:
 def sum_team_quotas(
     nodes: Sequence[QuotaNode], team_nodes: Mapping[str, str]
 ) -> dict[tuple[str, str], int | None]:
-    """Return the nominal GPU compute of each team in each pool: its own, and what its queues have."""
+    """Return the nominal GPU compute of each team in each pool, including that of its queues."""
     below: defaultdict[str | None, list[QuotaNode]] = defaultdict(list)
     for node in nodes:
         below[node.parent].append(node)
@@ -154,7 +154,7 @@ def sum_team_quotas(
 
 @dataclass(slots=True)
 class HistoryReplay(CellWatch):
-    """One run of a scenario. It watches its own cell, and counts what happens to the jobs."""
+    """One run of a scenario. It watches its own virtual cell and counts the events of jobs."""
 
     scenario: Scenario
     tally: ReplayTally = field(init=False)
@@ -189,7 +189,7 @@ class HistoryReplay(CellWatch):
     def run_period(self, report: Callable[[float], None] = lambda part: None) -> dict[str, Any]:
         """Run to the end of the period and return the figures.
 
-        `report` is called with the part of the period that is over, 0 to 1, and may raise.
+        `report` is called with the simulated part of the period, 0 to 1, and may raise.
         """
         scenario = self.scenario
         self._place_jobs()
@@ -203,7 +203,8 @@ class HistoryReplay(CellWatch):
         return self.tally.to_json(capacity=scenario.count_capacity()) | {"cycles": self._cell.cycles}
 
     def _place_jobs(self) -> None:
-        """Put what ran when the period began where it ran, let what waited wait, and plan all else."""
+        """Place the jobs that ran at the beginning, queue those that were pending, and plan later
+        submissions."""
         begin, arrivals = self.scenario.begin, []
         known = {node.id: {device.uuid for device in node.devices} for node in self.scenario.nodes}
         changes: list[Change] = []
@@ -225,7 +226,7 @@ class HistoryReplay(CellWatch):
         self._cell.add_arrivals(arrivals)
 
     def _continue_job(self, one: RecordedJob, since: float) -> list[Change]:
-        """Let a job run on that ran when the period began."""
+        """Return the changes that continue a job which ran at the beginning of the period."""
         key, begin = one.job.id, self.scenario.begin
         began = Instant(since)
         live = replace(one.job, state=JobState.LIVE, admitted_at=began, running_since=began)
@@ -238,13 +239,13 @@ class HistoryReplay(CellWatch):
         return max(self._remaining(self._jobs[key], self._cell.now), 1.0)
 
     def _remaining(self, one: RecordedJob, at: float) -> float:
-        """Return for how long a job runs that starts at an instant."""
+        """Return the remaining run time of a job that starts at an instant, in seconds."""
         if one.withdrawn_at is not None:
             return one.withdrawn_at - at
         return math.inf if one.work_s is None else one.work_s - self._done[one.job.id]
 
     def _change_quota(self, step: QuotaStep, snapshot: Snapshot) -> Iterable[Change]:
-        """Return new limits of the quota nodes that a step names."""
+        """Return the changes that set the limits of a step."""
         puts = []
         for node in snapshot.export_quota_nodes():
             if node.id in step.quotas:
@@ -256,7 +257,7 @@ class HistoryReplay(CellWatch):
         return puts
 
     def _measure(self, at: float) -> None:
-        """Bring what the engine is told of the past up to date, as the platform does while it runs."""
+        """Update the measured losses and user usage of the snapshot, as the platform does for a live cell."""
         changes: list[Change] = []
         lost_ppm = self._losses.measure_ppm(int(at))
         if lost_ppm != self._cell.snapshot.lost_ppm:

@@ -1,4 +1,4 @@
-"""This module measures the GPU time that evictions of a replay lost lately, as a cell does."""
+"""This module measures the GPU time that evictions of a replay lost lately, as for a live cell."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from scheduling import engine
 
 @dataclass(slots=True)
 class Losses:
-    """GPU-seconds lost on `gpus` GPUs, by the second of the trace in which they were."""
+    """GPU-seconds lost on `gpus` GPUs, by the second of the trace in which they were lost."""
 
     gpus: int = 0
     _lost: deque[tuple[int, int]] = field(default_factory=deque)

@@ -1,7 +1,7 @@
-"""The openb packing traces: nodes, pods and arrival streams.
+"""Reads the openb packing traces: nodes, pods and arrival streams.
 
-Card capacity is counted in thousandths of a card, as the trace does; one flavor holds all nodes, and
-a pod that is bound to card models says so in its request.
+Card capacity is in thousandths of a card, as in the trace; one flavor has all nodes, and a pod that needs
+certain card models has them in its request.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class TracePod:
 
     @property
     def milli(self) -> int:
-        """Thousandths of a card that the pod asks for in all."""
+        """The total request of the pod, in thousandths of a card."""
         return self.shape.cards * self.shape.cores
 
 
@@ -46,12 +46,12 @@ class Arrivals:
 
 
 def packing_flavor(policy: str) -> Flavor:
-    """The one flavor of a packing run, placed by a policy of the engine."""
+    """Return the flavor of a packing run with a placement policy of the engine."""
     return Flavor(id="openb", card_cores=CARD, mode=GpuMode.SLICE, policy=policy)
 
 
 def read_nodes(file: Path) -> list[Node]:
-    """Nodes in file order, with empty cards.
+    """Return the nodes in file order, with empty cards.
 
     Raises:
         InputError: naming line and field.
@@ -67,7 +67,7 @@ def read_nodes(file: Path) -> list[Node]:
 
 
 def read_pods(file: Path) -> list[TracePod]:
-    """Pods in file order.
+    """Return the pods in file order.
 
     Raises:
         InputError: naming line and field.
@@ -78,7 +78,7 @@ def read_pods(file: Path) -> list[TracePod]:
 
 
 def read_arrivals(file: Path, seed: int, *, pods: int, nodes: int) -> Arrivals:
-    """The stream of a seed, checked against the lists that it indexes.
+    """Return the arrivals of a seed, checked against the lists that they index.
 
     Raises:
         InputError: when the file is damaged, lacks the seed, or does not belong to these lists.
@@ -104,7 +104,7 @@ def read_arrivals(file: Path, seed: int, *, pods: int, nodes: int) -> Arrivals:
 
 
 def scale_trace(nodes: list[Node], arrivals: Arrivals, pods: int, times: int) -> tuple[list[Node], list[int]]:
-    """Ranked nodes and arrival order with both lists repeated.
+    """Return ranked nodes and arrival order, with both lists repeated `times` times.
 
     Copy i of row r has index i·rows + r; copies arrive interleaved, and node ranks are rank·times + i.
     """

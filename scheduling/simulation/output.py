@@ -1,5 +1,4 @@
-"""This module writes the result of an offline command: JSON for machines, a table for people, files on
-request."""
+"""This module writes the result of an offline command: JSON, a table on the terminal, or files."""
 
 from __future__ import annotations
 
@@ -57,7 +56,7 @@ def write_csv(file: Path, header: Sequence[str], rows: Iterable[Sequence[object]
 
 @contextmanager
 def progress_bar(what: str) -> Iterator[Report]:
-    """A bar on a terminal, nothing elsewhere; yields the function to report to."""
+    """Show a progress bar on a terminal, nothing elsewhere; yield the function that reports progress."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield no_progress
@@ -69,7 +68,7 @@ def progress_bar(what: str) -> Iterator[Report]:
 
 
 def show_pack(report: PackReport) -> None:
-    """Print a packing result for people."""
+    """Print a packing result as a table."""
     table = Table(title=f"Packing with {report.policy}, seed {report.seed}", show_header=False)
     table.add_column()
     table.add_column(justify="right")
@@ -103,7 +102,7 @@ def _departed(departed: Departed | None) -> Iterator[tuple[str, str]]:
 
 
 def show_replay(report: ReplayReport) -> None:
-    """Print a replay result for people."""
+    """Print a replay result as a table."""
     console = Console()
     table = Table(title=f"Replay with {report.policy}: {report.finished} of {report.jobs} jobs finished")
     for column in ("tenant", "mean queue s", "mean completion s", "rho mean", "rho worst"):

@@ -1,6 +1,6 @@
-"""The packing run: pods arrive in a given order, take a place or are dropped, and nothing leaves.
+"""Runs a packing simulation: pods arrive in a given order, are placed or dropped, and none ends.
 
-The run asks the engine for every place; here arrivals are counted and curves are drawn.
+The engine chooses every placement; this module counts arrivals and computes curves.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from scheduling.simulation.openb import CARD, TracePod, packing_flavor
 from scheduling.simulation.published import published_config
 from scheduling.simulation.published.gauge import FragmentationGauge
 
-# All but `random` meet their published curve; that one draws its own lots, the published ones being lost.
+# All policies but `random` reproduce their published curve; its published random numbers are lost.
 RANDOM = "random"
-# The platform's own learns from the pods seen so far; the published ones know the whole list.
+# The platform's own policy learns from the pods so far; the published ones know the whole list.
 DEFAULT = "default"
 OFFERED = (RANDOM, "dotprod", "clustering", "packing", "bestfit", "fgd", DEFAULT)
 LAST = 130
@@ -61,8 +61,8 @@ class PackedPod:
 class PackReport:
     """The result of a run; percentages are of all cards.
 
-    `curve[k]` is the mean allocation while k % of the capacity had arrived, None where no pod arrived
-    at that point. `departed` is None without departures; with them the placements are those before.
+    `curve[k]` is the mean allocation while k % of the capacity had arrived, None if no pod arrived at that
+    point. `departed` is None without departures; with them the placements are those before the departures.
     """
 
     policy: str
@@ -78,7 +78,7 @@ class PackReport:
     packed: tuple[PackedPod, ...] = field(default=(), repr=False)
 
     def to_json(self) -> dict[str, Any]:
-        """The fixed keys of the command's JSON."""
+        """Return the fixed keys of the command's JSON."""
         return {
             "policy": self.policy,
             "seed": self.seed,
@@ -112,10 +112,10 @@ def run_pack(
     clock: Callable[[], float] = time.process_time,
     progress: Progress = no_progress,
 ) -> PackReport:
-    """Let the pods arrive in order; `order` indexes `pods`, modulo its length where lists are repeated.
+    """Place the pods in order; `order` indexes `pods`, modulo its length if lists are repeated.
 
-    With departures the run ends when 90 % of the cards are allocated and the pods have left. The rate of
-    the report is by `clock`, in seconds, without what is learnt, measured and displayed meanwhile.
+    With departures the run ends when 90 % of the cards are allocated and the pods have ended. The rate of the
+    report is measured with `clock`, in seconds, without the time to learn, measure and display.
 
     Raises:
         UsageError: for a policy that is not offered, or when there is nothing to pack.
@@ -136,7 +136,7 @@ def run_pack(
 
 
 class _Stopwatch:
-    """Adds up the seconds in which it is not paused, as a context."""
+    """Measures the seconds within its context, without pauses."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -151,7 +151,7 @@ class _Stopwatch:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Something else is done inside."""
+        """Pause within the context."""
         self.__exit__()
         try:
             yield
@@ -160,7 +160,7 @@ class _Stopwatch:
 
 
 class _Run:
-    """One run: what is asked for, and where each arrival went. `watch` runs while pods are placed."""
+    """One run: the requests, and the placement of each arrival. `watch` runs while pods are placed."""
 
     def __init__(
         self,
@@ -172,7 +172,7 @@ class _Run:
         watch: _Stopwatch,
     ) -> None:
         whole = TaskWorkload.count_tasks(pod.shape for pod in pods)
-        # Drawing lots needs feasibility only, so any policy of the engine does.
+        # Random choice needs feasibility only, so any policy of the engine can be used.
         by = "bestfit" if policy == RANDOM else policy
         self._cluster = nodes, packing_flavor(by)
         self._stream = PlacementStream(
@@ -193,7 +193,7 @@ class _Run:
         self.watch = watch
 
     def arrive(self, until: float, progress: Progress) -> bool:
-        """Let pods come until so many thousandths of cards are taken; whether that came about."""
+        """Place pods until `until` thousandths of cards are allocated; return whether that was reached."""
         put, log, learner = self._put(), self._log, self._learner
         used = 0
         for step, (asked, at, milli) in enumerate(zip(self._asked, self._at, self._milli, strict=True)):
@@ -229,7 +229,7 @@ class _Run:
             progress(step, len(self._asked))
 
     def depart(self, departures: Departures, seed: int) -> None:
-        """End a share of the pods, and move remaining ones."""
+        """End a share of the pods, and move some of the remaining ones."""
         running = {}
         for step, (asked, place) in enumerate(zip(self._asked, self._log, strict=False)):
             if place is not None:

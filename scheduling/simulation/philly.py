@@ -1,4 +1,4 @@
-"""Multi-tenant job traces in the form of the Philly files: jobs, tenants, and their partitions."""
+"""Reads multi-tenant job traces in the format of the Philly files: jobs and tenants with their partitions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WINDOW = "in_helios_window"
 
 @dataclass(frozen=True, slots=True)
 class TraceJob:
-    """One job: whole seconds, `row` is its place in the file and breaks ties."""
+    """One job: times in whole seconds; `row` is its row in the file and breaks ties."""
 
     row: int
     name: str
@@ -35,12 +35,12 @@ class TraceTenant:
 
     @property
     def gpus(self) -> int:
-        """Cards guaranteed to the tenant."""
+        """The number of cards that are guaranteed to the tenant."""
         return self.nodes * self.cards_per_node
 
 
 def read_tenants(file: Path, nodes: Mapping[str, int] | None = None) -> list[TraceTenant]:
-    """Tenants in file order; `nodes` overrides numbers of nodes by name.
+    """Return the tenants in file order; `nodes` overrides numbers of nodes by name.
 
     Raises:
         InputError: naming line and field, also when tenants have nodes of different sizes.
@@ -63,7 +63,7 @@ def read_tenants(file: Path, nodes: Mapping[str, int] | None = None) -> list[Tra
 
 
 def read_jobs(file: Path, tenants: Sequence[TraceTenant]) -> list[TraceJob]:
-    """Jobs in file order; where the file marks a window, only those inside it.
+    """Return the jobs in file order; if the file marks a window, only those inside it.
 
     Raises:
         InputError: naming line and field.
@@ -86,7 +86,7 @@ def read_jobs(file: Path, tenants: Sequence[TraceTenant]) -> list[TraceJob]:
 
 
 def compress_jobs(jobs: Sequence[TraceJob], factor: float) -> list[TraceJob]:
-    """The same jobs arriving faster: whole seconds of submit ÷ factor, truncated.
+    """Return the jobs with their submission times divided by `factor` and truncated to whole seconds.
 
     Raises:
         UsageError: when the factor is not above zero.

@@ -1,7 +1,7 @@
-"""The worlds in which a trace is replayed: one partition per tenant, or one pool for all.
+"""The configurations in which a trace is replayed: one partition for each tenant, or one pool for all.
 
-A policy of `replay` is nothing but such a world: flavors, quota, queues and their order. The engine
-does the rest. Under `quota` all share one pool, and what was each tenant's partition is its nominal.
+A policy of `replay` is such a configuration: flavors, quota, queues and their order. With `quota` all tenants
+share one pool, and the nominal quota of each is the size of its partition.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class PoolPolicy:
 
     @property
     def by_tenant(self) -> bool:
-        """True if each tenant has a queue of its own."""
+        """True if each tenant has its own queue."""
         return self.partitioned or self.guaranteed
 
 
@@ -71,18 +71,18 @@ GUARANTEEING = EngineConfig(
     heads_per_queue=None,
     explain=ExplainScope.CONSIDERED,
     fair_sharing=FairSharing(),
-    # Who moves begins again here, and nobody owns what a borrower would gain by that. For who does own it
-    # nothing is left untried: no cycle is too long in virtual time.
+    # A moved job starts again here, so none is moved for a borrower. For a job within its nominal quota the
+    # search is not limited in time, because the duration of a cycle doesn't matter in virtual time.
     consolidation=ConsolidationOptions(max_loss_s=0, max_node_sets=32, placement_budget=None),
     backfill=BackfillOptions(reservation_after_s=None),
 )
 
 
 def pool_policy(name: str) -> PoolPolicy:
-    """The policy of that name.
+    """Return the policy of that name.
 
     Raises:
-        UsageError: naming what is offered.
+        UsageError: for an unknown name; the message lists the policies.
     """
     policy = POLICIES.get(name)
     if policy is not None:
@@ -96,7 +96,7 @@ def build_config(policy: PoolPolicy) -> EngineConfig:
 
 
 def build_world(tenants: Sequence[TraceTenant], policy: PoolPolicy) -> Snapshot:
-    """An empty cluster of all tenants' nodes, divided as the policy says."""
+    """Return an empty cluster of all tenants' nodes, divided by the policy."""
     pools = [tenant.name for tenant in tenants] if policy.partitioned else [SHARED]
     nodes = _nodes(tenants, policy)
     cards = dict.fromkeys(pools, 0)
@@ -133,9 +133,9 @@ def _pool(queue: str, policy: PoolPolicy) -> str:
 
 
 def engine_job(job: TraceJob, policy: PoolPolicy, cards_per_node: int) -> Job:
-    """The job as the engine sees it: on one node if it fits there, else on whole nodes.
+    """Return the engine's job: one task if it fits on a node, otherwise tasks of whole nodes.
 
-    Only an order by length may know the duration; it is told as the run-time limit.
+    Only an order by length may use the duration; for that it is the job's run-time limit.
     """
     tasks, cards = 1, job.gpus
     if job.gpus > cards_per_node:

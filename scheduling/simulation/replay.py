@@ -1,4 +1,4 @@
-"""The replay of a multi-tenant trace: run it, compare it with private clusters, count."""
+"""Replays a multi-tenant trace, and compares the result with private clusters."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PRIVATE = "static-fifo"
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One line of the event list, from which every metric can be checked."""
+    """One event of the event list, from which every metric can be verified."""
 
     t_s: int
     event: str
@@ -41,7 +41,7 @@ class Event:
 
 @dataclass(slots=True)
 class EventLog:
-    """An observer that writes events down in the order in which they happen."""
+    """An observer that records events in the order in which they occur."""
 
     events: list[Event] = field(default_factory=list)
 
@@ -58,7 +58,7 @@ class EventLog:
         self._note(at, "finish", record, record.nodes)
 
     def on_settled(self, at: int) -> None:
-        """Nothing happens between instants."""
+        """Record nothing: there are no events at the end of an instant."""
 
     def _note(self, at: int, event: str, record: Record, nodes: tuple[str, ...]) -> None:
         job = record.job
@@ -67,7 +67,7 @@ class EventLog:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayReport:
-    """The result of a replay. Times are seconds of the trace; `wall_s` is how long the run took."""
+    """The result of a replay. Times are seconds of the trace; `wall_s` is the duration of the run."""
 
     policy: str
     jobs: int
@@ -86,7 +86,7 @@ class ReplayReport:
     events: tuple[Event, ...] = field(default=(), repr=False)
 
     def to_json(self) -> dict[str, Any]:
-        """The fixed keys of the command's JSON; a tenant's `queue_s` and `jct_s` are means."""
+        """Return the fixed keys of the command's JSON; a tenant's `queue_s` and `jct_s` are means."""
         return {
             "policy": self.policy,
             "jobs": self.jobs,
@@ -118,8 +118,8 @@ def run_replay(
 ) -> ReplayReport:
     """Replay the jobs under a policy, and under private clusters for comparison.
 
-    `heads_only`: guarantee violations are counted for the first job of each tenant's line alone. `wall_s` is
-    the time of the policy's own run; the comparison is not in it.
+    `heads_only`: guarantee violations are counted only for the first pending job of each tenant. `wall_s` is
+    the time of the policy's own run, without the comparison.
 
     Raises:
         UsageError: for a policy that is not offered or a factor that is not above zero.

@@ -1,4 +1,5 @@
-"""Figures of a period of a cell, from what happened to its jobs: waits, preemptions, GPU time, guarantees.
+"""Computes figures of a period of a cell from the events of its jobs: waits, preemptions, GPU time,
+guarantees.
 
 Simulated and recorded periods are counted by the same rules. Amounts of GPUs are percent points, 100 for a
 whole GPU; times are epoch seconds.
@@ -14,7 +15,8 @@ from typing import Any, Final
 
 WHOLE_GPU: Final = 100
 GUARANTEE_GRACE_S: Final = 60
-"""A workspace that waits inside its nominal quota for no longer does not count: so long a start may take."""
+"""The time within nominal quota that does not count as waiting, in seconds, because a start takes some
+time."""
 MOST_BUCKETS: Final = 200
 _HOUR_S: Final = 3_600
 _MINUTE_S: Final = 60
@@ -22,7 +24,8 @@ _MINUTE_S: Final = 60
 
 @dataclass(frozen=True, slots=True)
 class JobFacts:
-    """A job as it is counted: its team (a workspace), the pools that it may use, and the GPUs that it needs.
+    """The facts of a job that its figures need: its team (a workspace), the pools that it may use, and its
+    GPUs.
 
     `counted`: it was submitted in the period, so its wait is part of the figures.
     """
@@ -35,13 +38,13 @@ class JobFacts:
 
 @dataclass(frozen=True, slots=True)
 class JobWait:
-    """A wait of so many seconds; `at_least` if it was not over at the end."""
+    """A wait in seconds; `at_least` if it had not ended by the end of the period."""
 
     seconds: float
     at_least: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """Keys seconds, at_least."""
+        """Return the keys seconds and at_least."""
         return {"seconds": round(self.seconds), "at_least": self.at_least}
 
 
@@ -61,7 +64,7 @@ class TeamFigures:
     inside_quota_s: float = 0.0
 
     def to_json(self) -> dict[str, Any]:
-        """Return the figures as they are stored: waits as median and 90th percentile, null without jobs."""
+        """Return the figures in their stored form: waits as median and 90th percentile, null without jobs."""
         median, high = (find_quantile(self.waits, level) for level in (0.5, 0.9))
         return {
             "jobs": self.jobs,
@@ -76,22 +79,22 @@ class TeamFigures:
 
 
 def find_quantile(waits: Sequence[JobWait], level: float) -> JobWait | None:
-    """Return the smallest wait that a share `level` of all do not exceed; None without any.
+    """Return the smallest wait that a share `level` of all waits does not exceed; None if there are none.
 
-    Waits that were not over are ranked by what is known of them, so such a quantile is a lower bound.
+    Waits that have not ended are ranked by their length so far, so such a quantile is a lower bound.
     """
     ranked = sorted(waits, key=lambda wait: (wait.seconds, wait.at_least))
     if not ranked:
         return None
     place = max(math.ceil(level * len(ranked)) - 1, 0)
-    # A wait that is not over may belong behind the place: then the quantile may be longer.
+    # A wait that has not ended may become longer than the quantile, which is then a lower bound.
     open_before = any(wait.at_least for wait in ranked[: place + 1])
     return JobWait(ranked[place].seconds, open_before)
 
 
 @dataclass(slots=True)
 class _JobCourse:
-    """The course of one job so far."""
+    """The state of one job so far."""
 
     waiting_since: float | None = None
     waited_s: float = 0.0
@@ -100,10 +103,9 @@ class _JobCourse:
 
 
 class ReplayTally:
-    """Counts one period from `begin` to `end`; events come in the order in which they happen.
+    """Computes the figures of one period from `begin` to `end`; methods are called in the order of events.
 
-    `nominal` is the quota of each team in each pool; a pool that is missing there is no quota, None is
-    unlimited.
+    `nominal` is the quota of each team in each pool; a missing pool means no quota, None means unlimited.
     """
 
     def __init__(
@@ -127,7 +129,7 @@ class ReplayTally:
         self._buckets = [0.0] * max(math.ceil((end - begin) / self._bucket_s), 1)
 
     def submit_job(self, at: float, job_id: str) -> None:
-        """Let a job wait for the first time."""
+        """Record that a job was submitted."""
         self._advance(at)
         facts, course = self._facts[job_id], _JobCourse()
         self._courses[job_id] = course
@@ -136,7 +138,7 @@ class ReplayTally:
         self._begin_wait(job_id, at)
 
     def start_job(self, at: float, job_id: str, held: Mapping[str, int]) -> None:
-        """Let a job hold these percent points by pool; it may have waited before or not."""
+        """Record that a job started with these percent points by pool; it may have been pending before."""
         self._advance(at)
         course = self._courses.setdefault(job_id, _JobCourse())
         self._end_wait(job_id, at)
@@ -146,7 +148,7 @@ class ReplayTally:
     def stop_job(
         self, at: float, job_id: str, *, waits: bool, preempted: bool = False, lost_s: float = 0.0
     ) -> None:
-        """Let a job hold nothing more; the work of its last `lost_s` seconds is lost."""
+        """Record that a job released its GPUs; the work of its last `lost_s` seconds is lost."""
         self._advance(at)
         course, team = self._courses[job_id], self.teams[self._facts[job_id].team]
         team.lost_gpu_s += lost_s * sum(course.held.values()) / WHOLE_GPU
@@ -157,24 +159,24 @@ class ReplayTally:
             self._begin_wait(job_id, at)
 
     def withdraw_job(self, at: float, job_id: str) -> None:
-        """Let a job wait no more without a start."""
+        """Record that a pending job was withdrawn."""
         self._advance(at)
         self._end_wait(job_id, at)
         self._count(job_id, over=self._courses[job_id].started)
 
     def finish_job(self, at: float, job_id: str) -> None:
-        """Let a job that runs end."""
+        """Record that a running job ended by itself."""
         self.stop_job(at, job_id, waits=False)
         self._count(job_id, over=True)
 
     def set_nominal(self, at: float, nominal: Mapping[tuple[str, str], int | None]) -> None:
-        """Let quotas change."""
+        """Record a change of quotas."""
         self._advance(at)
         self._nominal = dict(nominal)
         self._dirty.update(self._waiting)
 
     def close_period(self) -> None:
-        """End the period: what runs counts as started, what waits has waited at least until now."""
+        """End the period: running jobs count as started, waits of pending jobs as lower bounds."""
         self._advance(self._end)
         for team in list(self._inside_since):
             self._leave_quota(team, self._end)
@@ -215,7 +217,7 @@ class ReplayTally:
         return max(min(begin + self._bucket_s, self._end) - begin, 1.0)
 
     def _count(self, job_id: str, *, over: bool) -> None:
-        """Count the wait of a job about which nothing more is to come."""
+        """Count the wait of a job that has no further events."""
         facts, course = self._facts[job_id], self._courses.pop(job_id)
         if not facts.counted:
             return
@@ -249,7 +251,7 @@ class ReplayTally:
         self._dirty.add(team)
 
     def _advance(self, at: float) -> None:
-        """Let time pass with everything as it is."""
+        """Add the time until `at` with the current state to the figures."""
         if at <= self._now:
             return
         for team in self._dirty:

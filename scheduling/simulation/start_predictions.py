@@ -1,7 +1,7 @@
-"""Expected starts on a trace: a replay stops now and then and asks when the waiting jobs will start.
+"""Evaluates expected starts on a trace: during a replay the starts of pending jobs are predicted.
 
-A job is asked about once per wait, when it has waited for `ASK_AFTER_S`, at the next whole multiple of that.
-The prediction knows what had happened by then: runs that ended, runs that go on, arrivals.
+There is one prediction for each wait, after the job has waited for `ASK_AFTER_S`, at the next whole multiple
+of that. It uses only what was known then: ended runs, current runs and arrivals.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from scheduling.simulation.pools import build_config, engine_job, pool_policy
 
 ASK_AFTER_S: Final = 300
 LEAST_RUNS: Final = 50
-"""Runs that ended before the first question."""
+"""The number of ended runs before the first prediction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class AskedStart:
 
     @property
     def wait_s(self) -> int:
-        """The whole wait, from submission or eviction to the start."""
+        """The total wait, from submission or eviction to the start."""
         return self.started_at - self.waiting_since
 
     @property
@@ -58,7 +58,7 @@ class AskedStart:
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """Everything a prediction is made from: it is answered in another process."""
+    """The input of a prediction, which is made in another process."""
 
     at: int
     jobs: tuple[str, ...]
@@ -76,7 +76,7 @@ class _Question:
 
 @dataclass(slots=True)
 class _Story:
-    """The course of one job so far. `cut_short` has the seconds of runs that were evicted."""
+    """The state of one job so far. `cut_short` has the seconds of runs that were evicted."""
 
     record: Record
     job: Job
@@ -87,7 +87,7 @@ class _Story:
     cut_short: list[int] = field(default_factory=list)
 
     def run_until(self, at: int) -> int:
-        """Return the seconds for which the present or last run has lasted at an instant."""
+        """Return the seconds of the current or last run until an instant."""
         if self.started_at is None:
             return 0
         return (at if self.finished_at is None else self.finished_at) - self.started_at
@@ -95,7 +95,7 @@ class _Story:
 
 @dataclass(slots=True)
 class _Waited:
-    """A wait that is asked about: from which question, and how it ended."""
+    """A wait with a prediction: when it was predicted, and when the job started."""
 
     job: str
     tenant: str
@@ -105,7 +105,7 @@ class _Waited:
 
 
 class PredictionWatch:
-    """An observer of a replay that asks for predictions on the way, at the instants that `asks` allows."""
+    """An observer of a replay that requests predictions at the instants that `asks` allows."""
 
     def __init__(
         self,
@@ -149,13 +149,13 @@ class PredictionWatch:
         self._ended += 1
 
     def on_settled(self, at: int) -> None:
-        """Questions are asked before an instant."""
+        """Do nothing: predictions are requested before an instant."""
 
     def _expect_question(self, at: int, job: str) -> None:
         self._due[-(-(at + ASK_AFTER_S) // ASK_AFTER_S) * ASK_AFTER_S].append(job)
 
     def before_instant(self, now: int, snapshot: Snapshot) -> None:
-        """Ask the questions that were due before this instant: the cell is still as it was then."""
+        """Request the predictions that were due before this instant; the cell has not changed since."""
         for at in sorted(at for at in self._due if at < now):
             due = self._due.pop(at)
             asked = [
@@ -247,8 +247,8 @@ def replay_predictions(
 ) -> list[AskedStart]:
     """Replay the trace and return every prediction with its outcome, in the order in which they were made.
 
-    `asks` says at which instants of the trace questions are asked. Ranges are widened by the outcomes
-    that were known when a prediction was made.
+    `asks` selects the instants of the trace at which predictions are made. Ranges are widened by the outcomes
+    that were known at that time.
     """
     watch = PredictionWatch(tenants, policy, options, executor=executor, asks=asks)
     replay = Replay(tenants, pool_policy(policy), (watch,), before_instant=watch.before_instant)
@@ -257,7 +257,7 @@ def replay_predictions(
 
 
 def report_ranges(waits: Sequence[_Waited], answers: Mapping[int, Forecast]) -> list[AskedStart]:
-    """Return the predictions as they would have been reported: widened by what was known then."""
+    """Return the predictions as they would have been reported, widened by the outcomes known at that time."""
     reported: list[AskedStart] = []
     for wait in sorted(waits, key=lambda wait: (wait.asked_at, wait.job)):
         found = answers[wait.asked_at].ranges.get(wait.job)
@@ -283,7 +283,7 @@ def report_ranges(waits: Sequence[_Waited], answers: Mapping[int, Forecast]) -> 
 
 
 def _score(asked: AskedStart, now: int) -> Scores | None:
-    """Return the scores of an earlier prediction as far as they are known; None when it is still open."""
+    """Return the scores of an earlier prediction, as far as they are known; None while they are unknown."""
     if asked.started_at < now:
         return score_range(asked.simulated, asked.started_at - asked.made_at)
     return score_open(asked.simulated, now - asked.made_at)

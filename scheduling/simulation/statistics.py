@@ -1,4 +1,4 @@
-"""Means, percentiles and slowdowns over the records of a replay."""
+"""Computes means, percentiles and slowdowns of the records of a replay."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ValueSpread:
 
     @classmethod
     def of_values(cls, values: Sequence[int]) -> ValueSpread:
-        """The spread of at least one value; all zero for none."""
+        """Return the spread of values; zeros if there are none."""
         if not values:
             return cls(0.0, 0.0, 0.0, 0.0)
         ranked = sorted(values)
@@ -29,13 +29,14 @@ class ValueSpread:
         return cls(round(sum(ranked) / len(ranked), 3), *at)
 
     def to_json(self) -> dict[str, float]:
-        """Keys mean, p50, p95, p99."""
+        """Return the keys mean, p50, p95, p99."""
         return {"mean": self.mean, "p50": self.p50, "p95": self.p95, "p99": self.p99}
 
 
 @dataclass(frozen=True, slots=True)
 class TenantFigures:
-    """One tenant: mean queue and completion times, and completion against its private cluster."""
+    """The figures of one tenant: mean queue and completion times, and completion relative to a private
+    cluster."""
 
     queue_s: float
     jct_s: float
@@ -43,7 +44,7 @@ class TenantFigures:
     rho_max: float
 
     def to_json(self) -> dict[str, float]:
-        """Keys queue_s, jct_s (means in seconds), rho_mean, rho_max."""
+        """Return the keys queue_s, jct_s (means in seconds), rho_mean, rho_max."""
         return {
             "queue_s": self.queue_s,
             "jct_s": self.jct_s,
@@ -53,17 +54,17 @@ class TenantFigures:
 
 
 def queue_times(records: Sequence[Record]) -> list[int]:
-    """Queue times of the finished jobs."""
+    """Return the queue times of the finished jobs, in seconds."""
     return [queue for record in records if (queue := record.queue_s) is not None]
 
 
 def completion_times(records: Sequence[Record]) -> list[int]:
-    """Completion times of the finished jobs."""
+    """Return the completion times of the finished jobs, in seconds."""
     return [jct for record in records if (jct := record.jct_s) is not None]
 
 
 def tenant_figures(records: Sequence[Record], private: Mapping[str, Record]) -> TenantFigures:
-    """The figures of one tenant's finished jobs; `private` are the same jobs in private clusters."""
+    """Return the figures of one tenant's finished jobs; `private` are the same jobs in private clusters."""
     rhos = [
         jct / alone
         for record in records
@@ -78,7 +79,7 @@ def tenant_figures(records: Sequence[Record], private: Mapping[str, Record]) -> 
 
 
 def count_harmed(records: Sequence[Record], private: Mapping[str, Record], grace_s: int) -> int:
-    """Jobs that waited more than the grace longer than in their tenant's private cluster."""
+    """Return the number of jobs that waited longer than in their tenant's private cluster plus `grace_s`."""
     return sum(
         1
         for record in records
@@ -89,18 +90,18 @@ def count_harmed(records: Sequence[Record], private: Mapping[str, Record], grace
 
 
 def compute_makespan(records: Sequence[Record]) -> int:
-    """Seconds from the first submission to the last finish."""
+    """Return the seconds from the first submission to the last finish."""
     ends = [record.finished_s for record in records if record.finished_s is not None]
     return max(ends) - min(record.job.submit_s for record in records) if ends else 0
 
 
 def compute_utilisation(records: Sequence[Record], gpus: int) -> float:
-    """Card-seconds run by finished jobs over card-seconds that there were, 0 to 1."""
+    """Return the card-seconds of finished jobs divided by the available card-seconds, 0 to 1."""
     available = gpus * compute_makespan(records)
     run = sum(record.job.gpus * record.job.duration_s for record in records if record.finished_s is not None)
     return round(run / available, 6) if available else 0.0
 
 
 def lost_gpu_hours(records: Sequence[Record]) -> float:
-    """Cards times run time that was thrown away, in hours."""
+    """Return the lost run time multiplied by cards, in hours."""
     return round(sum(record.job.gpus * record.lost_s for record in records) / HOUR_S, 3)

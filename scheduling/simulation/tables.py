@@ -1,4 +1,4 @@
-"""Reading CSV tables strictly: a wrong cell stops the whole read and is named."""
+"""Reads CSV tables strictly: an invalid cell is an error that names it."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from scheduling.simulation.errors import InputError
 
 @dataclass(frozen=True, slots=True)
 class TableRow:
-    """One line of a table, with what it takes to complain about it."""
+    """One line of a table, with the file and the line number for errors."""
 
     file: Path
     line: int
     cells: dict[str, str]
 
     def read_text(self, field: str, default: str | None = None) -> str:
-        """The cell as it stands; `default` where the table has no such column."""
+        """Return the text of a cell; `default` if the table has no such column."""
         value = self.cells.get(field, default)
         if value is None:
             raise InputError("is missing", file=self.file, line=self.line, field=field)
         return value
 
     def read_whole(self, field: str, *, least: int | None = 0, most: int | None = None) -> int:
-        """The cell as a whole number within bounds; bounds are inclusive, None is no bound."""
+        """Return a cell as a whole number within bounds, which are inclusive; None means no bound."""
         text = self.read_text(field)
         try:
             value = int(text)
@@ -39,12 +39,12 @@ class TableRow:
         return value
 
     def cell_error(self, field: str, message: str) -> InputError:
-        """The error for a cell of this line."""
+        """Return the error for a cell of this line."""
         return InputError(message, file=self.file, line=self.line, field=field)
 
 
 def read_table(file: Path, columns: Sequence[str]) -> list[TableRow]:
-    """All rows of a CSV file that has at least these columns.
+    """Return all rows of a CSV file that has at least these columns.
 
     Raises:
         InputError: when the file cannot be read, lacks a column, has no rows or a short line.

@@ -1,1 +1,1 @@
-"""Endpoints for what jobs hold: idle time, memory, nodes that are drained."""
+"""Endpoints for the resources of running jobs: idle time, GPU memory, drains of nodes."""

@@ -1,4 +1,4 @@
-"""`POST …/jobs/{job}/extend`: more time for an idle job before its workspace's policy acts on it."""
+"""`POST …/jobs/{job}/extend`: extend the time before the idle policy's action on a job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`…/admin/nodes/{name}/drain`: what a drain would evict, and the drain itself."""
+"""`…/admin/nodes/{name}/drain`: the preview of a drain, and the drain itself."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class RemainingPodSerializer(serializers.Serializer[Any]):
 
 
 class DrainPreviewSerializer(serializers.Serializer[Any]):
-    """The jobs that a drain evicts, and the pods that it leaves alone."""
+    """The jobs that a drain evicts, and the pods that it doesn't evict."""
 
     jobs = DrainedJobSerializer(many=True)
     lost_gpu_hours = serializers.FloatField()

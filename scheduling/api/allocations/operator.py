@@ -1,4 +1,4 @@
-"""The holders of nodes and cards, for platform admins."""
+"""The allocations on nodes and cards, for platform admins."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class NodeHoldsView(OperatorView):
 
 
 class DeviceHoldsView(OperatorView):
-    """Live holds on one card."""
+    """Live allocations on one card."""
 
     @extend_schema(
         operation_id="device_holds",
@@ -50,7 +50,7 @@ class DeviceHoldsView(OperatorView):
         tags=["clusters"],
     )
     def get(self, request: Request, uuid: str) -> Response:
-        """Return one page of holds, oldest first."""
+        """Return one page of allocations, oldest first."""
         query = read_query(request, OffsetQuery)
         device = device_get(viewer=self.viewer, uuid=uuid)
         holds = device_holds(viewer=self.viewer, devices=[device]).get(device.pk, [])

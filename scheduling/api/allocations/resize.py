@@ -1,4 +1,4 @@
-"""`/api/v1/workspaces/{ws}/jobs/{job}/resize`: another memory for a running part of a card."""
+"""`/api/v1/workspaces/{ws}/jobs/{job}/resize`: change the GPU memory of a running slice."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class JobResizeView(WorkspaceView):
         tags=["jobs"],
     )
     def post(self, request: Request, ws: str, job: str) -> Response:
-        """Ask for it; what becomes of it is told here and in the job's events."""
+        """Request the resize; its outcome is reported here and in the job's events."""
         read_query(request, NoQuery)
         expected = if_match(request, required=False)
         wanted = ResizeRequestSerializer(data=request.data)

@@ -1,1 +1,1 @@
-"""Endpoints for jobs: list, submit, act, templates, and the stream of their events."""
+"""Endpoints for jobs: lists, submissions, actions, templates, and the stream of events."""

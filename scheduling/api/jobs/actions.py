@@ -1,6 +1,7 @@
-"""`POST …/jobs/{job}/{cancel,suspend,resume,restart,priority,tags,clone}`, and the same for many at once.
+"""`POST …/jobs/{job}/{cancel,suspend,resume,restart,priority,tags,clone}`, and the same for many jobs at
+once.
 
-An action is sent with or without `If-Match`: with it, a job that has moved on meanwhile is left alone (412).
+`If-Match` is optional; with it, an action on a job that has changed meanwhile is refused (412).
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ _schema = extend_schema(
 
 
 class _Action(WorkspaceView):
-    """Look the job up, act, answer the job as it is then."""
+    """An action on one job; the answer is the changed job."""
 
     points: ClassVar = {"POST": Permission.JOB_STOP_OWN}
     also: ClassVar = (Permission.JOB_STOP_ANY,)
@@ -175,7 +176,7 @@ class JobTagsView(_Action):
 
 
 class JobCloneView(WorkspaceView):
-    """The same job once more."""
+    """A copy of a job."""
 
     points: ClassVar = {"POST": Permission.JOB_SUBMIT}
 
@@ -201,7 +202,7 @@ class JobCloneView(WorkspaceView):
 
 
 class JobActionsView(_Action):
-    """One action on many jobs, each by itself: what one job refuses does not stop the others."""
+    """One action on many independent jobs: a refusal for one job does not stop the others."""
 
     @extend_schema(
         operation_id="job_actions",
@@ -217,7 +218,7 @@ class JobActionsView(_Action):
         wanted.is_valid(raise_exception=True)
         values = wanted.validated_data
         action, extra = _act_of(values)
-        _ = self.workspace  # 404 for all of it before anything is done
+        _ = self.workspace  # an unknown workspace is a 404 for the whole request
         items = [self._one(request, action, ref, extra) for ref in values["jobs"]]
         done = sum(item["succeeded"] for item in items)
         body = {"items": items, "succeeded": done, "failed": len(items) - done}
@@ -235,7 +236,7 @@ class JobActionsView(_Action):
         return item | {"succeeded": True, "job": changed}
 
     def _note_denied(self, action: str, ref: str, error: PermissionDenied) -> None:
-        # The answer as a whole is no denial, so nobody else writes this one down.
+        # The response as a whole is no denial, so the denial of a single job is recorded here.
         job = job_get(viewer=self.viewer, workspace=self.workspace, ref=ref)
         audit_log.record_denial(
             self.viewer,
@@ -247,7 +248,7 @@ class JobActionsView(_Action):
 
 
 def _act_of(values: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Return the verb of a batch and what it says to each job."""
+    """Return the action of a batch, and its arguments for each job."""
     if values["action"] in ("add_tags", "remove_tags"):
         return "change_tags", {values["action"].removesuffix("_tags"): values["tags"]}
     extra = {name: values[name] for name in ("priority_class",) if name in values}

@@ -1,4 +1,4 @@
-"""The job file as the schema of the REST API, out of the declaration of its fields."""
+"""Builds the REST schema of the job file from the declaration of its fields."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _options(field: Field) -> dict[str, Any]:
 
 
 _PATHS: Final = {field.kind.name: field.path for field in reversed(ALL) if isinstance(field.kind, PartKind)}
-"""The first mapping of each component: what has the same name has the same fields."""
+"""The path of the first mapping of each component; mappings with the same name have the same fields."""
 
 
 @cache

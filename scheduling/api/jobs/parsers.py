@@ -1,4 +1,4 @@
-"""Bodies that are job files: YAML or JSON, read within bounds."""
+"""Parsers of request bodies that are job files, in YAML or JSON, with size limits."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from scheduling.job_file import JOB_BOUNDS, load_text
 
 
 class JobJsonParser(BoundedJsonParser):
-    """`application/json`."""
+    """The parser of `application/json`."""
 
     bounds: ClassVar[ParseBounds] = JOB_BOUNDS
 
 
 class JobYamlParser(BodyParser):
-    """`application/yaml`, the registered type."""
+    """The parser of `application/yaml`, the registered media type."""
 
     media_type = "application/yaml"
     bounds: ClassVar[ParseBounds] = JOB_BOUNDS
 
     def read_body(self, body: bytes) -> Any:
-        """The mapping that the text is."""
+        """Return the mapping in the text."""
         return load_text(body)
 
 
 class OldYamlParser(JobYamlParser):
-    """The type that was used before YAML had a registered one."""
+    """The parser of the media type that was used before YAML had a registered one."""
 
     media_type = "application/x-yaml"
 
 
 class TextYamlParser(JobYamlParser):
-    """The media type that some editors and proxies use for YAML."""
+    """The parser of the media type that some editors and proxies use for YAML."""
 
     media_type = "text/yaml"
 

@@ -32,7 +32,7 @@ class JobListQuery(FilterQuery):
 
 
 def filters_of(query: Mapping[str, Any]) -> JobFilter:
-    """Return the filters that a query of a list of jobs holds."""
+    """Return the filters in the query of a list of jobs."""
     return JobFilter(
         states=query.get("state", ()),
         queue=query.get("queue", ""),

@@ -1,4 +1,4 @@
-"""Wire format of jobs, their events and tasks. Times are RFC 3339; CPU in millicores, memory in MiB."""
+"""The wire format of jobs, their events and tasks. Times are RFC 3339, CPU in millicores, memory in MiB."""
 
 from __future__ import annotations
 
@@ -94,7 +94,8 @@ class JobSerializer(serializers.Serializer[Any]):
 
 
 def list_row(row: JobRow) -> dict[str, Any]:
-    """A row of a list as `JobSerializer` describes it, whose fields take ten times as long to be asked."""
+    """Return a row of a list in the format of `JobSerializer`, whose own fields would take ten times as
+    long."""
     return {
         "id": str(row.id),
         "name": row.name,

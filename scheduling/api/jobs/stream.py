@@ -1,8 +1,8 @@
-"""`GET /events`: what happens to jobs, as it happens (server-sent events).
+"""`GET /events`: the events of jobs as server-sent events.
 
-Each event carries the key it has in the database, so a reader that was cut off continues with
-`Last-Event-ID` and misses nothing. Who reads is checked again every few seconds and before anything is sent:
-the stream ends with the key, the session or the membership.
+Each event has its key in the database, so a reader that was disconnected continues with `Last-Event-ID` and
+misses no event. The reader's permission is checked again every few seconds and before events are sent: the
+stream ends with the API key, the session or the membership.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class StreamedEventSerializer(EventSerializer):
 
 
 class EventStreamView(PlatformView):
-    """Events of jobs while they happen."""
+    """The stream of job events."""
 
     points: ClassVar = {"GET": Permission.JOB_VIEW}
     content_negotiation_class = AnyAccept
@@ -128,7 +128,7 @@ def _last_event(header: str | None, cursor: int | None) -> int | None:
 
 
 class _EventReader(LiveStream):
-    """One open stream; a page of the console needs one."""
+    """One open stream; each page of the console uses one."""
 
     look_every_s = 1.0
     opening = "retry: 3000\n\n"
@@ -145,7 +145,7 @@ class _EventReader(LiveStream):
         self._rows = row_scope.NOTHING
 
     def poll_text(self) -> tuple[str, bool]:
-        """Return the events since the last call; there is always more to come."""
+        """Return the events since the last call, and False, because the stream never ends by itself."""
         if self._scope is None or time.monotonic() - self._checked >= CHECK_EVERY_S:
             self._scope = self._check()
         with row_scope.use_scope(self._rows):

@@ -1,4 +1,4 @@
-"""`POST …/job-submissions`: many jobs in one request."""
+"""`POST …/job-submissions`: submit many jobs in one request."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ MOST: Final = 500
 
 
 class SubmissionsParser(BoundedJsonParser):
-    """`application/json`, with room for many job files."""
+    """The parser of `application/json` with limits for many job files."""
 
     bounds: ClassVar[ParseBounds] = ParseBounds(size=2 * 1024 * 1024, nodes=100_000)
 
 
 class SubmissionsSerializer(StrictSerializer):
-    # Each is read by itself, so that one with mistakes does not stop the others.
+    # Each job file is parsed separately, so that an invalid one does not stop the others.
     jobs = serializers.ListField(child=serializers.JSONField(), min_length=1, max_length=MOST)
 
 
@@ -57,7 +57,7 @@ class SubmissionsResultSerializer(serializers.Serializer[Any]):
 
 
 class JobSubmissionsView(WorkspaceView):
-    """Jobs submitted together, each accepted or refused by itself."""
+    """Jobs submitted together, each accepted or refused independently."""
 
     points: ClassVar = {"POST": Permission.JOB_SUBMIT}
     parser_classes = [SubmissionsParser]
@@ -79,7 +79,7 @@ class JobSubmissionsView(WorkspaceView):
         tags=["jobs"],
     )
     def post(self, request: Request, ws: str) -> Response:
-        """Return what became of each job; with `dry_run`, what would."""
+        """Return the result of each job; with `dry_run`, what the result would be."""
         read_query(request, NoQuery)
         wanted = SubmissionsSerializer(data=request.data)
         wanted.is_valid(raise_exception=True)

@@ -1,4 +1,4 @@
-"""Jobs of a workspace: list, submit, look, act."""
+"""Jobs of a workspace: lists, submissions, details and deletion."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _job_page(viewer: User, workspace: Tenant | None, query: Mapping[str, Any]) 
 
 
 class AllJobsView(PlatformView):
-    """Jobs of all workspaces in sight."""
+    """Jobs of all workspaces that the caller may view."""
 
     points = {"GET": Permission.JOB_VIEW}
 
@@ -83,7 +83,7 @@ class JobsView(WorkspaceView):
 
     points = {"GET": Permission.JOB_VIEW, "POST": Permission.JOB_SUBMIT}
     parser_classes = JOB_PARSERS
-    # A check holds no lock, and a dry run would hold one while the engine looks at the inventory.
+    # The checks of a dry run need no lock; as a rolled-back transaction it would hold one meanwhile.
     handles_dry_run = True
 
     @extend_schema(
@@ -125,7 +125,7 @@ class JobsView(WorkspaceView):
 
 
 def accepted_response(job: Job, jobs: str, reading: JobReading) -> Response:
-    """The answer to a submission; `jobs` is the address of the list it joins."""
+    """Return the response to a submission; `jobs` is the URL of the workspace's list of jobs."""
     headers = {"Location": f"{jobs}/{job.pk}", **version_header(job)}
     defaults = FilledSerializer(reading.filled, many=True).data
     return Response({**JobSerializer(job).data, "defaults": defaults}, status=202, headers=headers)
@@ -193,7 +193,7 @@ class DeletableJobView(JobView):
 
 
 class JobEventsView(JobView):
-    """The story of one job."""
+    """The events of one job."""
 
     @extend_schema(
         operation_id="job_events",

@@ -1,4 +1,4 @@
-"""`GET …/jobs/{job}/check`: the gates of a pending job, and its recommendations, as they are now."""
+"""`GET …/jobs/{job}/check`: the current gates and recommendations of a pending job."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class JobCheckSerializer(serializers.Serializer[Any]):
 class JobCheckView(JobView):
     """A pending job checked now, with all other jobs."""
 
-    # Cycles and estimates take seconds: no transaction stays open meanwhile.
+    # Cycles and estimates take seconds; no transaction stays open meanwhile.
     reads_together = False
 
     @extend_schema(
@@ -75,7 +75,7 @@ class JobCheckView(JobView):
         tags=["jobs"],
     )
     def get(self, request: Request, ws: str, job: str) -> Response:
-        """Return the gates behind the stored reason, and what becomes of the job by each recommendation."""
+        """Return the gates behind the stored reason, and the outcome of the job after each recommendation."""
         query = read_query(request, CheckQuery)
         checked, found = self.job, None
         if checked.is_waiting:

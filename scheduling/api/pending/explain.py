@@ -1,4 +1,4 @@
-"""`GET …/jobs/{job}/explain`: where a job stands, and why."""
+"""`GET …/jobs/{job}/explain`: the status of a job and its reason."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tenants.api.responses.schema import problem_responses
 
 
 class JobExplainView(JobView):
-    """The engine's word on one job."""
+    """The status of one job and the engine's latest decisions."""
 
     @extend_schema(
         operation_id="job_explain",

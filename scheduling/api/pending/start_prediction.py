@@ -1,4 +1,4 @@
-"""`GET …/jobs/{job}/expected-start`: when a waiting job is expected to start, and on what basis."""
+"""`GET …/jobs/{job}/expected-start`: the expected start of a pending job, and the basis of the estimate."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class HeldRangesSerializer(serializers.Serializer[Any]):
     likely_held = serializers.IntegerField(help_text="Of these, started within their 50 % range.")
 
     def get_days(self, _found: Any) -> int:
-        """Return the number of days that are counted."""
+        """Return the number of days whose outcomes count."""
         return COUNTED.days
 
 
@@ -98,7 +98,7 @@ class JobExpectedStartView(JobView):
         tags=["jobs"],
     )
     def get(self, request: Request, ws: str, job: str) -> Response:
-        """Return the latest prediction of the job's present wait."""
+        """Return the latest prediction for the job's current wait."""
         read_query(request, NoQuery)
         found = job_expected_start(viewer=self.viewer, job=self.job, now=clock.now())
         return Response(ExpectedStartSerializer(_body_of(found)).data)

@@ -99,7 +99,7 @@ class StartableJobsView(WorkspaceView):
     """The largest jobs that would start now in one queue."""
 
     points: ClassVar = {"GET": Permission.JOB_SUBMIT}
-    # Previews take seconds: no transaction stays open meanwhile.
+    # Previews take seconds; no transaction stays open meanwhile.
     reads_together = False
 
     @extend_schema(

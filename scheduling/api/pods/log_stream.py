@@ -1,7 +1,7 @@
-"""`GET …/jobs/{job}/logs?follow=true`: what its tasks print, as they print it (server-sent events).
+"""`GET …/jobs/{job}/logs?follow=true`: the log lines of a job's tasks as server-sent events.
 
-Who reads is asked at every look who they are. The threads are its own, because a cluster that hangs keeps
-one busy until its time limit.
+The reader is authenticated again at every read. The streams have their own threads, because a cluster that
+does not answer occupies one until the time limit.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Reader(LiveStream):
         self._request, self._slug, self._follower = request, slug, follower
 
     def poll_text(self) -> tuple[str, bool]:
-        """Return what was printed since the last call."""
+        """Return the lines since the last call, and whether the attempt has ended."""
         user = signed_in_still(self._request)
         with row_scope.use_scope(scope_of(user)):
             workspace = workspace_get(viewer=user, slug=self._slug)

@@ -1,4 +1,4 @@
-"""`GET …/jobs/{job}/logs`: what its tasks printed."""
+"""`GET …/jobs/{job}/logs`: the output of a job's tasks."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class LogsQuery(QuerySerializer):
 
 
 class JobLogsView(JobView):
-    """The output of a job; the cluster is asked, whatever time it takes."""
+    """The output of a job. No transaction stays open while the cluster is read."""
 
     reads_together = False
     content_negotiation_class = AnyAccept
@@ -75,7 +75,7 @@ class JobLogsView(JobView):
     def get(  # type: ignore[override]  # a stream is no Response
         self, request: Request, ws: str, job: str
     ) -> Response | StreamingHttpResponse:
-        """Return the lines in the order of their times, or begin to tell them as they come."""
+        """Return the lines in the order of their times, or begin a stream of them."""
         query = read_query(request, LogsQuery)
         if query.pop("follow"):
             return log_stream.follow_log(request, self.viewer, self.job, LogQuery(**query))

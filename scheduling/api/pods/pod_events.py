@@ -1,4 +1,4 @@
-"""`GET …/jobs/{job}/pod-events`: what the cluster notes about a job's pods."""
+"""`GET …/jobs/{job}/pod-events`: the cluster's events about a job's pods."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class PodEventsQuery(QuerySerializer):
 
 
 class JobPodEventsView(JobView):
-    """The events of pods in a cluster; it is asked, whatever time it takes."""
+    """The events of a job's pods. No transaction stays open while the cluster is read."""
 
     reads_together = False
 
@@ -47,7 +47,7 @@ class JobPodEventsView(JobView):
         tags=["jobs"],
     )
     def get(self, request: Request, ws: str, job: str) -> Response:
-        """Return what the clusters where the job's pods are, or were, say of them."""
+        """Return the events of the job's pods from the clusters where they are or were."""
         query = read_query(request, PodEventsQuery)
         events = job_pod_events(viewer=self.viewer, job=self.job, **query)
         return Response(page_body(PodEventSerializer(events, many=True).data, None, None))

@@ -1,4 +1,4 @@
-"""Workspace policies: what a tenant demands of the jobs below it, and what counts in the end."""
+"""Policies of tenants for jobs at and below them, and the effective policy."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ class PoliciesQuery(ListQuery):
 
 
 class PoliciesView(PlatformView):
-    """All policies in sight."""
+    """All policies of tenants that the caller may view."""
 
     points: ClassVar = {"GET": Permission.TENANT_VIEW}
 

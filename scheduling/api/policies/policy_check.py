@@ -31,7 +31,7 @@ class AffectedJobsSerializer(serializers.Serializer[Any]):
 
 
 class PolicyCheckSerializer(serializers.Serializer[Any]):
-    """Jobs that the present policy allows, and the new one doesn't."""
+    """Jobs that the current policy allows, and the new one doesn't."""
 
     changes = serializers.BooleanField(help_text="false: these are the current settings.")
     pending = AffectedJobsSerializer(help_text="Pending jobs outside the new limits. They stay as they are.")
@@ -54,7 +54,7 @@ class PolicyCheckView(PlaceView):
         tags=["policies"],
     )
     def post(self, request: Request, **kwargs: Any) -> Response:
-        """Compare the jobs of the tenant with the present policy and with this one."""
+        """Compare the jobs of the tenant with the current policy and with this one."""
         read_query(request, NoQuery)
         tenant = self.tenant
         wanted = StatementSerializer(data=request.data)

@@ -34,7 +34,7 @@ from tenants.selectors.tenant import workspace_get
 
 
 class ReplayedSettingsSerializer(StrictSerializer):
-    """Settings of queues; what is left out stays."""
+    """Settings of queues; omitted settings don't change."""
 
     def get_fields(self) -> dict[str, Any]:
         known = QueueChangeSerializer().get_fields()
@@ -42,7 +42,7 @@ class ReplayedSettingsSerializer(StrictSerializer):
 
 
 class ReplayCreateSerializer(StrictSerializer):
-    """A period and what differs in it. At least one of `sharing`, `settings`, `gpus` and `pool_nodes`."""
+    """A period and the change. At least one of `sharing`, `settings`, `gpus` and `pool_nodes`."""
 
     cell = serializers.CharField(max_length=63)
     begin_at = serializers.DateTimeField()
@@ -104,7 +104,7 @@ class ReplayTeamSerializer(serializers.Serializer[Any]):
 
 
 class ReplayResultSerializer(serializers.Serializer[Any]):
-    """`measured` is what happened, `recorded` and `changed` are simulated from the same jobs."""
+    """`measured` has the actual figures, `recorded` and `changed` are simulated with the same jobs."""
 
     measured = ReplayColumnSerializer()
     recorded = ReplayColumnSerializer()
@@ -261,14 +261,14 @@ class ReplayView(PlatformView):
         tags=["replays"],
     )
     def delete(self, request: Request, replay: uuid.UUID) -> Response:
-        """Delete the replay; one that runs stops."""
+        """Delete the replay; a running replay stops."""
         read_query(request, NoQuery)
         replay_delete(acting_user=self.viewer, replay=replay_get(viewer=self.viewer, pk=replay))
         return Response(status=204)
 
 
 class ReplayCancelView(PlatformView):
-    """The end of a replay that waits or runs."""
+    """The cancellation of a pending or running replay."""
 
     points: ClassVar = {"POST": Permission.CLUSTER_EDIT}
 

@@ -1,4 +1,4 @@
-"""Priority classes, and who may use the raised ones."""
+"""Priority classes, and grants of classes above 0 to tenants."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ class PriorityClassView(PlatformView):
         tags=["priorities"],
     )
     def patch(self, request: Request, name: str) -> Response:
-        """Change what is named."""
+        """Change the fields in the body."""
         read_query(request, NoQuery)
         found, expected = priority_class_get(name), if_match(request)
         wanted = read_body(PriorityClassChangeSerializer, request)
@@ -143,12 +143,13 @@ class PriorityClassView(PlatformView):
 
 
 class PriorityGrantsView(PlatformView):
-    """The tenants that may use raised classes."""
+    """The grants of priority classes above 0 to tenants."""
 
     points = {"GET": Permission.TENANT_VIEW, "POST": Permission.QUEUE_EDIT}
 
     def may_see_again(self) -> None:
-        """Whoever still sees the tenant of the grant."""
+        """Check that the caller may still view the tenant of the grant, before a stored response is
+        repeated."""
         body = self.request.data
         tenant_get(self.viewer, str(body.get("tenant", "")) if isinstance(body, dict) else "")
 

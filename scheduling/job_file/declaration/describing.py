@@ -1,4 +1,4 @@
-"""The fields of a job file, for readers: one row per field."""
+"""Describes the fields of a job file for the documentation, one row for each field."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _HEAD: Final = (
 
 
 def describe_field(field: Field) -> str:
-    """Describe a field and the value that counts if it is left open, in English."""
+    """Return the English description of a field and of its value if it is omitted."""
     said = [field.help or _sentence(field.label), f"Default: {field.otherwise}." if field.otherwise else ""]
     if field.only:
         said.append(f"Only with {', '.join(f'`{name}`' for name in field.only)}.")
@@ -26,20 +26,21 @@ def describe_field(field: Field) -> str:
 
 
 def field_default(field: Field) -> Any:
-    """The default of a field as a job file writes it."""
+    """Return the default of a field in the form of a job file."""
     if isinstance(field.kind, Cpu | Memory):
         return field.kind.format_amount(field.default)
     return list(field.default) if isinstance(field.default, tuple) else field.default
 
 
 def fields_page() -> str:
-    """The page of the documentation that lists every field; what mappings have in common is listed once."""
+    """Return the page of the documentation that lists all fields; mappings with the same fields are listed
+    once."""
     rows = (_row(field) for field in ALL if _first(field.parent) == field.parent)
     return _HEAD + "".join(f"{row}\n" for row in rows)
 
 
 def _first(path: str) -> str:
-    """The first mapping that has the same fields as the one at a path."""
+    """Return the path of the first mapping that has the same fields as the one at `path`."""
     kind = FIELDS[path].kind if path else None
     if not isinstance(kind, PartKind):
         return path

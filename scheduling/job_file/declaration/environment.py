@@ -1,4 +1,4 @@
-"""Reading what containers find in their environment: values, and entries of secrets and config maps."""
+"""Parses the environment of containers: values, and entries of secrets and config maps."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _KEY: Final = Form.of_pattern(
 
 @dataclass(frozen=True, slots=True)
 class Variables:
-    """The variables by name: a text, or its source as `{secret: …, key: …}` or `{config: …, key: …}`."""
+    """Variables by name: a text, or its source as `{secret: …, key: …}` or `{config: …, key: …}`."""
 
     words: ClassVar[str] = "mapping of names to a text, `{secret: …, key: …}` or `{config: …, key: …}`"
 
@@ -48,7 +48,7 @@ class Variables:
 
 
 def _value(part: Section, path: str, name: str, value: Any) -> Any:
-    """Return the value of a variable; None if a mistake was noted."""
+    """Return the value of a variable; None if an error was recorded."""
     if not _VARIABLE.fullmatch(name):
         part.add_problem(path, "FORMAT", _("Use letters, digits and underscores, for example MY_KEY."))
     elif is_reserved_variable(name):

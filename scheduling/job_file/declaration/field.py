@@ -32,18 +32,18 @@ class Limited(StrEnum):
 class Field:
     """One field.
 
-    `label` is what people read; `help` says more, and is translated where the console shows it.
+    `label` is its name for users; `help` describes it, and is translated if the console shows it.
 
-    `default` is written into the job where the file leaves the field open; `otherwise` says in words what
-    counts where there is no such value. `required` is what is said where it is missing. `only` names the
-    modes of cards, or the siblings, without which the field has no meaning.
+    `default` is the value of an omitted field; `otherwise` describes what applies if there is no such value.
+    `required` is the message for a missing field. `only` names the modes of cards, or the sibling fields,
+    without which the field has no meaning.
 
-    `column` is its name in `JobSpec`, `RoleSpec` and the rows, where that is not the last part of the path. A
-    field `for_pods` has no column: it is kept in the JSON that only the makers of pods read. What the engine
-    has to know of a whole job is marked `engine`, and has the same name there.
+    `column` is its name in `JobSpec`, `RoleSpec` and the rows, if that is not the last part of the path. A
+    field `for_pods` has no column: it is stored in JSON that is only used to build pods. A field `engine` is
+    also a field of the engine's job, with the same name.
 
-    `form` is where the console's form shows the field (nowhere: it is written as YAML), `input` its name
-    there where that is not the last part of the path, `unit` what is written behind it.
+    `form` is the group of the console's form that shows the field (None: it is written as YAML), `input` its
+    name there if that is not the last part of the path, `unit` the unit behind it.
     """
 
     path: str
@@ -74,10 +74,10 @@ class Field:
 
     @property
     def name(self) -> str:
-        """Its name in specifications and rows."""
+        """The field's name in specifications and rows."""
         return self.column or self.key
 
     @property
     def input_name(self) -> str:
-        """Its name in the console's form."""
+        """The field's name in the console's form."""
         return self.input or self.key

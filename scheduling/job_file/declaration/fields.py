@@ -1,10 +1,10 @@
-"""Every field of a job file, declared once, in the order of the file.
+"""Declares every field of a job file once, in the order of the file.
 
 The parser, the schema of the REST API, the console's form, the limits and choices of policies, the table in
 `docs/job-file.md`, the rows of a job and the engine's job all follow from this list.
 
-A path names a field as policies do: of a list of mappings, such as `roles`, it names no place. Texts are in
-English here and are translated where they are shown.
+Paths have the form that policies use, without indexes of lists such as `roles`. Texts are in English here and
+are translated where they are shown.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ from scheduling.models import JobKind
 
 LONGEST_S: Final = 10 * 365 * 86_400
 GRACE_MAX_S: Final = 300
-"""As long as a preemptor's claim lives: what is released later would be released for no job."""
+"""The longest grace period in seconds, which is the lifetime of a claim: a later release would help no
+preemptor."""
 _ID_MAX: Final = 2**31 - 1
 
 
@@ -469,13 +470,13 @@ FIELDS: Final[Mapping[str, Field]] = {field.path: field for field in ALL}
 
 @cache
 def fields_below(path: str) -> tuple[Field, ...]:
-    """The fields of the mapping at a path, in their order; the file itself is at the empty one."""
+    """Return the fields of the mapping at a path, in their order; the file itself has the empty path."""
     return tuple(field for field in ALL if field.parent == path)
 
 
 @cache
 def keys_below(path: str) -> tuple[str, ...]:
-    """The names of these fields."""
+    """Return the keys of the fields of the mapping at a path."""
     return tuple(field.key for field in fields_below(path))
 
 

@@ -1,4 +1,4 @@
-"""The fields that probes, and what is done before a container ends, have in common."""
+"""Declares the fields of probes and of the pre-stop hook of a container."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PORT_MAX: Final = 65_535
 
 
 def action_fields(path: str) -> tuple[Field, ...]:
-    """Declare the fields of an action on a container: a program in it, or a request to it."""
+    """Return the fields of an action on a container: a program in it, or a request to it."""
     return (
         Field(
             f"{path}.command",
@@ -41,7 +41,7 @@ def action_fields(path: str) -> tuple[Field, ...]:
 
 
 def probe_fields(name: str, help_text: str) -> tuple[Field, ...]:
-    """Declare the fields of one of the three probes of a container."""
+    """Return the fields of one of the three probes of a container."""
     path = f"roles.probes.{name}"
     return (
         Field(path, PartKind("Probe", one_of=("command", "http", "tcp")), help=help_text),

@@ -1,4 +1,4 @@
-"""The page of the documentation that explains each reason code, written from the table."""
+"""Writes the page of the documentation that explains each reason code."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SEVERITIES: Final = {
 
 
 def reasons_page() -> str:
-    """Write the whole page in Markdown."""
+    """Return the page in Markdown."""
     severities = "".join(f"| {severity} | {meaning} |\n" for severity, meaning in _SEVERITIES.items())
     table = "".join(
         f"| [`{reason}`](#{reason.anchor.partition('#')[2]}) | {reason.row.label} | {reason.row.severity} "

@@ -1,1 +1,1 @@
-"""Reading a job file, section by section, by the declaration of its fields."""
+"""Parses a job file, section by section, by the declaration of its fields."""

@@ -1,4 +1,4 @@
-"""Reading a whole job."""
+"""Parses a whole job file."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from scheduling.job_file.values.types import JobSpec, RoleSpec
 from scheduling.models import JobKind
 
 STATIC_CPUS: Final = {"allotment.io/cpu-manager": "static"}
-"""The label of nodes whose kubelet gives whole CPUs to guaranteed pods."""
+"""The label of nodes whose kubelet assigns whole CPUs to guaranteed pods."""
 TASKS_MAX: Final = 10_000
 
 
 def parse_job(body: Any) -> JobSpec:
-    """Read a job file.
+    """Parse a job file.
 
-    Raises: Invalid (code SPEC_INVALID) with one `FieldError` for each mistake; TooLarge.
+    Raises: Invalid (code SPEC_INVALID) with one `FieldError` for each error; TooLarge.
     """
     text = compact_json(body)
     check_file_size(text)
@@ -64,7 +64,7 @@ def parse_job(body: Any) -> JobSpec:
 
 
 def _check_text(text: str) -> None:
-    # Neither can be stored: a database's text ends at NUL, and half of a surrogate pair is no character.
+    # PostgreSQL can store neither NUL nor half of a surrogate pair.
     halves = not text.isascii() and any("\ud800" <= char <= "\udfff" for char in text)
     if halves or "\\u0000" in text:
         message = _("The job file contains invalid characters.")
@@ -81,7 +81,7 @@ def _min_available(job: Section, roles: Sequence[RoleSpec]) -> int:
 
 
 def _placement(job: Section, roles: Sequence[RoleSpec]) -> dict[str, Any]:
-    """Read the placement; exclusive CPUs exist only on nodes that a platform admin has marked so."""
+    """Return the placement; a job with exclusive CPUs gets the label of nodes that have them."""
     found = read_placement(job)
     if any(role.container.get("exclusive_cpus") for role in roles):
         found["node_selector"] = {**found.get("node_selector", {}), **STATIC_CPUS}

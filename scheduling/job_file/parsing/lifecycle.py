@@ -1,4 +1,4 @@
-"""Reading what is to happen when tasks fail, are evicted or complete."""
+"""Parses the lifecycle rules: actions when tasks fail, are evicted or complete."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 from scheduling.job_file.parsing.reading import open_parts, read_part
 from scheduling.job_file.values.section import Section
 
-# What may follow what; anything else would be stored and never happen. Any action may follow a failure.
+# The actions that an event may have; others would never be taken. A failure may have any action.
 _FOLLOWS: Final = {
     "task_evicted": ("restart_job", "fail_job", "abort_job"),
     "task_completed": ("complete_job",),
@@ -18,7 +18,7 @@ _FOLLOWS: Final = {
 
 
 def read_lifecycle(job: Section, roles: tuple[str, ...]) -> tuple[dict[str, Any], ...]:
-    """The rules in their order: the first that matches an event, and has not reached its limit, counts."""
+    """Return the rules in their order: the first that matches an event and is below its limit applies."""
     return tuple(_rule(rule, roles) for rule in open_parts(job, "lifecycle"))
 
 

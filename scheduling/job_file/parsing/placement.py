@@ -1,4 +1,4 @@
-"""Reading where a job's tasks may run, and where they had better."""
+"""Parses the placement of a job: where its tasks may run, and where they should preferably run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ALONE = ("placement.topology", "placement.tolerations")
 
 
 def read_placement(job: Section) -> dict[str, Any]:
-    """Placement as normalised JSON: only what restricts or prefers anything, affinity as lists of terms."""
+    """Return the placement as normalised JSON, with set fields only, and affinity as lists of terms."""
     part = open_part(job, "placement")
     found = read_said(part, (field for field in fields_below("placement") if field.path not in _ALONE))
     if tolerations := [_toleration(item) for item in open_parts(part, "placement.tolerations")]:

@@ -1,4 +1,4 @@
-"""Reading fields by their declaration."""
+"""Parses fields by their declaration."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from scheduling.job_file.values.section import Section
 
 
 def open_part(part: Section, path: str) -> Section:
-    """The mapping that is the field at `path`, read out of the one above; an absent one is empty."""
+    """Return the section of the field at `path` from that of its parent; a missing one is empty."""
     return part.read_subsection(FIELDS[path].key, keys_below(path))
 
 
 def open_parts(part: Section, path: str) -> list[Section]:
-    """The mappings of the list that is the field at `path`."""
+    """Return the sections of the list of mappings at `path`."""
     field = FIELDS[path]
     listed = part.read_items(field.key, limit=field.kind.most if isinstance(field.kind, Parts) else 0)
     at = part.path_of(field.key)
@@ -30,7 +30,7 @@ def open_parts(part: Section, path: str) -> list[Section]:
 
 
 def read_field(part: Section, path: str) -> Any:
-    """The value of the field at `path`, its default where the file leaves it open."""
+    """Return the value of the field at `path`, or its default if it is omitted."""
     field = FIELDS[path]
     if isinstance(field.kind, Parts):
         return [read_part(each, path) for each in open_parts(part, path)]
@@ -40,7 +40,7 @@ def read_field(part: Section, path: str) -> Any:
 
 
 def read_columns(part: Section, path: str) -> dict[str, Any]:
-    """The plain values of the mapping at `path` that have columns of their own, by the names of these."""
+    """Return the values of the mapping at `path` that are columns, by the columns' names."""
     return {
         field.name: read_field(part, field.path)
         for field in fields_below(path)
@@ -49,9 +49,10 @@ def read_columns(part: Section, path: str) -> dict[str, Any]:
 
 
 def read_part(part: Section, path: str) -> dict[str, Any]:
-    """Read the mapping at `path` by key; what is empty, or left open without a default, is left out.
+    """Return the values of the mapping at `path` by key, without empty values and omitted ones without a
+    default.
 
-    What is missing, and what does not belong together, is noted.
+    Missing fields and fields that exclude each other are recorded as errors.
     """
     fields = fields_below(path)
     found = read_said(part, fields)
@@ -71,7 +72,7 @@ def read_part(part: Section, path: str) -> dict[str, Any]:
 
 
 def read_said(part: Section, fields: Iterable[Field]) -> dict[str, Any]:
-    """The values of fields by key, without those that are empty."""
+    """Return the values of fields by key, without empty ones."""
     found = {}
     for field in fields:
         if part.has_key(field.key) or field.default is not None:

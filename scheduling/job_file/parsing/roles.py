@@ -1,4 +1,4 @@
-"""Reading roles and what each of their tasks asks for."""
+"""Parses roles and the requests of their tasks."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _NAME_IN_POD: Final = 12
 
 
 def read_roles(job: Section) -> tuple[RoleSpec, ...]:
-    """The roles of a job; there is at least one."""
+    """Return the roles of a job; a job without any is an error."""
     before = len(job.problems.errors)
     parts = open_parts(job, "roles")
     if not parts and len(job.problems.errors) == before:
         job.add_problem("roles", "REQUIRED", _(FIELDS["roles"].required))
     roles = tuple(_role(role, index) for index, role in enumerate(parts))
-    # Pod names carry this much of a role's name, so that much must tell the roles apart.
+    # Pod names contain this prefix of a role's name, so the prefixes of roles must differ.
     heads = [dns_label(role.name, _NAME_IN_POD) for role in roles]
     for index, head in enumerate(heads):
         if head in heads[:index]:
@@ -67,7 +67,7 @@ def _check_probes(role: Section, probes: dict[str, Any]) -> None:
 
 
 def _check_limits(resources: Section, role: RoleSpec) -> None:
-    """A limit is how far a task may go beyond what it asks for, so it is no less than that."""
+    """Check that limits are not below requests."""
     limits = role.container.get("limits", {})
     kinds: tuple[tuple[str, Amount, int], ...] = (
         ("cpu", Cpu(), role.cpu_millicores),
@@ -80,7 +80,7 @@ def _check_limits(resources: Section, role: RoleSpec) -> None:
 
 
 def _check_shared_memory(resources: Section, role: RoleSpec) -> None:
-    """A task that fills its shared memory is ended at its memory limit, so that it can use no more."""
+    """Check that shared memory is not larger than the memory limit, at which the task would be ended."""
     kind, limits = Memory(), role.container.get("limits", {})
     limit = kind.parse_amount(limits["memory"]) if "memory" in limits else role.memory_mib
     size = role.container.get("shared_memory")
@@ -89,7 +89,8 @@ def _check_shared_memory(resources: Section, role: RoleSpec) -> None:
 
 
 def _check_exclusive(resources: Section, role: RoleSpec) -> None:
-    """A kubelet with the static CPU manager gives whole CPUs to guaranteed pods that ask for them."""
+    """Check the request for exclusive CPUs, which the static CPU manager assigns only to guaranteed pods that
+    request whole CPUs."""
     cpu = role.cpu_millicores
     if not role.container.get("exclusive_cpus"):
         return

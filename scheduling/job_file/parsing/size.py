@@ -1,7 +1,7 @@
-"""The largest size of a job file, and of the pods that are made of it.
+"""Limits the size of a job file, and of the pods that are created from it.
 
-A cluster stores no object above 1.5 MiB and answers a larger one as if it had failed itself. The limits here
-are far below that, and they hold however a job comes in: alone, in a batch, as a copy, or through a form.
+A cluster stores no object above 1.5 MiB, and answers a larger one with an internal error. The limits here are
+far below that, and apply to all ways of submission: single jobs, batches, copies and the form.
 """
 
 from __future__ import annotations
@@ -19,26 +19,27 @@ from scheduling.models import Job
 from scheduling.models.pod_names import gang_name, pod_name
 
 FILE_BYTES_MAX: Final = 256 * 1024
-"""Bytes of a job file as compact JSON in UTF-8."""
+"""The largest size of a job file in bytes, as compact JSON in UTF-8."""
 POD_BYTES_MAX: Final = 64 * 1024
-"""Bytes of what a job file says of the pods of one role, as compact JSON in UTF-8."""
+"""The largest size of a job file's fields for the pods of one role in bytes, as compact JSON in UTF-8."""
 LIST_BYTES_MAX: Final = 1024 * 1024 - 64
-"""Bytes of a file that lists the tasks of a job: what a ConfigMap holds, less the file's name."""
+"""The largest size of a file that lists the tasks of a job in bytes: a ConfigMap's limit without the file
+name."""
 _ATTEMPTS: Final = 9_999
 _SLOTS: Final = " slots=1024\n"
 _LISTED_ALWAYS: Final = LIST_BYTES_MAX // (63 + 1 + 63 + len(_SLOTS))
-"""So many tasks have room in a list whatever they are called: an address is two DNS labels."""
+"""The number of tasks that always fit in a list, with names of any length: an address is two DNS labels."""
 _JSON: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str, skipkeys=True)
 _IN_PODS: Final = ("labels", "tolerations")
 
 
 def compact_json(value: Any) -> str:
-    """A value as compact JSON; what JSON does not have is written as text."""
+    """Return a value as compact JSON; values of types unknown to JSON are written as text."""
     return _JSON.encode(value)
 
 
 def bytes_of(text: str) -> int:
-    """The size of a text in UTF-8."""
+    """Return the size of a text in UTF-8 bytes."""
     return len(text) if text.isascii() else len(text.encode(errors="surrogatepass"))
 
 
@@ -59,7 +60,7 @@ def check_pod_sizes(
     runtime: Mapping[str, Any],
     placement: Mapping[str, Any],
 ) -> None:
-    """Note each role whose pods would be larger than `POD_BYTES_MAX`."""
+    """Record an error for each role whose pods would be larger than `POD_BYTES_MAX`."""
     of_pods = {key: placement[key] for key in _IN_PODS if key in placement}
     common = bytes_of(compact_json([environment, volumes, runtime, of_pods]))
     for index, role in enumerate(roles):
@@ -74,10 +75,10 @@ def check_pod_sizes(
 
 
 def check_host_lists(job: Section, name: str, roles: Sequence[RoleSpec]) -> None:
-    """Note a job of which the list of its tasks' addresses would be larger than `LIST_BYTES_MAX`.
+    """Record an error if the list of the job's task addresses would be larger than `LIST_BYTES_MAX`.
 
-    Lists are in files where they are too long for a variable; each line has an address, and of an MPI job's
-    the number of its slots.
+    Lists that are too long for a variable are written to files; each line has an address, and for an MPI job
+    the number of slots.
     """
     if sum(role.replicas for role in roles) <= _LISTED_ALWAYS:
         return

@@ -1,4 +1,4 @@
-"""Tags outside of a job file, under the rules of its field."""
+"""Parses tags outside of a job file by the rules of its field."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from scheduling.job_file.values.section import Problems, Section
 
 _FIELD: Final = FIELDS["tags"]
 TAGS_LENGTH: Final = 1300
-"""The characters of a text that names as many tags as a job may have, of the greatest length."""
+"""The length of a text with the largest number of tags of the largest length."""
 
 
 def read_tags(names: Any) -> list[str]:
     """Check the tags of a job, and return each once.
 
-    Raises: Invalid with the first mistake, and all of them by their places.
+    Raises: Invalid with the message of the first error, and all errors by field.
     """
     problems = Problems()
     found = read_field(Section({_FIELD.key: names}, "", problems), _FIELD.path)
@@ -27,7 +27,7 @@ def read_tags(names: Any) -> list[str]:
 
 
 def split_tags(text: str) -> list[str]:
-    """Return the tags that a text names, separated by commas."""
+    """Return the comma-separated tags of a text."""
     return [name for part in text.split(",") if (name := part.strip())]
 
 

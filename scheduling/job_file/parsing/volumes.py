@@ -1,4 +1,4 @@
-"""Reading what is mounted into a job's containers. A folder of the node is none of it."""
+"""Parses the volumes of a job. Folders of the node can't be mounted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from scheduling.job_file.values.types import RoleSpec
 
 
 def read_volumes(job: Section, roles: Sequence[RoleSpec]) -> tuple[dict[str, Any], ...]:
-    """A job's volumes, each with one source; sizes as Kubernetes writes them."""
+    """Return the volumes of a job, each with one source; sizes are Kubernetes quantities."""
     found = read_field(job, "volumes")
     mounts = [plain_path(volume["mount"]) for volume in found if "mount" in volume]
     if len(set(mounts)) < len(mounts):

@@ -1,7 +1,7 @@
-"""The kinds of values that a job file has: what each accepts, and what is made of it.
+"""The kinds of values in a job file: the accepted input of each, and its parsed form.
 
-A kind reads a value out of a `Section`, which notes what is wrong with it. It does not know its field's name,
-default or meaning: those stand in `fields`.
+A kind parses a value of a `Section`, which records errors. It does not know its field's name, default or
+meaning; `fields` declares these.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from scheduling.job_file.values.section import Section
 from scheduling.job_file.values.terms import read_labels, read_node_terms, read_pod_terms, read_selector
 
 LARGEST: Final = 2**31 - 1
-"""What a column of the database holds."""
+"""The largest value of an integer column."""
 CPU_MAX: Final = 100_000_000
-"""Millicores; no node has as much."""
+"""The largest amount in millicores; no node has as much."""
 MEMORY_MAX: Final = 1 << 30
-"""MiB; no node has as much."""
+"""The largest amount in MiB; no node has as much."""
 
 
 class FieldKind(Protocol):
@@ -31,17 +31,17 @@ class FieldKind(Protocol):
 
     @property
     def words(self) -> str:
-        """Its type and bounds, in English, for documentation."""
+        """The type and its bounds, in English, for the documentation."""
 
     def read_value(self, part: Section, key: str, default: Any) -> Any:
-        """The value below `key`, checked and in the platform's unit; `default` where it is left open."""
+        """Return the checked value of `key` in the platform's unit; `default` if it is omitted."""
 
 
 class Amount(FieldKind, Protocol):
     """A kind whose values can be compared, so that a policy can limit them."""
 
     def parse_amount(self, value: Any) -> int:
-        """A value as somebody writes it, in the platform's unit. Raises: QuantityError."""
+        """Return a value that a user writes, in the platform's unit. Raises: QuantityError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class Whole:
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number, whole or not, within bounds."""
+    """A number within bounds, with or without a fraction."""
 
     low: float
     high: float
@@ -104,13 +104,13 @@ class Form:
 
     @classmethod
     def of_pattern(cls, pattern: str, sentence: str) -> Form:
-        """Make a form of the texts that match a regular expression as a whole."""
+        """Return the form of texts that fully match a regular expression."""
         return cls(re.compile(pattern).fullmatch, sentence)
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A text of at most `limit` characters, of all `forms`."""
+    """A text of at most `limit` characters that has all `forms`."""
 
     limit: int
     forms: tuple[Form, ...] = ()
@@ -145,7 +145,7 @@ class ChoiceKind:
 
 @dataclass(frozen=True, slots=True)
 class Cpu:
-    """CPU in millicores; as text with its unit where `written`, which is how JSON for pods keeps it."""
+    """CPU in millicores; with `written` as text with its unit, which is its form in the JSON for pods."""
 
     written: bool = False
     words: ClassVar[str] = "CPU: `8`, `0.5` or `500m`"
@@ -164,7 +164,7 @@ class Cpu:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Memory in MiB; as text with its unit where `written`, which is how JSON for pods keeps it."""
+    """Memory in MiB; with `written` as text with its unit, which is its form in the JSON for pods."""
 
     written: bool = False
     low: int = 0
@@ -198,7 +198,7 @@ class Percent:
 
 @dataclass(frozen=True, slots=True)
 class CardMemory(Memory):
-    """Memory of a card: in MiB, or in percent of the card and then as text."""
+    """Memory of a card: in MiB, or in percent of the card as text."""
 
     words: ClassVar[str] = "memory with its unit or in percent: `20480Mi`, `20Gi` or `50%`"
 
@@ -212,14 +212,14 @@ class CardMemory(Memory):
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """A list of at most `most` texts; where `empty` is a sentence, an empty list is refused with it."""
+    """A list of at most `most` texts; `empty` is the message for an empty list, if it is not allowed."""
 
     most: int
     length: int = 4096
     forms: tuple[Form, ...] = ()
     empty: str = ""
     one: bool = False
-    """Whether a text alone stands for a list of one."""
+    """Whether a single text is accepted as a list of one."""
 
     @property
     def words(self) -> str:
@@ -239,7 +239,7 @@ class Texts:
 
 @dataclass(frozen=True, slots=True)
 class Tags(Texts):
-    """A list of short texts in which each counts once."""
+    """A list of short texts without duplicates."""
 
     @property
     def words(self) -> str:
@@ -276,7 +276,8 @@ class Wholes:
 
 @dataclass(frozen=True, slots=True)
 class LabelsKind:
-    """Labels and their values; `own` are those of the job's tasks, which leave the platform's alone."""
+    """Labels and their values; with `own` those of the job's tasks, among which the platform's are
+    reserved."""
 
     own: bool = False
     words: ClassVar[str] = "mapping of at most 64 labels to values"
@@ -299,7 +300,7 @@ class NodeTerms:
 
 @dataclass(frozen=True, slots=True)
 class PodTerms:
-    """Conditions on the tasks that run beside: `required`, and `preferred` with weights."""
+    """Conditions on other tasks in the same domain: `required`, and `preferred` with weights."""
 
     words: ClassVar[str] = (
         "`required`, and `preferred` with a `weight`: terms with `topology_key`, `match_labels`, `match_expressions`"  # noqa: E501
@@ -311,10 +312,10 @@ class PodTerms:
 
 @dataclass(frozen=True, slots=True)
 class PartKind:
-    """A mapping whose fields are declared below it; `one_of` names those of which exactly one is said."""
+    """A mapping whose fields are declared below it; exactly one of the fields `one_of` must be set."""
 
     name: str
-    """Of its component in the REST schema, there followed by `File`."""
+    """The name of its component in the REST schema, where `File` is appended."""
     one_of: tuple[str, ...] = ()
     words: ClassVar[str] = "mapping"
 
@@ -334,7 +335,7 @@ class Parts(PartKind):
 
 
 def check_forms(part: Section, key: str, text: str, forms: Sequence[Form]) -> None:
-    """Note the first form that a text does not have."""
+    """Record an error for the first form that a text does not have."""
     for form in forms:
         if not form.fits(text):
             part.add_problem(key, form.code, _(form.sentence))
@@ -348,7 +349,7 @@ def _range(low: int, high: int) -> str:
 def _amount(
     part: Section, key: str, read: Callable[[Any], int], *, low: int = 0, high: int = LARGEST
 ) -> int | None:
-    """An amount; None where it is left open, and where it is wrong."""
+    """Return an amount; None if it is omitted or invalid."""
     amount = part.read_quantity(key, read, None)
     if amount is not None and amount > high:
         part.add_problem(key, "RANGE", _("Exceeds the largest possible node."))

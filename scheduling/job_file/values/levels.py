@@ -1,4 +1,4 @@
-"""The words of a job file for nearness, and the node labels that they mean."""
+"""The names of topology levels in a job file, and their node labels."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ LEVELS: Final[Mapping[str, str]] = {
 
 
 def level_label(level: str) -> str:
-    """The node label of a level; anything that is no word for one is a label itself."""
+    """Return the node label of a level; a text that names no level is a label itself."""
     return LEVELS.get(level, level)

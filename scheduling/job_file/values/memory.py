@@ -1,4 +1,4 @@
-"""Memory as a job file writes it."""
+"""Parses and formats memory in job files."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _NO_UNIT: Final = re.compile(r"[0-9.]+")
 
 
 def read_memory(text: Any) -> Mebibytes:
-    """Memory with its unit. Raises: QuantityError."""
-    # Kubernetes reads a bare number as bytes; whoever writes 64 means 64 GiB and would get nothing.
+    """Return memory that is written with its unit. Raises: QuantityError."""
+    # Kubernetes reads a number without a unit as bytes, but a user who writes 64 means 64 GiB.
     if _NO_UNIT.fullmatch(str(text).strip()):
         raise QuantityError(gettext_noop("Specify the memory unit, for example 64Gi or 20480Mi."))
     return parse_memory(text)
 
 
 def written_memory(mib: int) -> str:
-    """MiB in the larger unit where that gives a whole number."""
+    """Return MiB as text, in Gi if that is a whole number."""
     return f"{mib // 1024}Gi" if mib and mib % 1024 == 0 else f"{mib}Mi"

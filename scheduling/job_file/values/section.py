@@ -1,7 +1,7 @@
-"""Reading one mapping of a specification, field by field, without stopping at the first mistake.
+"""Parses a mapping of a job file, field by field, without stopping at the first error.
 
-Each reader returns a usable value even where it notes a problem, so that the rest is still checked and
-the user sees everything that is wrong at once.
+Each method returns a usable value even if it records an error, so that the other fields are still checked and
+the user sees all errors together.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from foundation.core.quantities import QuantityError
 T = TypeVar("T")
 _MISSING = object()
 _MISTAKES_MAX = 100
-"""Nobody reads more of them; a file may be nothing but mistakes."""
+"""The number of errors after which parsing stops."""
 _PATH_MAX = 300
 _KEY_MAX = 60
 
 
 @dataclass(slots=True)
 class Problems:
-    """Every mistake found so far."""
+    """The errors that were found so far."""
 
     errors: list[FieldError] = field(default_factory=list)
 
     def add_problem(self, path: str, code: str, message: str) -> None:
-        """Note one. Raises: Invalid with all of them when there are too many to go on."""
+        """Record an error. Raises: Invalid with all errors once there are `_MISTAKES_MAX`."""
         self.errors.append(FieldError(path[:_PATH_MAX], code, message))
         if len(self.errors) >= _MISTAKES_MAX:
             self.raise_if_any()
 
     def raise_if_any(self) -> None:
-        """Raises: Invalid (code SPEC_INVALID) with one `FieldError` for each mistake."""
+        """Raise Invalid (code SPEC_INVALID) with one `FieldError` for each error, if there are any."""
         if self.errors:
             raise Invalid(_summary(len(self.errors)), code="SPEC_INVALID", errors=self.errors)
 
@@ -52,7 +52,8 @@ class Section:
 
     @classmethod
     def read_section(cls, value: Any, path: str, known: Collection[str], problems: Problems) -> Section:
-        """Wrap `value`; anything but a mapping is noted and read as an empty one."""
+        """Return the section of `value`; a value that isn't a mapping is an error and read as an empty
+        one."""
         if not isinstance(value, Mapping):
             problems.add_problem(path, "TYPE", _("Must be a map of names to values."))
             return cls({}, path, problems)
@@ -129,7 +130,7 @@ class Section:
         return str(value)
 
     def read_quantity(self, key: str, parse: Callable[[Any], T], default: T) -> T:
-        """A value that one of `foundation.core.quantities` reads."""
+        """Return a value that a function of `foundation.core.quantities` parses."""
         value = self.values.get(key)
         if value is None:
             return default
@@ -152,7 +153,7 @@ class Section:
         return list(value)
 
     def read_texts(self, key: str, *, limit: int, length: int = 4096) -> tuple[str, ...]:
-        """A list of texts; numbers are taken as they are written."""
+        """Return a list of texts; numbers are converted to text."""
         found = []
         for index, value in enumerate(self.read_items(key, limit=limit)):
             if isinstance(value, bool) or not isinstance(value, str | int | float):
@@ -165,16 +166,16 @@ class Section:
         return tuple(found)
 
     def read_subsection(self, key: str, known: Collection[str]) -> Section:
-        """The mapping below `key`; an absent one is empty."""
+        """Return the section of `key`; a missing one is empty."""
         return Section.read_section(self.read_value(key, {}), self.path_of(key), known, self.problems)
 
     def read_value(self, key: str, default: Any) -> Any:
-        """Return the value below `key`, however empty; `default` when there is none."""
+        """Return the value of `key`, also an empty one; `default` if it is missing or null."""
         value = self.values.get(key)
         return default if value is None else value
 
     def refuse_field(self, key: str, message: str) -> None:
-        """Note that a field which the file format knows is not supported yet, when it is used."""
+        """Record an error if a field is used that the file format knows, but that is not supported yet."""
         if self.values.get(key):
             self.add_problem(key, "NOT_SUPPORTED", message)
 
@@ -188,7 +189,7 @@ def _summary(count: int) -> str:
 
 
 def _unknown(key: str, known: Collection[str]) -> str:
-    # Comparing costs the product of both lengths, and no field has a name as long as that.
+    # The time of a comparison is the product of both lengths, and no field has such a long name.
     close = difflib.get_close_matches(key, sorted(known), n=1) if len(key) <= _KEY_MAX else []
     if close:
         return _("Unknown field. Did you mean %(close)s?") % {"close": close[0]}

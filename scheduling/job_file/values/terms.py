@@ -1,4 +1,4 @@
-"""Reading conditions on labels: expressions, and terms that speak of other tasks."""
+"""Parses conditions on labels of nodes and of other tasks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WEIGHT_MAX: Final = 100
 _TERMS_MAX: Final = 16
 _SINGLE: Final = (AffinityOperator.GT, AffinityOperator.LT)
 _WITHOUT: Final = (AffinityOperator.EXISTS, AffinityOperator.DOES_NOT_EXIST)
-# Labels of tasks are text: comparing them as numbers has no meaning.
+# Kubernetes does not compare labels of pods as numbers.
 _OF_TASKS: Final = tuple(operator for operator in AffinityOperator if operator not in _SINGLE)
 _NAME: Final = r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?"
 _KEY: Final = re.compile(rf"(?:[a-z0-9](?:[a-z0-9.-]{{0,251}}[a-z0-9])?/)?{_NAME}")
@@ -27,12 +27,12 @@ _VALUE: Final = re.compile(rf"(?:{_NAME})?")
 def _expressions(
     part: Section, path: str, raw: Sequence[Any], among: Sequence[AffinityOperator] = tuple(AffinityOperator)
 ) -> list[dict[str, Any]]:
-    """The expressions of one term."""
+    """Return the expressions of one term."""
     return [_expression(part, f"{path}.{number}", item, among) for number, item in enumerate(raw)]
 
 
 def read_node_terms(part: Section, key: str) -> dict[str, Any]:
-    """Required terms for nodes, each a list of expressions, and preferred ones with weights."""
+    """Return required terms for nodes, each a list of expressions, and preferred ones with weights."""
     affinity = part.read_subsection(key, ("required", "preferred"))
     terms = []
     for index, raw in enumerate(affinity.read_items("required", limit=32)):
@@ -49,7 +49,7 @@ def read_node_terms(part: Section, key: str) -> dict[str, Any]:
 
 
 def _preferred_nodes(part: Section, affinity: Section) -> list[dict[str, Any]]:
-    """Terms for nodes that are preferred, each with its weight."""
+    """Return the preferred terms for nodes, each with its weight."""
     terms = []
     for number, raw in enumerate(affinity.read_items("preferred", limit=_TERMS_MAX)):
         path = affinity.path_of(f"preferred.{number}")
@@ -63,7 +63,7 @@ def _preferred_nodes(part: Section, affinity: Section) -> list[dict[str, Any]]:
 
 
 def read_pod_terms(part: Section, key: str) -> dict[str, Any]:
-    """Required and preferred terms about other tasks of the workspace."""
+    """Return the required and preferred terms for other tasks of the workspace."""
     affinity = part.read_subsection(key, ("required", "preferred"))
     found: dict[str, Any] = {}
     for kind in ("required", "preferred"):
@@ -78,7 +78,7 @@ def read_pod_terms(part: Section, key: str) -> dict[str, Any]:
 
 
 def read_labels(part: Section, key: str) -> dict[str, str]:
-    """The labels of a job's own tasks."""
+    """Return the labels of a job's own tasks; reserved ones are errors."""
     found = read_selector(part, key)
     for name in found:
         if is_reserved_label(name):
@@ -116,7 +116,7 @@ def _weight(term: Section) -> int:
 
 
 def read_selector(part: Section, key: str) -> dict[str, str]:
-    """Labels and the values that they have, of the forms and lengths that Kubernetes takes."""
+    """Return labels and their values; forms and lengths are those of Kubernetes."""
     raw = part.read_value(key, {})
     if not isinstance(raw, Mapping) or len(raw) > 64:
         part.add_problem(key, "TYPE", _("Must be a map of at most 64 labels."))

@@ -1,4 +1,4 @@
-"""The conversion of YAML text to plain values."""
+"""Converts YAML text to plain values."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ JOB_BOUNDS: Final = ParseBounds(size=256 * 1024, nodes=20_000)
 
 
 def load_text(text: str | bytes) -> dict[str, Any]:
-    """Read one YAML (or JSON) document that is a mapping.
+    """Return the mapping of one YAML (or JSON) document.
 
-    Raises: Invalid with code YAML_INVALID, naming the line where there is one.
+    Raises: Invalid with code YAML_INVALID and the line, if it is known.
     """
     try:
         value = load_yaml(text, JOB_BOUNDS)

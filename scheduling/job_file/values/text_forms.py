@@ -1,4 +1,4 @@
-"""The formats of texts in a job file."""
+"""The forms of texts in a job file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LABEL: Final = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
 NAME: Final = Form.of_pattern(
     rf"{_LABEL}(?:\.{_LABEL})*", _("Use lowercase letters, digits, dots and hyphens, for example my-data.")
 )
-"""The name of an object of the workspace's namespace."""
+"""The name of an object in the workspace's namespace."""
 DNS_LABEL: Final = Form(is_dns_label, _("Use lowercase letters, digits and hyphens, for example train-1."))
 TAG: Final = Form(
     lambda tag: tag and tag.isprintable() and tag == tag.strip() and "," not in tag,

@@ -1,4 +1,4 @@
-"""A job specification, checked and in the platform's units."""
+"""The types of a parsed job file, with values in the platform's units."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from scheduling.models import GpuRequestMode, JobKind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuSpec:
-    """Cards of one task. `cores` (percent points) and memory are per card.
+    """The cards of one task. `cores` (percent points) and memory are per card.
 
-    A slice names its memory either in MiB or in percent of the card; a whole card names neither. Of a
-    MIG profile `cards` counts instances; what each charges depends on the flavor, and `cores` is 0.
+    A slice has its memory either in MiB or in percent of the card; a whole card has neither. For MIG, `cards`
+    counts instances; their charge depends on the flavor, and `cores` is 0.
     """
 
     cards: int
@@ -30,9 +30,9 @@ class GpuSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoleSpec:
-    """A group of like tasks; CPU in millicores and memory in MiB, per task.
+    """A group of equal tasks; CPU in millicores and memory in MiB, per task.
 
-    `container` is what the file says of how it is run, as checked JSON: `args` to `pre_stop`, and `limits`.
+    `container` has the fields for the container as checked JSON: `args` to `pre_stop`, and `limits`.
     """
 
     name: str
@@ -50,8 +50,8 @@ class RoleSpec:
 class JobSpec:
     """A whole job; times in seconds.
 
-    `placement`, `lifecycle`, `environment` and `volumes` are normalised JSON, and so is `runtime`: what the
-    file says of all its pods, `environment_from` to `termination_grace_s`.
+    `placement`, `lifecycle`, `environment` and `volumes` are normalised JSON. So is `runtime`, which has the
+    fields for all pods, `environment_from` to `termination_grace_s`.
     """
 
     name: str
@@ -77,9 +77,9 @@ class JobSpec:
         return sum(role.replicas for role in self.roles)
 
     def total_demand(self) -> dict[str, int]:
-        """Return the requests of all tasks together, per resource.
+        """Return the sum of the requests of all tasks, by resource.
 
-        GPU memory counts where it is named in MiB: a percentage, like a whole card or an instance,
+        GPU memory counts only if it is given in MiB: that of a percentage, a whole card or an instance
         depends on the flavor that is chosen later; so do the cores of an instance.
         """
         total: Counter[str] = Counter()

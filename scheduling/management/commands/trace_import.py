@@ -1,4 +1,4 @@
-"""`allotment trace-import`: feed a trace into the running platform."""
+"""`allotment trace-import`: submit the jobs of a trace to the running platform."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Command(BaseCommand):
         file = Path(options["file"])
         trace, shares = _read(file, options["tenants"], options["limit"])
         if trace.rejected:
-            # Nothing is half-imported: one bad row stops all of it, and every bad row is told.
+            # A single invalid row prevents the whole import, and all invalid rows are reported.
             self._finish(options["json"], len(trace.jobs), Fed(rejected=trace.rejected))
         user = acting_user(options["user"])
         with report_refusals():
@@ -90,7 +90,7 @@ def _read(file: Path, tenants: str | None, limit: int | None) -> tuple[Trace, di
     trace.rejected[:0] = rejected
     if shares is None:
         found = Counter(job.tenant for job in trace.jobs)
-        shares = dict.fromkeys(found, 1_000_000)  # equal, and more than there is: all of it is divided
+        shares = dict.fromkeys(found, 1_000_000)  # equal shares above the capacity divide all cards
     return trace, shares
 
 

@@ -1,4 +1,4 @@
-"""Whether the platform has had a first job, for pages that guide users to it."""
+"""The check for a first job of the platform, for pages that guide users to it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Policies that are published with the packing traces: what the platform's own is measured against.
+"""The policies that are published with the packing traces, as a baseline for the platform's own policy.
 
-No cell places by them: in cycles they pack worse than the platform's policy. They are plug-ins of the
-simulator, by the same entry as any other.
+No cell uses them, because in cycles they pack worse than the platform's policy. They are plug-ins of the
+simulator, registered like all plug-ins.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SCORES: Final = (BestFit(), DotProduct(), Packing(), Clustering(), Fragmentation
 
 @cache
 def published_config() -> EngineConfig:
-    """The engine's configuration with a policy for each published score."""
+    """Return the engine's configuration with a policy for each published score."""
     own = tuple((score.name, ((score.name, 1),)) for score in SCORES)
     return EngineConfig(
         policies=(*EngineConfig().policies, *own),

@@ -17,7 +17,7 @@ import numpy as np
 from scheduling.engine import WorkloadShape
 from scheduling.engine.scoring import Bools, Floats, Ints
 
-# Up to this many states it takes longer to find those where a shape lacks CPU than to treat all of them.
+# Up to this many states, finding those where a shape lacks CPU takes longer than computing all of them.
 FEW = 256
 
 
@@ -57,7 +57,7 @@ class SortedShapes(NamedTuple):
 
     @staticmethod
     def sort_shapes(shapes: Sequence[tuple[WorkloadShape, float]], model: str | None) -> SortedShapes:
-        """Return the shapes sorted for cards of one model; None stands for nodes without cards."""
+        """Return the shapes sorted for cards of one model; None means nodes without cards."""
 
         def sort_by_relation(shape: WorkloadShape) -> int:
             return 2 if not shape.cards else int(bool(shape.models) and model not in shape.models.split("|"))
@@ -151,7 +151,7 @@ class ShapesOnCards:
 
 
 def _without_cpu(waste: Floats, lacks: Bools, terms: FragmentationTerms) -> Floats:
-    """Add what shapes waste that lack CPU; without such shapes nothing changes."""
+    """Add the terms of shapes that lack CPU; without such shapes nothing changes."""
     waste = _sum(np.where(lacks & ~terms.hosts, terms.idle, 0.0)) + waste
     return waste + _sum(np.where(lacks & terms.hosts, terms.idle, 0.0))
 

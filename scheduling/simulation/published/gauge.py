@@ -1,4 +1,4 @@
-"""This module measures how much idle card capacity a workload cannot use where it is.
+"""This module measures how much idle card capacity a workload cannot use.
 
 The measure is that of Fragmentation Gradient Descent (Weng et al., ATC 2023): for a task drawn at random from
 a workload, the expected amount of idle card cores on a node that this task cannot use, either because it does
@@ -18,9 +18,9 @@ from scheduling.engine.scoring import ALL_ROWS, Bools, Fleet, Ints, Rows
 
 
 class FragmentationGauge:
-    """Measures a fleet against a workload's typical shapes.
+    """Measures the unusable capacity of a fleet for a workload's typical shapes.
 
-    The expected fragmentation of each row is kept and computed again only for rows that changed.
+    The expected fragmentation of each row is cached, and computed again only for rows that changed.
     """
 
     def __init__(self, fleet: Fleet, shapes: Iterable[tuple[WorkloadShape, float]]) -> None:

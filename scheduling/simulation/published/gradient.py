@@ -37,12 +37,12 @@ BLOCK = 1024
 
 
 class FragmentationGradient(LearningScore):
-    """The policy before it knows a workload."""
+    """The policy before it has learned a workload."""
 
     name = "fgd"
 
     def learn_from(self, workload: TaskWorkload, fleet: Fleet) -> GridScore:
-        """The policy for one workload on one inventory."""
+        """Return the policy for one workload on one inventory."""
         return WorkloadGradient(workload, fleet)
 
 
@@ -80,17 +80,17 @@ class WorkloadGradient(GridScore):
         if known is None:
             model = self._fleet.models[code] if code >= 0 else None
             sorts = SortedShapes.sort_shapes(self._shapes, model)
-            # Models that equal shapes of the workload mix suit share one table.
+            # Models that suit equal shapes of the workload mix share one table.
             known = self._by_model[code] = self._by_sorts.setdefault(sorts, ExpectedFragmentation(sorts))
         return known
 
     def score_of(self, gradient: Floats) -> Ints:
-        """The score of each gradient."""
+        """Return the score of each gradient."""
         score: Ints = (1.0 / (1.0 + np.exp(-gradient / self._card)) * 100.0).astype(np.int8)
         return score
 
     def _row(self, asked: ShapeTable, shape: int, nodes: NodeTable) -> tuple[Ints, Ints]:
-        """One shape on all nodes, `[nodes]`."""
+        """Return scores and best cards of one shape on all nodes, `[nodes]`."""
         model = nodes.cards.model.max(axis=1, initial=-1)
         scores, columns = np.zeros(len(model), np.int64), np.full(len(model), BY_PICKER)
         for code in np.unique(model).tolist():
@@ -103,7 +103,7 @@ class WorkloadGradient(GridScore):
     def _some(
         self, waste: ExpectedFragmentation, asked: ShapeTable, shape: int, nodes: NodeTable, part: Ints
     ) -> tuple[Ints, Ints]:
-        """One shape on some nodes of one model."""
+        """Return scores and best cards of one shape on some nodes of one model."""
         cards = ShapesOnCards(waste, nodes.cards.left[part], nodes.cards.present[part])
         cpu = nodes.cpu[part]
         cpu_after = cpu - asked.cpu[shape]

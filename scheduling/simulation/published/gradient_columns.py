@@ -23,9 +23,10 @@ from scheduling.simulation.published.fragmentation_table import CardDemands, Exp
 
 
 class _Classes:
-    """Classes of CPU: within one, every shape leaves a node at the same level for a waste, or does not fit.
+    """Classes of CPU amounts: within a class, each shape leaves a node at the same level of CPU, or does not
+    fit.
 
-    `places` are where shapes look in a table of afters, behind them that of the node as it is.
+    `places` are the indexes of the shapes in a table, followed by that of the unchanged node.
     """
 
     def __init__(self, waste: ExpectedFragmentation, asked: ShapeTable, demands: CardDemands) -> None:
@@ -63,9 +64,10 @@ class _OnCards:
 
 
 class GradientColumns:
-    """Scores of shapes on nodes whose cards are alike; nodes of another sort are left to the `grid`.
+    """Scores of shapes on nodes with equal cards; `grid` computes those of other nodes.
 
-    `waste_of` gives the waste on nodes by the codes of their models, `score_of` the scores of gradients.
+    `waste_of` returns the expected fragmentation by the code of a node's model, `score_of` the scores of
+    gradients.
     """
 
     choosy = True
@@ -86,7 +88,7 @@ class GradientColumns:
         self._tables: dict[object, ExpectedFragmentationTable] = {}
 
     def scores_on_node(self, cpu: int, cards: NodeCards) -> Numbers:
-        """The score of each shape."""
+        """Return the score of each shape."""
         if cards.full is None:
             return self._grid.scores_on_node(cpu, cards)
         known = self._known(cards, cards.full)
@@ -98,7 +100,7 @@ class GradientColumns:
         return scores
 
     def best_card(self, cpu: int, cards: NodeCards, shape: int) -> int:
-        """The lowest of the cards with the best score."""
+        """Return the lowest of the cards with the best score."""
         if cards.full is None:
             return self._grid.best_card(cpu, cards, shape)
         if not self._sliced[shape]:

@@ -22,7 +22,7 @@ from scheduling.engine.scoring import (
 )
 
 _MOST = np.iinfo(np.int64).max
-# As arrays without a dimension, which numpy combines with others faster than numbers or arrays of one.
+# Arrays without a dimension, which numpy combines with others faster than numbers or arrays of one element.
 _ONE, _HUNDRED = np.array(1.0), np.array(float(FULL))
 
 
@@ -47,13 +47,13 @@ class BestFit(GridScore):
 
 
 class _BestFitColumns:
-    """Best Fit on single nodes. Many of them have equally many cores left, and share what comes of that."""
+    """Best Fit on single nodes. Nodes with equal numbers of free cores share the results for them."""
 
     choosy = False
 
     def __init__(self, asked: ShapeTable, most: tuple[int, int]) -> None:
         self._most_cpu, self._most_cores = np.array(float(most[0])), most[1]
-        # Halves of whole numbers are exact, whenever they are taken.
+        # Halves of whole numbers are exact, so the order of operations does not matter.
         self._half_now, self._half_cpu = np.array(0.0), 0.5 * asked.cpu
         self._left: Floats = np.zeros(len(asked))
         self._need = asked.need
@@ -72,7 +72,7 @@ class _BestFitColumns:
         return _filled(left)
 
     def best_card(self, cpu: int, cards: NodeCards, shape: int) -> int:
-        """No preference."""
+        """Return no preference."""
         return BY_PICKER
 
 
