@@ -1,1 +1,1 @@
-"""Reading and answering in the terms of other schedulers."""
+"""Runs exported test cases of other schedulers with the engine."""

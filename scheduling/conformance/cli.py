@@ -1,6 +1,6 @@
-"""The command `conformance`: files of cases in, a table of what holds out.
+"""The command `conformance`: runs files of cases and prints a table of the results.
 
-Exit status: 0 all cases hold, 1 some do not, 2 bad usage or a file that cannot be read.
+Exit status: 0 all cases passed, 1 some failed, 2 invalid usage or a file that cannot be read.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def add_conformance_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def conformance_command(options: argparse.Namespace) -> int:
-    """Run `conformance`; returns the exit status."""
+    """Run `conformance`; return the exit status."""
     try:
         files = [file for file in map(read_cases, options.files) if file is not None]
         if not files:
@@ -47,8 +47,8 @@ def conformance_command(options: argparse.Namespace) -> int:
 
 
 def print_reports(reports: Sequence[FileReport], *, verbose: bool) -> None:
-    """Print a line per file and the sums; with `verbose` every difference."""
-    # Names of tables are long; where there is no terminal they stay on one line.
+    """Print a line for each file and the sums; with `verbose` every difference."""
+    # Names of tables are long; without a terminal the width is large enough for one line.
     console = Console() if sys.stdout.isatty() else Console(width=PIPED)
     table = Table()
     table.add_column("file", overflow="fold")

@@ -1,4 +1,4 @@
-"""Runs exported case tables of other schedulers through the engine and says which of them hold."""
+"""Runs exported case tables of other schedulers with the engine and reports which cases pass."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class CaseFailure:
-    """A case whose outcome differs."""
+    """A case whose outcome differs from the expected one."""
 
     name: str
     expected: str
@@ -28,7 +28,7 @@ class CaseFailure:
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """A case that was not run, and why."""
+    """A case that was not run, with the reason."""
 
     name: str
     why: str
@@ -36,7 +36,7 @@ class Skip:
 
 @dataclass(frozen=True, slots=True)
 class FileReport:
-    """The cases of one file: how many there are, how many hold, and the rest by name."""
+    """The results of one file: the numbers of all and of passed cases, and the other cases by name."""
 
     file: str
     cases: int
@@ -45,7 +45,7 @@ class FileReport:
     skipped: tuple[Skip, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """The fixed keys of the command's JSON."""
+        """Return the fixed keys of the command's JSON."""
         return {
             "file": self.file,
             "cases": self.cases,
@@ -57,17 +57,17 @@ class FileReport:
 
 @dataclass(frozen=True, slots=True)
 class CaseFile:
-    """A file of cases, read."""
+    """The content of a file of cases."""
 
     path: Path
     cases: tuple[Mapping[str, Any], ...]
 
 
 def read_cases(path: Path) -> CaseFile | None:
-    """The cases of a file; None for one that holds none, as a table of switches does.
+    """Return the cases of a file; None for a file without cases, such as a table of switches.
 
     Raises:
-        BadCase: when the file cannot be read, or a case lacks what every case has.
+        BadCase: when the file cannot be read, or a case lacks a required key.
     """
     try:
         content = json.loads(path.read_bytes())
@@ -99,7 +99,7 @@ def run_files(files: Sequence[CaseFile], progress: Progress) -> list[FileReport]
 
 
 def run_file(file: CaseFile) -> FileReport:
-    """Run the cases of one file by the table that its name stands for."""
+    """Run the cases of one file with the check of the table that the file is named after."""
     check = all_tables().get(file.path.stem)
     failed: list[CaseFailure] = []
     skipped: list[Skip] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class Skipped(Exception):
-    """A case that asks for something the engine does not have; `why` says what."""
+    """A case that needs a feature that the engine does not have; `why` names it."""
 
     def __init__(self, why: str) -> None:
         super().__init__(why)
@@ -16,7 +16,7 @@ class BadCase(ValueError):
 
 
 class ObjectError(ValueError):
-    """An object that cannot be read: `where` names kind, object and field, `what` the trouble."""
+    """An object that cannot be read: `where` names kind, object and field, `what` the error."""
 
     def __init__(self, where: str, what: str) -> None:
         super().__init__(f"{where}: {what}")

@@ -1,4 +1,4 @@
-"""Typed access to the fields of an untyped object, with errors that name object and field."""
+"""Typed access to the fields of an untyped object; errors name object and field."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ E = TypeVar("E", bound=StrEnum)
 
 @dataclass(frozen=True, slots=True)
 class CaseFields:
-    """One object, or one part of it. `where` is its path: `ClusterQueue a:` for an object as a whole,
+    """One object, or a part of it. `where` is its path: `ClusterQueue a:` for a whole object,
     `ClusterQueue a: spec.preemption` for a part.
 
-    A field that is absent or null reads as empty; a field of another type raises ObjectError.
+    A field that is missing or null is read as empty; a field of another type raises ObjectError.
     """
 
     value: Mapping[str, Any]
@@ -27,26 +27,26 @@ class CaseFields:
         return self.value.get(key) is not None
 
     def path_of(self, key: str) -> str:
-        """The path of a field."""
+        """Return the path of a field."""
         return f"{self.where} {key}" if self.where.endswith(":") else f"{self.where}.{key}"
 
     def read_text(self, key: str, default: str = "") -> str:
-        """A string."""
+        """Return a string."""
         found: str = self._of(key, str, default)
         return found
 
     def read_number(self, key: str, default: int = 0) -> int:
-        """A whole number."""
+        """Return a whole number."""
         found: int = self._of(key, int, default)
         return found
 
     def read_flag(self, key: str, default: bool) -> bool:
-        """True or false."""
+        """Return true or false."""
         found: bool = self._of(key, bool, default)
         return found
 
     def read_choice(self, key: str, names: Mapping[str, E], default: E) -> E:
-        """One of the words of a closed vocabulary, translated."""
+        """Return the value in `names` for one of its words. Raises: ObjectError for another word."""
         word = self.read_text(key)
         if not word:
             return default
@@ -55,14 +55,14 @@ class CaseFields:
         return names[word]
 
     def read_object(self, *keys: str) -> CaseFields:
-        """A nested object, reached over several keys; empty where it is absent."""
+        """Return the nested object at a path of keys; empty if it is missing."""
         found = self
         for key in keys:
             found = CaseFields(found._of(key, Mapping, {}), found.path_of(key))
         return found
 
     def read_objects(self, key: str) -> tuple[CaseFields, ...]:
-        """A list of objects."""
+        """Return a list of objects."""
         entries: Sequence[Any] = self._of(key, (list, tuple), ())
         for index, entry in enumerate(entries):
             if not isinstance(entry, Mapping):
@@ -72,7 +72,7 @@ class CaseFields:
         )
 
     def read_texts(self, key: str) -> tuple[str, ...]:
-        """A list of strings."""
+        """Return a list of strings."""
         entries: Sequence[Any] = self._of(key, (list, tuple), ())
         for index, entry in enumerate(entries):
             if not isinstance(entry, str):
@@ -80,7 +80,7 @@ class CaseFields:
         return tuple(entries)
 
     def read_labels(self, key: str) -> dict[str, str]:
-        """Labels and the like: texts by name."""
+        """Return a mapping of names to texts, such as labels."""
         found = self.read_object(key)
         return {name: found.read_text(name) for name in found.value}
 

@@ -1,4 +1,4 @@
-"""Kubernetes label selectors as they stand in objects."""
+"""Kubernetes label selectors in their JSON form."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ from scheduling.engine.model import AffinityOperator, Expression
 def match_labels(
     labels: Mapping[str, str], selector: CaseFields, operators: Mapping[str, AffinityOperator]
 ) -> bool:
-    """Return whether labels satisfy `matchLabels` and `matchExpressions`; an empty selector takes
-    everything.
-    """
+    """Return whether labels satisfy `matchLabels` and `matchExpressions`; an empty selector matches all."""
     return has_labels(labels, selector.read_labels("matchLabels").items()) and all(
         matches_expression(
             labels,

@@ -1,4 +1,4 @@
-"""The adapter of each file of cases: every module below `kueue` and `kai` offers its tables by name."""
+"""Collects the check of each table; the modules below `kueue` and `kai` declare them in `TABLES`."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any, Final
 SYSTEMS: Final = ("scheduling.conformance.kueue", "scheduling.conformance.kai")
 
 Check = Callable[[Mapping[str, Any]], str | None]
-"""Runs one case; None when it passes, else one line `expected …, got …`."""
+"""A function that runs one case; it returns None if the case passes, else a line `expected …, got …`."""
 
 
 @cache
 def all_tables() -> Mapping[str, Check]:
-    """All checks by the name of the table, which is the stem of its file.
+    """Return all checks by the name of the table, which is the stem of its file.
 
     Raises:
         ValueError: when two modules offer the same table.

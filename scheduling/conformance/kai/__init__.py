@@ -1,1 +1,1 @@
-"""Reads KAI-Scheduler's exported cases, plays them round by round, and compares."""
+"""Reads KAI-Scheduler's exported cases, runs them round by round, and compares the results."""

@@ -1,4 +1,4 @@
-"""The comparison of a case's expectations with the world as it is."""
+"""Compares the expectations of a case with the current state of its cluster."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ EXACT = 1e-9
 
 
 class CaseComparison:
-    """Differences between one expectation and one world, in the order in which they are found."""
+    """The differences between an expectation and a world, in the order in which they are found."""
 
     def __init__(self, expected: Mapping[str, Any], world: World) -> None:
         self._expected, self._world = expected, world
         self._names: dict[tuple[str, str], str] = {}
 
     def first_difference(self) -> str | None:
-        """The first difference as `expected …, got …`; None where all is as expected."""
+        """Return the first difference as `expected …, got …`; None if there is none."""
         return next(self.all_differences(), None)
 
     def all_differences(self) -> Iterator[str]:
-        """Every difference."""
+        """Yield all differences."""
         jobs, tasks = self._expected.get("jobs", {}), self._expected.get("tasks", {})
-        # What is expected of jobs and tasks that the case does not have is never looked at upstream.
+        # KAI's own tests ignore expectations for jobs and tasks that the case does not have.
         for name, gang in sorted(self._world.gangs.items()):
             if name in jobs:
                 yield from self._tasks(name, gang.tasks, jobs[name])
@@ -60,7 +60,8 @@ class CaseComparison:
             yield _differs(f"{task.uid} zones", list(wanted), zones)
 
     def _groups(self, name: str, tasks: Sequence[KaiTask], wanted: Sequence[str]) -> Iterator[str]:
-        """Tasks on one shared card are expected under one name. Promised cards are not compared."""
+        """Yield differences of shared cards: tasks on one card must have one group name. Cards of pipelined
+        tasks are not compared."""
         cards = [
             (task.node, part.device)
             for task in tasks
@@ -103,7 +104,7 @@ class CaseComparison:
         return idle, sum(card in leaves and card not in stays and card not in promised for card in cards)
 
     def _zone_left(self, name: str, number: int) -> int:
-        """Return what is or will be free in a zone once all evictions have ended and all claims are kept."""
+        """Return the free millicores of a zone once all evictions have ended and all claims are fulfilled."""
         node = next(node for node in self._world.nodes if node.id == name)
         left = cpu_of_zone(node.extended, number) - cpu_of_zone(node.used_extended, number)
         for task in self._world.all_tasks():

@@ -11,12 +11,12 @@ from scheduling.engine import BUILTIN, PluginSet, Question
 
 
 class SpreadDevices:
-    """Chooses the cards with the most left: cores first, then memory, then the lower index."""
+    """Chooses the cards with the most free cores, then the most free memory, then the lower index."""
 
     name = "spread"
 
     def pick(self, question: Question, row: int) -> tuple[int, ...]:
-        """Return the columns of the emptiest cards of a row that fits."""
+        """Return the columns of the emptiest cards of a row that fits the task."""
         fleet, task = question.fleet, question.task
         fitting: list[int] = np.flatnonzero(question.fitting(slice(row, row + 1))[0]).tolist()
         left, memory = fleet.cores_free[row].tolist(), fleet.card_memory_free[row].tolist()
@@ -28,4 +28,4 @@ class SpreadDevices:
 PLUGINS: Final[PluginSet] = replace(
     BUILTIN, device_pickers=BUILTIN.device_pickers.with_plugins(SpreadDevices())
 )
-"""The plug-ins that KAI's cases name."""
+"""The plug-ins for KAI's cases."""

@@ -1,8 +1,9 @@
 """KAI-Scheduler's division of one resource among sibling queues.
 
-First everybody gets what it deserves, as far as it asks for it. What is left goes by weight to those who
-ask for more, the highest queue priority first, in whole units; whoever needs less than its part leaves
-the rest for another round. Units that rounding left over go one by one to the largest remainders.
+First each queue gets what it deserves, up to its request. The rest is divided by weight among queues that
+request more, the highest queue priority first, in whole units; what a queue doesn't need of its part is
+divided in another round. Units that remain after rounding go one by one to the queues with the largest
+remainders.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ UNLIMITED = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claimant:
-    """One queue. Amounts in units of the resource, -1 is unlimited for `deserved` and `limit`.
+    """One queue. Amounts are in units of the resource; -1 means unlimited for `deserved` and `limit`.
 
-    `usage` is what it used lately, as a part of the whole; `created` orders queues by age.
+    `usage` is its recent usage as a part of the total; `created` orders queues by age.
     """
 
     id: str
@@ -32,12 +33,12 @@ class Claimant:
 
     @property
     def wanted(self) -> float:
-        """The most that it could be given."""
+        """The largest amount that the queue can get."""
         return self.request if self.limit == UNLIMITED else min(self.limit, self.request)
 
 
 def divide_shares(total: float, queues: Sequence[Claimant], k: float) -> tuple[dict[str, float], float]:
-    """The share of every queue by id, and what nobody took. `k` is how much late usage counts against."""
+    """Return the share of each queue by id, and the undivided rest. `k` is the weight of recent usage."""
     shares = {}
     for queue in queues:
         deserved = total if queue.deserved == UNLIMITED else queue.deserved
@@ -49,7 +50,7 @@ def divide_shares(total: float, queues: Sequence[Claimant], k: float) -> tuple[d
 def divide_rest(
     amount: float, queues: Sequence[Claimant], before: Mapping[str, float], k: float
 ) -> tuple[dict[str, float], float]:
-    """The same with an amount on top of what the queues have already."""
+    """Divide an amount in addition to the shares `before`; return as `divide_shares`."""
     shares, remainders = dict(before), dict[str, float]()
     levels = sorted({queue.priority for queue in queues}, reverse=True)
     for level in levels:
@@ -71,7 +72,8 @@ def _by_weight(
     remainders: dict[str, float],
     k: float,
 ) -> float:
-    """Rounds among queues of one priority until nobody leaves anything for the others; what is left."""
+    """Divide an amount among queues of one priority, in rounds until no queue returns a rest; return the
+    rest."""
     while amount > 0:
         asking = [queue for queue in queues if queue.wanted > shares[queue.id]]
         parts = _parts(asking, k)
@@ -96,7 +98,7 @@ def _by_weight(
 
 
 def _parts(asking: Sequence[Claimant], k: float) -> dict[str, float]:
-    """The weights, normalised and corrected by late usage."""
+    """Return the weights, normalised and corrected by recent usage."""
     whole = sum(queue.weight for queue in asking)
     if whole <= 0:
         return {queue.id: 0.0 for queue in asking}

@@ -1,7 +1,8 @@
-"""The quota tree with every queue's fair share as its own, by KAI-Scheduler's division.
+"""Builds a quota tree with the fair share of each queue as its own nominal, by KAI-Scheduler's division.
 
-KAI takes back for a queue up to its fair share, which is what it deserves and its part of what nobody
-deserves. The engine takes back nominal quota; so for reclaiming, the fair share is the nominal.
+KAI reclaims for a queue up to its fair share, which is what it deserves and its part of the rest that no
+queue deserves. The engine reclaims up to nominal quota; so for reclaiming, the fair share is the nominal
+quota.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ Queues = Mapping[str, Mapping[str, Any]]
 
 
 def with_fair_shares(world: World) -> tuple[QuotaNode, ...]:
-    """The world's quota nodes with fair shares as nominal.
+    """Return the world's quota nodes with fair shares as nominal quota.
 
-    A queue owns the larger of what it deserves and its share; a parent only holds what its children own.
+    The own nominal of a queue is the larger of what it deserves and its share; that of a parent is 0.
     """
     if not world.limited:
         return world.quota_nodes
@@ -56,7 +57,7 @@ def _quota(
 
 
 def fair_shares(world: World, resource: str) -> dict[str, float]:
-    """The fair share of every queue, in KAI's units, from the cluster down."""
+    """Return the fair share of each queue, in KAI's units, computed from the cluster down."""
     word, unit = UNITS[resource]
     asked = _asked(world, resource, unit)
     found: dict[str, float] = {}
@@ -96,7 +97,7 @@ def _claimant(name: str, queue: Mapping[str, Any], asked: float, word: str) -> C
 
 
 def _asked(world: World, resource: str, unit: int) -> dict[str, float]:
-    """Return the requests of the tasks of each queue and of all below it, in KAI's units."""
+    """Return the requests of the tasks of each queue and its descendants, in KAI's units."""
     total: dict[str, float] = {}
     for gang in world.gangs.values():
         amount = sum(task.demand.get(resource, 0) for task in gang.tasks if task.status not in OVER)

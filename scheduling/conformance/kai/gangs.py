@@ -1,4 +1,4 @@
-"""A job of a case: its sub-groups as parts, its tasks as roles of like tasks."""
+"""Reads a job of a case: its sub-groups become parts, and its tasks become roles of equal tasks."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ Levels = Mapping[str, tuple[str, ...]]
 
 
 def parse_seconds(text: str) -> float:
-    """A Go duration, such as `1m0s`."""
+    """Return the seconds of a Go duration, such as `1m0s`."""
     sign = -1 if text.startswith("-") else 1
     return sign * sum(abs(float(number)) * _SECONDS[unit] for number, unit in _DURATION.findall(text))
 
 
 @dataclass(frozen=True, slots=True)
 class _Like:
-    """Tasks that may stand for each other: they become one role."""
+    """The properties of interchangeable tasks, which become one role."""
 
     part: str
     request: Request
@@ -45,7 +45,7 @@ class _Like:
 
 
 def read_gang(group: Mapping[str, Any], raw: Mapping[str, Any], levels: Levels, now: Instant) -> KaiGang:
-    """The job of one pod group with its tasks; nobody has a place yet."""
+    """Return the job of one pod group with its tasks, without placements."""
     parts = _parts(group["subGroups"], levels)
     requests = [_like(entry, own, raw) for entry, own in _paired(group, raw)]
     roles, tasks = [], []
@@ -83,7 +83,7 @@ def _plain(group: Mapping[str, Any], now: Instant) -> Job:
         submitted_at=Instant(now - 100_000 + group["createdRank"]),
         priority=int(group.get("priority", 0)),
         preemptible=group["preemptibility"] == "preemptible",
-        # Of jobs that started together the one that was created last came last.
+        # Jobs with the same start are ordered by their creation.
         admitted_at=None if started is None else Instant(started + 0.001 * group["createdRank"]),
         running_since=started,
         preempts_after=None if delay is None else Instant(created + parse_seconds(delay)),
@@ -134,9 +134,11 @@ class _PodSet:
 def _roles(
     part: _PodSet, members: Sequence[int], requests: Sequence[_Like], group: Mapping[str, Any]
 ) -> list[tuple[Role, list[int]]]:
-    """The roles of one pod set, each with its tasks: those that are over come last, failed ones after all.
+    """Return the roles of one pod set, each with its tasks: ended tasks come last, and failed ones after
+    them.
 
-    Tasks of one shape are one role, whose minimum is the pod set's. Otherwise the pod set counts over all.
+    Equal tasks are one role with the pod set's minimum. With several roles the minimum holds for all
+    together.
     """
     kinds: list[_Like] = []
     of_kind: list[list[int]] = []
@@ -179,7 +181,7 @@ def _parts(tree: Mapping[str, Any], levels: Levels) -> _Parts:
     gangs: list[SubGang] = []
     top = None
     if "minSubGroup" in tree:
-        # The job itself has no minimum of parts; a part around all others has one.
+        # The engine's job has no minimum number of parts, so one part around all others has it.
         top = ROOT
         gangs.append(SubGang(name=ROOT, min_parts=int(tree["minSubGroup"])))
     _gather(tree, top, levels, sets, gangs)
@@ -217,7 +219,8 @@ def _gather(
 
 
 def _topology(tree: Mapping[str, Any], levels: Levels) -> TopologyRule | None:
-    """The rule of a constraint. A level that its topology does not have is one that no node is part of."""
+    """Return the rule of a constraint. A level that its topology does not have becomes a label without
+    nodes."""
     wanted = tree.get("topologyConstraint")
     if not wanted:
         return None

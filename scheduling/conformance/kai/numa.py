@@ -1,9 +1,9 @@
 """NUMA zones of KAI's nodes as plug-ins of the engine: a veto, and the choice of a task's zones.
 
-The CPUs of a zone are a named resource of its node, such as `numa-0`, of which the engine counts the usage.
-Only guaranteed tasks are aligned, as in the kubelet's topology manager. A set of zones serves if together
-they have the millicores; the smallest set is taken, of equal ones the first. Cards belong to no zone here.
-Source: https://kubernetes.io/docs/tasks/administer-cluster/topology-manager/
+The CPUs of a zone are a named resource of its node, such as `numa-0`, whose usage the engine counts. Only
+guaranteed tasks are aligned, as in the kubelet's Topology Manager. A set of zones suffices if together they
+have the requested millicores; the smallest set is taken, and the first of equal ones. Cards belong to no zone
+here. Source: https://kubernetes.io/docs/tasks/administer-cluster/topology-manager/
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def with_zones(node: Node, found: Mapping[str, Any]) -> Node:
 
 
 def read_observed(note: Mapping[str, str]) -> tuple[Extended, ...]:
-    """Return what a running task has of each zone, from its annotations."""
+    """Return the CPUs of a running task in each zone, from its annotations."""
     return tuple(
         Extended(_resource(zone_number(part["zone"])), int(float(part["amount"].get(CPU, 0)) * 1000))
         for part in json.loads(note.get(OBSERVED, "[]"))
@@ -92,7 +92,7 @@ class ZoneSearch:
         return question.task.qos is QosClass.GUARANTEED and question.task.cpu > 0
 
     def find_zones(self, question: Question, row: int) -> tuple[Extended, ...]:
-        """Return what is free of the zones that a task gets on a row; empty if no set of zones serves."""
+        """Return the free CPUs of the zones that a task gets on a row; empty if no set of zones suffices."""
         fleet, cpu = question.fleet, question.task.cpu
         sizes = fleet.nodes[row].extended
         free = [Extended(zone.resource, int(fleet.extended_free[zone.resource][row])) for zone in sizes]
@@ -116,7 +116,7 @@ class ZoneSearch:
 
 @dataclass(slots=True, eq=False)
 class NumaVeto:
-    """The node's NUMA policy admits the task."""
+    """The veto of nodes whose NUMA policy does not admit the task."""
 
     zones: ZoneSearch
     name: str = "numa"
@@ -134,7 +134,7 @@ class NumaVeto:
 
 @dataclass(slots=True, eq=False)
 class AlignedDevices:
-    """Another device picker, which also allocates CPUs of zones to aligned tasks."""
+    """A device picker that wraps another one, and also allocates CPUs of zones to aligned tasks."""
 
     picker: DevicePicker
     zones: ZoneSearch
@@ -145,7 +145,7 @@ class AlignedDevices:
         return self.picker.pick(question, row)
 
     def pick_resources(self, question: Question, row: int) -> tuple[Extended, ...]:
-        """Return what a task gets of each of its zones: as much as there is, zone by zone."""
+        """Return the CPUs that a task gets of each of its zones: as many as are free, zone by zone."""
         if not self.zones.is_relevant(question):
             return ()
         left, found = question.task.cpu, list[Extended]()

@@ -1,7 +1,8 @@
-"""KAI's queues as a quota tree: deserved becomes nominal, the limit nominal and borrowing.
+"""Builds a quota tree from KAI's queues: `deserved` becomes nominal, `limit` the sum of nominal and borrowing
+limit.
 
-A parent owns what it deserves beyond its children, and a node above all of them what the cluster has
-beyond the topmost. So what is used over quota is bounded by the cluster.
+The own nominal of a parent is what it deserves beyond its children, and that of a node above all queues is
+the capacity of the cluster that no queue deserves. So the usage over quota is limited by the cluster.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from scheduling.engine.model import (
 CLUSTER = "(cluster)"
 UNLIMITED = -1
 UNITS = {"gpu.cores": ("gpu", CARD_CORES), "cpu": ("cpu", 1), "memory": ("memory", 1_000_000)}
-"""The engine's resource, KAI's name, and how much of the former is one of the latter."""
+"""KAI's name of each of the engine's resources, and the amount of the engine's unit in one of KAI's."""
 
 Amount = int | None
 
@@ -35,8 +36,8 @@ def build_tree(
     *,
     limited: bool,
 ) -> tuple[QuotaNode, ...]:
-    """The quota nodes. `capacity` is what the cluster has, `free` what nobody limits; without `limited`
-    there are no quotas at all."""
+    """Return the quota nodes. `capacity` is that of the cluster, `free` are the resources without limits;
+    without `limited` there are no quotas."""
     owned = _Owned(queues, limited=limited)
     nodes = [
         QuotaNode(
@@ -60,7 +61,7 @@ def build_tree(
 
 
 def build_queues(queues: Mapping[str, Mapping[str, Any]], flavors: tuple[str, ...]) -> tuple[Queue, ...]:
-    """A line for every queue without children."""
+    """Return a queue for each of KAI's queues without children."""
     parents = {queue.get("parent") for queue in queues.values()}
     policy = PreemptionPolicy(within_queue=PreemptWithin.LOWER_PRIORITY, reclaim=PreemptOthers.ANY)
     return tuple(
@@ -71,7 +72,8 @@ def build_queues(queues: Mapping[str, Mapping[str, Any]], flavors: tuple[str, ..
 
 
 def capacity_of(nodes: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
-    """Return the capacity of all nodes together; instances count as whole cards."""
+    """Return the capacity of all nodes; a MIG instance counts as the number of cards that KAI counts for
+    it."""
     total = dict.fromkeys(UNITS, 0)
     for node in nodes.values():
         offered = node["allocatable"]
@@ -85,7 +87,7 @@ def capacity_of(nodes: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
 
 
 class _Owned:
-    """The amounts that each queue deserves, may have at most, and owns itself."""
+    """Computes the amounts that each queue deserves, its limits, and its own nominal."""
 
     def __init__(self, queues: Mapping[str, Mapping[str, Any]], *, limited: bool) -> None:
         self._queues = queues
@@ -95,7 +97,7 @@ class _Owned:
             self._children.setdefault(queues[name].get("parent") or CLUSTER, []).append(name)
 
     def quota_of(self, name: str, resource: str, flavor: str) -> Quota:
-        """One queue's limits for one resource."""
+        """Return the limits of one queue for one resource."""
         deserved, limit = self._deserved(name, resource), self._limit(name, resource)
         whole = self._whole(name, resource)
         own = None if deserved is None else max(0, deserved - self._below(name, resource))
@@ -103,7 +105,7 @@ class _Owned:
         return Quota(flavor=flavor, resource=resource, own_nominal=own, borrowing_limit=room)
 
     def unowned_rest(self, resource: str, has: int, flavor: str) -> Quota:
-        """Return the part of the cluster that no queue deserves."""
+        """Return the quota of the cluster's capacity that no queue deserves."""
         own = max(0, has - self._below(CLUSTER, resource)) if self._limited else None
         return Quota(flavor=flavor, resource=resource, own_nominal=own)
 
@@ -111,7 +113,7 @@ class _Owned:
         return sum(self._whole(child, resource) or 0 for child in self._children.get(name, ()))
 
     def _whole(self, name: str, resource: str) -> Amount:
-        """Return what a queue and all below it own together."""
+        """Return the nominal quota of a queue including its descendants."""
         deserved = self._deserved(name, resource)
         return None if deserved is None else max(deserved, self._below(name, resource))
 
@@ -120,8 +122,8 @@ class _Owned:
         return self._bound(name, resource) if found is None else found
 
     def _bound(self, name: str, resource: str) -> Amount:
-        """Return the bound of a queue that deserves everything: the nearest limit upwards, if there is
-        one.
+        """Return the bound of a queue with unlimited `deserved`: its own or the nearest ancestor's limit, if
+        there is one.
         """
         at: str | None = name
         while at is not None and at in self._queues:

@@ -1,4 +1,4 @@
-"""A case's input as a world: nodes, queues and jobs, with everybody who has a place in it."""
+"""Reads the input of a case as a world: nodes, queues, and jobs with the placements of their tasks."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ Case = Mapping[str, Any]
 
 
 def read_world(case: Case) -> World:
-    """The state before the first action.
+    """Return the state before the first action.
 
     Raises:
         BadCase: when something cannot be read.
-        Skipped: when the case is about something that the engine does not have.
+        Skipped: when the case needs a feature that the engine does not have.
     """
     resolved, raw = case["input"]["resolved"], case["input"]["raw"]
     if raw.get("dra"):
@@ -66,7 +66,7 @@ def read_world(case: Case) -> World:
     capacity = capacity_of(resolved["nodes"])
     held = [task.hold for gang in gangs.values() for task in gang.tasks if task.hold is not None]
     return World(
-        # What zones hold beyond the tasks that are known stays.
+        # The usage of zones by unknown tasks stays.
         nodes=tuple(
             add_usage(node, (each for each in held if each.node == name), -1) for name, node in nodes.items()
         ),
@@ -116,8 +116,8 @@ def _flavor(
 def _legacy_nodes(
     groups: Sequence[Mapping[str, Any]], described: Mapping[str, Mapping[str, Any]]
 ) -> frozenset[str]:
-    """Return the nodes of tasks that name their instances the old way: it is unknown which instances these
-    are.
+    """Return the nodes with tasks that name their MIG instances by annotation: it is unknown which instances
+    they use.
     """
     return frozenset(
         entry["node"]
@@ -129,7 +129,7 @@ def _legacy_nodes(
 
 def _node(name: str, found: Mapping[str, Any], *, legacy: bool) -> Node:
     offered = found["allocatable"]
-    # Cards of a node that divides them are handed out in instances, never as cards or shares of one.
+    # Cards of a node with MIG enabled are allocated as instances, never as cards or slices.
     divided = found.get("labels", {}).get(MIG_ENABLED) == "true"
     memory = int(found.get("gpuMemoryMiB", 0))
     cards = [
@@ -170,12 +170,12 @@ def _node(name: str, found: Mapping[str, Any], *, legacy: bool) -> Node:
 
 
 def _numa_policies(nodes: Mapping[str, Mapping[str, Any]]) -> dict[str, NumaPolicy]:
-    """Return the policies of the nodes that have zones."""
+    """Return the NUMA policies of the nodes that have zones."""
     found = ((name, node.get("numa", {})) for name, node in nodes.items())
     return {name: NumaPolicy(int(numa.get("policy", 0))) for name, numa in found if numa.get("zones")}
 
 
-# Who stands where
+# Placements
 
 
 def _settle(
@@ -185,8 +185,8 @@ def _settle(
     nodes: Mapping[str, Node],
     flavor: Flavor,
 ) -> None:
-    """Give every task with a place its cards: first those with numbered cards, then other shared ones,
-    then whole cards."""
+    """Assign cards to all placed tasks: first to those with numbered cards, then to other shared ones, then
+    to those with whole cards."""
     cards = _FreeCards(nodes)
     placed = []
     for group in groups:
@@ -241,7 +241,7 @@ def _allocation(
 
 
 class _FreeCards:
-    """The cards of all nodes while tasks are settled on them."""
+    """The free cards of all nodes while tasks are assigned to them."""
 
     def __init__(self, nodes: Mapping[str, Node]) -> None:
         self._nodes = nodes
@@ -249,7 +249,7 @@ class _FreeCards:
         self._groups: dict[tuple[str, str], Device] = {}
 
     def take_cards(self, node: str, asked: GpuRequest, groups: Sequence[str]) -> tuple[DeviceSlice, ...]:
-        """The cards of one task: those of its groups, or the first free ones of its kind."""
+        """Return the cards of one task: those of its groups, or the first free ones of its profile."""
         if groups:
             devices = [self._of_group(node, group) for group in groups]
         else:

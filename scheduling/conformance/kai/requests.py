@@ -1,8 +1,8 @@
-"""The request of a task of a case, in the engine's words.
+"""Converts the request of a task of a case to the engine's request.
 
-cpu stays in milli, memory in bytes; a card has a thousand cores, so that fractions are exact. A fraction
-of a card takes cores alone; a request for so much GPU memory takes the share of cores that goes with it,
-so both meet on one scale.
+CPU stays in millicores, memory in bytes; a card has a thousand cores, so that fractions are exact. A fraction
+of a card takes only cores; a request for GPU memory takes the equal share of cores, so that both are
+comparable.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ MIG = re.compile(r"nvidia\.com/mig-(?P<profile>(?P<slices>\d+)g\.\d+gb(?:[.+]\w+
 
 
 def mig_amounts(resources: Mapping[str, Any]) -> dict[str, int]:
-    """Instances by profile among named resources."""
+    """Return the numbers of MIG instances by profile among named resources."""
     found = ((MIG.fullmatch(name), amount) for name, amount in resources.items())
     return {match["profile"]: int(amount) for match, amount in found if match is not None}
 
 
 def gpus_of(profile: str) -> int:
-    """Return as how many cards KAI's queues count an instance."""
+    """Return the number of cards as which KAI's queues count an instance."""
     return int(profile.split("g.", 1)[0])
 
 
 def build_request(task: Mapping[str, Any], qos: str, *, legacy: bool) -> Request:
-    """The request of one resolved task. A `legacy` one names its MIG instance in an annotation: it asks
-    for what nodes no longer offer.
+    """Return the request of one resolved task. A `legacy` task names its MIG instance in an annotation, and
+    requests a resource that no node offers.
 
     Raises:
         BadCase: when its kind is unknown.
-        Skipped: when it asks for instances of several profiles.
+        Skipped: when it requests instances of several profiles.
     """
     asked = task["requests"]
     return Request(
@@ -82,7 +82,7 @@ def _gpu(task: Mapping[str, Any]) -> GpuRequest | None:
 
 
 def build_rules(raw: Mapping[str, Any]) -> PlacementRules:
-    """Build the placement rules. The labels that a task looks for in others are also its own."""
+    """Return the placement rules. A task also has the labels that its (anti-)affinity selects."""
     labels: Mapping[str, str] = raw.get("PodAffinityLabels", {})
     names = tuple(raw.get("NodeAffinityNames", ()))
     wanted = tuple(Expression(key, AffinityOperator.IN, (value,)) for key, value in sorted(labels.items()))

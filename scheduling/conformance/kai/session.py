@@ -1,4 +1,5 @@
-"""One of KAI's actions on a world: a snapshot, one cycle of the engine, and its decisions carried out."""
+"""Runs one of KAI's actions on a world: builds a snapshot, runs a cycle of the engine, carries out
+decisions."""
 
 from __future__ import annotations
 
@@ -49,7 +50,7 @@ ACTIONS = {
 
 
 def run_action(world: World, action: str) -> None:
-    """Run one action and carry out what it decided.
+    """Run one action and carry out its decisions.
 
     Raises:
         Skipped: when the engine has no such action.
@@ -58,7 +59,7 @@ def run_action(world: World, action: str) -> None:
         raise Skipped(f"there is no action {action}")
     _cycle(world, action, world.quota_nodes)
     if action == "reclaim":
-        # What a queue deserves was taken back; fixed jobs get no more than that.
+        # The first cycle has reclaimed up to what queues deserve; non-preemptible jobs get no more than that.
         _cycle(world, action, with_fair_shares(world), fixed=False)
 
 
@@ -70,7 +71,7 @@ def _cycle(world: World, action: str, quotas: Iterable[QuotaNode], *, fixed: boo
 
 
 def build_config(world: World, action: str) -> EngineConfig:
-    """The engine as KAI is set up: every job is tried, victims by its order, nothing bounded."""
+    """Return a configuration like KAI's: every job is tried, victims are in KAI's order, without limits."""
     config = EngineConfig(
         actions=ACTIONS[action],
         devices=world.devices,
@@ -116,7 +117,8 @@ def build_config(world: World, action: str) -> EngineConfig:
 
 
 def _broken_gangs(world: World) -> dict[str, tuple[Instant, int]]:
-    """Return since when gangs are below their minimum, and how long they may be; it is checked by size."""
+    """Return since when gangs would be below their minimum, and their grace period; the action checks
+    sizes."""
     return {
         name: (
             world.now if gang.broken_since is None else gang.broken_since,
@@ -127,8 +129,8 @@ def _broken_gangs(world: World) -> dict[str, tuple[Instant, int]]:
 
 
 def build_snapshot(world: World, action: str, quotas: Iterable[QuotaNode], *, fixed: bool = True) -> Snapshot:
-    """The world as the engine sees it, with these quotas. Without `fixed`, jobs that would be fixed once
-    they ran do not take part."""
+    """Return a snapshot of the world with these quotas. Without `fixed`, non-preemptible jobs that do not run
+    yet are left out."""
     former = {f"{MOVED_AWAY}{task.job}": task.job for task in world.all_tasks() if task.former is not None}
     held = [_seen(task, allocation) for task, allocation in world.all_allocations()]
     held += [task.hold for task in world.all_tasks() if task.former is not None and task.hold is not None]
@@ -156,8 +158,8 @@ def _rights(action: str) -> PreemptionPolicy:
 
 
 def _seen(task: KaiTask, allocation: Allocation) -> Allocation:
-    """Return the allocations as the engine sees them: the former place of a moving task is held in another
-    name, its own is the new place.
+    """Return the allocation for the snapshot: the former allocation of a task that is moved belongs to
+    another job id, because its own is the new one.
     """
     if task.former is None:
         return allocation
@@ -165,7 +167,7 @@ def _seen(task: KaiTask, allocation: Allocation) -> Allocation:
 
 
 def _job(world: World, gang: KaiGang, *, fixed: bool) -> Job | None:
-    """The job in its present state; None when nothing of it is left to run."""
+    """Return the job in its current state; None if it has no task left to run."""
     placed = [task for task in gang.tasks if task.is_placed() or task.former is not None]
     waits = [task for task in gang.tasks if task.status in (Status.PENDING, Status.PIPELINED)]
     leaves = [task for task in gang.tasks if task.status is Status.RELEASING]
@@ -182,7 +184,8 @@ def _job(world: World, gang: KaiGang, *, fixed: bool) -> Job | None:
 
 
 def _claim(world: World, gang: KaiGang) -> Claim | None:
-    """The gang's claim, in the names under which tasks on the move still hold their former places."""
+    """Return the gang's claim, with the ids under which tasks that are moved still hold their former
+    allocations."""
     if gang.claim is None:
         return None
     moving = {task.former.id for task in world.all_tasks() if task.former is not None}
@@ -199,7 +202,7 @@ class _NodeLoad:
 
 
 def _loaded(node: Node, held: Iterable[Allocation]) -> Node:
-    """A node with what is held on it."""
+    """Return a node with the usage of its cards by these allocations."""
     here = [allocation for allocation in held if allocation.node == node.id]
     loads = {device.uuid: _NodeLoad() for device in node.devices}
     for allocation in here:

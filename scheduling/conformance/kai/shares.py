@@ -1,4 +1,4 @@
-"""KAI-Scheduler's table of how resources are divided among queues."""
+"""Checks KAI-Scheduler's table of the division of resources among queues."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ EXACT: Final = 1e-6
 
 
 def check_division(case: Case) -> str | None:
-    """Make the calls of a case and compare the shares, and what is left where the case says so."""
+    """Make the calls of a case and compare the shares, and the rest if the case has one."""
     for call, expected in zip(case["input"]["calls"], case["expected"]["results"], strict=True):
         names = RESOURCES if "resource" not in call else (call["resource"],)
         for resource in names:
@@ -45,7 +45,7 @@ def _called(call: Mapping[str, Any], resource: str) -> tuple[dict[str, float], f
 
 
 def build_claimant(name: str, queue: Mapping[str, Any], resource: str) -> Claimant:
-    """One queue of a case for one resource."""
+    """Return one queue of a case for one resource."""
     found = queue.get(resource, {})
     return Claimant(
         id=name,
@@ -60,10 +60,10 @@ def build_claimant(name: str, queue: Mapping[str, Any], resource: str) -> Claima
 
 
 def own_rule(case: Case) -> str | None:
-    """Tables of single functions of KAI's sharing, which the engine has under other rules.
+    """Skip tables of single functions of KAI's sharing, for which the engine has other rules.
 
     Raises:
-        Skipped: always; the engine compares dominant resource shares of what is borrowed.
+        Skipped: always; the engine compares dominant resource shares of borrowed quota.
     """
     raise Skipped("KAI's own rule of sharing: the engine goes by nominal, borrowing and dominant share")
 

@@ -1,4 +1,4 @@
-"""KAI's stale gang eviction as an action of the engine: gangs that lost tasks and did not get them back."""
+"""KAI's stale gang eviction as an action of the engine: evicts gangs that lost tasks without replacement."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from scheduling.engine.model import EvictRule, Instant
 
 @dataclass(slots=True, eq=False)
 class StaleGangEviction:
-    """Evicts gangs that were below their minimum for their grace period, unless part of them has finished.
+    """Evicts gangs that were below their minimum for their grace period, unless some of their tasks have
+    finished.
 
-    `broken` are the jobs below their minimum, with the time since when and the grace in seconds; negative is
-    never.
+    `broken` has the time since which jobs are below their minimum, and the grace period in seconds; a
+    negative one means never.
     """
 
     broken: Mapping[str, tuple[Instant, int]]

@@ -1,4 +1,4 @@
-"""KAI-Scheduler's tables of allocation, consolidation, preemption, reclaim and stale gangs."""
+"""Checks KAI-Scheduler's tables of allocation, consolidation, preemption, reclaim and stale gangs."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from scheduling.conformance.kai.world import World
 Case = Mapping[str, Any]
 
 ROUND_S = 1.0
-"""How much time passes between two rounds: KAI's schedule period."""
+"""The time between two rounds in seconds: KAI's schedule period."""
 
 
 def check_case(case: Case) -> str | None:
-    """Play a case and compare; for several rounds the expectation must come true and stay true."""
+    """Run a case and compare; with several rounds the expectation must be reached and stay true."""
     world = read_world(case)
     actions, expected = case["input"]["actions"], case["expected"]
     if case["kind"] == "single":
@@ -41,14 +41,14 @@ def _rounds(case: Case, world: World) -> str | None:
             and (line := CaseComparison(case["expected"], world).first_difference()) is not None
         ):
             return f"{line} after round {number}"
-        # Where nothing moved and nobody waits for time to pass, every further round is the same.
+        # If nothing has changed and no job waits for a time, every further round is the same.
         if number >= until and world.current_state() == before and not world.waits_for_time():
             return None
     return None
 
 
 def _limits(case: Case, world: World) -> str | None:
-    """The upper limits on what a session may do, where the case has them."""
+    """Return the first exceeded limit on the operations of a session, if the case has limits."""
     limits = case["input"]["raw"].get("cacheLimits")
     if limits is None:
         return None

@@ -1,7 +1,7 @@
-"""The cluster of a case between two actions: what each task is doing and what it holds.
+"""The cluster of a case between two actions: the status and the allocation of each task.
 
-A cycle's decisions are carried out here, and between two rounds time goes on: who was told to leave has
-left, and who was started runs.
+It carries out the decisions of cycles. At the end of a round terminating tasks have ended, and started tasks
+run.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from scheduling.engine.model import (
 )
 
 CLAIM_S = 3600.0
-"""How long a promise is kept: longer than any case lasts."""
+"""The lifetime of a claim in seconds, which is longer than any case."""
 
 
 class Status(StrEnum):
-    """KAI's words for what a task is doing."""
+    """KAI's names of the status of a task."""
 
     PENDING = "Pending"
     ALLOCATED = "Allocated"
@@ -49,11 +49,11 @@ ASSIGNED = (Status.ALLOCATED, Status.BINDING, Status.BOUND, Status.RUNNING, Stat
 
 @dataclass(slots=True, kw_only=True)
 class KaiTask:
-    """One task. `hold` is its place and what it is charged, for a pipelined one what it was promised.
+    """One task. `hold` is its allocation; for a pipelined task it is the one that it will get.
 
-    `former` is the place that a task on the move has not left yet, `noted` the node that a task without
-    a place names all the same. `index` is its number in its role.
-    `gpus`, `cpu` and `memory` are what it asks for, `demand` what it is charged.
+    `former` is the previous allocation of a task that is moved, `noted` the node of a task without an
+    allocation. `index` is its number in its role. `gpus`, `cpu` and `memory` are its request, `demand` is its
+    charge.
     """
 
     uid: str
@@ -71,7 +71,7 @@ class KaiTask:
 
     @property
     def node(self) -> str:
-        """The node on which the task is, will be, or is noted to have been."""
+        """The node on which the task is or will be; without an allocation, the noted node."""
         return self.noted if self.hold is None else self.hold.node
 
     def is_placed(self) -> bool:
@@ -81,10 +81,10 @@ class KaiTask:
 
 @dataclass(slots=True, kw_only=True)
 class KaiGang:
-    """One job: its unchanging description, its tasks, and whether whoever owns it is deleting it.
+    """One job: its constant description, its tasks, and whether its owner is deleting it.
 
-    `broken_since` is when it fell below its minimum, `grace_s` how long it may stay there; None is the value
-    of the scheduler.
+    `broken_since` is when it fell below its minimum, `grace_s` how long it may stay there; None means the
+    scheduler's value.
     """
 
     job: Job
@@ -97,10 +97,10 @@ class KaiGang:
 
 @dataclass(slots=True, kw_only=True)
 class World:
-    """Everything of one case that does or does not change. Nodes are empty; tasks say what they hold.
+    """The state of one case. Nodes have no usage; tasks have the allocations.
 
-    `facts` are the queues as the case has them, `capacity` what the cluster has; without `limited` there
-    are no quotas.
+    `facts` are the queues of the case, `capacity` is that of the cluster; without `limited` there are no
+    quotas.
     """
 
     nodes: tuple[Node, ...]
@@ -124,12 +124,12 @@ class World:
         self._by_id = {f"{task.job}/{task.role}/{task.index}": task for task in self.all_tasks()}
 
     def all_tasks(self) -> Iterator[KaiTask]:
-        """All tasks, job by job."""
+        """Yield all tasks, job by job."""
         for gang in self.gangs.values():
             yield from gang.tasks
 
     def all_allocations(self) -> Iterator[tuple[KaiTask, Allocation]]:
-        """Everything that is physically held, by whom; promises hold nothing yet."""
+        """Yield the tasks that hold allocations, with these; pipelined tasks hold nothing yet."""
         for task in self.all_tasks():
             if task.former is not None:
                 yield task, task.former
@@ -137,12 +137,12 @@ class World:
                 yield task, task.hold
 
     def current_state(self) -> tuple[object, ...]:
-        """Return the state and holdings of every task, and the claims."""
+        """Return the status and allocations of all tasks, and the claims."""
         doing = tuple((task.uid, task.status, task.hold, task.former) for task in self.all_tasks())
         return (doing, tuple(gang.claim for gang in self.gangs.values()))
 
     def waits_for_time(self) -> bool:
-        """Return whether a job is to be judged otherwise merely because time passes."""
+        """Return whether the evaluation of a job can change because time passes."""
         return any(
             gang.broken_since is not None or gang.job.preempts_after is not None
             for gang in self.gangs.values()
@@ -151,7 +151,7 @@ class World:
     # Decisions
 
     def carry_out(self, decisions: Iterable[Decision]) -> None:
-        """Do what a cycle decided, in its order."""
+        """Carry out the decisions of a cycle in their order."""
         for decision in decisions:
             match decision.kind:
                 case DecisionKind.ADMIT | DecisionKind.GROW:
@@ -211,7 +211,7 @@ class World:
     # Time
 
     def end_round(self, seconds: float) -> None:
-        """One round is over: those told to leave wait again, those started run."""
+        """End a round: terminating tasks become pending again, started tasks run."""
         self.now = Instant(self.now + seconds)
         self.bindings = self.evictions = self.promises = 0
         for gang in self.gangs.values():

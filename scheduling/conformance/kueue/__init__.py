@@ -1,1 +1,1 @@
-"""Objects and case tables of Kueue, in the terms of the engine."""
+"""Reads objects of Kueue, and checks its case tables with the engine."""

@@ -1,1 +1,1 @@
-"""Kueue's tables of whole cycles, and the scheduler and queue manager that run them."""
+"""Checks Kueue's tables of whole cycles, with a scheduler and a queue manager that run them."""

@@ -1,4 +1,4 @@
-"""The checks of a head before quota is evaluated: checks, namespace, limits of a namespace."""
+"""Checks a head before its quota is evaluated: admission checks, namespace, limit ranges of a namespace."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Amounts = dict[str, int]
 def find_bar(
     workload: Mapping[str, Any], aside: Aside | None, objects: Sequence[Mapping[str, Any]]
 ) -> Bar | None:
-    """Return why a head is sent back at once, or None."""
+    """Return why a head is requeued at once, or None."""
     source = CaseFields(workload, "Workload:")
     states = {
         check.read_text("state") for check in source.read_object("status").read_objects("admissionChecks")
@@ -75,5 +75,5 @@ def _each(source: CaseFields) -> Iterator[tuple[str, int]]:
 
 
 def _above(amounts: Amounts, bounds: Amounts) -> bool:
-    """Return whether one amount is above its bound; resources named on one side only do not count."""
+    """Return whether an amount is above its bound; resources that only one side has do not count."""
     return any(amounts[name] > bounds[name] for name in amounts if name in bounds)

@@ -1,4 +1,4 @@
-"""A Kueue scheduler over several cycles: the engine decides, and what it decides takes effect here."""
+"""Runs a Kueue scheduler over several cycles: the engine decides, and decisions are carried out here."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 
 
 class Cycles:
-    """One case's scheduler. Everything public is what stands after `run`."""
+    """The scheduler of one case. Its public attributes are the state after `run`."""
 
     def __init__(self, given: Mapping[str, Any], gates: Mapping[str, bool]) -> None:
         self._given, self._gates = tas_passes.prepare_setup(given, gates), gates
@@ -95,11 +95,11 @@ class Cycles:
 
     @property
     def given(self) -> dict[str, Any]:
-        """The admissions of all that was not settled before."""
+        """The admissions of all workloads that were not settled before."""
         return {key: self.statuses[key]["admission"] for key in self.assignments if key not in self._settled}
 
     def run(self) -> None:
-        """All cycles of the case."""
+        """Run all cycles of the case."""
         for _ in range(self._given.get("cycles", 1)):
             self._cycle()
 
@@ -140,7 +140,7 @@ class Cycles:
         )
 
     def _this_cycle(self, turns: list[JobEvaluation]) -> EngineConfig:
-        """The configuration with the action that knows which jobs lack places now."""
+        """Return the configuration with the action for this cycle, which gets the jobs without domains."""
         held = [job for job in self._jobs.values() if job.state in (JobState.LIVE, JobState.LEAVING)]
         state = TopologyState(
             options=options_from(self._gates),
@@ -172,7 +172,8 @@ class Cycles:
         return UserShares(
             half_life_s=_seconds(given.get("usageHalfLifeTime", "0s")),
             sampling_s=_seconds(given.get("usageSamplingInterval", "5m")),
-            # CPU counts in cores there and in thousandths here, so the others weigh a thousand times more.
+            # Kueue counts CPU in cores, the engine in millicores, so other weights are a thousand times
+            # larger.
             resource_weights=tuple(
                 (name, round(float(weights.get(name, 1)) * (1_000 if name == "cpu" else 1_000_000)))
                 for name in sorted(names)
@@ -209,7 +210,7 @@ class Cycles:
     # One cycle
 
     def _cycle(self) -> None:
-        """The engine's cycle. A head that is sent back at once has used up the turn of its queue."""
+        """Run one cycle of the engine. The queue of a head that is requeued at once has no further turn."""
         closed: set[str] = set()
         while True:
             turns: list[JobEvaluation] = []
@@ -256,7 +257,7 @@ class Cycles:
         return EnlargedJob(**{item.name: getattr(job, item.name) for item in fields(Job)}, replaces=replaces)
 
     def _gate_closed(self, key: str) -> bool:
-        """Return whether a preemption gate is closed; one without a position is."""
+        """Return whether a preemption gate is closed, which is also so for a gate without a position."""
         if not self._gate("MultiKueueOrchestratedPreemption", default=False):
             return False
         workload = self._objects[key]
@@ -265,7 +266,7 @@ class Cycles:
         gates = workload.get("spec", {}).get("preemptionGates", ())
         return any(positions.get(gate["name"], "Closed") == "Closed" for gate in gates)
 
-    # What is decided takes effect
+    # Decisions are carried out
 
     def _take_effect(self, result: CycleResult, turns: Iterable[JobEvaluation]) -> None:
         outcomes = {outcome.job: outcome for outcome in result.outcomes}
@@ -316,7 +317,7 @@ class Cycles:
         self.events.append((decision.beneficiary or "", "Normal", "PreemptedWorkload"))
 
     def _checks(self, admission: Mapping[str, Any]) -> list[str]:
-        """The admission checks of a ClusterQueue that what was given must pass."""
+        """Return the admission checks of the ClusterQueue that apply to the flavors of an admission."""
         queues = (CaseFields(entry, "ClusterQueue:") for entry in self._given["clusterQueues"])
         name = admission["clusterQueue"]
         spec = next(
@@ -411,7 +412,7 @@ def _key(workload: Mapping[str, Any]) -> str:
 
 
 def _seconds(text: str) -> float:
-    """A duration such as `1h30m`, `5m` or `10s`."""
+    """Return the seconds of a duration such as `1h30m`, `5m` or `10s`."""
     total, number = 0.0, ""
     units = text
     while units:

@@ -1,7 +1,9 @@
-"""Kueue's queue manager between cycles: which pending workloads are looked at, and which are parked.
+"""Kueue's queue manager between cycles: the pending workloads that are active, and those that are
+inadmissible.
 
-A ClusterQueue keeps an active heap and a parked set. What could not be admitted goes back to the heap
-where a retry may help at once, and is parked otherwise until something changes.
+A ClusterQueue has an active heap and a set of parked (inadmissible) workloads. A workload that was not
+admitted returns to the heap if an immediate retry may succeed, and is parked otherwise until something
+changes.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ LIKE_FAIL_TOO = (Verdict.NO_FIT, Verdict.NO_ROOM, Verdict.NO_VICTIMS)
 
 
 class Bar(StrEnum):
-    """The reason for which a head is sent back before quota is evaluated."""
+    """The reason why a head is requeued before its quota is evaluated."""
 
     NAMESPACE = "namespace"
     CHECKS = "checks"
@@ -30,7 +32,7 @@ class Bar(StrEnum):
 
 @dataclass(slots=True)
 class Heaps:
-    """Per ClusterQueue, the workloads that are active and those that are parked, by key."""
+    """The active and the parked workloads of each ClusterQueue, by key."""
 
     setup: Setup
     objects: Mapping[str, Mapping[str, Any]]
@@ -39,23 +41,24 @@ class Heaps:
     parked: dict[str, dict[str, None]] = field(default_factory=dict)
 
     def enqueue_pending(self, queue_of: Mapping[str, str], ready: Mapping[str, bool]) -> None:
-        """Line up every pending workload; those that must not be retried yet are parked."""
+        """Add all pending workloads; those that must not be retried yet are parked."""
         for key, queue in queue_of.items():
             heap = self.active if ready[key] else self.parked
             heap.setdefault(queue, {})[key] = None
 
     def remove_workload(self, queue: str, key: str) -> None:
-        """A workload left its queue."""
+        """Remove a workload from the active heap of its queue."""
         self.active.get(queue, {}).pop(key, None)
 
     def requeue_barred(self, queue: Queue, key: str, why: Bar) -> None:
-        """A head that was sent back. A strict queue keeps it, unless its namespace does not belong."""
+        """Park a head that was requeued at once; a strict queue keeps it active unless its namespace
+        mismatches."""
         if queue.strategy is Strategy.STRICT_FIFO and why is not Bar.NAMESPACE:
             return
         self._park(queue.id, key)
 
     def requeue_considered(self, queue: Queue, turn: JobEvaluation) -> None:
-        """A head that had its turn and was not admitted."""
+        """Park a head that was evaluated and not admitted, unless a retry may succeed."""
         if queue.strategy is Strategy.STRICT_FIFO or turn.verdict in RETRIED:
             return
         if turn.more_flavors and turn.verdict in LIKE_FAIL_TOO:
@@ -68,11 +71,11 @@ class Heaps:
                     self._park(queue.id, key)
 
     def active_workloads(self) -> dict[str, list[str]]:
-        """The active workloads, without empty queues."""
+        """Return the active workloads by ClusterQueue, without empty queues."""
         return _lists(self.active)
 
     def parked_workloads(self) -> dict[str, list[str]]:
-        """The parked ones."""
+        """Return the parked workloads by ClusterQueue, without empty queues."""
         return _lists(self.parked)
 
     def _park(self, queue: str, key: str) -> None:
@@ -86,7 +89,7 @@ class Heaps:
 
 
 def lined_up(setup: Setup) -> Iterable[str]:
-    """The pending workloads that stand in some ClusterQueue's line."""
+    """Yield the pending workloads that are queued in a ClusterQueue."""
     away = (Aside.DEACTIVATED, Aside.LOCAL_QUEUE_STOPPED, Aside.FINISHED)
     for job in setup.jobs:
         if job.state.value in ("queued", "suspended") and setup.aside.get(job.id) not in away:

@@ -1,11 +1,11 @@
-"""Kueue's tables of whole scheduling cycles (TestSchedule and its kin) against the engine's action `admit`.
+"""Checks Kueue's tables of whole scheduling cycles (TestSchedule and similar ones) with the action `admit`.
 
-A case is a set-up and a number of cycles; compared are what holds quota afterwards and how, who was told
-to leave and why, every workload's conditions by type, status and reason, what waits in which heap, and,
-where a case says so, events and counts of skipped and repeated searches.
+A case has a set-up and a number of cycles. It compares the admissions afterwards, the preempted workloads
+with their reasons, all conditions by type, status and reason, the active and parked workloads, and, if the
+case has them, events and counts of skipped and repeated searches.
 
-The engine runs as Kueue does: one head per queue, all judged before the first is processed, and with the
-platform's improvements switched off.
+The engine runs like Kueue: one head for each queue, all evaluated before the first is processed, and without
+the platform's improvements.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ KNOWN_GATES = {
 
 
 def check_schedule(case: Case) -> str | None:
-    """One case: None when all is as expected, else the first difference."""
+    """Return the first difference of a case; None if there is none."""
     gates = case["gates"]
     unknown = sorted(set(gates) - KNOWN_GATES)
     if unknown:
@@ -115,7 +115,7 @@ def _assignments(given: Mapping[str, Named] | None) -> dict[str, Any] | None:
 
 
 def _admission(given: Named | None) -> Any:
-    """An admission with amounts in canonical units, and without resources of which nothing is used."""
+    """Return an admission with amounts in canonical units, without unused resources."""
     if not given:
         return None
     podsets = {}
@@ -150,5 +150,5 @@ def _events(given: list[Named] | None) -> Counter[tuple[str, str, str]] | None:
 
 
 def _counts(given: Mapping[str, int] | None, found: Counter[str]) -> tuple[Any, Any]:
-    """Counts per ClusterQueue, for those that a case names."""
+    """Return the expected and the found counts of the ClusterQueues that a case names."""
     return given, None if given is None else {name: found[name] for name in given}

@@ -1,6 +1,6 @@
-"""Kueue's tables of whole cycles with topology-aware scheduling, against the engine's action `admit`.
+"""Checks Kueue's tables of whole cycles with topology-aware scheduling with the action `admit`.
 
-The flavors with a topology are topology-aware there; otherwise these cases run as all cycles do.
+Flavors with a topology are topology-aware; otherwise these cases run like all cycles.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Objects of Kubernetes and Kueue as parts of a snapshot of the engine."""
+"""Converts objects of Kubernetes and Kueue to parts of a snapshot of the engine."""

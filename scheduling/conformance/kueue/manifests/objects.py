@@ -1,8 +1,8 @@
-"""A whole Kueue set-up as parts of a snapshot, with a note on everything that is left aside.
+"""Reads a Kueue set-up as parts of a snapshot, with the reasons why objects are not used.
 
-Input is a mapping of lists of v1beta2 objects (`clusterQueues`, `cohorts`, `resourceFlavors`,
-`topologies`, `localQueues`, `namespaces`, `workloads`, `admissionChecks`), each as its JSON reads. A list
-that is absent altogether says nothing: what it would hold is not held to be missing.
+The input is a mapping of lists of v1beta2 objects (`clusterQueues`, `cohorts`, `resourceFlavors`,
+`topologies`, `localQueues`, `namespaces`, `workloads`, `admissionChecks`) in their JSON form. If a list is
+absent, references to its objects do not count as missing.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Used = Mapping[FlavorResource, int]
 
 
 class Aside(StrEnum):
-    """The reason for which a workload is not evaluated."""
+    """The reason why a workload is not evaluated."""
 
     FINISHED = "finished"
     DEACTIVATED = "deactivated"
@@ -54,12 +54,11 @@ class Aside(StrEnum):
 class Setup:
     """The objects that were read.
 
-    `inactive` says of each ClusterQueue that admits nothing why; its queue is on hold. `aside` says of
-    each workload that is not looked at why: those without a queue, and the finished, are not among
-    `jobs`; the others are, suspended. `uids` break ties among equals. `replaces` names, for an enlarged
-    workload, the job whose place it takes. The workloads of the ClusterQueues in `elsewhere` run in other
-    clusters, which find their places. `on_order` names the flavors of each queue whose machines are ordered
-    once a job holds quota.
+    `inactive` has the reason of each ClusterQueue that admits nothing; its queue is on hold. `aside` has the
+    reason of each workload that is not evaluated: workloads without a queue and finished ones are not in
+    `jobs`; the others are, suspended. `uids` break ties. `replaces` has the job that an enlarged workload
+    replaces. The workloads of ClusterQueues in `elsewhere` run in other clusters, which place them.
+    `on_order` has the flavors of each queue whose nodes are provisioned once a job holds quota.
     """
 
     flavors: tuple[Flavor, ...]
@@ -76,17 +75,17 @@ class Setup:
     on_order: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def get_queue(self, name: str) -> Queue:
-        """The queue of a ClusterQueue."""
+        """Return the queue of a ClusterQueue."""
         return next(queue for queue in self.queues if queue.id == name)
 
     def get_job(self, key: str) -> Job:
-        """The job of a workload, by `namespace/name`."""
+        """Return the job of a workload, by `namespace/name`."""
         return next(job for job in self.jobs if job.id == key)
 
     def build_snapshot(
         self, *, nodes: Iterable[Node] = (), used: Mapping[str, Used] | None = None
     ) -> Snapshot:
-        """A snapshot of it all; `used` is what else is used of each ClusterQueue's quota."""
+        """Return a snapshot of the set-up; `used` is additional usage of each ClusterQueue's quota."""
         held: dict[str, list[Charge]] = {}
         for allocation in self.allocations:
             held.setdefault(allocation.queue, []).extend(allocation.charges)
@@ -108,16 +107,16 @@ def read_setup(objects: Objects, reading: WorkloadReading | None = None) -> Setu
     """Read a set-up.
 
     Raises:
-        ObjectError: naming kind, object and field of what cannot be read.
+        ObjectError: if an object cannot be read; the message names kind, object and field.
     """
     return _ObjectReader(objects, reading or WorkloadReading()).build_setup()
 
 
 def build_pending_job(value: Mapping[str, Any], queue: Queue, reading: WorkloadReading | None = None) -> Job:
-    """One Workload object as a job that waits in a queue, whatever LocalQueue it names.
+    """Return a Workload object as a queued job of a queue, regardless of its LocalQueue.
 
     Raises:
-        ObjectError: naming the field that cannot be read.
+        ObjectError: if a field cannot be read; the message names it.
     """
     name = CaseFields(value, "Workload:").read_object("metadata").read_text("name")
     source = CaseFields(value, f"Workload {name}:" if name else "Workload:")
@@ -125,13 +124,13 @@ def build_pending_job(value: Mapping[str, Any], queue: Queue, reading: WorkloadR
 
 
 def flavor_resource(key: str) -> FlavorResource:
-    """The pair behind `flavor/resource`; resource names may contain slashes themselves."""
+    """Return the pair of `flavor/resource`; names of resources may contain slashes."""
     name, _, resource = key.partition("/")
     return FlavorResource(name, resource)
 
 
 class _ObjectReader:
-    """One pass over the objects."""
+    """Reads the objects of one set-up."""
 
     def __init__(self, objects: Objects, reading: WorkloadReading) -> None:
         self._objects = objects
@@ -306,7 +305,8 @@ class _ObjectReader:
         return None
 
     def _admits(self, spec: CaseFields, namespace: str) -> bool:
-        """An absent selector admits no namespace, an empty one admits all."""
+        """Return whether the namespace selector admits a namespace: a missing one admits none, an empty one
+        all."""
         if "namespaceSelector" not in spec:
             return False
         source = self._namespaces.get(namespace, CaseFields({}, f"Namespace {namespace}:"))

@@ -1,4 +1,4 @@
-"""PodSets as roles: what one pod asks for, where it may run, and how near to its fellows."""
+"""Converts PodSets to roles: the request of a pod, its placement rules, and its topology request."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Amounts = dict[str, int]
 
 
 def build_role(source: CaseFields, each: Mapping[str, int], *, ended: int, elastic: bool) -> Role:
-    """A PodSet whose pods are charged `each`; `elastic` says whether its minimum counts."""
+    """Return the role of a PodSet whose pods are charged `each`; its minimum counts only with `elastic`."""
     spec = source.read_object("template", "spec")
     count = source.read_number("count")
     smallest = source.read_number("minCount") if elastic and "minCount" in source else None
@@ -48,8 +48,8 @@ def build_role(source: CaseFields, each: Mapping[str, int], *, ended: int, elast
 
 
 def build_request(each: Mapping[str, int], offered: Mapping[str, int] | None = None) -> Request:
-    """Return the request of one pod. `offered` is what it takes from its node; anything beyond that, and
-    what is named with an amount of zero, is charged only.
+    """Return the request of one pod. `offered` are the resources that it takes from its node; other
+    resources, and those with an amount of zero, are only charged.
     """
     on_node = {name: each[name] for name in each if each[name] and (offered is None or name in offered)}
     plain = (quantities.CPU, MEMORY)
@@ -74,7 +74,7 @@ def pod_request(each: Mapping[str, int], offered: Amounts) -> PodRequest:
 
 
 def build_footprint(each: Amounts) -> tuple[Extended, ...]:
-    """Build the footprint of one pod in its domain, itself included."""
+    """Return the resources that one pod takes in its domain, including the pod itself."""
     return (*_extended(each), Extended(PODS, 1))
 
 
@@ -83,10 +83,10 @@ def _extended(amounts: Amounts) -> tuple[Extended, ...]:
 
 
 def pod_requests(spec: CaseFields) -> Amounts:
-    """Return a pod's requests by its template: containers together, or the largest step of its start-up.
+    """Return the requests of a pod by its template: the sum of its containers, or its largest init container.
 
-    A start-up container that keeps running counts with all that follows it. A limit stands in where no
-    request is named, and the overhead of the runtime comes on top.
+    A sidecar (an init container that keeps running) is added to all containers that start after it. A limit
+    is used if there is no request, and the overhead of the runtime is added.
     """
     running = _sum(_container(entry) for entry in spec.read_objects("containers"))
     peak: Amounts = {}
@@ -104,7 +104,7 @@ def pod_requests(spec: CaseFields) -> Amounts:
 
 
 def read_toleration(source: CaseFields) -> Toleration:
-    """A toleration of a pod or a flavor."""
+    """Return a toleration of a pod or a flavor."""
     operators = {operator.value: operator for operator in TolerationOperator}
     effects = {effect.value: effect for effect in TaintEffect}
     named = bool(source.read_text("effect"))
@@ -146,7 +146,7 @@ def _term(source: CaseFields) -> tuple[Expression, ...]:
 def _topology(source: CaseFields) -> TopologyRule | None:
     if not source.value:
         return None
-    # A part that only names its companions wishes for no level of its own.
+    # A request that only names its pod set group has no level.
     free = source.read_flag("unconstrained", False)
     level, mode = "", TopologyMode.UNCONSTRAINED if free else TopologyMode.PREFERRED
     for key, found in (("required", TopologyMode.REQUIRED), ("preferred", TopologyMode.PREFERRED)):

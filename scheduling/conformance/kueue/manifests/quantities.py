@@ -1,7 +1,7 @@
-"""Kubernetes quantities as whole numbers: processors in thousandths, everything else in its base unit.
+"""Parses Kubernetes quantities to integers: CPU in thousandths, other resources in their base unit.
 
-Kueue counts in 64-bit integers and stops at their ceiling. So does this module: an amount at or above
-the ceiling is the ceiling, and a limit at or above it is no limit at all.
+Kueue uses 64-bit integers with saturation, and so does this module: a larger amount is the largest integer,
+and such a limit is no limit.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _FACTORS: Final[dict[str, Decimal]] = {
 
 
 class KueueQuantityError(ValueError):
-    """A text that is no quantity, or a negative one."""
+    """A text that isn't a quantity, or is negative."""
 
 
 def value_of(text: str | int) -> Decimal:
-    """The exact number that a quantity stands for, in whole units.
+    """Return the exact value of a quantity, in base units.
 
     Raises:
-        QuantityError: when it cannot be read or is negative.
+        KueueQuantityError: when it cannot be read or is negative.
     """
     if isinstance(text, int) and not isinstance(text, bool):
         number = Decimal(text)
@@ -51,25 +51,25 @@ def value_of(text: str | int) -> Decimal:
 
 
 def parse_amount(text: str | int, resource: str) -> int:
-    """An amount of a resource in canonical units, rounded up, at most `CEILING`."""
+    """Return an amount of a resource in canonical units, rounded up, at most `CEILING`."""
     if text == UNLIMITED_WORD:
         return CEILING
     return _whole(value_of(text) * 1000 if resource == CPU else value_of(text))
 
 
 def parse_limit(text: str | int, resource: str) -> int | None:
-    """The same for a quota or a limit; None where it is at the ceiling."""
+    """Return a quota or a limit in canonical units; None if it is `CEILING` or more."""
     found = parse_amount(text, resource)
     return None if found >= CEILING else found
 
 
 def parse_thousandths(text: str | int) -> int:
-    """A weight in thousandths, rounded up."""
+    """Return a weight in thousandths, rounded up."""
     return _whole(value_of(text) * 1000)
 
 
 def cap_amount(number: int) -> int:
-    """A sum or product of amounts, at most `CEILING`."""
+    """Return a sum or product of amounts, at most `CEILING`."""
     return min(number, CEILING)
 
 

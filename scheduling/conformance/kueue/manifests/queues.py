@@ -1,7 +1,7 @@
-"""ResourceFlavors, ClusterQueues and Cohorts as flavors, queues and quota nodes.
+"""Converts ResourceFlavors, ClusterQueues and Cohorts to flavors, queues and quota nodes.
 
-A ClusterQueue is both a leaf of the quota tree and the queue that stands there, under its own name; a
-Cohort is the quota node `cohort/<name>`.
+A ClusterQueue becomes a queue and a leaf of the quota tree, both with its name; a Cohort becomes the quota
+node `cohort/<name>`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ OTHERS = {
     "LowerPriority": PreemptOthers.LOWER_PRIORITY,
     "Any": PreemptOthers.ANY,
 }
-# The first words of each pair are those of older API versions.
+# `Borrow` and `Preempt` are the values of older API versions.
 BORROW = {
     "Borrow": WhenCan.MAY_STOP_SEARCH,
     "MayStopSearch": WhenCan.MAY_STOP_SEARCH,
@@ -55,7 +55,7 @@ PREEMPT = {
     "MayStopSearch": WhenCan.MAY_STOP_SEARCH,
     "TryNextFlavor": WhenCan.TRY_NEXT_FLAVOR,
 }
-# The controllers of admission checks that bear on where tasks stand.
+# The controllers of admission checks on which the placement of tasks depends.
 PROVISIONING, ELSEWHERE = "kueue.x-k8s.io/provisioning-request", "kueue.x-k8s.io/multikueue"
 PREFERENCES = {
     "BorrowingOverPreemption": Preference.BORROWING_OVER_PREEMPTION,
@@ -64,15 +64,15 @@ PREFERENCES = {
 
 
 def cohort_node(name: str) -> str:
-    """The id of a Cohort's quota node."""
+    """Return the id of a Cohort's quota node."""
     return f"cohort/{name}"
 
 
 def read_flavor(source: CaseFields, levels: Mapping[str, tuple[str, ...]]) -> Flavor:
-    """A ResourceFlavor. `levels` are the node labels of each Topology, coarse to fine.
+    """Return the flavor of a ResourceFlavor. `levels` are the node labels of each Topology, coarse to fine.
 
-    Without a topology the flavor is quota only: somebody else finds the nodes. With one, tasks are placed
-    by domain.
+    Without a topology the flavor is only quota, and another scheduler chooses the nodes. With one, tasks are
+    placed by domain.
     """
     spec = source.read_object("spec")
     topology = spec.read_text("topologyName")
@@ -88,14 +88,14 @@ def read_flavor(source: CaseFields, levels: Mapping[str, tuple[str, ...]]) -> Fl
 
 
 def read_taint(source: CaseFields) -> Taint:
-    """A node taint."""
+    """Return a node taint."""
     effects = {effect.value: effect for effect in TaintEffect}
     effect = source.read_choice("effect", effects, TaintEffect.NO_SCHEDULE)
     return Taint(source.read_text("key"), source.read_text("value"), effect)
 
 
 def read_queue(source: CaseFields) -> Queue:
-    """A ClusterQueue as a queue; its quotas are read by `read_leaf`."""
+    """Return the queue of a ClusterQueue; `read_leaf` reads its quotas."""
     spec = source.read_object("spec")
     name = source.read_object("metadata").read_text("name")
     scope = spec.read_object("admissionScope").read_text("admissionMode")
@@ -118,7 +118,7 @@ def read_queue(source: CaseFields) -> Queue:
 
 
 def read_leaf(source: CaseFields) -> QuotaNode:
-    """A ClusterQueue's place in the quota tree."""
+    """Return the quota node of a ClusterQueue."""
     spec = source.read_object("spec")
     # Older API versions call the field `cohort`.
     cohort = spec.read_text("cohortName") or spec.read_text("cohort")
@@ -126,7 +126,7 @@ def read_leaf(source: CaseFields) -> QuotaNode:
 
 
 def read_cohort(source: CaseFields) -> QuotaNode:
-    """A Cohort's place in the quota tree."""
+    """Return the quota node of a Cohort."""
     spec = source.read_object("spec")
     parent = spec.read_text("parentName") or spec.read_text("parent")
     return _quota_node(source, cohort_node(source.read_object("metadata").read_text("name")), parent)
@@ -134,15 +134,15 @@ def read_cohort(source: CaseFields) -> QuotaNode:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """A forest without cycles. `cyclic` names the Cohorts whose parents lead back to themselves, or into
-    such a ring; they stand as roots here."""
+    """A forest without cycles. `cyclic` are the Cohorts that are their own ancestors, or descendants of such
+    a Cohort; they are roots here."""
 
     nodes: tuple[QuotaNode, ...]
     cyclic: frozenset[str] = frozenset()
 
 
 def complete_tree(nodes: Iterable[QuotaNode]) -> Tree:
-    """Add what is only named as a parent, and cut rings apart."""
+    """Return the tree with nodes that are only named as parents, and with cycles removed."""
     known = {node.id: node for node in nodes}
     for node in tuple(known.values()):
         if node.parent is not None and node.parent not in known:
@@ -163,7 +163,7 @@ def _never_ends(start: str, known: Mapping[str, QuotaNode]) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """The other objects that exist. None means that they are not known, so nothing can be missing."""
+    """The other objects that exist. None means that they are unknown, so that none counts as missing."""
 
     flavors: Collection[str] | None = None
     topologies: Collection[str] | None = None
@@ -174,7 +174,7 @@ class Known:
 def find_inactive_reason(
     source: CaseFields, node: QuotaNode, topology_of: Mapping[str, str], known: Known
 ) -> str | None:
-    """Return why a ClusterQueue admits nothing whatever its quota; None when it is active."""
+    """Return why a ClusterQueue admits nothing regardless of quota; None if it is active."""
     spec = source.read_object("spec")
     if spec.read_choice("stopPolicy", STOPS, StopPolicy.NONE) is not StopPolicy.NONE:
         return "it is stopped"
@@ -193,10 +193,10 @@ def find_inactive_reason(
 
 
 def on_order(source: CaseFields, controllers: Mapping[str, str]) -> tuple[str, ...]:
-    """The flavors of a ClusterQueue whose nodes are there only after quota is reserved.
+    """Return the flavors of a ClusterQueue whose nodes exist only after quota is reserved.
 
-    `controllers` names the controller of each admission check. One that orders nodes does so for the
-    flavors it is bound to, or all; a job that another cluster is to run gets no place in this one.
+    `controllers` has the controller of each admission check. A provisioning check orders nodes for the
+    flavors it is bound to, or for all; a job that another cluster runs is not placed in this one.
     """
     spec = source.read_object("spec")
     if runs_elsewhere(source, controllers):
@@ -210,13 +210,13 @@ def on_order(source: CaseFields, controllers: Mapping[str, str]) -> tuple[str, .
 
 
 def runs_elsewhere(source: CaseFields, controllers: Mapping[str, str]) -> bool:
-    """Return whether a ClusterQueue's workloads are handed to other clusters, which place them."""
+    """Return whether a ClusterQueue's workloads run in other clusters, which place them."""
     checks = source.read_object("spec", "admissionChecksStrategy").read_objects("admissionChecks")
     return any(controllers.get(check.read_text("name")) == ELSEWHERE for check in checks)
 
 
 def read_weight(source: CaseFields) -> int:
-    """The weight of a `fairSharing` part, in thousandths."""
+    """Return the weight in a `fairSharing` object, in thousandths."""
     if "weight" not in source:
         return 1000
     try:
@@ -276,7 +276,7 @@ def _preemption(source: CaseFields) -> PreemptionPolicy:
         within_queue=source.read_choice("withinClusterQueue", WITHIN, PreemptWithin.NEVER),
         reclaim=source.read_choice("reclaimWithinCohort", OTHERS, PreemptOthers.NEVER),
         while_borrowing=borrowing.read_choice("policy", OTHERS, PreemptOthers.NEVER),
-        # Kueue asks whether the word is another than Never, and what is not written is.
+        # Kueue compares the value with Never, and a missing value differs from it.
         within_while_borrowing="reclaimWithinCohort" not in source,
         max_priority=borrowing.read_number("maxPriorityThreshold") if bounded else None,
     )

@@ -1,4 +1,4 @@
-"""The status of a workload: conditions as Kueue's scheduler sets them."""
+"""Sets and reads the conditions in the status of a workload as Kueue's scheduler does."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ Condition = tuple[str, str]
 
 
 def conditions_of(status: Mapping[str, Any]) -> dict[str, Condition]:
-    """Conditions by type."""
+    """Return the conditions by type."""
     return {c["type"]: (c["status"], c["reason"]) for c in status.get("conditions", ())}
 
 
 def holds_quota(status: Mapping[str, Any]) -> bool:
-    """Return whether quota is reserved for it."""
+    """Return whether quota is reserved for the workload."""
     return conditions_of(status).get("QuotaReserved", ("", ""))[0] == "True"
 
 
 def puts_off(status: Mapping[str, Any]) -> bool:
-    """Return whether the places of some PodSet are still to be found."""
+    """Return whether the topology assignment of some PodSet is delayed."""
     return any(
         part.get("delayedTopologyRequest") == "Pending" and not part.get("topologyAssignment")
         for part in (status.get("admission") or {}).get("podSetAssignments", ())
@@ -29,9 +29,10 @@ def puts_off(status: Mapping[str, Any]) -> bool:
 
 
 def set_reserved(status: Status, admission: Mapping[str, Any], checks: Collection[str] = ()) -> None:
-    """Quota is reserved; with every check passed and every place found it is admitted at once.
+    """Record that quota is reserved; with all checks ready and all pods placed, the workload is admitted at
+    once.
 
-    `checks` are those that it must pass. What was said of an earlier eviction no longer holds.
+    `checks` are the admission checks that it must pass. Conditions of an earlier eviction become false.
     """
     status["admission"] = admission
     _set(status, "QuotaReserved", "True", "QuotaReserved")
@@ -42,7 +43,7 @@ def set_reserved(status: Status, admission: Mapping[str, Any], checks: Collectio
 
 
 def sync_admitted(status: Status, checks: Collection[str] = ()) -> None:
-    """Say whether a workload that holds quota may run."""
+    """Set the condition `Admitted` of a workload that holds quota."""
     states = {check["name"]: check.get("state") for check in status.get("admissionChecks", ())}
     ready = all(state == "Ready" for state in (*states.values(), *(states.get(name) for name in checks)))
     if ready and not puts_off(status):
@@ -52,34 +53,34 @@ def sync_admitted(status: Status, checks: Collection[str] = ()) -> None:
 
 
 def set_waiting(status: Status, reason: str) -> None:
-    """No quota is reserved, and why."""
+    """Record that no quota is reserved, with the reason."""
     _set(status, "QuotaReserved", "False", reason)
     _set(status, "Admitted", "False", "NoReservation")
 
 
 def set_preempted(status: Status, reason: str) -> None:
-    """It was told to leave for another."""
+    """Record that the workload was preempted."""
     _set(status, "Evicted", "True", "Preempted")
     _set(status, "Preempted", "True", reason)
 
 
 def gave_up(status: Status) -> None:
-    """It lost a node, and nothing could stand in for it."""
+    """Record that the workload was evicted, because a failed node could not be replaced."""
     _set(status, "Evicted", "True", "NodeFailures")
 
 
 def set_gated(status: Status) -> None:
-    """It may not ask others to leave yet."""
+    """Record that preemption by the workload is blocked by its gates."""
     _set(status, "BlockedOnPreemptionGates", "True", "PreemptionGated")
 
 
 def set_replaced(status: Status) -> None:
-    """A larger one took its place."""
+    """Record that a larger workload slice has replaced the workload."""
     _set(status, "Finished", "True", "WorkloadSliceReplaced")
 
 
 def is_admitted(status: Mapping[str, Any]) -> bool:
-    """Return whether nothing more keeps the workload from running."""
+    """Return whether the workload is admitted."""
     return conditions_of(status).get("Admitted", ("", ""))[0] == "True"
 
 

@@ -1,4 +1,4 @@
-"""Node objects, and the pods on them that no workload stands for, as the engine's nodes."""
+"""Converts Node objects to the engine's nodes, with the usage of pods that belong to no placed workload."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PLAIN = (quantities.CPU, MEMORY, PODS)
 
 
 def read_nodes(objects: Iterable[Object], pods: Iterable[Object]) -> Iterator[Node]:
-    """Each node with what such pods use of it. Amounts are in canonical units, memory in bytes."""
+    """Yield the nodes with the usage of such pods. Amounts are in canonical units, memory in bytes."""
     used: dict[str, dict[str, int]] = {}
     for name, held in pod_amounts(pods):
         used[name] = add_amounts(used.get(name, {}), held)

@@ -1,4 +1,4 @@
-"""Workloads that hold quota and need the scheduler once more: places that were put off, or lost with a node.
+"""Workloads with quota that need a second pass: their placement was delayed, or a node has failed.
 
 Source of the workflow: Kueue's second scheduling pass.
 """
@@ -17,22 +17,22 @@ from scheduling.engine.model import Allocation
 Object = Mapping[str, Any]
 Status = dict[str, Any]
 Levels = Mapping[str, tuple[str, ...]]
-"""The node labels that name a domain of each topology-aware flavor."""
+"""The node labels that identify a domain of each topology-aware flavor."""
 PENDING, READY = "Pending", "Ready"
 GROUPED = "kueue.x-k8s.io/is-group-workload"
 
 
 def is_unplaced(status: Object) -> bool:
-    """Return whether it waits for places, and everything else is ready."""
+    """Return whether a workload waits only for its delayed placement."""
     checks = status.get("admissionChecks", ())
     ready = bool(checks) and all(check.get("state") == READY for check in checks)
     return _awake(status) and ready and puts_off(status)
 
 
 def lost_nodes(workload: Object, status: Object, gates: Mapping[str, bool]) -> tuple[str, ...]:
-    """The failed nodes that its pods are to be moved from.
+    """Return the failed nodes from which the workload's pods are to be moved.
 
-    A pod that is its own workload cannot move: it stays where it is.
+    A pod that is its own workload cannot be moved.
     """
     if not _awake(status) or not gates.get("TASFailedNodeReplacement", True):
         return ()
@@ -42,7 +42,7 @@ def lost_nodes(workload: Object, status: Object, gates: Mapping[str, bool]) -> t
 
 
 def single_pod(workload: Object) -> bool:
-    """Return whether a workload is one pod by itself, which lives and dies where it runs."""
+    """Return whether a workload is a single pod, which can't be moved."""
     metadata = workload.get("metadata") or {}
     owners = metadata.get("ownerReferences") or []
     grouped = (metadata.get("annotations") or {}).get(GROUPED) == "true"
@@ -52,7 +52,8 @@ def single_pod(workload: Object) -> bool:
 
 
 def update_pods(workload: Object) -> Object:
-    """A workload that holds quota, with what its ready admission checks ask of its pods."""
+    """Return a workload with the pod set updates of its ready admission checks, if it waits for its
+    placement."""
     status = workload.get("status") or {}
     changes = [
         change
@@ -78,7 +79,7 @@ def _merge(pod: dict[str, Any], change: Object) -> None:
 
 
 def write_places(part: dict[str, Any], held: Allocation, levels: Levels, on_order: Iterable[str]) -> None:
-    """Write into a PodSet's assignment where it stands, or that this is put off."""
+    """Write the topology assignment of a PodSet, or that it is delayed."""
     if isinstance(held, DomainAllocation) and held.domains:
         part["topologyAssignment"] = build_assignment(levels[held.flavor], held.domains)
         if part.get("delayedTopologyRequest") == PENDING:
@@ -88,7 +89,7 @@ def write_places(part: dict[str, Any], held: Allocation, levels: Levels, on_orde
 
 
 def note_places(status: Status, allocations: Iterable[Allocation], levels: Levels) -> None:
-    """Pods of a workload that holds quota got places; what was lost is forgotten."""
+    """Write the new topology assignments of a workload that holds quota, and clear its unhealthy nodes."""
     held = {allocation.role: allocation for allocation in allocations}
     for part in status["admission"]["podSetAssignments"]:
         found = held.get(part["name"])
@@ -100,8 +101,8 @@ def note_places(status: Status, allocations: Iterable[Allocation], levels: Level
 
 
 def prepare_setup(given: Object, gates: Mapping[str, bool]) -> Object:
-    """A set-up as the scheduler sees it: without topologies where it heeds none, and with what admission
-    checks ask of pods that are about to get their places."""
+    """Return a set-up as the scheduler uses it: without topologies if the gate is off, otherwise with the pod
+    set updates of admission checks."""
     if gates.get("TopologyAwareScheduling", True):
         return {**given, "workloads": [update_pods(entry) for entry in given["workloads"]]}
     flavors = [
@@ -112,7 +113,7 @@ def prepare_setup(given: Object, gates: Mapping[str, bool]) -> Object:
 
 
 def is_settled(status: Object) -> bool:
-    """Return whether it was admitted before and is on healthy nodes: the cycle has nothing to do with it."""
+    """Return whether a workload is admitted and on healthy nodes, so that the cycle does not change it."""
     admitted = conditions_of(status).get("Admitted", ("", ""))[0] == "True"
     return admitted and not status.get("unhealthyNodes")
 

@@ -1,7 +1,7 @@
-"""Kubernetes and Kueue objects that topology placement needs, as the engine's.
+"""Converts Kubernetes and Kueue objects for topology-aware placement.
 
-Objects are mappings with the field names of their JSON form. Amounts are whole units: cpu in millicores,
-everything else in its base unit.
+Objects are mappings with the field names of their JSON form. Amounts are integers: CPU in millicores, other
+resources in their base unit.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from scheduling.engine.model import (
 Object = Mapping[str, Any]
 Amounts = dict[str, int]
 
-# Field selectors see a node's name under this key; no label can be called so.
+# Field selectors use this key for a node's name; no label can have it.
 _NAME_FIELD = "metadata.name"
-# What a pod carries that asked for topology.
+# The annotations of a pod with a topology request.
 _BY_TOPOLOGY = tuple(
     f"kueue.x-k8s.io/podset-{rule}"
     for rule in (
@@ -42,12 +42,12 @@ _BY_TOPOLOGY = tuple(
 
 
 def read_amounts(listed: Mapping[str, str | int] | None) -> Amounts:
-    """A resource list in whole units."""
+    """Return a resource list as integers."""
     return {name: quantities.parse_amount(quantity, name) for name, quantity in (listed or {}).items()}
 
 
 def add_amounts(first: Mapping[str, int], second: Mapping[str, int]) -> Amounts:
-    """The sum, resource by resource."""
+    """Return the sums by resource."""
     return {name: first.get(name, 0) + second.get(name, 0) for name in [*first, *second]}
 
 
@@ -59,7 +59,7 @@ def is_usable(node: Object) -> bool:
 
 
 def topology_node(node: Object) -> topology.TopologyNode:
-    """A node with its labels, allocatable amounts and taints."""
+    """Return a node with its labels, allocatable amounts and taints."""
     name = node["metadata"]["name"]
     return topology.TopologyNode(
         name=name,
@@ -73,16 +73,16 @@ def topology_node(node: Object) -> topology.TopologyNode:
 
 
 def flavor_nodes(nodes: Iterable[Object], labels: Mapping[str, str] | None) -> list[topology.TopologyNode]:
-    """The usable nodes that carry a flavor's labels."""
+    """Return the usable nodes with a flavor's labels."""
     found = [topology_node(node) for node in nodes if is_usable(node)]
     wanted = (labels or {}).items()
     return [node for node in found if all(node.labels.get(key) == value for key, value in wanted)]
 
 
 def pod_amounts(pods: Iterable[Object]) -> list[tuple[str, Amounts]]:
-    """Return the amounts of pods that are on a node and have not ended, each with its node.
+    """Return the amounts of pods on nodes that have not ended, each with its node.
 
-    Pods of workloads that were placed by topology are left out: their workload stands for them.
+    Pods of workloads that were placed by topology are left out, because their workload counts.
     """
     return [
         (
@@ -97,14 +97,14 @@ def pod_amounts(pods: Iterable[Object]) -> list[tuple[str, Amounts]]:
 
 
 def read_tolerations(objects: Iterable[Object] | None) -> tuple[Toleration, ...]:
-    """Tolerations of a pod or flavor."""
+    """Return the tolerations of a pod or flavor."""
     return tuple(podsets.read_toleration(CaseFields(item, "toleration")) for item in objects or ())
 
 
 def placement_rules(
     selector: Mapping[str, str] | None, affinity: Object | None, tolerated: Iterable[Object] | None
 ) -> PlacementRules:
-    """Return the rules about where pods may run. Required affinity without a usable term allows no node."""
+    """Return the placement rules of pods. Required affinity without a usable term allows no node."""
     required = (affinity or {}).get("requiredDuringSchedulingIgnoredDuringExecution")
     terms = () if required is None else tuple(map(_term, required.get("nodeSelectorTerms") or ())) or ((),)
     return PlacementRules(
@@ -113,13 +113,13 @@ def placement_rules(
 
 
 def read_preferences(affinity: Object | None) -> tuple[topology.NodePreference, ...]:
-    """Preferred node affinity."""
+    """Return the preferred node affinity."""
     wishes = (affinity or {}).get("preferredDuringSchedulingIgnoredDuringExecution") or ()
     return tuple(topology.NodePreference(wish["weight"], _term(wish["preference"])) for wish in wishes)
 
 
 def _term(term: Object) -> tuple[Expression, ...]:
-    """One term. The only field selector Kubernetes has for nodes is their name."""
+    """Return one term. The only field selector of Kubernetes for nodes is their name."""
     conditions = [*(term.get("matchExpressions") or ()), *(term.get("matchFields") or ())]
     return tuple(
         Expression(one["key"], AffinityOperator(one["operator"]), tuple(one.get("values") or ()))
@@ -128,7 +128,7 @@ def _term(term: Object) -> tuple[Expression, ...]:
 
 
 def topology_rule(request: Object | None) -> tuple[TopologyMode, str | None, tuple[topology.SliceLayer, ...]]:
-    """Mode, level and slice layers of a podset's topology request; without one it is unconstrained."""
+    """Return mode, level and slice layers of a PodSet's topology request; without one it is unconstrained."""
     asked = request or {}
     layers = tuple(
         topology.SliceLayer(layer["topology"], layer.get("size", 0))
@@ -144,7 +144,7 @@ def topology_rule(request: Object | None) -> tuple[TopologyMode, str | None, tup
 
 
 def read_placement(assignment: Object | None) -> topology.Placement | None:
-    """A topology assignment of the v1beta2 API, whose domains are kept compressed in slices."""
+    """Return the placement of a topology assignment of the v1beta2 API, which stores domains compressed."""
     if assignment is None:
         return None
     shares: list[topology.Share] = []
@@ -157,7 +157,7 @@ def read_placement(assignment: Object | None) -> topology.Placement | None:
 
 
 def build_assignment(levels: Sequence[str], domains: Sequence[DomainTasks]) -> dict[str, Any]:
-    """Return the places of tasks as a topology assignment of the v1beta2 API, in one slice."""
+    """Return the domains of tasks as a topology assignment of the v1beta2 API, in one slice."""
     columns = [[part.domain[index] for part in domains] for index in range(len(levels))]
     return {
         "levels": list(levels),

@@ -1,6 +1,6 @@
-"""Resource transformations: a resource that counts against quota as others, beside itself or in its place.
+"""Resource transformations: a resource that is charged as other resources, additionally or instead.
 
-Only quota is meant: what a pod takes of its node stays what its template says.
+They change only the charge to quota; a pod takes from its node what its template requests.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from scheduling.conformance.kueue.manifests import quantities
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transformation:
-    """`outputs` is what one canonical unit of `resource` counts as, in canonical units of others."""
+    """A transformation: `outputs` are the amounts for one canonical unit of `resource`, in canonical
+    units."""
 
     resource: str
     outputs: tuple[tuple[str, Fraction], ...]
@@ -24,7 +25,7 @@ class Transformation:
 
 
 def read_transformation(value: Mapping[str, Any]) -> Transformation:
-    """An entry of `resources.transformations` of Kueue's configuration."""
+    """Return an entry of `resources.transformations` of Kueue's configuration."""
     source, outputs = value["input"], value.get("outputs", {})
     return Transformation(
         resource=source,
@@ -37,9 +38,9 @@ def read_transformation(value: Mapping[str, Any]) -> Transformation:
 
 
 def transform_amounts(amounts: Mapping[str, int], rules: Iterable[Transformation]) -> dict[str, int]:
-    """Amounts as they count against quota, rounded up.
+    """Return the amounts that are charged to quota, rounded up.
 
-    Of an admitted workload they were counted before: a rule whose outputs are there already is passed over.
+    The amounts of an admitted workload are transformed already: a rule whose outputs are present is skipped.
     """
     result = dict(amounts)
     more: dict[str, Fraction] = {}
@@ -55,5 +56,5 @@ def transform_amounts(amounts: Mapping[str, int], rules: Iterable[Transformation
 
 
 def _unit(resource: str) -> int:
-    """Return how many canonical units a whole one has."""
+    """Return the number of canonical units in one base unit."""
     return 1000 if resource == quantities.CPU else 1

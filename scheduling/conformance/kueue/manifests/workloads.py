@@ -1,4 +1,4 @@
-"""Workloads as jobs, and reserved ones as what they hold."""
+"""Converts Workloads to jobs, and those with reserved quota also to allocations."""
 
 from __future__ import annotations
 
@@ -30,11 +30,10 @@ _WHOLE = re.compile(r"[+-]?[0-9]{1,10}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadReading:
-    """Switches of the scheduler whose objects are read; the defaults are Kueue's.
+    """The switches of the scheduler whose objects are read; the defaults are Kueue's.
 
-    `eviction_timestamp`: after a time-out of its pods a workload lines up where it was evicted, not
-    where it was created. `borrowing_preempted_last`: one that was preempted by a borrower lines up
-    where that happened.
+    `eviction_timestamp`: a workload whose pods timed out is ordered by its eviction, not by its creation.
+    `borrowing_preempted_last`: a workload that was preempted by a borrower is ordered by the preemption.
     """
 
     now: Instant = ZERO_TIME
@@ -48,7 +47,7 @@ class WorkloadReading:
 
 @dataclass(frozen=True, slots=True)
 class PodSetPart:
-    """One PodSet as the scheduler counts it now: its pods, and what they ask for together.
+    """One PodSet as the scheduler counts it: the number of its pods and the sum of their requests.
 
     `flavors` are those of an existing admission, by resource.
     """
@@ -60,7 +59,7 @@ class PodSetPart:
 
 
 class KueueWorkload:
-    """One Workload object; every answer is read from it when asked."""
+    """One Workload object, whose properties are read from it."""
 
     def __init__(self, source: CaseFields, reading: WorkloadReading) -> None:
         self._source = source
@@ -76,32 +75,32 @@ class KueueWorkload:
 
     @property
     def active(self) -> bool:
-        """True if its owner wants it to run."""
+        """True unless `spec.active` is false."""
         return self._source.read_object("spec").read_flag("active", True)
 
     @property
     def finished(self) -> bool:
-        """True if it has ended permanently."""
+        """True if the workload has the condition `Finished`."""
         return self.find_condition("Finished") is not None
 
     @property
     def reserved_in(self) -> str | None:
-        """The ClusterQueue whose quota it holds."""
+        """The ClusterQueue whose quota the workload holds; None if it holds none."""
         reserved = [c for c in self._conditions() if c.read_text("type") == "QuotaReserved"]
         lost = bool(reserved) and reserved[-1].read_text("status") != "True"
         return None if lost or not self._admission.value else self._admission.read_text("clusterQueue")
 
     def find_condition(self, kind: str) -> CaseFields | None:
-        """A condition that is true now."""
+        """Return the condition of a type if it is true, else None."""
         for entry in self._conditions():
             if entry.read_text("type") == kind and entry.read_text("status") == "True":
                 return entry
         return None
 
     def pod_sets(self) -> tuple[PodSetPart, ...]:
-        """Its PodSets as the scheduler counts them.
+        """Return the PodSets as the scheduler counts them.
 
-        An export may carry the totals; otherwise they follow from the pod templates.
+        An export may have the totals; otherwise they are computed from the pod templates.
         """
         given = {entry.read_text("name"): entry for entry in self._source.read_objects("x-totalRequests")}
         found = (
@@ -114,7 +113,7 @@ class KueueWorkload:
         return tuple(replace(part, total=transform_amounts(part.total, rules)) for part in found)
 
     def build_job(self, queue: Queue, state: JobState) -> Job:
-        """The job as the engine sees it in a queue."""
+        """Return the engine's job of the workload in a queue."""
         status = self._source.read_object("status")
         reserved = self.find_condition("QuotaReserved")
         retry = status.read_object("requeueState")
@@ -131,8 +130,8 @@ class KueueWorkload:
         )
 
     def build_allocations(self, queue: str, aware: Collection[str], *, leaving: bool) -> Iterator[Allocation]:
-        """Return the quota that each of its PodSets holds, summed over the pods, and the domains of the
-        topology-`aware` flavors in which they run.
+        """Yield an allocation for each PodSet, with the quota of all its pods, and their domains in
+        topology-`aware` flavors.
         """
         for podset, part in zip(self._podsets(), self.pod_sets(), strict=True):
             flavors = {**part.flavors}
@@ -167,7 +166,7 @@ class KueueWorkload:
             )
 
     def _each(self, podset: CaseFields, part: PodSetPart) -> Amounts:
-        """Return the request of one pod: totals shared out, rounded up."""
+        """Return the request of one pod: the totals divided by the number of pods, rounded up."""
         own = {name: total for name, total in part.total.items() if name != PODS}
         if not part.count:
             return pod_requests(podset.read_object("template", "spec"))
@@ -212,7 +211,7 @@ class KueueWorkload:
         own = self._source.read_object("spec").read_number("priority")
         if not self._reading.priority_boost:
             return own
-        # Whoever writes a boost that is no number gets none: the annotation is not validated.
+        # The annotation is not validated; a value that isn't a number is ignored.
         boost = self._source.read_object("metadata", "annotations").read_text(BOOST)
         return own + int(boost) if _WHOLE.fullmatch(boost) else own
 
@@ -234,7 +233,7 @@ class KueueWorkload:
 
 
 def parse_time(source: CaseFields, key: str) -> Instant:
-    """A time in RFC 3339; an absent one is the zero time."""
+    """Return a time in RFC 3339; a missing one is the zero time."""
     text = source.read_text(key)
     if not text:
         return ZERO_TIME

@@ -1,1 +1,2 @@
-"""Kueue's scheduling cycle as an action of the engine: heads judged together, and its second pass."""
+"""Kueue's scheduling cycle as an action of the engine: heads that are evaluated together, and a second
+pass."""

@@ -1,4 +1,4 @@
-"""Kueue's scheduling cycle: one head per queue, all judged, ordered, and processed one by one.
+"""Kueue's scheduling cycle: one head for each queue; all are evaluated, ordered, and processed one by one.
 
 Source: `schedule` in Kueue's pkg/scheduler/scheduler.go.
 """
@@ -31,7 +31,7 @@ from scheduling.engine.model import Job, JobOutcome, Queue
 
 @dataclass(slots=True)
 class KueueAdmission:
-    """The action `admit` by Kueue's cycle."""
+    """The action `admit` with Kueue's cycle."""
 
     state: TopologyState
     options: CycleOptions
@@ -39,18 +39,18 @@ class KueueAdmission:
     name: str = "admit"
 
     def run(self, session: Session) -> None:
-        """One pass over the heads of all open queues."""
+        """Evaluate and process the heads of all open queues once."""
         _HeadsTogether(session, self.state, self.options, self.turns).run()
 
 
 def with_cycle(state: TopologyState, options: CycleOptions, turns: list[JobEvaluation]) -> PluginSet:
-    """The built-in plug-ins with Kueue's cycle as the action `admit`, which adds its evaluations to
+    """Return the built-in plug-ins with Kueue's cycle as the action `admit`, which adds its evaluations to
     `turns`."""
     return replace(BUILTIN, actions=Registry("action", (KueueAdmission(state, options, turns),)))
 
 
 class _HeadsTogether(AdmissionRound):
-    """A round in which all heads are judged before the first is processed."""
+    """A round in which all heads are evaluated before the first is processed."""
 
     def __init__(
         self, session: Session, state: TopologyState, options: CycleOptions, turns: list[JobEvaluation]
@@ -69,11 +69,11 @@ class _HeadsTogether(AdmissionRound):
         return self._heads
 
     def find_precluded(self, queue: Queue, job: Job) -> JobOutcome | None:
-        """Every head has its turn."""
+        """Return None: every head is evaluated."""
         return None
 
     def process_heads(self, turns: dict[str, QueueCursor]) -> None:
-        """Jobs that hold quota already go first."""
+        """Process the heads, after the jobs that already hold quota."""
         second = SecondPass(self._session, self._heads, self._future_view, self._state, self._options)
         settlements = second.nominate()
         while (heads := _heads(turns)) or settlements:

@@ -1,4 +1,4 @@
-"""Heads that were judged together, processed one by one against the state that the former left."""
+"""Processes heads that were evaluated together, one by one, each in the state after the previous one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from scheduling.engine.model import Allocation, Job, JobOutcome, Queue, Reason, 
 
 
 class HeadProcessor(JobProcessor):
-    """The engine's docket with Kueue's processing of nominated heads."""
+    """The engine's job processor with Kueue's processing of nominated heads."""
 
     def __init__(
         self,
@@ -47,14 +47,14 @@ class HeadProcessor(JobProcessor):
         self._marked: dict[str, None] = {}
 
     def nominate(self, queue: Queue, job: Job) -> NominatedJob:
-        """Return the nomination of a head in the state before the first is processed."""
+        """Return the nomination of a head in the state before the first head is processed."""
         with self._snapshot.statement() as statement:
             return _dated(
                 self._nominator.evaluate_job(statement, queue, job, EvaluationRequest(RefusalCache()))
             )
 
     def mark_for_eviction(self, tasks: Iterable[str]) -> None:
-        """Note tasks that leave for one job, and for no other."""
+        """Record tasks that are evicted for one job and can't be victims of another one."""
         self._marked.update(dict.fromkeys(tasks))
 
     def marked(self, tasks: Iterable[str]) -> tuple[str, ...]:
@@ -62,7 +62,7 @@ class HeadProcessor(JobProcessor):
         return tuple(key for key in tasks if key in self._marked)
 
     def process(self, entry: NominatedJob) -> JobOutcome:
-        """Act on a nomination, unless what was done since stands against it."""
+        """Process a nomination, unless decisions since then prevent it."""
         marked, again = self._overlapping(entry), False
         if marked and self._options.recompute_targets:
             entry, again = self._judge_again(entry, self._marked), True
@@ -101,7 +101,7 @@ class HeadProcessor(JobProcessor):
         return super()._refuse(entry)
 
     def _noted(self, outcome: JobOutcome) -> JobOutcome:
-        """The outcome of a second judgement, which the record of turns tells apart."""
+        """Return the outcome of a second evaluation, which is marked in the record of turns."""
         turns = self.recorder.turns
         turns[-1] = replace(turns[-1], again=True)
         return outcome
@@ -122,7 +122,7 @@ class HeadProcessor(JobProcessor):
             return outcome
 
     def _placed(self, statement: Statement, entry: NominatedJob) -> tuple[Allocation, ...] | Refusal:
-        """Return the entry's allocations: its domains are those of the nomination, nodes are chosen anew."""
+        """Return the entry's allocations: domains are those of the nomination, nodes are chosen again."""
         if any(held.node for held in entry.placed):
             return self._nominator.place_nominated(statement, entry)
         for held in entry.placed:
@@ -130,13 +130,13 @@ class HeadProcessor(JobProcessor):
         return entry.placed
 
     def _judge_again(self, entry: NominatedJob, released: Iterable[str]) -> NominatedJob:
-        """The nomination made anew, as if some had left, in the flavors it had."""
+        """Return a new nomination in the same flavors, as if the `released` tasks had ended."""
         with self._snapshot.statement() as statement:
             for key in released:
                 statement.release(key)
             ask = EvaluationRequest(RefusalCache(), required_flavors=_required_flavors(entry))
             fresh = _dated(self._nominator.evaluate_job(statement, entry.queue, entry.job, ask))
-            # Kept to its flavors, it did not look at the others, which may still be of use.
+            # This evaluation was limited to its flavors; other flavors may still suit the job.
             if self.recorder.has_more_flavors(entry):
                 self.recorder.partly_searched.add(entry.job.id)
             return fresh
@@ -145,7 +145,8 @@ class HeadProcessor(JobProcessor):
         return self.marked(self.recorder.victim_tasks(entry.targets))
 
     def _still_fits(self, entry: NominatedJob) -> bool:
-        """Return whether quota admits it after all evictions of this cycle, its own included."""
+        """Return whether the quota suffices for the entry after all evictions of this cycle, including its
+        own."""
         tree, leaf = self._snapshot.quota, entry.queue.quota_node
         with self._without_victims(entry):
             return all(
@@ -154,7 +155,7 @@ class HeadProcessor(JobProcessor):
             )
 
     def _lost_places(self, entry: NominatedJob) -> bool:
-        """Return whether its quota holds, but its domains went to others meanwhile."""
+        """Return whether the entry's quota still suffices, but its domains were taken by other jobs."""
         if not any(isinstance(held, DomainAllocation) and held.domains for held in entry.placed):
             return False
         if not self._still_fits(entry):
@@ -164,7 +165,7 @@ class HeadProcessor(JobProcessor):
 
     @contextmanager
     def _without_victims(self, entry: NominatedJob) -> Iterator[None]:
-        """The snapshot with all victims of this cycle gone, the entry's own included."""
+        """Release all victims of this cycle, including the entry's own, within the context."""
         with self._snapshot.statement() as statement:
             replaced = (held.id for held in self._previous_of(entry.job))
             for key in dict.fromkeys((*self._marked, *self.recorder.victim_tasks(entry.targets), *replaced)):
@@ -173,7 +174,7 @@ class HeadProcessor(JobProcessor):
 
 
 def _dated(entry: NominatedJob) -> NominatedJob:
-    """The entry with the figures of this moment, for one that is processed when others have started."""
+    """Return the entry with the numbers of its refusal computed now, before other jobs start."""
     if entry.refusal is not None:
         entry.refusal.resolve_numbers()
     return entry

@@ -1,4 +1,4 @@
-"""The nomination of a head, with Kueue's topology-aware scheduling for the flavors that have a topology."""
+"""Nominates a head, with Kueue's topology-aware scheduling for flavors with a topology."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from scheduling.engine.model import Allocation, Job, Queue
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WishedAssignment(Assignment):
-    """An assignment that lacks quota or room. `wished` is where its roles in topology-aware flavors would
-    run if all tasks placed by topology had left."""
+    """An assignment that lacks quota or room. `wished` are the domains of its roles in topology-aware flavors
+    if no tasks were placed by topology."""
 
     wished: Mapping[str, TopologyAssignment] = field(default_factory=dict)
 
@@ -36,17 +36,18 @@ class KueueNominator(Nominator):
     def __init__(self, session: Session, state: TopologyState) -> None:
         super().__init__(session, may_preempt=True)
         self._state = state
-        # What was held by the jobs that evaluated ones replace, by job.
+        # The allocations of the jobs that evaluated jobs replace, by evaluated job.
         self._previous: dict[str, tuple[Allocation, ...]] = {}
 
     def previous_of(self, job: Job) -> tuple[Allocation, ...]:
-        """Return the allocations of the job that this one, which was evaluated, replaces."""
+        """Return the allocations of the job that an evaluated job replaces."""
         return self._previous.get(job.id, ())
 
     def evaluate_job(
         self, statement: Statement, queue: Queue, job: Job, request: EvaluationRequest
     ) -> NominatedJob:
-        """Evaluate a job; one that replaces another stays in its flavors and takes its allocations over."""
+        """Evaluate a job; a job that replaces another one stays in its flavors and takes over its
+        allocations."""
         if isinstance(job, EnlargedJob) and (held := self._snapshot.allocations_of(job.replaces)):
             self._previous[job.id] = held
             for task in held:
@@ -60,7 +61,7 @@ class KueueNominator(Nominator):
     def place_nominated(
         self, statement: Statement, entry: NominatedJob, full: RefusalCache | None = None
     ) -> tuple[Allocation, ...] | Refusal:
-        """Place an entry's tasks by its assignment, inside the statement: domains first, then nodes."""
+        """Place an entry's tasks by its assignment within the statement: domains first, then nodes."""
         domains, previous = DomainPlacer(self._snapshot, self._state), self.previous_of(entry.job)
         found = domains.find_domains(entry.queue, entry.job, entry.assignment, previous=previous)
         if isinstance(found, Refusal):
@@ -71,10 +72,10 @@ class KueueNominator(Nominator):
         return tuple(self._with_domains(statement, held, found.get(held.role)) for held in placed)
 
     def prepare_victim_search(self, entry: NominatedJob) -> NominatedJob:
-        """An entry that lacks quota or room, with what that means for its roles in topology-aware flavors.
+        """Return an entry that lacks quota or room, adapted for its roles in topology-aware flavors.
 
-        Where they would find no place even with all tasks placed by topology gone, no job needs to leave.
-        Otherwise free quota of their flavors may be scattered: any part of it may have to be given back.
+        If these would not fit even without any task placed by topology, preemption is useless. Otherwise free
+        capacity of their flavors may be scattered, so that any of their quota may have to be reclaimed.
         """
         domains = DomainPlacer(self._snapshot, self._state)
         roles = domains.roles_of(entry.assignment)
@@ -89,7 +90,8 @@ class KueueNominator(Nominator):
         return replace(entry, assignment=_lowered(entry.assignment, roles, AssignmentMode.PREEMPT, found))
 
     def _needs_oracle(self, queue: Queue, ask: EvaluationRequest) -> bool:
-        """Kueue simulates preemption for every head: the order of heads depends on it."""
+        """Return true: Kueue simulates preemption for every head, because the order of heads depends on
+        it."""
         return True
 
     def _with_domains(
@@ -121,7 +123,7 @@ def wished_by(assignment: Assignment) -> TopologyAssignments:
 def _lowered(
     assignment: Assignment, roles: Collection[str], mode: AssignmentMode, wished: TopologyAssignments
 ) -> WishedAssignment:
-    """The same with some roles no better off than `mode`, in all of their flavors."""
+    """Return the assignment with the modes of some roles limited to `mode`, in all of their flavors."""
     given = {item.name: getattr(assignment, item.name) for item in fields(Assignment)}
     given["roles"] = tuple(
         _role_lowered(role, mode) if role.role in roles else role for role in assignment.roles

@@ -1,8 +1,8 @@
-"""Quota kept free for a head that waits for others although nobody may be asked to leave for it.
+"""Reserves quota for a head that is pending and can't preempt.
 
-Without it a neighbour would borrow, cycle after cycle, what comes free for the waiting job. How much is
-kept follows Kueue: of what the job asks for, no more than its queue may still use; inside the nominal
-where the job would not borrow. A queue that may always take its nominal back needs nothing kept.
+Otherwise another queue would borrow the quota that is released for the pending job, cycle after cycle. The
+amount follows Kueue: the job's request, but no more than its queue may still use, and within nominal quota if
+the job would not borrow. A queue that can always reclaim its nominal quota needs no reservation.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from scheduling.engine.extension import NominatedJob
 from scheduling.engine.model import Allocation, Charge, FlavorResource, PreemptOthers
 
 RESERVED = "(kept)"
-"""The role under which kept quota is booked: no task of any job."""
+"""The role of allocations that reserve quota; no task of a job has it."""
 
 
 def to_reserve(tree: QuotaTree[FlavorResource], entry: NominatedJob) -> dict[FlavorResource, int]:
-    """Return the amounts to reserve of each quota, without zeros."""
+    """Return the amounts to reserve, by quota, without zeros."""
     leaf, borrows = entry.queue.quota_node, entry.assignment.borrow_level > 0
     reserved: dict[FlavorResource, int] = {}
     for key, asked in entry.assignment.usage.items():
@@ -38,11 +38,11 @@ def to_reserve(tree: QuotaTree[FlavorResource], entry: NominatedJob) -> dict[Fla
 def reserve_quota(
     snapshot: Snapshot, entry: NominatedJob, wished: TopologyAssignments, *, prioritised: bool
 ) -> None:
-    """Keep what an entry asks for from those that are processed after it.
+    """Reserve the request of an entry, so that heads processed after it do not take it.
 
-    `prioritised`: jobs for which others leave already go first by configuration, so what comes free for
-    one of them is kept even where its queue could take it back. `wished` is where its roles in
-    topology-aware flavors would run if all tasks placed by topology had left.
+    `prioritised`: preemptors with terminating victims go first by configuration, so the quota for them is
+    reserved even if their queue could reclaim it. `wished` are the domains of the entry's roles in
+    topology-aware flavors if no tasks were placed by topology.
     """
     certain = entry.queue.preemption.reclaim is PreemptOthers.ANY
     if certain and not (prioritised and entry.job.preempting):

@@ -1,6 +1,6 @@
-"""Places for jobs that hold quota already: put off until machines were there, or lost with a node.
+"""Places jobs that already hold quota: their placement was delayed until nodes exist, or a node has failed.
 
-Such a job asks for no quota, so it goes before all that wait. What still runs of it stays where it is.
+Such a job needs no quota, so it is processed before all pending jobs. Its running tasks stay on their nodes.
 Source of the rules: Kueue's second scheduling pass.
 """
 
@@ -36,9 +36,9 @@ from scheduling.engine.model import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settlement:
-    """The new allocations of a job that holds quota, or the reason why it finds no places.
+    """The new allocations of a job that holds quota, or the reason why it can't be placed.
 
-    `found` are the victims whose places it would get.
+    `found` are the victims whose capacity it would get.
     """
 
     job: Job
@@ -48,7 +48,7 @@ class Settlement:
 
 
 class SecondPass:
-    """Serves the jobs of one session that lack places, best-ranked first."""
+    """Places the jobs of one session that lack domains, by priority and submission."""
 
     def __init__(
         self,
@@ -66,11 +66,11 @@ class SecondPass:
         self._options = options
 
     def nominate(self) -> tuple[Settlement, ...]:
-        """Return the nomination of each of them in the present state."""
+        """Return the nomination of each of these jobs in the current state."""
         return tuple(self._nominate(job) for job in self._due())
 
     def process(self, settlement: Settlement) -> None:
-        """Act on a nomination, unless its places were taken since."""
+        """Process a nomination, unless its domains were taken since."""
         if settlement.moves and not self._holds(settlement) and self._options.judge_again:
             settlement = self._nominate(settlement.job)
         leavers = self._heads.recorder.victim_tasks(settlement.found.targets)
@@ -114,7 +114,8 @@ class SecondPass:
         return find_first_places(self._snapshot, job, self._state, if_empty=if_empty)
 
     def _with_victims(self, job: Job, refusal: Refusal) -> Settlement:
-        """Return the victims of a job: it has its quota already, so only its places are evaluated."""
+        """Return a nomination with victims: the job already has its quota, so only its placement is
+        evaluated."""
         queue = self._snapshot.queues[job.queue]
         charges = (charge for held in self._snapshot.allocations_of(job.id) for charge in held.charges)
         keys = frozenset(charge.key for charge in charges)
@@ -133,7 +134,7 @@ class SecondPass:
         return Settlement(job=job, moves=moves, found=found)
 
     def _holds(self, settlement: Settlement) -> bool:
-        """Return whether its new places are still free, with its victims removed."""
+        """Return whether the new domains of a nomination are still free, without its victims."""
         with self._snapshot.statement() as statement:
             for key in self._heads.recorder.victim_tasks(settlement.found.targets):
                 statement.release(key)
@@ -153,7 +154,7 @@ class SecondPass:
             before = self._held(key)
             self._snapshot.remove_allocation(key)
             self._snapshot.add_allocation(moved)
-            # What was left behind is on a node that failed: no task is sent there in this cycle.
+            # The former domains are on a failed node; no task may be placed there in this cycle.
             behind = added_places(moved, before)
             if behind.domains:
                 self._snapshot.add_allocation(replace(behind, role=f"{RESERVED} {behind.role}"))
@@ -169,7 +170,7 @@ class SecondPass:
         self._trace(settlement, Verdict.ADMITTED)
 
     def _await(self, settlement: Settlement, leavers: tuple[str, ...]) -> None:
-        """Its victims are told to leave; it gets its places in a later cycle, and nobody else in this one."""
+        """Evict the victims of a nomination and reserve its domains; a later cycle places the job."""
         for target in settlement.found.targets:
             self._heads.recorder.evict_target(settlement.job, target)
         self._heads.mark_for_eviction(leavers)

@@ -1,4 +1,4 @@
-"""The record of every evaluation of a cycle, which Kueue's tables tell by events and conditions."""
+"""Records every evaluation of a cycle; Kueue's tables check them by events and conditions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class JobEvaluation:
 class TurnRecorder(DecisionRecorder):
     """The engine's recorder, which adds every evaluation to `turns`.
 
-    `partly_searched` are the jobs of which an evaluation left out flavors.
+    `partly_searched` are the jobs for which an evaluation did not try all flavors.
     """
 
     def __init__(self, session: Session, future: FutureView, turns: list[JobEvaluation]) -> None:

@@ -1,1 +1,1 @@
-"""Kueue's tables of single parts: quota, flavors, order, preemption, topology."""
+"""Checks Kueue's tables of single functions: quota, flavors, order, preemption, topology."""

@@ -1,4 +1,4 @@
-"""An assignment in Kueue's words, and Kueue's sentences as facts, so that both can be compared."""
+"""Converts assignments to Kueue's terms and its messages to facts, so that both can be compared."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from scheduling.engine import (
 )
 from scheduling.engine.model import Flavor, Job, Queue, Reason
 
-# Kueue knows no cards: what is asked is the same in every flavor.
+# Kueue has no cards: a request is the same in every flavor.
 ANY_FLAVOR = Flavor(id="")
 MODES = {AssignmentMode.NO_FIT: "NoFit", AssignmentMode.FIT: "Fit"}
 POSSIBLE = {
@@ -37,7 +37,7 @@ WORDS = {
 }
 
 Fact = tuple[str | int, ...]
-"""What a sentence says: its kind, then flavor, resource and amounts in canonical units."""
+"""The content of a message: its kind, then flavor, resource and amounts in canonical units."""
 Reasons = tuple[Fact, ...]
 
 _LACKS = re.compile(r"insufficient unused quota for (\S+) in flavor (\S+), (\S+) more needed")
@@ -60,7 +60,7 @@ _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class AttemptAnswer:
-    """One flavor that was looked at."""
+    """The result of one flavor that was tried."""
 
     flavor: str
     mode: str
@@ -72,7 +72,7 @@ class AttemptAnswer:
 
 @dataclass(frozen=True, slots=True)
 class RoleAnswer:
-    """One role's part of an assignment. `error` is what is wrong with its flavors together."""
+    """The part of an assignment for one role. `error` is set if its flavors are invalid together."""
 
     name: str
     count: int
@@ -86,17 +86,17 @@ class RoleAnswer:
 
 
 def mode_name(mode: AssignmentMode) -> str:
-    """The three modes that are told apart outside of the search."""
+    """Return Kueue's name of a mode; outside of the search it has three modes."""
     return MODES.get(mode, "Preempt")
 
 
 def served_roles(job: Job, assignment: Assignment) -> list[RoleAnswer]:
-    """Every role that was served, in order."""
+    """Return the results of all evaluated roles, in order."""
     return [_role(job, assignment, role) for role in assignment.roles]
 
 
 def describe_attempt(entry: Mapping[str, Any]) -> AttemptAnswer:
-    """An attempt as a table writes it."""
+    """Return an attempt from its form in a table."""
     return AttemptAnswer(
         entry["Flavor"],
         entry["Mode"],
@@ -108,12 +108,13 @@ def describe_attempt(entry: Mapping[str, Any]) -> AttemptAnswer:
 
 
 def parse_reasons(sentences: Iterable[str]) -> Reasons:
-    """Parse sentences to reasons, sorted; an unknown one stands for itself."""
+    """Return the facts of messages, sorted; an unknown message is its own fact."""
     return tuple(sorted((_fact(sentence) for sentence in sentences), key=str))
 
 
 def overall_reason(queue: Queue, got: Iterable[RoleAnswer]) -> str | None:
-    """The gravest reason over pod sets and resource groups, the least grave over a group's flavors."""
+    """Return the gravest reason over pod sets and resource groups, of which each has its least grave one over
+    flavors."""
     found: list[str | None] = [None]
     for role in got:
         if role.mode != "NoFit":
@@ -161,8 +162,8 @@ def _role(job: Job, assignment: Assignment, got: RoleAssignment) -> RoleAnswer:
 
 
 def _reasons(tries: tuple[FlavorTry, ...], chosen: set[str]) -> Reasons:
-    """Return the shortages in the groups that do not simply fit; only those of the last one where none
-    would do.
+    """Return the reasons of the resource groups without a fitting flavor; if no flavor was chosen, only those
+    of the last group.
     """
     by_group: dict[int, list[FlavorTry]] = {}
     for entry in tries:
@@ -180,7 +181,7 @@ def _reasons(tries: tuple[FlavorTry, ...], chosen: set[str]) -> Reasons:
 
 
 def _merged(tries: tuple[FlavorTry, ...]) -> tuple[AttemptAnswer, ...]:
-    """One entry per flavor: the worst of what its resource groups gave."""
+    """Return one attempt for each flavor: the worst result of its resource groups."""
     by_flavor: dict[str, list[FlavorTry]] = {}
     for entry in tries:
         by_flavor.setdefault(entry.flavor, []).append(entry)

@@ -1,4 +1,4 @@
-"""Kueue's tables on quota arithmetic: availability, shares, borrowing, and what a snapshot adds up to."""
+"""Checks Kueue's tables on quota arithmetic: availability, shares, borrowing, and sums in a snapshot."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _OTHERS = {
 
 
 def check_available(case: Case) -> str | None:
-    """TestAvailable: with no usage, with it, and with it removed again."""
+    """Check TestAvailable: without usage, with usage, and with the usage removed again."""
     given, expected = case["input"], case["expected"]
     tree = read_setup(given).build_snapshot().quota
     usage = [
@@ -47,9 +47,9 @@ def check_available(case: Case) -> str | None:
 
 
 def check_shares(case: Case) -> str | None:
-    """TestDominantResourceShare: rounded share, dominant resource and borrowing of every node.
+    """Check TestDominantResourceShare: rounded share, dominant resource and borrowing of every node.
 
-    The extra request is put on every node that has a row for it, as the table does.
+    The extra request is added to every node that has a quota for it, as in the table.
     """
     given = case["input"]
     setup = read_setup(given)
@@ -73,7 +73,7 @@ def check_shares(case: Case) -> str | None:
 
 
 def check_borrowing(case: Case) -> str | None:
-    """TestIsBorrowingOn: whether a queue borrows at all, and of what is asked for."""
+    """Check TestIsBorrowingOn: whether a queue borrows at all, and whether it borrows requested resources."""
     given = case["input"]
     tree = read_setup(given).build_snapshot(used=_used(given.get("usageOfClusterQueue", {}))).quota
     queue = given["clusterQueue"]
@@ -87,21 +87,22 @@ def check_borrowing(case: Case) -> str | None:
 
 
 def check_lendable(case: Case) -> str | None:
-    """TestCohortLendable: per resource, what a cohort could ever hand out."""
+    """Check TestCohortLendable: the amounts that a cohort can lend, by resource."""
     tree = read_setup(case["input"]).build_snapshot().quota
     found = {name: _shown(amount) for name, amount in tree.lendable(_cohort(case["input"]["cohort"])).items()}
     return _compared(found, case["expected"]["lendable"])
 
 
 def snapshot_of(case: Case) -> str | None:
-    """TestSnapshot: what a set-up adds up to."""
-    # These cases leave out what there is none of.
+    """Check TestSnapshot: the sums of a set-up."""
+    # These cases omit empty lists.
     setup = read_setup({"resourceFlavors": (), "topologies": (), **case["input"]})
     return _differs(setup, setup.build_snapshot(), case["expected"].get("snapshot", {}))
 
 
 def removed_and_added(case: Case) -> str | None:
-    """TestSnapshotAddRemoveWorkload and its kin: before, and after some leave and some come."""
+    """Check TestSnapshotAddRemoveWorkload and similar tables: before and after removing and adding
+    workloads."""
     given, expected = case["input"], case["expected"]
     setup = read_setup(given)
     snapshot = setup.build_snapshot()
@@ -144,7 +145,7 @@ def _differs(setup: Setup, snapshot: Snapshot, expected: Mapping[str, Any]) -> s
     for name, wanted in expected.get("cohorts", {}).items():
         node = _cohort(name)
         found = _node(snapshot, node, wanted)
-        # A cohort that is only named has no object that could carry a weight.
+        # A cohort that is only named has no object with a weight.
         if wanted.get("fairWeight", 0):
             found["fairWeight"] = snapshot.quota.weight_milli(node) / 1000
         difference = _compared(found, {key: wanted.get(key, {}) for key in found})
@@ -245,7 +246,7 @@ def _used(usage: Mapping[str, Mapping[str, int]]) -> dict[str, dict[FlavorResour
 
 
 def _keys_below(setup: Setup, node: str) -> set[FlavorResource]:
-    """The quotas for which a node, or one below it, has a row."""
+    """Return the quotas of a node and its descendants."""
     below = {node}
     while len(below) < len(below | {n.id for n in setup.quota_nodes if n.parent in below}):
         below |= {n.id for n in setup.quota_nodes if n.parent in below}

@@ -1,8 +1,8 @@
-"""Kueue's tables of flavor assignment against the engine's `assign_flavors`.
+"""Checks Kueue's tables of flavor assignment with the engine's `assign_flavors`.
 
-A case gives queues, usage, one workload and the answers of the simulated preemption; what is compared is
-every part of the assignment: flavors, modes, where the search stopped, amounts, borrow level, and all that
-was tried with the amounts that were short. Sentences are compared by what they say, not by their words.
+A case has queues, usage, one workload and the results of the simulated preemption. All parts of the
+assignment are compared: flavors, modes, the end of the search, amounts, borrow level, and all attempts with
+the missing amounts. Messages are compared by their content, not by their text.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ POSSIBILITIES = {
     "Preempt": AssignmentMode.PREEMPT,
     "Reclaim": AssignmentMode.RECLAIM,
 }
-# What the gates of a case switch here; `observability` is whether the overall reason is compared.
+# The gates that matter here; with the first one the overall reason is compared.
 OBSERVABILITY = "UnadmittedWorkloadsObservability"
 RECLAIMABLE = "ReclaimablePods"
 KNOWN_GATES = {OBSERVABILITY, RECLAIMABLE}
 
 
 def flavor_assignment(case: Case) -> str | None:
-    """One assignment: None when it is as expected, else the first difference."""
+    """Return the first difference of an assignment; None if there is none."""
     unknown = sorted(set(case["gates"]) - KNOWN_GATES)
     if unknown:
         raise Skipped(f"the engine has no switch for {', '.join(unknown)}")
@@ -76,7 +76,7 @@ def _assigned(given: Mapping[str, Any], gates: Mapping[str, bool]) -> tuple[Queu
 
 @dataclass(frozen=True, slots=True)
 class _GivenOracle:
-    """A simulated preemption whose answers are given."""
+    """A simulated preemption with given results."""
 
     given: Mapping[str, Any]
 
@@ -143,12 +143,12 @@ def _role(wanted: Mapping[str, Any], got: RoleAnswer) -> str | None:
 
 
 def _attempts(what: str, wanted: list[AttemptAnswer], got: tuple[AttemptAnswer, ...]) -> str | None:
-    """Check the attempts: with a fitting flavor each must be expected; otherwise each expected one must
-    occur.
+    """Compare the attempts: with a fitting flavor each attempt must be expected; otherwise each expected
+    attempt must occur.
     """
     if any(entry.mode == "Fit" for entry in got):
         missing = [entry for entry in got if not any(_same(expected, entry) for expected in wanted)]
-        # Tables leave attempts out where they are of no interest.
+        # A table without attempts does not compare them.
         return None if not wanted or not missing else f"{what}unexpected attempts {missing} for {wanted}"
     missing = [entry for entry in wanted if entry not in got]
     return f"{what}expected the attempts {missing} among {got}" if missing else None

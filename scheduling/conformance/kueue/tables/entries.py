@@ -1,7 +1,7 @@
-"""Kueue's tables on the order of a cycle's entries (TestEntryOrdering, TestEntryComparerLess).
+"""Checks Kueue's tables on the order of a cycle's entries (TestEntryOrdering, TestEntryComparerLess).
 
-The engine closes every tie by the job's id; the tables leave equals as they came, so here only the
-criteria count.
+The engine breaks every tie by the job's id; the tables keep the given order of ties, so only the criteria are
+used here.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _INFINITE = ("+Inf", "Inf", "Infinity", "inf")
 
 
 def check_ordering(case: Case) -> str | None:
-    """TestEntryOrdering: all entries in processing order."""
+    """Check TestEntryOrdering: all entries in the order of processing."""
     given, gates = case["input"], case["gates"]
     named = given.get("workloadOrdering", {}).get("PodsReadyRequeuingTimestamp")
     reading = WorkloadReading(
@@ -40,7 +40,7 @@ def check_ordering(case: Case) -> str | None:
 
 
 def check_less(case: Case) -> str | None:
-    """TestEntryComparerLess: whether one entry goes before another at one level of the tournament."""
+    """Check TestEntryComparerLess: whether one entry comes before another at one level of the tournament."""
     given, gates = case["input"], case["gates"]
     fair = FairSharing(prefer_non_borrowing=gates.get("FairSharingPrioritizeNonBorrowing", True))
     chain = cycle_order(EngineConfig(cycle_order=ordering_criteria(gates), fair_sharing=fair))
@@ -57,7 +57,7 @@ TABLES: Mapping[str, Callable[[Case], str | None]] = {
 
 
 def ordering_criteria(gates: Mapping[str, bool]) -> tuple[str, ...]:
-    """The order across queues that the scheduler's switches stand for."""
+    """Return the criteria of the order across queues for the scheduler's feature gates."""
     chain = ["holding"]
     if gates.get("PrioritizePreemptorWorkloads", False):
         chain.append("preempting")
@@ -72,7 +72,7 @@ def _before(chain: Sequence[Order]) -> Callable[[Candidate], tuple[Any, ...]]:
 
 
 def build_candidate(entry: Mapping[str, Any], reading: WorkloadReading) -> Candidate:
-    """An entry as the engine orders it."""
+    """Return an entry in the form in which the engine orders it."""
     workload = KueueWorkload(CaseFields(entry["workload"], "Workload:"), reading)
     holds = workload.find_condition("QuotaReserved") is not None
     job = replace(

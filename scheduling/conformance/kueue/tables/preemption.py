@@ -1,7 +1,7 @@
-"""Kueue's tables on who is preempted (TestPreemption, TestHierarchicalPreemptions, TestFairPreemptions),
-on the order of candidates and on the policy between two workloads.
+"""Checks Kueue's tables on victims (TestPreemption, TestHierarchicalPreemptions, TestFairPreemptions), on the
+order of candidates, and on the policy between two workloads.
 
-The platform's improvements are switched off: the tables state the rules as they stand.
+The platform's improvements are switched off, because the tables check Kueue's own rules.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ NORMATIVE = PreemptionOptions(
     search_budget=2**31,
     oracle_budget=2**31,
 )
-"""The search as Kueue has it."""
+"""The options of Kueue's own search."""
 
 REASONS = {
     EvictRule.IN_QUEUE_PRIORITY: "InClusterQueue",
@@ -75,7 +75,7 @@ _GATES = frozenset(
 
 
 def check_preemption(case: Case) -> str | None:
-    """The set of targets with their reasons, and which of them were told to leave before."""
+    """Compare the set of targets with their reasons, and the targets that were evicted before."""
     found = list_targets(case)
     evicted = {name for name, (_, already) in found.items() if already}
     reasons = {name: reason for name, (reason, already) in found.items() if not already}
@@ -90,7 +90,7 @@ def check_preemption(case: Case) -> str | None:
 
 
 def list_targets(case: Case, options: PreemptionOptions = NORMATIVE) -> dict[str, tuple[str, bool]]:
-    """Workload key to reason, and whether it was leaving already."""
+    """Return the reason of each target by workload key, and whether it was terminating already."""
     given = case["input"]
     reading = _reading(case)
     setup, keys = by_uid(read_setup({**given, "workloads": given["admitted"]}, reading))
@@ -106,7 +106,7 @@ def list_targets(case: Case, options: PreemptionOptions = NORMATIVE) -> dict[str
 
 
 def build_preemptor(given: Mapping[str, Any], queue: Queue, reading: WorkloadReading) -> Preemptor:
-    """The incoming workload with the flavors that were assigned to it."""
+    """Return the incoming workload with its assigned flavors."""
     usage: dict[FlavorResource, int] = {}
     contested = set()
     parts = {
@@ -124,7 +124,7 @@ def build_preemptor(given: Mapping[str, Any], queue: Queue, reading: WorkloadRea
 
 
 def read_fair_sharing(case: Case) -> FairSharing:
-    """The fair sharing that a case asks for."""
+    """Return the fair sharing options of a case."""
     named = case["input"].get("strategies")
     within = case["gates"].get("FairSharingPreemptWithinNominal", True)
     if not named:
@@ -133,7 +133,7 @@ def read_fair_sharing(case: Case) -> FairSharing:
 
 
 def by_uid(setup: Setup) -> tuple[Setup, Mapping[str, str]]:
-    """The same set-up with jobs named so that ties break by uid, and their keys by those names."""
+    """Return the set-up with job ids by which ties are broken by uid, and the workload keys by these ids."""
     names = {key: f"{uid}\0{key}" if uid else key for key, uid in setup.uids.items()}
     jobs = tuple(replace(job, id=names.get(job.id, job.id)) for job in setup.jobs)
     held = tuple(replace(task, job=names.get(task.job, task.job)) for task in setup.allocations)
@@ -142,7 +142,7 @@ def by_uid(setup: Setup) -> tuple[Setup, Mapping[str, str]]:
 
 
 def candidates_order(case: Case) -> str | None:
-    """TestCandidatesOrdering: all candidates of a list, or only the first of them."""
+    """Check TestCandidatesOrdering: the order of all candidates, or only the first one."""
     given, reading = case["input"], _reading(case)
     listed = [_candidate(entry, reading, given) for entry in given["candidates"]]
     in_order = normative_order(listed, given["preemptorClusterQueue"], reading.now)
@@ -170,7 +170,7 @@ def _candidate(
 
 
 def policy_holds(case: Case) -> str | None:
-    """TestSatisfiesPreemptionPolicy: whether one workload may push another out."""
+    """Check TestSatisfiesPreemptionPolicy: whether one workload may preempt another one."""
     given, reading = case["input"], _reading(case)
     if given["policy"] not in POLICIES:
         raise BadCase(f"the policy {given['policy']!r} is unknown")

@@ -1,4 +1,4 @@
-"""The case table of Kueue's topology-aware placement (TestFindTopologyAssignments)."""
+"""Checks the table of Kueue's topology-aware placement (TestFindTopologyAssignments)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scheduling.engine.model import Taint
 
 Case = Mapping[str, Any]
 
-# The topology's name in the table, which gives none.
+# The name of the topology, which the table does not name.
 _TOPOLOGY = "default"
 _GATE_DEFAULTS = {
     "ElasticJobsViaWorkloadSlicesWithTAS": False,
@@ -50,7 +50,7 @@ _TEXTS = {
 
 
 def options_from(gates: Mapping[str, bool] | None) -> topology.TopologyOptions:
-    """The engine options that Kueue's feature gates stand for; `gates` are those not at their default."""
+    """Return the options for Kueue's feature gates; `gates` are those not at their default."""
     on = _GATE_DEFAULTS | dict(gates or {})
     return topology.TopologyOptions(
         mixed_profile=on["TASProfileMixed"],
@@ -62,7 +62,7 @@ def options_from(gates: Mapping[str, bool] | None) -> topology.TopologyOptions:
 
 
 def run_case(case: Case) -> list[dict[str, Any]]:
-    """The podsets' assignments or failure reasons, as in the table's `expected.podSets`."""
+    """Return the assignments or failure reasons of PodSets, as in the table's `expected.podSets`."""
     given, gates = case["input"], _GATE_DEFAULTS | dict(case.get("gates") or {})
     nodes = objects.flavor_nodes(given.get("nodes") or (), given.get("nodeLabels"))
     tree = topology.build_tree(given["levels"], nodes)
@@ -72,7 +72,7 @@ def run_case(case: Case) -> list[dict[str, Any]]:
     stock.hold_usages(_usages(given.get("priorOwnUsage")))
     assumed: list[topology.Usage] = []
     if tree.leaves_are_nodes and gates["TASHandleOverlappingFlavors"]:
-        # Flavors that share nodes see each other's usage there; groups of nodes are each flavor's own.
+        # Flavors that share nodes count each other's usage there; groups of nodes belong to one flavor.
         stock.hold_usages(_usages(given.get("priorFlavorUsage")))
         assumed = _aggregated(given.get("aggregatedDomainUsages"))
     placer = topology.DomainGangPlacer(stock, options_from(case.get("gates")), assumed=assumed)
@@ -93,7 +93,7 @@ def expected_podsets(case: Case) -> list[dict[str, Any]]:
 
 
 def find_difference(case: Case) -> str | None:
-    """None when the case passes, else the first podset that differs."""
+    """Return the first PodSet that differs; None if the case passes."""
     for got, wanted in zip(run_case(case), expected_podsets(case), strict=True):
         if got != wanted:
             return f"{wanted.get('podSetName')!r}: got {got}, expected {wanted}"
@@ -104,14 +104,14 @@ TABLES: dict[str, Callable[[Case], str | None]] = {"TestFindTopologyAssignments"
 
 
 def failure_text(failure: topology.Failure, name: str) -> str:
-    """A failure in the words of the table; `name` is the topology's."""
+    """Return the table's message for a failure; `name` is the topology's."""
     if failure.misfit is topology.Misfit.NO_ROOM:
         return _no_room_text(failure, name)
     return _TEXTS[failure.misfit].format(failure)
 
 
 def assignment_object(placed: topology.Placement) -> dict[str, Any]:
-    """A placement in the table's form."""
+    """Return a placement in the table's form."""
     domains = [{"Count": share.tasks, "Values": list(share.domain)} for share in placed.shares]
     return {"Domains": domains, "Levels": list(placed.levels)}
 
@@ -174,7 +174,7 @@ def replace_failed(
     *,
     pinned: bool,
 ) -> dict[str, topology.RoleOutcome]:
-    """New places for what stood on the failed node. A pod that cannot move stays where it is."""
+    """Return new domains for the tasks on the failed node. A pod that can't be moved stays on its node."""
     failed = status["unhealthyNodes"][0]["name"]
     admitted = (status.get("admission") or {}).get("podSetAssignments") or ()
     placements = {
@@ -197,7 +197,7 @@ def replace_failed(
 
 
 def _usages(listed: Any) -> list[topology.Usage]:
-    """topology.Usage of placed workloads: a list of domains, or such lists by flavor."""
+    """Return the usage of placed workloads from a list of domains, or from such lists by flavor."""
     if isinstance(listed, Mapping):
         return [usage for name in sorted(listed) for usage in _usages(listed[name])]
     return [
@@ -211,7 +211,7 @@ def _usages(listed: Any) -> list[topology.Usage]:
 
 
 def _aggregated(usages: Mapping[str, Mapping[str, int]] | None) -> list[topology.Usage]:
-    """Totals by node name, which already count their pods."""
+    """Return usages from totals by node name, which already include the number of pods."""
     return [topology.Usage((node,), totals, 1) for node, totals in sorted((usages or {}).items())]
 
 

@@ -1,7 +1,8 @@
-"""Topology-aware gangs: which racks, blocks or zones a role's tasks stand in, and how many in each.
+"""Topology-aware placement of gangs: chooses racks, blocks or zones for a role's tasks, and how many run in
+each.
 
-Build a tree from nodes, a stock from their capacity, and ask a placer. The rules are those of Kueue's
-topology-aware scheduling (KEP-2724): one domain of a required or preferred level, slices that share a
+Callers build a tree from nodes and a stock from their capacity, and use a placer. The rules are those of
+Kueue's topology-aware scheduling (KEP-2724): one domain of a required or preferred level, slices that share a
 finer domain, leaders next to their workers, replacement of failed nodes.
 """
 

@@ -1,4 +1,4 @@
-"""Place a job whose roles got different flavors, some of which may be the same nodes."""
+"""Places a job whose roles have different flavors, which may share nodes."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from scheduling.engine.model import Toleration
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FlavorTopology:
-    """The nodes of one flavor: what is free there, what the flavor tolerates, and who may stand where.
+    """The nodes of one flavor: free capacity, tolerations of the flavor, and eligible leaves.
 
-    `known` is filled as questions are asked; it holds as long as the nodes do not change.
+    `known` caches eligible leaves; it is valid as long as the nodes do not change.
     """
 
     stock: Stock
@@ -40,8 +40,8 @@ def place_across(
 ) -> dict[str, RoleOutcome]:
     """Place each role, flavor by flavor in the order of their names, up to the first failure.
 
-    Flavors whose leaves are nodes see what the job's other roles take of the same nodes; a leaf that is
-    a group of nodes belongs to its flavor alone.
+    Flavors whose leaves are nodes count the usage of the job's other roles on the same nodes; a leaf that is
+    a group of nodes belongs to one flavor only.
     """
     outcomes: dict[str, RoleOutcome] = {}
     taken: list[Usage] = []

@@ -1,9 +1,9 @@
-"""Spread a role evenly over the fewest domains, instead of filling one and leaving the rest a rump.
+"""Spreads a role evenly over the fewest domains, instead of filling one domain after the other.
 
-The measure is the threshold: the fewest slices that a used domain gets. Of the groups of sibling domains
-that hold the role, the one with the highest threshold wins, then the one that needs fewer domains.
-Domains below the threshold are then no candidates, and a set of domains that wastes the least room is
-found by dynamic programming over (domains used, leader placed, tasks left). After Kueue's KEP-2724.
+The threshold is the smallest number of slices that a used domain gets. Of the groups of sibling domains that
+fit the role, the one with the highest threshold is chosen, then the one that needs fewer domains. Domains
+below the threshold are excluded, and a set of domains with the least unused room is found by dynamic
+programming over (domains used, leader placed, tasks left). After Kueue's KEP-2724.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from scheduling.conformance.kueue.topology_aware.tree import Mask
 
 
 class Balance(NamedTuple):
-    """The spread of a role: parts on a level, and the search over the domains still in question."""
+    """The spread of a role: parts on a level, and the search over the remaining domains."""
 
     search: Search
     level: int
@@ -30,7 +30,8 @@ class Balance(NamedTuple):
 
 
 class _Greedy(NamedTuple):
-    """Roomiest domains first: how many it takes, the leader's domain, and the last without the leader."""
+    """The greedy choice of the roomiest domains: their number, the leader's domain, and the last one without
+    it."""
 
     used: int
     host: int | None
@@ -38,7 +39,7 @@ class _Greedy(NamedTuple):
 
 
 class _Group(NamedTuple):
-    """Sibling domains with those below the threshold taken out."""
+    """Sibling domains without those below the threshold."""
 
     search: Search
     domains: list[int]
@@ -47,14 +48,14 @@ class _Group(NamedTuple):
 
 
 class _Chain(NamedTuple):
-    """A chosen domain and those chosen before it."""
+    """A chosen domain, linked to those chosen before it."""
 
     domain: int
     before: _Chain | None
 
 
 def balanced_parts(search: Search) -> Balance | None:
-    """The even spread of a preferred role; None where there is none and best fit has to do."""
+    """Return the even spread of a preferred role; None if there is none, and best fit is used."""
     plan = search.plan
     group = _best_group(search)
     if group is None:
@@ -82,7 +83,7 @@ def _best_group(search: Search) -> _Group | None:
 
 
 def _siblings(search: Search) -> list[list[int]]:
-    """The domains of the requested level, by the domain of the coarser level they stand in."""
+    """Return the domains of the requested level, grouped by their parent."""
     level, tree = search.plan.level, search.tree
     if level == 0:
         return [list(range(tree.domain_count(0)))]
@@ -90,7 +91,7 @@ def _siblings(search: Search) -> list[list[int]]:
 
 
 def _balanced_group(search: Search, domains: list[int], least: int) -> _Group | None:
-    """The group at its threshold, or, where the leader's share of room is missing then, a lower one."""
+    """Return the group at its threshold, or at a lower one if the leader does not fit otherwise."""
     plan, level = search.plan, search.plan.level
     lower, below = domains, level
     if level < plan.slice_level:
@@ -137,7 +138,8 @@ def _greedily(search: Search, level: int, domains: Sequence[int]) -> _Greedy | N
 
 
 def _without_small(search: Search, domains: Sequence[int], threshold: int) -> Room:
-    """Room with everything below the threshold emptied, first in the children, then in the domains."""
+    """Return the room without domains below the threshold, first among the children, then among the
+    domains."""
     plan, tree, room = search.plan, search.tree, search.room
     level = plan.level
     if level < tree.lowest:
@@ -149,7 +151,8 @@ def _without_small(search: Search, domains: Sequence[int], threshold: int) -> Ro
 
 
 def _emptied(search: Search, room: Room, level: int, domains: Sequence[int], threshold: int) -> LevelRoom:
-    """The leaves, without those inside domains that fall short, and without hosts that do with the leader."""
+    """Return the leaves without those in domains below the threshold; domains that are below it with the
+    leader can not host it."""
     here, leaves = room[level], room[-1]
     removed, leaderless = np.zeros(len(leaves.tasks), np.bool_), np.zeros(len(leaves.tasks), np.bool_)
     for domain in domains:
@@ -173,7 +176,7 @@ def _cleared(leaves: LevelRoom, removed: Mask, unled: Mask) -> LevelRoom:
 
 
 def _by_evenness(search: Search, level: int) -> Callable[[int], tuple[float, ...]]:
-    """Sort key: roomy domains first, and of equal ones those whose children are the most alike."""
+    """Return the sort key: roomy domains first, and of equal ones those with the most even children."""
     room, finer = search.room[level], search.room[level + 1].tasks
 
     def key(domain: int) -> tuple[float, ...]:
@@ -192,9 +195,8 @@ def _entropy(amounts: Sequence[int]) -> float:
 def _tightest_set(
     search: Search, level: int, domains: Sequence[int], key: Callable[[int], tuple[float, ...]] | None = None
 ) -> list[int] | None:
-    """Return as few domains as filling greedily takes, with the least room to spare; earlier ones on a
-    tie.
-    """
+    """Return as many domains as the greedy choice needs, with the least unused room; earlier ones on a
+    tie."""
     greedy = _greedily(search, level, domains)
     if greedy is None:
         return None
@@ -224,7 +226,7 @@ def _unrolled(chain: _Chain | None) -> list[int]:
 
 
 def _even_parts(group: _Group, level: int, candidates: Sequence[int]) -> list[DomainPart] | None:
-    """The threshold for each domain, and what is left over to the roomiest ones."""
+    """Return parts with the threshold for each domain, and the rest for the roomiest ones."""
     search, threshold, plan = group.search, group.threshold, group.search.plan
     chosen = _tightest_set(search, level, candidates)
     if chosen is None or plan.slices < len(chosen) * threshold:

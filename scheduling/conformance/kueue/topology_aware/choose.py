@@ -1,4 +1,4 @@
-"""Order domains and divide tasks among them: the steps that every profile is made of."""
+"""Orders domains and divides tasks among them, for all profiles."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scheduling.conformance.kueue.topology_aware.room import LevelRoom
 
 
 class DomainPart(NamedTuple):
-    """The part of one domain: so many tasks, and the leader or not (1 or 0)."""
+    """The part of one domain: the number of tasks, and of leaders (1 or 0)."""
 
     domain: int
     tasks: int
@@ -20,7 +20,7 @@ class DomainPart(NamedTuple):
 
 
 class Units(NamedTuple):
-    """Room of the candidate domains in the units that are divided (slices, or groups of tasks)."""
+    """The room of candidate domains in the divided units (slices, or groups of tasks)."""
 
     plain: dict[int, int]
     led: dict[int, int]
@@ -29,7 +29,7 @@ class Units(NamedTuple):
 
 
 class Unplaced(Exception):
-    """Domains that were said to have room had not: `placed` of the tasks found a place."""
+    """Domains that were counted as large enough were not: only `placed` tasks could be placed."""
 
     def __init__(self, placed: int) -> None:
         super().__init__(f"only {placed} tasks placed")
@@ -37,7 +37,7 @@ class Unplaced(Exception):
 
 
 def units_of(room: LevelRoom, domains: Sequence[int], size: int, in_slices: bool) -> Units:
-    """Look up the room of some domains of a level."""
+    """Return the room of some domains of a level."""
     index = np.asarray(domains, dtype=np.int64)
     plain, led = room.count_units(size, in_slices)
 
@@ -48,7 +48,7 @@ def units_of(room: LevelRoom, domains: Sequence[int], size: int, in_slices: bool
 
 
 def by_room(room: LevelRoom, domains: Iterable[int], *, least_first: bool) -> list[int]:
-    """Best liked first, then most slices (or fewest), then fewest tasks left over, then path."""
+    """Return domains by preference, then most slices (or fewest), then fewest remaining tasks, then path."""
     index = np.fromiter(domains, dtype=np.int64)
     sign = 1 if least_first else -1
     keys = (index, room.tasks[index], sign * room.slices[index], -room.liking[index])
@@ -57,7 +57,7 @@ def by_room(room: LevelRoom, domains: Iterable[int], *, least_first: bool) -> li
 
 
 def by_room_with_leader(room: LevelRoom, domains: Iterable[int], *, least_first: bool) -> list[int]:
-    """The same with the leader in each, after all domains that can host the leader come the others."""
+    """Return domains as `by_room`, counted with the leader; those that can host the leader come first."""
     index = np.fromiter(domains, dtype=np.int64)
     sign = 1 if least_first else -1
     keys = (
@@ -72,9 +72,9 @@ def by_room_with_leader(room: LevelRoom, domains: Iterable[int], *, least_first:
 
 
 def find_tightest(ordered: Sequence[int], units: Units, need: int, leaders: int) -> int:
-    """The domain with the least room that takes all of `need`, among those liked as well as the first.
+    """Return the domain with the least room for all of `need`, among those as preferred as the first one.
 
-    Ties go to the earlier one. When none takes it all, the first.
+    Ties go to the earlier one. If none has enough room, return the first one.
     """
     room = units.led if leaders else units.plain
     best, best_room = ordered[0], None
@@ -89,9 +89,9 @@ def find_tightest(ordered: Sequence[int], units: Units, need: int, leaders: int)
 
 
 def host_first(ordered: Sequence[int], units: Units, need: int, leaders: int) -> list[int]:
-    """Put the first domain in front that can host the leader and still leaves room for all workers.
+    """Move the first domain that can host the leader, with enough room left for all workers, to the front.
 
-    A domain that hosts the leader at the price of workers may be the one that is too small in the end.
+    A domain in which the leader displaces workers could make the total room too small.
     """
     if not leaders or len(ordered) < 2:
         return list(ordered)
@@ -110,7 +110,7 @@ def divide_units(
     With `best_fit` the last domain is the tightest one that takes the rest.
 
     Raises:
-        Unplaced: when they do not all find room.
+        Unplaced: when not all fit.
     """
     queue = host_first(ordered, units, need, leaders)
     parts: list[DomainPart] = []
@@ -130,5 +130,6 @@ def divide_units(
 
 
 def uses_best_fit(plan: Plan, mixed_profile: bool) -> bool:
-    """Unconstrained tasks may use up leftovers; all others keep tight together."""
+    """Return whether best fit is used; unconstrained tasks fill the least free domains in the mixed
+    profile."""
     return not (plan.unconstrained and mixed_profile)

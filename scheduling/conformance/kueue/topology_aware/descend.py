@@ -1,4 +1,4 @@
-"""Hand tasks down from the chosen domains to the leaves."""
+"""Divides tasks from the chosen domains down to the leaves."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from scheduling.conformance.kueue.topology_aware.fit import Search
 def to_leaves(
     search: Search, level: int, parts: list[DomainPart], *, keep_parts: bool = False
 ) -> list[DomainPart]:
-    """The parts on the lowest level.
+    """Return the parts on the lowest level.
 
-    Above the level of the slices the children of all chosen domains are looked at together, because
-    fewer of them may do than the shares of their parents would suggest; with `keep_parts`, and from the
-    slices on downwards, each domain's tasks stay inside it.
+    Above the level of slices the children of all chosen domains are considered together, because fewer of
+    them may suffice than with the shares of their parents; with `keep_parts`, and from the slices downwards,
+    each domain's tasks stay inside it.
 
     Raises:
-        Unplaced: when a domain was given more than its children hold.
+        Unplaced: when a domain has more tasks than its children can take.
     """
     tree, plan = search.tree, search.plan
     while level < tree.lowest:
@@ -40,7 +40,7 @@ def to_leaves(
 def _share_out(
     search: Search, level: int, domains: Iterable[int], tasks: int, leaders: int
 ) -> list[DomainPart]:
-    """Divide tasks among some domains of a level, in groups that must not be split there."""
+    """Return the parts of tasks in some domains of a level, in groups that must not be split there."""
     plan, room = search.plan, search.room[level]
     ordered = by_room(room, domains, least_first=not search.best_fit)
     size = plan.size_at(level)

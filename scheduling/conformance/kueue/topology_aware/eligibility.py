@@ -1,4 +1,4 @@
-"""The leaves that a role's tasks may use at all, whatever is free there."""
+"""Finds the leaves that a role's tasks may use, regardless of free capacity."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from scheduling.engine.model import Expression, PlacementRules, Taint, TaintEffe
 
 @dataclass(frozen=True, slots=True)
 class Eligibility:
-    """`allowed` and `liking` (the weights of the preferences that hold) per leaf, and who was refused."""
+    """The result: `allowed` and `liking` (the sum of preference weights) of each leaf, and counts of
+    refusals."""
 
     allowed: Mask
     liking: Ints
@@ -31,7 +32,7 @@ Rules = tuple[
     tuple[NodePreference, ...],
 ]
 Known = dict[Rules, Eligibility]
-"""Eligibility found earlier over the same nodes, by all that it depends on."""
+"""A cache of eligibility on the same nodes, by the rules on which it depends."""
 
 
 def recall_leaves(
@@ -41,7 +42,7 @@ def recall_leaves(
     preferences: tuple[NodePreference, ...],
     tolerations: tuple[Toleration, ...],
 ) -> Eligibility:
-    """The same as `eligible_leaves`, found once: every role of every queue asks for much the same."""
+    """Return `eligible_leaves` from the cache, because roles of all queues often have equal rules."""
     accepted = rules.tolerations + tolerations
     key = (tuple(sorted(rules.node_selector.items())), rules.node_affinity, accepted, preferences)
     if key not in known:
@@ -55,9 +56,9 @@ def eligible_leaves(
     preferences: tuple[NodePreference, ...] = (),
     tolerations: tuple[Toleration, ...] = (),
 ) -> Eligibility:
-    """Hold each leaf's node against the rules. Leaves that are groups of nodes are all allowed.
+    """Return which leaves' nodes satisfy the rules. Leaves that are groups of nodes are all allowed.
 
-    `tolerations` come on top of those of the rules, from the flavor.
+    `tolerations` are those of the flavor, in addition to those of the rules.
     """
     count = tree.domain_count(tree.lowest)
     found = Eligibility(

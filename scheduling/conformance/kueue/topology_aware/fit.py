@@ -1,4 +1,4 @@
-"""Find the level and the domains on it that take a whole role, tightest first."""
+"""Finds the level, and the domains on it, that fit a whole role, tightest first."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from scheduling.conformance.kueue.topology_aware.tree import TopologyTree
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Search:
-    """One role's question: the plan, the room that was counted, and who was left out on the way."""
+    """The search for one role: the plan, the counted room, and the excluded leaves."""
 
     tree: TopologyTree
     plan: Plan
@@ -33,11 +33,11 @@ class Search:
 
     @property
     def best_fit(self) -> bool:
-        """True if domains are chosen by best fit; otherwise the least free ones come first."""
+        """True if domains are chosen by best fit; otherwise the least free domains come first."""
         return uses_best_fit(self.plan, self.options.mixed_profile)
 
     def build_failure(self, level: int, fitting: int) -> Failure:
-        """No room: `fitting` slices would fit at a level."""
+        """Return the failure for a lack of room: only `fitting` slices fit at a level."""
         several = len(self.plan.inner_sizes) > 0
         return Failure(
             Misfit.NO_ROOM,
@@ -51,11 +51,11 @@ class Search:
 
 
 def starting_parts(search: Search) -> tuple[int, list[DomainPart]] | Failure:
-    """The level at which the role is placed, and how many tasks each domain there takes.
+    """Return the level at which the role is placed, and the number of tasks in each domain there.
 
-    One domain if any takes all: of the requested level, else, unless that level is required, of the
-    finest coarser one that has such a domain. Failing that, several domains of the coarsest level (for
-    unconstrained roles of the requested one).
+    It is one domain if any fits all tasks: of the requested level, or, unless that level is required, of the
+    finest coarser level with such a domain. Otherwise it is several domains of the coarsest level (for
+    unconstrained roles of the requested level).
     """
     plan = search.plan
     chosen = _chosen_domains(search, plan.level)
@@ -89,7 +89,7 @@ def _chosen_domains(search: Search, level: int) -> tuple[int, list[int]] | Failu
 
 
 def _single_domain(search: Search, ordered: list[int], units: Units) -> int | None:
-    """A domain that takes everything, if the rules let one be used."""
+    """Return a domain that fits everything, if the rules allow it; else None."""
     plan = search.plan
     taking = [
         place
@@ -100,7 +100,7 @@ def _single_domain(search: Search, ordered: list[int], units: Units) -> int | No
         return None
     if not search.best_fit:
         return ordered[taking[0]]
-    # Where the best liked domains are too small, a preferred level gives way before the liking does.
+    # If the most preferred domains are too small, a coarser level is tried before less preferred domains.
     if taking[0] > 0 and not plan.required:
         return None
     return find_tightest(ordered[taking[0] :], units, plan.slices, plan.leaders)
@@ -109,11 +109,11 @@ def _single_domain(search: Search, ordered: list[int], units: Units) -> int | No
 def _several_domains(
     search: Search, level: int, ordered: list[int], units: Units
 ) -> tuple[int, list[int]] | Failure:
-    """The leader's domain first, then the roomiest (or least free) ones until all slices fit."""
+    """Return the leader's domain and then the roomiest (or least free) domains until all slices fit."""
     plan, need, leaders = search.plan, search.plan.slices, search.plan.leaders
     chosen: list[int] = []
     if leaders:
-        # Chosen now, because a leader's domain that is left out here cannot be found further down.
+        # The leader's domain is chosen here, because a domain that is left out is not considered below.
         ordered = host_first(ordered, units, need, leaders)
         host = ordered[0]
         if not units.leaders[host]:
@@ -137,7 +137,7 @@ def _several_domains(
 
 
 def _layers(search: Search, level: int) -> tuple[LayerRoom, ...]:
-    """Room for each slice layer inside the domain of a level that takes the most slices."""
+    """Return the room for each slice layer in the domain of a level that fits the most slices."""
     slices = search.room[level].slices
     best = int(slices.argmax())
     found: list[LayerRoom] = []

@@ -1,4 +1,4 @@
-"""The data of Kueue's topology-aware scheduling about jobs beyond the engine's own model."""
+"""The data model of Kueue's topology-aware scheduling, in addition to the engine's own model."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from scheduling.engine.model import Allocation, Extended, Job, Request, Topology
 
 @dataclass(frozen=True, slots=True)
 class DomainTasks:
-    """The number of tasks in one domain of the finest level: the values of its node labels, coarse to fine,
-    or the host name alone where domains are nodes."""
+    """The number of tasks in one domain of the finest level. A domain has the values of its node labels,
+    coarse to fine, or only the host name if domains are nodes."""
 
     domain: tuple[str, ...]
     tasks: int
@@ -23,8 +23,8 @@ class DomainTasks:
 class DomainAllocation(Allocation):
     """The allocation of all tasks of a role in a topology-aware flavor.
 
-    `domains` is where they run and `each` what one of them takes there. Without domains they hold quota and
-    have no places yet.
+    `domains` are those in which they run, and `each` is the footprint of one task. Without domains they hold
+    quota, but are not placed yet.
     """
 
     domains: tuple[DomainTasks, ...] = ()
@@ -40,33 +40,31 @@ class EnlargedJob(Job):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodRequest(Request):
-    """The request of one pod. `footprint` is what it takes of its domain, which is not all that is
-    charged.
-    """
+    """The request of one pod. `footprint` is what it takes in its domain; the charge may include more."""
 
     footprint: tuple[Extended, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlicedRule(TopologyRule):
-    """A topology rule whose `layers` divide each slice further, from coarse to fine."""
+    """A topology rule whose `layers` divide slices further, from coarse to fine."""
 
     layers: tuple[SliceLayer, ...] = ()
 
     @property
     def levels(self) -> tuple[str, ...]:
-        """The node labels that must be there for the rule to make sense."""
+        """The node labels that must exist for the rule."""
         named = (self.level, self.slice_level, *(layer.level for layer in self.layers))
         return tuple(label for label in named if label)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopologyState:
-    """The topologies that the cycles of one case know.
+    """The state of topology-aware scheduling for a cycle of a case.
 
-    Flavors see each other's tasks on shared nodes unless they are `apart`. The machines of the flavors in
-    `on_order`, by queue, are ordered for a job once it holds quota. `unplaced` jobs hold quota and get their
-    places now. `lost_nodes`, by job, are nodes that failed under its tasks; the first is replaced.
+    Flavors count each other's tasks on shared nodes unless they are `apart`. The nodes of the flavors in
+    `on_order`, by queue, are provisioned once a job holds quota. `unplaced` jobs hold quota and are placed
+    now. `lost_nodes`, by job, are failed nodes with its tasks; the first one is replaced.
     """
 
     options: TopologyOptions = field(default_factory=TopologyOptions)

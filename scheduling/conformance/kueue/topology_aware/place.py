@@ -1,4 +1,4 @@
-"""Place the roles of a job one after the other, each seeing what the earlier ones took."""
+"""Places the roles of a job one after the other, in the capacity that remains after the earlier ones."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ from scheduling.engine.model import PlacementRules, Toleration
 
 
 class DomainGangPlacer:
-    """Answers where roles go. What it places it takes from a copy: the stock itself is not changed.
+    """Places roles. Placements take capacity from a copy; the stock itself is not changed.
 
     Args:
-        stock: free capacity of the leaves; may change between two placers, not while one is used.
+        stock: the free capacity of the leaves; it must not change while the placer is used.
         options: how domains are chosen.
-        tolerations: of the flavor, on top of each role's own.
-        assumed: what other roles of the same job take from the same nodes.
-        if_empty: answer as if all placed tasks were gone.
-        known: eligibility found by earlier placers over the same tree; added to.
+        tolerations: those of the flavor, in addition to each role's own.
+        assumed: the usage of other roles of the same job on the same nodes.
+        if_empty: place as if there were no placed tasks.
+        known: a cache of eligibility on the same tree, which is extended.
     """
 
     def __init__(
@@ -61,7 +61,8 @@ class DomainGangPlacer:
         self._known: Known = {} if known is None else known
 
     def place_roles(self, requests: Sequence[RoleRequest]) -> dict[str, RoleOutcome]:
-        """Place each role. After the first failure no further role is evaluated."""
+        """Return the placement or failure of each role. After the first failure no further role is
+        evaluated."""
         outcomes: dict[str, RoleOutcome] = {}
         for group in _groups(requests):
             found = self._place_group(group)
@@ -73,7 +74,8 @@ class DomainGangPlacer:
     def find_domains(
         self, workers: RoleRequest, leader: RoleRequest | None = None, within: range | None = None
     ) -> dict[str, Placement] | Failure:
-        """Find domains for a role, and its leader; takes nothing. `within` is a run of leaves."""
+        """Return domains for a role and its leader, without taking capacity; `within` is a range of
+        leaves."""
         if not workers.tasks and leader is None:
             return {workers.name: Placement(self._tree.key_levels, ())}
         plan = draw_plan(self._tree, workers, 0 if leader is None else 1)
@@ -92,18 +94,18 @@ class DomainGangPlacer:
         return found
 
     def take_placement(self, placement: Placement, per_task: Mapping[str, int]) -> None:
-        """Let later questions find what a placement holds taken."""
+        """Take the capacity of a placement, so that later placements can't use it."""
         self._stock.take_usages(self._left, usage_of(placement, per_task))
 
     def find_stale(self, placement: Placement) -> Failure | None:
-        """None when all domains of a placement still exist, else which one does not."""
+        """Return None if all domains of a placement still exist, else a failure that names a missing one."""
         missing = next(
             (share for share in placement.shares if share.domain not in self._tree.leaf_index), None
         )
         return None if missing is None else Failure.of_stale(missing.domain[0])
 
     def merge_placements(self, first: Placement, second: Placement) -> Placement:
-        """Two placements of one role as one."""
+        """Return two placements of one role as one."""
         index = self._tree.leaf_index
         shares = [(index[share.domain], share) for share in (*first.shares, *second.shares)]
         return join_shares(self._tree.key_levels, shares)
@@ -123,7 +125,7 @@ class DomainGangPlacer:
         return dict(found)
 
     def _keeps_previous(self, workers: RoleRequest, leader: RoleRequest | None) -> bool:
-        """Return whether everything that ran before can stay where it is."""
+        """Return whether all previous tasks can stay in their domains."""
         if workers.previous is None or self.find_stale(workers.previous) is not None:
             return False
         if leader is None:
@@ -133,7 +135,8 @@ class DomainGangPlacer:
         return self.find_stale(leader.previous) is None
 
     def _resize(self, workers: RoleRequest, leader: RoleRequest | None) -> dict[str, RoleOutcome]:
-        """Keep the running tasks, drop the last ones, or place only those that are new."""
+        """Keep the running tasks: remove the last ones if the role shrinks, and place only new ones if it
+        grows."""
         previous = workers.previous
         assert previous is not None  # noqa: S101 - _keeps_previous said so
         remaining = previous.first_tasks(workers.tasks)
@@ -157,8 +160,8 @@ class DomainGangPlacer:
         return outcomes
 
     def _eligible(self, workers: RoleRequest, leader: RoleRequest | None) -> tuple[Eligibility, Eligibility]:
-        """Return the eligible leaves of the workers and of the leader, whose preferences do not count: it
-        follows the workers.
+        """Return the eligible leaves of the workers and of the leader. The leader's preferences do not count,
+        because it is placed near the workers.
         """
         wishes = workers.preferences if self._options.heed_preferences else ()
         of_workers = self._rated(workers.rules, wishes)
@@ -177,7 +180,7 @@ class DomainGangPlacer:
         try:
             return to_leaves(balance.search, balance.level, balance.parts, keep_parts=True)
         except Unplaced:
-            return None  # an even spread that does not work out further down: best fit decides
+            return None  # the even spread is impossible on finer levels, so best fit is used
 
     def _placement(self, parts: Sequence[DomainPart], tasks: Sequence[int]) -> Placement:
         shares = [
@@ -189,7 +192,7 @@ class DomainGangPlacer:
 
 
 def _tight(search: Search) -> list[DomainPart] | Failure:
-    """The parts on the leaves by best fit, or by least free capacity."""
+    """Return the parts on the leaves by best fit, or by least free capacity."""
     try:
         start = starting_parts(search)
         return start if isinstance(start, Failure) else to_leaves(search, *start)
@@ -198,7 +201,7 @@ def _tight(search: Search) -> list[DomainPart] | Failure:
 
 
 def _groups(requests: Sequence[RoleRequest]) -> list[list[RoleRequest]]:
-    """Roles that are placed together, in the order in which their first role is named."""
+    """Return the groups of roles that are placed together, in the order of their first role."""
     groups: dict[tuple[str, int], list[RoleRequest]] = {}
     for number, request in enumerate(requests):
         key = ("", number) if request.companions is None else (request.companions, -1)
@@ -207,7 +210,7 @@ def _groups(requests: Sequence[RoleRequest]) -> list[list[RoleRequest]]:
 
 
 def _roles_of(group: Sequence[RoleRequest]) -> tuple[RoleRequest, RoleRequest | None] | Failure:
-    """The workers and their leader: the smaller role, of equal ones the one named second."""
+    """Return the workers and their leader, which is the smaller role, or the second one of equal roles."""
     if len(group) == 1:
         return group[0], None
     workers, leader = sorted(group[:2], key=lambda role: -role.tasks)

@@ -1,7 +1,7 @@
-"""Domains for the roles of a job in topology-aware flavors (KEP-2724).
+"""Finds domains for the roles of a job in topology-aware flavors (KEP-2724).
 
-A role gets one allocation for all its tasks, with the domains they run in; which node of a domain runs which
-task is left to the scheduler of pods.
+A role gets one allocation for all its tasks, with their domains; the pod scheduler chooses the nodes within a
+domain.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ from scheduling.engine.model import (
 )
 
 ANYHOW = TopologyRule(mode=TopologyMode.UNCONSTRAINED)
-# Nodes come, go and fail: what is missing today may be there tomorrow.
+# Failures that may pass when nodes are added, released or repaired.
 PASSING = (Misfit.NO_ROOM, Misfit.NO_DOMAINS, Misfit.STALE_PLACEMENT, Misfit.NO_REPLACEMENT)
 
 
 @dataclass(frozen=True, slots=True)
 class TopologyAssignment:
-    """The domains of one role's tasks in a topology-aware flavor, and what each of them takes there."""
+    """The domains of one role's tasks in a topology-aware flavor, and the footprint of each task."""
 
     flavor: str
     domains: tuple[DomainTasks, ...] = ()
@@ -57,11 +57,11 @@ class TopologyAssignment:
 
 
 TopologyAssignments = Mapping[str, TopologyAssignment]
-"""By role."""
+"""The topology assignments of a job by role."""
 
 
 class DomainPlacer:
-    """Finds domains for roles in the present state of a snapshot; changes nothing."""
+    """Finds domains for roles in the current state of a snapshot, which it does not change."""
 
     def __init__(self, snapshot: Snapshot, state: TopologyState) -> None:
         self._snapshot = snapshot
@@ -69,11 +69,11 @@ class DomainPlacer:
         self._topologies = TopologySnapshot(snapshot, apart=state.apart)
 
     def flavor_of(self, assigned: RoleAssignment) -> str | None:
-        """The topology-aware flavor among those of a role; a role never has two."""
+        """Return the topology-aware flavor among those of a role, which has at most one."""
         return next((name for name in assigned.flavors if self._topologies.has_flavor(name)), None)
 
     def roles_of(self, assignment: Assignment) -> tuple[str, ...]:
-        """The roles with tasks in topology-aware flavors."""
+        """Return the roles with tasks in topology-aware flavors."""
         return tuple(
             role.role for role in assignment.roles if role.count and self.flavor_of(role) is not None
         )
@@ -87,11 +87,11 @@ class DomainPlacer:
         previous: Iterable[Allocation] = (),
         if_empty: bool = False,
     ) -> dict[str, TopologyAssignment] | Refusal:
-        """The domains of all roles in topology-aware flavors, or why one of them gets none.
+        """Return the domains of all roles in topology-aware flavors, or why one of them gets none.
 
-        A role that holds something already keeps what it has and is left out; one whose machines are
-        still to be ordered has no domains yet. `previous` is what was held by the job that this one
-        replaces. With `if_empty` the domains are searched as if all tasks placed by topology had left.
+        A role that already has an allocation keeps it and is left out; a role whose nodes are not provisioned
+        yet has no domains. `previous` are the allocations of the job that this one replaces. With `if_empty`
+        domains are searched as if no tasks were placed by topology.
         """
         if not self._topologies:
             return {}
@@ -114,7 +114,7 @@ class DomainPlacer:
         return self.place_roles(found, asked, if_empty=if_empty)
 
     def _following(self, request: RoleRequest, flavor: str, previous: Iterable[Allocation]) -> RoleRequest:
-        """A request that starts from where the same role stood before."""
+        """Return the request with the previous placement of the same role."""
         before = next((a for a in previous if a.role == request.name and a.flavor == flavor), None)
         if not isinstance(before, DomainAllocation) or not before.domains:
             return request
@@ -122,7 +122,8 @@ class DomainPlacer:
         return replace(request, previous=placement_of(levels, before))
 
     def _without_nodes(self, queue: Queue, job: Job, assignment: Assignment) -> Refusal | None:
-        """A role that asks for a level of topology, and of which nothing comes from a flavor with nodes."""
+        """Return the refusal of a role with a topology request that has no flavor with nodes; None if there
+        is none."""
         if not any(
             self._topologies.has_flavor(name) for group in queue.effective_groups for name in group.flavors
         ):
@@ -140,7 +141,7 @@ class DomainPlacer:
     def place_roles(
         self, found: TopologyAssignments, asked: Mapping[str, list[RoleRequest]], *, if_empty: bool = False
     ) -> dict[str, TopologyAssignment] | Refusal:
-        """Complete `found` by the domains that answer the requests of each flavor."""
+        """Return `found` with the domains for the requests of each flavor, or why one gets none."""
         topologies = {name: self._topologies[name] for name in asked}
         outcomes = place_across(topologies, asked, self._state.options, if_empty=if_empty)
         for flavor in sorted(asked):
@@ -155,7 +156,7 @@ class DomainPlacer:
 
 
 def role_request(job: Job, role: Role, tasks: int) -> RoleRequest:
-    """Return the topology request of a role; one that names no level is free to spread."""
+    """Return the topology request of a role; without a level it is unconstrained."""
     rule = (job.topology if role.topology is None else role.topology) or ANYHOW
     rules = job.rules_of(role)
     return RoleRequest(
@@ -172,25 +173,25 @@ def role_request(job: Job, role: Role, tasks: int) -> RoleRequest:
 
 
 def task_footprint(request: Request) -> tuple[Extended, ...]:
-    """Return the resources that one task takes of its domain, itself included."""
+    """Return the resources that one task takes in its domain, including the pod itself."""
     assert isinstance(request, PodRequest)  # noqa: S101 - what is read from a PodSet
     return (*request.footprint, Extended(PODS, 1))
 
 
 def placement_of(levels: tuple[str, ...], held: DomainAllocation) -> Placement:
-    """The domains of an allocation in the topology's own terms."""
+    """Return the domains of an allocation as a placement."""
     return Placement(levels, tuple(Share(part.domain, part.tasks) for part in held.domains))
 
 
 def domains_of(outcome: Placement | Failure | None) -> tuple[DomainTasks, ...]:
-    """The domains of a placement; none where there is none."""
+    """Return the domains of a placement; none if it failed."""
     if not isinstance(outcome, Placement):
         return ()
     return tuple(DomainTasks(share.domain, share.tasks) for share in outcome.shares)
 
 
 def build_refusal(failure: Failure, request: RoleRequest, flavor: str) -> Refusal:
-    """Return why a role finds no domains; a failure that no freed place would change never fits."""
+    """Return why a role gets no domains; a failure that no released capacity would change never fits."""
     fitting = failure.fitting * failure.slice_size if failure.misfit is Misfit.NO_ROOM else 0
     numbers: dict[str, int | str] = {
         "flavor": flavor,
@@ -209,7 +210,7 @@ def build_refusal(failure: Failure, request: RoleRequest, flavor: str) -> Refusa
 def allocations_of(
     queue: Queue, job: Job, found: TopologyAssignments, *, prefix: str
 ) -> Iterable[DomainAllocation]:
-    """The places alone, without quota, under roles of their own."""
+    """Yield allocations of the domains only, without quota, with prefixed roles."""
     for name, assigned in found.items():
         yield DomainAllocation(
             job=job.id,

@@ -1,4 +1,5 @@
-"""Move the tasks of a failed leaf elsewhere, so that what the role was promised still holds."""
+"""Moves the tasks of a failed leaf to other leaves, so that the role's topology request is still
+satisfied."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from scheduling.engine.model import TopologyMode
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """The whole placement afterwards, and the part of it that is new."""
+    """The whole new placement, and the part of it that was moved."""
 
     placement: Placement
     moved: Placement
@@ -23,11 +24,11 @@ class Replacement:
 def replace_leaf(
     placer: DomainGangPlacer, tree: TopologyTree, request: RoleRequest, existing: Placement, failed: str
 ) -> Replacement | Failure:
-    """Find new leaves for the tasks that stood in the leaf whose last label value is `failed`.
+    """Return new leaves for the tasks in the leaf whose last label value is `failed`.
 
-    The others stay. The new leaves are in the same domain of a required level, and complete the slice
-    that the failure broke, if it broke one; slices that failed as a whole may go anywhere the role may.
-    The placer takes what is new.
+    The other tasks stay. The new leaves are in the same domain of a required level, and complete the slice
+    that lost tasks, if there is one; slices that failed completely may be placed anywhere that the role
+    allows. The placer takes the new capacity.
     """
     rest = existing.without_domain(failed)
     missing = existing.tasks - rest.tasks
@@ -50,7 +51,7 @@ def replace_leaf(
 
 
 def _broken_layer(request: RoleRequest) -> SliceLayer | None:
-    """The finest slice layer that lost part of a slice; None when whole slices are missing."""
+    """Return the finest slice layer that lost part of a slice; None if only whole slices are missing."""
     layers = request.layers
     if not layers or request.tasks % layers[0].size == 0:
         return None
@@ -60,7 +61,7 @@ def _broken_layer(request: RoleRequest) -> SliceLayer | None:
 def _confinement(
     tree: TopologyTree, request: RoleRequest, rest: Placement, broken: SliceLayer | None
 ) -> range | None:
-    """The run of leaves that the new tasks must stand in; None for anywhere."""
+    """Return the range of leaves in which the new tasks must be placed; None for anywhere."""
     if not rest.shares:
         return None
     if broken is not None:
@@ -73,7 +74,7 @@ def _confinement(
 
 
 def _incomplete_slice(tree: TopologyTree, rest: Placement, missing: int, layer: SliceLayer) -> range | None:
-    """The first domain whose tasks and the missing ones together make whole slices again."""
+    """Return the leaves of the first domain whose tasks, with the missing ones, are whole slices again."""
     level = tree.level_named(layer.level)
     if level is None:
         return None
@@ -88,6 +89,6 @@ def _incomplete_slice(tree: TopologyTree, rest: Placement, missing: int, layer: 
 
 
 def _regrouped(request: RoleRequest) -> RoleRequest:
-    """The same tasks in the largest-layer-free grouping that their number still allows."""
+    """Return the request with only the finest layer whose size divides the number of tasks."""
     dividing: Sequence[SliceLayer] = [layer for layer in request.layers if request.tasks % layer.size == 0]
     return replace(request, layers=tuple(dividing[-1:]))

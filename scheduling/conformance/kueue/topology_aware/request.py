@@ -13,7 +13,7 @@ from scheduling.engine.model import Expression, PlacementRules, TopologyMode
 
 @dataclass(frozen=True, slots=True)
 class NodePreference:
-    """Nodes on which all of `term` holds are liked by `weight` more."""
+    """A preference: nodes that satisfy all of `term` are preferred by `weight`."""
 
     weight: int
     term: tuple[Expression, ...]
@@ -23,11 +23,11 @@ class NodePreference:
 class RoleRequest:
     """Equal tasks of one role that are to be placed together.
 
-    `per_task` holds whole units per resource. `level` is a node label: with mode `REQUIRED` all tasks
-    stand in one domain of it, with `PREFERRED` in one domain of it or else of the finest coarser level
-    that has one, or else in as few as possible. `layers` go from coarse to fine. Of two roles with the
-    same `companions` name the smaller one is a single leader, which is placed near the workers.
-    `previous` is where the role's tasks stand already, if it only grows or shrinks.
+    `per_task` has integers by resource. `level` is a node label: with mode `REQUIRED` all tasks are in one
+    domain of it; with `PREFERRED` in one domain of it, else of the finest coarser level with enough room,
+    else in as few domains as possible. `layers` are from coarse to fine. Of two roles with the same
+    `companions` name the smaller one is a single leader, which is placed near the workers. `previous` is the
+    current placement of the role's tasks, if it only grows or shrinks.
     """
 
     name: str
@@ -46,12 +46,12 @@ class RoleRequest:
 class TopologyOptions:
     """The rules by which domains are chosen.
 
-    mixed_profile: unconstrained roles fill the domains with the least free capacity first, so that
-        large domains stay whole for those who need them; off, they use best fit like the others.
-    balanced: preferred roles are spread evenly over the fewest domains where that is possible.
-    heed_preferences: preferred node affinity ranks domains, ahead of how well they fit.
-    grow_in_place: a role with a previous placement keeps its tasks where they are.
-    avoid_lost: tasks that lost their node are not sent back there, even if it is in service again.
+    mixed_profile: unconstrained roles fill the domains with the least free capacity first, so that large
+        domains stay free for other roles; without it they use best fit like the others.
+    balanced: preferred roles are spread evenly over the fewest domains if that is possible.
+    heed_preferences: preferred node affinity ranks domains before their fit.
+    grow_in_place: a role with a previous placement keeps its tasks in their domains.
+    avoid_lost: tasks of a failed node are not placed there again, even if it is healthy again.
     """
 
     mixed_profile: bool = True
@@ -63,11 +63,11 @@ class TopologyOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """A request in the terms of one tree: levels as numbers, counts in slices.
+    """A request resolved for one tree: levels as numbers, counts in slices.
 
-    `slice_size` tasks share a domain of `slice_level`; a role without slices has slices of one task on
-    the lowest level. `inner_sizes` gives, for finer levels that have one, the group that must not be
-    split there. `leaders` is 1 when a leader comes along, else 0.
+    `slice_size` tasks share a domain of `slice_level`; a role without slices has slices of one task on the
+    lowest level. `inner_sizes` has the sizes of groups that must not be split, by finer level. `leaders` is 1
+    if there is a leader, else 0.
     """
 
     tasks: int
@@ -86,18 +86,18 @@ class Plan:
         return self.tasks // self.slice_size
 
     def size_at(self, level: int) -> int:
-        """Return how many tasks must not be parted on a level."""
+        """Return the number of tasks that must not be split on a level."""
         return self.slice_size if level <= self.slice_level else self.inner_sizes.get(level, 1)
 
 
 def draw_plan(tree: TopologyTree, request: RoleRequest, leaders: int) -> Plan | Failure:
-    """Resolve the levels of a request, or say which part of it this topology cannot mean."""
+    """Return the plan of a request, or the failure if a part of it is invalid for this topology."""
     layers = request.layers
     if layers and layers[0].size <= 0:
         return Failure(Misfit.NO_SLICE_SIZE)
     wanted = request.level
     if wanted is None:
-        # With slices alone, the tasks as a whole may stand anywhere.
+        # With slices only, the tasks as a whole may be anywhere.
         wanted = tree.levels[0] if layers else tree.levels[-1]
     level = tree.level_named(wanted)
     if level is None:
@@ -129,7 +129,7 @@ def draw_plan(tree: TopologyTree, request: RoleRequest, leaders: int) -> Plan | 
 def _inner_sizes(
     tree: TopologyTree, slice_level: int, layers: tuple[SliceLayer, ...]
 ) -> dict[int, int] | Failure:
-    """The unsplittable group per level below the slices: each layer holds from the one above it on."""
+    """Return the size of groups that must not be split, by level below the slices."""
     sizes: dict[int, int] = {}
     above = slice_level
     for outer, inner in pairwise(layers):

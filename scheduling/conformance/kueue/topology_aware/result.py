@@ -1,4 +1,4 @@
-"""The domains of a role's tasks, or the reason why there are none, in numbers."""
+"""The domains of a role's tasks, or the reason and numbers of a failure."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from scheduling.engine.model import Taint
 
 @dataclass(frozen=True, slots=True)
 class SliceLayer:
-    """Every `size` tasks share one domain of `level`, a node label."""
+    """A layer of slices: every `size` tasks share one domain of `level`, a node label."""
 
     level: str
     size: int
 
 
 class Share(NamedTuple):
-    """A number of tasks of a role in one leaf domain, named by its key."""
+    """The number of tasks of a role in one leaf domain, which is identified by its key."""
 
     domain: Path
     tasks: int
@@ -28,9 +28,9 @@ class Share(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """All tasks of a role: one share per leaf, in the order of the leaves' paths.
+    """The placement of all tasks of a role: one share for each leaf, in the order of the leaves' paths.
 
-    `levels` are the node labels whose values the keys of the shares consist of.
+    `levels` are the node labels whose values are the keys of the shares.
     """
 
     levels: tuple[str, ...]
@@ -42,7 +42,7 @@ class Placement:
         return sum(share.tasks for share in self.shares)
 
     def first_tasks(self, tasks: int) -> Placement:
-        """The first `tasks` of them, in the order of the shares."""
+        """Return the placement of the first `tasks` tasks, in the order of the shares."""
         remaining: list[Share] = []
         for share in self.shares:
             if tasks <= 0:
@@ -52,12 +52,12 @@ class Placement:
         return Placement(self.levels, tuple(remaining))
 
     def without_domain(self, domain: str) -> Placement:
-        """The shares that do not stand in the leaf whose last label value is `domain`."""
+        """Return the placement without the leaf whose last label value is `domain`."""
         return Placement(self.levels, tuple(share for share in self.shares if share.domain[-1] != domain))
 
 
 class Usage(NamedTuple):
-    """`tasks` tasks of `per_task` units each, held in the leaf domain with this key."""
+    """The usage of `tasks` tasks with `per_task` units each in the leaf domain with this key."""
 
     domain: Path
     per_task: Mapping[str, int]
@@ -70,7 +70,7 @@ def usage_of(placement: Placement, per_task: Mapping[str, int]) -> list[Usage]:
 
 
 class Misfit(StrEnum):
-    """The reason why there is no placement. All but the last four are mistakes of the request."""
+    """The reason why there is no placement. All but the last four are errors in the request."""
 
     NO_SLICE_SIZE = "no-slice-size"
     UNKNOWN_LEVEL = "unknown-level"
@@ -88,9 +88,7 @@ class Misfit(StrEnum):
 
 
 class LayerRoom(NamedTuple):
-    """The number of groups of a slice layer that fit, in the domain where most do, and how many are
-    needed.
-    """
+    """The number of groups of a slice layer that fit in the best domain, and how many are needed."""
 
     level: str
     fitting: int
@@ -99,9 +97,8 @@ class LayerRoom(NamedTuple):
 
 @dataclass(slots=True)
 class Exclusions:
-    """The reasons why leaves were left out, in leaves: each is counted once, by the first rule that
-    refused it.
-    """
+    """The numbers of excluded leaves by reason; each leaf counts once, for the first rule that excluded
+    it."""
 
     leaves: int = 0
     selector: int = 0
@@ -111,22 +108,22 @@ class Exclusions:
     resources: dict[str, int] = field(default_factory=dict)
 
     def copy(self) -> Exclusions:
-        """The same counts, free to be added to."""
+        """Return a copy of the counts, which can be changed."""
         return Exclusions(
             self.leaves, self.selector, self.affinity, self.outside, dict(self.taints), dict(self.resources)
         )
 
     def has_any(self) -> bool:
-        """Return whether a leaf was left out at all."""
+        """Return whether any leaf was excluded."""
         return bool(self.selector or self.affinity or self.outside or self.taints or self.resources)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """No placement. `fitting` of `needed` slices of `slice_size` tasks would fit at `level`.
+    """The failure of a placement. `fitting` of `needed` slices of `slice_size` tasks would fit at `level`.
 
-    `layers` has the numbers of each slice layer where there are several. `level` and `other` are node
-    labels, or the domain that is gone, as `misfit` says.
+    `layers` has the numbers of each slice layer if there are several. `level` and `other` are node labels, or
+    the domain that no longer exists, depending on `misfit`.
     """
 
     misfit: Misfit = field(kw_only=False)
@@ -140,7 +137,7 @@ class Failure:
 
     @staticmethod
     def of_stale(domain: str) -> Failure:
-        """A domain that tasks were placed in is gone."""
+        """Return the failure for a domain of placed tasks that no longer exists."""
         return Failure(Misfit.STALE_PLACEMENT, level=domain)
 
 
@@ -148,7 +145,8 @@ RoleOutcome = Placement | Failure
 
 
 def join_shares(levels: tuple[str, ...], shares: Iterable[tuple[int, Share]]) -> Placement:
-    """Shares with their leaf numbers, put in order; what stands in the same leaf is added up."""
+    """Return a placement from shares with their leaf numbers, sorted; shares of the same leaf are added
+    up."""
     tasks: dict[int, Share] = {}
     for leaf, share in sorted(shares, key=lambda numbered: numbered[0]):
         before = tasks[leaf].tasks if leaf in tasks else 0

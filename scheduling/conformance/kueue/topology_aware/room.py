@@ -1,7 +1,7 @@
-"""The number of tasks and slices that each domain takes, counted in the leaves and added up to the top.
+"""Counts the tasks and slices that fit in each domain, in the leaves and then upwards.
 
-Every count has a twin "with the leader there too": what a domain takes of the workers when the group's
-leader stands in it as well. Above the leaves the leader is taken to stand where it costs the least.
+Every count also exists with the leader: the number of workers that fit in a domain together with the group's
+leader. Above the leaves the leader is assumed in the child where it displaces the fewest workers.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _NEVER = np.iinfo(np.int64).max
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LevelRoom:
-    """Arrays over the domains of one level.
+    """The room of the domains of one level, as arrays.
 
-    `slices` is 0 on levels finer than that of the slices. `leaders` is 1 where the leader finds room,
-    `liking` the sum of the preferences that hold on the leaves inside.
+    `slices` is 0 on levels finer than that of the slices. `leaders` is 1 if the leader fits, `liking` is the
+    sum of the preference weights of the leaves inside.
     """
 
     tasks: Ints
@@ -35,7 +35,7 @@ class LevelRoom:
     liking: Ints
 
     def count_units(self, size: int, in_slices: bool) -> tuple[Ints, Ints]:
-        """Room without and with the leader, in groups of `size` tasks."""
+        """Return the room without and with the leader, in slices or in groups of `size` tasks."""
         if in_slices:
             return self.slices, self.led_slices
         return self.tasks // size, self.led_tasks // size
@@ -52,9 +52,10 @@ def count_leaves(
     leader: RoleRequest | None,
     within: range | None = None,
 ) -> tuple[LevelRoom, Exclusions]:
-    """Room in the leaves, and why some have none. `within` confines the tasks to a run of leaves.
+    """Return the room in the leaves, and the numbers of excluded leaves; `within` limits tasks to a range of
+    leaves.
 
-    `eligible` is that of the workers and that of the leader, who only stands where workers may.
+    `eligible` is that of the workers and that of the leader, which is only placed where workers may be.
     """
     for_workers, for_leader = eligible
     exclusions = for_workers.exclusions.copy()
@@ -80,7 +81,7 @@ def count_leaves(
 
 
 def add_up(tree: TopologyTree, leaves: LevelRoom, plan: Plan) -> Room:
-    """Room on every level, coarsest first."""
+    """Return the room on every level, coarsest first."""
     if plan.slice_level == tree.lowest:
         leaves = _in_slices(leaves, plan.slice_size)
     levels = [leaves]
@@ -98,7 +99,7 @@ def _in_slices(room: LevelRoom, size: int) -> LevelRoom:
 def _sum_children(starts: Ints, child: LevelRoom, group: int, with_leader: bool) -> LevelRoom:
     if not len(starts):
         return child
-    # A child gives whole groups only: what is left over in it is of no use to the parent.
+    # Only whole groups of a child count for its parent.
     tasks, led_tasks = child.tasks // group * group, child.led_tasks // group * group
     hosts = child.leaders > 0 if with_leader else np.ones(len(tasks), dtype=np.bool_)
     all_tasks, all_slices = np.add.reduceat(tasks, starts), np.add.reduceat(child.slices, starts)
@@ -113,6 +114,6 @@ def _sum_children(starts: Ints, child: LevelRoom, group: int, with_leader: bool)
 
 
 def _less_cheapest(total: Ints, cost: Ints, hosts: Mask, starts: Ints) -> Ints:
-    """The total less the smallest cost of the leader among the children that can host it."""
+    """Return the total minus the smallest cost of the leader among the children that can host it."""
     cheapest = np.minimum.reduceat(np.where(hosts, cost, _NEVER), starts)
     return np.where(cheapest == _NEVER, 0, total - np.where(cheapest == _NEVER, 0, cheapest))

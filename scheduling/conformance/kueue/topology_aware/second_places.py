@@ -1,4 +1,4 @@
-"""Domains for roles that hold quota in topology-aware flavors and lack them, wholly or on a failed node."""
+"""Finds domains for roles with quota in topology-aware flavors that have none, or whose node has failed."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from scheduling.engine import Refusal, Snapshot, compute_demand
 from scheduling.engine.model import Allocation, Job, Role
 
 Moves = dict[str, DomainAllocation]
-"""What an allocation becomes, by its id."""
+"""The new allocations by id of the old one."""
 
 
 def lacks_places(snapshot: Snapshot, job: Job, state: TopologyState) -> bool:
-    """Return whether a job has tasks to be placed now."""
+    """Return whether a job has tasks that are to be placed now."""
     return bool(_lacking(snapshot, job, state))
 
 
 def find_first_places(
     snapshot: Snapshot, job: Job, state: TopologyState, *, if_empty: bool = False
 ) -> Moves | Refusal:
-    """Domains for the roles that hold quota and have none."""
+    """Return domains for the roles that hold quota without domains, or why one of them gets none."""
     found: dict[str, TopologyAssignment] = {}
     asked: dict[str, list[RoleRequest]] = {}
     without_places = _lacking(snapshot, job, state)
@@ -56,9 +56,9 @@ def find_first_places(
 
 
 def find_substitutes(snapshot: Snapshot, job: Job, state: TopologyState) -> Moves | Refusal:
-    """Other domains for the tasks on the first of the job's lost nodes; all others stay.
+    """Return other domains for the tasks on the first of the job's failed nodes; all other tasks stay.
 
-    What the job held there still counts as taken.
+    The job's usage of failed nodes still counts as taken.
     """
     moves: Moves = {}
     taken: list[Usage] = []
@@ -87,14 +87,14 @@ def find_substitutes(snapshot: Snapshot, job: Job, state: TopologyState) -> Move
 
 
 def added_places(before: DomainAllocation, after: DomainAllocation) -> DomainAllocation:
-    """The places alone that an allocation takes on top of those that it had."""
+    """Return an allocation of only the domains that were added, without quota."""
     had = {part.domain: part.tasks for part in before.domains}
     more = (DomainTasks(part.domain, part.tasks - had.get(part.domain, 0)) for part in after.domains)
     return replace(after, domains=tuple(part for part in more if part.tasks > 0), charges=())
 
 
 def _filled(existing: Placement, lost: Iterable[str]) -> Placement:
-    """Return a placement that fills the lost nodes, so that no task finds room there."""
+    """Return a placement that fills the failed nodes, so that no task fits there."""
     removed = {share.domain for share in existing.shares if share.domain[-1] in lost}
     return Placement(existing.levels, tuple(Share(domain, COUNTLESS) for domain in sorted(removed)))
 
@@ -110,7 +110,7 @@ def _placer(topology: FlavorTopology, options: TopologyOptions, taken: Iterable[
 
 
 def _lacking(snapshot: Snapshot, job: Job, state: TopologyState) -> dict[str, DomainAllocation]:
-    """The allocations of a job that are to get domains now, by role."""
+    """Return the allocations of a job that are to get domains now, by role."""
     return {
         held.role: held
         for held in snapshot.allocations_of(job.id)
@@ -128,9 +128,8 @@ def _lacks(snapshot: Snapshot, job: Job, held: DomainAllocation, state: Topology
 
 
 def _tasks(snapshot: Snapshot, role: Role, held: Allocation) -> int:
-    """Return for how many tasks an allocation was charged; the role may have been admitted at a smaller
-    size.
-    """
+    """Return the number of tasks that an allocation is charged for; the role may be admitted at a smaller
+    size."""
     each = compute_demand(role.request, snapshot.flavors[held.flavor])
     counts = [charge.amount // each[charge.resource] for charge in held.charges if each.get(charge.resource)]
     return min(counts, default=role.replicas - role.ended)

@@ -1,4 +1,4 @@
-"""Free capacity in the domains of topology-aware flavors: nodes sorted into trees, and the tasks in them."""
+"""The free capacity in the domains of topology-aware flavors: trees of nodes, and the usage of tasks."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from scheduling.engine import Snapshot
 from scheduling.engine.model import Allocation, Flavor, Node
 
 PODS = "pods"
-"""The resource of which every task takes one: how many tasks a node runs."""
+"""The resource of which every task takes one; it limits the number of tasks on a node."""
 NAME_FIELD = "metadata.name"
-"""The key under which conditions see a node's own name; no label can be called so."""
+"""The key of a node's own name in expressions; no label can have it."""
 
 
 class TopologySnapshot:
-    """The nodes of a snapshot's topology-aware flavors with what is free in their domains at one moment."""
+    """The topologies of a snapshot's topology-aware flavors with the free capacity of their domains at one
+    moment."""
 
     def __init__(self, snapshot: Snapshot, *, apart: bool = False) -> None:
         self._flavors = {name: flavor for name, flavor in snapshot.flavors.items() if flavor.topology_aware}
@@ -33,7 +34,7 @@ class TopologySnapshot:
         return bool(self._flavors)
 
     def __getitem__(self, flavor: str) -> FlavorTopology:
-        """The topology of a topology-aware flavor."""
+        """Return the topology of a topology-aware flavor."""
         return self._all()[flavor]
 
     def has_flavor(self, flavor: str) -> bool:
@@ -41,7 +42,7 @@ class TopologySnapshot:
         return flavor in self._flavors
 
     def fits_all(self, allocations: Iterable[Allocation]) -> bool:
-        """Return whether all of these together would find room in their domains."""
+        """Return whether all these allocations together fit in their domains."""
         placed = [
             held
             for held in allocations
@@ -82,7 +83,7 @@ class TopologySnapshot:
                 yield from (usage for usage in usages_of(held) if usage.domain in known)
 
     def _share(self, one: str, other: str) -> bool:
-        """Return whether two flavors see each other's tasks on the same nodes."""
+        """Return whether two flavors count each other's tasks on the same nodes."""
         flavors = (self._flavors[one], self._flavors[other])
         if self._apart or flavors[0].cluster != flavors[1].cluster:
             return False

@@ -1,4 +1,4 @@
-"""The amount of each resource that is left in each leaf."""
+"""The free amount of each resource in each leaf."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ import numpy as np
 from scheduling.conformance.kueue.topology_aware.result import Usage
 from scheduling.conformance.kueue.topology_aware.tree import Ints, TopologyNode, TopologyTree
 
-# Amounts beyond this are the same as unlimited, and sums of two of them stay inside 64 bits.
+# Larger amounts count as unlimited; the sum of two such amounts fits in 64 bits.
 _CEILING = 2**61
-# How many tasks a leaf is said to take when nothing limits them.
+# The number of tasks that a leaf takes if nothing limits them.
 COUNTLESS = 2**31 - 1
 
 
 class Stock:
-    """Free capacity of the leaves of one tree, as arrays of leaf by resource.
+    """The free capacity of the leaves of one tree, as arrays of leaf by resource.
 
-    Two kinds of usage are told apart: what tasks outside the topology's care hold is never given back,
-    what placed tasks hold can be released, and a question may ignore it ("if all of them left").
+    There are two kinds of usage: that of tasks which were not placed by topology is never released; that of
+    placed tasks can be released, and a search may ignore it (`if_empty`).
     """
 
     def __init__(self, tree: TopologyTree, nodes: Iterable[TopologyNode]) -> None:
-        """Add up the allocatable amounts of the nodes of each leaf."""
+        """Compute the sums of the allocatable amounts of the nodes of each leaf."""
         members = [node for node in nodes if node.name in tree.leaf_of]
         names = sorted({name for node in members for name in node.allocatable})
         self.tree = tree
@@ -36,31 +36,34 @@ class Stock:
             self._free[leaf] = np.minimum(self._free[leaf] + self._vector(node.allocatable), _CEILING)
 
     def occupy_node(self, node: str, amounts: Mapping[str, int]) -> None:
-        """Take what a task that is nobody's gang holds on a node. Nodes outside the tree are ignored."""
+        """Add the usage of a task on a node that was not placed by topology. Nodes outside the tree are
+        ignored."""
         leaf = self.tree.leaf_of.get(node)
         if leaf is not None:
             self._free[leaf] -= self._vector(amounts)
 
     def hold_usages(self, usages: Iterable[Usage]) -> None:
-        """Take what placed tasks hold. Domains that are gone are ignored: nobody can be placed there."""
+        """Add the usage of placed tasks. Domains that no longer exist are ignored, because no task can be
+        placed there."""
         self._add(self._placed, usages, 1)
 
     def release_usages(self, usages: Iterable[Usage]) -> None:
-        """Give back what placed tasks held."""
+        """Remove the usage of placed tasks."""
         self._add(self._placed, usages, -1)
 
     def copy_free(self, assumed: Iterable[Usage] = (), *, if_empty: bool = False) -> Ints:
-        """A copy of what is free, less `assumed`; with `if_empty` as if no placed task were there."""
+        """Return a copy of the free amounts minus `assumed`; with `if_empty` without the usage of placed
+        tasks."""
         left = self._free.copy() if if_empty else self._free - self._placed
         self.take_usages(left, assumed)
         return left
 
     def take_usages(self, left: Ints, usages: Iterable[Usage]) -> None:
-        """Subtract usages from an array that `remaining` gave."""
+        """Subtract usages from an array that `copy_free` returned."""
         self._add(left, usages, -1)
 
     def fits_all(self, usages: Iterable[Usage]) -> bool:
-        """Return whether all usages together would still find room in their domains."""
+        """Return whether all usages together still fit in their domains."""
         rows: dict[int, Ints] = {}
         for usage in usages:
             leaf = self.tree.leaf_index.get(usage.domain)
@@ -73,7 +76,7 @@ class Stock:
         return True
 
     def count_tasks(self, left: Ints, per_task: Mapping[str, int]) -> tuple[Ints, Ints, list[str]]:
-        """Count the tasks that each leaf takes, with the resource that is the first to run out there.
+        """Return the number of tasks that fit in each leaf, and the resource that limits it.
 
         The second array indexes the returned list of resource names; ties go to the earlier name.
         """
@@ -87,7 +90,7 @@ class Stock:
         return counts.min(axis=0), tightest, names
 
     def subtract_amounts(self, left: Ints, amounts: Mapping[str, int], where: Ints) -> Ints:
-        """`left` with the amounts of one task taken from each leaf in `where` (leaf numbers)."""
+        """Return `left` minus the amounts of one task in each leaf in `where` (leaf numbers)."""
         less = left.copy()
         less[where] -= self._vector(amounts)
         return less
@@ -108,7 +111,7 @@ class Stock:
                 array[leaf] += sign * self._vector(usage.per_task, usage.tasks)
 
     def _vector(self, amounts: Mapping[str, int], times: int = 1) -> Ints:
-        """One row of amounts. A resource that no node offers has no column: nothing of it can fit."""
+        """Return amounts as an array. A resource that no node offers has no column, and is left out."""
         row = np.zeros(len(self._column), dtype=np.int64)
         for name, amount in amounts.items():
             if name in self._column:

@@ -1,8 +1,8 @@
-"""The domains of a topology: which node stands in which rack, block or zone.
+"""The domains of a topology: the rack, block or zone of each node.
 
-Domains of a level are numbered in the order of their paths, so the children of a domain, and the leaves
-below it, are always a run of neighbouring numbers, and a lower number is the earlier path. Everything
-that is counted per domain is an array over these numbers.
+Domains of a level are numbered in the order of their paths, so that the children of a domain, and the leaves
+below it, are a contiguous range, and a lower number is an earlier path. Counts by domain are arrays over
+these numbers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NODE_LABEL = "kubernetes.io/hostname"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopologyNode:
-    """A node that may take tasks: ready, not cordoned. `allocatable` is in whole units per resource."""
+    """A node that is ready and not cordoned. `allocatable` has integers by resource."""
 
     name: str
     labels: Mapping[str, str]
@@ -36,13 +36,13 @@ class TopologyNode:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TopologyTree:
-    """Domains from the coarsest level (0) to the finest, whose domains are called leaves.
+    """The domains from the coarsest level (0) to the finest, whose domains are called leaves.
 
-    `paths[level][i]` holds the label values that lead to domain i; `starts[level]` has one more entry
-    than there are domains: the children of i are the domains `starts[level][i]` up to, not including,
-    `starts[level][i + 1]` of the next level. `leaf_of` maps the name of each used node to its leaf.
-    Where leaves are single nodes, `nodes` has the node of each leaf and a leaf's key is its last label
-    value alone; otherwise `nodes` is empty and the key is the whole path.
+    `paths[level][i]` has the label values of domain i; `starts[level]` has one more entry than there are
+    domains: the children of i are the domains from `starts[level][i]` up to, not including, `starts[level][i
+    + 1]` of the next level. `leaf_of` maps the name of each used node to its leaf. If leaves are single
+    nodes, `nodes` has the node of each leaf and a leaf's key is only its last label value; otherwise `nodes`
+    is empty and the key is the whole path.
     """
 
     levels: tuple[str, ...]
@@ -59,48 +59,48 @@ class TopologyTree:
 
     @property
     def leaves_are_nodes(self) -> bool:
-        """True if a leaf is one node rather than a group of them."""
+        """True if a leaf is one node, not a group of nodes."""
         return self.levels[-1] == NODE_LABEL
 
     @property
     def key_levels(self) -> tuple[str, ...]:
-        """The levels whose values make up a leaf's key."""
+        """The levels whose values are a leaf's key."""
         return self.levels[-1:] if self.leaves_are_nodes else self.levels
 
     def domain_count(self, level: int) -> int:
-        """Return how many domains a level has."""
+        """Return the number of domains of a level."""
         return len(self.paths[level])
 
     def level_named(self, label: str) -> int | None:
-        """The number of the level with this node label; None when the topology has no such level."""
+        """Return the number of the level with this node label; None if the topology has no such level."""
         return self.levels.index(label) if label in self.levels else None
 
     def leaf_key(self, leaf: int) -> Path:
-        """The shortest name of a leaf that no other leaf has."""
+        """Return the key of a leaf, which is unique."""
         path = self.paths[-1][leaf]
         return path[-1:] if self.leaves_are_nodes else path
 
     def child_domains(self, level: int, domain: int) -> range:
-        """The domains of the next finer level inside a domain."""
+        """Return the domains of the next finer level inside a domain."""
         starts = self.starts[level]
         return range(int(starts[domain]), int(starts[domain + 1]))
 
     def domains_inside(self, level: int, domain: int, finer: int) -> range:
-        """The domains of a finer (or the same) level inside a domain."""
+        """Return the domains of a finer (or the same) level inside a domain."""
         first, last = domain, domain + 1
         for step in range(level, finer):
             first, last = int(self.starts[step][first]), int(self.starts[step][last])
         return range(first, last)
 
     def domain_around(self, leaf: int, level: int) -> int:
-        """The domain of a level that a leaf stands in."""
+        """Return the domain of a level that contains a leaf."""
         return bisect_left(self.paths[level], self.paths[-1][leaf][: level + 1])
 
 
 def build_tree(levels: Sequence[str], nodes: Iterable[TopologyNode]) -> TopologyTree:
-    """Sort nodes into domains. A node without a label of every level belongs to none and is left out.
+    """Return the tree of nodes. A node without a label of every level belongs to no domain and is left out.
 
-    Should two nodes claim the same host name, the first in the order of node names says where it stands.
+    If two nodes have the same host name, the first one by node name decides its domains.
 
     Raises:
         ValueError: when there is no level.
@@ -141,7 +141,8 @@ def _paths_by_level(depth: int, leaves: Sequence[Path]) -> tuple[tuple[Path, ...
 
 
 def _starts(upper: Sequence[Path], lower: Sequence[Path]) -> Ints:
-    """Return where each domain's children begin; `lower` is sorted, so each domain's run ends at the next."""
+    """Return the index of each domain's first child; `lower` is sorted, so the children of a domain are a
+    range."""
     depth = len(upper[0]) if upper else 0
     parents = [path[:depth] for path in lower]
     return np.array([*(bisect_left(parents, path) for path in upper), len(lower)], dtype=np.int64)
