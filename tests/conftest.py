@@ -1,4 +1,4 @@
-"""What every test may count on: no internet, skips that say how to get what is missing, real servers."""
+"""Settings of every test: no internet, skips that say how to get what is missing, real servers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""That the access matrix notices when a permission check is taken away.
+"""The access matrix notices when a permission check is taken away.
 
 The checks are taken away in a process of its own, whose platform is imported with a question in front of
 each. Normally a sample is tried; `ALLOTMENT_FAULTS=all` tries every check there is.

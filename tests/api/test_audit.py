@@ -1,4 +1,4 @@
-"""The audit over HTTP: who sees what of it, how it is searched and exported, and that denials are in it."""
+"""The audit over HTTP: its readers, its search and export, and the denials in it."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_the_audit_is_exported_whole_and_without_formulas(
     for name in ("one", "two", "=cmd()"):
         audit_log.record_action(w.editor, "job.submit", entity="job", entity_id=name, after={"name": name})
 
-    # By a key, not by `force_authenticate`: who reads a second page is asked again who they are.
+    # By a key, not by `force_authenticate`: the reader is authenticated again for a second page.
     token = tenancy.access_key(User.objects.get(username="audrey"))
     reader = APIClient(headers={"Authorization": f"Bearer {token}"})
     lines = reader.get(f"{ALL}/export?search=job.submit")

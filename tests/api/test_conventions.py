@@ -1,4 +1,4 @@
-"""What every resource has in common: paging, filters, sparse fields, versions, repetition, dry runs."""
+"""Conventions of every resource: paging, filters, sparse fields, versions, repetition, dry runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""More time for an idle job, asked through the API, the console and the command."""
+"""More time for an idle job, requested through the API, the console and the command."""
 
 from __future__ import annotations
 

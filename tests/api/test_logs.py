@@ -1,4 +1,4 @@
-"""What tasks printed, through the API."""
+"""The output of tasks through the API."""
 
 from __future__ import annotations
 

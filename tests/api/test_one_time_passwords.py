@@ -1,4 +1,4 @@
-"""One-time passwords: good for one thing and not for long; a reset ends keys; guesses are counted."""
+"""One-time passwords only allow setting a password, and expire; a reset ends keys; guesses are counted."""
 
 from __future__ import annotations
 

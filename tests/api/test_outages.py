@@ -1,4 +1,4 @@
-"""A full disk and a database that fails are named, to programs and to people; nothing is half done."""
+"""A full disk and a database that fails are reported, to programs and to users; no change is half done."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lists write their rows without asking each field; they are the rows that the fields declare."""
+"""Lists write their rows without asking each field; the rows are those that the fields declare."""
 
 from __future__ import annotations
 

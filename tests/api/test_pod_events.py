@@ -1,4 +1,4 @@
-"""What a cluster notes about the pods of a job, through the API and on its page."""
+"""The cluster's events about the pods of a job, through the API and on its page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workspace policies: what is filled in, what is refused, and how they add up along the tree."""
+"""Workspace policies: defaults, refusals, and their combination along the tree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the readiness addresses answer: a web process serves while other parts are away."""
+"""The readiness addresses: a web process serves while other parts are down."""
 
 from __future__ import annotations
 

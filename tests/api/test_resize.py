@@ -1,4 +1,4 @@
-"""Another memory for a running part of a card, asked through the API."""
+"""Changing the memory of a running slice through the API."""
 
 from __future__ import annotations
 

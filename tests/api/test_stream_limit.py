@@ -1,4 +1,4 @@
-"""A caller has a bounded number of event streams open, and each that ends makes room again."""
+"""A caller may have a limited number of event streams open, and each that ends allows another one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nodes and flavors of one name in two clusters: each is reached, and no answer takes one for the other."""
+"""Nodes and flavors of one name in two clusters: each is reachable, and no answer mixes them up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Usage reports and prices over HTTP: figures, files that no spreadsheet runs, and what never changes."""
+"""Usage reports and prices over HTTP: figures, files without formulas, and values that never change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rules share what they have parsed: a million and a half nodes, none of them in a reference cycle.
+"""The rules share the parsed files: a million and a half nodes, none of them in a reference cycle.
 
 Searching through them for cycles would take twice as long as parsing, and go on in all later tests.
 """

@@ -1,4 +1,4 @@
-"""What a page shows of a choice is a text that is translated."""
+"""Pages show a choice by a translated text."""
 
 from __future__ import annotations
 

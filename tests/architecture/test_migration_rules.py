@@ -1,4 +1,4 @@
-"""Processes of the version before survive every migration: a rolling upgrade stops nothing."""
+"""Processes of the previous version survive every migration: a rolling upgrade stops no process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every reason code is a row of one table, each row is produced, and nothing spells a code beside it.
+"""Every reason code is a row of one table, each row is produced, and no module spells other codes.
 
 Each rule is a function from source text to findings, so that it can be shown to find something.
 """

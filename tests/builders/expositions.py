@@ -1,4 +1,4 @@
-"""Texts of exporters, written after their documentation, one per version whose names differ."""
+"""Texts of exporters, written after their documentation, one for each version with different names."""
 
 from __future__ import annotations
 

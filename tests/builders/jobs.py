@@ -1,4 +1,4 @@
-"""Jobs with roles and tasks, and allocations for those that hold something."""
+"""Jobs with roles and tasks, and allocations for those that hold devices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pipeline in one process: what worker and relay do, without a broker and without waiting."""
+"""The pipeline in one process: the work of worker and relay, without a broker and without waiting."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finished runs of the past, as rows: what predictions learn from."""
+"""Finished runs of the past, as rows, from which predictions learn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random histories of jobs in the database, and what they come to counted second by second."""
+"""Random histories of jobs in the database, and their usage counted second by second."""
 
 from __future__ import annotations
 

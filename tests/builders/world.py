@@ -1,4 +1,4 @@
-"""One small world with everything in it, for tests that need a bit of all."""
+"""A small world with one of everything."""
 
 from __future__ import annotations
 

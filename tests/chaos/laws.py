@@ -1,4 +1,4 @@
-"""What must hold after every fault, by the rows and by the cluster's own word."""
+"""Invariants that must hold after every fault, by the rows and by the cluster's own state."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def assert_every_job_has_ended_or_has_a_reason(stage: KubeStage) -> None:
 
 
 def _tasks(keys: set[Key]) -> Iterator[tuple[Key, uuid.UUID]]:
-    """The task of each pod whose hold has not been given back."""
+    """Yield the task of each pod whose allocation has not been released."""
     held = Allocation.unscoped.filter(released_at__isnull=True, pod_name__in={name for _, name in keys})
     for namespace, name, task in held.values_list("namespace", "pod_name", "task_id"):
         yield (namespace, name), task

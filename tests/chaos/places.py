@@ -1,4 +1,4 @@
-"""Where faults happen: the marked points of each step of the platform's work, and what is known of them."""
+"""The points of faults: the marked points of each step of the platform's work, and what is known of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the address and the key come from, and that the key is never shown."""
+"""The sources of the client's address and key, and that the key is never shown."""
 
 from __future__ import annotations
 

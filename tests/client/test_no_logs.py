@@ -1,4 +1,4 @@
-"""`allotment-client logs` says why there is nothing, for every state that the server knows."""
+"""`allotment-client logs` explains an empty log, for every state that the server reports."""
 
 from __future__ import annotations
 

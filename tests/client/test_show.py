@@ -1,4 +1,4 @@
-"""What the commands print of an answer."""
+"""The output of the client's commands for an answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trying again without doing anything twice, and refusals as errors that help."""
+"""Retries that repeat no change, and refusals as errors that help."""
 
 from __future__ import annotations
 

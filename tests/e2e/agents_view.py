@@ -1,4 +1,4 @@
-"""What a platform admin sees of a running platform, read from its database: prints the answers as JSON.
+"""The view of a platform admin on a running platform, read from its database: prints the answers as JSON.
 
 Run as `python -m tests.e2e.agents_view PATH…` in the platform's environment. Measured use is written down
 first, as the platform does each five minutes.

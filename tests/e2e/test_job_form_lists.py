@@ -1,4 +1,4 @@
-"""What the form of a new job reads for its queue, in a real browser: read again, and gone with the queue."""
+"""The lists in the form of a new job, in a real browser: read again when its queue changes."""
 
 from __future__ import annotations
 

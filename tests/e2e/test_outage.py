@@ -1,4 +1,4 @@
-"""A cluster is away for ten minutes: a banner, a gap in the charts and no zero; then it is live again."""
+"""A cluster is unreachable for ten minutes: a banner, a gap in the charts, no zero; then it is live again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each page of the console as readers see it: no error, sideways scrolling, foreign text or barrier.
+"""Each page of the console for each reader: no error, sideways scrolling, foreign text or barrier.
 
 In the check every page is opened once, in combinations of language, theme and width that go round. All pages
 for five roles in all combinations: `ALLOTMENT_INVENTORY=folder`, which keeps a picture of each there, and its

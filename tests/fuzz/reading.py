@@ -1,4 +1,4 @@
-"""Reads hostile texts in a process of its own, so that a crash is seen and not suffered.
+"""Reads hostile texts in a process of its own, so that the test survives a crash.
 
 Usage: reading.py FIRST STEP COUNT. A line `begin NUMBER NAME` before each text, `end SECONDS` after it.
 """

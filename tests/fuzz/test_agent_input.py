@@ -1,4 +1,4 @@
-"""What containers can write, or make a cluster say, never ends the agent: its files, cgroups, pods.
+"""Input from containers or a cluster never ends the agent: its files, cgroups, pods.
 
 `ALLOTMENT_FUZZ=10000` tries that many of each kind, other ones each time.
 """

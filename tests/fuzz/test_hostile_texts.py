@@ -1,4 +1,4 @@
-"""No text of the size that is let in ends a process, or holds it for long.
+"""No text of an accepted size ends a process, or occupies it for long.
 
 `TEXTS` kinds of hostile YAML, JSON and CSV, spread over all there are; `ALLOTMENT_FUZZ=all` reads every one,
 `ALLOTMENT_FUZZ=5000` that many.

@@ -1,4 +1,4 @@
-"""What `bench kube` concludes from its figures, and how small its quick form is."""
+"""The results that `bench kube` draws from its figures, and the size of its quick form."""
 
 from __future__ import annotations
 

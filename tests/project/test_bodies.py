@@ -1,4 +1,4 @@
-"""Bodies are bounded before it is known who sends them: one, all together, and in time."""
+"""Request bodies are limited before the sender is known: each one, all together, and in time."""
 
 from __future__ import annotations
 

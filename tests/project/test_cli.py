@@ -1,4 +1,4 @@
-"""The command line: what works without Django, and how it answers to mistakes."""
+"""The command line: what works without Django, and its errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The make targets on a machine that has little: what they say, and that they install nothing twice."""
+"""The make targets on a minimal machine: their messages, and that they install nothing twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where an installation keeps its files, and that deep folders still get a usable socket."""
+"""The files of an installation, and that deep folders still get a usable socket."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is checked before a start, and that each refusal is one line that says what to do."""
+"""The checks before a start; each refusal is one line that says what to do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the engine is known to say falsely; the truth test fails for anything else."""
+"""Known false reports of the engine; the truth test fails for any other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The preview of a rule on budgets shows what the metric said in the last day."""
+"""The preview of a rule on budgets shows the metric of the last day."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each metric of the catalogue reads what is there, and says nothing where nothing is known."""
+"""Each metric of the catalogue reads existing values, and returns nothing where nothing is known."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The simulated week of the demo agrees with itself: jobs, what they held, reports and series."""
+"""The simulated week of the demo is consistent: jobs, their holdings, reports and series."""
 
 from __future__ import annotations
 

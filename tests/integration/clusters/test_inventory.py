@@ -1,4 +1,4 @@
-"""Nodes and cards as rows, when the machines behind them change."""
+"""Nodes and cards as rows, when the machines change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ways to a card or out of a workspace that go around the pod itself, tried on a real API server."""
+"""Ways to a card or out of a workspace that bypass the pod itself, tried on a real API server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The way of a wish about memory through a real API server: HAMi's books, the agent's answers, its rights."""
+"""A request to change memory on a real API server: HAMi's annotations, the agent's answers and rights."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_what_an_agent_has_taken_cannot_be_taken_back_by_a_word(
 ) -> None:
     monkeypatch.setattr(
         "telemetry.agent.resizing.settle._apply", lambda *_: False
-    )  # it dies having taken the wish
+    )  # the agent dies after it accepted the request
     assert ask(kept, running, 10_000).kind is OutcomeKind.UNKNOWN
     kept.agents.step()
     assert answer(admin).state is AnswerState.TAKEN

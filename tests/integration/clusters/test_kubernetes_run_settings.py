@@ -1,4 +1,4 @@
-"""What a job file says of its pods, as a real API server takes it under the restricted standard."""
+"""The run settings of a job file, as a real API server accepts them under the restricted standard."""
 
 from __future__ import annotations
 

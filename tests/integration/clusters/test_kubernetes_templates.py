@@ -1,4 +1,4 @@
-"""What controllers make of a template: the same rules hold for it, and for each pod that comes of it."""
+"""Objects of controllers with a pod template: the same rules hold for the template and each of its pods."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every known way to a card around the quota, tried by a tenant's own account on a real API server."""
+"""Every known way to a card that bypasses the quota, tried by a tenant's own account on a real API server."""
 
 from __future__ import annotations
 

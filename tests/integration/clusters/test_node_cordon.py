@@ -1,4 +1,4 @@
-"""Nodes that operators cordon: what is asked for, what the cluster answers, and what others do meanwhile."""
+"""Nodes that operators cordon: the request, the cluster's answer, and concurrent changes."""
 
 from __future__ import annotations
 

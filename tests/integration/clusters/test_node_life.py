@@ -1,4 +1,4 @@
-"""Nodes that come, go, flap and fill up: what is written of them, and what they still take."""
+"""Nodes that are added, removed, flap and fill up: their events, and what they still accept."""
 
 from __future__ import annotations
 

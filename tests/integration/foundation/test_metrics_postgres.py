@@ -1,4 +1,4 @@
-"""Figures on PostgreSQL: read past the policies on rows, written by several processes at once."""
+"""Metrics on PostgreSQL: read past the row policies, written by several processes at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables of the platform can be made and taken down again, with whatever guards them."""
+"""The tables of the platform, their triggers and policies can be created and removed again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two who decide at once, sweeps beside each other, and a limit that many jobs run against, on PostgreSQL."""
+"""Concurrent decisions and sweeps, and a limit that many jobs reach at once, on PostgreSQL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Admins who divide the same cards at the same moment, on a database that really runs them side by side."""
+"""Admins distribute the same cards at the same moment, on a database that really runs them side by side."""
 
 from __future__ import annotations
 

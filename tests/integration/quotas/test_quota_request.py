@@ -1,4 +1,4 @@
-"""Asking for quota: evidence, decisions, offers, expiry, and what becomes of what is approved."""
+"""Requests for quota: evidence, decisions, offers, expiry, and the effect of an approval."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tables say that nodes could reserve, against the quota tree that admits jobs."""
+"""The amounts that tables show as available to nodes, against the quota tree that admits jobs."""
 
 from __future__ import annotations
 

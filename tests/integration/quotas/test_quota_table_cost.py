@@ -1,4 +1,4 @@
-"""What reading the quota of a workspace costs, in statements and in calls per stored row; no timings."""
+"""The cost of reading a workspace's quota, in statements and in calls per stored row; no timings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who holds, borrows and lends how much, summed up the tree."""
+"""The held, borrowed and lent amounts, summed up the tree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of this folder runs only when it is asked for."""
+"""Tests of this folder that run only on request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where quota came back, a cycle looks at the jobs that move by themselves, not at all that wait."""
+"""After a release of quota a cycle evaluates the jobs that move by themselves, not all pending ones."""
 
 from __future__ import annotations
 

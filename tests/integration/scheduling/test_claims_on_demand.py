@@ -246,7 +246,7 @@ def reason_numbers_of(job: Job) -> dict[str, object]:
 
 
 def provisioning_failed(stage: KubeStage, name: str, message: str) -> None:
-    """Note what a provisioner notes of a claim whose volume it can't create."""
+    """Record the event of a provisioner about a claim whose volume it can't create."""
     claimed = {"kind": "PersistentVolumeClaim", "namespace": "team-a", "name": name}
     event = {
         "metadata": {"name": f"{name}.{clock.now():%H%M%S}"},

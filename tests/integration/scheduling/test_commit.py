@@ -1,4 +1,4 @@
-"""A commit writes what still holds, drops what does not, and refuses a stale holder."""
+"""A commit writes decisions that still hold, drops others, and refuses a stale lease."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How soon one cycle of a cell follows another: a long one leaves others more time than a short one."""
+"""The time between two cycles of a cell: a long cycle leaves others more time than a short one."""
 
 from __future__ import annotations
 

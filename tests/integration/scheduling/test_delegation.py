@@ -1,4 +1,4 @@
-"""Following an engine of a cluster's own: what it says is done, whatever our own would have said."""
+"""A cluster's own engine decides about its jobs, whatever the platform's engine would decide."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the pods of an attempt had in common goes with the attempt, however that ended."""
+"""Objects that the pods of an attempt share are removed with the attempt, however it ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A kept snapshot gives claims again only to jobs whose claims, or which themselves, have changed."""
+"""A cached snapshot updates claims only for jobs whose claims, or which themselves, have changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A snapshot that is kept between cycles is at every moment the one that would be built afresh."""
+"""A snapshot that is cached between cycles always equals one that is built anew."""
 
 from __future__ import annotations
 

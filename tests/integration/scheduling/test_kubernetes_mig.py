@@ -1,4 +1,4 @@
-"""MIG instances of a real cluster: found, given out by profile, counted against those of others."""
+"""MIG instances of a real cluster: found, allocated by profile, counted together with those of others."""
 
 from __future__ import annotations
 

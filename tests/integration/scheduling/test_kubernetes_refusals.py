@@ -1,4 +1,4 @@
-"""What a real API server says to a pod that is too large, while it does not know us, and without etcd."""
+"""A real API server's answer to a pod that is too large, to an unknown account, and without etcd."""
 
 from __future__ import annotations
 

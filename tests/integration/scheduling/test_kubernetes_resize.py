@@ -1,4 +1,4 @@
-"""Another memory for a running part of a card, from the user's word to the file on the node and back."""
+"""Changing the memory of a running slice, from the user's request to the file on the node and back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What surrounds a workspace in a real cluster, made and kept by the platform's own account."""
+"""The objects around a workspace in a real cluster, created and kept by the platform's own account."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ QUOTA = f"{TEAM}/resourcequotas/allotment"
 ACCOUNT = f"{TEAM}/serviceaccounts/allotment-task"
 POLICY = "/apis/networking.k8s.io/v1/namespaces/team-a/networkpolicies/allotment"
 ENFORCE = "pod-security.kubernetes.io/enforce"
-# Who changes what, by hand, and under what name it is reported when it is brought back.
+# Changes by hand, and the name under which each is reported when it is reverted.
 CHANGES: tuple[tuple[str, str, Json | None, str, str], ...] = (
     (QUOTA, "PATCH", {"spec": {"hard": {"requests.nvidia.com/gpu": "999"}}}, "repaired", "resourcequotas"),
     (QUOTA, "PATCH", {"spec": {"hard": {"pods": "1"}}}, "repaired", "resourcequotas"),

@@ -1,4 +1,4 @@
-"""Jobs in a cluster where Kueue decides: asked for, admitted, run, taken back, with the real controller."""
+"""Jobs in a cluster where Kueue decides: requested, admitted, run and evicted, with the real controller."""
 
 from __future__ import annotations
 

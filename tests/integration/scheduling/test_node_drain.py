@@ -1,4 +1,4 @@
-"""Draining a node in a simulated cell: its jobs leave it, wait in their queues and start elsewhere."""
+"""Draining a node in a simulated cell: its jobs are evicted, wait in their queues and start elsewhere."""
 
 from __future__ import annotations
 

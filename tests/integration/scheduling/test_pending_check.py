@@ -1,4 +1,4 @@
-"""A pending job is checked with all other jobs: what its page promises is what cycles do."""
+"""A pending job is checked with all other jobs: its page shows what cycles do."""
 
 from __future__ import annotations
 

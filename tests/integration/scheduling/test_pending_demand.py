@@ -1,4 +1,4 @@
-"""What waits in queues is counted the same however many queues are asked for, and whatever its size."""
+"""The demand of pending jobs is the same for any number of queues in one query, and for any size."""
 
 from __future__ import annotations
 

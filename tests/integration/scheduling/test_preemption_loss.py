@@ -1,4 +1,4 @@
-"""What preemption throws away is measured, and reaches the engine."""
+"""The work that preemption discards is measured, and reaches the engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Previews are computed beside the web process, and say so when no process has time for them."""
+"""Previews are computed beside the web process, and report it when no process is free."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ DRAFT = {"tab": "yaml", "yaml": yaml.safe_dump({"name": "asked", "roles": [ROLE]
 
 
 class BusyPool:
-    """Has no process free; `raised` is what a request gets for it. Notes who asks."""
+    """A pool without a free process; requests get the error `raised`. Records the callers."""
 
     def __init__(self, raised: Exception) -> None:
         self.raised = raised

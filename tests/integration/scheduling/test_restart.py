@@ -1,4 +1,4 @@
-"""A task started again where it was, and what may happen while it is between two pods."""
+"""A task that is restarted on its node, and events while it is between two pods."""
 
 from __future__ import annotations
 

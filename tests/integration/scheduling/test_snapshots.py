@@ -49,7 +49,7 @@ def test_a_job_that_ends_while_the_snapshot_is_read(monkeypatch: pytest.MonkeyPa
 
 
 def _busy(here: World, count: int) -> None:
-    """That many of each: waiting with a promise, running, leaving; users, evictions, finished tasks."""
+    """Create that many of each: pending with a claim, running, evicted; users, evictions, finished tasks."""
     for number in range(count):
         waiting = jobs.job(here.queue, here.editor)
         Job.unscoped.filter(pk=waiting.pk).update(attempt_number=1)

@@ -1,4 +1,4 @@
-"""What is said to start now starts in the next cycle, and one task more does not."""
+"""A job that is reported to start now starts in the next cycle, and one task more does not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Execution and observation of a cluster take turns: who comes second goes on when the first is done."""
+"""Execution and observation of a cluster alternate: the second continues when the first is done."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A running job with enough tasks gives up one that does not start, once, and says so while it runs."""
+"""A running job with enough tasks drops one that does not start, once, and reports it while it runs."""
 
 from __future__ import annotations
 

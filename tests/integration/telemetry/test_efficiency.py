@@ -1,4 +1,4 @@
-"""Where GPUs are lost: what the page on efficiency reads, against worlds whose figures are known."""
+"""The losses on the page about efficiency, against worlds with known figures."""
 
 from __future__ import annotations
 

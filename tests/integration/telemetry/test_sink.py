@@ -1,4 +1,4 @@
-"""What the sink stores of hand-made samples."""
+"""The rows that the sink stores of hand-made samples."""
 
 from __future__ import annotations
 

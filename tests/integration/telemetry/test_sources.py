@@ -1,4 +1,4 @@
-"""Sources over real HTTP: what is stored of them, how they fail, and that one stops no other."""
+"""Sources over real HTTP: their stored values, their failures, and that one stops no other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Accounts, passwords and keys: rules, ends, and that no secret is found anywhere."""
+"""Accounts, passwords and keys: rules, expiry, and that no secret is stored or shown."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from tests.fixtures.postgres import PostgresServer
 
 
 def add_records(count: int) -> User:
-    """Add records of ten users by turns, several at each moment; returns who may read them."""
+    """Add records of ten users in turn, several at each moment; returns a user who may read them."""
     now = clock.now()
     AuditRecord.unscoped.bulk_create(
         (

@@ -1,4 +1,4 @@
-"""Who moves a tenant could have given, and taken, every right that others gain and lose by it."""
+"""Moving a tenant needs every right that others gain or lose by the move."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cell as plain data: what an engine cycle is given."""
+"""A cell as plain data: the input of an engine cycle."""
 
 from __future__ import annotations
 

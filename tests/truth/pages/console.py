@@ -1,4 +1,4 @@
-"""An installation as its users have it in the console, and comparisons of what is shown with what is true."""
+"""An installation as its users see it in the console, and comparisons of shown and true values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who holds what a pending job lacks, against sums over rows; quota that adds up in sentences."""
+"""The holders of what a pending job lacks, against sums over rows; quota that adds up in sentences."""
 
 from __future__ import annotations
 

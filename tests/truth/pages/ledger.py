@@ -1,4 +1,4 @@
-"""What is allocated, owned, waiting and used, summed from rows without any selector of the product."""
+"""Allocated, owned, pending and used amounts, summed from rows without any selector of the product."""
 
 from __future__ import annotations
 

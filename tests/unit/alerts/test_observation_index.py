@@ -1,4 +1,4 @@
-"""The index covers what a rule's tenant and cluster say, and finds what meets it, as reading all would."""
+"""The index finds the observations of a rule's tenant and cluster that meet it, like a full scan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nothing is searched for cycles inside, and everything is as before outside."""
+"""Within the block no garbage collection runs, and afterwards everything is as before."""
 
 from __future__ import annotations
 

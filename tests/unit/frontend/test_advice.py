@@ -1,4 +1,4 @@
-"""A recommendation opens a copy of the job in which it is followed, and says what becomes of it then."""
+"""A recommendation opens a changed copy of the job, and says what happens to it then."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How amounts read."""
+"""The written form of amounts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The committed part of plotly.js is what its recipe makes, and draws all that the figures are made of."""
+"""The committed part of plotly.js is the output of its recipe, and draws everything in the figures."""
 
 from __future__ import annotations
 

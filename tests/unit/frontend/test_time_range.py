@@ -1,4 +1,4 @@
-"""The stretch of time of charts, as the address says it."""
+"""The time range of charts in an address."""
 
 from __future__ import annotations
 

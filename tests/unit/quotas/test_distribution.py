@@ -1,4 +1,4 @@
-"""Dividing what a node has: by a table, and what must hold whatever is asked."""
+"""Distributing what a node has: a table of cases, and invariants for any request."""
 
 from __future__ import annotations
 

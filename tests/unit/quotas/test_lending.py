@@ -1,4 +1,4 @@
-"""What nodes borrow and lend, against the quota tree of all nodes."""
+"""The amounts that nodes borrow and lend, against the quota tree of all nodes."""
 
 from __future__ import annotations
 

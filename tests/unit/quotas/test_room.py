@@ -1,4 +1,4 @@
-"""The room of a few nodes from a reduced tree, against the quota tree of all nodes."""
+"""The free quota of a few nodes from a reduced tree, against the quota tree of all nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Samples are joined to the ledger by card and pod; nothing of it needs a database."""
+"""Samples are joined to the ledger by card and pod, without a database."""
 
 from __future__ import annotations
 

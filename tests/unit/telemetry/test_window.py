@@ -1,4 +1,4 @@
-"""How a time range is cut into buckets."""
+"""Cutting a time range into buckets."""
 
 from __future__ import annotations
 

@@ -222,7 +222,7 @@ def test_a_large_workspace_is_stored_for_its_members_and_a_small_one_is_not(
 
     mine = usage_report(here.viewer, period, group_by=GroupBy.USER, now=soon, tenant=here.workspace)
     assert (mine.read_at, bool(mine.rows)) == (NOW, True)
-    # Who sees one workspace alone reads the same without naming it.
+    # A viewer of one workspace alone reads the same without naming it.
     every = usage_report(here.viewer, period, group_by=GroupBy.USER, now=soon)
     assert (every.read_at, every.rows, every.days) == (NOW, mine.rows, mine.days)
     apart = ReportFilter(workspace=here.other_queue.workspace_id)

@@ -1,4 +1,4 @@
-"""What a pod holds, read from its object."""
+"""The amounts that a pod holds, read from its object."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_requests_are_counted_as_the_scheduler_counts_them(spec: Json, cpu: int,
             ),
             {"": 1}, (),
         ),
-        # Who asks for no card holds none, whatever is written on the pod.
+        # A pod that requests no card holds none, whatever its annotations say.
         (
             pod(
                 asks({"cpu": "1"}),

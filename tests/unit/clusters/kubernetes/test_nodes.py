@@ -1,4 +1,4 @@
-"""What is read from a node's object."""
+"""The facts that are read from a node's object."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages of requests, loans, budgets and limits: who sees what, and that each form does what it says."""
+"""Pages of requests, loans, budgets and limits: contents by viewer, and the effect of each form."""
 
 from __future__ import annotations
 
@@ -530,7 +530,7 @@ def test_who_decides_sees_how_many_requests_wait(there: World, anna: User) -> No
     asked(there)
     decider = signed_in(anna).get("/ops/quotas").content.decode()
     assert count in decider
-    # Who looks at no cluster is not led to pages about them.
+    # A user without rights on clusters gets no links to their pages.
     assert 'href="/ops/nodes"' not in decider and 'href="/ops/loans"' in decider
     assert 'href="/ops/quotas"' in signed_in(anna).get("/w/team-a/overview").content.decode()
     assert count not in signed_in(there.admin).get("/ops/quotas").content.decode()

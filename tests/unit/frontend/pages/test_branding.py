@@ -1,4 +1,4 @@
-"""The name and logo of an installation: who may set them, what is refused, and where they are shown."""
+"""The name and logo of an installation: rights to set them, refusals, and the pages that show them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The list of GPUs and the page of one: what they show, what is missing, and who may see them."""
+"""The list of GPUs and the page of one: contents, missing values, and the rights to see them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who holds what a pending job lacks: by tenant in sight, and adding up to the pool."""
+"""The holders of what a pending job lacks: by visible tenant, and adding up to the pool."""
 
 from __future__ import annotations
 

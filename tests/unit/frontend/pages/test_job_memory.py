@@ -1,4 +1,4 @@
-"""Another memory for a running part of a card, asked for on the job's page."""
+"""Changing the memory of a running slice on the job's page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one more row of a list costs, in Python functions that are entered; no timings."""
+"""The cost of one more row of a list, in Python functions that are entered; no timings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The calendar of temporary quota: who sees which transfer, and where its bar is."""
+"""The calendar of temporary quota: the transfers that a viewer sees, and the places of their bars."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Quota pages: who may see and change what, what a refused save keeps, and how many queries it takes."""
+"""Quota pages: rights to see and change them, what a refused save keeps, and the number of queries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of the platform itself: which parts work, the database, and what waits to be sent."""
+"""The page of the platform itself: the state of its parts, the database, and unsent messages."""
 
 from __future__ import annotations
 

@@ -165,7 +165,7 @@ def test_a_folder_without_quota_is_raised_from_the_one_above(boss: Client, w: Wo
 
 
 def test_a_pool_that_is_all_assigned_leads_to_the_quota_of_others(boss: Client, w: World) -> None:
-    """The root has no parent that could have quota, and a raise would promise GPUs that don't exist."""
+    """The root has no parent with quota, and a raise would create quota for GPUs that don't exist."""
     review = boss.post(f"{NEW}/check", typed(boss, w, **{f"{POOL}-gpus": "17"})).content.decode()
     assert "Root lacks 1 GPU" in review and "Raise" not in review and "Parent tenants" not in review
     assert "A raise would exceed the size of the pool. Reduce the quota of another tenant" in review

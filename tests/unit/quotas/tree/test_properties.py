@@ -1,4 +1,4 @@
-"""Laws that hold for every tree, whatever its limits."""
+"""Invariants that hold for every tree, whatever its limits."""
 
 from __future__ import annotations
 

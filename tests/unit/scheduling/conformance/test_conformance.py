@@ -1,4 +1,4 @@
-"""The command that runs exported case tables: what it counts, what it says, how it ends."""
+"""The command that runs exported case tables: its counts, its output and its exit status."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which nodes admit a task by their NUMA policy, and which zones it gets there."""
+"""The nodes that admit a task by their NUMA policy, and the zones that it gets there."""
 
 from __future__ import annotations
 

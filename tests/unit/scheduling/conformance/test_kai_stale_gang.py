@@ -1,4 +1,4 @@
-"""Gangs below their minimum: who is evicted, and when."""
+"""Gangs below their minimum: which are evicted, and when."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small worlds for engine tests: say what matters, the rest has a sensible value."""
+"""Small worlds for engine tests: a test gives what matters, the rest has a sensible default."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one cycle starts: order, quota, gangs, flavors."""
+"""The jobs that one cycle starts: order, quota, gangs, flavors."""
 
 from __future__ import annotations
 

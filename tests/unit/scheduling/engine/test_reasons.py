@@ -1,4 +1,4 @@
-"""Every waiting job has a reason, numbers, and where there is one, a way out."""
+"""Every pending job has a reason, numbers, and a recommendation if there is one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which node is selected for a claim whose volume is created on demand, and where its pods may be placed."""
+"""The node that is selected for a claim with a volume created on demand, and the nodes for its pods."""
 
 from __future__ import annotations
 

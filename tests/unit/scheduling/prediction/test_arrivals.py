@@ -1,4 +1,4 @@
-"""Arrivals of a future are blocks of the past at the same hour."""
+"""Arrivals of a simulated future are blocks of the past at the same hour."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ranges that were too narrow become wider by what their outcomes ask for, and no wider."""
+"""Ranges that were too narrow become wider by what their outcomes require, and no wider."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a slice should have by its use: within what it asked for, above its use, and not to and fro."""
+"""The memory of a slice by its use: within its request, above its use, without oscillation."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_random_use_keeps_what_is_used_and_changes_rarely(
             )
         )
         if wanted is None:
-            # Who is near its limit has all that it asked for.
+            # A slice near its limit gets all that it requested.
             assert held == asked or 100 * used < 85 * held
             continue
         assert 0 < wanted <= asked

@@ -1,4 +1,4 @@
-"""Packing runs on small lists, and what is said about bad input."""
+"""Packing runs on small lists, and errors for invalid input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Virtual time, the policies of a replay, and what is counted; small traces worked out by hand."""
+"""Virtual time, the policies of a replay, and its counts; small traces computed by hand."""
 
 from __future__ import annotations
 

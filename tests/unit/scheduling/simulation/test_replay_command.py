@@ -1,4 +1,4 @@
-"""The replay command: files, options, exit status, and what is said about bad input."""
+"""The replay command: files, options, exit status, and errors for invalid input."""
 
 from __future__ import annotations
 

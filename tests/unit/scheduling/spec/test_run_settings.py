@@ -1,4 +1,4 @@
-"""What a job file says of how its pods are run: what is accepted, what is refused, and that it is kept."""
+"""The run settings of a job file: accepted, refused and stored values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The process that calls NVML is given up when it hangs; the devices that answer are polled on."""
+"""A process that hangs in NVML is abandoned; the devices that answer are polled on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""HAMi's files of limits: what is read, what is written, and what is left alone."""
+"""HAMi's files of limits: the fields that are read, written and left alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the agent does about one pod, whatever came before and wherever it was interrupted."""
+"""The agent's action for one pod, whatever came before and wherever it was interrupted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a container uses of a GPU: NVML goes first, what the container itself writes is held within bounds."""
+"""A container's use of a GPU: NVML goes first, and values that the container writes are limited."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each exporter in each version comes out under the names and units of the catalogue, each value once."""
+"""Each exporter in each version is mapped to names and units of the catalogue, each value once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Texts of exporters and answers of Prometheus, also those that no server should send."""
+"""Texts of exporters and answers of Prometheus, including invalid ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which source wins, what belongs to which pod, and that nothing counts twice."""
+"""Precedence of sources, the pods of values, and that nothing counts twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sources that hang, and endpoints of which only some answer."""
+"""Sources that hang, and addresses of which only some answer."""
 
 from __future__ import annotations
 

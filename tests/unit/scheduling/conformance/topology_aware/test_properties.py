@@ -1,4 +1,4 @@
-"""What holds for every placement, whatever the cluster."""
+"""Invariants of every placement, for any cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is recommended to a waiting job works: alone, with what it names, or as one of several conditions."""
+"""Recommendations for a pending job work: alone, with what they name, or as one of several conditions."""
 
 from __future__ import annotations
 

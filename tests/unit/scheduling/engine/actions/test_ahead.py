@@ -1,4 +1,4 @@
-"""The earliest starts of several waiting jobs, found together, are those that going end by end finds."""
+"""The earliest starts of several pending jobs, found together, equal those found end by end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Caps of users and spent budgets: heeded by every job of a cycle together, and by promises too."""
+"""Caps of users and spent budgets apply to all jobs of a cycle together, and to claims too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A start is kept for the large job that waits: who may pass it, and who may not."""
+"""Capacity is reserved for a large pending job: which jobs may start before it, and which may not."""
 
 from __future__ import annotations
 

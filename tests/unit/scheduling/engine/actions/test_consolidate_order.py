@@ -1,4 +1,4 @@
-"""Which of several movers is taken up first."""
+"""The order in which movable tasks are tried."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The gates behind the one that holds a job up are evaluated as cycles decide."""
+"""The gates behind a job's first failed gate are evaluated as cycles decide."""
 
 from __future__ import annotations
 

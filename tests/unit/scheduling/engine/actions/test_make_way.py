@@ -1,4 +1,4 @@
-"""Evictions and moves together: room inside the nominal that neither of them opens alone."""
+"""Evictions and moves together free capacity inside the nominal that neither frees alone."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WANTED = job("wanted", "a", role(1, 4), at=900)
 
 
 def shared(*waiting: Job, options: ConsolidationOptions = USUAL) -> CycleResult:
-    """Two nodes of four cards; on each the owner c holds two of his own and b two that are a's."""
+    """Two nodes of four cards; on each the owner c holds two of its own and b two that are a's."""
     held = [live(job(f"{team}{number}", team, role(1, 2))) for team in "bc" for number in (0, 1)]
     snapshot = running_world(
         [node("n0", 4), node("n1", 4)],

@@ -1,4 +1,4 @@
-"""A job inside what its queue owns, behind one of its own queue that would borrow."""
+"""A job inside what its queue owns, behind a job of its own queue that would borrow."""
 
 from __future__ import annotations
 

@@ -189,7 +189,7 @@ def test_who_starts_while_others_are_protected_does_not_make_the_owner_wait_long
     stage.cycle()
     assert set(stage.snapshot.claims) == scene.served
     assert stage.outcome("a1").reason is Reason.PROTECTED
-    stage.mark_for_eviction("b-more")
+    stage.end_evicted("b-more")
     stage.now = 1_040
     stage.cycle()
     assert "c-next" in stage.running()

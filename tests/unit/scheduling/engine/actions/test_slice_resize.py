@@ -1,4 +1,4 @@
-"""Memory of slices by measured use: who lends, who gets it back, and who leaves for it."""
+"""Memory of slices by measured use: lenders, its return, and the evictions for it."""
 
 from __future__ import annotations
 

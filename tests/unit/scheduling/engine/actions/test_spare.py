@@ -1,4 +1,4 @@
-"""Jobs that were evicted: what they leave free when they borrow, and what is theirs at the cap."""
+"""Evicted jobs: what they must keep unused when they borrow, and what they may have at the cap."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_a_fresh_job_of_the_same_shape_does_not_wait_behind_it() -> None:
     ("strategy", "starts"), [(Strategy.BEST_EFFORT_FIFO, "small"), (Strategy.STRICT_FIFO, "rival")]
 )
 def test_who_cannot_start_keeps_no_owner_behind_it_from_going_first(strategy: Strategy, starts: str) -> None:
-    """Of two free cards each team owns one: who asks for its own goes before who borrows."""
+    """Of two free cards each team owns one: a job for its team's own card goes before a borrower."""
     snapshot = world(
         [node(f"n{number}", 10) for number in range(2)],
         [job("one", "a", role(9, 1)), job("two", "b", role(9, 1))],
@@ -186,7 +186,7 @@ def test_a_job_that_leaves_nothing_unused_preempts_none_either() -> None:
 
 @pytest.mark.parametrize(("beside", "starts"), [(True, True), (False, False)])
 def test_at_the_cap_only_unevictable_jobs_count_against_it(beside: bool, starts: bool) -> None:
-    """The queue's own borrowers are then the others, who can be taken."""
+    """The other jobs of the queue, which can be evicted, then count as the borrowers."""
     options = PreemptionOptions(nominal_counts_unevictable_only=beside, readmission_headroom_permille=0)
     stage = Stage(pool(job("fill", "a", role(12, 1))), replace(ADMIT, preemption=options))
     stage.cycle()

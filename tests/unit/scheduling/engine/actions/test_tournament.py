@@ -1,4 +1,4 @@
-"""The orders across queues, fair and classical: the same however much was worked out before."""
+"""The orders across queues, fair and classical: the same however much was computed before."""
 
 from __future__ import annotations
 

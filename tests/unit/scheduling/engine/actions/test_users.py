@@ -1,4 +1,4 @@
-"""Users of one queue: who used less lately goes first, however many jobs each submits."""
+"""Users of one queue: the user who used less lately goes first, however many jobs each submits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A round that ends once there is no room: for cycles between whole ones."""
+"""A round that ends once no capacity is left, for cycles between whole ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is counted is what seating finds."""
+"""Counted slots equal what placing finds."""
 
 from __future__ import annotations
 

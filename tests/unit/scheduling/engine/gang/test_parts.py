@@ -1,4 +1,4 @@
-"""Sizes of gangs: minimum, growth and what can be spared."""
+"""Sizes of gangs: minimum, growth and surplus."""
 
 from __future__ import annotations
 

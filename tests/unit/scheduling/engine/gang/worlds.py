@@ -1,4 +1,4 @@
-"""Gangs for tests: an assignment as quota would hand it over, and where tasks landed."""
+"""Gangs for tests: an assignment as quota would return it, and the nodes of placed tasks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much a flavor could hold if it were empty, followed while nodes change."""
+"""The capacity of an empty flavor, updated while nodes change."""
 
 from __future__ import annotations
 

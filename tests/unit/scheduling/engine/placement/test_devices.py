@@ -1,4 +1,4 @@
-"""Which cards of a node a part of a card comes from."""
+"""The cards of a node from which a slice is taken."""
 
 from __future__ import annotations
 

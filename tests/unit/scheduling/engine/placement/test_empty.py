@@ -1,4 +1,4 @@
-"""Empty cards, counted once for all shapes of whole ones and followed while the fleet changes."""
+"""Empty cards, counted once for all shapes of whole ones and updated while the fleet changes."""
 
 from __future__ import annotations
 

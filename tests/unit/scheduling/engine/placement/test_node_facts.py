@@ -1,4 +1,4 @@
-"""What is derived from nodes follows those that change, and costs one look at each of the others."""
+"""Facts derived from nodes follow changed nodes, and read each of the others once."""
 
 from __future__ import annotations
 

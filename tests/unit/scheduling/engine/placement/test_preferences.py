@@ -1,4 +1,4 @@
-"""Scores apart from packing: what a node grants of a task's wishes, from 0 to 100."""
+"""Scores apart from packing: how well a node meets a task's preferences, from 0 to 100."""
 
 from __future__ import annotations
 

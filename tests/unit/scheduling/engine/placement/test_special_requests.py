@@ -89,7 +89,7 @@ def test_cards_and_instances_are_not_taken_for_each_other() -> None:
     cut = instances("7g.40gb")
     assert {refused(cut, request, pool=flavor(**MIG)) for request in (whole, part)} == {"gpu-mode"}
     assert refused(node("n1"), asks("7g.40gb"), pool=flavor(**MIG)) == "gpu-mode"
-    assert refused(cut, asks("7g.40gb")) == "gpu-mode"  # the flavor hands out slices
+    assert refused(cut, asks("7g.40gb")) == "gpu-mode"  # the flavor allocates slices
 
 
 def test_an_instance_is_taken_whole_and_only_once() -> None:

@@ -1,4 +1,4 @@
-"""Which nodes take a task, and under which code the others refuse."""
+"""The nodes that accept a task, and the codes under which the others refuse it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What work is usual, and that a cycle which learnt it chooses as a packing run does."""
+"""The workload mix, and that a cycle which learnt it chooses as a packing run does."""
 
 from __future__ import annotations
 

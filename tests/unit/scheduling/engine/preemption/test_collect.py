@@ -1,4 +1,4 @@
-"""The shortest beginning of a line of victims that suffices, with few looks at places."""
+"""The shortest prefix of ordered victims that suffices, with few placement checks."""
 
 from __future__ import annotations
 

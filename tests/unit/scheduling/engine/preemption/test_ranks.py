@@ -1,4 +1,4 @@
-"""Who of two candidates is tried first, one criterion at a time."""
+"""The order of two candidates, one criterion at a time."""
 
 from __future__ import annotations
 

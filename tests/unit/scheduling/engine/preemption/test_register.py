@@ -1,4 +1,4 @@
-"""What is kept of the holders from cycle to cycle is what a fresh look would find."""
+"""The allocation table that is kept between cycles equals a new one."""
 
 from __future__ import annotations
 

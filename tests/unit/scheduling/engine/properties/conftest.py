@@ -1,4 +1,4 @@
-"""With more examples than usual a law may take longer than other tests."""
+"""With more examples than usual an invariant may take longer than other tests."""
 
 from __future__ import annotations
 

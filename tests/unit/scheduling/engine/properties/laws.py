@@ -1,4 +1,4 @@
-"""How many random worlds each law is tried on: 150, or as many as `ALLOTMENT_EXAMPLES` says."""
+"""The number of random worlds for each invariant: 150, or the value of `ALLOTMENT_EXAMPLES`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What must hold after every cycle, whatever the world."""
+"""Invariants after every cycle, in any world."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What must hold for every gang whose queue has flavors in several clusters."""
+"""Invariants of every gang with flavors in several clusters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What must hold for every gang on every fleet."""
+"""Invariants of every gang on every fleet."""
 
 from __future__ import annotations
 

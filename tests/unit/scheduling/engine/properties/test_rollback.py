@@ -1,4 +1,4 @@
-"""A what-if that is taken back leaves nothing behind, whatever was done and undone inside it."""
+"""A trial that is rolled back leaves nothing behind, whatever was done and undone inside it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a task is charged, where it depends on the flavor."""
+"""The charges of a task that depend on the flavor."""
 
 from __future__ import annotations
 

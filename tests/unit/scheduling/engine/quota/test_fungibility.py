@@ -1,4 +1,4 @@
-"""Which flavor is better, and when the search ends."""
+"""The better of two flavors, and the end of the search."""
 
 from __future__ import annotations
 

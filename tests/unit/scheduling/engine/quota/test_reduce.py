@@ -1,4 +1,4 @@
-"""Partial admission: which sizes are tried, and which one is found."""
+"""Partial admission: the sizes that are tried, and the one that is found."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def job(*sizes: tuple[int, int | None], min_available: int | None = None, ended:
 @pytest.mark.parametrize(
     ("sizes", "room", "expected"),
     [
-        # One elastic role gives up exactly what is missing.
+        # One elastic role shrinks by exactly what is missing.
         ([(10, 1)], 7, [7]),
         ([(10, 1)], 1, [1]),
         ([(10, 4)], 3, None),

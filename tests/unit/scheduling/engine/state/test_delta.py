@@ -1,4 +1,4 @@
-"""A snapshot that was kept up to date equals one that is built afresh, byte for byte."""
+"""A snapshot that was updated equals one that is built anew, byte for byte."""
 
 from __future__ import annotations
 

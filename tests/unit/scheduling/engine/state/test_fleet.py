@@ -1,4 +1,4 @@
-"""A fleet that was brought up to date in place equals one that is built anew."""
+"""A fleet that was updated in place equals one that is built anew."""
 
 from __future__ import annotations
 

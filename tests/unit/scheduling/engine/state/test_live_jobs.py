@@ -1,4 +1,4 @@
-"""What housekeeping has to look at follows the jobs as they come, change and go."""
+"""The index of jobs for housekeeping follows jobs as they are added, changed and removed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Claims, usage of users, flavors and queues come, change and go; what a snapshot says of them stays true."""
+"""Claims, usage of users, flavors and queues are added, changed and removed; the snapshot stays true."""
 
 from __future__ import annotations
 

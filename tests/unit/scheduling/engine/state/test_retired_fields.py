@@ -1,4 +1,4 @@
-"""Snapshots that earlier versions saved: fields that are gone are passed over where they say nothing."""
+"""Snapshots of earlier versions: fields that no longer exist are ignored if they have no effect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What-ifs leave no trace unless they are committed."""
+"""Trial changes are undone unless they are committed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cycle on a snapshot that lived through changes and cycles decides what one on a fresh copy decides."""
+"""A cycle on a snapshot after changes and cycles decides what one on a fresh copy decides."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A world in which there is something to undo."""
+"""A world with allocations to undo."""
 
 from __future__ import annotations
 
