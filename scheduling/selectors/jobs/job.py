@@ -119,7 +119,7 @@ class JobFilter:
     workspace or of a folder with all its descendants. `cluster` and `flavor` are names; they select the jobs
     that ran there last, and pending jobs that may start there. `conditions` are further ones on `COLUMNS`, or
     on `ALL_COLUMNS` across workspaces. `deleted`: True selects deleted jobs only, None all jobs. `resolved`
-    has the results of `resolve_filters`.
+    is the condition that `resolve_filters` builds.
     """
 
     states: Sequence[str] = ()
@@ -217,8 +217,11 @@ def job_by_keys(*, viewer: Actor, keys: Sequence[uuid.UUID]) -> list[Job]:
 
 
 def resolve_filters(*, viewer: Actor, workspace: Tenant | None, filters: JobFilter) -> JobFilter:
-    """Look up what the filters name, once for all queries of a request; they may then be given other states
-    and deletions. Raises: NotFound, PermissionDenied.
+    """Return the filters with their condition, so that it is built once for all queries of a request.
+
+    States and deletion may be changed in the result, because the condition does not include them.
+
+    Raises: NotFound, PermissionDenied.
     """
     _find_sight(viewer, workspace)
     return replace(filters, resolved=_look_up(filters, viewer, workspace))
