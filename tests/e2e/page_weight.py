@@ -14,6 +14,7 @@ KB: Final = 1000
 SOON_MS: Final = 60_000 * DEADLINE_FACTOR
 FIRST_WITH_CHARTS, FIRST_WITHOUT, NEXT = 900 * KB, 250 * KB, 100 * KB
 OVERVIEW: Final = "/w/speech-lab/overview"
+MOST_CHARTS: Final = ("/ops/overview", "/ops/nodes/gpu-a01")
 JOBS: Final = "/w/speech-lab/jobs"
 LINKED: Final = {"labels": ["a", "b", "c"], "parents": ["", "a", "a"], "values": [2, 1, 1]}
 SHAPES: Final[dict[str, dict[str, Any]]] = {
@@ -95,6 +96,10 @@ def assert_pages_are_light(browser: Browser, url: str, state: Any) -> None:
         assert 0 < traffic.take() < FIRST_WITH_CHARTS
         visit(page, OVERVIEW)
         assert 0 < traffic.take() < NEXT
+        for path in MOST_CHARTS:
+            visit(page, path)
+            assert page.locator("[data-chart]").count() > 4
+            assert 0 < traffic.take() < NEXT
         drawn = {kind: page.evaluate(DRAW, [kind, shape]) for kind, shape in SHAPES.items()}
         assert [kind for kind, (shapes, _) in drawn.items() if not shapes] == []
         assert {svg for _, svg in drawn.values()} == {"data:image/svg+xml"}
