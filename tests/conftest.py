@@ -20,6 +20,7 @@ from foundation.core.garbage_collection import gc_freeze_loaded
 from foundation.models import branding
 from foundation.models.installation import installation_id
 from tests.fixtures.compute import PicklingPool
+from tests.fixtures.run_order import order_tests
 
 pytest_plugins = [
     "tests.fixtures.compose",
@@ -72,20 +73,14 @@ def pytest_collection(session: pytest.Session) -> Iterator[None]:
         gc.enable()
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Sort whole platforms first: they take long and wait much, and the rest fits beside them on other cores.
-
-    A module that shares one of them is then not divided between processes at the end. Time limits are
-    multiplied by `DEADLINE_FACTOR`, as the deadlines inside the tests are.
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
+    """Order the tests that are left, and multiply their time limits by `DEADLINE_FACTOR`, as the deadlines
+    inside the tests are.
     """
-    long = ("e2e", "chaos", "project", "fuzz")
-
-    def turn(item: pytest.Item) -> int:
-        folder = item.path.relative_to(ROOT / "tests").parts[0]
-        return long.index(folder) if folder in long else len(long)
-
-    items.sort(key=turn)
+    yield
+    processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    items[:] = order_tests(items, lambda item: item.path.relative_to(ROOT / "tests").as_posix(), processes)
     usual_s = float(config.getini("timeout"))
     for item in items:
         limit = item.get_closest_marker("timeout")
