@@ -364,7 +364,7 @@ def test_unneeded_bodies(editor: APIClient, path: str, body: bytes, status: int,
 
 
 def test_a_field_named_workspace_is_never_a_folder() -> None:
-    """What belongs to a tenant of either kind names it `tenant`."""
+    """Resources that belong to a tenant of either kind name it `tenant`."""
     get_resolver().url_patterns  # noqa: B018 (imports the modules of all serializers)
     wrong, seen = [], set()
     left = list(serializers.Serializer.__subclasses__())

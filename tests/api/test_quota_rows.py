@@ -95,7 +95,7 @@ def test_nominal_is_what_a_node_owns_and_what_it_distributed(seed: int, as_user:
 
 
 def _lacking(rows: Any, nodes: Collection[QuotaNode], pk: UUID, flavor: str) -> int | None:
-    """What a node reserves above its own quota and what the nodes below have for others, below 0 if less."""
+    """Return what a node reserves above its own quota and what its children lend it, negative if less."""
     row, below = rows.get((pk, flavor)), [node.pk for node in nodes if node.parent_id == pk]
     own = row["own_nominal"] if row else 0
     if own is None:

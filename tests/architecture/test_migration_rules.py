@@ -95,7 +95,7 @@ ALLOWED: Final[dict[str, Operation]] = {
 
 
 def problems_of(*found: Operation, atomic: bool = True) -> list[str]:
-    """What the rules say of a migration with these operations on a table of three columns."""
+    """Return the problems of a migration with these operations on a table of three columns."""
     fields = {
         "id": models.BigAutoField(primary_key=True),
         "name": _field(),

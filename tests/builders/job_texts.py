@@ -37,7 +37,7 @@ class JobText:
 
 
 def _meets(of: Path, path: Path) -> bool:
-    """Whether a line is of a value, or of one that contains it: that may be in one line."""
+    """Return whether a line has a value, or one that contains it, which may be on one line."""
     shorter = min(len(of), len(path))
     return of[:shorter] == path[:shorter]
 

@@ -15,7 +15,7 @@ from tests.builders.kube_stage import KubeStage
 
 @contextmanager
 def restored(stage: KubeStage) -> Iterator[None]:
-    """What happens inside is unknown to the database afterwards; the cluster knows it."""
+    """Roll the database back after the block, as a restore does; the cluster keeps what happened."""
     backup = transaction.savepoint()
     yield
     transaction.savepoint_rollback(backup)
@@ -24,7 +24,7 @@ def restored(stage: KubeStage) -> Iterator[None]:
 
 
 def take_over(stage: KubeStage, *words: str) -> None:
-    """Have the restored database run the cluster again; jobs that may have run start, unless `words` say."""
+    """Let the restored database own the cluster again; jobs that may have run start, unless `words` say."""
     choice = () if "--restarting" in words else ("--restarting", "start")
     call_command("cluster", "take-over", "east", "--owner", str(installation_id()), *words, *choice)
     stage.cluster.refresh_from_db()

@@ -95,7 +95,7 @@ def _tasks(keys: set[Key]) -> Iterator[tuple[Key, uuid.UUID]]:
 
 
 def _holds(pod: Json) -> bool:
-    """Whether it has a node, and its containers may run or may come to."""
+    """Return whether a pod has a node, and its containers run or may still run."""
     return bool(pod["spec"].get("nodeName")) and pod["status"].get("phase") not in _ENDED
 
 

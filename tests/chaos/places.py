@@ -63,7 +63,7 @@ ASLEEP: Final = {
     ),
     "observe": ("observe.leased", *_OWNER, "observe.before_apply", "observe.before_cursor"),
 }
-"""Where a worker that wakes up late finds that another has done its work."""
+"""The points at which a worker that wakes up late finds that another has done its work."""
 
 CALLING: Final = {
     "execute": (
@@ -78,4 +78,4 @@ CALLING: Final = {
     ),
     "observe": ("observe.leased", "ownership.before_write"),
 }
-"""Where the next call goes to an API server that has just died, or does not move."""
+"""The points at which the next call goes to an API server that was just killed or stopped."""

@@ -13,7 +13,7 @@ from scheduling.models.job import TERMINAL_STATES, WAITING_STATES, JobState
 
 
 class Answers:
-    """What a server answers about one job without lines."""
+    """Return a server's answer about a job without lines."""
 
     def __init__(self, state: str) -> None:
         self.state = state

@@ -44,7 +44,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Screen:
-    """How a browser shows a page at one moment."""
+    """The state in which a browser shows a page."""
 
     width: int
     theme: str

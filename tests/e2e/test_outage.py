@@ -46,7 +46,7 @@ def tile(page: Page, label: str) -> Locator:
 
 
 def points(page: Page) -> list[tuple[datetime, float | None]]:
-    """What the chart draws as used, in order of time."""
+    """Return the values that the chart draws as used, in order of time."""
     figure: dict[str, Any] = page.request.get(CHART).json()["figure"]
     used = [line for line in figure["data"] if line.get("name") == "used"]
     return [

@@ -30,7 +30,7 @@ def part(body: bytes, more: bool = True) -> Mapping[str, Any]:
 
 
 def receiving(parts: Iterable[Mapping[str, Any]]) -> tuple[Callable[[], Any], list[int]]:
-    """What a server hands over, and how often it was asked; it stays silent at the end."""
+    """The input of a server, which counts its reads and blocks at the end."""
     waiting, asked = iter(parts), [0]
 
     async def receive() -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""What the image installs is pinned with hashes, and the pins are those of the project's dependencies."""
+"""The packages of the image are pinned with hashes, and the pins are those of the project's dependencies."""
 
 from __future__ import annotations
 

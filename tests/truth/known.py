@@ -5,4 +5,4 @@ from __future__ import annotations
 from typing import Final
 
 KNOWN: Final[frozenset[tuple[str, str]]] = frozenset()
-"""By what is false, and the reason beside it."""
+"""Known faults by kind, each with the cause."""

@@ -91,7 +91,7 @@ def there(cluster: Cluster, path: str, body: Json) -> None:
 
 
 def refused(cluster: Cluster, body: Json, path: str = PODS) -> tuple[int, str]:
-    """What the API answers the tenant, nothing being written."""
+    """Return the API's answer to the tenant for a dry run."""
     return cluster.answer("POST", f"{path}?dryRun=All", body, TENANT)
 
 

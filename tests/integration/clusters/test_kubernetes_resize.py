@@ -60,7 +60,7 @@ def answer(admin: Cluster) -> MemoryAnswer:
 
 
 def granted_mib(kept: Any) -> list[int]:
-    """What the agent's telemetry takes for granted, by card."""
+    """Return the grants that the agent's telemetry reads, by card."""
     views = [view for table in kept.agents.tables.values() for view in table.pods.values()]
     (view,) = (view for view in views if view.name == "a")
     return [share.memory_mib for shares in view.shares.values() for share in shares.values()]

@@ -38,5 +38,5 @@ class Department:
         return QuotaTables(self.cell.pk).get_nominal(QuotaKey(node.pk, self.flavor.pk, CARDS))
 
     def sums(self) -> tuple[int | None, ...]:
-        """What the folder, team A and team B have."""
+        """Return what the folder, team A and team B have."""
         return self.has(self.node), self.has(self.node_a), self.has(self.node_b)

@@ -1,4 +1,4 @@
-"""How far a queue may borrow is decided above its workspace, however many queues there are."""
+"""The borrowing limit of a workspace is decided above it, however many queues it has."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class Scene(Stage):
         observe_cluster(cluster_id=self.cluster.pk)
 
     def look(self) -> str:
-        """What the next cycle would see at a brief look, as text."""
+        """Return what the next cycle would see at a brief look, as text."""
         taken, keeper = snapshot_cache.checkout_snapshot(self.cell.pk, briefly=True)
         assert keeper is not None
         return taken.snapshot.to_json()

@@ -51,7 +51,7 @@ print(json.dumps({
 
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What cycles say where the package is installed. No network: the build tool is in the test group."""
+    """Return the output of cycles with the installed package. The build tool is installed: no network."""
     target = tmp_path_factory.mktemp("installed")
     install = ["install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index"]
     where = {**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1"}

@@ -187,7 +187,7 @@ class Pipeline(RuleBasedStateMachine):
 
     @rule(seconds=st.integers(0, 40))
     def observe_twice(self, seconds: int) -> None:
-        """As after a crash between the last pod and the cursor: all of it comes again."""
+        """Repeat the last observation, as after a crash between the last pod and the cursor."""
         self._now.shift(seconds)
         before = Cluster.unscoped.get(pk=self.cluster.pk).cursor
         self._work("observe")

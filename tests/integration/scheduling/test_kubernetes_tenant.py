@@ -50,7 +50,7 @@ def stage(kube: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> Iterator[KubeS
 
 
 def surroundings(stage: KubeStage) -> list[Json]:
-    """What is stated of each object, without what the cluster adds."""
+    """Return the declared fields of each object, without those that the cluster adds."""
     found = [stage.api.call("GET", path) for path in (QUOTA, ACCOUNT, POLICY, TEAM)]
     return [
         {

@@ -154,7 +154,7 @@ def test_what_kueue_decides_is_followed_as_it_comes(stage: KueueStage) -> None:
 
 
 def _is(stage: KueueStage, job: Job, condition: str) -> bool:
-    """Whether the cluster says that of its workload."""
+    """Return whether the job's workload has this condition in the cluster."""
     (found,) = (
         item for item in stage.workloads() if item["metadata"]["labels"]["allotment.io/job"] == str(job.pk)
     )

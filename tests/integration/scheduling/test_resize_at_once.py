@@ -56,7 +56,7 @@ def task(name: str) -> Task:
 
 
 def at_once(*acts: Callable[[], object]) -> list[str]:
-    """What became of each: "" or the code of its error."""
+    """Return the result of each: "" or the code of its error."""
     barrier = threading.Barrier(len(acts))
 
     def one(act: Callable[[], object]) -> str:
@@ -79,7 +79,7 @@ def ask(stage: Stage, name: str, mib: int) -> Callable[[], object]:
 
 
 def undo() -> None:
-    """As if the cluster had refused everything."""
+    """Apply refusals of the cluster to all requests."""
     for resize in MemoryResize.unscoped.filter(ended_at=None):
         outcome = PodOutcome.of_refusal("NO", "no")
         assert resize_settle(resize_id=resize.pk, asked=ResizeState.ASKED, outcome=outcome, now=clock.now())

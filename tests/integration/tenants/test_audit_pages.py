@@ -91,6 +91,6 @@ def test_a_frequent_text_is_found_without_sorting_all_records(on_postgres: Postg
 
 
 def count_read(plan: dict[str, Any]) -> int:
-    """How many rows the scans of a plan have read from the table."""
+    """Return how many rows the scans of a plan have read from the table."""
     read = plan["Actual Rows"] + plan.get("Rows Removed by Filter", 0) if plan.get("Relation Name") else 0
     return int(read * plan["Actual Loops"]) + sum(count_read(part) for part in plan.get("Plans", []))

@@ -56,15 +56,15 @@ class Cell:
 
     @cached_property
     def headroom(self) -> int:
-        """What every borrower leaves unused of the whole tree, in thousandths: it begins where half of what
-        preemption may lose is lost, and is all of `headroom_permille` where as much is."""
+        """Return what every borrower must keep unused of the whole tree, in thousandths: more than 0 beyond
+        half of the loss budget of preemption, and all of `headroom_permille` at the full budget."""
         half = Fraction(self.rules.loss_budget_permille * 1_000, 2)
         share = (self.lost_ppm - half) / half
         return int(min(1, max(0, share)) * self.rules.headroom_permille)
 
     @cached_property
     def used(self) -> Mapping[str, Counter[Key]]:
-        """By quota node that is a leaf, what its queues' tasks are charged."""
+        """Return the charges of the tasks of each leaf's queues."""
         found: dict[str, Counter[Key]] = {}
         for node in self.quota_nodes.values():
             found[node.id] = Counter({(c.flavor, c.resource): c.amount for c in node.usage})
@@ -72,7 +72,7 @@ class Cell:
 
     @cached_property
     def holds(self) -> Mapping[str, Counter[Key]]:
-        """By job, what its tasks are charged."""
+        """Return the charges of each job's tasks."""
         found: dict[str, Counter[Key]] = {}
         for task in self.held:
             mine = found.setdefault(task.job, Counter())
@@ -81,7 +81,7 @@ class Cell:
         return found
 
     def without(self, name: str) -> Cell:
-        """The cell once a job has given back what it held of quota."""
+        """Return the cell once a job has released its quota."""
         gone = self.holds[name]
         leaf = self.queues[self.jobs[name].queue].quota_node
         left = tuple(
@@ -92,18 +92,18 @@ class Cell:
         return replace(self, quota_nodes=nodes, held=tuple(t for t in self.held if t.job != name))
 
     def waiting(self) -> Iterable[Job]:
-        """The jobs that wait, by id."""
+        """Return the pending jobs, by id."""
         states = (JobState.QUEUED, JobState.SUSPENDED)
         return (self.jobs[name] for name in sorted(self.jobs) if self.jobs[name].state in states)
 
 
 def rules_of(job: Job, role: Role) -> PlacementRules:
-    """Where a role's tasks may run."""
+    """Return the placement rules of a role's tasks."""
     return job.rules if role.rules is None else role.rules
 
 
 def least(role: Role) -> int:
-    """The fewest tasks of a role that are of use and have not ended."""
+    """Return the fewest tasks of a role that are useful and have not ended."""
     asked = role.replicas if role.min_replicas is None else role.min_replicas
     return max(0, asked - role.ended)
 

@@ -45,7 +45,7 @@ class Console:
 
 
 def find_faults(subject: Subject, checks: Mapping[str, Callable[[Subject], None]]) -> dict[str, str]:
-    """What each check finds wrong."""
+    """The faults that each check finds."""
     faults = {}
     for name, check in checks.items():
         try:
@@ -56,7 +56,7 @@ def find_faults(subject: Subject, checks: Mapping[str, Callable[[Subject], None]
 
 
 def same_hours(text: str, seconds: float) -> bool:
-    """Whether GPU-hours are shown as they are; what would be rounded to nothing has a bound."""
+    """Return whether GPU-hours are shown exactly; what would be rounded to nothing has a bound."""
     shown = text.removesuffix(" h")
     if shown.startswith("<"):
         return 0 < seconds / 3600 < float(shown[1:])
@@ -65,7 +65,7 @@ def same_hours(text: str, seconds: float) -> bool:
 
 
 def same_percent(text: str, true: float | None, digits: int = 0) -> bool:
-    """Whether a share is shown as it is; what is not known is a dash."""
+    """Return whether a share is shown exactly; an unknown one is a dash."""
     if true is None:
         return text.strip() == MISSING
     shown = re.fullmatch(r"([\d.,]+) %", text.strip())
@@ -73,7 +73,7 @@ def same_percent(text: str, true: float | None, digits: int = 0) -> bool:
 
 
 def same_memory(text: str, mebibytes: float) -> bool:
-    """Whether an amount of memory is shown as it is, rounded to a tenth of a GiB or a MiB."""
+    """Return whether an amount of memory is shown exactly, rounded to a tenth of a GiB or a MiB."""
     shown = re.fullmatch(r"([\d.,]+) (MiB|GiB)", text.strip())
     if shown is None:
         return False

@@ -41,7 +41,7 @@ class Ledger:
         return [job for job in self.jobs if job.workspace_id == workspace.pk]
 
     def pending(self, tenant: Tenant) -> int:
-        """How many jobs wait at or below a tenant."""
+        """Return how many jobs are pending at or below a tenant."""
         return sum(job.state in PENDING and is_below(job.workspace, tenant) for job in self.jobs)
 
     def asked_gpus(self, tenant: Tenant, pool: Flavor) -> int:
@@ -69,16 +69,16 @@ class Ledger:
         }
 
     def running(self, workspace: Tenant) -> int:
-        """How many jobs of a workspace run or start."""
+        """Return how many jobs of a workspace run or start."""
         return sum(job.state in RUNNING for job in self.jobs_of(workspace))
 
     def queue_jobs(self, queue: Queue) -> tuple[int, int]:
-        """How many jobs of a queue wait, and how many run or start."""
+        """Return how many jobs of a queue are pending, and how many run or start."""
         states = [job.state for job in self.jobs if job.queue_id == queue.pk]
         return sum(state in PENDING for state in states), sum(state in RUNNING for state in states)
 
     def reserved(self, tenant: Tenant, pool: Flavor) -> int:
-        """What the jobs at and below a tenant hold of a pool."""
+        """Return what the jobs at and below a tenant hold of a pool."""
         return sum(
             row.cores
             for row, allocation, job in self._slices
@@ -94,11 +94,11 @@ class Ledger:
         )
 
     def queue_reserved(self, queue: Queue) -> int:
-        """What the jobs of a queue hold."""
+        """Return what the jobs of a queue hold."""
         return sum(row.cores for row, _allocation, job in self._slices if job.queue_id == queue.pk)
 
     def on_device(self, device: Device) -> int:
-        """What is held of a GPU."""
+        """Return what is held of a GPU."""
         return sum(row.cores for row, _allocation, _job in self._slices if row.device_id == device.pk)
 
     def tenants_on(self, device: Device) -> set[str]:
@@ -110,7 +110,7 @@ class Ledger:
         }
 
     def held_by_workspace(self) -> dict[str, tuple[int, int, int]]:
-        """What each workspace that holds GPUs has: hundredths, whole GPUs, slices."""
+        """Return the GPUs of each workspace that holds any: hundredths, whole GPUs, slices."""
         found: dict[str, tuple[int, int, int]] = {}
         for row, _allocation, job in self._slices:
             cores, whole, slices = found.get(self._tenants[job.workspace_id].name, (0, 0, 0))
@@ -124,7 +124,7 @@ class Ledger:
         return sum(row.memory_mib for row, _allocation, _job in self._slices if row.device.node_id == node.pk)
 
     def pods_on(self, node: Node) -> int:
-        """How many pods of jobs are on a node."""
+        """Return how many pods of jobs are on a node."""
         return Allocation.unscoped.filter(node=node, released_at=None).count()
 
     def _below(self, node: QuotaNode) -> Iterable[QuotaNode]:
@@ -149,21 +149,21 @@ class Ledger:
         return None if None in found else sum(amount for amount in found if amount is not None)
 
     def unassigned(self, tenant: Tenant, pool: Flavor) -> int | None:
-        """What of a tenant's nominal no child has."""
+        """Return the part of a tenant's nominal that no child has."""
         return self._own.get((self.node_of(tenant).pk, pool.pk), 0)
 
     def borrowed(self, tenant: Tenant, pool: Flavor) -> int:
-        """What is held of the quota of others."""
+        """Return what is held of the quota of others."""
         return self._lending(pool).borrowed(self.node_of(tenant).pk)
 
     def spare(self, tenant: Tenant, pool: Flavor) -> int | None:
-        """What of the nominal the tenant doesn't hold itself."""
+        """Return the part of the nominal that the tenant doesn't hold itself."""
         nominal = self.nominal(self.node_of(tenant), pool)
         held = self.reserved(tenant, pool) - self.borrowed(tenant, pool)
         return None if nominal is None else max(0, nominal - held)
 
     def lendable(self, tenant: Tenant, pool: Flavor) -> int:
-        """What of the nominal others may hold."""
+        """Return the part of the nominal that others may hold."""
         return self._lending(pool).lendable(self.node_of(tenant).pk)
 
     def _lending(self, pool: Flavor) -> Lending:

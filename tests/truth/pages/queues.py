@@ -89,7 +89,7 @@ def _check_admitted(lines: Sequence[Line], jobs: Sequence[Job]) -> None:
 
 
 def _borrowed_gpus(job: Job) -> float:
-    """What the run borrowed at admission, where its compute was limited."""
+    """Return what the run borrowed at admission, if its compute was limited."""
     attempt = Attempt.unscoped.get(job=job, number=job.attempt_number)
     compute = [amount for key, amount in attempt.borrowed.items() if key.endswith("/gpu.cores")]
     return sum(compute) / 100

@@ -25,7 +25,7 @@ def of_queue(queue: Queue) -> Chosen:
 
 
 def check_tree_use(world: Measured) -> None:
-    """What each tenant of the quota tree uses of a pool, and each queue once its workspace is opened."""
+    """Check the use of a pool by each tenant of the quota tree, and by each queue of an opened workspace."""
     made = world.console.made
     for pool in made.pools:
         path = f"/ops/quotas/tree?pool={pool.pk}"
@@ -42,7 +42,7 @@ def check_tree_use(world: Measured) -> None:
 
 
 def check_tables_use(world: Measured) -> None:
-    """What the nodes in the quota tables of a tenant use, in compute and in memory."""
+    """Check the use of the nodes in the quota tables of a tenant, in compute and in memory."""
     for tenant in world.console.made.tenants:
         for resource in _UNITS:
             path = f"/ops/quotas?tenant={tenant.slug}&resource={resource.value}"
@@ -68,7 +68,7 @@ def _check_tables(world: Measured, page: PageText, tenant: Tenant, resource: Res
 
 
 def check_queues_use(world: Measured) -> None:
-    """What the page of each queue says of its pools."""
+    """Check the pools on the page of each queue."""
     for queue in world.console.made.queues:
         page = world.console.operate(f"/ops/queues/{queue.workspace.slug}/{queue.name}")
         for resource, word in ((Resource.GPU_CORES, "Compute GPUs"), (Resource.GPU_MEMORY, "GPU memory GiB")):

@@ -61,7 +61,7 @@ def draw_timelines(seed: int, console: Console, now: datetime) -> Timelines:
 
 
 def _count_active(queue: Queue, active: Sequence[Job]) -> tuple[int, int]:
-    """How many jobs of a queue have begun, and how many there are."""
+    """Return how many jobs of a queue have begun, and how many it has."""
     of_queue = [job for job in active if job.queue_id == queue.pk]
     return sum(job.started_at is not None for job in of_queue), len(of_queue)
 

@@ -19,7 +19,7 @@ def grid(cards: int) -> GridNode:
 
 
 def hold(card: GridCard, name: str, cores: int = 100) -> LiveSlice:
-    """What a workspace of this name holds of a GPU."""
+    """Return what a workspace of this name holds of a GPU."""
     pk = uuid.uuid5(uuid.NAMESPACE_DNS, name)
     return LiveSlice(card.id, cores, cores == 100, pk, "job", pk, name)
 

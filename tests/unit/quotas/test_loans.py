@@ -1,4 +1,4 @@
-"""What a node still keeps while it lends: arithmetic over moments."""
+"""The quota that a node still has while it lends: arithmetic over moments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is admitted in the queues of a workspace never exceeds what was decided about it."""
+"""The admitted jobs of a workspace never exceed the limits that were decided about it."""
 
 from __future__ import annotations
 

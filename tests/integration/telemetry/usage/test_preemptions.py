@@ -109,7 +109,7 @@ def test_work_before_the_last_checkpoint_is_not_lost(made: World) -> None:
 
 
 def test_runs_that_are_written_down_cost_what_was_written(made: World) -> None:
-    """As in every other report, later changes of a job change nothing."""
+    """Later changes of a job do not change the report."""
     before = read(made, made.editor)
     unwritten = Attempt.unscoped.filter(end_reason="IN_QUEUE_PRIORITY")
     assert record_usage(now=NOW) == 6

@@ -51,7 +51,7 @@ class Months(Stage):
         raise AssertionError(f"still {job.state}")
 
     def compare(self) -> dict[date, int]:
-        """What reports and budgets say of each month, which must be the same."""
+        """Return the figures of reports and of budgets for each month, which must be equal."""
         now = clock.now()
         counted: Counter[date] = Counter()
         for use in gpu_hours_by_month(self.chief, self.queue.workspace, now=now):

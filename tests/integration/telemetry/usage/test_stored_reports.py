@@ -46,7 +46,7 @@ def _bounds(month: date, zone: ZoneInfo) -> tuple[datetime, datetime]:
 
 
 def _plain_sums(history: History, month: date, zone: ZoneInfo) -> dict[GroupBy, dict[object, Counter[str]]]:
-    """What the history comes to, counted step by step and measured quarter by quarter, by each grouping."""
+    """The usage of the history, counted step by step and measured quarter by quarter, by each grouping."""
     start, end = _bounds(month, zone)
     runs = {(run.job.pk, run.flavor.pk): run for run in history.runs}
     found: dict[GroupBy, dict[object, Counter[str]]] = {one: defaultdict(Counter) for one in STORED}

@@ -20,7 +20,7 @@ def page(client: Client, address: str, status: int = 200) -> str:
 
 
 def hidden(client: Client, path: str, **known: Any) -> dict[str, str]:
-    """What is hidden in the first form of a page that hides `known`; nothing where no form does."""
+    """Return the hidden fields of the first form that has `known` among them; empty without one."""
     for form in _FORM.findall(client.get(path).content.decode()):
         found = dict(_HIDDEN.findall(form))
         if known and all(found.get(name) == str(value) for name, value in known.items()):
@@ -94,12 +94,12 @@ def ask_batch(client: Client, path: str, do: str, *rows: object) -> str:
 
 
 def fields_of(page: str, form: str) -> dict[str, str]:
-    """What a browser would send of the form with this id, as the page shows it."""
+    """Return what a browser would send of the form with this id, as the page shows it."""
     return _read(page).forms[form]
 
 
 def address_of(page: str, form: str) -> str:
-    """Where a browser would send the form with this id."""
+    """Return the address to which a browser would send the form with this id."""
     return _read(page).addresses[form]
 
 

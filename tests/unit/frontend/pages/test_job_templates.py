@@ -22,7 +22,7 @@ def w(db: None) -> World:
 
 
 def sent_form(client: Client, address: str, form_id: str) -> dict[str, str]:
-    """What a browser sends of a form as the page shows it."""
+    """Return what a browser sends of a form as the page shows it."""
     soup = BeautifulSoup(client.get(address).content, "html.parser")
     form = soup.find(id=form_id) or soup.select_one("main form")
     assert form is not None

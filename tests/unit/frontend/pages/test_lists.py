@@ -142,7 +142,7 @@ def fill(w: World, count: int, chance: random.Random) -> list[Job]:
 
 
 def values_of(job: Job) -> dict[str, Any]:
-    """What a job has under the names of the filters."""
+    """Return the values of a job under the names of the filters."""
     return {
         "name": job.name,
         "state": str(job.state.value if isinstance(job.state, JobState) else job.state),

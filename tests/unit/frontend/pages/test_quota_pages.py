@@ -72,7 +72,7 @@ def test_a_folder_with_its_children(there: World, admin: Client) -> None:
 
 
 def cells_of_use(client: Client, address: str) -> set[tuple[str, str]]:
-    """What the cells of use say, and why they say nothing."""
+    """Return the contents of the cells of use, and the reasons for empty ones."""
     page = BeautifulSoup(client.get(address).content.decode(), "html.parser")
     cells = page.select('td[data-label="Used"]')
     return {(cell.get_text(strip=True), str(cell.get("title", ""))) for cell in cells}

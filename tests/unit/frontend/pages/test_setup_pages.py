@@ -51,7 +51,7 @@ def text(client: Client, path: str, status: int = 200) -> str:
 
 
 def steps_of(client: Client) -> tuple[int, bool]:
-    """How many steps are done, and whether the list is shown at all."""
+    """Return how many steps are done, and whether the list is shown at all."""
     page = text(client, "/ops/overview")
     return page.count('<li class="done"'), 'id="setup"' in page
 

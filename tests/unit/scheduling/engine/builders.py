@@ -164,12 +164,12 @@ def started(result: CycleResult) -> list[str]:
 
 
 def outcome(result: CycleResult, job_id: str) -> JobOutcome:
-    """How one job left the cycle."""
+    """Return the outcome of one job."""
     return next(item for item in result.outcomes if item.job == job_id)
 
 
 def ways_of(found: JobOutcome) -> dict[HelpCode, dict[str, object]]:
-    """What is recommended to a waiting job, by code."""
+    """Return the recommendations of an outcome, by code."""
     return {way.code: dict(way.numbers) for way in found.help}
 
 
@@ -184,5 +184,5 @@ def commit(snapshot: Snapshot, result: CycleResult) -> None:
 
 
 def workload_of(jobs: Iterable[Job]) -> TaskWorkload:
-    """What these jobs ask for, on cards of 100 core units."""
+    """Return the workload mix of these jobs, on cards of 100 core units."""
     return WorkloadMix(100).follow_changes({job.id: job for job in jobs}, JobChanges())

@@ -81,7 +81,7 @@ def test_an_absent_measure_has_no_series_and_an_absent_device_says_why(expositio
 
 @pytest.fixture
 def alive() -> list[bool]:
-    """Whether polls go on."""
+    """Return whether polls continue."""
     return [True]
 
 

@@ -67,7 +67,7 @@ def test_an_elastic_job_starts_at_the_largest_size_that_leaves_headroom(free: in
 def test_the_more_preemption_lost_the_more_all_borrowers_leave_free(
     lost_ppm: int, evictions: int, keep: int
 ) -> None:
-    """Of twenty cards a tenth stays free once preemption lost all that it may; that begins at half of it."""
+    """At half of the loss budget a share begins to stay free, up to a tenth of twenty cards at all of it."""
     for free, starts in ((keep, False), (keep + 1, True)):
         stage = Stage(pool(job("fill", "a", role(20 - free, 1))), replace(ADMIT, preemption=TENTH))
         stage.cycle()

@@ -123,7 +123,7 @@ def test_balance_points_where_the_request_points() -> None:
 
 
 class TestPolicies:
-    """What a flavor's policy makes of the scores."""
+    """The choice of nodes by a flavor's policy."""
 
     def choice(self, policy: str, nodes: list[Node], request: Request, rules: PlacementRules) -> str | None:
         pool = flavor(policy=policy)

@@ -12,7 +12,7 @@ from scheduling.engine.preemption.trials.context import PreemptionContext, Victi
 
 
 class Gone:
-    """What was removed, by number; it fits with `enough` of the first ones gone."""
+    """The removed candidates, by number; the job fits once the first `enough` are removed."""
 
     def __init__(self, quota: int, room: int, *, cheap: bool, budget: int = 1_000) -> None:
         self.gone: set[int] = set()
