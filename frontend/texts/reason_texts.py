@@ -89,10 +89,17 @@ HELPS: dict[str, Sentences] = {
 }
 
 # The outcome of a recommendation that was tried, added to its sentence: it only helps together with others,
-# the job then waits for another reason, or the job starts. The start is certain if it was tried with all
-# other pending jobs, as in a pre-check.
+# the job then waits for another reason, or the job starts. The outcome is certain if it was tried with all
+# other pending jobs and with preemption, as in a pre-check; a cycle tries it without both.
 ONLY_WITH = _("Effective only together with the other changes listed here.")
 THEN_WAITS: Sentences = (_("The job still waits afterwards: %(also)s."),)
+THEN_WAITS_OR_PREEMPTS: Sentences = (
+    _("The job still waits afterwards unless it can preempt jobs: %(also)s."),
+)
+THEN_PREEMPTS: Sentences = (
+    _("The job would start afterwards by preempting jobs that borrow (jobs: %(preempts_borrowers)s)."),
+    _("The job would start afterwards by preempting jobs (jobs: %(preempts)s)."),
+)
 THEN_SUFFICES = _("The job can start afterwards, unless jobs ahead of it take the capacity.")
 THEN_STARTS = _("The job can start afterwards.")
 TRIED = frozenset(

@@ -17,15 +17,18 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from foundation.core.quantities import Resource, format_cpu
+from foundation.core.reasons import find_reason
 from frontend.texts import formats, labels
 from frontend.texts.reason_texts import (
     EXPLAINED_ELSEWHERE,
     HELPS,
     ONLY_WITH,
     SENTENCES,
+    THEN_PREEMPTS,
     THEN_STARTS,
     THEN_SUFFICES,
     THEN_WAITS,
+    THEN_WAITS_OR_PREEMPTS,
     TOLERATE_TAINTS,
     TRIED,
     USUAL_HELP,
@@ -56,6 +59,7 @@ _COUNTS = frozenset(
         *("jobs", "pods", "excluded_nodes", "suitable_nodes"),
         *("cards_per_task", "most_free_on_one_node", "free_cards"),
         *("used_hours", "budget_hours", "evictions", "capped"),
+        *("preempts", "preempts_borrowers"),
     }
 )
 
@@ -141,7 +145,11 @@ def _afterwards(code: str, numbers: Numbers) -> SafeString:
     """Describe the outcome for a job that follows a recommendation, as far as that was tried."""
     beside = escape(ONLY_WITH) if numbers.get("with") else mark_safe("")
     if numbers.get("also"):
-        then = _sentence(THEN_WAITS, numbers)
+        reason = find_reason(str(numbers["also"]))
+        certain = numbers.get("tried") or (reason is not None and not reason.may_end_by_preemption)
+        then = _sentence(THEN_WAITS if certain else THEN_WAITS_OR_PREEMPTS, numbers)
+    elif numbers.get("preempts"):
+        then = _sentence(THEN_PREEMPTS, numbers)
     else:
         starts = THEN_STARTS if numbers.get("tried") else THEN_SUFFICES
         then = escape(starts) if numbers.get("starts") else mark_safe("")

@@ -274,7 +274,7 @@ def _open(run: Run, cell: Cell, outcome: JobOutcome, offer: Help) -> bool:
     return True
 
 
-def _raise(run: Run, cell: Cell, outcome: JobOutcome, offer: Help) -> bool:
+def raise_quota(run: Run, cell: Cell, outcome: JobOutcome, offer: Help) -> bool:
     queue = cell.queues[str(offer.numbers["queue"])]
     node = next(node for node in run.snapshot.export_quota_nodes() if node.id == queue.quota_node)
     key = (offer.numbers["flavor"], offer.numbers["resource"])
@@ -342,7 +342,7 @@ _EDITS: Mapping[HelpCode, Edit] = {
     HelpCode.LOOSEN_PLACEMENT: _loosen,
     HelpCode.MAKE_PREEMPTIBLE: _preemptible,
     HelpCode.OPEN_QUEUE: _open,
-    HelpCode.RAISE_QUOTA: _raise,
+    HelpCode.RAISE_QUOTA: raise_quota,
     HelpCode.RESUME: _resume,
     HelpCode.WAIT_FOR_RELEASE: _release,
     HelpCode.WAIT_UNTIL: _wait,

@@ -16,6 +16,9 @@ PAGE: Final = "docs/reasons.md"
 """The page of the documentation that explains each code below a heading of its own."""
 
 
+_RELEASED_BY_PREEMPTION: Final = (Gate.QUOTA, Gate.COHORT, Gate.ROOM, Gate.PREEMPTION)
+
+
 class Reason(StrEnum):
     """The code of a reason. Of several reasons the first is reported, which is the most fundamental."""
 
@@ -31,6 +34,11 @@ class Reason(StrEnum):
     def anchor(self) -> str:
         """The address in the documentation of the section on the code."""
         return f"{PAGE}#{self.row.code.lower()}"
+
+    @property
+    def may_end_by_preemption(self) -> bool:
+        """Return whether the job waits for quota or room on nodes, which preempted jobs may release."""
+        return self.row.severity is ReasonSeverity.WAITING and self.row.gate in _RELEASED_BY_PREEMPTION
 
     NEVER_FITS = ReasonRow(
         "NEVER_FITS",

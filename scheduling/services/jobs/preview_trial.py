@@ -1,7 +1,8 @@
 """Tries each recommendation for a previewed or pending job by a cycle with all pending jobs.
 
 The engine finds recommendations without regard to other pending jobs: quota and nodes suffice then, but a job
-ahead in the order may take the capacity first or have it reserved.
+ahead in the order may take the capacity first or have it reserved. The engine also finds them without
+preemption, so that a job which it says would wait may start after all, once other jobs were preempted.
 """
 
 from __future__ import annotations
@@ -10,13 +11,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from foundation.core.reasons import find_reason
 from scheduling import engine
+from scheduling.commit.reclaimed_quota import RECLAIMING
 from scheduling.engine import model as em
 from scheduling.snapshots import CellSnapshot
 
 _STARTS: Final = "starts"
+_WAITS: Final = "also"
+_PREEMPTS, _BORROWERS = "preempts", "preempts_borrowers"
 _SIZES: Final = {em.HelpCode.ASK_FEWER_CARDS: "cards", em.HelpCode.ASK_FEWER_TASKS: "tasks"}
-_AFTERWARDS: Final = (_STARTS, "also", "tried")
+_AFTERWARDS: Final = (_STARTS, _WAITS, _PREEMPTS, _BORROWERS, "tried")
+_PREEMPTING: Final = (em.DecisionKind.EVICT, em.DecisionKind.SHRINK, em.DecisionKind.MIGRATE)
+
+_After = Mapping[str, int | str]
+"""The outcome of the job as numbers of a recommendation: `starts`; `preempts`, the number of jobs preempted
+for it, of which all borrow with `preempts_borrowers`; or `also`, the reason for which it waits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,44 +45,67 @@ class HelpTrial:
     def try_all(self, helps: Sequence[em.Help]) -> list[em.Help]:
         """Return the recommendations with the job's outcome in a cycle with all pending jobs.
 
-        Those after which the job starts come first. Recommendations that were not tried, because the time of
-        the preview was over, do not say that the job starts.
+        Those after which the job starts come first, then those after which it starts by preemption.
+        Recommendations that were not tried, because the time of the preview was over, do not say that the job
+        starts.
         """
         found: list[em.Help] = []
+        known: dict[tuple[int, ...], _After] = {}
         for place, each in enumerate(helps):
             try:
-                found.append(self._try(each, helps) if each.numbers.get(_STARTS) else each)
+                found.append(self._try(each, helps, known))
             except engine.DeadlineExceededError:
                 found += [_without_numbers(rest, _STARTS) for rest in helps[place:]]
                 break
-        return sorted(found, key=lambda each: _STARTS not in each.numbers)
+        return sorted(found, key=_rank)
 
-    def _try(self, help_item: em.Help, helps: Sequence[em.Help]) -> em.Help:
-        if help_item.code in _SIZES:
+    def _try(
+        self, help_item: em.Help, helps: Sequence[em.Help], known: dict[tuple[int, ...], _After]
+    ) -> em.Help:
+        """Try one recommendation with those that it depends on, which `known` has once they were tried."""
+        starts, waits = help_item.numbers.get(_STARTS), find_reason(str(help_item.numbers.get(_WAITS)))
+        if not starts and (waits is None or not waits.may_end_by_preemption):
+            return help_item
+        if starts and help_item.code in _SIZES:
             return self._largest_that_starts(help_item, _SIZES[help_item.code])
-        return _with_result(help_item, self._reason_after(self.select_together(help_item, helps)))
+        together = self.select_together(help_item, helps)
+        key = tuple(map(id, together))
+        if key not in known:
+            known[key] = self._after(together)
+        return _with_result(help_item, known[key])
 
     def _largest_that_starts(self, help_item: em.Help, name: str) -> em.Help:
         """Return the largest size with which the job starts; the recommended size if it starts with none."""
-        best, reason = help_item, self._reason_after([help_item])
+        best, result = help_item, self._after([help_item])
         low, high = 1, int(help_item.numbers[name]) - 1
-        if reason is None:
-            return _with_result(help_item, None)
+        if _STARTS in result:
+            return _with_result(help_item, result)
         while low <= high:
             size = (low + high + 1) // 2
             smaller = replace(help_item, numbers={**help_item.numbers, name: size})
-            after = self._reason_after([smaller])
-            if after is None:
-                best, reason, low = smaller, None, size + 1
+            after = self._after([smaller])
+            if _STARTS in after:
+                best, result, low = smaller, after, size + 1
             else:
                 high = size - 1
-        return _with_result(best, reason)
+        return _with_result(best, result)
 
-    def _reason_after(self, helps: Sequence[em.Help]) -> em.Reason | None:
-        """Return the job's reason in a cycle after these recommendations; None if it starts."""
+    def _after(self, helps: Sequence[em.Help]) -> _After:
+        """Return the job's outcome in a cycle after these recommendations."""
         taken, job = self.apply_helps(helps)
         result = engine.run_cycle(taken.snapshot, self.config, self.now)
-        return next(item.reason for item in result.outcomes if item.job == job.id)
+        reason = next(item.reason for item in result.outcomes if item.job == job.id)
+        if reason is None:
+            return {_STARTS: 1}
+        rules = {
+            each.job: each.rule
+            for each in result.decisions
+            if each.beneficiary == job.id and each.kind in _PREEMPTING
+        }
+        if reason is not em.Reason.WAITING_FOR_PREEMPTED or not rules:
+            return {_WAITS: reason.value}
+        borrow = all(rule in RECLAIMING for rule in rules.values())
+        return {_PREEMPTS: len(rules)} | ({_BORROWERS: len(rules)} if borrow else {})
 
     def apply_helps(self, helps: Sequence[em.Help]) -> tuple[CellSnapshot, em.Job]:
         """Return a new snapshot of the cell after these recommendations, and the job in it."""
@@ -119,9 +152,12 @@ def _raise_quota(snapshot: engine.Snapshot, numbers: Mapping[str, int | str]) ->
     snapshot.apply_delta(engine.Delta((engine.QuotaPut(replace(node, quotas=tuple(raised))),)))
 
 
-def _with_result(help_item: em.Help, reason: em.Reason | None) -> em.Help:
+def _rank(help_item: em.Help) -> int:
+    return next((place for place, name in enumerate((_STARTS, _PREEMPTS)) if name in help_item.numbers), 2)
+
+
+def _with_result(help_item: em.Help, after: _After) -> em.Help:
     numbers = _without_numbers(help_item, *_AFTERWARDS).numbers
-    after: dict[str, int | str] = {_STARTS: 1} if reason is None else {"also": reason.value}
     return em.Help(help_item.code, {**numbers, **after, "tried": 1})
 
 

@@ -10,19 +10,25 @@ from datetime import timedelta
 from typing import Any, cast
 
 import pytest
+from django.db.models import F
 from django.test import Client
+from django.utils.html import strip_tags
 
 from foundation.core import clock
 from foundation.core.quantities import Resource
-from quotas.models import Queue
+from frontend.texts.recommendations import recommendation_sentences
+from quotas.models import Queue, Quota
 from quotas.models.queue import PreemptWithin
 from scheduling import engine
 from scheduling.engine import PreemptionResult
 from scheduling.engine import model as em
+from scheduling.job_file import parse_job, to_mapping
 from scheduling.models import Attempt, Job, JobState
 from scheduling.prediction.forecast import forecast_starts
 from scheduling.services.cycle import cycle_run
 from scheduling.services.jobs import pending_check
+from scheduling.services.jobs.job_check import job_check
+from scheduling.services.jobs.job_preview import preview_submission
 from scheduling.services.jobs.pending_check import check_pending_job
 from scheduling.services.jobs.preview_trial import HelpTrial
 from scheduling.services.start_prediction import changed_job
@@ -123,6 +129,37 @@ def test_a_recommendation_is_tried_beside_the_jobs_ahead(client: Client, ahead: 
     cycle_run(cell_id=here.cell.pk)
     copy.refresh_from_db()
     assert (copy.state == JobState.ADMITTED) is not ahead
+
+
+def test_more_quota_after_which_the_job_preempts_borrowers_does_not_say_that_it_still_waits(
+    client: Client,
+) -> None:
+    """Neither node is free, and a queue with a nominal quota of one GPU uses five GPUs of one node."""
+    here = world()
+    Quota.unscoped.filter(node=here.other_queue.node).update(own_nominal=F("own_nominal") / 8)
+    hold(here, 4)
+    hold(here, 5, own=False, node=1, preemptible=True)
+    job = wait(here, 8)
+    cycle_run(cell_id=here.cell.pk)
+    job.refresh_from_db()
+    assert job.reason == "WAITING_FOR_QUOTA"
+    client.force_login(here.editor)
+    page = client.get(f"/w/team-a/jobs/{job.pk}").content.decode()
+    assert "The job still waits afterwards:" not in page and "unless it can preempt jobs" in page
+    said = "The job would start afterwards by preempting jobs that borrow (jobs: 1)."
+    text = strip_tags(client.get(f"/w/team-a/jobs/{job.pk}/check").content.decode())
+    assert said in text, " ".join(text.split())
+    spec = parse_job(to_mapping(job))
+    draft = job_check(acting_user=here.editor, workspace=here.workspace, spec=spec)
+    job.delete()
+    seen = preview_submission(draft)
+    assert said in strip_tags(" ".join(recommendation_sentences(seen.reason, seen.numbers, seen.help)))
+    job = wait(here, 8)
+    Quota.unscoped.filter(node=here.queue.node).update(own_nominal=2 * F("own_nominal"))
+    cycle_run(cell_id=here.cell.pk)
+    job.refresh_from_db()
+    assert job.reason == "WAITING_FOR_PREEMPTED"
+    assert Job.unscoped.filter(queue=here.other_queue, state=JobState.EVICTING).count() == 1
 
 
 def test_a_recommendation_for_a_job_that_no_node_could_hold_is_tried(client: Client) -> None:

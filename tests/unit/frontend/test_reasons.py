@@ -190,7 +190,7 @@ def test_changes_that_help_only_together_are_one_recommendation() -> None:
     codes = ("LOOSEN_PLACEMENT", "ASK_OTHER_MODEL", "ASK_FEWER_CARDS")
     numbers: tuple[dict[str, object], ...] = ({"veto": "node-selector"}, {"models": "A100"}, {"cards": 4})
     found = [
-        {"code": code, "numbers": own | {"also": "NO_ROOM", "with": ",".join({*codes} - {code})}}
+        {"code": code, "numbers": own | {"also": "NO_ROOM", "tried": 1, "with": ",".join({*codes} - {code})}}
         for code, own in zip(codes, numbers, strict=True)
     ]
     (one,) = find_recommendations(found)
