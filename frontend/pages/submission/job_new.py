@@ -91,7 +91,7 @@ def job_new(request: HttpRequest, workspace: str) -> HttpResponse:
         raise
     except AllotmentError as error:
         draft.add_error(error)
-        return _show(request, place, choices, draft, status=error.status)
+        return _show(request, place, choices, draft, status=error.status, submitted=True)
     messages.success(request, _("%(name)s submitted") % {"name": job.name})
     return redirect(job_address(place.slug, job.pk))
 
@@ -216,19 +216,23 @@ def _show(
     draft: JobDraft,
     status: int = 200,
     copies: Sequence[SubmitText] = (),
+    submitted: bool = False,
 ) -> HttpResponse:
     set_frame(request, place)
     serving.start_process()
     form = JobForm(draft.values, queues=choices.queues, classes=choices.classes, pools=choices.pools)
-    form.add_errors(draft.errors)
+    refusal = job_rail.preview_refusal(draft.error) if draft.error else None
+    errors = [one for one in draft.errors if refusal is None or one.message != refusal.text]
+    form.add_errors(errors)
     page = {
         "workspace": place,
         "crumbs": [view_models.Crumb(label=_("Jobs"), url=jobs_address(place.slug))],
         "form": form,
         "tab": draft.tab,
         "text": draft.text,
-        "yaml_errors": draft.errors if draft.tab == "yaml" else (),
-        "refusal": job_rail.preview_refusal(draft.error) if draft.error else None,
+        "yaml_errors": errors if draft.tab == "yaml" else (),
+        "refusal": refusal,
+        "submitted": submitted,
         "pools": choices.pools,
         "copies": copies,
         "templates": job_template_list(viewer=get_viewer(request), workspace=place),

@@ -108,6 +108,8 @@ def preview_refusal(error: AllotmentError) -> SubmissionPreview:
     if error.code == "SPEC_INVALID":
         text = _("Correct the fields marked below.")
         return SubmissionPreview("failed", _("Fix the errors below"), text, errors=error.errors)
+    if error.code == "YAML_INVALID":
+        return SubmissionPreview("failed", _("Invalid YAML"), error.detail)
     return SubmissionPreview("failed", _("Will be rejected"), error.detail, errors=error.errors)
 
 

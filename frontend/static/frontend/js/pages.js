@@ -40,6 +40,11 @@
     }
   });
 
+  // data-refusal is the answer to a form as it was sent: once its input changes, it no longer applies.
+  document.addEventListener("input", (event) => {
+    for (const banner of event.target.form?.querySelectorAll("[data-refusal]") ?? []) banner.hidden = true;
+  });
+
   // data-when names a field; the element is shown while the field's value starts with data-when-starts, or is
   // not data-when-not. Without scripts all elements are shown.
   function suit(form) {

@@ -233,8 +233,11 @@ def test_form_to_yaml_and_back(client: Client, w: World) -> None:
     assert 'value="llama"' in back
     assert "Kept: placement.tolerations." in back
     bad = client.post(NEW, {"tab": "yaml", "yaml": "a: [", "do": "to-form"}).content.decode()
-    assert "Invalid YAML" in bad
+    assert bad.count("Invalid YAML in line") == 1
+    assert "submitted" not in bad.partition("data-refusal")[2].partition("</div>")[0]
     assert "a: [" in bad
+    sent = client.post(NEW, {"tab": "yaml", "yaml": "a: [", "do": "submit"}).content.decode()
+    assert sent.count("Invalid YAML in line") == 1 and "The job wasn't submitted" in sent
 
 
 def test_yaml_is_submitted_and_its_mistakes_are_named(client: Client, w: World) -> None:
