@@ -3,39 +3,62 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import re
 from collections.abc import Iterator
+from typing import Final
 
 import pytest
+from django.db.models import QuerySet
 from playwright.sync_api import Page, expect
 
+from clusters.models import Cell, Flavor
 from foundation.core import clock
 from scheduling.models import Job, JobState
+from tenants.models import User
 from tests.builders import clusters, jobs, quotas, tenancy
 from tests.e2e.page_weight import watch_problems
-from tests.e2e.signed_in import signed_in_page
+from tests.e2e.signed_in import OpenPage, signed_in_browser
 from tests.fixtures.api_server import api_server
 from tests.fixtures.browser import chromium_path
 from tests.fixtures.postgres import PostgresServer
 
 pytestmark = [pytest.mark.browser, pytest.mark.server]
-JOBS = "/w/vision/jobs"
+_NUMBERS: Final = itertools.count(1)
+
+
+@pytest.fixture(scope="module")
+def open_page(module_on_postgres: PostgresServer) -> Iterator[OpenPage]:
+    """A browser in which the platform admin is signed in, and a pool of nodes."""
+    chromium_path()  # nothing is started where there is none
+    clusters.flavor(clusters.cluster(clusters.cell()))
+    jobs.priority_class()
+    tenancy.platform_admin("boss")
+    with api_server(module_on_postgres) as address, signed_in_browser(address) as opening:
+        yield opening
 
 
 @pytest.fixture
-def page(on_postgres: PostgresServer) -> Iterator[Page]:
-    """A browser in which the admin of a workspace with thirty pending jobs and one that ended signs in."""
-    chromium_path()  # nothing is started where there is none
-    cell = clusters.cell()
-    flavor = clusters.flavor(clusters.cluster(cell))
-    vision = tenancy.workspace("vision", tenancy.folder("research"))
-    queue = quotas.queue(cell, vision, [flavor], cards=6)
-    boss = tenancy.platform_admin("boss")
+def path(open_page: OpenPage) -> str:
+    """The list of a workspace of this test alone, with thirty pending jobs and one that ended."""
+    slug = f"vision-{next(_NUMBERS)}"
+    queue = quotas.queue(Cell.unscoped.get(), tenancy.workspace(slug), [Flavor.unscoped.get()], cards=6)
+    boss = User.objects.get(username="boss")
     for number in range(30):
         jobs.job(queue, boss, f"{'train' if number % 3 else 'eval'}-{number:02}")
     jobs.job(queue, boss, "ended", state=JobState.SUCCEEDED, finished_at=clock.now())
-    with api_server(on_postgres) as address, signed_in_page(address) as opened:
+    return f"/w/{slug}/jobs"
+
+
+@pytest.fixture
+def page(open_page: OpenPage) -> Iterator[Page]:
+    """A page that shares nothing with those of other tests but the session."""
+    with open_page() as opened:
         yield opened
+
+
+def stored_jobs(path: str) -> QuerySet[Job]:
+    return Job.unscoped.filter(workspace__slug=path.split("/")[2])
 
 
 def names(page: Page) -> list[str]:
@@ -48,9 +71,9 @@ def choose(page: Page, *chosen: str) -> None:
 
 
 @pytest.mark.timeout(240)
-def test_a_filter_is_in_the_address_and_a_file_has_the_same_list(page: Page) -> None:
+def test_a_filter_is_in_the_address_and_a_file_has_the_same_list(page: Page, path: str) -> None:
     problems = watch_problems(page)
-    page.goto(JOBS)
+    page.goto(path)
     expect(page.get_by_text("31 items · page 1 of 2")).to_be_visible()
 
     # A filter is built with the keyboard alone; its address leads to the same list again.
@@ -74,9 +97,9 @@ def test_a_filter_is_in_the_address_and_a_file_has_the_same_list(page: Page) -> 
 
 
 @pytest.mark.timeout(180)
-def test_columns_are_kept_and_details_open_beside_the_list(page: Page) -> None:
+def test_columns_are_kept_and_details_open_beside_the_list(page: Page, path: str) -> None:
     problems = watch_problems(page)
-    page.goto(JOBS)
+    page.goto(path)
 
     # Columns and rows per page are kept, whatever the address.
     page.get_by_text("Columns", exact=True).first.click()
@@ -84,11 +107,11 @@ def test_columns_are_kept_and_details_open_beside_the_list(page: Page) -> None:
     page.get_by_role("checkbox", name="Attempts").check()
     page.get_by_label("Rows per page").select_option("10")
     page.get_by_role("button", name="Apply").click()
-    for address in (page.url, f"{JOBS}?q=a"):
+    for address in (page.url, f"{path}?q=a"):
         page.goto(address)
         heads = page.locator("table.listing th").all_inner_texts()
         assert "Attempts" in heads and "Queue" not in heads
-    page.goto(JOBS)
+    page.goto(path)
     expect(page.get_by_text("31 items · page 1 of 4")).to_be_visible()
 
     # Details of a row, opened and closed from the keyboard; the focus comes back.
@@ -107,9 +130,9 @@ def test_columns_are_kept_and_details_open_beside_the_list(page: Page) -> None:
 
 
 @pytest.mark.timeout(180)
-def test_an_action_on_one_job_asks_first_and_returns_to_the_list(page: Page) -> None:
+def test_an_action_on_one_job_asks_first_and_returns_to_the_list(page: Page, path: str) -> None:
     problems = watch_problems(page)
-    page.goto(f"{JOBS}?q=train&sort=name")
+    page.goto(f"{path}?q=train&sort=name")
     menu = page.get_by_label("Actions for train-01", exact=True)
     dialog = page.get_by_role("dialog")
     button = page.get_by_role("button", name="Cancel job").first
@@ -127,8 +150,8 @@ def test_an_action_on_one_job_asks_first_and_returns_to_the_list(page: Page) -> 
     button.press("Enter")
     dialog.get_by_role("button", name="Cancel job").click()
     expect(page.get_by_text("Canceling train-01")).to_be_visible()
-    assert page.url.endswith(f"{JOBS}?q=train&sort=name")
-    assert Job.unscoped.get(name="train-01").state == JobState.CANCELLED
+    assert page.url.endswith(f"{path}?q=train&sort=name")
+    assert stored_jobs(path).get(name="train-01").state == JobState.CANCELLED
 
     # In the details beside the list, and for a job that ended meanwhile: the list shows it as it is now.
     page.get_by_label("Actions for train-02", exact=True).click()
@@ -137,8 +160,8 @@ def test_an_action_on_one_job_asks_first_and_returns_to_the_list(page: Page) -> 
     dialog.get_by_label("Tags, separated by commas").fill("baseline")
     dialog.get_by_role("button", name="Save").click()
     expect(page.get_by_text("Tags of train-02 updated")).to_be_visible()
-    page.goto(f"{JOBS}?q=train-04")
-    Job.unscoped.filter(name="train-04").update(state=JobState.FAILED, finished_at=clock.now())
+    page.goto(f"{path}?q=train-04")
+    stored_jobs(path).filter(name="train-04").update(state=JobState.FAILED, finished_at=clock.now())
     page.get_by_label("Actions for train-04", exact=True).click()
     page.get_by_role("button", name="Suspend").first.click()
     expect(page.get_by_role("row", name="train-04")).to_contain_text("Failed")
@@ -147,9 +170,9 @@ def test_an_action_on_one_job_asks_first_and_returns_to_the_list(page: Page) -> 
 
 
 @pytest.mark.timeout(180)
-def test_an_action_on_several_jobs_has_a_result_for_each(page: Page) -> None:
+def test_an_action_on_several_jobs_has_a_result_for_each(page: Page, path: str) -> None:
     problems = watch_problems(page)
-    page.goto(f"{JOBS}?pageSize=50")
+    page.goto(f"{path}?pageSize=50")
     # One of the three can't be canceled.
     bar = page.locator("[data-batch]")
     expect(bar).to_be_hidden()
@@ -160,7 +183,7 @@ def test_an_action_on_several_jobs_has_a_result_for_each(page: Page) -> None:
     page.get_by_role("button", name="Cancel jobs").click()
     expect(page.get_by_text("Done for 2 of 3. The others are unchanged.")).to_be_visible()
     expect(page.get_by_role("row", name=re.compile("ended.*already finished"))).to_be_visible()
-    cancelled = Job.unscoped.filter(state=JobState.CANCELLED).values_list("name", flat=True)
+    cancelled = stored_jobs(path).filter(state=JobState.CANCELLED).values_list("name", flat=True)
     assert sorted(cancelled) == ["train-01", "train-02"]
     page.get_by_role("link", name="Back to the list").click()
     assert page.url.endswith("?pageSize=50")
@@ -174,9 +197,9 @@ def test_an_action_on_several_jobs_has_a_result_for_each(page: Page) -> None:
 
 
 @pytest.mark.timeout(180)
-def test_a_list_on_a_phone_is_sorted_and_stays_within_the_screen(page: Page) -> None:
+def test_a_list_on_a_phone_is_sorted_and_stays_within_the_screen(page: Page, path: str) -> None:
     page.set_viewport_size({"width": 390, "height": 844})
-    page.goto(JOBS)
+    page.goto(path)
     page.get_by_label("Sort by").select_option("name")
     page.wait_for_url(re.compile("sort=name"))
     found = names(page)
