@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
 from django import template
@@ -14,9 +13,9 @@ from django.http import QueryDict
 from django.template.loader import render_to_string
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
-from lucide.templatetags.lucide import lucide
 
 from frontend.components import view_models
+from frontend.components.icons import draw_icon
 from frontend.texts import labels, reasons
 from frontend.texts.recommendations import recommendation_sentences
 
@@ -24,10 +23,9 @@ register = template.Library()
 
 
 @register.simple_tag
-@lru_cache(maxsize=256)
 def icon(name: str, size: int = 16) -> SafeString:
     """Return a decorative line icon; its meaning must be in a text beside it or in an aria-label."""
-    return SafeString(lucide(name, size=size, aria_hidden="true", focusable="false"))
+    return draw_icon(name, size)
 
 
 @register.filter
