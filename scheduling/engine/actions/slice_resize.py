@@ -44,7 +44,7 @@ class SliceResize:
     were started after it lent are evicted: on its cards, or charged to the quota that it needs. Jobs that
     borrow quota and those of the same queue go first, then lower priorities, then the youngest. A job inside
     the quota of another queue is evicted only if it can be placed elsewhere at once; jobs that are not
-    preemptible, and those that ran before, stay. Nobody is evicted where that does not suffice.
+    preemptible, and those that ran before, stay. No job is evicted where that does not suffice.
     """
 
     name = "resize"
@@ -101,7 +101,7 @@ def _return_memory(session: Session, task: Allocation, wanted: int) -> None:
             evict_tasks(session, victim.job, victim.tasks, EvictRule.SLICE_RETURNED, beneficiary=task.job)
         if not victims:
             return
-    # What those that are terminating still hold is promised to nobody else in this cycle.
+    # What those that are terminating still hold is not promised again in this cycle.
     with snapshot.statement() as statement:
         statement.release(task.id)
         statement.allocate(resized)

@@ -107,7 +107,7 @@ class SlotBounds:
         return self.locate_missing(queue, job, more)
 
     def locate_missing(self, queue: Queue, job: Job, more: dict[str, int] | None) -> MissingTasks:
-        """Return the same for a job whose missing tasks are known; None stands for one that does not run."""
+        """Return the same for a job whose missing tasks are known; None is one that does not run."""
         if self._numbering is None:
             return more or {}, self.find_wanted_slots(queue, job, more or {})
         kind = (self._numbering.class_of(job), queue.flavors, queue.resource_groups)

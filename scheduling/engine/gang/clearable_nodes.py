@@ -41,7 +41,7 @@ class MovableUnits(Protocol):
 
 
 class ClearableRow(NamedTuple):
-    """A row and the units that would have to leave it.
+    """A row and the units that would be evicted from it.
 
     `cost` orders rows by: cards that need another place, highest priority, eviction cost in GPU-seconds,
     cards, and the submission time of the newest job, latest first.
@@ -232,7 +232,7 @@ def _clear_row(
 
 
 def _rows_worth_clearing(counted: ShapeSlots, rows: Sequence[int], movable: MovableUnits) -> Sequence[int]:
-    """Keep the rows that could hold one more task as far as cards tell; most rows could not."""
+    """Keep the rows that could hold one more task by their cards alone; most rows could not."""
     board = counted.board
     if not counted.amount_per_task or not is_countable(board):
         return rows

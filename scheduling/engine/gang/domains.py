@@ -2,9 +2,9 @@
 
 Rows of the fleet are numbered by domain on every level of a flavor's topology. A domain qualifies if it has
 enough slots for each shape that must be placed together. The one with the fewest slots that holds the gang
-comes first, judged from the coarsest level down, so that large domains stay whole. Where the gang must spread
-over several domains of its preferred level, those with the most slots are filled first, so that it touches
-few. Source of the order: KAI-Scheduler's topology plug-in.
+comes first, compared from the coarsest level down, so that large domains stay whole. Where the gang must
+spread over several domains of its preferred level, those with the most slots are filled first, so that it
+touches few. Source of the order: KAI-Scheduler's topology plug-in.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Nodes, cards and flavors as one cycle sees them.
 
-Capacity is data: a live card has 100 core units, a trace that counts thousandths has 1000. Whoever
-builds the snapshot multiplies physical amounts by the over-commit factor; the engine sees capacity.
+Capacity is data: a live card has 100 core units, a trace that counts thousandths has 1000. The code
+that builds the snapshot multiplies physical amounts by the over-commit factor; the engine sees capacity.
 """
 
 from __future__ import annotations

@@ -127,7 +127,7 @@ class BackfillOptions:
     """The options of the reservation for the first job of a queue that does not fit (EASY backfill).
 
     Once it has waited `reservation_after_s` it needs no known end: its placement and quota are computed as if
-    all jobs had ended that ran in its queue then, and later jobs must leave them free (None: a start is
+    all jobs had ended that ran in its queue then, and later jobs must keep them free (None: a start is
     reserved only if run-time limits determine it).
     """
 

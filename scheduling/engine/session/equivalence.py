@@ -97,8 +97,8 @@ class EquivalenceClasses:
 class AnswerCache:
     """The outcomes of pending jobs, kept from cycle to cycle.
 
-    As long as the jobs of one class get the same outcome, each keeps its object, so that whoever stores
-    outcomes sees at once that it did not change. Recommendations are part of an outcome once they were tried
+    As long as the jobs of one class get the same outcome, each keeps its object, so that the commit sees
+    at once that it did not change. Recommendations are part of an outcome once they were tried
     (`advise_waiting_jobs`). `seen` are the classes with an outcome in this cycle, each with one of its jobs.
     """
 

@@ -99,7 +99,7 @@ class Fleet:
     `classes` `[nodes, cards + 1]` counts the snapshot's tasks with cards: first those with parts of cards,
     then those with one whole card, with two, and so on. `memo` caches facts derived from the inventory until
     it changes; no result may depend on whether an entry exists. `hypothetical` marks a fleet without usage
-    and faults, which tells whether a task could ever be placed.
+    and faults, which shows whether a task could ever be placed.
     """
 
     follows_fleet = True

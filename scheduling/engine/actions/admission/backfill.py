@@ -44,7 +44,7 @@ class Backfill:
         self._borrowing: dict[str, bool] = {}
 
     def reserve_start(self, nominated: NominatedJob) -> None:
-        """Reserve a start for a refused job, if it is the first of its queue and its start is foreseeable.
+        """Reserve a start for a refused job, if it is the first of its queue and its start can be computed.
 
         The start is computed when a job is evaluated that it could conflict with.
         """
@@ -79,7 +79,7 @@ class Backfill:
         self.record_placements(nominated.placed)
 
     def find_conflict(self, nominated: NominatedJob) -> Refusal | None:
-        """Return why a job that fits and is placed already must leave its capacity to a reservation."""
+        """Return why a job that fits and is placed already may not take capacity of a reservation."""
         if not self._waiting:
             return None
         bound = [name for name, waiting in self._waiting.items() if self._may_bind(waiting, nominated)]

@@ -43,7 +43,7 @@ READMISSION_RULE, DRAINED_RULE, HEADROOM_RULE = "spare", "drained", "headroom"
 
 
 def must_leave_headroom(session: Session, job: Job) -> bool:
-    """Return whether a job may have to leave quota unused when it borrows."""
+    """Return whether a job may have to keep quota free when it borrows."""
     return bool(job.evictions or job.drained or headroom_permille(session))
 
 

@@ -45,7 +45,7 @@ class KnownEnd:
 class StartReservation:
     """A start that is reserved: when, where, and which tasks will have ended by then.
 
-    `shadow_time` is the term of EASY backfilling for the reserved instant; None stands for an unknown time,
+    `shadow_time` is the term of EASY backfilling for the reserved instant; None is an unknown time,
     in which case only tasks that start later are prevented from delaying the start, since `overdue_since`.
     `extra_quota` is how much of each quota others may still take, None for any amount. `certain` is False
     once others were placed where `placements` are.

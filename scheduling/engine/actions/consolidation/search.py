@@ -102,7 +102,7 @@ class ConsolidationSearch:
     def clearable_sets(
         self, hardest: tuple[ScoreBoard, int], job: Job, search: MoveSearch, can_evict: CanEvict | None = None
     ) -> Iterable[tuple[MovableUnit, ...]]:
-        """Return sets of units that would have to leave together on the nodes that are cheapest to clear for
+        """Return sets of units that would be evicted together from the nodes that are cheapest to clear for
         a job.
 
         Units that `can_evict` accepts need no other place; without it all units must find one.

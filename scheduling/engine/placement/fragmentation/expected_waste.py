@@ -109,7 +109,7 @@ def _table(demands: Sequence[NodeDemand], cores: int, cpu: int, choice: float) -
     wide = max(demand.cpu for demand in demands)
     shares = np.zeros(1 << INDEX_BITS, np.float32)
     shares[: len(demands)] = [demand.share for demand in demands]
-    # The margin stands for "does not fit": it sorts last, and its index has no share.
+    # The margin means "does not fit": it sorts last, and its index has no share.
     keys = np.full((deep + cores + 1, wide + cpu + 1), DOES_NOT_FIT | len(demands), np.int64)
     # Rows that do not lead to each other are computed together.
     block = min(demand.cores for demand in demands)

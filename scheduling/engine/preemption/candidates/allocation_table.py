@@ -1,7 +1,7 @@
 """The allocations of a snapshot as columns, cached between cycles and updated where jobs changed.
 
 A search for victims looks at tens of thousands of jobs and tasks. Facts that depend neither on the moment nor
-on the preemptor stand here in arrays, so that a cycle computes the rest for all of them at once.
+on the preemptor are kept here in arrays, so that a cycle computes the rest for all of them at once.
 """
 
 from __future__ import annotations

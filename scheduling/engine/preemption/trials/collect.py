@@ -25,7 +25,7 @@ def collect_victims(
         if not context.search_budget.spend_step():
             break
         if _contains_earlier(taken, victim):
-            # The surplus tasks taken so far may suffice; once the whole job is added, no check could tell.
+            # The surplus tasks taken so far may suffice; once the whole job is added, no check could show it.
             if len(taken) > looked and context.fits_without(victim, borrow=borrow):
                 return _shortest(context, taken, looked, borrow=borrow)
             looked = 0

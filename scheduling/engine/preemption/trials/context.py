@@ -21,7 +21,7 @@ from scheduling.engine.quota.shortage import may_borrow
 class Victim:
     """A candidate that was removed in a search.
 
-    `rule` is the rule by which it was taken, `removal` its allocations and charges. `is_justified` tells
+    `rule` is the rule by which it was taken, `removal` its allocations and charges. `is_justified` returns
     whether the rule still allows the eviction, with the victim's own charges restored.
     """
 
