@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -10,6 +11,7 @@ from django.db.models import Count, F, Q, QuerySet
 
 from clusters.models import Device
 from foundation.core.actor import Actor
+from foundation.sql.prepared import PreparedQuery
 from foundation.web.listing import Column, ColumnCondition, ColumnKind
 from tenants.access import permissions
 from tenants.access.permissions import Permission
@@ -88,8 +90,25 @@ def gpu_table(*, viewer: Actor, query: GpuQuery) -> QuerySet[Device]:
     rows = Device.unscoped.filter(_match(query) & GPU_STATES.get(query.state, Q()))
     column = SORTS.get(query.sort.removeprefix("-"), "node__name")
     sign = "-" if query.sort.startswith("-") else ""
-    rows = rows.select_related("node__cluster", "node__flavor")
-    return rows.order_by(f"{sign}{column}", "node__cluster__name", "node__name", "index", "pk")
+    return _with_nodes(rows).order_by(f"{sign}{column}", "node__cluster__name", "node__name", "index", "pk")
+
+
+def _with_nodes(gpus: QuerySet[Device]) -> QuerySet[Device]:
+    return gpus.select_related("node__cluster", "node__flavor")
+
+
+_BY_KEYS: Final = PreparedQuery(
+    lambda keys: _with_nodes(Device.unscoped.filter(pk__any_of=keys, node__present=True)).order_by()
+)
+
+
+def gpus_by_keys(*, viewer: Actor, keys: Sequence[uuid.UUID]) -> list[Device]:
+    """Return some GPUs as of `gpu_table`, in no order; one statement fits all pages.
+
+    Raises: PermissionDenied.
+    """
+    permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
+    return _BY_KEYS.for_any(keys)
 
 
 def gpu_state_counts(*, viewer: Actor, query: GpuQuery) -> dict[str, int]:

@@ -7,13 +7,24 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from django.db.models import Count, ExpressionWrapper, F, FloatField, Max, Q, QuerySet, Sum
+from django.db.models import (
+    Count,
+    ExpressionWrapper,
+    F,
+    FloatField,
+    Max,
+    Q,
+    QuerySet,
+    Sum,
+    prefetch_related_objects,
+)
 from django.db.models.functions import Coalesce, Greatest, NullIf
 
 from clusters.models import Device, Flavor, Node, NodeCordon
 from clusters.selectors.grid import CLOSED, CORDONED, DRAINING, NOT_READY, READY
 from clusters.selectors.node import open_cordons
 from foundation.core.actor import Actor
+from foundation.sql.prepared import PreparedQuery
 from foundation.web.listing import Column, ColumnCondition, ColumnKind
 from tenants.access import permissions
 from tenants.access.permissions import Permission
@@ -158,12 +169,34 @@ def node_table(*, viewer: Actor, query: NodeQuery) -> QuerySet[Node, Node]:
     `memory_…_sum` in MiB. Raises: PermissionDenied.
     """
     permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
-    nodes: QuerySet[Any, Any] = _filter_nodes(query).select_related("cluster", "flavor")
-    nodes = nodes.prefetch_related(open_cordons())
-    nodes = nodes.annotate(**_SUMS)
+    nodes = _with_sums(_filter_nodes(query)).prefetch_related(open_cordons())
+    return nodes.filter(_match_sums(query)).order_by(*_order_by(query))
+
+
+def _with_sums(nodes: QuerySet[Any, Any]) -> QuerySet[Any, Any]:
     share = F("cores_granted_sum") * 1.0 / NullIf(F("cards"), 0)
-    nodes = nodes.annotate(allocated_percent=ExpressionWrapper(share, output_field=FloatField()))
-    nodes = nodes.filter(_match_sums(query)).order_by(*_order_by(query))
+    percent = ExpressionWrapper(share, output_field=FloatField())
+    found: QuerySet[Any, Any] = nodes.select_related("cluster", "flavor").annotate(**_SUMS)
+    found = found.annotate(allocated_percent=percent)
+    return found
+
+
+_BY_KEYS: Final = PreparedQuery(
+    lambda keys: _with_sums(Node.unscoped.filter(pk__any_of=keys, present=True)).order_by()
+)
+_CARDS: Final = PreparedQuery(
+    lambda nodes: Device.unscoped.filter(node__pk__any_of=nodes).order_by().values_list("pk", "node_id")
+)
+
+
+def nodes_by_keys(*, viewer: Actor, keys: Sequence[uuid.UUID]) -> list[Node]:
+    """Return some nodes as of `node_table`, in no order; one statement fits all pages.
+
+    Raises: PermissionDenied.
+    """
+    permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
+    nodes = _BY_KEYS.for_any(keys)
+    prefetch_related_objects(nodes, open_cordons())
     return nodes
 
 
@@ -173,7 +206,7 @@ def card_nodes(*, viewer: Actor, node_ids: Collection[uuid.UUID]) -> dict[uuid.U
     Raises: PermissionDenied.
     """
     permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
-    return dict(Device.unscoped.filter(node__in=node_ids).order_by().values_list("pk", "node_id"))
+    return dict(_CARDS.for_any(list(node_ids)))
 
 
 def node_state_counts(*, viewer: Actor, query: NodeQuery) -> dict[str, int]:

@@ -7,12 +7,13 @@ from collections import defaultdict
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
 
 from django.db.models import Count, QuerySet
 
 from clusters.models import Node
 from foundation.core.actor import Actor
+from foundation.sql.prepared import PreparedQuery
 from scheduling.models import Allocation, DeviceSlice
 from tenants.access import permissions
 from tenants.access.permissions import Permission
@@ -42,6 +43,24 @@ class NodeHoldEvent:
 _JOB = "allocation__attempt__job"
 
 
+def _order_slices(rows: QuerySet[DeviceSlice]) -> QuerySet[DeviceSlice, tuple[Any, ...]]:
+    job = [f"{_JOB}{part}" for part in ("_id", "__name", "__workspace_id", "__workspace__name")]
+    return rows.order_by("device_id", "created_at", "pk").values_list("device_id", "cores", "exclusive", *job)
+
+
+_HELD_BY_DEVICE: Final = PreparedQuery(
+    lambda devices: _order_slices(DeviceSlice.unscoped.filter(released=False, device__pk__any_of=devices))
+)
+_PODS: Final = PreparedQuery(
+    lambda nodes: (
+        Allocation.unscoped.filter(node__pk__any_of=nodes, released_at__isnull=True)
+        .order_by()
+        .values_list("node_id")
+        .annotate(pods=Count("pk"))
+    )
+)
+
+
 def live_slices(*, viewer: Actor, cluster_id: uuid.UUID | None = None) -> list[LiveSlice]:
     """Return all live slices, by card and age; of all clusters unless one is given. One query.
 
@@ -49,7 +68,8 @@ def live_slices(*, viewer: Actor, cluster_id: uuid.UUID | None = None) -> list[L
     """
     permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
     rows = DeviceSlice.unscoped.filter(released=False)
-    return _read_slices(rows if cluster_id is None else rows.filter(device__node__cluster_id=cluster_id))
+    held = _order_slices(rows if cluster_id is None else rows.filter(device__node__cluster_id=cluster_id))
+    return [LiveSlice._make(row) for row in held]
 
 
 def slices_by_device(*, viewer: Actor, devices: Collection[uuid.UUID]) -> dict[uuid.UUID, list[LiveSlice]]:
@@ -59,17 +79,10 @@ def slices_by_device(*, viewer: Actor, devices: Collection[uuid.UUID]) -> dict[u
     """
     permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
     found: defaultdict[uuid.UUID, list[LiveSlice]] = defaultdict(list)
-    for part in _read_slices(DeviceSlice.unscoped.filter(released=False, device__in=devices)):
+    for row in _HELD_BY_DEVICE.for_any(list(devices)):
+        part = LiveSlice._make(row)
         found[part.device_id].append(part)
     return dict(found)
-
-
-def _read_slices(rows: QuerySet[DeviceSlice]) -> list[LiveSlice]:
-    job = [f"{_JOB}{part}" for part in ("_id", "__name", "__workspace_id", "__workspace__name")]
-    columns = ("device_id", "cores", "exclusive", *job)
-    return [
-        LiveSlice._make(row) for row in rows.order_by("device_id", "created_at", "pk").values_list(*columns)
-    ]
 
 
 def pods_by_node(*, viewer: Actor, node_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, int]:
@@ -78,8 +91,7 @@ def pods_by_node(*, viewer: Actor, node_ids: Collection[uuid.UUID]) -> dict[uuid
     Raises: PermissionDenied.
     """
     permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
-    live = Allocation.unscoped.filter(node_id__in=list(node_ids), released_at__isnull=True)
-    return dict(live.order_by().values_list("node_id").annotate(pods=Count("pk")))
+    return dict(_PODS.for_any(list(node_ids)))
 
 
 def node_events(*, viewer: Actor, node: Node, limit: int = 12) -> list[NodeHoldEvent]:

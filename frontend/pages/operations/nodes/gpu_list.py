@@ -21,6 +21,7 @@ from clusters.selectors.gpu_table import (
     gpu_models,
     gpu_state_counts,
     gpu_table,
+    gpus_by_keys,
 )
 from clusters.selectors.node_table import flavor_list
 from frontend.components import view_models
@@ -202,7 +203,7 @@ def show_gpus(request: HttpRequest) -> HttpResponse:
         body="frontend/operations/gpus_live.html",
         context=lambda: _context(who, scope, query, counts()),
         cut=cut_by_keys(
-            gpu_table(viewer=who, query=GpuQuery()),
+            lambda keys: gpus_by_keys(viewer=who, keys=keys),
             lambda: counts()[query.state] if query.state in counts() else sum(counts().values()),
         ),
     )

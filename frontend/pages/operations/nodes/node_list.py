@@ -25,6 +25,7 @@ from clusters.selectors.node_table import (
     node_order,
     node_state_counts,
     node_table,
+    nodes_by_keys,
 )
 from frontend.components import view_models
 from frontend.components.capacity import Meter
@@ -242,7 +243,7 @@ def show_nodes(request: HttpRequest) -> HttpResponse:
             "batch_url": request.path,
         },
         cut=cut_by_keys(
-            node_table(viewer=who, query=NodeQuery()),
+            lambda keys: nodes_by_keys(viewer=who, keys=keys),
             lambda: counts()[query.state] if query.state else sum(counts().values()),
             keys=node_order(viewer=who, query=query),
         ),

@@ -13,6 +13,7 @@ from django.db.models import QuerySet
 from clusters.models import Node
 from foundation.core import clock
 from foundation.core.actor import Actor
+from foundation.sql.prepared import PreparedQuery
 from scheduling.models import Job
 from telemetry.models import Channel, Reading, Scope, Tick
 from telemetry.series.readings.sight import job_tenants
@@ -101,19 +102,30 @@ def utilisation_now(
     if cluster_id is not None:
         rows = rows.filter(channel__cluster_id=cluster_id)
     if node_ids is not None:
-        rows = rows.filter(channel__in=_card_channels(node_id__in=list(node_ids)))
+        rows = rows.filter(channel__in=_card_channels(_OF_NODES, node_ids))
     columns = ("cores_used", "cores_allocated", "memory_used_mib", "memory_allocated_mib")
     found = rows.values_list("channel__device_id", "at_ms", *columns, "temperature_c", "power_w")
     # In order of time, so that the last value stays.
     return {row[0]: CardNow(from_ms(row[1]), *row[2:]) for row in found}
 
 
-def _card_channels(**wanted: Any) -> list[int]:
+def _find_channels(column: str) -> PreparedQuery[tuple[int]]:
+    """Return the query for the channels of cards by a list of ids in `column`."""
+    # The nulls are those of the partial index; a scope alone would not use it.
+    cards = {"allocation_id__isnull": True, "process_id__isnull": True, "scope": Scope.CARD}
+    return PreparedQuery(
+        lambda ids: Channel.unscoped.filter(**cards, **{f"{column}__any_of": ids}).values_list("pk")
+    )
+
+
+_OF_CARDS: Final = _find_channels("device_id")
+_OF_NODES: Final = _find_channels("node_id")
+
+
+def _card_channels(query: PreparedQuery[tuple[int]], ids: Collection[uuid.UUID]) -> list[int]:
     """Return the channels of some cards. They are looked up first: a planner that expects few fresh readings,
     as it does with outdated statistics, would join the readings of all cards."""
-    # The nulls are those of the partial index; a scope alone would not use it.
-    cards = Channel.unscoped.filter(allocation_id__isnull=True, process_id__isnull=True, scope=Scope.CARD)
-    return list(cards.filter(**wanted).values_list("pk", flat=True))
+    return [channel for (channel,) in query.for_any(list(ids))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +266,7 @@ def measures_now(viewer: Actor, device_ids: Collection[uuid.UUID] | None = None)
     permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
     rows = _fresh().filter(channel__scope=Scope.CARD, channel__device_id__isnull=False)
     if device_ids is not None:
-        rows = rows.filter(channel__in=_card_channels(device_id__in=list(device_ids)))
+        rows = rows.filter(channel__in=_card_channels(_OF_CARDS, device_ids))
     columns = ("cores_used", "memory_used_mib", "temperature_c", "power_w")
     names = ("utilization_percent", "memory_used_mib", "temperature_c", "power_w")
     found: dict[uuid.UUID, GpuNow] = {}
