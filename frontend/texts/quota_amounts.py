@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from django.utils.translation import gettext as _
 
+from foundation.core.quantities import Resource
 from quotas.models import Queue
 from quotas.models.queue import PreemptOthers
 from quotas.selectors.tables.quota_row import QuotaRow
 from quotas.tree.limits import Amount
+
+_STATED: Final = frozenset({"used", "own_free", "borrowable"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,18 +49,34 @@ class QuotaAmounts:
         )
 
     @classmethod
-    def of_cycle(cls, known: Mapping[str, Any]) -> QuotaAmounts:
-        """Return the amounts that the reason of a pending job states."""
-        own = known["own_free"]
+    def of_reason(cls, known: Mapping[str, Any], row: QuotaRow) -> QuotaAmounts | None:
+        """Return the amounts that the reason of a pending job states for the quota of a row, or None.
+
+        A scheduling cycle doesn't know which part of the quota is lent, so both divide what is available
+        differently into nominal and borrowed. Sentences on one page must not contradict each other.
+        """
+        unit = _find_unit(str(known.get("resource", "")), row.resource)
+        if not unit or known.get("flavor") != row.flavor.name or not known.keys() >= _STATED:
+            return None
+        amounts = {name: known.get(name) for name in ("nominal", "available", *_STATED)}
+        found = {name: None if amount is None else unit * amount for name, amount in amounts.items()}
+        counted = max(found["used"] or 0, unit * known.get("counted", 0))
         return cls(
-            nominal=known.get("nominal"),
-            used=known["used"],
-            taken=_rest(known.get("nominal"), max(known["used"], known.get("counted", 0)), own),
+            nominal=found["nominal"],
+            used=found["used"] or 0,
+            taken=_rest(found["nominal"], counted, found["own_free"]),
             is_lent=False,
-            own_free=own,
-            borrowable=known["borrowable"],
-            available=known.get("available"),
+            own_free=found["own_free"],
+            borrowable=found["borrowable"],
+            available=found["available"],
         )
+
+
+def _find_unit(stated: str, shown: Resource) -> int:
+    """Return the factor between the units of a stated and a shown resource; 0 if they are not comparable."""
+    if stated == shown:
+        return 1
+    return 100 if (stated, shown) == (Resource.GPU_CARDS, Resource.GPU_CORES) else 0
 
 
 def _rest(nominal: Amount, used: int, own_free: Amount) -> int:

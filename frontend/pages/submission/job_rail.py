@@ -27,7 +27,7 @@ from scheduling.job_file import FIELDS, JobSpec, RoleSpec
 from scheduling.policy import Filled
 from scheduling.selectors.pending.pending import flavor_suits
 from scheduling.services.jobs.job_check import job_check
-from scheduling.services.jobs.job_preview import preview_submission
+from scheduling.services.jobs.job_preview import JobPreview, preview_submission
 from scheduling.services.jobs.job_read import job_read
 from tenants.models import Tenant, User
 
@@ -70,7 +70,7 @@ def preview_job(
     except AllotmentError as error:
         return preview_refusal(error)
     seen = preview_submission(submission)
-    after = _after(who, submission.queue, spec, pools, seen.pools)
+    after = _after(who, submission.queue, spec, pools, seen)
     if seen.timed_out:
         text = _("The start couldn't be predicted now. You can submit the job all the same.")
         return SubmissionPreview("waiting", _("Start unknown"), text, after=after, filled=reading.filled)
@@ -152,9 +152,10 @@ def _after(
     queue: Queue,
     spec: JobSpec,
     pools: Sequence[WorkspacePool],
-    given: Mapping[str, int],
+    seen: JobPreview,
 ) -> list[PoolAfter]:
     """Return the pools in which the job starts, or may start if it is pending."""
+    given = seen.pools
     asked = given or _asked(spec, pools)
     may = {pool.flavor.name for pool in pools for role in spec.roles if _eligible(role, pool)}
     rows = {
@@ -164,11 +165,15 @@ def _after(
     }
     names = [pool.flavor.name for pool in pools if pool.flavor.name in rows]
     shown = given or may or set(names)
-    return [_pool_after(rows[name], queue, asked.get(name, 0) / 100) for name in names if name in shown]
+    return [
+        _pool_after(rows[name], queue, asked.get(name, 0) / 100, seen.numbers)
+        for name in names
+        if name in shown
+    ]
 
 
-def _pool_after(row: QuotaRow, queue: Queue, asked: float) -> PoolAfter:
-    amounts = QuotaAmounts.of_row(row)
+def _pool_after(row: QuotaRow, queue: Queue, asked: float, stated: Mapping[str, Any]) -> PoolAfter:
+    amounts = QuotaAmounts.of_reason(stated, row) or QuotaAmounts.of_row(row)
     meter = Meter(
         nominal=(row.nominal or 0) / 100,
         allocated=row.reserved / 100,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
 import pytest
 from django.db.models import F
+from django.utils.html import strip_tags
 
 from foundation.core import clock
 from foundation.core.quantities import Resource
@@ -96,6 +98,24 @@ def test_the_pool_that_a_job_starts_in_is_named() -> None:
 
     assert (seen.starts, seen.pools) == (True, {"h100": 200})
     assert [(pool.name, pool.asked) for pool in after.after] == [("h100", 2)]
+
+
+def test_the_free_quota_of_a_pool_is_what_the_reason_states() -> None:
+    """The other team borrows one GPU, which the quota table divides among those who lend it."""
+    here = world()
+    quotas.queue(here.cell, tenancy.workspace("team-c"), [here.flavor], cards=3)
+    for resource, unit in ((Resource.GPU_CARDS, 1), (Resource.GPU_CORES, 100)):
+        quotas.reserve(here.queue, here.flavor, resource, 4 * unit)
+        quotas.reserve(here.other_queue, here.flavor, resource, 9 * unit)
+
+    seen = preview_job(here.editor, here.workspace, job_file(3, 3, 3), pool_list(here.editor, here.workspace))
+
+    said = re.search(r"Free: (.+?) nominal, (.+?) to borrow", strip_tags(seen.text))
+    (pool,) = seen.after
+    shown = re.search(r"available: (.+?) nominal \+ (.+?) to borrow = (.+)", pool.text)
+    assert said and shown, (seen.text, pool.text)
+    assert said.groups() == shown.groups()[:2]
+    assert shown[3] == "6 GPUs"
 
 
 def test_those_who_wait_come_first() -> None:

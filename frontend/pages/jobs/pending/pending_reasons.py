@@ -155,13 +155,11 @@ def _quota_line(row: QuotaRow, resource: Resource, job: Job) -> str:
     Amounts that the reason states are those of its scheduling cycle: allocations change between two cycles,
     and the two lines must not contradict each other.
     """
-    known = job.reason_numbers
-    same = (known.get("flavor"), known.get("resource")) == (row.flavor.name, resource)
-    stated = same and known.keys() >= {"used", "own_free", "borrowable"}
-    amounts = QuotaAmounts.of_cycle(known) if stated else QuotaAmounts.of_row(row)
+    stated = QuotaAmounts.of_reason(job.reason_numbers, row)
+    amounts = stated or QuotaAmounts.of_row(row)
     text = describe_quota_amounts(amounts, job.queue, partial(_format_amount, resource))
     numbers = {"flavor": escape(row.flavor.name), "quota": escape(text)}
-    if not stated:
+    if stated is None:
         sentence = escape(_("%(flavor)s: %(quota)s (now)"))
     elif job.reason_at is None:
         sentence = escape(_("%(flavor)s: %(quota)s"))
