@@ -146,7 +146,7 @@ def _afterwards(code: str, numbers: Numbers) -> SafeString:
     beside = escape(ONLY_WITH) if numbers.get("with") else mark_safe("")
     if numbers.get("also"):
         reason = find_reason(str(numbers["also"]))
-        certain = numbers.get("tried") or (reason is not None and not reason.may_end_by_preemption)
+        certain = numbers.get("tried") or (reason is not None and not reason.row.may_end_by_preemption)
         then = _sentence(THEN_WAITS if certain else THEN_WAITS_OR_PREEMPTS, numbers)
     elif numbers.get("preempts"):
         then = _sentence(THEN_PREEMPTS, numbers)

@@ -11,6 +11,7 @@ from django.conf import settings
 from django.utils.translation import gettext as _
 
 from foundation.core import clock
+from foundation.core.reasons import Reason
 from frontend.texts import formats, labels, reasons
 from frontend.texts.gpu_hours import format_money
 from quotas.models import Queue
@@ -117,6 +118,11 @@ def _name_nodes(seen: JobPreview) -> str:
 def _describe_expected_start(queue: Queue, seen: JobPreview) -> str:
     if seen.tasks:
         return _("When the pods of preempted jobs are deleted")
+    if seen.reason == Reason.VOLUME_CLAIM_NOT_BOUND:
+        return _(
+            "None while a volume claim of the job can't be mounted: it is missing, not bound or being"
+            " deleted."
+        )
     why = queue_forecast(queue)
     if why is NoForecast.NO_HISTORY:
         return _("Unknown: fewer than 20 jobs have finished, too few to estimate from.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 
 class ReasonSeverity(StrEnum):
@@ -35,6 +36,9 @@ class Gate(StrEnum):
     """The job is admitted; its cluster has not started or removed its pods."""
 
 
+_RELEASED_BY_PREEMPTION: Final = (Gate.QUOTA, Gate.COHORT, Gate.ROOM, Gate.PREEMPTION)
+
+
 @dataclass(frozen=True, slots=True)
 class ReasonRow:
     """One row of the table, in English; `sentences` and `helps` begin with the most specific.
@@ -49,3 +53,8 @@ class ReasonRow:
     meaning: str
     sentences: tuple[str, ...]
     helps: tuple[str, ...]
+
+    @property
+    def may_end_by_preemption(self) -> bool:
+        """Return whether the job waits for quota or room on nodes, which preempted jobs may release."""
+        return self.severity is ReasonSeverity.WAITING and self.gate in _RELEASED_BY_PREEMPTION

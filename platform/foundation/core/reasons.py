@@ -16,9 +16,6 @@ PAGE: Final = "docs/reasons.md"
 """The page of the documentation that explains each code below a heading of its own."""
 
 
-_RELEASED_BY_PREEMPTION: Final = (Gate.QUOTA, Gate.COHORT, Gate.ROOM, Gate.PREEMPTION)
-
-
 class Reason(StrEnum):
     """The code of a reason. Of several reasons the first is reported, which is the most fundamental."""
 
@@ -34,11 +31,6 @@ class Reason(StrEnum):
     def anchor(self) -> str:
         """The address in the documentation of the section on the code."""
         return f"{PAGE}#{self.row.code.lower()}"
-
-    @property
-    def may_end_by_preemption(self) -> bool:
-        """Return whether the job waits for quota or room on nodes, which preempted jobs may release."""
-        return self.row.severity is ReasonSeverity.WAITING and self.row.gate in _RELEASED_BY_PREEMPTION
 
     NEVER_FITS = ReasonRow(
         "NEVER_FITS",
@@ -285,25 +277,25 @@ class Reason(StrEnum):
         " that was selected for it, or for the topologies that its storage class allows.",
         sentences=(
             _(
-                "Nodes that would take a task but can't mount the volumes of all these claims: %(claims)s."
-                " Number of nodes: %(excluded_nodes)s."
+                "Nodes that would take a task can't mount the volumes of all these claims (nodes:"
+                " %(excluded_nodes)s): %(claims)s."
             ),
             _(
                 "Until the volume of claim %(uncreated_claim)s is created, tasks can run only on the node"
-                " that was selected for it. Other nodes that would take a task: %(excluded_nodes)s."
+                " that was selected for it. Other nodes would take a task (nodes: %(excluded_nodes)s)."
             ),
             _(
-                "Nodes that would take a task but can't mount the volume of claim %(claim)s:"
-                " %(excluded_nodes)s. Tasks that fit in one %(level)s of the other nodes: %(available)s of"
+                "Nodes that would take a task can't mount the volume of claim %(claim)s (nodes:"
+                " %(excluded_nodes)s). Tasks that fit in one %(level)s of the other nodes: %(available)s of"
                 " %(asked)s."
             ),
             _(
-                "Nodes that would take a task but can't mount the volume of claim %(claim)s:"
-                " %(excluded_nodes)s. Tasks that fit on the other nodes: %(available)s of %(asked)s."
+                "Nodes that would take a task can't mount the volume of claim %(claim)s (nodes:"
+                " %(excluded_nodes)s). Tasks that fit on the other nodes: %(available)s of %(asked)s."
             ),
             _(
-                "Nodes that would take a task but can't mount the volume of claim %(claim)s:"
-                " %(excluded_nodes)s."
+                "Nodes that would take a task can't mount the volume of claim %(claim)s (nodes:"
+                " %(excluded_nodes)s)."
             ),
             _("The nodes that would take this job can't mount the volume of one of its claims."),
         ),
@@ -325,21 +317,25 @@ class Reason(StrEnum):
         " nodes that can't mount them would.",
         sentences=(
             _(
-                "Empty %(flavor)s nodes that would take a task but can't mount the volumes of all these"
-                " claims: %(claims)s. Number of nodes: %(suitable_nodes)s."
+                "Empty %(flavor)s nodes that would take a task can't mount the volumes of all these claims"
+                " (nodes: %(suitable_nodes)s): %(claims)s."
             ),
             _(
-                "Tasks that fit in one %(level)s of empty %(flavor)s nodes that can mount the volume of claim"
-                " %(claim)s: %(available)s of %(asked)s. Suitable nodes that can't mount it:"
-                " %(suitable_nodes)s."
+                "Empty %(flavor)s nodes that would take a task can't mount the volume of claim %(claim)s"
+                " (nodes: %(suitable_nodes)s). Tasks that fit in one %(level)s of the nodes that can mount"
+                " it: %(available)s of %(asked)s."
             ),
             _(
-                "Tasks that fit on empty %(flavor)s nodes that can mount the volume of claim %(claim)s:"
-                " %(available)s of %(asked)s. Suitable nodes that can't mount it: %(suitable_nodes)s."
+                "Empty %(flavor)s nodes that would take a task can't mount the volume of claim %(claim)s"
+                " (nodes: %(suitable_nodes)s). Tasks that fit on the nodes that can mount it: %(available)s"
+                " of %(asked)s."
             ),
             _("The nodes that can mount the volumes of this job don't hold it, even when empty."),
         ),
-        helps=(_("Use fewer or smaller tasks, or mount claims whose volumes other nodes can mount."),),
+        helps=(
+            _("Mount claims whose volumes the same nodes can mount, instead of all of these: %(claims)s."),
+            _("Use fewer or smaller tasks, or mount claims whose volumes other nodes can mount."),
+        ),
     )
 
     VOLUME_CLAIM_NOT_BOUND = ReasonRow(
@@ -368,7 +364,17 @@ class Reason(StrEnum):
             _("Volume claim %(lost_claim)s in cluster %(cluster)s has lost its volume."),
             _("A volume claim of this job isn't bound to a volume."),
         ),
-        helps=(_("Check the claim in the workspace's namespace, or mount another one."),),
+        helps=(
+            _(
+                "Ask a platform admin to grant the platform's account get on storageclasses in cluster"
+                " %(cluster)s, or mount another claim than %(class_unread_claim)s."
+            ),
+            _(
+                "Ask a platform admin to grant the platform's account patch on persistentvolumeclaims in"
+                " cluster %(cluster)s, or mount another claim than %(not_permitted_claim)s."
+            ),
+            _("Check the claim in the workspace's namespace, or mount another one."),
+        ),
     )
 
     VOLUME_CLAIM_UNREAD = ReasonRow(

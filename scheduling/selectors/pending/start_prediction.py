@@ -13,6 +13,7 @@ from typing import Final
 from django.db.models import Max
 
 from foundation.core.actor import Actor
+from foundation.core.reasons import Reason
 from quotas.models import Queue
 from scheduling.models import (
     PENDING_STATES,
@@ -43,6 +44,7 @@ class NoForecast(StrEnum):
     NO_HISTORY = "no_history"
     OUT_OF_TIME = "out_of_time"
     FAILED = "failed"
+    CLAIM_NOT_BOUND = "claim_not_bound"
 
 
 _RESULTS: Final = {
@@ -121,6 +123,9 @@ def job_expected_start(*, viewer: Actor, job: Job, now: datetime) -> ExpectedSta
     ranges = _count(_started(job.queue_id, since=now - COUNTED))
     if job.state not in PENDING_STATES:
         return ExpectedStart(None, NoForecast.NOT_QUEUED, ranges)
+    if job.reason == Reason.VOLUME_CLAIM_NOT_BOUND:
+        # A forecast can't know when somebody creates the claim or its volume.
+        return ExpectedStart(None, NoForecast.CLAIM_NOT_BOUND, ranges)
     ended = Attempt.unscoped.filter(job=job).aggregate(last=Max("ended_at"))["last"]
     open_ones = StartPrediction.unscoped.filter(job=job, closed_at__isnull=True)
     if ended is not None:

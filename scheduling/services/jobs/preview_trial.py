@@ -64,7 +64,7 @@ class HelpTrial:
     ) -> em.Help:
         """Try one recommendation with those that it depends on, which `known` has once they were tried."""
         starts, waits = help_item.numbers.get(_STARTS), find_reason(str(help_item.numbers.get(_WAITS)))
-        if not starts and (waits is None or not waits.may_end_by_preemption):
+        if not starts and (waits is None or not waits.row.may_end_by_preemption):
             return help_item
         if starts and help_item.code in _SIZES:
             return self._largest_that_starts(help_item, _SIZES[help_item.code])

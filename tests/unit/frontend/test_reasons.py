@@ -238,7 +238,7 @@ def test_nodes_excluded_by_volumes_are_counted_for_one_claim_or_for_all_together
     assert "claim east" in said and "2 of 4" in said
     assert "in one rack" in strip_tags(reasons.reason_sentence(code, {**one, "level": "rack"}))
     several = strip_tags(reasons.reason_sentence(code, {**one, "claims": "east,west", "level": "rack"}))
-    assert "east, west. Number of nodes: 2." in several
+    assert "(nodes: 2): east, west." in several
     assert "of 4" not in several  # of nodes that can mount all of them
 
 
@@ -252,4 +252,47 @@ def test_a_volume_that_does_not_exist_yet_is_to_be_waited_for() -> None:
     )
     assert strip_tags(reasons.help_sentence(code, numbers)).startswith("Wait for the nodes")
     several = strip_tags(reasons.reason_sentence(code, {**uncreated, "claims": "data,home"}))
-    assert "data, home. Number of nodes: 1." in several
+    assert "(nodes: 1): data, home." in several
+
+
+def test_no_sentence_ends_in_a_count_that_seems_to_belong_to_a_name() -> None:
+    """As in `… can't mount the volume of claim full: 1.`"""
+    after_name = re.compile(r"%\((\w+)\)s: %\((\w+)\)s")
+    found = [
+        (reason, text)
+        for reason in Reason
+        for text in (*reason.row.sentences, *reason.row.helps)
+        for name, count in after_name.findall(text)
+        if count in reasons._COUNTS and name not in reasons._COUNTS
+    ]
+    assert not found
+
+
+def test_who_lacks_a_permission_of_the_platform_is_sent_to_its_admin() -> None:
+    """Users of a workspace can't grant it; the help names the permission that the sentence names."""
+    permission = re.compile(r"\((\w+ on \w+)\)")
+    lacking = [
+        (reason, text, granted[1])
+        for reason in Reason
+        for text in reason.row.sentences
+        if (granted := permission.search(text))
+    ]
+    assert {found for _reason, _text, found in lacking} == {
+        "get on storageclasses",
+        "patch on persistentvolumeclaims",
+    }
+    for reason, text, granted in lacking:
+        numbers: dict[str, object] = dict.fromkeys(re.findall(r"%\((\w+)\)s", text), "x")
+        said = strip_tags(reasons.help_sentence(reason, numbers))
+        assert said.startswith("Ask a platform admin") and granted in said
+    missing: dict[str, object] = {"claim": "x", "missing_claim": "x", "cluster": "y"}
+    assert "admin" not in reasons.help_sentence("VOLUME_CLAIM_NOT_BOUND", missing)
+
+
+def test_claims_that_exclude_all_nodes_only_together_are_not_helped_by_smaller_tasks() -> None:
+    one = {"claim": "east", "suitable_nodes": 2, "available": 0, "asked": 1}
+    assert "smaller tasks" in reasons.help_sentence("VOLUME_NODES_TOO_SMALL", one)
+    both = strip_tags(reasons.help_sentence("VOLUME_NODES_TOO_SMALL", {**one, "claims": "east,west"}))
+    assert both == (
+        "Mount claims whose volumes the same nodes can mount, instead of all of these: east, west."
+    )

@@ -9,13 +9,15 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
 from foundation.core import clock
+from foundation.core.reason_row import Gate
+from foundation.core.reasons import find_reason
 from frontend.pages.jobs import job_facts
 from frontend.pages.jobs.detail.job_page import find_job
 from frontend.pages.jobs.pending import pending_reasons
 from frontend.pages.jobs.pending.gates_now import list_gates
 from frontend.shell.page_shell import get_viewer, login_required
 from frontend.texts.recommendations import numbers_of
-from scheduling.services.jobs.pending_check import check_pending_job
+from scheduling.services.jobs.pending_check import PendingCheck, check_pending_job
 
 
 @login_required
@@ -36,7 +38,7 @@ def check_job(request: HttpRequest, workspace: str, job: str) -> HttpResponse:
     page = {
         "job": found,
         "workspace": place,
-        "later_checks": later if checked is None else list_gates(found, checked),
+        "later_checks": later if checked is None or _never_fits(checked) else list_gates(found, checked),
         "helps": pending_reasons.list_help(rights, found, checked.help if checked else None),
         "starts": checked is not None and checked.starts,
         "checked_at": clock.now() if checked else None,
@@ -44,3 +46,9 @@ def check_job(request: HttpRequest, workspace: str, job: str) -> HttpResponse:
         "without_estimate": waits and estimate and not has_answer,
     }
     return render(request, "frontend/jobs/job_check.html", page)
+
+
+def _never_fits(checked: PendingCheck) -> bool:
+    """Return whether the check ended at the gate before node resources and preemption, so it lacks both."""
+    reason = find_reason(checked.reason)
+    return reason is not None and reason.row.gate is Gate.FIT

@@ -33,6 +33,9 @@ _WHY: Final[dict[NoForecast, str | Promise]] = {
         "Unknown: fewer than 20 jobs have finished, too few to estimate from."
     ),
     NoForecast.OUT_OF_TIME: gettext_lazy("Unknown: the estimate took too long for this scheduling domain."),
+    NoForecast.CLAIM_NOT_BOUND: gettext_lazy(
+        "None while a volume claim of the job can't be mounted: it is missing, not bound or being deleted."
+    ),
     NoForecast.FAILED: gettext_lazy("Unknown: the last estimate failed. Details are in the worker's log."),
 }
 

@@ -49,6 +49,8 @@ _GATES: Final = {
 }
 """The title of each gate that the page shows, and its text once the job has passed it, in order."""
 
+_OF_CLAIMS: Final = (Reason.VOLUME_CLAIM_NOT_BOUND, Reason.VOLUME_CLAIM_UNREAD)
+
 
 def list_checks(viewer: User, job: Job) -> Sequence[view_models.Check]:
     """Return the gates of a waiting job, in the order of their evaluation."""
@@ -66,12 +68,10 @@ def list_checks(viewer: User, job: Job) -> Sequence[view_models.Check]:
 
 def split_later(job: Job, checks: Sequence[view_models.Check]) -> tuple[Sequence[view_models.Check], ...]:
     """Split the gates into those that the stored reason covers, and node resources and preemption after them,
-    which a check of the job evaluates now.
+    which the gates of a check of the job replace.
     """
     reason = find_reason(job.reason)
     held = reason.row.gate if reason else None
-    if held is Gate.FIT:
-        return checks, ()
     later = [str(_GATES[gate][0]) for gate in (Gate.ROOM, Gate.PREEMPTION) if gate is not held]
     return [check for check in checks if check.title not in later], [
         check for check in checks if check.title in later
@@ -83,6 +83,8 @@ def _check(job: Job, gate: Gate, place: int, held: int | None, quota: str) -> vi
         title = _("Quota of %(queue)s") % {"queue": job.queue.name}
     elif gate is Gate.COHORT and job.workspace.parent:
         title = _("Borrowing in %(folder)s") % {"folder": job.workspace.parent.name}
+    elif place == held and job.reason in _OF_CLAIMS:
+        title = _("Volumes")
     else:
         title = str(_GATES[gate][0])
     if held is None:
