@@ -8,13 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from django.apps import apps
 from django.db import transaction
 from rest_framework.test import APIClient
 
-from foundation.audit.audit_log import DENIED
-from foundation.models import AuditRecord
-from tenants.access.row_policies import OWN_APPS
+from tests.access.tables import contents
 
 REFUSED: Final = (400, 404, 409, 413, 422)
 
@@ -46,25 +43,13 @@ def _filled(value: Any, names: dict[str, str]) -> Any:
     return [_filled(item, names) for item in value] if isinstance(value, list) else value
 
 
-def everything() -> dict[str, list[Any]]:
-    """Return all rows, without the records of denials."""
-    found: dict[str, list[Any]] = {}
-    for model in apps.get_models():
-        if model._meta.app_label in OWN_APPS:
-            rows = model._base_manager.order_by("pk")
-            if model is AuditRecord:
-                rows = rows.exclude(result=DENIED)
-            found[model._meta.label] = list(rows.values_list())
-    return found
-
-
 def faults(client: APIClient, rows: Sequence[Bad], names: dict[str, str]) -> str:
     """Send each row and return a line for each one that is answered wrongly, or that changed something."""
     client.raise_request_exception = False
-    before, found = everything(), []
+    before, found = contents(), []
     for bad in rows:
         with transaction.atomic():
-            fault = _fault(client, bad, names) or ("" if everything() == before else "something was changed")
+            fault = _fault(client, bad, names) or ("" if contents() == before else "something was changed")
             transaction.set_rollback(True)
         if fault:
             found.append(f"{bad}: {fault}")

@@ -15,8 +15,8 @@ from foundation.core.quantities import Resource
 from quotas.models import Budget, Override, UserLimit
 from scheduling.models import JobTemplate
 from telemetry.models import TelemetrySource
+from tests.access.tables import contents
 from tests.api.conftest import As
-from tests.api.refusals import everything
 from tests.builders import jobs, quotas, tenancy
 from tests.builders.world import World
 
@@ -154,16 +154,16 @@ def test_a_change_without_its_version_is_refused(
     if path.endswith("/policy"):
         client.put(url, BODIES[path], headers={"If-Match": "*"})
     body = json.dumps(BODIES[path]) if method != "delete" else ""
-    before, seen = everything(), client.get(url)
+    before, seen = contents(), client.get(url)
 
     def send(**headers: str) -> Any:
         return client.generic(method.upper(), url, body, content_type="application/json", headers=headers)
 
     assert send().status_code == 428
     assert send(**{"If-Match": '"99"'}).status_code == 412
-    assert everything() == before
+    assert contents() == before
     done = send(**{"If-Match": seen["ETag"]})
     assert done.status_code in (200, 204), done.content
-    assert everything() != before
+    assert contents() != before
     again = send(**{"If-Match": seen["ETag"]})
     assert again.status_code == (404 if method == "delete" else 412)
