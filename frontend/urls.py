@@ -17,7 +17,7 @@ from frontend.pages.messages import page as message_page
 from frontend.pages.notebooks import page as notebooks
 from frontend.pages.operations import audit, branding
 from frontend.pages.people import choices, invitation
-from frontend.pages.policies import job_policies
+from frontend.pages.policies import job_policies, queue_charts, queue_page, queues
 from frontend.pages.quotas import workspace
 from frontend.pages.requests import limits, own_requests
 from frontend.pages.start import home, search
@@ -33,6 +33,11 @@ _WORKSPACE = [
     path("overview/live", workspace_overview.overview_live, name="workspace-overview-live"),
     path("overview/charts/<slug:kind>", workspace_overview.overview_chart, name="workspace-overview-chart"),
     path("quota", workspace.workspace_quota, name="workspace-quota"),
+    path("queues", queues.workspace_queues, name="workspace-queues"),
+    path("queues/<slug:queue>", queue_page.show_queue, name="workspace-queue"),
+    path("queues/<slug:queue>/live", queue_page.queue_live, name="workspace-queue-live"),
+    path("queues/<slug:queue>/charts/<slug:kind>", queue_charts.queue_chart, name="workspace-queue-chart"),
+    path("queues/<slug:queue>/check", queue_page.check_queue, name="workspace-queue-check"),
     path("requests", own_requests.show_requests, name="workspace-requests"),
     path("limits", limits.show_limits, name="workspace-limits"),
     path("usage", workspace_usage.workspace_usage, name="workspace-usage"),

@@ -18,6 +18,7 @@ from frontend.pages.policies import (
     priorities,
     priority_grants,
     queue_charts,
+    queue_page,
     queues,
 )
 from frontend.pages.quotas import edit, file, history, page, pictures, tree, tree_edit
@@ -78,14 +79,14 @@ urlpatterns = [
     path("priorities", priorities.show_priorities, name="ops-priorities"),
     path("priorities/grants", priority_grants.show_grants, name="ops-priority-grants"),
     path("queues", queues.show_queues, name="ops-queues"),
-    path("queues/<slug:workspace>/<slug:queue>", queues.show_queue, name="ops-queue"),
-    path("queues/<slug:workspace>/<slug:queue>/live", queues.queue_live, name="ops-queue-live"),
+    path("queues/<slug:workspace>/<slug:queue>", queue_page.show_queue, name="ops-queue"),
+    path("queues/<slug:workspace>/<slug:queue>/live", queue_page.queue_live, name="ops-queue-live"),
     path(
         "queues/<slug:workspace>/<slug:queue>/charts/<slug:kind>",
         queue_charts.queue_chart,
         name="ops-queue-chart",
     ),
-    path("queues/<slug:workspace>/<slug:queue>/check", queues.check_queue, name="ops-queue-check"),
+    path("queues/<slug:workspace>/<slug:queue>/check", queue_page.check_queue, name="ops-queue-check"),
     path("cells", cells.show_cells, name="ops-cells"),
     path("cells/check", cells.check_sharing, name="ops-cells-check"),
     path("replays", replay_list.show_replays, name="ops-replays"),

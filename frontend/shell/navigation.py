@@ -84,6 +84,14 @@ GROUPS: dict[str, tuple[NavigationGroup, ...]] = {
                     needs=(Permission.JOB_VIEW,),
                 ),
                 NavigationEntry(
+                    "queues",
+                    _("Queues"),
+                    "list",
+                    "frontend:workspace-queues",
+                    covers=("frontend:workspace-queue",),
+                    needs=(Permission.QUOTA_VIEW,),
+                ),
+                NavigationEntry(
                     "quota", _("Quota"), "layers", "frontend:workspace-quota", needs=(Permission.QUOTA_VIEW,)
                 ),
                 NavigationEntry(

@@ -16,6 +16,7 @@ from tests.access import (
     rows_alerts,
     rows_operations,
     rows_pages,
+    rows_queues,
     rows_quota,
     rows_tenancy,
     rows_tenants,
@@ -27,7 +28,13 @@ from tests.access.oracle import verdict
 from tests.access.table import Ask
 
 API: Final = (*rows_tenancy.ROWS, *rows_quota.ROWS, *rows_work.ROWS, *rows_alerts.API)
-CONSOLE: Final = (*rows_pages.ROWS, *rows_operations.ROWS, *rows_tenants.ROWS, *rows_alerts.CONSOLE)
+CONSOLE: Final = (
+    *rows_pages.ROWS,
+    *rows_operations.ROWS,
+    *rows_queues.ROWS,
+    *rows_tenants.ROWS,
+    *rows_alerts.CONSOLE,
+)
 TABLE: Final = (*API, *CONSOLE, *rows_again.ROWS)
 """All rows; those with a loss and those of commands come last."""
 ROUTE: Final = os.environ.get("ALLOTMENT_ACCESS_ROUTE", "")

@@ -262,13 +262,9 @@ ACCOUNTS: Final = (
 
 _QUEUE: Final = "queue.edit"
 _POLICY: Final = "policy.edit"
-_ONE_QUEUE: Final = "ops/queues/{workspace}/{queue}"
-_SPARE: Final = "ops/queues/{workspace}/{spare_queue}"
-_READ_QUEUE: Final = inside(QUOTA)
-_OPENS: Final = see(*((VIEW, place) for place in ("here", "beside", "other"))) + must(
-    *((_QUEUE, place) for place in ("here", "beside", "other"))
-)
 _RAISES: Final = must((_QUEUE, "platform"))
+
+
 RULES: Final = (
     *listing("ops/policies", EVERYBODY, lists="tenant_name", listed=SIGHT),
     form(
@@ -336,58 +332,6 @@ RULES: Final = (
         SIGHT + must((_QUEUE, "above")),
         "scheduling_prioritygrant",
         body={"do": "revoke", "item": "{grant}", "confirmed": "1"},
-    ),
-    *listing(
-        "ops/queues",
-        EVERYBODY,
-        lists="queue",
-        listed=SIGHT + need(QUOTA),
-        shows=(("edit=new", _OPENS),),
-    ),
-    form(
-        "ops/queues",
-        SIGHT + must((_QUEUE, "here")) + must((_EDITS, "here")),
-        "quotas_queue",
-        "open",
-        body={"workspace": "{ws}", "name": "second", "flavors": "a100", "preset": "balanced"},
-    ),
-    page(
-        _ONE_QUEUE,
-        _READ_QUEUE,
-        shows=(('value="rename"', must((_QUEUE, "here"))), ('id="queue-pending"', must((JOB, "here")))),
-    ),
-    page(
-        f"{_ONE_QUEUE}/live",
-        _READ_QUEUE,
-        shows=tuple((f'id="queue-{part}"', must((JOB, "here"))) for part in ("pending", "admitted")),
-    ),
-    page(f"{_ONE_QUEUE}/charts/{{kind}}", _READ_QUEUE + need(JOB), values={"kind": "waits"}),
-    form(
-        _ONE_QUEUE,
-        _READ_QUEUE + need(_QUEUE),
-        "quotas_queue",
-        body={"do": "rename", "name": "other", "version": "{queue.version}"},
-    ),
-    form(
-        _SPARE,
-        _READ_QUEUE + need(_QUEUE),
-        "quotas_queue",
-        body={"do": "delete", "version": "{spare_queue.version}"},
-    ),
-    form(
-        f"{_ONE_QUEUE}/check",
-        _READ_QUEUE + need(_QUEUE),
-        "",
-        "check",
-        ok=200,
-        body={"preset": "deterministic"},
-    ),
-    form(
-        _ONE_QUEUE,
-        _READ_QUEUE + need(_QUEUE),
-        "quotas_queue",
-        "preset",
-        body={"preset": "deterministic", "version": "{queue.version}"},
     ),
 )
 

@@ -31,6 +31,11 @@ def jobs_address(workspace: str) -> str:
     return navigation.find_address("frontend:job-list", workspace=workspace)
 
 
+def queue_address(workspace: str, queue: str) -> str:
+    """Return the page of a queue within its workspace."""
+    return navigation.find_address("frontend:workspace-queue", workspace=workspace, queue=queue)
+
+
 def new_job_address(workspace: str) -> str:
     """Return the form of a new job."""
     return navigation.find_address("frontend:job-new", workspace=workspace)

@@ -6,9 +6,9 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.http import HttpRequest
-from django.urls import reverse
 
 from foundation.sql import row_scope
+from frontend.pages.policies.queue_address import queue_page_address
 from frontend.pages.policies.queue_jobs import ADMITTED_PAGE, PENDING_PAGE, describe_jobs
 from frontend.pages.policies.queue_quota import describe_quota
 from frontend.pages.policies.queue_timeline import describe_timeline
@@ -26,7 +26,7 @@ def body_context(request: HttpRequest, viewer: User, queue: Queue) -> dict[str, 
     return {
         "timeline": timeline,
         "timeline_groups": (timeline.running, timeline.pending) if timeline else (),
-        "body_url": reverse("frontend:ops-queue-live", args=[queue.workspace.slug, queue.name]) + query,
+        "body_url": queue_page_address(request, queue, "live") + query,
         "quota_lines": describe_quota(viewer, queue),
         **(describe_jobs(viewer, queue, pages) if timeline else {}),
     }

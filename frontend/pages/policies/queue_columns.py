@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
 
@@ -129,3 +129,12 @@ QUEUES: Final = ListDeclaration(
     fields={**COLUMNS, "workspace": Column("workspace.name")},
     default_sort="workspace",
 )
+WORKSPACE_QUEUES: Final = replace(
+    QUEUES,
+    key="workspace-queues",
+    columns=[column for column in QUEUES.columns if column.key != "workspace"],
+    filters={name: field for name, field in QUEUES.filters.items() if name != "workspace"},
+    fields=COLUMNS,
+    default_sort="name",
+)
+"""The list of the queues of one workspace."""

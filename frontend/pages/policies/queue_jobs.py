@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from django.core.paginator import Page, Paginator
-from django.utils.translation import gettext as _
 
 from foundation.core import clock
 from frontend.pages.jobs.addresses import job_address
@@ -42,14 +41,16 @@ class PendingLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdmittedLine:
-    """An admitted job: its GPUs, how many of them are borrowed, and its run time."""
+    """An admitted job: its GPUs, how many of them are borrowed, its run time, and the end of its guaranteed
+    run time; None if that doesn't protect it now.
+    """
 
     job: Job
     url: str
     gpus: str
     borrowed: str
     ran: timedelta | None
-    preemptible: str
+    guaranteed_until: datetime | None
 
 
 def describe_jobs(viewer: User, queue: Queue, pages: dict[str, str]) -> dict[str, Any]:
@@ -100,7 +101,7 @@ def _admitted_lines(jobs: Sequence[Job], now: datetime) -> list[AdmittedLine]:
                 gpus=_format_gpus(gpus.held if gpus else 0),
                 borrowed=_format_gpus(gpus.borrowed if gpus else 0),
                 ran=run_time(job, now),
-                preemptible=_describe_preemption(job, now),
+                guaranteed_until=now + left if (left := time_until_preemptible(job, now)) else None,
             )
         )
     return found
@@ -108,12 +109,3 @@ def _admitted_lines(jobs: Sequence[Job], now: datetime) -> list[AdmittedLine]:
 
 def _format_gpus(amount: float) -> str:
     return formats.format_number(amount, 0 if amount == int(amount) else 2) if amount else formats.MISSING
-
-
-def _describe_preemption(job: Job, now: datetime) -> str:
-    """Return whether a job may be preempted, and until when its guaranteed run time protects it."""
-    if not job.preemptible:
-        return _("No")
-    if left := time_until_preemptible(job, now):
-        return _("Not before %(span)s") % {"span": formats.format_duration(left)}
-    return _("Yes")

@@ -20,7 +20,7 @@ from foundation.core import clock
 from foundation.core.errors import AllotmentError, NotFound
 from frontend.components import view_models
 from frontend.pages.policies.cells import SHARING
-from frontend.pages.policies.queues import QueueForm
+from frontend.pages.policies.queue_settings_form import QueueForm
 from frontend.pages.replays.replay_words import format_bound
 from frontend.shell.form_actions import show_refusal
 from frontend.shell.page_shell import get_viewer, operator_required, set_frame

@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from frontend.pages.policies.cells import SHARING
-from frontend.pages.policies.queues import QueueForm
+from frontend.pages.policies.queue_settings_form import QueueForm
 from frontend.texts import formats
 from scheduling.models import PolicyReplay, ReplayState
 from scheduling.selectors.policies.policy_replay import COLUMNS

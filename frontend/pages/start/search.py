@@ -8,7 +8,7 @@ from django.urls import reverse
 
 from clusters.selectors.flavor import flavor_find
 from clusters.selectors.node import NodeFilter, cluster_list, node_list
-from frontend.pages.jobs.addresses import all_jobs_address, job_address, node_address
+from frontend.pages.jobs.addresses import all_jobs_address, job_address, node_address, queue_address
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from quotas.selectors.queues.queues_in_sight import find_queues
 from scheduling.selectors.jobs.search import job_find
@@ -37,7 +37,7 @@ def show_results(request: HttpRequest) -> HttpResponse:
         *(url for _name, _cluster, url in nodes),
         *(url for _name, _model, _cluster, url in pools),
         *(url for _name, url in clusters),
-        *(reverse("frontend:ops-queue", args=[one.workspace.slug, one.name]) for one in queues),
+        *(queue_address(one.workspace.slug, one.name) for one in queues),
         *(reverse("frontend:workspace", args=[place.slug]) for place in workspaces),
         *(url for _user, url in users),
     ]

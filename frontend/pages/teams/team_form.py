@@ -14,7 +14,7 @@ from foundation.core.errors import AllotmentError
 from foundation.core.numbers import read_whole
 from foundation.core.quantities import QuantityError, parse_cpu
 from frontend.components.name_fields import PeopleInput
-from frontend.pages.policies.queues import PRESETS
+from frontend.pages.policies.queue_settings_form import PRESETS
 from frontend.texts import formats
 from frontend.texts.typed import parse_gibibytes
 from quotas.distribution.division import Keep

@@ -28,7 +28,7 @@ from foundation.web.idempotency import (
 )
 from frontend.components import view_models
 from frontend.pages.people.links import InvitationLink, console_address, links_of
-from frontend.pages.policies.queues import PRESETS
+from frontend.pages.policies.queue_settings_form import PRESETS
 from frontend.pages.quotas.way_out import describe_lacks
 from frontend.pages.setup.uninitialized import show_uninitialized
 from frontend.pages.teams.team_form import PEOPLE_MAX, TeamForms

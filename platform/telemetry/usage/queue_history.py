@@ -1,4 +1,5 @@
-"""The past of one queue: how long its jobs waited, and the GPUs that they requested, compared with the quota.
+"""The past of one queue: how long its jobs waited, how many were admitted and evicted, and the GPUs that they
+requested, compared with the quota.
 
 Amounts are means over equal parts of a time. Waits are from submission to the first admission; an evicted job
 waits again from the end of that attempt, a suspended one from its resume.
@@ -6,7 +7,7 @@ waits again from the end of that attempt, a suspended one from its resume.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -21,17 +22,19 @@ from foundation.core.actor import Actor
 from foundation.core.quantities import Resource
 from quotas.models import Queue, QuotaChange
 from quotas.selectors.tables.quota import queue_quota
+from scheduling.engine import model as em
 from scheduling.metering.usage_rows import usage_rows
 from scheduling.models import TERMINAL_STATES, Attempt, Job, JobState
 from scheduling.selectors.pending.pending import flavor_suits
 from telemetry.series.windows.window import Window, window_of
-from telemetry.store.times import TICK_RETENTION, from_ms, to_ms
+from telemetry.store.times import MINUTE_MS, TICK_RETENTION, from_ms, to_ms
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import Tenant
 
 _MOST: Final = 20_000
 """The most waits that are read: the latest ones."""
+_EVICTIONS: Final = [rule.value for rule in em.EvictRule]
 _POINTS: Final = 96
 _WAIT_POINTS: Final = 24
 """Few points, so that most parts have an admission."""
@@ -54,6 +57,14 @@ class WaitPart(NamedTuple):
     jobs: int
     mean_s: float | None
     longest_s: float | None
+
+
+class RatePart(NamedTuple):
+    """Jobs per hour in a part of the time; None while the part lasts, and where older ones weren't read."""
+
+    at: datetime
+    admitted: float | None
+    evicted: float | None
 
 
 class DemandPart(NamedTuple):
@@ -117,6 +128,34 @@ def queue_waits(viewer: Actor, queue: Queue, start: datetime, end: datetime) -> 
         if (found := waits.get(bucket))
         else WaitPart(at, 0, None, None)
         for bucket, at in window.bucket_times()
+    ]
+
+
+def queue_rates(viewer: Actor, queue: Queue, start: datetime, end: datetime) -> list[RatePart]:
+    """Return how many jobs of a queue were admitted and evicted per hour; each time of a job counts.
+
+    Raises: NotFound, PermissionDenied; Invalid for a bad range.
+    """
+    permissions.require_permission(viewer, Permission.JOB_VIEW, queue.workspace)
+    window = window_of(start, end, None, retention=TICK_RETENTION, points=_WAIT_POINTS)
+    rows = Attempt.unscoped.filter(job__queue=queue)
+    admitted = _hourly_rates(rows, "admitted_at", window)
+    evicted = _hourly_rates(rows.filter(end_reason__in=_EVICTIONS), "ended_at", window)
+    moments = [at for _bucket, at in window.bucket_times()]
+    return list(map(RatePart, moments, admitted, evicted))
+
+
+def _hourly_rates(rows: QuerySet[Attempt], column: str, window: Window) -> list[float | None]:
+    """Return the moments of the column per hour, by bucket."""
+    asked = rows.filter(**{f"{column}__gte": window.start, f"{column}__lt": window.end})
+    latest = asked.order_by(f"-{column}").values_list(column, flat=True)[:_MOST]
+    buckets = [to_ms(moment) // window.step_ms for moment in latest]
+    counts, hours = Counter(buckets), window.step_ms / (60 * MINUTE_MS)
+    first_known = buckets[-1] + 1 if len(buckets) == _MOST else window.first
+    ended = to_ms(clock.now()) // window.step_ms
+    return [
+        counts[bucket] / hours if first_known <= bucket < ended else None
+        for bucket in range(window.first, window.last + 1)
     ]
 
 

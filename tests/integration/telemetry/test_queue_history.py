@@ -11,7 +11,7 @@ from django.test import Client
 from foundation.core.errors import NotFound
 from quotas.models import QuotaChange, QuotaRevision
 from scheduling.models import Allocation, Attempt, Job, JobState
-from telemetry.usage.queue_history import queue_demand, queue_waits
+from telemetry.usage.queue_history import queue_demand, queue_rates, queue_waits
 from tests.builders import jobs
 from tests.builders.world import World, world
 
@@ -48,6 +48,26 @@ def test_waits_are_from_submission_to_the_first_admission(w: World) -> None:
             queue_waits(w.outsider, w.queue, START, NOW)
     assert [(part.at, *part[1:]) for part in parts if part.jobs] == [(at, 2, 1200.0, 1800.0)]
     assert {part.mean_s for part in parts if not part.jobs} == {None}
+
+
+def test_rates_are_admissions_and_evictions_per_hour(w: World) -> None:
+    hour = timedelta(hours=1)
+    evicted = jobs.job(w.queue, w.editor, submitted_at=NOW - 6 * hour)
+    attempt(evicted, NOW - 5 * hour, NOW - 3 * hour + timedelta(minutes=1), why="FAIR_SHARE")
+    attempt(evicted, NOW - 3 * hour + timedelta(minutes=2), NOW - 2 * hour, number=2, why="TASK_FAILED")
+    late = jobs.job(w.queue, w.editor, submitted_at=NOW - 6 * hour)
+    attempt(late, NOW - 3 * hour + timedelta(minutes=3), NOW - 2 * hour, why="USER")
+    with time_machine.travel(NOW + timedelta(minutes=10), tick=False):
+        parts = queue_rates(w.viewer, w.queue, START + timedelta(minutes=10), NOW + timedelta(minutes=10))
+        week = queue_rates(w.viewer, w.queue, NOW - timedelta(days=7), NOW)
+        with pytest.raises(NotFound):
+            queue_rates(w.outsider, w.queue, START, NOW)
+    found = {(NOW - part.at) / hour: (part.admitted, part.evicted) for part in parts}
+    assert found[5] == (1.0, 0.0)
+    assert found[3] == (2.0, 1.0), "the end of a job by its user or its own failure is no eviction"
+    assert found[1] == (0.0, 0.0)
+    assert found[0] == (None, None), "the hour isn't over"
+    assert max(part.admitted or 0 for part in week) == 3 / 12
 
 
 def test_demand_is_what_was_allocated_and_what_pending_jobs_asked_for(w: World) -> None:
@@ -103,7 +123,7 @@ def test_charts_have_a_text_alternative_and_the_chosen_range(client: Client, w: 
     place = "/ops/queues/team-a/default"
     with time_machine.travel(NOW, tick=False):
         page = client.get(f"{place}?range=7d").content.decode()
-        for key in ("waits", f"demand-{w.flavor.pk}"):
+        for key in ("waits", "rates", f"demand-{w.flavor.pk}"):
             assert f"{place}/charts/{key}?range=7d" in page
             answer = client.get(f"{place}/charts/{key}?range=7d").json()
             assert answer["summary"]

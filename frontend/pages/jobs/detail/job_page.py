@@ -17,7 +17,7 @@ from frontend.components import view_models
 from frontend.pages.charts.gpu_choice import read_gpu_choice
 from frontend.pages.charts.responses import chart_answer, charts_context
 from frontend.pages.jobs import job_facts
-from frontend.pages.jobs.addresses import jobs_address
+from frontend.pages.jobs.addresses import jobs_address, queue_address
 from frontend.pages.jobs.detail import connect
 from frontend.pages.jobs.detail.copies import submit_texts
 from frontend.pages.jobs.detail.spec_text import job_text
@@ -106,6 +106,7 @@ def _page(request: HttpRequest, place: Tenant, job: Job) -> dict[str, Any]:
         "kind": labels.kind_word(job.kind),
         "roles": " + ".join(f"{role.replicas} {role.name}" for role in job.roles.all()),
         "size": job_facts.format_size(job),
+        "queue_url": _queue_url(rights, place, job),
         "actions": job_facts.actions_of(job, rights),
         "watching": not job.is_terminal and is_watching(who, job),
         "tags": [TagLink(name, tagged_address(place.slug, name)) for name in job.tags],
@@ -136,6 +137,13 @@ def _page(request: HttpRequest, place: Tenant, job: Job) -> dict[str, Any]:
     if tab == JobTab.METRICS and job.attempt_number:
         page |= _charts(request, place, job)
     return page
+
+
+def _queue_url(rights: Rights, place: Tenant, job: Job) -> str:
+    """Return the page of the job's queue; for a viewer who may not open it, the jobs of the queue."""
+    if rights.view_quota and job.queue.closed_at is None:
+        return queue_address(place.slug, job.queue.name)
+    return f"{jobs_address(place.slug)}?{urlencode({'queue': job.queue.name})}"
 
 
 def _story(who: User, place: Tenant, job: Job, tab: JobTab) -> dict[str, Any]:

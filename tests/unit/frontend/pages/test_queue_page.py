@@ -25,6 +25,7 @@ from tests.builders.world import World, world
 
 NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)
 PLACE = "/ops/queues/team-a/default"
+OWN_PLACE = "/w/team-a/queues/default"
 
 
 @pytest.fixture
@@ -92,7 +93,7 @@ def test_admitted_jobs_show_their_gpus_and_what_they_borrow(viewer: Client, w: W
 
     [row] = read_rows(viewer, "queue-admitted")
 
-    assert row == ["holds", "ed", "Running", "normal", "4", "1", "12:00", "20 min", "Not before 40 min"]
+    assert row == ["holds", "ed", "Running", "normal", "4", "1", "12:00", "20 min", "Yes", "12:40"]
     assert read_rows(viewer, "queue-pending") == []
 
 
@@ -162,3 +163,49 @@ def test_settings_are_written_as_yaml(viewer: Client, w: World) -> None:
     read = yaml.safe_load(unescape(written))
     assert read["flavors"] == ["a100"]
     assert {name: read[name] for name in SETTINGS} == {name: getattr(w.queue, name) for name in SETTINGS}
+
+
+def test_a_queue_has_the_same_page_within_its_workspace(client: Client, w: World) -> None:
+    with time_machine.travel(NOW, tick=False):
+        jobs.job(w.queue, w.editor, "waits")
+        running = jobs.job(w.queue, w.editor, "runs")
+        jobs.allocate(running, w.nodes[0])
+    client.force_login(w.viewer)
+    overview = client.get("/w/team-a/overview").content.decode()
+    assert f'href="{OWN_PLACE}"' in overview.partition('id="queues"')[2]
+    assert f'href="{OWN_PLACE}"' in client.get(f"/w/team-a/jobs/{running.pk}").content.decode()
+    for card in ("queue-pending", "queue-admitted", "queue-quota"):
+        assert read_rows(client, card, OWN_PLACE) == read_rows(client, card) != []
+    page = client.get(OWN_PLACE).content.decode()
+    assert "/ops/queues" not in page, "a tenant stays within the workspace"
+    assert f'data-live="{OWN_PLACE}/live"' in page and f"{OWN_PLACE}/charts/rates?" in page
+    assert re.search(r'href="/w/team-a/queues"[^>]*aria-current="page"', page), "highlighted in the side bar"
+
+
+def test_changes_within_the_workspace_lead_back_there(client: Client, w: World) -> None:
+    client.force_login(w.admin)
+    assert f'hx-post="{OWN_PLACE}/check"' in client.get(OWN_PLACE).content.decode()
+    changed = client.post(OWN_PLACE, {"do": "rename", "name": "night", "version": w.queue.version})
+    assert changed["Location"] == "/w/team-a/queues/night"
+    w.queue.refresh_from_db()
+    gone = client.post(changed["Location"], {"do": "delete", "version": w.queue.version})
+    assert gone["Location"] == "/w/team-a/queues"
+    form = {"name": "second", "flavors": "a100", "preset": "balanced"}
+    opened = client.get("/w/team-a/queues?edit=new").content.decode()
+    assert '<input type="hidden" name="workspace" value="team-a"' in opened
+    elsewhere = client.post("/w/team-a/queues", form | {"workspace": "team-b"})
+    assert elsewhere.status_code == 400 and not Queue.unscoped.filter(name="second").exists()
+    made = client.post("/w/team-a/queues", form | {"workspace": "team-a"})
+    assert made["Location"] == "/w/team-a/queues/second"
+
+
+def test_the_list_of_a_workspace_has_its_own_queues_alone(client: Client, w: World) -> None:
+    client.force_login(w.platform_admin)
+    page = client.get("/w/team-a/queues").content.decode()
+    assert f'href="{OWN_PLACE}"' in page and "/w/team-b/" not in page.partition("<main")[2]
+    assert "?edit=new" in page
+    client.force_login(w.viewer)
+    assert "?edit=new" not in client.get("/w/team-a/queues").content.decode()
+    assert client.get("/w/team-a/queues?edit=new").status_code == 403
+    for address in ("/w/team-b/queues", f"/w/team-b/queues/{w.other_queue.name}"):
+        assert client.get(address).status_code == 404

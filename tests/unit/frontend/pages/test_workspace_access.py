@@ -157,12 +157,12 @@ def test_search_finds_queues_and_users_in_sight(client: Client, w: World) -> Non
     quotas.queue(w.cell, w.other_workspace, [w.flavor], name="vision-b")
     client.force_login(w.platform_admin)
     found = client.get("/search?q=vision").content.decode()
-    for address in ("/ops/queues/team-a/vision-a", "/ops/queues/team-b/vision-b"):
+    for address in ("/w/team-a/queues/vision-a", "/w/team-b/queues/vision-b"):
         assert f'href="{address}"' in found
     assert client.get("/search?q=otto")["Location"] == f"/ops/users/{w.outsider.pk}"
 
     client.force_login(w.editor)
-    assert client.get("/search?q=vision")["Location"] == "/ops/queues/team-a/vision-a"
+    assert client.get("/search?q=vision")["Location"] == "/w/team-a/queues/vision-a"
     found = client.get("/search?q=vera").content.decode()
     assert ">vera<" in found and "/ops/users/" not in found, "a colleague, but no page of accounts"
     assert "No results" in client.get("/search?q=otto").content.decode()
