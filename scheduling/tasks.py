@@ -106,6 +106,7 @@ def start_replays() -> None:
 
 @shared_task(
     name="scheduling.tasks.run_policy_replay",
+    acks_late=False,  # it takes longer than the broker waits; `find_replay_to_run` finds lost ones
     soft_time_limit=policy_replays.TASK_LIMIT_S - 10,
     time_limit=policy_replays.TASK_LIMIT_S,
 )

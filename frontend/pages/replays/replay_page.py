@@ -52,16 +52,25 @@ def show_replay(request: HttpRequest, replay: uuid.UUID) -> HttpResponse:
         "may_edit": permissions.has_permission(who, Permission.CLUSTER_EDIT),
         "crumbs": [crumb],
         "live_url": reverse("frontend:ops-replay-live", args=[found.pk]),
-        **(_result_of(found) if found.state == ReplayState.DONE else {}),
+        **(_result_of(found) if has_figures(found) else {}),
     }
     return render(request, "frontend/replays/replay.html", page)
+
+
+def has_figures(replay: PolicyReplay) -> bool:
+    """Return whether there is a simulation to show: both, or that of the recorded configuration where the
+    other failed."""
+    return replay.state in (ReplayState.DONE, ReplayState.FAILED) and "recorded" in replay.result
 
 
 @require_GET
 @operator_required
 def replay_live(request: HttpRequest, replay: uuid.UUID) -> HttpResponse:
-    """Show the progress; when the replay has ended, the link to its result."""
+    """Show the progress. A replay that has ended answers with a redirect, so that the page loads again with
+    the result."""
     found = replay_get(viewer=get_viewer(request), pk=replay)
+    if found.has_ended:
+        return redirect("frontend:ops-replay", found.pk)
     return render(request, "frontend/replays/replay_live.html", _state_of(found))
 
 
@@ -107,6 +116,8 @@ def _allocation_chart(found: PolicyReplay) -> Chart:
     }
     lines = []
     for column in COLUMNS:
+        if column not in found.result:
+            continue
         figures = found.result[column]
         step = timedelta(seconds=figures["bucket_s"])
         points = [

@@ -26,7 +26,7 @@ STATES: Final[dict[str, tuple[str | Promise, str]]] = {
     ReplayState.CANCELED.value: (gettext_lazy("Canceled"), "done"),
 }
 _ERRORS: Final[dict[str, str | Promise]] = {
-    "TOO_LONG": gettext_lazy("The simulation took more than 4 minutes. Select a shorter period."),
+    "TOO_LONG": gettext_lazy("A simulation took more than 4 minutes of CPU time. Select a shorter period."),
     "TOO_MANY_JOBS": gettext_lazy("Too many jobs in this period. Select a shorter period."),
     "NO_JOBS": gettext_lazy("No jobs in this period. Select another period."),
     "POOL_GONE": gettext_lazy("The pool was deleted."),
@@ -130,22 +130,22 @@ _FIGURES: Final[Sequence[tuple[str, str | Promise, _Format, bool]]] = (
 
 
 def compare_totals(result: Mapping[str, Any]) -> list[ComparedFigure]:
-    """Return the figures of all workspaces together, the waits first."""
-    totals = [result[column]["total"] for column in COLUMNS]
+    """Return the figures of all workspaces together, the waits first; – in columns that were not computed."""
+    columns = [result.get(column) for column in COLUMNS]
+    totals = [column and column["total"] for column in columns]
     rows = [
-        _wait_row(_("Wait, median"), [total["wait_median"] for total in totals]),
-        _wait_row(_("Wait, 90th percentile"), [total["wait_p90"] for total in totals]),
+        _wait_row(_("Wait, median"), [total and total["wait_median"] for total in totals]),
+        _wait_row(_("Wait, 90th percentile"), [total and total["wait_p90"] for total in totals]),
     ]
     rows += [
-        _row(str(name), [total[key] for total in totals], style, lower_is_better=lower)
+        _row(str(name), [total and total[key] for total in totals], style, lower_is_better=lower)
         for key, name, style, lower in _FIGURES
     ]
-    rates = [result[column]["allocation_rate"] for column in COLUMNS]
-    if all(rate is not None for rate in rates):
+    if all(column is None or column["allocation_rate"] is not None for column in columns):
         rows.append(
             _row(
                 _("Allocation rate"),
-                [100 * rate for rate in rates],
+                [column and 100 * column["allocation_rate"] for column in columns],
                 lambda value: formats.format_percent(value, 1),
                 lower_is_better=False,
                 difference_style=_points,
@@ -166,14 +166,16 @@ def _wait_row(name: str, waits: Sequence[Mapping[str, Any] | None]) -> ComparedF
 
 def _row(
     name: str,
-    values: Sequence[float],
+    values: Sequence[float | None],
     style: _Format,
     *,
     lower_is_better: bool,
     difference_style: _Format | None = None,
 ) -> ComparedFigure:
+    measured, recorded, changed = ("–" if value is None else style(value) for value in values)
+    if values[1] is None or values[2] is None:
+        return ComparedFigure(name, measured, recorded, changed, "–", "")
     difference = values[2] - values[1]
-    measured, recorded, changed = map(style, values)
     tone = _tone(difference, lower_is_better=lower_is_better)
     said = _signed(difference, difference_style or style)
     return ComparedFigure(name, measured, recorded, changed, said, tone)

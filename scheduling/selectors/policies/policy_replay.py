@@ -52,7 +52,7 @@ def replay_get(*, viewer: Actor, pk: uuid.UUID) -> PolicyReplay:
 
 @dataclass(frozen=True, slots=True)
 class TeamComparison:
-    """The figures of one workspace by column; None if it had no jobs there."""
+    """The figures of one workspace by column; None if it had no jobs there, or nothing was computed."""
 
     name: str
     figures: Mapping[str, Mapping[str, Any] | None]
@@ -60,14 +60,15 @@ class TeamComparison:
 
 @row_scope.whole()
 def compare_teams(replay: PolicyReplay) -> list[TeamComparison]:
-    """Return the figures of each workspace of a completed replay, by name; the caller has checked
+    """Return the figures of each workspace of a replay by name, as far as computed; the caller has checked
     permissions."""
-    ids = {team for column in COLUMNS for team in replay.result[column]["teams"]}
+    teams = {column: replay.result[column]["teams"] for column in COLUMNS if column in replay.result}
+    ids = {team for figures in teams.values() for team in figures}
     names = {str(pk): name for pk, name in Tenant.unscoped.filter(pk__in=ids).values_list("pk", "name")}
     found = [
         TeamComparison(
             names.get(team, team),
-            {column: replay.result[column]["teams"].get(team) for column in COLUMNS},
+            {column: teams[column].get(team) if column in teams else None for column in COLUMNS},
         )
         for team in ids
     ]

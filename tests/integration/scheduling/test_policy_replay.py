@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from itertools import cycle
 from typing import Any
 
 import pytest
@@ -291,15 +292,15 @@ def test_a_canceled_replay_stops_and_a_lost_one_is_taken_up_again(here: World) -
     PolicyReplay.unscoped.update(seen_at=long_ago)
     assert run.find_replay_to_run(now=clock.now()) == made.pk
 
-    times = iter(range(0, 10_000, 2))
+    times = iter(range(0, 10_000))
 
     def cancel_on_the_way() -> float:
         at = next(times)
-        if at == 6:
+        if at == 3:
             replays.replay_cancel(acting_user=here.platform_admin, replay=made)
         return float(at)
 
-    assert not run.run_replay(made.pk, stopwatch=cancel_on_the_way)
+    assert not run.run_replay(made.pk, start_stopwatch=lambda: cancel_on_the_way)
     made.refresh_from_db()
     assert (made.state, made.runs, made.result) == (ReplayState.CANCELED, 2, {})
     with pytest.raises(Conflict):
@@ -320,7 +321,26 @@ def test_a_replay_that_takes_too_long_says_so(here: World) -> None:
         end=begin + timedelta(days=1),
         change=ReplayChange(sharing=Sharing.CLASSICAL),
     )
-    slow = iter(range(0, 10**6, 100))
-    assert run.run_replay(made.pk, stopwatch=lambda: float(next(slow)))
+    slow = iter(range(0, 10**6, 1_000))
+    assert run.run_replay(made.pk, start_stopwatch=lambda: lambda: float(next(slow)))
     made.refresh_from_db()
     assert (made.state, made.error, made.result) == (ReplayState.FAILED, "TOO_LONG", {})
+
+
+def test_a_simulation_that_is_done_is_kept_when_the_other_takes_too_long(here: World) -> None:
+    begin = clock.now() - timedelta(days=2)
+    chain(here, begin + timedelta(hours=1), 2)
+    made = replays.replay_create(
+        acting_user=here.platform_admin,
+        cell=here.cell,
+        begin=begin,
+        end=begin + timedelta(days=1),
+        change=ReplayChange(sharing=Sharing.CLASSICAL),
+    )
+    simulations = iter([[run.BUDGET_S - 1], [run.BUDGET_S + 1]])
+    assert run.run_replay(made.pk, start_stopwatch=lambda: cycle(next(simulations)).__next__)
+    made.refresh_from_db()
+    assert (made.state, made.error) == (ReplayState.FAILED, "TOO_LONG")
+    assert made.part_done == 0.5
+    assert "changed" not in made.result
+    assert made.result["recorded"]["total"]["jobs"] == 2

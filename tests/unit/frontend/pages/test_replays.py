@@ -133,11 +133,38 @@ def test_a_wrong_form_says_what_is_missing(
     assert not PolicyReplay.unscoped.exists()
 
 
+@pytest.mark.parametrize("state", [ReplayState.DONE, ReplayState.FAILED, ReplayState.CANCELED])
+def test_the_progress_of_a_replay_that_has_ended_loads_its_page_again(
+    client: Client, w: World, state: ReplayState
+) -> None:
+    client.force_login(w.platform_admin)
+    made = replays.replay(w.cell, state=state)
+    answer = client.get(f"/ops/replays/{made.pk}/live")
+    assert (answer.status_code, answer["Location"]) == (302, f"/ops/replays/{made.pk}")
+
+
+def test_what_was_simulated_before_a_failure_is_shown_without_the_change(client: Client, w: World) -> None:
+    client.force_login(w.platform_admin)
+    made = replays.replay(w.cell, team=str(w.workspace.pk))
+    del made.result["changed"]
+    made.state, made.error = ReplayState.FAILED, "TOO_LONG"
+    made.save()
+
+    shown = read(client, f"/ops/replays/{made.pk}")
+
+    assert "more than 4 minutes of CPU time" in shown
+    assert "that of the change isn't: it has no figures" in shown
+    assert "Wait, median 10 min 10 min – –" in shown
+    assert "Preemptions 2 2 – –" in shown
+    assert "Allocation rate 25.0 % 25.0 % – –" in shown
+    assert f"{w.workspace.name} 4 10 min → – measured 10 min" in shown
+
+
 def test_an_error_is_said_in_words_and_viewers_of_the_platform_only_read(client: Client, w: World) -> None:
     made = replays.replay(w.cell, state=ReplayState.FAILED, error="TOO_LONG")
     client.force_login(tenancy.user("vic", None, Role.PLATFORM_VIEWER))
     shown = client.get(f"/ops/replays/{made.pk}").content.decode()
-    assert "more than 4 minutes" in shown
+    assert "more than 4 minutes of CPU time" in shown
     assert 'value="delete"' not in shown
     assert client.get("/ops/replays/new").status_code == 403
     client.force_login(w.admin)
