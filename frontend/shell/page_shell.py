@@ -25,8 +25,7 @@ from frontend.shell import context, navigation
 from frontend.shell.bell import UNREAD_MAX, UnreadBell
 from frontend.shell.outages import outages_of
 from quotas.services.requests.quota_request import requests_to_decide
-from scheduling.models import HOLDING_STATES, PENDING_STATES
-from scheduling.selectors.jobs.job import job_counts
+from scheduling.selectors.jobs.job import count_live_jobs
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import Tenant, User
@@ -37,7 +36,6 @@ View = Callable[..., HttpResponseBase]
 REMEMBERED: Final = "workspace"
 WORKSPACES_MAX: Final = 20
 """The maximum number of workspaces in the switcher."""
-_LIVE: Final = (*PENDING_STATES, *HOLDING_STATES)
 
 
 def get_viewer(request: HttpRequest) -> User:
@@ -222,5 +220,4 @@ def _last_workspace(request: HttpRequest, who: User) -> Tenant | None:
 def _counts(who: User, workspace: Tenant) -> dict[str, int]:
     if not permissions.has_permission(who, Permission.JOB_VIEW, workspace):
         return {}
-    counts = job_counts(viewer=who, workspace=workspace)
-    return {"jobs": sum(counts[state] for state in _LIVE)}
+    return {"jobs": count_live_jobs(viewer=who, workspace=workspace)}

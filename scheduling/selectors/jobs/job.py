@@ -22,7 +22,17 @@ from foundation.sql.prepared import PreparedQuery
 from foundation.sql.products import multiply_columns
 from foundation.web.listing import Column, ColumnCondition, ColumnKind
 from quotas.models import Queue
-from scheduling.models import Allocation, Claim, Job, JobDeletion, JobRole, JobState, PriorityClass
+from scheduling.models import (
+    HOLDING_STATES,
+    PENDING_STATES,
+    Allocation,
+    Claim,
+    Job,
+    JobDeletion,
+    JobRole,
+    JobState,
+    PriorityClass,
+)
 from scheduling.selectors.jobs.deleted import NOT_DELETED
 from scheduling.selectors.jobs.job_sight import jobs_below, jobs_in_pools, jobs_in_sight
 from scheduling.selectors.jobs.job_tag import jobs_tagged
@@ -106,6 +116,14 @@ _NAMED: Final[dict[str, PreparedQuery[tuple[uuid.UUID]]]] = {
         lambda name: Tenant.unscoped.filter(slug=name).order_by().values_list("pk")
     ),
 }
+_COUNT_LIVE: Final = PreparedQuery(
+    lambda workspace: (
+        Job.unscoped.filter(workspace=workspace, state__in=(*PENDING_STATES, *HOLDING_STATES))
+        .order_by()
+        .values_list("workspace_id")
+        .annotate(count=Count("pk"))
+    )
+)
 _FEW: Final = 200
 _NO_USER: Final = uuid.UUID(int=0)
 """A key that no row has."""
@@ -382,15 +400,14 @@ def job_position(*, job: Job) -> Position | None:
     return Position(sums["jobs"], waiting, sums["cards"] or 0)
 
 
-def job_counts(*, viewer: Actor, workspace: Tenant | None = None) -> dict[str, int]:
-    """Count the jobs in each state; states without any are 0.
+def count_live_jobs(*, viewer: Actor, workspace: Tenant) -> int:
+    """Count the jobs of a workspace that are pending, or hold quota and devices.
 
     Raises: NotFound, PermissionDenied.
     """
     permissions.require_permission(viewer, Permission.JOB_VIEW, workspace)
-    jobs = Job.unscoped.all() if workspace is None else Job.unscoped.filter(workspace=workspace)
-    found = dict(jobs.order_by().values_list("state").annotate(count=Count("pk")))
-    return {state.value: found.get(state.value, 0) for state in JobState}
+    found = _COUNT_LIVE.fetch_first(workspace.pk)
+    return found[1] if found else 0
 
 
 def job_row(job: Job) -> JobRow:

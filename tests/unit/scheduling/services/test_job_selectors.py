@@ -9,7 +9,7 @@ import pytest
 from foundation.core import clock
 from foundation.core.errors import NotFound, PermissionDenied
 from scheduling.models import JobState
-from scheduling.selectors.jobs.job import JobFilter, job_counts, job_get, job_list, job_position
+from scheduling.selectors.jobs.job import JobFilter, count_live_jobs, job_get, job_list, job_position
 from tenants.models import Role
 from tests.builders import jobs, tenancy
 from tests.builders.world import World, world
@@ -25,7 +25,6 @@ def test_the_whole_platform_is_for_those_who_may_see_it(w: World) -> None:
     jobs.job(w.other_queue, w.outsider)
 
     assert len(job_list(viewer=w.platform_admin).items) == 2
-    assert job_counts(viewer=w.platform_admin)["queued"] == 2
     with pytest.raises(PermissionDenied):
         job_list(viewer=w.editor)
     with pytest.raises(NotFound):
@@ -39,13 +38,15 @@ def test_an_auditor_sees_tenants_but_no_jobs(w: World) -> None:
         job_list(viewer=auditor, workspace=w.workspace)
 
 
-def test_counts_name_every_state(w: World) -> None:
-    jobs.job(w.queue, w.editor)
+def test_pending_jobs_and_those_that_hold_quota_are_live(w: World) -> None:
+    assert count_live_jobs(viewer=w.viewer, workspace=w.workspace) == 0
+    for state in JobState:
+        jobs.job(w.queue, w.editor, state=state)
+        jobs.job(w.other_queue, w.outsider, state=state)
 
-    counts = job_counts(viewer=w.viewer, workspace=w.workspace)
-
-    assert set(counts) == {state.value for state in JobState}
-    assert (counts["queued"], counts["running"]) == (1, 0)
+    assert count_live_jobs(viewer=w.viewer, workspace=w.workspace) == len(JobState) - 4
+    with pytest.raises(NotFound):
+        count_live_jobs(viewer=w.viewer, workspace=w.other_workspace)
 
 
 def test_of_several_jobs_with_a_name_the_live_one_is_meant(w: World) -> None:
