@@ -124,7 +124,7 @@ def job_expected_start(*, viewer: Actor, job: Job, now: datetime) -> ExpectedSta
     if job.state not in PENDING_STATES:
         return ExpectedStart(None, NoForecast.NOT_QUEUED, ranges)
     if job.reason == Reason.VOLUME_CLAIM_NOT_BOUND:
-        # A forecast can't know when somebody creates the claim or its volume.
+        # A forecast can't know when the claim or its volume will be created.
         return ExpectedStart(None, NoForecast.CLAIM_NOT_BOUND, ranges)
     ended = Attempt.unscoped.filter(job=job).aggregate(last=Max("ended_at"))["last"]
     open_ones = StartPrediction.unscoped.filter(job=job, closed_at__isnull=True)
