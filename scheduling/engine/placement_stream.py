@@ -12,15 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from scheduling.engine.builtin import resolve_config
-from scheduling.engine.model import Flavor, Node, PlacementRules, Request, TaskWorkload
+from scheduling.engine.model import ANYWHERE, Flavor, Node, PlacementRules, Request, TaskWorkload
 from scheduling.engine.placement.capacity import count_slots
 from scheduling.engine.placement.matrix import ScoreMatrix
 from scheduling.engine.placement.placer import Placer, TaskPlacement, describe_placement
 from scheduling.engine.session.config import EngineConfig
-from scheduling.engine.state.fleet import Fleet, TaskUsage
+from scheduling.engine.state.fleet import Fleet
 from scheduling.engine.state.task_shape import TaskShape, resolve_shape
-
-NO_RULES = PlacementRules()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,26 +50,15 @@ class PlacementStream:
         config: EngineConfig,
         workload: TaskWorkload | None = None,
     ) -> None:
-        self._fleet = Fleet(nodes)
+        self.fleet = Fleet(nodes)
         self._flavor = flavor
-        self._placer = Placer(self._fleet, resolve_config(config).rule, workload or TaskWorkload())
+        self._placer = Placer(self.fleet, resolve_config(config).rule, workload or TaskWorkload())
         self._matrix: ScoreMatrix | None = self._placer.find_matrix(flavor.policy)
-
-    @property
-    def fleet(self) -> Fleet:
-        """The nodes with their present usage."""
-        self.record_placements()
-        return self._fleet
-
-    def record_placements(self) -> None:
-        """Add pending placements to the usage of the fleet; call it before a read of a stored fleet."""
-        if self._matrix is not None:
-            self._matrix.record_placements()
 
     def prepare_requests(self, requests: Iterable[Request]) -> list[PreparedRequest]:
         """Prepare requests together, which is much cheaper than one by one."""
         listed = list(requests)
-        tasks = {request: resolve_shape(request, NO_RULES, self._flavor) for request in dict.fromkeys(listed)}
+        tasks = {request: resolve_shape(request, ANYWHERE, self._flavor) for request in dict.fromkeys(listed)}
         if self._matrix is not None:
             self._matrix.add_shapes(
                 (task, self._flavor)
@@ -81,7 +68,7 @@ class PlacementStream:
         known = {request: self._prepare(task) for request, task in tasks.items()}
         return [known[request] for request in listed]
 
-    def place_task(self, request: Request, rules: PlacementRules = NO_RULES) -> TaskPlacement | None:
+    def place_task(self, request: Request, rules: PlacementRules = ANYWHERE) -> TaskPlacement | None:
         """Allocate node and cards to one task, and return the placement; None if no node fits."""
         prepared = self._prepare(resolve_shape(request, rules, self._flavor))
         place = self.place_prepared(prepared)
@@ -101,11 +88,10 @@ class PlacementStream:
         """Return the whole placement of a prepared request."""
         if isinstance(place, TaskPlacement):
             return place
-        return describe_placement(self._fleet, prepared.task, *place)
+        return describe_placement(self.fleet, prepared.task, *place)
 
     def place_randomly(self, prepared: PreparedRequest, draw: int) -> TaskPlacement | None:
         """Place a task on a random feasible node and card, by a large random number `draw`."""
-        self.record_placements()
         board = self._placer.get_board(prepared.task, self._flavor)
         rows = np.flatnonzero(board.feasible_rows())
         if not len(rows):
@@ -115,24 +101,22 @@ class PlacementStream:
         fitting = np.flatnonzero(board.question.fitting(slice(row, row + 1))[0]).tolist()
         first = draw % max(1, len(fitting) - task.cards + 1) if task.cards and not task.whole else 0
         columns = tuple(fitting[first : first + task.cards])
-        return self._add_usage(task, describe_placement(self._fleet, task, row, columns))
+        return self._change_usage(task, describe_placement(self.fleet, task, row, columns))
 
     def learn_workload(self, workload: TaskWorkload) -> None:
         """Let a learning policy learn from the workload and the present fleet; score again on a change."""
         if self._flavor.policy not in self._placer.rule.learning_policies:
             return
-        self.record_placements()
         self._placer.learn_workload(workload)
         self._matrix = self._placer.find_matrix(self._flavor.policy)
 
     def release_task(self, prepared: PreparedRequest, placement: TaskPlacement) -> None:
         """Release the placement of a task."""
-        self._fleet.remove_usage(placement.row, self._usage_of(prepared.task, placement))
+        self._change_usage(prepared.task, placement, -1)
 
     def count_slots(self, request: Request) -> int:
         """Return an upper bound for the number of tasks of a request that can be placed now."""
-        self.record_placements()
-        board = self._placer.get_board(resolve_shape(request, NO_RULES, self._flavor), self._flavor)
+        board = self._placer.get_board(resolve_shape(request, ANYWHERE, self._flavor), self._flavor)
         return int(count_slots(board.question)[board.feasible_rows()].sum())
 
     def _prepare(self, task: TaskShape) -> PreparedRequest:
@@ -141,14 +125,11 @@ class PlacementStream:
         return PreparedRequest(task, self._matrix.ensure_shape(task, self._flavor))
 
     def _place_by_board(self, task: TaskShape) -> TaskPlacement | None:
-        self.record_placements()
         placement = self._placer.find_placement(task, self._flavor)
-        return None if placement is None else self._add_usage(task, placement)
+        return None if placement is None else self._change_usage(task, placement)
 
-    def _add_usage(self, task: TaskShape, placement: TaskPlacement) -> TaskPlacement:
-        self._fleet.add_usage(placement.row, self._usage_of(task, placement))
+    def _change_usage(self, task: TaskShape, placement: TaskPlacement, sign: int = 1) -> TaskPlacement:
+        row, extended = placement.row, task.extended + placement.extended
+        cards = self.fleet.find_card_usages(row, placement.slices)
+        self.fleet.change_usage(row, task.cpu, task.memory, cards, extended, sign)
         return placement
-
-    def _usage_of(self, task: TaskShape, placement: TaskPlacement) -> TaskUsage:
-        extended = task.extended + placement.extended
-        return self._fleet.usage_of(placement.row, task.cpu, task.memory, placement.slices, extended)

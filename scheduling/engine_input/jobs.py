@@ -75,7 +75,6 @@ class RoleRow(NamedTuple):
 
 
 _NEW: Final = Past()
-_ANYWHERE: Final = em.PlacementRules()
 _GROWING_KINDS: Final = (JobKind.BATCH, JobKind.PYTORCH, JobKind.SERVICE)
 """The kinds of jobs that can grow; tasks of other kinds get their list of peers once, when they start."""
 _GROWTH_STEP_S: Final = 60
@@ -267,7 +266,7 @@ def placement_rules(
     `group` names its tasks if they are to be placed close together when possible.
     """
     if not placement and not namespace:
-        return _ANYWHERE
+        return em.ANYWHERE
     nodes = placement.get("node_affinity") or {}
     near, apart = (placement.get(key) or {} for key in ("pod_affinity", "pod_anti_affinity"))
     together = (placement.get("topology") or {}).get("mode") == em.TopologyMode.PREFERRED

@@ -210,7 +210,6 @@ class _Run:
                     return True
             if at in FRAGMENTATION_AT or step % 256 == 0:
                 self._look(step, at, progress)
-        self._stream.record_placements()
         return False
 
     def _put(self) -> Callable[[PreparedRequest], RowAndCards | TaskPlacement | None]:
@@ -222,7 +221,6 @@ class _Run:
         )
 
     def _look(self, step: int, at: int, progress: Progress) -> None:
-        self._stream.record_placements()
         with self.watch.paused():
             if at in FRAGMENTATION_AT:
                 self._ratio[at].append(self._gauge.unusable_percent())

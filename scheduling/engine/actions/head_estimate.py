@@ -58,11 +58,11 @@ class OwnQuotaFit:
                 self._max[key], more = free_amount, True
         return more
 
-    def may_ever_hold(self, job: Job) -> bool:
+    def may_ever_fit(self, job: Job) -> bool:
         """Return whether the job fits in the maximum that was free at any time."""
         return self._fits(job, self._max)
 
-    def holds_now(self, job: Job) -> bool:
+    def fits_now(self, job: Job) -> bool:
         """Return whether the job fits in what is free now."""
         return self._fits(job, self._now)
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from heapq import heappop, heappush, heapreplace, merge
 from itertools import islice
-from typing import Protocol
 
+from scheduling.engine.actions.head_estimate import OwnQuotaFit
 from scheduling.engine.model import Job, JobOutcome, Queue, Reason, Strategy
 from scheduling.engine.session.queue_classes import ClassKey
 from scheduling.engine.session.session import Session
@@ -35,24 +35,10 @@ class _Group:
 @dataclass(slots=True)
 class _UserProgress:
     """The number of groups of one user that were examined: those before `opened` are open, and those before
-    `seen` are
-    open or lack the property that is sought."""
+    `seen` are open or never fitted in the queue's own quota."""
 
     opened: int = 0
     seen: int = 0
-
-
-class SoughtProperty(Protocol):
-    """A property that all jobs of an equivalence class have, or none; it may change within a cycle."""
-
-    def refresh(self) -> bool:
-        """Read the present state, and return whether jobs may have the property that never had it before."""
-
-    def may_ever_hold(self, job: Job) -> bool:
-        """Return whether the job has the property now or may have had it at an earlier refresh."""
-
-    def holds_now(self, job: Job) -> bool:
-        """Return whether the job has the property in the present state."""
 
 
 class QueueCursor:
@@ -92,7 +78,7 @@ class QueueCursor:
             self._open_next(user)
         self._tries_left = session.config.heads_per_queue
         self.head: Job | None = None
-        # The group and position of the head, and the group of the job that was sought last.
+        # The group and position of the head, and the group of the job that was found last.
         self._head_position: tuple[int, int] = (0, 0)
         self._sought_group = 0
         self._advance()
@@ -121,19 +107,19 @@ class QueueCursor:
             place for place, number in self._unevaluated_heap if self._groups[number].answers is None
         )
         upcoming = merge(open_places, *map(self._closed_places, self._users))
-        for _, (_, job_id) in islice(upcoming, self._tries_left):
-            yield self._session.get_job(job_id)
+        for _, entry in islice(upcoming, self._tries_left):
+            yield self._session.get_job(entry[-1])
 
-    def find_first_with(self, sought: SoughtProperty) -> Job | None:
-        """Return the first job behind the head that has the property and is equivalent to no refused job;
+    def find_first_fitting(self, quota_fit: OwnQuotaFit) -> Job | None:
+        """Return the first job behind the head that fits now and is equivalent to no refused job;
         None in a strict queue."""
         if self.head is None or self.queue.strategy is Strategy.STRICT_FIFO:
             return None
-        if sought.refresh():
+        if quota_fit.refresh():
             for progress in self._users.values():
                 progress.seen = progress.opened
         for user in self._users:
-            self._seek(user, sought)
+            self._seek(user, quota_fit)
         best: tuple[_Place, int] | None = None
         without = self._without_turn()
         for number, group in tuple(self._open.items()):
@@ -145,16 +131,16 @@ class QueueCursor:
                 group.position += 1
             if group.position == group.end:
                 del self._open[number]
-            elif sought.holds_now(self._session.get_job(job_at(group.position))):
+            elif quota_fit.fits_now(self._session.get_job(job_at(group.position))):
                 place = self._place(group), number
                 best = place if best is None else min(best, place)
         if best is None:
             return None
-        (_, (_, job_id)), self._sought_group = best
-        return self._session.get_job(job_id)
+        (_, entry), self._sought_group = best
+        return self._session.get_job(entry[-1])
 
     def promote_job(self, job: Job) -> None:
-        """Make the job that `find_first_with` returned last the head; the former head follows it."""
+        """Make the job that `find_first_fitting` returned last the head; the former head follows it."""
         assert self.head is not None  # noqa: S101 - it was asked for beside a head
         number, at = self._head_position
         self._groups[number].position = at
@@ -188,20 +174,21 @@ class QueueCursor:
             self._push(self._unevaluated_heap, number)
         return number
 
-    def _seek(self, user: str, sought: SoughtProperty) -> None:
-        """Open the first closed group of a user whose jobs have the property."""
+    def _seek(self, user: str, quota_fit: OwnQuotaFit) -> None:
+        """Open the first closed group of a user whose jobs fit now."""
         progress, groups = self._users[user], self._queue_classes.by_user[user]
         without, jobs = self._without_turn(), self._session.snapshot.jobs
         progress.seen = max(progress.seen, progress.opened)
         for place in range(progress.seen, len(groups)):
-            (_, job_id), class_key = groups[place]
+            entry, class_key = groups[place]
+            job_id = entry[-1]
             job = jobs[job_id]
-            if not sought.may_ever_hold(job) or not self._is_ready(class_key) or class_key in self._number:
+            if not quota_fit.may_ever_fit(job) or not self._is_ready(class_key) or class_key in self._number:
                 progress.seen += progress.seen == place
             elif any(job_id in those for those in without):
                 # A job behind it in the group may be the first.
                 self._open_group(class_key)
-            elif sought.holds_now(job):
+            elif quota_fit.fits_now(job):
                 self._open_group(class_key)
                 return
 
@@ -280,7 +267,7 @@ class QueueCursor:
                 heappop(heap)
             else:
                 heapreplace(heap, ((load, line.entry_at(position + 1)), number))
-            return place, self._session.get_job(place[1][1])
+            return place, self._session.get_job(place[1][-1])
         return None
 
     def _push(self, heap: list[tuple[_Place, int]], number: int) -> None:

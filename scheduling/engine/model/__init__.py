@@ -13,6 +13,7 @@ from scheduling.engine.model.inventory import (
     TolerationOperator,
 )
 from scheduling.engine.model.job import (
+    ANYWHERE,
     NODE_NAME_FIELD,
     AffinityOperator,
     Allocation,

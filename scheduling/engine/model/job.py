@@ -129,6 +129,9 @@ class PlacementRules:
     volume_claims: tuple[MountedVolume, ...] = ()
 
 
+ANYWHERE = PlacementRules()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuRequest:
     """Cards of one task. `cores` and memory are per card and equal on all its cards.
@@ -298,7 +301,7 @@ class Job:
     preemptible: bool = True
     min_run_s: int | None = None
     max_run_s: int | None = None
-    rules: PlacementRules = field(default_factory=PlacementRules)
+    rules: PlacementRules = ANYWHERE
     backoff_until: Instant | None = None
     state: JobState = JobState.QUEUED
     admitted_at: Instant | None = None

@@ -59,9 +59,8 @@ class ScoreMatrix:
     A shape lives as long as the matrix. Shapes that are known in advance should be added together
     (`add_shapes`), because each new one makes the matrix drop its states.
 
-    There are two ways to place tasks. `place_task` records them in the fleet when it is read
-    (`record_placements`), because many at once are recorded much faster than one at a time. Where the fleet
-    must follow at once, `choose_cards` is called before it does and `follow_placement` after.
+    To place a task, `choose_cards` is called before the fleet follows and `follow_placement` after, so that
+    the node is not scored again from the fleet.
     """
 
     def __init__(self, fleet: Fleet, score: GridScore, vetoes: Sequence[Veto], picker: CardPicker) -> None:
@@ -79,7 +78,6 @@ class ScoreMatrix:
         self._index: dict[TaskShape, int] = {}
         self._asked: list[tuple[Question, Bools]] = []
         self._base = capacity_codes(fleet)
-        self._held: list[tuple[int, int, CardUsages]] = []
         self._next: tuple[int, Step] | None = None
         self._read_free_amounts()
         self._seen, self._revised, self._epoch = len(fleet.changed_rows), len(fleet.revised_rows), fleet.epoch
@@ -94,7 +92,7 @@ class ScoreMatrix:
     def add_shapes(self, asked: Iterable[tuple[TaskShape, Flavor]]) -> None:
         """Add all shapes that are not known yet, and score them together."""
         fresh = [pair for pair in dict(asked).items() if pair[0] not in self._index]
-        self.record_placements()
+        self.follow_fleet()
         added = [self._add(task, flavor) for task, flavor in fresh]
         if not added:
             return
@@ -109,7 +107,7 @@ class ScoreMatrix:
         """Return the row of a shape; an unknown one is added."""
         known = self._index.get(task)
         if known is None:
-            self.record_placements()
+            self.follow_fleet()
             known = self._add(task, flavor)
             self._tabulate()
             self._fill(known)
@@ -122,7 +120,7 @@ class ScoreMatrix:
         """
         fleet = self.fleet
         if self._seen != len(fleet.changed_rows) or self._epoch != fleet.epoch:
-            self.record_placements()
+            self.follow_fleet()
         scores = self._rows[shape]
         if not len(scores):
             return None
@@ -137,25 +135,23 @@ class ScoreMatrix:
 
     def scores_of(self, shape: int) -> Numbers:
         """Return the scores of a shape on all nodes, `infeasible` where it does not fit. `[nodes]`."""
-        self.record_placements()
+        self.follow_fleet()
         return self._rows[shape]
 
     def place_task(self, shape: int, node: int) -> tuple[int, ...]:
-        """Place one task of a shape on a node that fits, and return the columns of its cards.
-
-        The fleet knows of it after `record_placements`.
-        """
-        columns, parts, after = self._known.take_step(self._states[node] or self._find(node), shape)
-        self._held.append((node, shape, parts))
-        self._take(node, shape)
-        self._write(node, after)
+        """Place one task of a shape on a node that fits, and return the columns of its cards."""
+        columns, parts = self.choose_cards(shape, node)
+        task = self._tasks[shape]
+        self.fleet.change_usage(node, task.cpu, task.memory, parts)
+        self.follow_placement(shape)
         return columns
 
-    def choose_cards(self, shape: int, node: int) -> tuple[int, ...]:
-        """Return the columns of the cards that a task of a shape gets on a node that fits."""
+    def choose_cards(self, shape: int, node: int) -> tuple[tuple[int, ...], CardUsages]:
+        """Return the columns of the cards that a task of a shape gets on a node that fits, and its parts of
+        them."""
         step = self._known.take_step(self._states[node] or self._find(node), shape)
         self._next = node, step
-        return step[0]
+        return step[0], step[1]
 
     def follow_placement(self, shape: int) -> None:
         """Follow the fleet, to which the task was added for which `choose_cards` was called last."""
@@ -169,14 +165,10 @@ class ScoreMatrix:
             self._take(node, shape)
             self._write(node, after)
 
-    def record_placements(self) -> None:
-        """Record placements in the fleet, and score nodes again that others changed meanwhile."""
+    def follow_fleet(self) -> None:
+        """Score nodes again that were changed meanwhile."""
         fleet = self.fleet
         changed = fleet.changed_rows[self._seen :]
-        held, self._held = self._held, []
-        for node, shape, parts in held:
-            task = self._tasks[shape]
-            fleet.change_amounts(node, task.cpu, task.memory, parts)
         if self._epoch != fleet.epoch or self._revised != len(fleet.revised_rows):
             self._start_over()
             return
@@ -190,7 +182,7 @@ class ScoreMatrix:
         """Score everything again if this is another score than before; it is of the same kind."""
         if score == self._score:
             return
-        self.record_placements()
+        self.follow_fleet()
         self._score = score
         self._known.replace_score(score)
         if self._asked:
@@ -251,8 +243,6 @@ class ScoreMatrix:
         np.copyto(row, self._score.score_grid(*tables_for(question, ALL_ROWS)).scores[0], "unsafe", feasible)
 
     def _find(self, node: int) -> State:
-        if self._held:
-            self.record_placements()
         if self._known.is_full():
             self._states = [None] * len(self.fleet)
         return self._known.find_state(node)

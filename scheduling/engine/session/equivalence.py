@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from dataclasses import fields
 
-from scheduling.engine.model import HelpCode, Job, JobOutcome, PlacementRules
-from scheduling.engine.state.charges import ANYWHERE
+from scheduling.engine.model import ANYWHERE, HelpCode, Job, JobOutcome, PlacementRules
 from scheduling.engine.state.snapshot import Snapshot
 
 MAX_CACHED = 1024
@@ -200,7 +199,7 @@ def equivalence_classes_of(snapshot: Snapshot) -> EquivalenceClasses:
 
 
 def _rules(rules: PlacementRules) -> Hashable:
-    if rules == ANYWHERE:
+    if rules is ANYWHERE or rules == ANYWHERE:
         return ()
     return tuple(
         tuple(sorted(value.items())) if isinstance(value, Mapping) else value

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from quotas.tree import QuotaTree
 from scheduling.engine.model import Allocation, Flavor, FlavorResource, Job, Queue
 from scheduling.engine.state.charges import sum_charges_cached
-from scheduling.engine.state.fleet import Fleet, TaskUsage
+from scheduling.engine.state.fleet import CardUsages, Fleet
 from scheduling.engine.state.pod_index import PodInfo, find_pod_info
 
 
@@ -24,22 +24,26 @@ class SnapshotError(ValueError):
 class AllocationEntry(NamedTuple):
     """The usage of fleet and quota tree by one allocation, computed once.
 
-    `leaf` is the quota node that is charged. `row`, `node_usage` and `pod` are None if the node is not known.
+    `leaf` is the quota node that is charged. `row` is None if the node is not known.
     """
 
     allocation: Allocation
     leaf: str
     quota_usage: Mapping[FlavorResource, int]
     row: int | None = None
-    node_usage: TaskUsage | None = None
+    cards: CardUsages = ()
     pod: PodInfo | None = None
+
+
+LedgerStep = tuple[bool, AllocationEntry]
+"""An allocation that was added (True) or removed (False)."""
 
 
 class AllocationLedger:
     """The mutable part of a snapshot. `jobs`, `queues` and `flavors` are the snapshot's own, live mappings.
 
-    Usage of the fleet and of the quota tree includes the allocations. `log` has every added (True) and every
-    removed (False) allocation since the outermost statement began; outside of a statement nothing is logged.
+    Usage of the fleet and of the quota tree includes the allocations. `log` has the steps since the outermost
+    statement began; outside of a statement nothing is logged.
     """
 
     def __init__(
@@ -55,13 +59,11 @@ class AllocationLedger:
         self.fleet = fleet
         self.quota = quota
         self.allocations = {allocation.id: allocation for allocation in allocations}
-        self.log: list[tuple[bool, Allocation]] = []
+        self.log: list[LedgerStep] = []
         self.leaving: dict[str, None] = {}
         self._jobs, self._queues, self._flavors = jobs, queues, flavors
+        # The entries of allocations that were added or removed, as long as they are there.
         self._entries: dict[str, AllocationEntry] = {}
-        # Tasks whose allocation was removed. Their entries stay until the statement ends, because the same
-        # statement may add them again.
-        self._removed: list[str] = []
         self._allocations_by_job: defaultdict[str, dict[str, Allocation]] = defaultdict(dict)
         self._sorted: dict[str, tuple[Allocation, ...]] = {}
         self._jobs_by_queue: defaultdict[str, dict[str, None]] = defaultdict(dict)
@@ -76,7 +78,7 @@ class AllocationLedger:
         twin._jobs, twin._queues, twin._flavors = self._jobs, self._queues, self._flavors
         twin.fleet, twin.quota = self.fleet.copy(), self.quota.copy()
         twin.allocations, twin.log = dict(self.allocations), list(self.log)
-        twin._entries, twin._removed = self._entries, self._removed
+        twin._entries = dict(self._entries)
         twin.leaving, twin._sorted = dict(self.leaving), dict(self._sorted)
         twin._allocations_by_job = defaultdict(
             dict, {job: dict(held) for job, held in self._allocations_by_job.items()}
@@ -119,67 +121,73 @@ class AllocationLedger:
 
     # Changes of allocations
 
-    def add_allocation(self, allocation: Allocation, *, logged: bool) -> None:
+    def add_allocation(self, allocation: Allocation, *, logged: bool) -> LedgerStep:
         """Allocate node, cards and quota to a task.
 
         Raises:
             SnapshotError: when the task already has an allocation, or its queue does not exist.
         """
-        task = allocation.id
-        if task in self.allocations:
-            raise SnapshotError(f"{task} already has an allocation")
-        entry = self._entry_of(task, allocation)
-        self.allocations[task] = allocation
-        self._index(task, allocation)
-        if entry.row is not None and entry.node_usage is not None:
-            self.fleet.add_usage(entry.row, entry.node_usage)
-            if entry.pod is not None:
-                self.fleet.pod_index.add_pod(task, entry.row, entry.pod)
-        self.quota.defer_usage(entry.leaf, entry.quota_usage, 1)
-        if logged:
-            self.log.append((True, allocation))
+        if allocation.id in self.allocations:
+            raise SnapshotError(f"{allocation.id} already has an allocation")
+        step = True, self._create_entry(allocation)
+        self._take(step, logged=logged)
+        return step
 
-    def remove_allocation(self, allocation: Allocation, *, logged: bool) -> None:
+    def remove_allocation(self, allocation: Allocation, *, logged: bool) -> LedgerStep:
         """Release what a task is allocated."""
-        task = allocation.id
-        entry = self._entry_of(task, allocation)
-        del self.allocations[task]
-        self._unindex(task, allocation)
-        if entry.row is not None and entry.node_usage is not None:
-            self.fleet.remove_usage(entry.row, entry.node_usage)
-            if entry.pod is not None:
-                self.fleet.pod_index.remove_pod(task)
-        self.quota.defer_usage(entry.leaf, entry.quota_usage, -1)
-        if logged:
-            self.log.append((False, allocation))
-        else:
-            self._removed.append(task)
+        step = False, self._entries.get(allocation.id) or self._create_entry(allocation)
+        self._take(step, logged=logged)
+        return step
 
     def undo_to(self, mark: int) -> None:
         """Undo every step that was logged after the first `mark` steps."""
         while len(self.log) > mark:
-            added, allocation = self.log.pop()
-            if added:
-                self.remove_allocation(allocation, logged=False)
-            else:
-                self.add_allocation(allocation, logged=False)
+            added, entry = self.log.pop()
+            (self._remove if added else self._add)(entry)
 
-    def forget_undone(self) -> None:
-        """Clear the log when the outermost statement has ended, after which nothing of it can be undone."""
-        self.log.clear()
-        for task in self._removed:
-            if task not in self.allocations:
-                self._entries.pop(task, None)
-        self._removed.clear()
-
-    def replay_steps(self, steps: Iterable[tuple[bool, Allocation]], *, logged: bool) -> None:
-        """Repeat the steps of another ledger, except those whose result is there already."""
-        for added, allocation in steps:
-            known = self.allocations.get(allocation.id)
+    def replay_steps(self, steps: Iterable[LedgerStep], *, logged: bool) -> None:
+        """Repeat the steps of another ledger of the same nodes and quota nodes, except those whose result is
+        there already."""
+        for added, entry in steps:
+            known = self.allocations.get(entry.allocation.id)
             if added and known is None:
-                self.add_allocation(allocation, logged=logged)
+                self._take((added, entry), logged=logged)
             elif not added and known is not None:
                 self.remove_allocation(known, logged=logged)
+
+    def _take(self, step: LedgerStep, *, logged: bool) -> None:
+        added, entry = step
+        (self._add if added else self._remove)(entry)
+        if logged:
+            self.log.append(step)
+
+    def _add(self, entry: AllocationEntry) -> None:
+        allocation = entry.allocation
+        task = allocation.id
+        self._entries[task] = entry
+        self.allocations[task] = allocation
+        self._index(task, allocation)
+        if entry.row is not None:
+            self.fleet.change_usage(
+                entry.row, allocation.cpu, allocation.memory, entry.cards, allocation.extended
+            )
+            if entry.pod is not None:
+                self.fleet.pod_index.add_pod(task, entry.row, entry.pod)
+        self.quota.defer_usage(entry.leaf, entry.quota_usage, 1)
+
+    def _remove(self, entry: AllocationEntry) -> None:
+        allocation = entry.allocation
+        task = allocation.id
+        self._entries.pop(task, None)
+        del self.allocations[task]
+        self._unindex(task, allocation)
+        if entry.row is not None:
+            self.fleet.change_usage(
+                entry.row, allocation.cpu, allocation.memory, entry.cards, allocation.extended, -1
+            )
+            if entry.pod is not None:
+                self.fleet.pod_index.remove_pod(task)
+        self.quota.defer_usage(entry.leaf, entry.quota_usage, -1)
 
     # Changes of nodes, quota and jobs
 
@@ -206,27 +214,16 @@ class AllocationLedger:
         for allocation in self.allocations.values():
             row = self.fleet.row.get(allocation.node)
             if row is not None and allocation.slices:
-                self.fleet.count_task_class(row, self._usage_of(row, allocation))
+                self.fleet.count_task_class(row, self.fleet.find_card_usages(row, allocation.slices))
             self._add_pod(allocation)
 
-    def _entry_of(self, task: str, allocation: Allocation) -> AllocationEntry:
-        known = self._entries.get(task)
-        if known is not None and known.allocation is allocation:
-            return known
+    def _create_entry(self, allocation: Allocation) -> AllocationEntry:
         leaf, usage = self._leaf_of(allocation), sum_charges_cached(allocation.charges)
         row = self.fleet.row.get(allocation.node)
         if row is None:
-            entry = AllocationEntry(allocation, leaf, usage)
-        else:
-            pod = self._find_pod_info(allocation)
-            entry = AllocationEntry(allocation, leaf, usage, row, self._usage_of(row, allocation), pod)
-        self._entries[task] = entry
-        return entry
-
-    def _usage_of(self, row: int, allocation: Allocation) -> TaskUsage:
-        return self.fleet.usage_of(
-            row, allocation.cpu, allocation.memory, allocation.slices, allocation.extended
-        )
+            return AllocationEntry(allocation, leaf, usage)
+        cards = self.fleet.find_card_usages(row, allocation.slices)
+        return AllocationEntry(allocation, leaf, usage, row, cards, self._find_pod_info(allocation))
 
     def _add_pod(self, allocation: Allocation) -> None:
         row = self.fleet.row.get(allocation.node)

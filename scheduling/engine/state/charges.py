@@ -8,19 +8,18 @@ from functools import lru_cache
 
 from foundation.core.quantities import Resource
 from scheduling.engine.model import (
+    ANYWHERE,
     Allocation,
     Charge,
     Extended,
     Flavor,
     FlavorResource,
     Job,
-    PlacementRules,
     Request,
     ResourceName,
 )
 from scheduling.engine.state.task_shape import TaskShape, resolve_shape
 
-ANYWHERE = PlacementRules()
 CACHE_SIZE = 16_384
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,7 +55,7 @@ CHANGING_ARRAYS = (
 )
 # The capacity of nodes without a limit of pods.
 UNLIMITED_PODS = 2**31
-# The usage of a task on each card: column, core units, MiB, and whether it excludes other tasks.
+# The usage of a task on each card of a node: column, core units, MiB, and whether it excludes other tasks.
 CardUsages = tuple[tuple[int, int, int, bool], ...]
 
 
@@ -77,18 +77,6 @@ def sum_rows(amounts: Ints) -> Ints:
     """Return the sum of each row; see `count_marked`."""
     sums: Ints = amounts @ _ones(amounts.shape[1], np.int64)
     return sums
-
-
-class TaskUsage(NamedTuple):
-    """The usage of one task on one row: millicores, MiB, and for each column core units, MiB, exclusive.
-
-    `extended` is as in an allocation.
-    """
-
-    cpu: int
-    memory: int
-    cards: CardUsages = ()
-    extended: tuple[Extended, ...] = ()
 
 
 class Fleet:
@@ -149,26 +137,7 @@ class Fleet:
         """Return a card; its usage is that of the last `update_node`, not the present one."""
         return self.nodes[row].devices[column]
 
-    def add_usage(self, row: int, usage: TaskUsage) -> None:
-        """Add the usage of a task to a node; the placer, not the fleet, checks that it fits."""
-        if usage.extended:
-            self._change_extended(row, usage.extended, 1)
-        self.change_amounts(row, usage.cpu, usage.memory, usage.cards)
-
-    def remove_usage(self, row: int, usage: TaskUsage) -> None:
-        """Remove the usage that `add_usage` added."""
-        if usage.extended:
-            self._change_extended(row, usage.extended, -1)
-        self.change_amounts(row, usage.cpu, usage.memory, usage.cards, -1)
-
-    def usage_of(
-        self,
-        row: int,
-        cpu: int,
-        memory: int,
-        slices: Sequence[DeviceSlice],
-        extended: tuple[Extended, ...] = (),
-    ) -> TaskUsage:
+    def find_card_usages(self, row: int, slices: Sequence[DeviceSlice]) -> CardUsages:
         """Return the usage of a task by columns; a card that the node does not list is left out."""
         columns = self.columns[row]
         cards = [
@@ -176,12 +145,12 @@ class Fleet:
             for device, cores, space, exclusive in slices
             if device in columns
         ]
-        return TaskUsage(cpu, memory, tuple(cards), extended)
+        return tuple(cards)
 
-    def count_task_class(self, row: int, usage: TaskUsage) -> None:
+    def count_task_class(self, row: int, cards: CardUsages) -> None:
         """Count a task in its class; the amounts of a task that came with its node are counted already."""
-        if usage.cards:
-            self.classes[row, len(usage.cards) if usage.cards[0][3] else 0] += 1
+        if cards:
+            self.classes[row, len(cards) if cards[0][3] else 0] += 1
 
     def update_node(self, node: Node) -> bool:
         """Update a node in place, and return whether that was possible.
@@ -259,8 +228,18 @@ class Fleet:
         self.revised_rows: list[int] = []
         self._row_changes = RowChangeLog(self.changed_rows, len(self.nodes))
 
-    def change_amounts(self, row: int, cpu: int, memory: int, cards: CardUsages, sign: int = 1) -> None:
-        """Add (`sign` 1) or remove (-1) CPU, memory and cards; `cards` is as in a `TaskUsage`."""
+    def change_usage(
+        self,
+        row: int,
+        cpu: int,
+        memory: int,
+        cards: CardUsages,
+        extended: tuple[Extended, ...] = (),
+        sign: int = 1,
+    ) -> None:
+        """Add (`sign` 1) or remove (-1) the usage of a task; the placer checks that it fits."""
+        if extended:
+            self._change_extended(row, extended, sign)
         cpu_free, memory_free, used_pods, classes = self._of_nodes
         cpu_free[row] -= sign * cpu
         memory_free[row] -= sign * memory

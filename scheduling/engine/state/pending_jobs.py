@@ -13,11 +13,11 @@ from typing import Any
 
 from scheduling.engine.model import Job, JobState
 
-JobKey = Callable[[Job], tuple[Any, ...]]
-"""A total order on jobs: a tuple that ends in the job's id."""
+PendingEntry = tuple[Any, ...]
+"""A job in a queue: its sort key, which ends in its id."""
 
-PendingEntry = tuple[tuple[Any, ...], str]
-"""A job in a queue: its key, and its id."""
+JobKey = Callable[[Job], PendingEntry]
+"""A total order on jobs."""
 
 WAITING = (JobState.QUEUED, JobState.SUSPENDED)
 
@@ -29,15 +29,15 @@ class PendingQueue:
 
     def __init__(self, key: JobKey, jobs: Iterable[Job]) -> None:
         self._key = key
-        self._entries: list[PendingEntry] = sorted((key(job), job.id) for job in jobs)
+        self._entries: list[PendingEntry] = sorted(map(key, jobs))
         # The ids in the same order, because whole queues are read in every cycle.
-        self._ids = [job_id for _, job_id in self._entries]
+        self._ids: list[str] = [entry[-1] for entry in self._entries]
 
     @classmethod
     def from_sorted(cls, key: JobKey, entries: list[PendingEntry]) -> PendingQueue:
         """Return a queue of sorted entries; it owns the list from now on."""
         line = cls(key, ())
-        line._entries, line._ids = entries, [job_id for _, job_id in entries]
+        line._entries, line._ids = entries, [entry[-1] for entry in entries]
         return line
 
     def __iter__(self) -> Iterator[str]:
@@ -64,14 +64,14 @@ class PendingQueue:
 
     def add_job(self, job: Job) -> None:
         """Insert a job at its position."""
-        entry = (self._key(job), job.id)
+        entry = self._key(job)
         position = self.count_before(entry)
         self._entries.insert(position, entry)
         self._ids.insert(position, job.id)
 
     def remove_job(self, job: Job) -> None:
         """Remove a job."""
-        position = self.count_before((self._key(job), job.id))
+        position = self.count_before(self._key(job))
         del self._entries[position], self._ids[position]
 
 

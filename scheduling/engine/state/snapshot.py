@@ -31,7 +31,7 @@ from scheduling.engine.model import (
     TaskWorkload,
     UserUsage,
 )
-from scheduling.engine.state.allocation_ledger import AllocationLedger, SnapshotError
+from scheduling.engine.state.allocation_ledger import AllocationLedger, LedgerStep, SnapshotError
 from scheduling.engine.state.charges import sum_task_charges
 from scheduling.engine.state.codec import CodecError, decode, to_canonical_json
 from scheduling.engine.state.delta import (
@@ -272,7 +272,8 @@ class Snapshot:
         if self._future_depth and self._depth == self._future_depth:
             self._other_ledger.replay_steps(self._ledger.log[mark:], logged=True)
         if self._depth == 0:
-            self._ledger.forget_undone()
+            # Nothing of the outermost statement can be undone any more.
+            self._ledger.log.clear()
 
     def current_mark(self) -> Mark:
         """Return the present end of the undo log; `Statement` is the only caller."""
@@ -289,8 +290,8 @@ class Snapshot:
         self._undo(mark)
 
     def _undo(self, mark: Mark) -> None:
-        for _, allocation in self._ledger.log[mark:]:
-            self.job_changes.record_job(allocation.job)
+        for _, entry in self._ledger.log[mark:]:
+            self.job_changes.record_job(entry.allocation.job)
         self._ledger.undo_to(mark)
 
     def add_allocation(self, allocation: Allocation) -> None:
@@ -299,9 +300,9 @@ class Snapshot:
         Raises:
             SnapshotError: when the task already has an allocation.
         """
-        self._ledger.add_allocation(allocation, logged=self._depth > 0)
+        step = self._ledger.add_allocation(allocation, logged=self._depth > 0)
         self.job_changes.record_job(allocation.job)
-        self._replay_in_other(added=True, allocation=allocation)
+        self._replay_in_other(step)
 
     def remove_allocation(self, allocation_id: str) -> Allocation:
         """Release the allocation of a task, and return it.
@@ -312,9 +313,9 @@ class Snapshot:
         allocation = self.allocations.get(allocation_id)
         if allocation is None:
             raise SnapshotError(f"there is no allocation {allocation_id}")
-        self._ledger.remove_allocation(allocation, logged=self._depth > 0)
+        step = self._ledger.remove_allocation(allocation, logged=self._depth > 0)
         self.job_changes.record_job(allocation.job)
-        self._replay_in_other(added=False, allocation=allocation)
+        self._replay_in_other(step)
         return allocation
 
     # The future view
@@ -381,11 +382,11 @@ class Snapshot:
         assert other is not None  # noqa: S101 - read only while the future view is open
         return other
 
-    def _replay_in_other(self, *, added: bool, allocation: Allocation) -> None:
+    def _replay_in_other(self, step: LedgerStep) -> None:
         """Make a change in the view that is not selected, too, at the level whose changes go to both."""
         if self._future is None or self._depth != self._future_depth:
             return
-        self._other_ledger.replay_steps(((added, allocation),), logged=self._depth > 0)
+        self._other_ledger.replay_steps((step,), logged=self._depth > 0)
 
     def _close_future(self, *, committed: bool) -> None:
         """Close the future view; after an undone statement its ledger is reused by the next one."""

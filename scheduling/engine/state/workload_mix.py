@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 from scheduling.engine.model import GpuMode, GpuRequest, Job, Request, TaskWorkload, WorkloadShape
 from scheduling.engine.state.job_changes import JobChanges
+
+CACHE_SIZE = 4096
 
 
 class WorkloadMix:
@@ -53,6 +56,7 @@ class WorkloadMix:
                 del self._counts[shape]
 
 
+@lru_cache(maxsize=CACHE_SIZE)
 def _shape(request: Request, card_cores: int) -> WorkloadShape | None:
     gpu = request.gpu
     if gpu is None:

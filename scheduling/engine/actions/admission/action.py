@@ -146,7 +146,7 @@ class AdmissionRound:
             return head
         if find_lasting_refusal(session, cursor.queue, cursor.head) is not None:
             return replace(head, borrow_level=0)
-        job_in_own_quota = cursor.find_first_with(self._own_quota_fit(cursor.queue))
+        job_in_own_quota = cursor.find_first_fitting(self._own_quota_fit(cursor.queue))
         if job_in_own_quota is None:
             return head
         # The head comes before it in their queue and keeps the reservation that it would get at its turn.

@@ -103,7 +103,7 @@ class DirectStart:
         row = matrix.find_best_node(number, among)
         if row is None:
             return None
-        return describe_placement(matrix.fleet, tasks.task, row, matrix.choose_cards(number, row))
+        return describe_placement(matrix.fleet, tasks.task, row, matrix.choose_cards(number, row)[0])
 
     def _find_shape(self, queue: Queue, tasks: RoleTasks) -> tuple[ScoreMatrix, int] | None:
         """Return the score matrix for tasks with their row in it; None where boards are faster or needed."""

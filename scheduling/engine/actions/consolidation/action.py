@@ -228,9 +228,9 @@ def _entitled_jobs(session: Session, queue: Queue) -> Iterator[EntitledJob]:
         first = sorted(own[0][0] for own in ranks)[:1]
     else:
         # Of thousands of different jobs few have an outcome yet.
-        first = sorted(entry for own in ranks for entry, _ in own if entry[1] in session.outcomes)
-    for _, job_id in first:
-        entitled = _entitled_job(session, queue, session.get_job(job_id))
+        first = sorted(entry for own in ranks for entry, _ in own if entry[-1] in session.outcomes)
+    for entry in first:
+        entitled = _entitled_job(session, queue, session.get_job(entry[-1]))
         if entitled is not None:
             yield entitled
 

@@ -78,11 +78,11 @@ class LookAheadColumns:
         if rows is None:
             rows = self._by_units[cards.units] = self._cost_rows(cards.units)
         cost = self._levels.costs.take(rows + columns[0])
-        worth = figures.gain + cost[:1]
+        worth = figures.gain + cost.item(0)
         worth -= cost[1:]
         if figures.worth_rows is not None and columns[1] is not None:
             held = self._levels.worth.take(figures.worth_rows + columns[1])
-            worth -= held[:1] - held[1:]
+            worth -= held.item(0) - held[1:]
         scores: Numbers = worth.astype(np.float32)
         return scores
 

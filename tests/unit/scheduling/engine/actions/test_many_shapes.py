@@ -122,9 +122,9 @@ def test_a_queue_that_borrows_looks_for_a_job_that_does_not_through_each_shape_o
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked: Counter[str] = Counter()
-    known = OwnQuotaFit.may_ever_hold
+    known = OwnQuotaFit.may_ever_fit
     monkeypatch.setattr(
-        OwnQuotaFit, "may_ever_hold", lambda self, job: (asked.update([job.id]), known(self, job))[1]
+        OwnQuotaFit, "may_ever_fit", lambda self, job: (asked.update([job.id]), known(self, job))[1]
     )
     stage = many_shapes(nominal=0)
     stage.cycle()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduling.engine import Delta, EngineConfig, JobPut, JobRemoved, Snapshot, run_cycle
+from scheduling.engine.actions.head_estimate import OwnQuotaFit
 from scheduling.engine.actions.queue_cursor import QueueCursor
 from scheduling.engine.cycle import start_session
 from scheduling.engine.model import Instant, Job, JobOutcome, OutcomeStatus, Reason
@@ -51,19 +52,19 @@ def test_without_a_bound_all_get_an_outcome_but_those_not_ready() -> None:
     assert list(session.outcomes) == ["x2"]
 
 
-@dataclass
-class Among:
-    """A filter for these jobs."""
+class Among(OwnQuotaFit):
+    """A check that only these jobs pass."""
 
-    names: set[str]
+    def __init__(self, names: set[str]) -> None:
+        self.names = names
 
     def refresh(self) -> bool:
         return False
 
-    def may_ever_hold(self, job: Job) -> bool:
+    def may_ever_fit(self, job: Job) -> bool:
         return job.id in self.names
 
-    holds_now = may_ever_hold
+    fits_now = may_ever_fit
 
 
 def test_a_job_equivalent_to_a_pending_one_is_skipped_without_a_turn() -> None:
@@ -72,7 +73,7 @@ def test_a_job_equivalent_to_a_pending_one_is_skipped_without_a_turn() -> None:
     session = start_session(snapshot, EngineConfig(), NOW)
     turn = QueueCursor(session, snapshot.queues["a"], lambda: {"x2"})
     turn.advance_after_refusal(waits("x1"))
-    assert turn.find_first_with(Among(set())) is None
+    assert turn.find_first_fitting(Among(set())) is None
     turn.advance_after_refusal(waits("y1"))
     turn.advance_after_refusal(waits("z1"))
     assert turn.head is None
@@ -83,7 +84,7 @@ def test_the_job_that_is_sought_goes_before_the_head_and_no_job_loses_the_turn()
     snapshot = cell(*(asking(name, cards, at) for at, (name, cards) in enumerate(sizes.items())))
     session = start_session(snapshot, EngineConfig(heads_per_queue=None), NOW)
     turn, heads = QueueCursor(session, snapshot.queues["a"]), list[str]()
-    found = turn.find_first_with(Among({"z1", "z2"}))
+    found = turn.find_first_fitting(Among({"z1", "z2"}))
     assert found is not None and found.id == "z1"
     turn.promote_job(found)
     while turn.head is not None:

@@ -139,7 +139,7 @@ def test_a_board_that_followed_changes_equals_a_new_one(
     limit, fleet_module.MAX_LOGGED_CHANGES = fleet_module.MAX_LOGGED_CHANGES, kept
     try:
         for step, (row, column, amount) in enumerate(steps):
-            fleet.add_usage(row, fleet_module.TaskUsage(amount * 1_000, 0, ((column, amount, 0, False),)))
+            fleet.change_usage(row, amount * 1_000, 0, ((column, amount, 0, False),))
             # Each shape is asked now and then, so that several rows change in between.
             for shape in shapes[step % 4 : step % 4 + 1]:
                 fresh = Placer(fleet, RULE)
@@ -167,7 +167,7 @@ def test_a_veto_that_covers_another_passes_no_node_that_the_other_refuses(
 ) -> None:
     fleet, pool = Fleet(node(f"n{index}") for index in range(3)), flavor()
     for row, column, taken, space, alone in held:
-        fleet.add_usage(row, fleet_module.TaskUsage(0, 0, ((column, taken, space, alone),)))
+        fleet.change_usage(row, 0, 0, ((column, taken, space, alone),))
     asked = role(1, cards, cores=cores, card_memory=memory)
     question = Question(fleet, resolve_shape(asked.request, PlacementRules(), pool), pool)
     by_name = {veto.name: veto for veto in VETOES}

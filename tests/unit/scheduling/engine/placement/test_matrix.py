@@ -15,7 +15,7 @@ from scheduling.engine.model import Flavor, GpuMode, GpuRequest, Node, Placement
 from scheduling.engine.placement.matrix import can_use_matrix
 from scheduling.engine.placement.placer import Placer
 from scheduling.engine.state import fleet as fleet_module
-from scheduling.engine.state.fleet import Fleet, TaskUsage
+from scheduling.engine.state.fleet import Fleet
 from scheduling.engine.state.task_shape import TaskShape, resolve_shape
 from scheduling.simulation.published import published_config
 from tests.unit.scheduling.engine.builders import flavor, node, role
@@ -127,9 +127,9 @@ def test_a_matrix_places_as_boards_do(
         for number, disturbed, row, column, amount in steps:
             shape = listed[number % len(listed)]
             if disturbed and column < len(fleet.nodes[row].devices):
-                fleet.add_usage(row, TaskUsage(amount * 100, amount * 50, ((column, amount, 0, False),)))
-            # Others may have changed the fleet by now, without the last placement.
-            matrix.record_placements()
+                fleet.change_usage(row, amount * 100, amount * 50, ((column, amount, 0, False),))
+            # Others may have changed the fleet by now.
+            matrix.follow_fleet()
             seat = fresh(fleet, warm).find_placement(shape, pool)
             index = matrix.ensure_shape(shape, pool)
             best = matrix.find_best_node(index)
@@ -140,10 +140,11 @@ def test_a_matrix_places_as_boards_do(
                 assert matrix.place_task(index, best) == seat.columns
             else:
                 # The fleet is updated at once, as in a cycle.
-                assert matrix.choose_cards(index, best) == seat.columns
-                fleet.add_usage(best, fleet.usage_of(best, shape.cpu, shape.memory, seat.slices))
+                assert matrix.choose_cards(index, best)[0] == seat.columns
+                cards = fleet.find_card_usages(best, seat.slices)
+                fleet.change_usage(best, shape.cpu, shape.memory, cards)
                 matrix.follow_placement(index)
-        matrix.record_placements()
+        matrix.follow_fleet()
         for index, shape in enumerate(listed[: len(matrix)] if known else []):
             board = fresh(fleet, warm).get_board(shape, pool)
             fits = matrix.scores_of(index) != matrix.infeasible
@@ -156,11 +157,11 @@ def test_a_matrix_places_as_boards_do(
 @pytest.mark.parametrize("policy", POLICIES)
 def test_rows_and_columns_of_scores_are_the_same(policy: str, sized: bool) -> None:
     fleet, pool = Fleet(nodes()), flavor(policy=policy)
-    fleet.add_usage(1, TaskUsage(30_000, 0, ((0, 60, 0, False), (1, 25, 0, False))))
-    fleet.add_usage(5, TaskUsage(1_000, 0, ((2, 100, 0, True),)))
+    fleet.change_usage(1, 30_000, 0, ((0, 60, 0, False), (1, 25, 0, False)))
+    fleet.change_usage(5, 1_000, 0, ((2, 100, 0, True),))
     # The remaining core units don't show whether a task uses the card, or holds it exclusively.
-    fleet.add_usage(0, TaskUsage(0, 0, ((1, 0, 400, False),)))
-    fleet.add_usage(2, TaskUsage(0, 0, ((0, 20, 0, True),)))
+    fleet.change_usage(0, 0, 0, ((1, 0, 400, False),))
+    fleet.change_usage(2, 0, 0, ((0, 20, 0, True),))
     listed = shapes(pool, sized=sized)
     together, apart = placer(fleet).find_matrix(policy), placer(fleet).find_matrix(policy)
     assert together is not None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from scheduling.engine import EngineConfig, PlacementStream, TaskWorkload, WorkloadShape
 from scheduling.engine.model import Device, Flavor, GpuMode, GpuRequest, Node, Request
-from scheduling.engine.state.fleet import TaskUsage
 from tests.unit.scheduling.engine import builders
 
 CARD = 1000
@@ -57,7 +56,7 @@ def test_waste_is_measured_by_the_usual_requests() -> None:
 def hold_both(on: PlacementStream) -> None:
     """Leave 500 on the first node and 600 on the second, whatever the policy would like."""
     for row, cores in ((0, 500), (1, 400)):
-        on.fleet.add_usage(row, TaskUsage(1_000, 0, ((0, cores, 0, False),)))
+        on.fleet.change_usage(row, 1_000, 0, ((0, cores, 0, False),))
 
 
 def test_scarce_models_are_kept_for_those_bound_to_them() -> None:

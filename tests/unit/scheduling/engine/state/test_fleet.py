@@ -22,7 +22,7 @@ from scheduling.engine.model import (
 from scheduling.engine.placement.capacity import count_when_empty, empty_fleet
 from scheduling.engine.placement.placer import Placer, placer_for
 from scheduling.engine.session.config import EngineConfig
-from scheduling.engine.state.fleet import Fleet, TaskUsage, count_marked, sum_rows
+from scheduling.engine.state.fleet import CardUsages, Fleet, count_marked, sum_rows
 from scheduling.engine.state.node_facts import empty_node, select_lasting_facts
 from scheduling.engine.state.task_shape import resolve_shape
 from tests.unit.scheduling.engine.builders import flavor, node, role, world
@@ -179,15 +179,15 @@ def test_an_allocation_holds_and_frees_everything() -> None:
 
 def test_a_copy_changes_independently() -> None:
     fleet = Fleet([node("n1")])
-    taken = TaskUsage(4_000, 1_024, ((0, 100, 40_960, True), (1, 50, 20_480, False)))
-    fleet.add_usage(0, taken)
+    cards: CardUsages = ((0, 100, 40_960, True), (1, 50, 20_480, False))
+    fleet.change_usage(0, 4_000, 1_024, cards)
     before = fleet.export_node(0)
     twin = fleet.copy()
-    twin.remove_usage(0, taken)
+    twin.change_usage(0, 4_000, 1_024, cards, sign=-1)
     assert fleet.export_node(0) == before
     assert twin.export_node(0) == Fleet([node("n1")]).export_node(0)
-    fleet.remove_usage(0, taken)
-    twin.add_usage(0, taken)
+    fleet.change_usage(0, 4_000, 1_024, cards, sign=-1)
+    twin.change_usage(0, 4_000, 1_024, cards)
     assert twin.export_node(0) == before
 
 
@@ -195,7 +195,7 @@ def test_a_copy_changes_independently() -> None:
 def test_what_a_twin_holds_is_its_own(twin: Callable[[Fleet], Fleet]) -> None:
     fleet = Fleet([node("n1", 2)])
     other = twin(fleet)
-    other.add_usage(0, TaskUsage(1_000, 10, ((1, 30, 5, False),)))
+    other.change_usage(0, 1_000, 10, ((1, 30, 5, False),))
     for part in (fleet, other):
         held = int(part is other)
         assert part.cpu_free[0] == part.cpu[0] - 1_000 * held
