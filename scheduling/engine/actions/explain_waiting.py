@@ -23,6 +23,7 @@ from scheduling.engine.model import (
 )
 from scheduling.engine.session.equivalence import MAX_CACHED
 from scheduling.engine.session.session import Session
+from scheduling.engine.state.memo import read_memo
 
 # For this many new shapes of one user and queue a cycle computes whether they could ever start. Further jobs
 # get their position, so that no user makes a cycle long by submitting every job in another shape.
@@ -66,11 +67,11 @@ class _UnevaluatedJobs:
 
     def __init__(self, session: Session, queue: Queue) -> None:
         self._session, self._queue, self._jobs = session, queue, session.snapshot.jobs
-        known = session.snapshot.memo.setdefault(("in line", queue.id), {})
-        assert isinstance(known, dict)  # noqa: S101 - no other code uses such a name
-        if len(known) > MAX_CACHED + 2 * len(session.pending_jobs(queue)):
-            known.clear()
-        self._in_line: dict[str, _CachedOutcome] = known
+        self._in_line: dict[str, _CachedOutcome] = read_memo(
+            session.snapshot.memo, ("in line", queue.id), dict
+        )
+        if len(self._in_line) > MAX_CACHED + 2 * len(session.pending_jobs(queue)):
+            self._in_line.clear()
         self._shapes: Counter[str] = Counter()
         self._holding = session.snapshot.jobs_with_allocations()
         self._strict = queue.strategy is Strategy.STRICT_FIFO

@@ -7,9 +7,8 @@ suffices.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from scheduling.engine.placement.index.question import member_rows
 from scheduling.engine.placement.placer import Placer
 from scheduling.engine.preemption.trials.slot_counts import FreeSlotCounter, get_slot_counts, is_countable
 from scheduling.engine.state.fleet import Bools, Fleet, Ints
+from scheduling.engine.state.memo import read_memo
 from scheduling.engine.state.snapshot import Snapshot
 from scheduling.engine.state.task_shape import resolve_shape
 
@@ -57,12 +57,8 @@ class FreedAmounts(NamedTuple):
         return FreedAmounts(*table.T.copy())
 
 
-class ClassNumbering(Protocol):
-    """An object that numbers jobs so that jobs with equal needs have equal numbers."""
-
-    def class_of(self, job: Job) -> int:
-        """Return the number of the job's equivalence class."""
-
+ClassNumbering = Callable[[Job], int]
+"""Returns a number that is equal for jobs with equal needs."""
 
 MissingTasks = tuple[dict[str, int], WantedSlots | None]
 """The tasks of each role that a job lacks, and the slots that they need (see
@@ -75,7 +71,7 @@ class _MissingCache:
     follows_fleet = True
 
     def __init__(self) -> None:
-        self.kinds: ClassNumbering | None = None
+        self.class_of: ClassNumbering | None = None
         self.lacking: dict[Hashable, MissingTasks] = {}
 
 
@@ -89,13 +85,12 @@ def count_free_slots(board: ScoreBoard, needed: int) -> int | None:
 class SlotBounds:
     """Counts slots in the present state of a snapshot; its caches follow that state."""
 
-    def __init__(self, snapshot: Snapshot, placer: Placer, kinds: ClassNumbering | None = None) -> None:
+    def __init__(self, snapshot: Snapshot, placer: Placer, class_of: ClassNumbering) -> None:
         self._snapshot, self._placer = snapshot, placer
-        cache = snapshot.fleet.memo.setdefault(_MissingCache, _MissingCache())
-        assert isinstance(cache, _MissingCache)  # noqa: S101 - no other code uses this key
-        self._cache, self._numbering = cache, kinds
-        if cache.kinds is not kinds or len(cache.lacking) > MAX_CACHED:
-            cache.kinds, cache.lacking = kinds, {}
+        cache = read_memo(snapshot.fleet.memo, _MissingCache, _MissingCache)
+        self._cache, self._class_of = cache, class_of
+        if cache.class_of != class_of or len(cache.lacking) > MAX_CACHED:
+            cache.class_of, cache.lacking = class_of, {}
         self._free: dict[ScoreBoard, tuple[int, int, tuple[int, int] | None]] = {}
         self._reachable: dict[str, Bools] = {}
 
@@ -103,14 +98,12 @@ class SlotBounds:
         """Return the tasks that a job lacks to its minimum or, for a complete gang, to its next step, with
         the slots they need."""
         held = self._snapshot.allocations_of(job.id)
-        more = find_missing_tasks(job, held) or {} if held or self._numbering is None else None
+        more = find_missing_tasks(job, held) or {} if held else None
         return self.locate_missing(queue, job, more)
 
     def locate_missing(self, queue: Queue, job: Job, more: dict[str, int] | None) -> MissingTasks:
         """Return the same for a job whose missing tasks are known; None is one that does not run."""
-        if self._numbering is None:
-            return more or {}, self.find_wanted_slots(queue, job, more or {})
-        kind = (self._numbering.class_of(job), queue.flavors, queue.resource_groups)
+        kind = (self._class_of(job), queue.flavors, queue.resource_groups)
         key = kind if more is None else (kind, tuple(more.items()))
         known = self._cache.lacking.get(key)
         if known is None:
@@ -213,41 +206,16 @@ class SlotBounds:
         return [flavor for name in names if (flavor := self._snapshot.flavors.get(name)) is not None]
 
 
-class AssumedReleases:
-    """Tasks that are assumed to have ended, of which some may be restored."""
-
-    def __init__(self, counters: Sequence[FreeSlotCounter], tasks: Sequence[Allocation]) -> None:
-        self._counters, self._ended = counters, {task.id: task for task in tasks}
-        for counted in counters:
-            counted.remove_tasks(tasks)
-
-    def restore_if_fitting(self, rest: Sequence[Allocation], task: Allocation) -> bool:
-        """Restore a task if the slots suffice with only the rest ended, and return whether they do."""
-        for counted in self._counters:
-            counted.remove_tasks((task,), -1)
-        if any(counted.fits for counted in self._counters):
-            del self._ended[task.id]
-            return True
-        for counted in self._counters:
-            counted.remove_tasks((task,))
-        return False
-
-    def restore_all(self) -> None:
-        """Restore all tasks."""
-        for counted in self._counters:
-            counted.remove_tasks(tuple(self._ended.values()), -1)
-
-
-@contextmanager
-def assume_released(
-    counters: Sequence[FreeSlotCounter], tasks: Sequence[Allocation]
-) -> Iterator[AssumedReleases]:
-    """Count the slots as if these tasks had ended, until the block ends."""
-    releases = AssumedReleases(counters, tasks)
-    try:
-        yield releases
-    finally:
-        releases.restore_all()
+def restore_if_fitting(counters: Sequence[FreeSlotCounter], task: Allocation) -> bool:
+    """Restore a task that was removed from the counts if the slots suffice all the same, and return whether
+    they do."""
+    for counted in counters:
+        counted.remove_tasks((task,), -1)
+    if any(counted.fits for counted in counters):
+        return True
+    for counted in counters:
+        counted.remove_tasks((task,))
+    return False
 
 
 def count_needed_releases(counters: Iterable[FreeSlotCounter], tasks: Sequence[Allocation]) -> int | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,14 +30,12 @@ CanEvict = Callable[[MovableUnit], bool]
 """Decides whether a unit may be evicted, so that it needs no other place."""
 
 
-class MovableUnits(Protocol):
-    """The units that may move for a job."""
+class MovableUnits(NamedTuple):
+    """The units that may move for a job, by node: those whose tasks all run there, in the order of
+    `rank_unit`, and how many cards, or core units for a shape of parts, become free there at most."""
 
-    def units_only_on(self, node: str) -> Sequence[MovableUnit]:
-        """Return the units whose tasks all run on a node, in the order of `rank_unit`."""
-
-    def max_freeable(self, node: str, *, whole: bool) -> int:
-        """Return how many cards (`whole`) or core units become free there at most."""
+    only_on: Callable[[str], Sequence[MovableUnit]]
+    max_freeable: Callable[[str], int]
 
 
 class ClearableRow(NamedTuple):
@@ -220,7 +218,7 @@ def _clear_row(
 ) -> ClearableRow | None:
     """Return the units to clear from a row, with their cost; None if clearing it does not help."""
     node = counted.board.question.fleet.nodes[row].id
-    units = _units_to_clear(RowState(counted.board.question, row), movable.units_only_on(node), gives)
+    units = _units_to_clear(RowState(counted.board.question, row), movable.only_on(node), gives)
     if not units:
         return None
     moved = sum(map(_cards_of, units))
@@ -236,9 +234,9 @@ def _rows_worth_clearing(counted: ShapeSlots, rows: Sequence[int], movable: Mova
     board = counted.board
     if not counted.amount_per_task or not is_countable(board):
         return rows
-    nodes, whole = board.question.fleet.nodes, board.question.task.whole
+    nodes = board.question.fleet.nodes
     lacks = zip(rows, _shortfall_by_row(counted)[rows].tolist(), strict=True)
-    return [row for row, lack in lacks if movable.max_freeable(nodes[row].id, whole=whole) >= lack]
+    return [row for row, lack in lacks if movable.max_freeable(nodes[row].id) >= lack]
 
 
 def _units_to_clear(

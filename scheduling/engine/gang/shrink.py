@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from scheduling.engine.gang.attempt import StartAttempt
-from scheduling.engine.gang.bounds import assume_released, count_free_slots, count_needed_releases
+from scheduling.engine.gang.bounds import count_free_slots, count_needed_releases, restore_if_fitting
 from scheduling.engine.model import Allocation, Job, Queue
 from scheduling.engine.preemption.trials.slot_counts import FreeSlotCounter
 from scheduling.engine.quota.assignment import Assignment, AssignmentMode, Refusal
@@ -24,8 +24,8 @@ class ShrinkPlan:
 
 @dataclass(frozen=True, slots=True)
 class ShrinkRequest:
-    """A pending job, the tasks of each role that it lacks, and the slot counters of the flavors in which it
-    may fit; None where slots cannot be counted."""
+    """A pending job, the tasks of each role that it lacks, and slot counters of the flavors in which it may
+    fit, for this search alone; None where slots cannot be counted."""
 
     queue: Queue
     job: Job
@@ -59,8 +59,9 @@ class _ShrinkSearch:
             return None
         if counted is not None and least:
             # Where quota is not short, counting decides exactly which tasks are needed.
-            with assume_released(counted, surplus[:least]) as releases:
-                ending = _drop_needless(surplus[:least], releases.restore_if_fitting)
+            for counter in counted:
+                counter.remove_tasks(surplus[:least])
+            ending = _drop_needless(surplus[:least], lambda _, task: restore_if_fitting(counted, task))
             placed = self._try_ending(ending)
             if placed is not None:
                 return ShrinkPlan(placed, tuple(ending))

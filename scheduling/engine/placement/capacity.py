@@ -17,6 +17,7 @@ from scheduling.engine.placement.index.question import Question, card_parts
 from scheduling.engine.placement.index.relations import exclusive_domains
 from scheduling.engine.placement.placer import PlacementRule, Placer, placer_for
 from scheduling.engine.state.fleet import ALL_ROWS, Fleet, Ints, Rows, sum_rows
+from scheduling.engine.state.memo import read_fleet_table, read_memo
 from scheduling.engine.state.task_shape import TaskShape
 
 UNBOUNDED = np.iinfo(np.int64).max // 4
@@ -50,10 +51,7 @@ def count_slots(question: Question, rows: Rows = ALL_ROWS, parts: Ints | None = 
 
 def empty_fleet(fleet: Fleet) -> Fleet:
     """Return the fleet with nothing allocated and nothing broken, created once per inventory."""
-    known = fleet.memo.get("empty")
-    if not isinstance(known, Fleet):
-        known = fleet.memo["empty"] = fleet.copy_empty()
-    return known
+    return read_memo(fleet.memo, "empty", fleet.copy_empty)
 
 
 def empty_placer(fleet: Fleet, rule: PlacementRule) -> Placer:
@@ -67,24 +65,13 @@ def count_when_empty(
     """Return how many tasks of this shape the flavor could hold if it were empty, in one domain of the
     topology level if there is one."""
     placer = empty_placer(fleet, rule)
-    board, memo = placer.get_board(task, flavor), placer.fleet.memo
-    known = memo.get(_CapacityCache)
-    if not isinstance(known, _CapacityCache) or len(known.of_board) > MAX_CACHED:
-        known = memo[_CapacityCache] = _CapacityCache()
-    held = known.of_board.setdefault(board, _BoardCapacity(board))
+    board = placer.get_board(task, flavor)
+    known = read_fleet_table(placer.fleet.memo, "capacity", MAX_CACHED)
+    held: _BoardCapacity = known.setdefault(board, _BoardCapacity(board))
     most = held.count_all()
     if not level:
         return most
     return min(most, held.count_in_one_domain(level, topology_labels((level,), [flavor])))
-
-
-class _CapacityCache:
-    """The capacity that is kept with a fleet: for each board, how many of its tasks the rows could hold."""
-
-    follows_fleet = True
-
-    def __init__(self) -> None:
-        self.of_board: dict[ScoreBoard, _BoardCapacity] = {}
 
 
 class _BoardCapacity:

@@ -16,6 +16,7 @@ from scheduling.engine.placement.index.relevance import Selective
 from scheduling.engine.placement.matrix import ScoreMatrix, can_apply_vetoes, can_use_matrix
 from scheduling.engine.placement.scores.devices import CardPicker, slices_of
 from scheduling.engine.state.fleet import Bools, Fleet, Ints
+from scheduling.engine.state.memo import read_memo
 from scheduling.engine.state.task_shape import TaskShape
 
 # The number of cached boards; the oldest is dropped first, because it can be made again.
@@ -199,10 +200,7 @@ def describe_placement(fleet: Fleet, task: TaskShape, row: int, columns: tuple[i
 
 def placer_for(fleet: Fleet, rule: PlacementRule) -> Placer:
     """Return the placer of a fleet and a rule, with the boards of earlier cycles of the same fleet."""
-    known = fleet.memo.get(rule)
-    if not isinstance(known, Placer):
-        known = fleet.memo[rule] = Placer(fleet, rule)
-    return known
+    return read_memo(fleet.memo, rule, lambda: Placer(fleet, rule))
 
 
 def _must_learn(scores: tuple[tuple[Score, int], ...]) -> bool:

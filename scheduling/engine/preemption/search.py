@@ -104,24 +104,16 @@ class VictimSearch:
 
         With `placement_check` the victims' nodes and cards are released as well when it is called, and it
         must return True. `counted_shape` returns the shape of the tasks if they are equal: free slots are
-        counted for them where counting is exact. `search_budget` lowers the configured number of fit checks.
+        counted for them where counting is exact. `budget` lowers the configured number of fit checks.
         `any_victims` accepts any victims instead of those with the least loss. `only_jobs` restricts the
         victims to these jobs.
         """
-        effort = VictimSearchBudget(
-            min(self.options.search_budget, self.options.search_budget if budget is None else budget)
-        )
-        context = PreemptionContext(
-            index=self.index,
-            preemptor=preemptor,
-            trial=RemovalTrial(self.snapshot, None),
-            search_budget=effort,
-            placement_check=placement_check,
-            any_victims=any_victims,
-            max_loss_s=self._max_loss_s,
-            protection_deadline=self._protection_deadline(preemptor),
-            only_jobs=only_jobs,
-        )
+        context = self._new_context(preemptor)
+        context.placement_check, context.only_jobs = placement_check, only_jobs
+        context.any_victims = any_victims
+        effort = context.search_budget
+        if budget is not None:
+            effort.lower_to(budget)
         asked = self._find_queues(context)
         if asked is None:
             return TargetSet()

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from scheduling.engine.model import Instant, Job, JobState
 from scheduling.engine.session.equivalence import EquivalenceClasses
+from scheduling.engine.state.memo import read_memo
 from scheduling.engine.state.pending_jobs import JobKey, PendingEntry, PendingQueue
 from scheduling.engine.state.snapshot import Snapshot
 
@@ -142,8 +143,6 @@ class ClassIndex:
 
 def class_index_of(snapshot: Snapshot, equivalence: EquivalenceClasses) -> ClassIndex:
     """Return the groups of the jobs that are pending now."""
-    known = snapshot.limits_memo.get(ClassIndex)
-    if not isinstance(known, ClassIndex):
-        known = snapshot.limits_memo[ClassIndex] = ClassIndex(snapshot, equivalence)
+    known = read_memo(snapshot.limits_memo, ClassIndex, lambda: ClassIndex(snapshot, equivalence))
     known.follow_changes()
     return known

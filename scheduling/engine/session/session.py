@@ -32,6 +32,7 @@ from scheduling.engine.session.plugin_sets import ResolvedPlugins
 from scheduling.engine.session.queue_classes import QueueClasses, class_index_of
 from scheduling.engine.session.user_allowances import UserAllowances
 from scheduling.engine.session.workload import learning_policies, workload_to_learn
+from scheduling.engine.state.memo import read_memo
 from scheduling.engine.state.pending_jobs import JobKey, PendingQueue
 from scheduling.engine.state.snapshot import Snapshot
 from scheduling.engine.state.task_shape import TaskShape
@@ -70,27 +71,27 @@ class Session:
         # Tables by request class and flavors: the outcome of jobs that never fit, their infeasible flavors,
         # the outcome beyond quota limits, the usage in the first choice of flavors, and the smallest usage by
         # flavor.
-        self.never_fitting: MemoTable[JobOutcome | None] = _table(
-            snapshot.memo, "never", self.equivalence, self.tools.rule
+        self.never_fitting: MemoTable[JobOutcome | None] = read_memo(
+            snapshot.memo, ("never", self.equivalence, self.tools.rule), dict
         )
-        self.infeasible_flavors: MemoTable[InfeasibleFlavors] = _table(
-            snapshot.memo, "dead", self.equivalence, self.tools.rule
+        self.infeasible_flavors: MemoTable[InfeasibleFlavors] = read_memo(
+            snapshot.memo, ("dead", self.equivalence, self.tools.rule), dict
         )
-        self.beyond_limits: MemoTable[JobOutcome | None] = _table(
-            snapshot.limits_memo, "beyond", self.equivalence
+        self.beyond_limits: MemoTable[JobOutcome | None] = read_memo(
+            snapshot.limits_memo, ("beyond", self.equivalence), dict
         )
-        self.first_choice: MemoTable[FlavorUsage] = _table(
-            snapshot.limits_memo, "first choice", self.equivalence
+        self.first_choice: MemoTable[FlavorUsage] = read_memo(
+            snapshot.limits_memo, ("first choice", self.equivalence), dict
         )
-        self.smallest_usages: MemoTable[list[tuple[str, FlavorUsage]]] = _table(
-            snapshot.limits_memo, "least", self.equivalence
+        self.smallest_usages: MemoTable[list[tuple[str, FlavorUsage]]] = read_memo(
+            snapshot.limits_memo, ("least", self.equivalence), dict
         )
         # What the only task of a job of each class gets of the first flavors of its queue; its shape by
         # flavor.
-        self.direct_choices: MemoTable[Any] = _table(
-            snapshot.memo, "direct", self.equivalence, self.tools.rule
+        self.direct_choices: MemoTable[Any] = read_memo(
+            snapshot.memo, ("direct", self.equivalence, self.tools.rule), dict
         )
-        self.task_shapes: MemoTable[TaskShape] = _table(snapshot.memo, "shapes", self.equivalence)
+        self.task_shapes: MemoTable[TaskShape] = read_memo(snapshot.memo, ("shapes", self.equivalence), dict)
         self.users = UserUsageTable(snapshot, config.user_shares, now)
         self.allowances = UserAllowances(snapshot, now)
         self._cycle_key = candidate_key(self.tools.cycle_order)
@@ -225,10 +226,3 @@ def _placer(snapshot: Snapshot, tools: ResolvedPlugins) -> Placer:
     if learning:
         placer.learn_workload(workload_to_learn(snapshot), learning)
     return placer
-
-
-def _table(memo: dict[Hashable, object], *name: Hashable) -> MemoTable[Any]:
-    """Return the table that is kept under a name from cycle to cycle, as long as the memo is valid."""
-    found = memo.setdefault(name, {})
-    assert isinstance(found, dict)  # noqa: S101 - no other code uses such a name
-    return found

@@ -151,7 +151,7 @@ class JobProcessor:
         """Return whether one of these jobs may fit in the present state, by counting slots."""
         self._future_view.show_present()
         session = self._session
-        bounds = SlotBounds(session.snapshot, session.placer, session.equivalence)
+        bounds = SlotBounds(session.snapshot, session.placer, session.equivalence.class_of)
         needed = (bounds.find_missing(queue, job)[1] for job in jobs)
         return any(wanted is None or bounds.fits_now(wanted) for wanted in needed)
 

@@ -230,7 +230,7 @@ class StartForecast:
 
     @property
     def _bounds(self) -> SlotBounds:
-        return SlotBounds(self._snapshot, self._session.placer, self._session.equivalence)
+        return SlotBounds(self._snapshot, self._session.placer, self._session.equivalence.class_of)
 
     @cached_property
     def _ending(self) -> list[Allocation]:

@@ -6,10 +6,10 @@ Nothing is computed for jobs on nodes that no search examines: on a large fleet 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from functools import partial
 
 from scheduling.engine.actions.consolidation.node_occupancy import SoleOccupancy, node_occupancy_of
-from scheduling.engine.gang.clearable_nodes import rank_unit
+from scheduling.engine.gang.clearable_nodes import MovableUnits, rank_unit
 from scheduling.engine.gang.moves import MovablePart, MovableUnit
 from scheduling.engine.model import DecisionKind, Job
 from scheduling.engine.preemption.candidates.eviction_cost import running_seconds, unsaved_seconds
@@ -41,10 +41,10 @@ class MovableTasks:
         self._excluded.update(jobs)
         self._units.clear()
 
-    def units_for(self, job: Job) -> JobMovableUnits:
-        """Return the units that may move for a job in the present state."""
+    def units_for(self, job: Job, *, whole: bool) -> MovableUnits:
+        """Return the units that may move in the present state for a job of whole cards or of parts."""
         self._occupancy.follow_changes()
-        return JobMovableUnits(self, job)
+        return MovableUnits(partial(self._units_only_on, job=job), partial(self._count_freeable, whole=whole))
 
     def find_units_touching(self, nodes: Iterable[str], job: Job) -> list[MovableUnit]:
         """Return the units with a task on one of these nodes that may move for a job, in the order in which
@@ -62,8 +62,7 @@ class MovableTasks:
         ]
         return sorted(found, key=_cheapest if self._session.config.consolidation.cheapest_first else _newest)
 
-    def units_only_on(self, node: str, job: Job) -> Sequence[MovableUnit]:
-        """Return the units on this node alone that may move for a job, in the order of `rank_unit`."""
+    def _units_only_on(self, node: str, job: Job) -> Sequence[MovableUnit]:
         alone, known = self._occupancy.sole_occupancy(node), self._units.get(node)
         if known is None or known[0] is not alone:
             units = [
@@ -72,8 +71,7 @@ class MovableTasks:
             known = self._units[node] = alone, tuple(sorted(units, key=rank_unit))
         return [unit for unit in known[1] if unit.job.id != job.id]
 
-    def max_freeable(self, node: str, *, whole: bool) -> int:
-        """Return how many cards (`whole`) or core units are free at most once all units on it alone left."""
+    def _count_freeable(self, node: str, *, whole: bool) -> int:
         alone = self._occupancy.sole_occupancy(node)
         return alone.cards if whole else alone.cores
 
@@ -90,21 +88,6 @@ class MovableTasks:
             candidate.min_run_s is not None and running_seconds(candidate, session.now) < candidate.min_run_s
         )
         return not is_protected and not is_eviction_capped(candidate, session.config.preemption.eviction_cap)
-
-
-class JobMovableUnits(NamedTuple):
-    """The units that may move for one job."""
-
-    movable_tasks: MovableTasks
-    job: Job
-
-    def units_only_on(self, node: str) -> Sequence[MovableUnit]:
-        """Return the units whose tasks all run on a node, in the order of `rank_unit`."""
-        return self.movable_tasks.units_only_on(node, self.job)
-
-    def max_freeable(self, node: str, *, whole: bool) -> int:
-        """Return how many cards or core units become free there at most."""
-        return self.movable_tasks.max_freeable(node, whole=whole)
 
 
 def _newest(unit: MovableUnit) -> tuple[int, float, str]:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from scheduling.engine.gang.moves import MovablePart, movable_parts
 from scheduling.engine.model import Job, JobState
+from scheduling.engine.state.memo import read_memo
 from scheduling.engine.state.snapshot import Snapshot
 
 
@@ -95,8 +96,6 @@ class NodeOccupancy:
 
 def node_occupancy_of(snapshot: Snapshot) -> NodeOccupancy:
     """Return the present occupancy of a snapshot."""
-    known = snapshot.job_caches.get(NodeOccupancy)
-    if not isinstance(known, NodeOccupancy):
-        known = snapshot.job_caches[NodeOccupancy] = NodeOccupancy(snapshot)
+    known = read_memo(snapshot.job_caches, NodeOccupancy, lambda: NodeOccupancy(snapshot))
     known.follow_changes()
     return known

@@ -57,7 +57,7 @@ class ConsolidationSearch:
     def __init__(self, session: Session, budget: SearchBudget | None = None) -> None:
         self._session = session
         self._attempt = new_start_attempt(session)
-        self._bounds = SlotBounds(session.snapshot, session.placer, session.equivalence)
+        self._bounds = SlotBounds(session.snapshot, session.placer, session.equivalence.class_of)
         # The units to clear from rows, by board, for one state.
         self._rows_known: dict[ScoreBoard, tuple[object, dict[int, ClearableRow | None]]] = {}
         self._failed: set[tuple[ScoreBoard, int, float]] = set()
@@ -114,7 +114,8 @@ class ConsolidationSearch:
             if can_evict is None
             else None
         )
-        units, holds = self.movable_tasks.units_for(job), self._session.snapshot.count_tasks(job.id)
+        units = self.movable_tasks.units_for(job, whole=board.question.task.whole)
+        holds = self._session.snapshot.count_tasks(job.id)
         # The units that may be evicted differ from job to job, and a job never moves for itself.
         known = self._find_known_rows(board) if can_evict is None and not holds else {}
         return find_clearable_sets(counted, needed, units, search.within_bounds, relocation, can_evict, known)

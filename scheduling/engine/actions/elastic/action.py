@@ -25,7 +25,7 @@ class ElasticResize:
     def run(self, session: Session) -> None:
         """Release surplus first, then grow."""
         attempt = StartAttempt(session.snapshot, session.placer, session.config.preemption.eviction_cap)
-        bounds = SlotBounds(session.snapshot, session.placer, session.equivalence)
+        bounds = SlotBounds(session.snapshot, session.placer, session.equivalence.class_of)
         SurplusRelease(session, attempt, bounds).release_surplus()
         moving = any(decision.kind is DecisionKind.MIGRATE for decision in session.decisions)
         if not moving:

@@ -6,6 +6,7 @@ import numpy as np
 
 from scheduling.engine.placement.index.question import Question
 from scheduling.engine.state.fleet import ALL_ROWS, Ints, Rows, count_marked
+from scheduling.engine.state.memo import read_memo
 
 
 class EmptyCardCounter:
@@ -37,8 +38,5 @@ class EmptyCardCounter:
 
 def empty_card_counter(question: Question) -> EmptyCardCounter:
     """Return the counter for a shape of whole cards, shared by all shapes that accept the same cards."""
-    memo, name = question.fleet.memo, ("empty cards", *question.accepted)
-    known = memo.get(name)
-    if not isinstance(known, EmptyCardCounter):
-        known = memo[name] = EmptyCardCounter(question)
-    return known
+    key = ("empty cards", *question.accepted)
+    return read_memo(question.fleet.memo, key, lambda: EmptyCardCounter(question))

@@ -42,6 +42,7 @@ from scheduling.engine.placement.index.grid import (
 )
 from scheduling.engine.placement.index.question import Question
 from scheduling.engine.state.fleet import Fleet, Ints
+from scheduling.engine.state.memo import read_memo
 
 # The workload mix alternates where a kind of task is about twice as frequent as another. Tables of nodes with
 # many cards are large, so few are kept; the rest of a policy is small.
@@ -185,10 +186,7 @@ class LookAheadPolicy(LearningScore):
 
     def learn_from(self, workload: TaskWorkload, fleet: Fleet) -> GridScore:
         """Return the score for this workload, and for the present groups of cards of the fleet."""
-        known = fleet.memo.get(_PolicyCache)
-        if not isinstance(known, _PolicyCache):
-            known = fleet.memo[_PolicyCache] = _PolicyCache()
-        return known.get_policy(workload, fleet)
+        return read_memo(fleet.memo, _PolicyCache, _PolicyCache).get_policy(workload, fleet)
 
 
 def _wanted(asked: ShapeTable) -> _Wanted:

@@ -9,6 +9,7 @@ import numpy as np
 
 from scheduling.engine.model import Flavor
 from scheduling.engine.state.fleet import Fleet, Ints
+from scheduling.engine.state.memo import read_memo
 
 NO_DOMAIN = -1
 
@@ -35,11 +36,8 @@ class TopologyLevels:
 
 def levels_of(fleet: Fleet, labels: Sequence[str]) -> TopologyLevels:
     """Return the domains of the fleet's rows, kept as long as the fleet lives."""
-    key = ("levels", tuple(labels))
-    known = fleet.memo.get(key)
-    if not isinstance(known, TopologyLevels):
-        known = fleet.memo[key] = _number(fleet, tuple(labels))
-    return known
+    names = tuple(labels)
+    return read_memo(fleet.memo, ("levels", names), lambda: _number(fleet, names))
 
 
 def _number(fleet: Fleet, labels: tuple[str, ...]) -> TopologyLevels:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from scheduling.engine.model import Node
 from scheduling.engine.state.fleet import Bools, Fleet, Ints
+from scheduling.engine.state.memo import read_memo
 
 NONE = -1
 
@@ -54,16 +55,11 @@ class NodeKinds(NodeFacts):
 
 def marked_rows(fleet: Fleet, name: Hashable, marks: Callable[[Node], bool]) -> Bools:
     """Return the rows whose node is marked. Marks of the same name have the same function."""
-    known = fleet.memo.get(name)
-    if not isinstance(known, NodeFacts):
-        known = fleet.memo[name] = NodeFacts(fleet, marks, np.bool_)
-    return known.read_facts()
+    return read_memo(fleet.memo, name, lambda: NodeFacts(fleet, marks, np.bool_)).read_facts()
 
 
 def number_facts(fleet: Fleet, name: Hashable, of: Callable[[Node], Hashable]) -> tuple[Ints, list[Any]]:
     """Return, for each row, the number of a fact among those that exist, or existed."""
-    known = fleet.memo.get(name)
-    if not isinstance(known, NodeKinds):
-        known = fleet.memo[name] = NodeKinds(fleet, of)
+    known = read_memo(fleet.memo, name, lambda: NodeKinds(fleet, of))
     codes = known.read_facts()
     return codes, list(known.kinds)

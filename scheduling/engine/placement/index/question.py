@@ -14,6 +14,7 @@ from scheduling.engine.model import Flavor, GpuMode, Node
 from scheduling.engine.model.labels import has_labels
 from scheduling.engine.placement.index.node_facts import marked_rows
 from scheduling.engine.state.fleet import ALL_ROWS, MODES, Bools, Fleet, Ints, Rows, count_marked
+from scheduling.engine.state.memo import read_memo
 from scheduling.engine.state.task_shape import TaskShape
 
 # A whole card may come from a node that also slices, as long as the card is empty. MIG instances are
@@ -98,16 +99,14 @@ class Question:
 
     def _cards(self) -> tuple[Bools, Bools, Bools, Bools]:
         """Return masks of cards, each narrower than the former; shapes with equal requests share them."""
+        return read_memo(self.fleet.memo, ("cards", *self.accepted), self._compute_cards)
+
+    def _compute_cards(self) -> tuple[Bools, Bools, Bools, Bools]:
         fleet, profile = self.fleet, self.task.profile
-        key = ("cards", *self.accepted)
-        known = fleet.memo.get(key)
-        if known is None:
-            of_mode = fleet.present & np.isin(fleet.mode, [MODES.index(mode) for mode in self._modes])
-            of_profile = of_mode & _with_profile(fleet, profile) if profile else of_mode
-            of_model = of_profile & np.isin(fleet.model, self._models)
-            known = fleet.memo[key] = (of_mode, of_profile, of_model, of_model & fleet.healthy)
-        masks: tuple[Bools, Bools, Bools, Bools] = known  # type: ignore[assignment]
-        return masks
+        of_mode = fleet.present & np.isin(fleet.mode, [MODES.index(mode) for mode in self._modes])
+        of_profile = of_mode & _with_profile(fleet, profile) if profile else of_mode
+        of_model = of_profile & np.isin(fleet.model, self._models)
+        return of_mode, of_profile, of_model, of_model & fleet.healthy
 
 
 def card_parts(question: Question, rows: Rows = ALL_ROWS) -> Ints:

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from scheduling.engine.placement.index.grid import GridScore, NodeTable, ScoreGrid, ShapeTable
 from scheduling.engine.state.fleet import Bools, Fleet, Ints
+from scheduling.engine.state.memo import read_memo
 
 FULL = 100
 Floats = NDArray[np.float64]
@@ -17,13 +18,13 @@ _ONE, _HUNDRED = np.array(1.0), np.array(float(FULL))
 
 def largest_node(fleet: Fleet) -> tuple[int, int]:
     """Millicores and core units of the biggest node in each respect; at least 1, as they divide."""
-    known = fleet.memo.get("largest_node")
-    if known is None:
-        cpu = int(fleet.cpu.max(initial=1))
-        cores = int((fleet.card_cores * fleet.present).sum(axis=1).max(initial=1))
-        known = fleet.memo["largest_node"] = (max(cpu, 1), max(cores, 1))
-    pair: tuple[int, int] = known  # type: ignore[assignment]
-    return pair
+    return read_memo(fleet.memo, "largest_node", lambda: _find_largest(fleet))
+
+
+def _find_largest(fleet: Fleet) -> tuple[int, int]:
+    cpu = int(fleet.cpu.max(initial=1))
+    cores = int((fleet.card_cores * fleet.present).sum(axis=1).max(initial=1))
+    return max(cpu, 1), max(cores, 1)
 
 
 def _left(asked: ShapeTable, nodes: NodeTable) -> tuple[Ints, Ints]:

@@ -17,6 +17,7 @@ from scheduling.engine.placement.index.question import Question
 from scheduling.engine.placement.index.relations import number_domains, rows_with_match
 from scheduling.engine.placement.index.taints import count_soft_taints, has_soft_taints
 from scheduling.engine.state.fleet import Bools, Fleet, Ints, Rows
+from scheduling.engine.state.memo import read_memo
 
 FULL = 100
 # The weight of a soft taint against the task's own preferences.
@@ -121,11 +122,7 @@ def _matching(fleet: Fleet, expressions: tuple[Expression, ...]) -> Bools:
 def _marked(fleet: Fleet, key: tuple[object, ...], marks: Callable[[Node], bool]) -> Bools:
     """Return the rows whose node is marked; kept until a node is revised, because such preferences are
     unlimited in number."""
-    known = fleet.memo.get(key)
-    if known is None:
-        known = fleet.memo[key] = np.fromiter(map(marks, fleet.nodes), np.bool_, len(fleet))
-    mask: Bools = known  # type: ignore[assignment]
-    return mask
+    return read_memo(fleet.memo, key, lambda: np.fromiter(map(marks, fleet.nodes), np.bool_, len(fleet)))
 
 
 PREFERENCES = (AffinityScore(), TopologyScore(), BalanceScore())

@@ -17,6 +17,7 @@ from scheduling.engine.model import Allocation, FlavorResource, Job, JobState
 from scheduling.engine.preemption.candidates.eviction_cost import count_cards, find_surplus
 from scheduling.engine.state.charges import sum_task_charges
 from scheduling.engine.state.fleet import Fleet, Ints
+from scheduling.engine.state.memo import read_memo
 from scheduling.engine.state.snapshot import Snapshot
 
 Floats = NDArray[np.float64]
@@ -199,9 +200,7 @@ class AllocationTable:
 
 def get_allocation_table(snapshot: Snapshot) -> AllocationTable:
     """Return the allocation table of the snapshot, updated."""
-    known = snapshot.job_caches.get(AllocationTable)
-    if not isinstance(known, AllocationTable):
-        known = snapshot.job_caches[AllocationTable] = AllocationTable()
+    known = read_memo(snapshot.job_caches, AllocationTable, AllocationTable)
     known.update_from(snapshot)
     return known
 

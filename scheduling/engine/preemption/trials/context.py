@@ -134,11 +134,13 @@ class PreemptionContext:
             return self.slot_counter.fits
         if self.placement_check is None:
             return True
-        self._release_if_charged()
+        if not self.charged:
+            return self.placement_check()
+        self.release_preemptor()
         try:
             return self.placement_check()
         finally:
-            self._charge_if_charged()
+            self.charge_preemptor()
 
     def preemptor_fits(self, *, borrow: bool) -> bool:
         """Return whether both quota and placement admit the preemptor now."""
@@ -294,14 +296,6 @@ class PreemptionContext:
         if candidate.whole:
             return snapshot.count_tasks(candidate.job.id) > 0
         return candidate.tasks[0].id in snapshot.allocations
-
-    def _release_if_charged(self) -> None:
-        if self.charged:
-            self.tree.remove_usages(self.leaf, self.preemptor.usage)
-
-    def _charge_if_charged(self) -> None:
-        if self.charged:
-            self.tree.add_usages(self.leaf, self.preemptor.usage)
 
 
 def may_exceed_nominal(queue: Queue, job: Job, options: PreemptionOptions) -> bool:

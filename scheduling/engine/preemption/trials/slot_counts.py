@@ -19,6 +19,7 @@ from scheduling.engine.placement.filters.empty_cards import empty_card_counter
 from scheduling.engine.placement.index.question import card_parts
 from scheduling.engine.placement.index.row import UNBOUNDED, RowState
 from scheduling.engine.state.fleet import ALL_ROWS, Bools, Fleet, Ints, Rows, count_marked, sum_rows
+from scheduling.engine.state.memo import read_fleet_table
 
 # Vetoes that depend on the free amounts of a row alone.
 COUNTED_VETOES = frozenset(("pods", "cpu", "memory", "card-cores", "card-memory"))
@@ -140,24 +141,12 @@ class ShapeSlots:
         return RowState(self.board.question, row)
 
 
-class _SlotCountCache:
-    """The slot counts that a fleet keeps from cycle to cycle."""
-
-    follows_fleet = True
-
-    def __init__(self) -> None:
-        self.slots: dict[ScoreBoard, ShapeSlots] = {}
-
-
 def get_slot_counts(board: ScoreBoard) -> ShapeSlots:
     """Return the slot counts for a board's shape, shared by all callers."""
-    memo = board.question.fleet.memo
-    shelf = memo.get(_SlotCountCache)
-    if not isinstance(shelf, _SlotCountCache) or len(shelf.slots) > CACHED_SHAPES:
-        shelf = memo[_SlotCountCache] = _SlotCountCache()
-    known = shelf.slots.get(board)
+    shapes = read_fleet_table(board.question.fleet.memo, "slot counts", CACHED_SHAPES)
+    known: ShapeSlots | None = shapes.get(board)
     if known is None:
-        known = shelf.slots[board] = ShapeSlots(board)
+        known = shapes[board] = ShapeSlots(board)
         if is_decisive(board):
             board.counts = known.current_counts
     return known

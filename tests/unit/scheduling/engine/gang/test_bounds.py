@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 from scheduling.engine import EngineConfig, Snapshot, resolve_config
 from scheduling.engine.gang.attempt import StartAttempt
-from scheduling.engine.gang.bounds import FreedAmounts, SlotBounds, assume_released, count_needed_releases
+from scheduling.engine.gang.bounds import FreedAmounts, SlotBounds, count_needed_releases, restore_if_fitting
 from scheduling.engine.model import Allocation, Job
 from scheduling.engine.placement.placer import placer_for
 from scheduling.engine.quota.assignment import Refusal
+from scheduling.engine.session.equivalence import equivalence_classes_of
 from tests.unit.scheduling.engine.actions.worlds import live, running_world
 from tests.unit.scheduling.engine.builders import job, node, role
 
@@ -54,6 +55,11 @@ def starts(snapshot: Snapshot, attempt: StartAttempt, entry: Job, gone: Sequence
         return not isinstance(attempt.start_job(statement, snapshot.queues["a"], entry, more), Refusal)
 
 
+def slot_bounds(snapshot: Snapshot) -> SlotBounds:
+    placer = placer_for(snapshot.fleet, resolve_config(EngineConfig()).rule)
+    return SlotBounds(snapshot, placer, equivalence_classes_of(snapshot).class_of)
+
+
 @given(worlds())
 @settings(max_examples=60, deadline=None)
 def test_counting_finds_the_evictions_after_which_a_gang_fits(
@@ -61,7 +67,7 @@ def test_counting_finds_the_evictions_after_which_a_gang_fits(
 ) -> None:
     snapshot, entry, held = drawn
     placer = placer_for(snapshot.fleet, resolve_config(EngineConfig()).rule)
-    attempt, bounds = StartAttempt(snapshot, placer), SlotBounds(snapshot, placer)
+    attempt, bounds = StartAttempt(snapshot, placer), slot_bounds(snapshot)
     wanted = bounds.find_wanted_slots(snapshot.queues["a"], entry, {"worker": entry.roles[0].replicas})
     assert wanted is not None
     seated = [starts(snapshot, attempt, entry, held[:count]) for count in range(len(held) + 1)]
@@ -73,15 +79,16 @@ def test_counting_finds_the_evictions_after_which_a_gang_fits(
     for count, fits in enumerate(seated):
         assert bounds.fits_after(wanted, held[:count]) == fits
         if fits and count:
-            with assume_released(seats, held[:count]) as away:
-                rest = held[: count - 1]
-                assert away.restore_if_fitting(rest, held[count - 1]) == seated[count - 1]
+            seats = bounds.free_slot_counters(wanted)
+            for counter in seats:
+                counter.remove_tasks(held[:count])
+            assert restore_if_fitting(seats, held[count - 1]) == seated[count - 1]
         assert bounds.may_fit_after(wanted, FreedAmounts.of_tasks(snapshot.fleet, held[:count])) or not fits
 
 
 def test_a_gang_whose_places_depend_on_more_than_amounts_is_not_counted() -> None:
     snapshot = running_world([node("n0")], {}, [])
-    bounds = SlotBounds(snapshot, placer_for(snapshot.fleet, resolve_config(EngineConfig()).rule))
+    bounds = slot_bounds(snapshot)
     mixed = job("m", "a", role(1, 1, name="x"), role(1, 2, name="y"))
     assert bounds.find_wanted_slots(snapshot.queues["a"], mixed, {"x": 1, "y": 1}) is None
     assert bounds.find_wanted_slots(snapshot.queues["a"], mixed, {"x": 1}) is not None
