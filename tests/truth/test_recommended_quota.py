@@ -30,7 +30,7 @@ from tests.truth.offers import raise_quota
 from tests.truth.settle import Run, Unsettled, run_of
 from tests.truth.worlds import KINDS, world_of
 
-SEEDS = int(os.environ.get("ALLOTMENT_RECOMMENDED_QUOTA_WORLDS", "12"))
+SEEDS = int(os.environ.get("ALLOTMENT_RECOMMENDED_QUOTA_WORLDS", "7"))
 _WITH_PREEMPTION = ("calm", "large")
 """The kinds of whose first worlds at least one has a job that preempts others after the request."""
 _PREEMPTING = (DecisionKind.EVICT, DecisionKind.SHRINK, DecisionKind.MIGRATE)
