@@ -90,7 +90,11 @@ def predict_starts() -> None:
     outcomes.prune_predictions(now=now)
 
 
-@shared_task(name="scheduling.tasks.predict_cell_starts")
+@shared_task(
+    name="scheduling.tasks.predict_cell_starts",
+    soft_time_limit=predict.TASK_LIMIT_S - 10,
+    time_limit=predict.TASK_LIMIT_S,
+)
 def predict_cell_starts(cell_id: str) -> None:
     """Predict the starts of the pending jobs of one cell."""
     predict.predict_starts(cell_id=uuid.UUID(cell_id), now=clock.now())

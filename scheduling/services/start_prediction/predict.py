@@ -10,8 +10,9 @@ from datetime import datetime, timedelta
 from typing import Final
 
 import structlog
-from django.db.models import Q
+from django.db.models import Max, Q
 
+from foundation.core import clock
 from foundation.core.garbage_collection import gc_paused
 from foundation.sql import row_scope
 from scheduling import engine
@@ -36,11 +37,15 @@ from scheduling.snapshots.delegated import read_delegated
 log = structlog.get_logger(__name__)
 
 EVERY: Final = timedelta(minutes=5)
-"""The interval of forecasts; a forecast that takes its whole budget occupies a process for 7 % of the
-time."""
+"""The interval of forecasts."""
 MOST_PREDICTED: Final = 500
 """The maximum number of jobs with stored predictions: those of the highest priority, the oldest first."""
-OPTIONS: Final = ForecastOptions(budget_s=20.0)
+OPTIONS: Final = ForecastOptions(budget_s=30.0)
+"""The budget is CPU time: 10 % of one processor."""
+MOST_WALL_PER_WORK: Final = 7.0
+"""On a busy machine, a forecast may take this multiple of its budget in wall time."""
+TASK_LIMIT_S: Final = 280
+"""The time after which the task is ended, in seconds: above what a forecast may take, below `EVERY`."""
 _EARLY: Final = timedelta(seconds=5)
 """The tolerance by which a forecast may begin early, because the timer is not exact."""
 
@@ -76,7 +81,8 @@ def predict_starts(*, cell_id: uuid.UUID, now: datetime) -> int:
     close_predictions(cell_id=cell_id, now=now)
     try:
         with gc_paused():
-            found = forecast_cell(cell_id, now=now, stopwatch=time.monotonic)
+            stopwatch = clock.start_work_stopwatch(most_wall_per_work=MOST_WALL_PER_WORK)
+            found = forecast_cell(cell_id, now=now, stopwatch=stopwatch)
     except Exception:
         CellForecast.unscoped.filter(cell=cell_id).update(result=ForecastResult.FAILED, made_at=now)
         raise
@@ -160,10 +166,12 @@ def _predictions_of(found: MadeForecast, now: datetime) -> list[StartPrediction]
         return []
     jobs = {key: found.taken.jobs[key] for key in found.forecast.ranges}
     scores = read_scores(sorted({job.queue_id for job in jobs.values()}), now=now)
-    predicted = _find_predicted_waits(jobs.values())
+    predicted = _find_open_predictions(jobs.values())
     rows = []
     for key, simulated in found.forecast.ranges.items():
         job, basis = jobs[key], basis_of(found.history, found.taken.snapshot.jobs[key])
+        if job.pk in predicted and _says_more(predicted[job.pk], simulated, now):
+            continue
         known = scores[job.queue_id]
         low, likely_low, median, likely_high, high = _whole(widen_range(simulated, known))
         rows.append(
@@ -188,14 +196,25 @@ def _predictions_of(found: MadeForecast, now: datetime) -> list[StartPrediction]
     return rows
 
 
-def _find_predicted_waits(jobs: Iterable[Job]) -> set[uuid.UUID]:
-    """Return the jobs whose current wait has an open prediction already."""
-    ids = [job.pk for job in jobs]
-    return set(
-        StartPrediction.unscoped.filter(job_id__in=ids, closed_at__isnull=True).values_list(
-            "job_id", flat=True
-        )
-    )
+def _says_more(known: StartPrediction, simulated: StartRange, now: datetime) -> bool:
+    """Return whether the latest prediction of a job is kept in place of a range that was cut short.
+
+    It is if the range has no end within its shorter horizon and the prediction, whose own range has not
+    passed, covers a later time.
+    """
+    if simulated.seconds[-1] is not None:
+        return False
+    end, covered = known.find_moment(known.high_s), known.find_moment(known.horizon_s)
+    has_passed = end is not None and end < now
+    return not has_passed and covered is not None and covered > now + timedelta(seconds=simulated.horizon_s)
+
+
+def _find_open_predictions(jobs: Iterable[Job]) -> dict[uuid.UUID, StartPrediction]:
+    """Return the latest prediction of the current wait of each job that has one."""
+    open_ones = StartPrediction.unscoped.filter(job__in=[job.pk for job in jobs], closed_at__isnull=True)
+    latest = dict(open_ones.order_by().values_list("job_id").annotate(Max("made_at")))
+    rows = open_ones.filter(made_at__in=set(latest.values())).defer("simulated")
+    return {row.job_id: row for row in rows if row.made_at == latest[row.job_id]}
 
 
 def _whole(found: StartRange) -> list[int | None]:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 from django.db.models import F
@@ -12,7 +16,8 @@ from foundation.core.quantities import Resource
 from quotas.models import Quota
 from scheduling.models import Attempt, CellForecast, ForecastResult, Job, JobState, StartPrediction
 from scheduling.prediction.calibration import FEWEST_SCORES
-from scheduling.prediction.forecast import ForecastOptions
+from scheduling.prediction.forecast import Forecast, ForecastOptions, StartRange, forecast_starts
+from scheduling.selectors.pending.start_prediction import job_expected_start
 from scheduling.services.start_prediction import outcomes, predict
 from scheduling.services.start_prediction.predict import EVERY, find_cells_to_predict, predict_starts
 from tests.builders import jobs, quotas
@@ -20,6 +25,7 @@ from tests.builders.run_histories import finished_runs
 from tests.builders.world import World, world
 
 pytestmark = pytest.mark.django_db
+BUDGET_S = predict.OPTIONS.budget_s
 
 
 @pytest.fixture(autouse=True)
@@ -164,6 +170,84 @@ def test_old_predictions_are_deleted_and_those_that_count_later(here: World) -> 
 
     kept = StartPrediction.unscoped.filter(closed_at__isnull=False).order_by("made_at")
     assert [((now - row.made_at).days, row.first) for row in kept] == [(8, True), (6, False)]
+
+
+def cut_short(monkeypatch: pytest.MonkeyPatch, horizon_s: float, high_s: float | None) -> None:
+    """Let the next forecasts look ahead no further; their ranges begin after 5 minutes."""
+
+    def forecast(*args: Any, **kwargs: Any) -> Forecast:
+        made = forecast_starts(*args, **kwargs)
+        cut = StartRange((300.0, None, None, None, high_s), horizon_s)
+        return replace(made, horizon_s=horizon_s, ranges=dict.fromkeys(made.ranges, cut))
+
+    monkeypatch.setattr(predict, "forecast_starts", forecast)
+
+
+@pytest.mark.parametrize(
+    ("later", "horizon_s", "high_s", "kept"),
+    [
+        (EVERY, 840.0, None, True),
+        (EVERY, 840.0, 800.0, False),  # it is complete
+        (EVERY, 6 * 3_600.0, None, False),  # it covers a later time
+        (timedelta(hours=5), 840.0, None, False),  # what was predicted before has passed
+    ],
+)
+def test_a_prediction_that_is_cut_short_replaces_none_that_says_more(
+    here: World,
+    monkeypatch: pytest.MonkeyPatch,
+    later: timedelta,
+    horizon_s: float,
+    high_s: float | None,
+    kept: bool,
+) -> None:
+    make_history(here)
+    job, now = waiting_job(here), clock.now()
+    predict_starts(cell_id=here.cell.pk, now=now)
+    before = StartPrediction.unscoped.get()
+    cut_short(monkeypatch, horizon_s, high_s)
+
+    assert predict_starts(cell_id=here.cell.pk, now=now + later) == (0 if kept else 1)
+
+    shown = job_expected_start(viewer=here.editor, job=job, now=now + later).prediction
+    assert shown is not None
+    assert (shown.pk == before.pk) is kept
+    assert shown.made_at == (now if kept else now + later)
+    # Each wait still counts once, with what was said of it first.
+    assert StartPrediction.unscoped.get(first=True).pk == before.pk
+
+
+def test_the_first_prediction_of_a_wait_is_stored_although_it_is_cut_short(
+    here: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_history(here)
+    waiting_job(here)
+    cut_short(monkeypatch, 840.0, None)
+
+    assert predict_starts(cell_id=here.cell.pk, now=clock.now()) == 1
+
+    row = StartPrediction.unscoped.get()
+    assert (row.first, row.horizon_s, row.high_s) == (True, 840, None)
+
+
+def test_time_in_which_others_use_the_processor_hardly_counts(
+    here: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_history(here)
+    waiting_job(here)
+    counted = []
+
+    def wait(*args: Any, stopwatch: Callable[[], float], **kwargs: Any) -> Forecast:
+        begun = stopwatch()
+        time.sleep(0.5)
+        counted.append(stopwatch() - begun)
+        return forecast_starts(*args, **kwargs)
+
+    monkeypatch.setattr(predict, "forecast_starts", wait)
+    predict_starts(cell_id=here.cell.pk, now=clock.now())
+
+    assert counted[0] < 0.25
+    assert predict.EVERY.total_seconds() > predict.TASK_LIMIT_S
+    assert BUDGET_S is not None and BUDGET_S * predict.MOST_WALL_PER_WORK < predict.TASK_LIMIT_S - 10
 
 
 def test_a_forecast_that_fails_says_so(here: World, monkeypatch: pytest.MonkeyPatch) -> None:

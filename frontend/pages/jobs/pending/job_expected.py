@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from foundation.core import clock
 from frontend.texts import formats
-from scheduling.models import Job
+from scheduling.models import Job, StartPrediction
 from scheduling.prediction.run_times import RunGroup
 from scheduling.selectors.pending.start_prediction import (
     COUNTED,
@@ -85,7 +85,7 @@ def describe_expected_start(viewer: User, job: Job) -> StartWords:
         late=(low, high) if low and wide is None else None,
         horizon=formats.format_duration(left),
         beyond=low is None,
-        basis=format_basis(prediction.futures, prediction.runs, prediction.run_group),
+        basis=format_basis(prediction),
         record=record,
         made_at=prediction.made_at,
     )
@@ -98,9 +98,13 @@ def clip_to_now(first: datetime | None, last: datetime | None, now: datetime) ->
     return max(first, now), last
 
 
-def format_basis(futures: int, runs: int, run_group: str) -> str:
-    """Return the basis of a prediction as text."""
-    names = {"runs": formats.format_number(runs), "futures": formats.format_number(futures)}
+def format_basis(prediction: StartPrediction) -> str:
+    """Return the basis of a prediction as text, with how far ahead it looked."""
+    names = {
+        "runs": formats.format_number(prediction.runs),
+        "futures": formats.format_number(prediction.futures),
+        "horizon": formats.format_duration(prediction.horizon_s),
+    }
     groups = {
         RunGroup.SAME_JOB: _("%(runs)s runs of this user with the same image, type and size"),
         RunGroup.USER_SIZE: _("%(runs)s runs of this user with the same size"),
@@ -109,10 +113,10 @@ def format_basis(futures: int, runs: int, run_group: str) -> str:
         RunGroup.ALL: _("%(runs)s runs in this scheduling domain"),
     }
     sentence = _(
-        "Based on %(futures)s simulations of the scheduling domain with its usual jobs. Run times are "
-        "learned from earlier runs, that of this job from %(group)s."
+        "Based on %(futures)s simulations of the scheduling domain with its usual jobs, %(horizon)s ahead. "
+        "Run times are learned from earlier runs, that of this job from %(group)s."
     )
-    return sentence % {**names, "group": groups[RunGroup(run_group)] % names}
+    return sentence % {**names, "group": groups[RunGroup(prediction.run_group)] % names}
 
 
 def format_too_few(ranges: HeldRanges) -> str:

@@ -14,7 +14,7 @@ from django.utils import translation
 from foundation.core import clock
 from frontend.pages.jobs.pending.job_expected import format_basis
 from frontend.pages.policies.queue_timeline import describe_timeline
-from scheduling.models import CellForecast, ForecastResult, Job, JobState
+from scheduling.models import CellForecast, ForecastResult, Job, JobState, StartPrediction
 from scheduling.prediction.run_times import RunGroup
 from tenants.models import User
 from tests.builders import jobs
@@ -88,7 +88,7 @@ def test_a_range_with_its_basis_and_its_record(client: Client, w: World) -> None
     shown = job_text(client, w, job)
 
     assert "90 % range. 50 % range:" in shown
-    assert "Based on 24 simulations of the scheduling domain with its usual jobs." in shown
+    assert "Based on 24 simulations of the scheduling domain with its usual jobs, 3 d ahead." in shown
     assert "that of this job from 1,240 runs of this user" in shown
     assert "An estimate, not a guarantee." in shown
     assert "In the last 28 days, the 90 % range held for 67 % of 12 jobs in this queue." in shown
@@ -162,9 +162,15 @@ def test_without_a_forecast_the_page_says_why(client: Client, w: World, result: 
 
 
 def test_every_basis_has_its_words_in_both_languages() -> None:
-    predicted = {format_basis(24, 1_240, level.value) for level in RunGroup}
+    def format_each() -> set[str]:
+        return {
+            format_basis(StartPrediction(futures=24, runs=1_240, run_group=level.value, horizon_s=3_600))
+            for level in RunGroup
+        }
+
+    predicted = format_each()
     with translation.override("zh-hans"):
-        translated = {format_basis(24, 1_240, level.value) for level in RunGroup}
+        translated = format_each()
 
     assert len(predicted) == len(translated) == len(RunGroup)
     assert not predicted & translated
