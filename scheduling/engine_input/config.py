@@ -6,7 +6,6 @@ also evicts the jobs of drained queues, so that it counts on the capacity that t
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from functools import cache
 from typing import Final
@@ -16,7 +15,7 @@ from django.conf import settings
 from foundation.core.quantities import Resource
 from scheduling import engine
 from scheduling.engine.model import UserShares
-from scheduling.engine_input.preview_time import start_deadline
+from scheduling.engine_input.preview_time import start_stopwatch
 
 FAIR, CLASSICAL = "fair", "classical"
 """The values of `clusters.models.Sharing`; saved cycles are replayed without Django, which models need."""
@@ -84,9 +83,5 @@ def preview_config(sharing: str = FAIR, *, advise_for: str = "") -> engine.Engin
     Recommendations are tried for the job `advise_for` only.
     Raises: ConfigError, as `engine_config`; RuntimeError outside of a `services.previewing.preview`.
     """
-    return replace(
-        engine_config(sharing),
-        advise_for=advise_for,
-        stopwatch=time.monotonic,
-        deadline=start_deadline(),
-    )
+    stopwatch, deadline = start_stopwatch()
+    return replace(engine_config(sharing), advise_for=advise_for, stopwatch=stopwatch, deadline=deadline)

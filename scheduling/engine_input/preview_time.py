@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Final
 
+from foundation.core.clock import start_work_stopwatch
+
 PREVIEW_S: Final = 10.0
-"""The time that all cycles of one preview may take together, in seconds."""
+"""The CPU time that all cycles of one preview may take together, in seconds."""
+MOST_WALL_PER_WORK: Final = 4.0
+"""On a busy machine, a preview may take this multiple of `PREVIEW_S` in wall time. With the time for which it
+may wait for a process, this is below the minute after which proxies commonly give up."""
 
 
 @dataclass(slots=True)
 class _PreviewTime:
     within_s: float
-    deadline: float | None = None
+    stopwatch: Callable[[], float] | None = None
 
 
 _current: ContextVar[_PreviewTime | None] = ContextVar("preview_time", default=None)
@@ -24,7 +28,8 @@ _current: ContextVar[_PreviewTime | None] = ContextVar("preview_time", default=N
 
 @contextmanager
 def limit_preview(within_s: float) -> Iterator[None]:
-    """Allow cycles of a preview within the block; they may take `within_s` seconds from the first one on."""
+    """Allow cycles of a preview within the block; they may take `within_s` seconds of CPU time, which begin
+    with the first one."""
     token = _current.set(_PreviewTime(within_s))
     try:
         yield
@@ -37,14 +42,14 @@ def is_previewing() -> bool:
     return _current.get() is not None
 
 
-def start_deadline() -> float:
-    """Return the deadline of the preview on the monotonic clock; its time starts with the first call.
+def start_stopwatch() -> tuple[Callable[[], float], float]:
+    """Return the stopwatch of the preview and the deadline on it; its time starts with the first call.
 
     Raises: RuntimeError outside of `limit_preview`.
     """
     found = _current.get()
     if found is None:
         raise RuntimeError("cycles of previews run in functions decorated with `previewing.preview`")
-    if found.deadline is None:
-        found.deadline = time.monotonic() + found.within_s
-    return found.deadline
+    if found.stopwatch is None:
+        found.stopwatch = start_work_stopwatch(most_wall_per_work=MOST_WALL_PER_WORK)
+    return found.stopwatch, found.within_s

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,8 +9,10 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Final
 
+from foundation.core.clock import start_work_stopwatch
 from scheduling import engine
 from scheduling.engine import model as em
+from scheduling.engine_input.preview_time import MOST_WALL_PER_WORK
 from scheduling.models import Job
 from scheduling.prediction.calibration import Scores, widen_range
 from scheduling.prediction.forecast import FEWEST_FUTURES, ForecastOptions, History, forecast_starts
@@ -22,6 +23,7 @@ from scheduling.snapshots import CellSnapshot
 
 Bounds = tuple[datetime, datetime | None]
 BUDGET_S: Final = 4.0
+"""The CPU time of one estimate, in seconds."""
 OPTIONS: Final = ForecastOptions(futures=12)
 """Fewer futures than for stored predictions, because a user waits for the answer."""
 
@@ -43,8 +45,8 @@ class ChangedStarts:
         """Return the median and the 50 % range of the start of a job of the snapshot, which is not changed.
 
         The end of the range is None beyond the horizon. The result is None if the median lies beyond it, or
-        if the history is too short. Raises: DeadlineExceededError if `within_s` seconds are too few for all
-        futures up to the horizon.
+        if the history is too short. Raises: DeadlineExceededError if `within_s` seconds of CPU time are too
+        few for all futures up to the horizon.
         """
         if self._history is None:
             self._history = read_history(self._cell_id, taken.jobs, now=self._now)
@@ -62,7 +64,7 @@ class ChangedStarts:
             seed=int(self._now.timestamp()),
             jobs=[changed.id],
             options=replace(OPTIONS, budget_s=min(BUDGET_S, within_s)),
-            stopwatch=time.monotonic,
+            stopwatch=start_work_stopwatch(most_wall_per_work=MOST_WALL_PER_WORK),
         )
         if forecast.futures < FEWEST_FUTURES:
             raise engine.DeadlineExceededError

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any, cast
@@ -22,6 +23,8 @@ from quotas.models.queue import PreemptWithin
 from scheduling import engine
 from scheduling.engine import PreemptionResult
 from scheduling.engine import model as em
+from scheduling.engine_input.config import preview_config
+from scheduling.engine_input.preview_time import limit_preview
 from scheduling.job_file import parse_job, to_mapping
 from scheduling.models import Attempt, Job, JobState
 from scheduling.prediction.forecast import forecast_starts
@@ -263,6 +266,36 @@ def test_a_recommendation_is_tried_without_the_same_for_another_role() -> None:
         (fewer, [rule, fewer]), (rule, [rule, fewer]),
     ):  # fmt: skip
         assert HelpTrial.select_together(chosen, helps) == together
+
+
+def test_time_in_which_others_use_the_processor_hardly_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither for the cycles of a preview nor for its estimates."""
+    counted: list[float] = []
+
+    def sleep(stopwatch: Callable[[], float]) -> None:
+        begun = stopwatch()
+        time.sleep(0.4)
+        counted.append(stopwatch() - begun)
+
+    def forecast(*_args: Any, stopwatch: Callable[[], float], **_options: Any) -> Any:
+        sleep(stopwatch)
+        raise engine.DeadlineExceededError
+
+    with limit_preview(60.0):
+        config = preview_config()
+        assert config.stopwatch is not None and config.deadline == 60.0
+        assert config.stopwatch() < 1.0, "its time begins now"
+        sleep(config.stopwatch)
+        assert preview_config().stopwatch is config.stopwatch, "all cycles of a preview share its time"
+    here = world()
+    finished_runs(here.queue, here.editor, [600] * 30, ago=timedelta(days=20), cards=8)
+    job = wait(here, 8)
+    taken = cell_snapshot(here.cell.pk)
+    monkeypatch.setattr(changed_job, "forecast_starts", forecast)
+    starts = changed_job.ChangedStarts(job, here.cell.pk, clock.now())
+    with pytest.raises(engine.DeadlineExceededError):
+        starts.predict_start(taken, taken.snapshot.jobs[str(job.pk)], within_s=60.0)
+    assert len(counted) == 2 and max(counted) < 0.3
 
 
 def test_a_forecast_that_reaches_less_far_is_out_of_time(monkeypatch: pytest.MonkeyPatch) -> None:
