@@ -194,6 +194,8 @@ COMMANDS: Final = (
     command("cluster list", _LOOK),
     command("usage --tenant {ws}", need("job.view")),
     # The path doesn't exist and the simulated cluster isn't built: an actor with the right gets 422.
+    command("job explain {job} --workspace {ws}", inside("job.view")),
+    command("job logs {job} --workspace {ws}", inside("job.view")),
     command("cluster add fresh --path nowhere", _CHANGE, ok=422),
     command("cluster sync {cluster}", _LOOK + _CHANGE, ok=422),
     command("cluster set {cluster} --server https://127.0.0.1:1", _LOOK + _CHANGE, ok=422),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -9,12 +11,14 @@ from rest_framework.response import Response
 from foundation.sql.versions import version_header
 from scheduling.api.jobs.serializers import ExplanationSerializer
 from scheduling.api.jobs.views import JobView
+from scheduling.models import Job
 from scheduling.selectors.events.event import job_cause
 from scheduling.selectors.jobs.job import job_promised_until
 from scheduling.selectors.pending.decision import decision_latest
 from scheduling.selectors.pending.pool_holders import list_pool_holders
 from tenants.api.requests.query import NoQuery, read_query
 from tenants.api.responses.schema import problem_responses
+from tenants.models import User
 
 
 class JobExplainView(JobView):
@@ -31,12 +35,16 @@ class JobExplainView(JobView):
         lacks, the queue position and the latest decisions.
         """
         read_query(request, NoQuery)
-        found = self.job
-        body = {
-            "job": found,
-            "promised_until": job_promised_until(job=found),
-            "cause": job_cause(viewer=self.viewer, job=found) or None,
-            "decisions": decision_latest(viewer=self.viewer, job=found),
-            "held_by": list_pool_holders(viewer=self.viewer, job=found),
-        }
-        return Response(ExplanationSerializer(body).data, headers=version_header(found))
+        body = read_explanation(self.viewer, self.job)
+        return Response(ExplanationSerializer(body).data, headers=version_header(self.job))
+
+
+def read_explanation(viewer: User, job: Job) -> dict[str, Any]:
+    """Return what `ExplanationSerializer` describes. Raises: NotFound, PermissionDenied."""
+    return {
+        "job": job,
+        "promised_until": job_promised_until(job=job),
+        "cause": job_cause(viewer=viewer, job=job) or None,
+        "decisions": decision_latest(viewer=viewer, job=job),
+        "held_by": list_pool_holders(viewer=viewer, job=job),
+    }

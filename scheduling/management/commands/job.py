@@ -15,6 +15,7 @@ from scheduling.api.jobs.serializers import JobDetailSerializer, JobSerializer, 
 from scheduling.job_file import load_text
 from scheduling.job_file.declaration.describing import fields_page
 from scheduling.job_file.declaration.reasons_page import reasons_page
+from scheduling.management.job_output import add_log_options, explain_job, explanation_table, print_logs
 from scheduling.selectors.jobs.job import COLUMNS, JobFilter, job_get, job_list
 from scheduling.services.jobs.idle_extension import extend_idle_job
 from scheduling.services.jobs.job import job_cancel, job_submit
@@ -27,16 +28,25 @@ from tenants.selectors.tenant import workspace_get
 
 _PAGES: Final = {"fields": fields_page, "reasons": reasons_page}
 
+_ONE_JOB: Final = {
+    "get": "get one job",
+    "logs": "print the logs of a job",
+    "explain": "explain why a job is pending, doesn't start or still terminates",
+    "cancel": "cancel one job",
+}
+
 
 class Command(BaseCommand):
     help = (
-        "Submit, list, show, cancel, extend or tag jobs of a workspace; print the job file fields or reason"
-        " codes"
+        "Submit, list, show, explain, cancel, extend or tag jobs of a workspace; print logs, the job file"
+        " fields or reason codes"
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
         verbs = parser.add_subparsers(
-            dest="verb", required=True, metavar="submit|list|get|cancel|extend|tag|fields|reasons"
+            dest="verb",
+            required=True,
+            metavar="submit|list|get|logs|explain|cancel|extend|tag|fields|reasons",
         )
         submit = verbs.add_parser("submit", help="submit a job file")
         submit.add_argument(
@@ -57,9 +67,11 @@ class Command(BaseCommand):
             action="store_true",
             help="jobs of all workspaces that the user can view",
         )
-        for verb in ("get", "cancel"):
-            one = verbs.add_parser(verb, help=f"{verb} one job")
+        for verb, does in _ONE_JOB.items():
+            one = verbs.add_parser(verb, help=does)
             one.add_argument("job", metavar="JOB", help="job ID or name")
+            if verb == "logs":
+                add_log_options(one)
         extend = verbs.add_parser("extend", help="put off what the idle policy announced for a job")
         extend.add_argument("job", metavar="JOB", help="job ID or name")
         extend.add_argument("--seconds", type=int, help="at most the idle timeout; default: all of it")
@@ -87,6 +99,8 @@ class Command(BaseCommand):
         if page := _PAGES.get(options["verb"]):
             self.stdout.write(page(), ending="")
             return
+        if options.get("follow") and options["json"]:
+            raise CommandError("--follow can't be used with --json.", returncode=USAGE)
         user = acting_user(options["user"])
         with report_refusals(options.get("file") or ""):
             slug = options["workspace"]
@@ -94,7 +108,9 @@ class Command(BaseCommand):
             result = getattr(self, f"_{options['verb']}")(user, workspace, options)
         if options["json"]:
             write_json(options["json"], result)
-        if options["json"] != "-":
+        if options["verb"] == "explain" and options["json"] != "-":
+            self.stdout.write(format_table(explanation_table(result)))
+        elif options["verb"] != "logs" and options["json"] != "-":
             jobs = result.get("items", [result])
             self.stdout.write(format_table(_table(jobs, with_workspace=workspace is None)))
 
@@ -119,6 +135,13 @@ class Command(BaseCommand):
     def _get(self, user: User, workspace: Tenant, options: dict[str, Any]) -> Any:
         job = job_get(viewer=user, workspace=workspace, ref=options["job"])
         return JobDetailSerializer(job).data
+
+    def _logs(self, user: User, workspace: Tenant, options: dict[str, Any]) -> Any:
+        job = job_get(viewer=user, workspace=workspace, ref=options["job"])
+        return print_logs(user, job, options, self.stdout.write)
+
+    def _explain(self, user: User, workspace: Tenant, options: dict[str, Any]) -> Any:
+        return explain_job(user, job_get(viewer=user, workspace=workspace, ref=options["job"]))
 
     def _cancel(self, user: User, workspace: Tenant, options: dict[str, Any]) -> Any:
         job = job_get(viewer=user, workspace=workspace, ref=options["job"])

@@ -1,0 +1,125 @@
+"""The verbs `logs` and `explain` of `allotment job`."""
+
+from __future__ import annotations
+
+import time
+from argparse import ArgumentParser, ArgumentTypeError
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
+from typing import Any, Final
+
+from django.utils import timezone
+from django.utils.dateparse import parse_datetime
+from rich.table import Table
+
+from scheduling.api.jobs.serializers import ExplanationSerializer
+from scheduling.api.pending.explain import read_explanation
+from scheduling.api.pods.logs import LogLineSerializer
+from scheduling.models import Job
+from scheduling.selectors.pods.log_follow import LogFollower
+from scheduling.selectors.pods.logs import LogLine, LogQuery, job_logs
+from tenants.models import User
+
+_TAIL: Final = 500
+_POLL_EVERY_S: Final = 2.0
+_DECISIONS: Final = 5
+
+
+def add_log_options(parser: ArgumentParser) -> None:
+    """Add the options of `logs`."""
+    parser.add_argument("--follow", action="store_true", help="print new lines until the attempt ends")
+    parser.add_argument(
+        "--since", type=_read_time, metavar="TIME", help="only lines after this time (ISO 8601)"
+    )
+    parser.add_argument("--task", default="", metavar="TASK", help="only this task, for example worker-0")
+    parser.add_argument("--previous", action="store_true", help="logs of the attempt before the latest")
+    parser.add_argument("--limit", type=int, default=_TAIL, metavar="N", help=f"last lines; default: {_TAIL}")
+
+
+def _read_time(text: str) -> datetime:
+    """Return an aware time; one without an offset is in the time zone of the installation."""
+    try:
+        found = parse_datetime(text)
+    except ValueError:
+        found = None
+    if found is None:
+        raise ArgumentTypeError(f"{text!r} is not a time, for example 2026-05-04T12:00:00Z")
+    return found if timezone.is_aware(found) else timezone.make_aware(found)
+
+
+def print_logs(user: User, job: Job, options: dict[str, Any], write: Callable[[str], Any]) -> Any:
+    """Print the lines of a job as they are read; return those that were not followed.
+
+    Raises: NotFound, PermissionDenied, Conflict.
+    """
+    query = LogQuery(
+        task=options["task"],
+        since=options["since"],
+        previous=options["previous"],
+        limit=max(1, options["limit"]),
+    )
+    if options["follow"]:
+        for lines in _follow_lines(user, job, query):
+            _write_lines(lines, write)
+        return {"items": []}
+    lines = job_logs(viewer=user, job=job, query=query)
+    if options["json"] != "-":
+        _write_lines(lines, write)
+    return {"items": LogLineSerializer(lines, many=True).data}
+
+
+def _follow_lines(user: User, job: Job, query: LogQuery) -> Iterator[list[LogLine]]:
+    """Yield new lines until the attempt has ended or the user presses Ctrl-C."""
+    follower = LogFollower(job.pk, query)
+    try:
+        while True:
+            news = follower.poll_lines(viewer=user, workspace=job.workspace)
+            yield news.lines
+            if news.over:
+                return
+            time.sleep(_POLL_EVERY_S)
+    except KeyboardInterrupt:
+        return
+
+
+def _write_lines(lines: Iterable[LogLine], write: Callable[[str], Any]) -> None:
+    for line in lines:
+        write(f"{line.task}  {line.text}")
+
+
+def explain_job(user: User, job: Job) -> dict[str, Any]:
+    """Return the state, the reason, its numbers and recommendations, as the REST API does."""
+    return dict(ExplanationSerializer(read_explanation(user, job)).data)
+
+
+def explanation_table(found: dict[str, Any]) -> Table:
+    """Return an explanation as a table of names and values."""
+    table = Table(box=None, pad_edge=False, show_header=False)
+    for name, value in _list_facts(found):
+        table.add_row(name, value)
+    return table
+
+
+def _list_facts(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    yield "state", found["state"]
+    if reason := found["reason"]:
+        yield "reason", reason["code"]
+        yield "since", str(reason["since"] or "")
+        yield from ((f"  {name}", str(value)) for name, value in reason["numbers"].items())
+        yield from (("recommendation", _help_text(one)) for one in reason["help"])
+    if position := found["position"]:
+        yield "jobs ahead", f"{position['position_in_local_queue']} of {position['waiting']} pending"
+    if found["promised_until"]:
+        yield "nodes reserved until", str(found["promised_until"])
+    if found["cause"]:
+        yield "latest eviction", ", ".join(f"{name}: {value}" for name, value in found["cause"].items())
+    for pool in found["held_by"]:
+        free = f"{pool['free']} of {pool['total']} free"
+        yield f"pool {pool['cluster']}/{pool['flavor']}", f"{pool['resource']}: {free}"
+    for one in found["decisions"][:_DECISIONS]:
+        yield "decision", f"{one['at']}  {one['kind']}  {one['code']}"
+
+
+def _help_text(one: dict[str, Any]) -> str:
+    numbers = ", ".join(f"{name}: {value}" for name, value in (one.get("numbers") or {}).items())
+    return f"{one['code']} ({numbers})" if numbers else one["code"]
