@@ -22,7 +22,7 @@ from scheduling.services.start_prediction.predict import forecast_config
 from scheduling.snapshots import CellSnapshot
 
 Bounds = tuple[datetime, datetime | None]
-BUDGET_S: Final = 4.0
+BUDGET_S: Final = 8.0
 """The CPU time of one estimate, in seconds."""
 OPTIONS: Final = ForecastOptions(futures=12)
 """Fewer futures than for stored predictions, because a user waits for the answer."""
