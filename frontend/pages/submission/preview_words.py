@@ -128,7 +128,7 @@ def _describe_expected_start(queue: Queue, seen: JobPreview) -> str:
         return _("Unknown: fewer than 20 jobs have finished, too few to estimate from.")
     if why is NoForecast.OTHER_SCHEDULER:
         return _("Unknown: the cluster's own scheduler decides when this job starts.")
-    return _("Estimated within 5 minutes after submission")
+    return _("Estimated after submission, usually within 5 minutes")
 
 
 def _in_pool(points: int, pool: str) -> str:
