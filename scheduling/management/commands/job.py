@@ -10,12 +10,13 @@ from typing import Any, Final
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from rich.table import Table
 
+from foundation.core.lazy_import import defer_import
 from foundation.web.listing import ColumnCondition
 from scheduling.api.jobs.serializers import JobDetailSerializer, JobSerializer, list_row
 from scheduling.job_file import load_text
 from scheduling.job_file.declaration.describing import fields_page
 from scheduling.job_file.declaration.reasons_page import reasons_page
-from scheduling.management.job_output import add_log_options, explain_job, explanation_table, print_logs
+from scheduling.management.log_options import add_log_options
 from scheduling.selectors.jobs.job import COLUMNS, JobFilter, job_get, job_list
 from scheduling.services.jobs.idle_extension import extend_idle_job
 from scheduling.services.jobs.job import job_cancel, job_submit
@@ -25,6 +26,11 @@ from tenants.management.results import USAGE, acting_user, report_refusals, writ
 from tenants.management.verbs import format_table
 from tenants.models import Tenant, User
 from tenants.selectors.tenant import workspace_get
+
+# They load the views of the REST API and the client of Redis, which the list of commands needs not.
+explain_job: Final = defer_import("scheduling.management.job_output:explain_job")
+explanation_table: Final = defer_import("scheduling.management.job_output:explanation_table")
+print_logs: Final = defer_import("scheduling.management.job_output:print_logs")
 
 _PAGES: Final = {"fields": fields_page, "reasons": reasons_page}
 
