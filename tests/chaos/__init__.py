@@ -7,5 +7,5 @@ database connection, its lease and its memory. PostgreSQL, the API server and et
 last two are killed and stopped, too; the kubelets and the clock are simulated. `test_platform` does the same
 to the processes of a whole platform, whose clock is the real one.
 
-`make test ARGS=tests/chaos` injects two hundred faults; `ALLOTMENT_CHAOS=5000` sets another number.
+`make test ARGS=tests/chaos` injects three hundred faults; `ALLOTMENT_CHAOS=5000` sets another number.
 """

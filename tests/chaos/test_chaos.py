@@ -23,7 +23,7 @@ from tests.fixtures.postgres import PostgresServer
 
 pytestmark = pytest.mark.server
 
-INJECTIONS: Final = int(os.environ.get("ALLOTMENT_CHAOS", "200"))
+INJECTIONS: Final = int(os.environ.get("ALLOTMENT_CHAOS", "300"))
 SEED: Final = int(os.environ.get("ALLOTMENT_CHAOS_SEED", "1"))
 # Each with a world of its own, so that they run side by side and no world grows old.
 _WORLDS: Final = max(2, INJECTIONS // 250)
@@ -47,7 +47,7 @@ def stage(
         yield made
 
 
-@pytest.mark.timeout(0 if INJECTIONS > 200 else 300)
+@pytest.mark.timeout(0 if INJECTIONS > 300 else 300)
 @pytest.mark.parametrize("world", range(_WORLDS))
 def test_no_fault_loses_takes_twice_or_frees_too_early(
     stage: KubeStage, kube: ControlPlane, monkeypatch: pytest.MonkeyPatch, world: int

@@ -6,6 +6,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 
+from clusters.models import Flavor
 from clusters.selectors.flavor import flavor_find
 from clusters.selectors.node import NodeFilter, cluster_list, node_list
 from frontend.pages.jobs.addresses import all_jobs_address, job_address, node_address, queue_address
@@ -35,7 +36,7 @@ def show_results(request: HttpRequest) -> HttpResponse:
     addresses = [
         *(job_address(job.workspace.slug, job.pk) for job in jobs),
         *(url for _name, _cluster, url in nodes),
-        *(url for _name, _model, _cluster, url in pools),
+        *(url for _pool, url in pools),
         *(url for _name, url in clusters),
         *(queue_address(one.workspace.slug, one.name) for one in queues),
         *(reverse("frontend:workspace", args=[place.slug]) for place in workspaces),
@@ -67,16 +68,12 @@ def _users(who: User, text: str) -> list[tuple[User, str]]:
     return [(one, reverse("frontend:ops-user", args=[one.pk])) for one in found]
 
 
-def _pools(who: User, text: str) -> list[tuple[str, str, str, str]]:
-    """Return (name, GPU model, cluster, address) of pools whose name or model matches, for operators."""
+def _pools(who: User, text: str) -> list[tuple[Flavor, str]]:
+    """Return pools whose name or GPU model matches with their addresses, if the viewer may see clusters."""
     if not permissions.has_permission(who, Permission.CLUSTER_VIEW):
         return []
     found = flavor_find(viewer=who, text=text, limit=_LIMIT)
-    return [
-        (pool.name, pool.card_model, cluster, reverse("frontend:ops-flavor", args=[cluster, pool.name]))
-        for pool in found
-        for cluster in [pool.cluster.name]
-    ]
+    return [(pool, reverse("frontend:ops-flavor", args=[pool.cluster.name, pool.name])) for pool in found]
 
 
 def _clusters(who: User, text: str) -> list[tuple[str, str]]:
