@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
+from django.core.management.base import OutputWrapper
 from rich.table import Table
+from rich.text import Text
 
+from foundation.core.quantities import Resource
+from foundation.core.reasons import find_reason
+from quotas.texts.amounts import format_amount
 from scheduling.api.jobs.serializers import ExplanationSerializer
 from scheduling.api.pending.explain import read_explanation
 from scheduling.api.pods.logs import LogLineSerializer
@@ -20,7 +25,7 @@ _POLL_EVERY_S: Final = 2.0
 _DECISIONS: Final = 5
 
 
-def print_logs(user: User, job: Job, options: dict[str, Any], write: Callable[[str], Any]) -> Any:
+def print_logs(user: User, job: Job, options: dict[str, Any], output: OutputWrapper) -> Any:
     """Print the lines of a job as they are read; return those that were not followed.
 
     Raises: NotFound, PermissionDenied, Conflict.
@@ -33,11 +38,12 @@ def print_logs(user: User, job: Job, options: dict[str, Any], write: Callable[[s
     )
     if options["follow"]:
         for lines in _follow_lines(user, job, query):
-            _write_lines(lines, write)
+            _write_lines(lines, output)
+            output.flush()  # a pipe would hold lines back
         return {"items": []}
     lines = job_logs(viewer=user, job=job, query=query)
     if options["json"] != "-":
-        _write_lines(lines, write)
+        _write_lines(lines, output)
     return {"items": LogLineSerializer(lines, many=True).data}
 
 
@@ -55,9 +61,9 @@ def _follow_lines(user: User, job: Job, query: LogQuery) -> Iterator[list[LogLin
         return
 
 
-def _write_lines(lines: Iterable[LogLine], write: Callable[[str], Any]) -> None:
+def _write_lines(lines: Iterable[LogLine], output: OutputWrapper) -> None:
     for line in lines:
-        write(f"{line.task}  {line.text}")
+        output.write(f"{line.task}  {line.text}")
 
 
 def explain_job(user: User, job: Job) -> dict[str, Any]:
@@ -69,14 +75,15 @@ def explanation_table(found: dict[str, Any]) -> Table:
     """Return an explanation as a table of names and values."""
     table = Table(box=None, pad_edge=False, show_header=False)
     for name, value in _list_facts(found):
-        table.add_row(name, value)
+        table.add_row(name, Text(value))  # messages of clusters can contain brackets
     return table
 
 
 def _list_facts(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "state", found["state"]
     if reason := found["reason"]:
-        yield "reason", reason["code"]
+        known = find_reason(reason["code"])
+        yield "reason", f"{known.row.label} ({reason['code']})" if known else reason["code"]
         yield "since", str(reason["since"] or "")
         yield from ((f"  {name}", str(value)) for name, value in reason["numbers"].items())
         yield from (("recommendation", _help_text(one)) for one in reason["help"])
@@ -87,8 +94,8 @@ def _list_facts(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if found["cause"]:
         yield "latest eviction", ", ".join(f"{name}: {value}" for name, value in found["cause"].items())
     for pool in found["held_by"]:
-        free = f"{pool['free']} of {pool['total']} free"
-        yield f"pool {pool['cluster']}/{pool['flavor']}", f"{pool['resource']}: {free}"
+        free, total = (format_amount(Resource(pool["resource"]), pool[name]) for name in ("free", "total"))
+        yield f"pool {pool['cluster']}/{pool['flavor']}", f"{free} free of {total}"
     for one in found["decisions"][:_DECISIONS]:
         yield "decision", f"{one['at']}  {one['kind']}  {one['code']}"
 

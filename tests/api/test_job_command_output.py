@@ -68,7 +68,7 @@ def test_an_explanation_is_that_of_the_rest_api(
     told = capsys.readouterr().out
     position = found["position"]
     ahead = f"{position['position_in_local_queue']} of {position['waiting']} pending"
-    for word in ("queued", found["reason"]["code"], ahead):
+    for word in ("queued", f"({found['reason']['code']})", ahead):
         assert word in told
     with pytest.raises(CommandError):
         call_command("job", "explain", "none", "--workspace", "team-a", "--user", "ed")

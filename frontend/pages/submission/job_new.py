@@ -222,7 +222,7 @@ def _show(
     serving.start_process()
     form = JobForm(draft.values, queues=choices.queues, classes=choices.classes, pools=choices.pools)
     refusal = job_rail.preview_refusal(draft.error) if draft.error else None
-    errors = [one for one in draft.errors if refusal is None or one.message != refusal.text]
+    errors = [one for one in draft.errors if one.field or refusal is None or one.message != refusal.text]
     form.add_errors(errors)
     page = {
         "workspace": place,

@@ -34,7 +34,8 @@ from tenants.models import Tenant
 
 _MOST: Final = 20_000
 """The most waits that are read: the latest ones."""
-_EVICTIONS: Final = [rule.value for rule in em.EvictRule]
+# A job that reached its own run time limit has failed.
+_EVICTIONS: Final = [rule.value for rule in em.EvictRule if rule is not em.EvictRule.TIME_LIMIT]
 _POINTS: Final = 96
 _WAIT_POINTS: Final = 24
 """Few points, so that most parts have an admission."""
@@ -147,7 +148,9 @@ def queue_rates(viewer: Actor, queue: Queue, start: datetime, end: datetime) -> 
 
 def _hourly_rates(rows: QuerySet[Attempt], column: str, window: Window) -> list[float | None]:
     """Return the moments of the column per hour, by bucket."""
-    asked = rows.filter(**{f"{column}__gte": window.start, f"{column}__lt": window.end})
+    # The last bucket is read whole: a rate of its first minutes would be divided by its length.
+    end = from_ms((window.last + 1) * window.step_ms)
+    asked = rows.filter(**{f"{column}__gte": window.start, f"{column}__lt": end})
     latest = asked.order_by(f"-{column}").values_list(column, flat=True)[:_MOST]
     buckets = [to_ms(moment) // window.step_ms for moment in latest]
     counts, hours = Counter(buckets), window.step_ms / (60 * MINUTE_MS)

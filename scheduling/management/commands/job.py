@@ -144,7 +144,7 @@ class Command(BaseCommand):
 
     def _logs(self, user: User, workspace: Tenant, options: dict[str, Any]) -> Any:
         job = job_get(viewer=user, workspace=workspace, ref=options["job"])
-        return print_logs(user, job, options, self.stdout.write)
+        return print_logs(user, job, options, self.stdout)
 
     def _explain(self, user: User, workspace: Tenant, options: dict[str, Any]) -> Any:
         return explain_job(user, job_get(viewer=user, workspace=workspace, ref=options["job"]))
