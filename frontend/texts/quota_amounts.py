@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from django.utils.translation import gettext as _
 
+from clusters.models import GpuMode
 from foundation.core.quantities import Resource
 from quotas.models import Queue
 from quotas.models.queue import PreemptOthers
@@ -55,7 +56,7 @@ class QuotaAmounts:
         A scheduling cycle doesn't know which part of the quota is lent, so both divide what is available
         differently into nominal and borrowed. Sentences on one page must not contradict each other.
         """
-        unit = _find_unit(str(known.get("resource", "")), row.resource)
+        unit = _find_unit(known, row)
         if not unit or known.get("flavor") != row.flavor.name or not known.keys() >= _STATED:
             return None
         amounts = {name: known.get(name) for name in ("nominal", "available", *_STATED)}
@@ -72,11 +73,16 @@ class QuotaAmounts:
         )
 
 
-def _find_unit(stated: str, shown: Resource) -> int:
-    """Return the factor between the units of a stated and a shown resource; 0 if they are not comparable."""
+def _find_unit(known: Mapping[str, Any], row: QuotaRow) -> int:
+    """Return the factor between the units of a stated and a shown resource; 0 if they are not comparable.
+
+    The number of GPUs of slices is only a cap, and the quota of GPUs and of compute may differ.
+    """
+    stated, shown, nominal = known.get("resource"), row.resource, known.get("nominal")
     if stated == shown:
         return 1
-    return 100 if (stated, shown) == (Resource.GPU_CARDS, Resource.GPU_CORES) else 0
+    whole = row.flavor.gpu_mode != GpuMode.SLICE and nominal is not None and row.nominal == 100 * nominal
+    return 100 if whole and (stated, shown) == (Resource.GPU_CARDS, Resource.GPU_CORES) else 0
 
 
 def _rest(nominal: Amount, used: int, own_free: Amount) -> int:

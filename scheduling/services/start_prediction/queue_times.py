@@ -17,6 +17,7 @@ from typing import Final
 from django.db.models import F, OuterRef, Subquery
 
 from foundation.core.actor import Actor
+from foundation.core.reasons import Reason
 from quotas.models import Queue
 from scheduling.models import RUNNING_STATES, Attempt, Job, JobRole, StartPrediction
 from scheduling.prediction.run_times import PastRun, RunBasis, RunTimeEstimate, RunTimes
@@ -170,7 +171,7 @@ def _open_predictions(jobs: Sequence[uuid.UUID]) -> dict[uuid.UUID, StartPredict
 
 
 def _pending(job: Job, found: StartPrediction | None) -> PendingTimes:
-    if found is None:
+    if found is None or job.reason == Reason.VOLUME_CLAIM_NOT_BOUND:
         return PendingTimes(job, (), None)
     starts = [found.find_moment(seconds) for seconds in found.bounds]
     return PendingTimes(job, starts, found.find_moment(found.horizon_s))

@@ -221,7 +221,8 @@ def test_a_wrong_line_is_named_with_the_other_mistakes(client: Client, w: World)
 def test_a_taken_name_is_said(client: Client, w: World) -> None:
     jobs.job(w.queue, w.editor, "train-1")
     client.force_login(w.editor)
-    assert client.post(NEW, TYPED).status_code == 409
+    answer = client.post(NEW, TYPED)
+    assert answer.status_code == 409 and 'id="id_name_error"' in answer.content.decode()
 
 
 def test_form_to_yaml_and_back(client: Client, w: World) -> None:
