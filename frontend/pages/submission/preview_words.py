@@ -14,9 +14,9 @@ from foundation.core import clock
 from foundation.core.reasons import Reason
 from frontend.texts import formats, labels, reasons
 from frontend.texts.gpu_hours import format_money
-from quotas.models import Queue
 from scheduling.models import Job
 from scheduling.selectors.jobs.job_sight import JobsBySight, split_by_sight
+from scheduling.selectors.pending.queue_order import read_queue_order
 from scheduling.selectors.pending.start_prediction import NoForecast, queue_forecast
 from scheduling.services.jobs.job_check import Submission
 from scheduling.services.jobs.job_preview import JobPreview, PreviewedPreemption
@@ -74,12 +74,16 @@ def name_jobs(split: JobsBySight) -> Iterator[str]:
 
 
 def list_facts(viewer: User, submission: Submission, seen: JobPreview) -> list[tuple[str, str]]:
-    """Return where the job is placed, its expected start, and its estimated cost, as far as known."""
+    """Return where the job is placed or its position in the queue, its expected start, and its estimated
+    cost, as far as known."""
     facts: list[tuple[str, str]] = []
     if seen.tasks:
         facts.append((_("Placement"), _name_nodes(seen)))
     if not seen.starts:
-        facts.append((_("Expected start"), _describe_expected_start(submission.queue, seen)))
+        why = queue_forecast(submission.queue)
+        if not seen.tasks and why is not NoForecast.OTHER_SCHEDULER:
+            facts.append((_("Queue position"), _describe_position(submission)))
+        facts.append((_("Expected start"), _describe_expected_start(why, seen)))
     cost = hourly_cost(viewer, submission.queue.workspace, seen.tasks, now=clock.now())
     if cost is not None:
         facts.append((_("Estimated cost"), _describe_cost(cost, submission.spec.max_run_s)))
@@ -115,7 +119,19 @@ def _name_nodes(seen: JobPreview) -> str:
     return _("%(n)s nodes: %(names)s") % {"n": formats.format_number(len(points)), "names": listed}
 
 
-def _describe_expected_start(queue: Queue, seen: JobPreview) -> str:
+def _describe_position(submission: Submission) -> str:
+    queue = submission.queue
+    waiting, before = read_queue_order([queue.pk]).count_before_new(
+        queue.pk, user_id=submission.submitted_by.pk, priority=submission.priority.value
+    )
+    return _("%(place)s of %(total)s in %(queue)s") % {
+        "place": formats.format_number(before + 1),
+        "total": formats.format_number(waiting + 1),
+        "queue": queue.name,
+    }
+
+
+def _describe_expected_start(why: NoForecast, seen: JobPreview) -> str:
     if seen.tasks:
         return _("When the pods of preempted jobs are deleted")
     if seen.reason == Reason.VOLUME_CLAIM_NOT_BOUND:
@@ -123,7 +139,6 @@ def _describe_expected_start(queue: Queue, seen: JobPreview) -> str:
             "None while a volume claim of the job can't be mounted: it is missing, not bound or being"
             " deleted."
         )
-    why = queue_forecast(queue)
     if why is NoForecast.NO_HISTORY:
         return _("Unknown: fewer than 20 jobs have finished, too few to estimate from.")
     if why is NoForecast.OTHER_SCHEDULER:

@@ -65,6 +65,16 @@ class QueueOrder:
         own = keyed.filter(pk=job.pk).values(*(key.lstrip("-") for key in _KEYS)).first()
         return None if own is None else (keyed.count(), keyed.filter(_filter_before(own)))
 
+    def count_before_new(self, queue_id: uuid.UUID, *, user_id: uuid.UUID, priority: int) -> tuple[int, int]:
+        """Return how many jobs are pending in a queue, and how many of them come before a job that the user
+        would submit now."""
+        keyed = self._keyed.filter(queue_id=queue_id).order_by()
+        rank = self.ranks.get((queue_id, user_id), 0)
+        own = {"load_rank": rank, "claim_rank": 1, "priority": priority, "place_at": clock.now()}
+        before = _filter_before(own)
+        found = keyed.aggregate(waiting=Count("pk"), before=Count("pk", filter=before))
+        return found["waiting"], found["before"]
+
     def find_places(self, wanted: Collection[uuid.UUID]) -> dict[uuid.UUID, int]:
         """Return the positions of some jobs in their queues, from 1; absent for those that aren't pending."""
         order = [F(key[1:]).desc() if key[0] == "-" else F(key).asc() for key in _KEYS]
@@ -123,9 +133,10 @@ def _held_by_users(users: Collection[_QueueUser]) -> QuerySet[Allocation, tuple[
 
 
 def _filter_before(own: Mapping[str, Any]) -> Q:
-    """Return the condition for jobs that come before one with these keys."""
+    """Return the condition for jobs that come before one with these keys; a job without an id is new, and
+    comes after those with the same keys."""
     before, same = Q(), Q()
-    for key in _KEYS:
+    for key in _KEYS[: len(own)]:
         name = key.lstrip("-")
         lookup = f"{name}__gt" if key[0] == "-" else f"{name}__lt"
         before |= same & Q(**{lookup: own[name]})

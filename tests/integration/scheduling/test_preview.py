@@ -229,6 +229,8 @@ def test_a_preview_says_where_the_job_is_placed_and_what_it_costs() -> None:
     assert gang["Placement"].startswith("2 nodes: ")
     assert gang["Estimated cost"] == "30.00 USD per hour"
     assert "Placement" not in waits
+    assert "Queue position" not in alone | gang
+    assert waits["Queue position"] == "1 of 1 in default"
 
 
 def test_a_recommendation_holds_beside_what_is_reserved_for_others() -> None:

@@ -92,6 +92,28 @@ def test_positions_are_the_order_of_the_engine(seed: int, strategy: Strategy, *,
         assert shown.waiting == 24
 
 
+@pytest.mark.parametrize("shares", [True, False])
+@pytest.mark.parametrize("strategy", list(Strategy))
+@pytest.mark.parametrize("seed", range(3))
+def test_a_draft_gets_the_position_at_which_it_waits_once_submitted(
+    seed: int, strategy: Strategy, *, shares: bool
+) -> None:
+    here = world()
+    _fill(here, random.Random(seed))
+    Queue.unscoped.filter(pk=here.queue.pk).update(strategy=strategy, user_shares=shares)
+    here.queue.refresh_from_db()
+    for user in (here.editor, *(row.user for row in UserUsage.unscoped.select_related("user")[:2])):
+        for name, priority in (("normal", 0), ("high", 100)):
+            waiting, before = read_queue_order([here.queue.pk]).count_before_new(
+                here.queue.pk, user_id=user.pk, priority=priority
+            )
+
+            job = jobs.job(here.queue, user, priority=jobs.priority_class(name, priority))
+
+            order = _engine_order(here.queue)
+            assert (waiting, before) == (len(order) - 1, order.index(job.pk))
+
+
 def test_a_list_of_some_jobs_shows_their_places_among_all() -> None:
     here = world()
     now = clock.now()
