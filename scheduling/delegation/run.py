@@ -22,6 +22,7 @@ from clusters.backends.base import BackendUnavailable
 from clusters.backends.delegation import Delegate, WorkloadChanges, WorkloadVerdict
 from clusters.backends.registry import delegate_for
 from clusters.models import ADMITS_ITSELF, Cluster, Flavor
+from clusters.services.cluster_permissions import permissions_refresh_denied
 from clusters.services.ownership import backend_confirmed, backend_owned
 from foundation.audit import audit_log
 from foundation.core import clock
@@ -68,6 +69,7 @@ def delegation_run(*, cluster_id: uuid.UUID) -> int:
         except BackendUnavailable as error:
             log.warning("cluster did not answer", cluster=cluster.name, error=str(error))
             _note_unreachable(cluster, jobs, str(error), now)
+            permissions_refresh_denied(cluster=cluster, error=error)
             return 0
         store_waits(cluster.cell_id, look.waits, now)
         Cluster.unscoped.filter(pk=cluster_id).update(delegate_cursor=verdicts.cursor)

@@ -26,6 +26,7 @@ from clusters.backends.base import (
 )
 from clusters.models import Cluster
 from clusters.selectors.cluster import cluster_by_key
+from clusters.services.cluster_permissions import permissions_refresh_denied
 from clusters.services.node_cordon import apply_cordons
 from clusters.services.ownership import backend_owned
 from foundation.core import clock, faults
@@ -133,6 +134,7 @@ def execute_cluster(*, cluster_id: uuid.UUID) -> int:
                 answered += gangs.remove_finished_gangs(cluster, backend)
         except BackendUnavailable as error:
             log.warning("cluster did not answer", cluster=cluster.name, error=str(error))
+            permissions_refresh_denied(cluster=cluster, error=error)
             return 0
     # An observation that was due meanwhile found the lease taken and was postponed.
     outbox.hasten_hint(outbox.Topic.OBSERVE, cluster_id)

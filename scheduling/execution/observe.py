@@ -30,7 +30,7 @@ from clusters.backends.base import (
 )
 from clusters.models import Cluster, ClusterHealth
 from clusters.selectors.cluster import cluster_by_key
-from clusters.services.cluster_permissions import permissions_refresh
+from clusters.services.cluster_permissions import permissions_refresh, permissions_refresh_denied
 from clusters.services.foreign import foreign_apply
 from clusters.services.inventory import inventory_sync, nodes_observe
 from clusters.services.ownership import backend_owned, is_read_current, nodes_open
@@ -96,6 +96,7 @@ def observe_cluster(*, cluster_id: uuid.UUID) -> int:
                 )
         except BackendUnavailable as error:
             health_note(cluster, ClusterHealth.UNREACHABLE, str(error))
+            permissions_refresh_denied(cluster=cluster, error=error)
             return 0
         health_note(cluster, ClusterHealth.HEALTHY, "")
         read_at = clock.now()

@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 from clusters.backends.base import BackendUnavailable, ConnectionInvalid, Inventory
 from clusters.backends.registry import backend_for, capabilities_for, delegate_for
 from clusters.models import ADMITS_ITSELF, BackendKind, Cell, Cluster, ClusterHealth, Node
-from clusters.services.cluster_permissions import permissions_refresh
+from clusters.services.cluster_permissions import permissions_refresh, permissions_refresh_denied
 from clusters.services.foreign import foreign_apply
 from clusters.services.inventory import inventory_sync
 from clusters.services.ownership import (
@@ -83,12 +83,13 @@ def _begin(cluster: Cluster, take_over: str) -> None:
     The first observation of the cluster repeats what fails here.
     """
     try:
+        # The first call, because a missing permission may end any later one.
+        permissions_refresh(cluster=cluster, backend=backend_for(cluster), at_once=True)
         if take_over:
             with transaction.atomic():
                 take_over_begin(cluster)
         ownership_confirm(cluster=cluster, backend=backend_for(cluster), take_over=take_over)
         foreign_apply(cluster=cluster, bound=backend_for(cluster).observe_pods(None).bound)
-        permissions_refresh(cluster=cluster, backend=backend_for(cluster), at_once=True)
     except (BackendUnavailable, Disowned) as error:
         log.warning("a new cluster is not read yet", cluster=cluster.name, error=str(error))
 
@@ -99,7 +100,12 @@ def cluster_sync(*, acting_user: Actor, cluster: Cluster) -> int:
     Raises: PermissionDenied; ClusterUnreachable.
     """
     permissions.require_permission(acting_user, Permission.CLUSTER_EDIT)
-    nodes = inventory_sync(cluster=cluster, inventory=_asked(cluster))
+    try:
+        inventory = _asked(cluster)
+    except ClusterUnreachable as error:
+        permissions_refresh_denied(cluster=cluster, error=error.__cause__)
+        raise
+    nodes = inventory_sync(cluster=cluster, inventory=inventory)
     permissions_refresh(cluster=cluster, backend=backend_for(cluster), at_once=True)
     return nodes
 
@@ -148,7 +154,11 @@ def cluster_reconnect(
         versions.advance_version(cluster, expected=expected)
         row = Cluster.unscoped.select_for_update().get(pk=cluster.pk)
         before, cluster.connection = row.connection, dict(connection)
-        Cluster.unscoped.filter(pk=cluster.pk).update(connection=cluster.connection)
+        # Another connection may be that of another account, whose permissions are not known yet.
+        cluster.missing_permissions = cluster.permissions_at = None
+        Cluster.unscoped.filter(pk=cluster.pk).update(
+            connection=cluster.connection, missing_permissions=None, permissions_at=None
+        )
         _note(acting_user, "set", cluster, before={"connection": before}, after={"connection": connection})
         inventory_sync(cluster=there, inventory=inventory)
         outbox.add_hint(outbox.Topic.OBSERVE, cluster.pk)

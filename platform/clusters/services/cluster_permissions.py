@@ -7,23 +7,27 @@ from typing import Final
 
 import structlog
 
-from clusters.backends.base import BackendUnavailable, ClusterBackend
+from clusters.backends.base import AccessDenied, BackendUnavailable, ClusterBackend
+from clusters.backends.registry import backend_for
 from clusters.models import Cluster
 from foundation.core import clock
 
 log = structlog.get_logger(__name__)
 READ_EVERY: Final = timedelta(minutes=10)
 MISSING_READ_EVERY: Final = timedelta(minutes=1)
-"""The shorter interval while a permission is missing: the operator who grants it waits for the result."""
+"""The shorter interval while a permission is missing, which an operator is about to grant, or unknown."""
 
 
-def permissions_refresh(*, cluster: Cluster, backend: ClusterBackend, at_once: bool = False) -> None:
-    """Store which permissions the platform's account lacks in a cluster, if they were not read lately.
+def permissions_refresh(
+    *, cluster: Cluster, backend: ClusterBackend, at_once: bool = False, denied: bool = False
+) -> None:
+    """Store which permissions the platform's account lacks in a cluster, if they were not read lately;
+    `denied`: the cluster has just refused a call, so what was read more than a minute ago may be outdated.
 
     If the cluster does not answer, the stored permissions stay until the next time.
     """
     now = clock.now()
-    every = MISSING_READ_EVERY if cluster.missing_permissions else READ_EVERY
+    every = READ_EVERY if cluster.missing_permissions == [] and not denied else MISSING_READ_EVERY
     if not at_once and cluster.permissions_at is not None and abs(now - cluster.permissions_at) < every:
         return
     try:
@@ -37,3 +41,13 @@ def permissions_refresh(*, cluster: Cluster, backend: ClusterBackend, at_once: b
         log.warning("permissions are missing", cluster=cluster.name, missing=missing)
     Cluster.unscoped.filter(pk=cluster.pk).update(missing_permissions=missing, permissions_at=now)
     cluster.missing_permissions, cluster.permissions_at = missing, now
+
+
+def permissions_refresh_denied(*, cluster: Cluster, error: BaseException | None) -> None:
+    """Store which permissions the platform's account lacks, if a call failed because the cluster denied it.
+
+    What ends a reading of the cluster also keeps it from the periodic refresh that follows the reading.
+    """
+    if isinstance(error, AccessDenied):
+        backend = backend_for(cluster, disowned_too=True)
+        permissions_refresh(cluster=cluster, backend=backend, denied=True)
