@@ -83,11 +83,15 @@ def prune_expired() -> None:
 
 @shared_task(name="scheduling.tasks.predict_starts")
 def predict_starts() -> None:
-    """Start the forecast of each cell that is due, and delete old predictions."""
-    now = clock.now()
-    for cell_id in predict.find_cells_to_predict(now=now):
-        predict_cell_starts.delay(str(cell_id))
-    outcomes.prune_predictions(now=now)
+    """Start the most overdue forecast of a cell, unless one is running, and delete old predictions."""
+    _start_due_forecast()
+    outcomes.prune_predictions(now=clock.now())
+
+
+def _start_due_forecast() -> None:
+    found = predict.find_cell_to_predict(now=clock.now())
+    if found is not None:
+        predict_cell_starts.apply_async((str(found),), expires=60)
 
 
 @shared_task(
@@ -96,8 +100,9 @@ def predict_starts() -> None:
     time_limit=predict.TASK_LIMIT_S,
 )
 def predict_cell_starts(cell_id: str) -> None:
-    """Predict the starts of the pending jobs of one cell."""
+    """Predict the starts of the pending jobs of one cell, then start the next forecast that is due."""
     predict.predict_starts(cell_id=uuid.UUID(cell_id), now=clock.now())
+    _start_due_forecast()
 
 
 @shared_task(name="scheduling.tasks.start_replays")

@@ -6,7 +6,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 import structlog
@@ -46,8 +46,10 @@ MOST_WALL_PER_WORK: Final = 7.0
 """On a busy machine, a forecast may take this multiple of its budget in wall time."""
 TASK_LIMIT_S: Final = 280
 """The time after which the task is ended, in seconds: above what a forecast may take, below `EVERY`."""
-_EARLY: Final = timedelta(seconds=5)
-"""The tolerance by which a forecast may begin early, because the timer is not exact."""
+_DUE_AFTER: Final = EVERY - timedelta(seconds=5)
+"""A forecast may begin 5 s early, because the timer is not exact."""
+_LIMIT: Final = timedelta(seconds=TASK_LIMIT_S)
+_NEVER: Final = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +63,32 @@ class MadeForecast:
 
 
 @row_scope.whole()
-def find_cells_to_predict(*, now: datetime) -> Sequence[uuid.UUID]:
-    """Return the cells with pending jobs or open predictions whose forecast is due."""
+def find_cell_to_predict(*, now: datetime) -> uuid.UUID | None:
+    """Return the cell with pending jobs or open predictions whose forecast is the most overdue; None if none
+    is due or a forecast of any cell is running.
+
+    Forecasts of several cells at once could take all worker processes, which also create and observe pods.
+    One whose process was ended is considered as running until `TASK_LIMIT_S` after its begin.
+    """
+    forecasts = list(CellForecast.unscoped.only("cell_id", "begun_at", "made_at"))
+    if any(_is_running(forecast, now) for forecast in forecasts):
+        return None
     waiting = Job.unscoped.filter(state=JobState.QUEUED).order_by().values_list("queue__cell_id")
     predicted = StartPrediction.unscoped.filter(closed_at__isnull=True).values_list("queue__cell_id")
     cells = {cell for (cell,) in (*waiting.distinct(), *predicted.order_by().distinct())}
-    lately = CellForecast.unscoped.filter(cell__in=cells, begun_at__gt=now - EVERY + _EARLY)
-    return sorted(cells - set(lately.values_list("cell_id", flat=True)))
+    begun = {forecast.cell_id: forecast.begun_at for forecast in forecasts}
+    due = [cell for cell in cells if not _is_within(_DUE_AFTER, begun.get(cell), now)]
+    return min(due, key=lambda cell: (begun.get(cell) or _NEVER, cell), default=None)
+
+
+def _is_running(forecast: CellForecast, now: datetime) -> bool:
+    begun, made = forecast.begun_at, forecast.made_at
+    return begun is not None and _is_within(_LIMIT, begun, now) and (made is None or made < begun)
+
+
+def _is_within(period: timedelta, moment: datetime | None, now: datetime) -> bool:
+    """Return whether a moment is less than the period ago, or ahead, as after the clock was set back."""
+    return moment is not None and abs(now - moment) < period
 
 
 def predict_starts(*, cell_id: uuid.UUID, now: datetime) -> int:
@@ -143,7 +164,7 @@ def forecast_config(sharing: str) -> engine.EngineConfig:
 def _begin(cell_id: uuid.UUID, now: datetime) -> bool:
     """Return whether this process makes the forecast: it does if it is the first to update `begun_at`."""
     row, _made = CellForecast.unscoped.get_or_create(cell_id=cell_id)
-    due = Q(begun_at__isnull=True) | Q(begun_at__lte=now - EVERY + _EARLY)
+    due = Q(begun_at__isnull=True) | Q(begun_at__lte=now - _DUE_AFTER) | Q(begun_at__gte=now + _DUE_AFTER)
     return bool(CellForecast.unscoped.filter(due, pk=row.pk).update(begun_at=now))
 
 

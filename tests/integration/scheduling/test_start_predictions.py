@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -14,13 +15,14 @@ from django.db.models import F
 from foundation.core import clock
 from foundation.core.quantities import Resource
 from quotas.models import Quota
+from scheduling import tasks
 from scheduling.models import Attempt, CellForecast, ForecastResult, Job, JobState, StartPrediction
 from scheduling.prediction.calibration import FEWEST_SCORES
 from scheduling.prediction.forecast import Forecast, ForecastOptions, StartRange, forecast_starts
 from scheduling.selectors.pending.start_prediction import job_expected_start
 from scheduling.services.start_prediction import outcomes, predict
-from scheduling.services.start_prediction.predict import EVERY, find_cells_to_predict, predict_starts
-from tests.builders import jobs, quotas
+from scheduling.services.start_prediction.predict import EVERY, find_cell_to_predict, predict_starts
+from tests.builders import clusters, jobs, quotas
 from tests.builders.run_histories import finished_runs
 from tests.builders.world import World, world
 
@@ -86,18 +88,77 @@ def test_without_history_there_is_no_prediction_and_a_reason(here: World) -> Non
 
 def test_a_cell_is_forecast_once_in_five_minutes_and_not_without_waiting_jobs(here: World) -> None:
     now = clock.now()
-    assert find_cells_to_predict(now=now) == []
+    assert find_cell_to_predict(now=now) is None
     waiting_job(here)
     make_history(here)
-    assert find_cells_to_predict(now=now) == [here.cell.pk]
+    assert find_cell_to_predict(now=now) == here.cell.pk
 
     assert predict_starts(cell_id=here.cell.pk, now=now) == 1
-    assert find_cells_to_predict(now=now + EVERY / 2) == []
+    assert find_cell_to_predict(now=now + EVERY / 2) is None
     assert predict_starts(cell_id=here.cell.pk, now=now + EVERY / 2) == 0
-    assert find_cells_to_predict(now=now + EVERY) == [here.cell.pk]
+    assert find_cell_to_predict(now=now + EVERY) == here.cell.pk
     assert predict_starts(cell_id=here.cell.pk, now=now + EVERY) == 1
 
     assert list(StartPrediction.unscoped.order_by("made_at").values_list("first", flat=True)) == [True, False]
+
+
+def with_pending_job(here: World, name: str) -> uuid.UUID:
+    """Return another cell, which has a pending job too."""
+    cell = clusters.cell(name)
+    flavor = clusters.flavor(clusters.cluster(cell, name))
+    jobs.job(quotas.queue(cell, here.workspace, [flavor], name=name), here.editor)
+    return cell.pk
+
+
+def test_one_forecast_runs_at_a_time_that_of_the_most_overdue_cell(here: World) -> None:
+    now, first, second = clock.now(), here.cell.pk, with_pending_job(here, "second")
+    waiting_job(here)
+    for cell, age in ((first, 2 * EVERY), (second, 3 * EVERY)):
+        CellForecast.unscoped.create(cell_id=cell, begun_at=now - age, made_at=now - age)
+    third = with_pending_job(here, "third")
+    begun = []
+    while (cell := find_cell_to_predict(now=now)) is not None:
+        begun.append(cell)
+        CellForecast.unscoped.update_or_create(cell_id=cell, defaults={"begun_at": now})
+        assert find_cell_to_predict(now=now) is None, "it is running"
+        CellForecast.unscoped.filter(cell=cell).update(made_at=now)
+    assert begun == [third, second, first]
+
+
+@pytest.mark.parametrize("made_at", [None, -EVERY], ids=["first", "later"])
+def test_a_forecast_whose_process_was_ended_delays_others_only_for_its_limit(
+    here: World, made_at: timedelta | None
+) -> None:
+    now, other = clock.now(), with_pending_job(here, "other")
+    CellForecast.unscoped.create(
+        cell=here.cell, begun_at=now, made_at=made_at if made_at is None else now + made_at
+    )
+    limit = timedelta(seconds=predict.TASK_LIMIT_S)
+    assert find_cell_to_predict(now=now + limit - timedelta(seconds=1)) is None
+    assert find_cell_to_predict(now=now + limit) == other
+    assert find_cell_to_predict(now=now - limit) == other, "the clock was set back"
+
+
+def test_the_end_of_a_forecast_starts_the_next_one(here: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    waiting_job(here)
+    other = with_pending_job(here, "other")
+    sent: list[str] = []
+    task = tasks.predict_cell_starts
+    monkeypatch.setattr(task, "apply_async", lambda args, **_: sent.extend(args))
+    tasks.predict_starts()
+    task(sent[0])
+    task(sent[1])
+    assert sorted(sent) == sorted([str(here.cell.pk), str(other)])
+
+
+def test_a_cell_is_forecast_after_its_clock_was_set_back(here: World) -> None:
+    waiting_job(here)
+    make_history(here)
+    now = clock.now()
+    predict_starts(cell_id=here.cell.pk, now=now)
+    assert find_cell_to_predict(now=now - timedelta(days=1)) == here.cell.pk
+    predict_starts(cell_id=here.cell.pk, now=now - timedelta(days=1))
+    assert CellForecast.unscoped.get().begun_at == now - timedelta(days=1)
 
 
 def test_a_start_closes_all_predictions_of_the_wait_and_a_new_wait_begins_anew(here: World) -> None:
