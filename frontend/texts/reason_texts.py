@@ -93,9 +93,7 @@ HELPS: dict[str, Sentences] = {
 # other pending jobs and with preemption, as in a pre-check; a cycle tries it without both.
 ONLY_WITH = _("Effective only together with the other changes listed here.")
 THEN_WAITS: Sentences = (_("The job still waits afterwards: %(also)s."),)
-THEN_WAITS_OR_PREEMPTS: Sentences = (
-    _("The job still waits afterwards unless it can preempt jobs: %(also)s."),
-)
+THEN_WAITS_OR_PREEMPTS: Sentences = (_("Without preemption, the job still waits afterwards: %(also)s."),)
 THEN_PREEMPTS: Sentences = (
     _("The job would start afterwards by preempting jobs that borrow (jobs: %(preempts_borrowers)s)."),
     _("The job would start afterwards by preempting jobs (jobs: %(preempts)s)."),

@@ -26,7 +26,7 @@ class PolicyReplay(BaseModel):
 
     `services.policy_replay.change` writes `change`. `progress` is in thousandths; `seen_at` is the last
     report of the process that computes it, and `runs` counts its starts. `result` has the figures of
-    `replay_tally` for `measured`, `recorded` and `changed`; `error` says why there are none. Only platform
+    `replay_tally` for `measured`, `recorded` and `changed`; `error` says why some are missing. Only platform
     roles may see it, because it names workspaces of all tenants.
     """
 
@@ -68,3 +68,9 @@ class PolicyReplay(BaseModel):
     @property
     def has_ended(self) -> bool:
         return self.state in ENDED_REPLAYS
+
+    @property
+    def has_figures(self) -> bool:
+        """Return whether there is a simulation to show: both, or that of the recorded configuration where the
+        other failed."""
+        return self.state in (ReplayState.DONE, ReplayState.FAILED) and "recorded" in self.result

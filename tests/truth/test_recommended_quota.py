@@ -47,10 +47,10 @@ class Afterwards:
 
     def contradictions(self, sentence: str, *, tried: bool) -> Iterator[str]:
         """Yield each part of a sentence that is false."""
-        waits = "still waits afterwards:" in sentence or "still waits afterwards unless" in sentence
-        if "still waits afterwards:" in sentence and (self.starts or self.preempts):
+        waits = "job still waits afterwards:" in sentence
+        if "The job still waits afterwards:" in sentence and (self.starts or self.preempts):
             yield "the job starts, or preempts"
-        if "unless it can preempt" in sentence and tried:
+        if "Without preemption" in sentence and tried:
             yield "tried, but not told"
         if "by preempting" in sentence:
             if f"(jobs: {len(self.preempts)})" not in sentence or self.starts:

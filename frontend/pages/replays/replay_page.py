@@ -52,15 +52,9 @@ def show_replay(request: HttpRequest, replay: uuid.UUID) -> HttpResponse:
         "may_edit": permissions.has_permission(who, Permission.CLUSTER_EDIT),
         "crumbs": [crumb],
         "live_url": reverse("frontend:ops-replay-live", args=[found.pk]),
-        **(_result_of(found) if has_figures(found) else {}),
+        **(_result_of(found) if found.has_figures else {}),
     }
     return render(request, "frontend/replays/replay.html", page)
-
-
-def has_figures(replay: PolicyReplay) -> bool:
-    """Return whether there is a simulation to show: both, or that of the recorded configuration where the
-    other failed."""
-    return replay.state in (ReplayState.DONE, ReplayState.FAILED) and "recorded" in replay.result
 
 
 @require_GET

@@ -26,7 +26,10 @@ STATES: Final[dict[str, tuple[str | Promise, str]]] = {
     ReplayState.CANCELED.value: (gettext_lazy("Canceled"), "done"),
 }
 _ERRORS: Final[dict[str, str | Promise]] = {
-    "TOO_LONG": gettext_lazy("A simulation took more than 4 minutes of CPU time. Select a shorter period."),
+    "TOO_LONG": gettext_lazy(
+        "A simulation reached its limit of 4 minutes of CPU time or 20 minutes in total. "
+        "Select a shorter period."
+    ),
     "TOO_MANY_JOBS": gettext_lazy("Too many jobs in this period. Select a shorter period."),
     "NO_JOBS": gettext_lazy("No jobs in this period. Select another period."),
     "POOL_GONE": gettext_lazy("The pool was deleted."),

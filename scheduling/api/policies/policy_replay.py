@@ -21,7 +21,13 @@ from quotas.selectors.queues.queue import queue_get
 from quotas.selectors.queues.queue_flavors import find_flavors_named
 from quotas.selectors.tables.quota_table import tenant_get
 from scheduling.models import PolicyReplay, ReplayState
-from scheduling.selectors.policies.policy_replay import REPLAY_COLUMNS, compare_teams, replay_get, replay_list
+from scheduling.selectors.policies.policy_replay import (
+    COLUMNS,
+    REPLAY_COLUMNS,
+    compare_teams,
+    replay_get,
+    replay_list,
+)
 from scheduling.services.policy_replay.change import MOST_NODES, REPLAYED_SETTINGS, ReplayChange
 from scheduling.services.policy_replay.replay import replay_cancel, replay_create, replay_delete
 from tenants.access.permissions import Permission
@@ -108,7 +114,7 @@ class ReplayResultSerializer(serializers.Serializer[Any]):
 
     measured = ReplayColumnSerializer()
     recorded = ReplayColumnSerializer()
-    changed = ReplayColumnSerializer()
+    changed = ReplayColumnSerializer(allow_null=True, help_text="null if only this simulation failed.")
     jobs = serializers.IntegerField(help_text="Jobs replayed, those from before the period included.")
     running_on = serializers.IntegerField(help_text="Of these, jobs whose end isn't known.")
     teams = ReplayTeamSerializer(many=True)
@@ -130,14 +136,17 @@ class ReplaySerializer(serializers.Serializer[Any]):
 
 
 class ReplayDetailSerializer(ReplaySerializer):
-    result = serializers.SerializerMethodField(help_text="null until it is done.")
+    result = serializers.SerializerMethodField(
+        help_text="null until it ends. Of a failed replay: the figures computed before, if any."
+    )
 
     @extend_schema_field(ReplayResultSerializer(allow_null=True))
     def get_result(self, replay: PolicyReplay) -> Any:
         """Return the figures."""
-        if replay.state != ReplayState.DONE:
+        if not replay.has_figures:
             return None
-        return ReplayResultSerializer({**replay.result, "teams": compare_teams(replay)}).data
+        columns = dict.fromkeys(COLUMNS) | replay.result
+        return ReplayResultSerializer({**columns, "teams": compare_teams(replay)}).data
 
 
 class ReplaysQuery(ListQuery):

@@ -148,7 +148,8 @@ def test_more_quota_after_which_the_job_preempts_borrowers_does_not_say_that_it_
     assert job.reason == "WAITING_FOR_QUOTA"
     client.force_login(here.editor)
     page = client.get(f"/w/team-a/jobs/{job.pk}").content.decode()
-    assert "The job still waits afterwards:" not in page and "unless it can preempt jobs" in page
+    assert "The job still waits afterwards:" not in page
+    assert "Without preemption, the job still waits afterwards:" in page
     said = "The job would start afterwards by preempting jobs that borrow (jobs: 1)."
     text = strip_tags(client.get(f"/w/team-a/jobs/{job.pk}/check").content.decode())
     assert said in text, " ".join(text.split())

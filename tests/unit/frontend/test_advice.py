@@ -111,7 +111,7 @@ def test_a_recommendation_says_what_becomes_of_the_job() -> None:
     assert start.startswith("Reduce GPUs per task to at most <b>2</b>. The job can start afterwards, unless")
     waits = help_sentence("ASK_FEWER_CARDS", {"cards": 2, "also": "NO_ROOM"})
     assert "The job can start afterwards" not in waits
-    assert "The job still waits afterwards unless it can preempt jobs: <b>Insufficient" in waits
+    assert "Without preemption, the job still waits afterwards: <b>Insufficient" in waits
     for certain in ({"also": "NO_ROOM", "tried": 1}, {"also": "NEVER_FITS"}):
         assert "The job still waits afterwards: <b>" in help_sentence("RAISE_QUOTA", certain)
     preempts = help_sentence("RAISE_QUOTA", {"preempts": 2, "resource": "cpu", "tried": 1})
