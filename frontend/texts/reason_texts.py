@@ -25,8 +25,8 @@ USUAL_HELP: dict[str, Sentences] = {
 
 # The message of a cluster's own scheduler, if one decides: it precedes our sentences.
 EXPLAINED_ELSEWHERE: Sentences = (
-    _("Scheduled by %(cluster)s, which isn't responding: %(unheard)s"),
-    _("Scheduled by %(cluster)s: %(told)s"),
+    _("Scheduled by %(cluster)s, which isn't responding: %(scheduler_error)s"),
+    _("Scheduled by %(cluster)s: %(scheduler_message)s"),
     _("All tasks of a job run in one cluster. Not enough resources for all of them in: %(clusters)s."),
 )
 

@@ -136,15 +136,15 @@ class Reconciliation:
         outcome = self.delegate.create_workload(wanted)
         if outcome.kind is OutcomeKind.REFUSED:
             code = Reason.NEVER_FITS if outcome.code == Reason.NEVER_FITS else Reason.PENDING_EVALUATION
-            self.report_wait(job, code, told=outcome.message[:_DETAIL_LENGTH])
+            self.report_wait(job, code, scheduler_message=outcome.message[:_DETAIL_LENGTH])
         else:
             self._try(outcome)
 
     def _say(self, job: Job, seen: WorkloadVerdict) -> None:
         if seen.code:
-            self.report_wait(job, seen.code, **seen.numbers, told=seen.detail[:_DETAIL_LENGTH])
+            self.report_wait(job, seen.code, **seen.numbers, scheduler_message=seen.detail[:_DETAIL_LENGTH])
         elif seen.detail:
-            self.report_wait(job, Reason.WAITING_FOR_QUOTA, told=seen.detail[:_DETAIL_LENGTH])
+            self.report_wait(job, Reason.WAITING_FOR_QUOTA, scheduler_message=seen.detail[:_DETAIL_LENGTH])
         else:
             # Kueue reports a reason only for the workloads that it evaluates, at the head of their queue.
             self.report_wait(

@@ -209,7 +209,7 @@ def _flavors(cluster: Cluster) -> dict[uuid.UUID, list[Flavor]]:
 
 def _note_unreachable(cluster: Cluster, jobs: Sequence[Job], message: str, now: datetime) -> None:
     """Record that the cluster is unreachable as the reason of its pending jobs; running jobs keep running."""
-    numbers = {"cluster": cluster.name, "unheard": message[:_MESSAGE]}
+    numbers = {"cluster": cluster.name, "scheduler_error": message[:_MESSAGE]}
     waits = [
         Wait(job, Reason.PENDING_EVALUATION, numbers, []) for job in jobs if job.state == JobState.QUEUED
     ]

@@ -40,7 +40,7 @@ def run_cycle(snapshot: Snapshot, config: EngineConfig, now: Instant) -> CycleRe
         timings = _run_actions(session)
     for job_id in session.naming_claims:
         session.outcomes[job_id] = name_claim_reason(session.outcomes[job_id])
-    outcomes = tuple(map(session.outcomes.__getitem__, _answered(session)))
+    outcomes = tuple(map(session.outcomes.__getitem__, _sorted_job_ids(session)))
     session.counters["considered"] = len(outcomes)
     return CycleResult(
         decisions=tuple(session.decisions),
@@ -114,14 +114,14 @@ def _tools(snapshot: Snapshot, config: EngineConfig) -> ResolvedPlugins:
     return tools
 
 
-def _answered(session: Session) -> list[str]:
+def _sorted_job_ids(session: Session) -> list[str]:
     """Return the sorted ids of the jobs with an outcome; nearly all of them had one in the last cycle."""
     memo, outcomes = session.snapshot.job_memo, session.outcomes
-    last = memo.get("answered")
+    last = memo.get("sorted_ids")
     known = dict.fromkeys(filter(outcomes.__contains__, last)) if isinstance(last, list) else {}
     # A list that is sorted except for its end is sorted quickly.
-    answered = memo["answered"] = sorted({**known, **outcomes})
-    return answered
+    ordered = memo["sorted_ids"] = sorted({**known, **outcomes})
+    return ordered
 
 
 def never_fits(snapshot: Snapshot, job: Job, config: EngineConfig = DEFAULT_CONFIG) -> JobOutcome | None:

@@ -70,7 +70,7 @@ def note_events(cluster: Cluster, backend: ClusterBackend) -> int:
         events = backend.list_pod_events([TaskRef(row[1], row[2]) for row in rows])
         failures = _list_failures(cluster, backend, rows)
     except BackendUnavailable as error:
-        log.warning("the events of pods are not told", cluster=cluster.name, error=str(error))
+        log.warning("events of pods could not be read", cluster=cluster.name, error=str(error))
         return 0
     latest: dict[tuple[str, str], PodEvent] = {}
     for event in sorted(events, key=lambda event: event.at):

@@ -118,7 +118,7 @@ def _hint_at_next(cell_id: uuid.UUID, others: DelegatedScope, result: CycleResul
         outbox.add_hint(outbox.Topic.DELEGATE, cluster_id)
     if dropped:
         outbox.add_hint(outbox.Topic.CYCLE, cell_id, delay_s=_RETRY_S)
-    elif result.counters.get("unheard"):
+    elif result.counters.get("not_evaluated"):
         outbox.add_hint(outbox.Topic.CYCLE, cell_id, delay_s=TRUSTED_FOR.total_seconds())
 
 

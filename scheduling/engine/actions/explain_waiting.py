@@ -92,7 +92,7 @@ class _UnevaluatedJobs:
         if outcome.reason not in LASTING_REASONS:
             return outcome
         held_up = f"{job.state} {_is_backing_off(session, job)}"
-        return session.answers.answers_for(
+        return session.class_outcomes.outcomes_of_class(
             self._queue.id, session.equivalence.class_of(job), outcome, held_up
         )[job.id]
 

@@ -37,7 +37,7 @@ def find_lasting_refusal(session: Session, queue: Queue, job: Job) -> JobOutcome
 def infeasible_flavors_of(session: Session, queue: Queue, job: Job) -> InfeasibleFlavors:
     """Return the roles of a job with the flavors of its queue whose nodes could never hold them.
 
-    No refusal is reported about these flavors. The answer is empty where resources come from several flavors.
+    No refusal is reported about these flavors. The result is empty where resources come from several flavors.
     """
     if len(queue.flavors) < 2 or not has_single_flavor_tasks(session, queue):
         return frozenset()
@@ -58,7 +58,7 @@ def _compute_feasibility(session: Session, queue: Queue, job: Job, flavors: tupl
 
 
 def is_lasting_refusal_known(session: Session, queue: Queue, job: Job) -> bool:
-    """Return whether `find_lasting_refusal` has a cached answer, so that it examines no node."""
+    """Return whether `find_lasting_refusal` has a cached result, so that it examines no node."""
     flavors, own = _keys(session, queue, job)
     if flavors not in session.never_fitting:
         return False

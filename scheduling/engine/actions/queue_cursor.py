@@ -20,15 +20,15 @@ _Place = tuple[float, PendingEntry]
 class _Group:
     """Jobs of one user and equivalence class in the queue's order; those before `position` were passed.
 
-    `end` is the number of its jobs, which no cycle changes. `answers` is the outcome of its jobs, if a job of
-    the class was refused. `leads` says that later groups of its user are not open yet.
+    `end` is the number of its jobs, which no cycle changes. `outcomes` is the outcome of its jobs, if one of
+    them was refused. `leads` says that later groups of its user are not open yet.
     """
 
     class_key: ClassKey
     line: PendingQueue
     end: int
     position: int = 0
-    answers: Mapping[str, JobOutcome] | None = None
+    outcomes: Mapping[str, JobOutcome] | None = None
     leads: bool = False
 
 
@@ -68,11 +68,11 @@ class QueueCursor:
         # Open groups by number; groups that are done drop out of `_open`.
         self._number: dict[ClassKey, int] = {}
         self._open: dict[int, _Group] = {}
-        self._answered_classes: set[int] = set()
+        self._refused_classes: set[int] = set()
         # Heaps of groups by the place of their next job: groups to evaluate, and groups of refused classes.
         # The usage of a user only grows within a cycle, so no place comes before the recorded one.
         self._unevaluated_heap: list[tuple[_Place, int]] = []
-        self._answered_heap: list[tuple[_Place, int]] = []
+        self._refused_heap: list[tuple[_Place, int]] = []
         self._users = {user: _UserProgress() for user in self._queue_classes.by_user}
         for user in self._users:
             self._open_next(user)
@@ -104,7 +104,7 @@ class QueueCursor:
             return
         yield self.head
         open_places = sorted(
-            place for place, number in self._unevaluated_heap if self._groups[number].answers is None
+            place for place, number in self._unevaluated_heap if self._groups[number].outcomes is None
         )
         upcoming = merge(open_places, *map(self._closed_places, self._users))
         for _, entry in islice(upcoming, self._tries_left):
@@ -123,7 +123,7 @@ class QueueCursor:
         best: tuple[_Place, int] | None = None
         without = self._without_turn()
         for number, group in tuple(self._open.items()):
-            if group.answers is not None:
+            if group.outcomes is not None:
                 del self._open[number]
                 continue
             job_at = group.line.job_at
@@ -209,15 +209,15 @@ class QueueCursor:
         # The second of two equivalent jobs finds other victims than the first, or none.
         if outcome.reason is not Reason.WAITING_FOR_PREEMPTED:
             job_class = self._session.equivalence.class_of(job)
-            answers = self._session.answers.answers_for(self.queue.id, job_class, outcome)
+            outcomes = self._session.class_outcomes.outcomes_of_class(self.queue.id, job_class, outcome)
             if job.id in self._session.outcomes:
-                self._session.outcomes[job.id] = answers[job.id]
-            if job_class not in self._answered_classes:
-                self._answered_classes.add(job_class)
+                self._session.outcomes[job.id] = outcomes[job.id]
+            if job_class not in self._refused_classes:
+                self._refused_classes.add(job_class)
                 for class_key in filter(self._is_ready, self._queue_classes.by_class.get(job_class, ())):
                     number = self._open_group(class_key)
-                    self._groups[number].answers = answers
-                    self._push(self._answered_heap, number)
+                    self._groups[number].outcomes = outcomes
+                    self._push(self._refused_heap, number)
         if self._tries_left is not None:
             self._tries_left -= 1
         # A job that its user's own limit refuses does not block the jobs behind it.
@@ -230,16 +230,16 @@ class QueueCursor:
             outcomes, allocated, hidden = self._without_turn()
             if job.id in outcomes or job.id in allocated or job.id in hidden:
                 continue
-            answer = self._find_precluded(job)
-            if answer is None:
-                self._answer_passed(place)
+            outcome = self._find_precluded(job)
+            if outcome is None:
+                self._record_passed(place)
                 self.head = job
                 return
-            if not self._may_continue(job, answer):
-                self._answer_passed(place)
+            if not self._may_continue(job, outcome):
+                self._record_passed(place)
                 self._close()
                 return
-        self._answer_passed(None)
+        self._record_passed(None)
         self._close()
 
     def _pop_next(self) -> tuple[_Place, Job] | None:
@@ -253,7 +253,7 @@ class QueueCursor:
                 self._open_next(group.class_key.user)
                 continue
             # A group is on the heap twice after its head was put back or promoted.
-            if group.answers is not None or group.position == group.end:
+            if group.outcomes is not None or group.position == group.end:
                 heappop(heap)
                 continue
             load, line, position = self._load(group.class_key.user), group.line, group.position
@@ -284,30 +284,30 @@ class QueueCursor:
     def _load(self, user: str) -> float:
         return (self._session.users.compute_load(self.queue.id, user) or 0.0) if self._by_load else 0.0
 
-    def _answer_passed(self, until: _Place | None) -> None:
+    def _record_passed(self, until: _Place | None) -> None:
         """Give jobs before a place (None: all) the outcome of the refused job that they are equivalent to."""
-        while self._answered_heap and (until is None or self._answered_heap[0][0] < until):
-            _, number = heappop(self._answered_heap)
+        while self._refused_heap and (until is None or self._refused_heap[0][0] < until):
+            _, number = heappop(self._refused_heap)
             group = self._groups[number]
             place = self._place(group)
             if until is None or place[0] < until[0]:
-                self._answer_group(group, group.end)
+                self._record_group(group, group.end)
             elif place < until:
-                self._answer_group(group, group.line.count_before(until[1]))
-            self._push(self._answered_heap, number)
+                self._record_group(group, group.line.count_before(until[1]))
+            self._push(self._refused_heap, number)
 
-    def _answer_group(self, group: _Group, end: int) -> None:
+    def _record_group(self, group: _Group, end: int) -> None:
         """Give the jobs of a group before `end` their common outcome."""
-        common = group.answers
+        common = group.outcomes
         if common is None:
             return
         ids = group.line.jobs_between(group.position, end)
         group.position = end
-        answers = dict(zip(ids, map(common.__getitem__, ids), strict=True))
-        for job_id in {job_id for those in self._without_turn() for job_id in those & answers.keys()}:
-            del answers[job_id]
-        self._session.counters["skipped_as_equivalent"] += len(answers)
-        self._session.record_outcomes(answers)
+        outcomes = dict(zip(ids, map(common.__getitem__, ids), strict=True))
+        for job_id in {job_id for those in self._without_turn() for job_id in those & outcomes.keys()}:
+            del outcomes[job_id]
+        self._session.counters["skipped_as_equivalent"] += len(outcomes)
+        self._session.record_outcomes(outcomes)
 
     def _without_turn(self) -> tuple[Set[str], Set[str], Set[str]]:
         """Return the sets of jobs that are not evaluated: with an outcome, and with terminating tasks."""

@@ -95,7 +95,7 @@ class StartAttempt:
     def place_again(
         self, statement: Statement, queue: Queue, job: Job, tasks: Sequence[Allocation]
     ) -> tuple[Allocation, ...] | None:
-        """Place tasks that were just released once more, with the same charges. The answer is None if one of
+        """Place tasks that were just released once more, with the same charges. The result is None if one of
         them finds no node."""
         placed = GangPlacer(self.snapshot, self.placer, RefusalCache()).place_job(
             statement, queue, job, _as_before(tasks), PlacementExtent.FULL

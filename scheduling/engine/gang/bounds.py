@@ -114,7 +114,7 @@ class SlotBounds:
     def find_wanted_slots(self, queue: Queue, job: Job, more: Mapping[str, int]) -> WantedSlots | None:
         """Return the boards on which the missing tasks could be placed, if all of them have one shape.
 
-        The answer is None if they have several shapes, if a topology rule applies, or if a flavor has no
+        The result is None if they have several shapes, if a topology rule applies, or if a flavor has no
         nodes of its own.
         """
         roles = [role for role in job.roles if more.get(role.name)]
@@ -187,7 +187,7 @@ class SlotBounds:
 
     def count_gained_slots(self, board: ScoreBoard, needed: int, freed: FreedAmounts) -> Ints | None:
         """Return how many more slots each freed row could have for the tasks, `[freed]`, an upper bound. The
-        answer is None where cards do not decide."""
+        result is None where cards do not decide."""
         counted = get_slot_counts(board)
         if not counted.amount_per_task:
             return None
@@ -219,7 +219,7 @@ def restore_if_fitting(counters: Sequence[FreeSlotCounter], task: Allocation) ->
 
 
 def count_needed_releases(counters: Iterable[FreeSlotCounter], tasks: Sequence[Allocation]) -> int | None:
-    """Return how many of the first tasks must end until some flavor has enough slots. The answer is None if
+    """Return how many of the first tasks must end until some flavor has enough slots. The result is None if
     all of them are not enough."""
     counts = [count for counted in counters if (count := _count_needed(counted, tasks)) is not None]
     return min(counts, default=None)

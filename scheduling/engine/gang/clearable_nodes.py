@@ -109,7 +109,7 @@ class RelocationCapacity:
     """Counts whether released tasks can be placed elsewhere, without deciding where.
 
     Whole cards are counted as nodes by their number of empty cards, parts of cards as cards by their free
-    core units. Nodes differ in more than that, so the answer is an upper bound.
+    core units. Nodes differ in more than that, so the result is an upper bound.
     """
 
     def __init__(self, counted: ShapeSlots, needed: int, rows: Bools) -> None:
@@ -161,7 +161,7 @@ class RelocationCapacity:
 
 
 def _fill_tightest(capacity: dict[int, int], size: int) -> bool:
-    """Take `size` from the smallest place that has enough; the answer is False if none has."""
+    """Take `size` from the smallest place that has enough; the result is False if none has."""
     place = min((free for free, number in capacity.items() if free >= size and number > 0), default=None)
     if place is None:
         return False

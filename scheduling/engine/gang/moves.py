@@ -100,7 +100,7 @@ class SearchBudget:
         return self.remaining is not None and self.remaining <= 0
 
     def spend_tasks(self, tasks: int) -> bool:
-        """Take this many tasks from the budget; the answer is False if it was spent already."""
+        """Take this many tasks from the budget; the result is False if it was spent already."""
         if self.is_spent:
             return False
         if self.remaining is not None:
@@ -139,7 +139,7 @@ class MoveSearch:
     ) -> MovePlan | None:
         """Return a plan for the first units, in their order, whose move suffices, without the needless ones.
 
-        `may_suffice` is called with each unit in turn, and answers whether a placement is worth trying with
+        `may_suffice` is called with each unit in turn, and says whether a placement is worth trying with
         the units so far.
         """
         taken: list[MovableUnit] = []

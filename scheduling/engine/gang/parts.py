@@ -125,7 +125,7 @@ class GangRules:
         """Return what a complete gang takes next: one task, or the minimum of a part that does not run yet.
 
         The part with the lowest ratio of placed tasks to its minimum comes first, then the role with the
-        smallest fraction of its surplus, then the job's order. The answer is None if nothing may grow;
+        smallest fraction of its surplus, then the job's order. The result is None if nothing may grow;
         `barred` roles do not grow.
         """
         return _next_growth(self.root, counts, self._limits(limits), barred)
@@ -134,7 +134,7 @@ class GangRules:
         """Return the role of which one task may end while the gang stays complete; the reverse order of
         growth.
 
-        The answer is None if every task is needed, and if the gang is not complete.
+        The result is None if every task is needed, and if the gang is not complete.
         """
         if not self.is_satisfied(counts):
             return None

@@ -60,7 +60,7 @@ class GangPlacer:
     ) -> tuple[Allocation, ...] | Refusal:
         """Place the tasks that the job lacks in the flavors of the assignment, inside the statement.
 
-        The assignment's counts are how many tasks each role may get on top of its running ones. The answer
+        The assignment's counts are how many tasks each role may get on top of its running ones. The result
         are the new allocations by role and index; a refusal leaves nothing in the statement.
 
         Raises:
@@ -123,7 +123,7 @@ class _GangPlacement:
             self._counts[role.name] = self._limits[role.name] = most
 
     def place_extent(self, extent: PlacementExtent) -> Refusal | None:
-        """Place the minimum, then surplus; the answer is the refusal, or None."""
+        """Place the minimum, then surplus; the result is the refusal, or None."""
         missing = self._gang.missing_minimum(self._counts, self._limits)
         for name, more in missing.items():
             if self._counts[name] + more > self._limits[name]:
@@ -250,7 +250,7 @@ class _GangPlacement:
         return False
 
     def _place_one(self, entry: RoleTasks, area: DomainArea) -> int | None:
-        """Place one task and return its row; the answer is None if no row takes it."""
+        """Place one task and return its row; the result is None if no row takes it."""
         index = self._placed_by_role[entry.role.name]
         for rows in area.row_masks():
             placement = self._placer.find_placement(entry.task, entry.flavor, rows, self._among)

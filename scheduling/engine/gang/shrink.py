@@ -39,7 +39,7 @@ def find_shrink_plan(
     """Return the first surplus tasks after whose end the job starts, without those that are not needed.
 
     Tasks of one job must be listed in the order of `find_surplus_tasks`; a task is kept only if all later
-    ones of its job are kept, too. The answer is None if all of the surplus is not enough, and if none of it
+    ones of its job are kept, too. The result is None if all of the surplus is not enough, and if none of it
     is needed. The snapshot is left as it was.
     """
     return _ShrinkSearch(snapshot, attempt, request).find_plan(surplus)
@@ -134,7 +134,7 @@ class _ShrinkSearch:
         return None if isinstance(placed, Refusal) else placed
 
     def _flavors_with_slots(self) -> set[str] | None:
-        """Return the flavors with enough slots now. The answer is None where slots cannot be counted."""
+        """Return the flavors with enough slots now. The result is None where slots cannot be counted."""
         if self._request.slot_counters is None:
             return None
         return {

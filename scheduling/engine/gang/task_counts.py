@@ -19,7 +19,7 @@ def count_placed_tasks(job: Job, held: Sequence[Allocation]) -> dict[str, int]:
 
 def find_missing_tasks(job: Job, held: Sequence[Allocation]) -> dict[str, int] | None:
     """Return the tasks per role that a job lacks to its minimum or, for a complete gang, to its next step.
-    The answer is None for a gang of full size."""
+    The result is None for a gang of full size."""
     counts = count_placed_tasks(job, held)
     if _is_per_role(job):
         missing = {role.name: role.min_count - counts[role.name] for role in job.roles}

@@ -19,7 +19,7 @@ def find_uniform_minimum(
 ) -> tuple[ScoreBoard, int] | None:
     """Return the board of the one shape of a job's missing minimum, and how many such tasks are missing.
 
-    The answer is None if the minimum has several shapes, or if a topology rule relates the tasks to each
+    The result is None if the minimum has several shapes, or if a topology rule relates the tasks to each
     other.
     """
     if relates_tasks(job):

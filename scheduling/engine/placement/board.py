@@ -88,7 +88,7 @@ class ScoreBoard:
     ) -> int | None:
         """Return the row with the highest total score, or None if no row is feasible.
 
-        `within`, a mask `[rows]`, confines the answer to some rows; scores are normalised over all rows.
+        `within`, a mask `[rows]`, confines the choice to some rows; scores are normalised over all rows.
         `among` chooses between rows of equal score; without it the first is taken.
 
         A single score needs no weighing: normalising is strictly increasing on whole numbers 0–100, so it

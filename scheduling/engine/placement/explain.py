@@ -37,13 +37,13 @@ def count_refused_nodes(board: ScoreBoard) -> dict[str, int]:
 def suggest_loosening(question: Question, vetoes: Sequence[Veto]) -> tuple[Help, ...]:
     """Return, for each placement rule of the user, how many nodes it alone excludes. `vetoes` are those
     relevant to the task."""
-    answers = [(veto.name, veto.allows(question, ALL_ROWS)) for veto in vetoes]
+    masks = [(veto.name, veto.allows(question, ALL_ROWS)) for veto in vetoes]
     found = []
-    for name, mask in answers:
+    for name, mask in masks:
         if name not in CHOSEN_BY_USER:
             continue
         alone: Bools = question.members & ~mask
-        for other, allowed in answers:
+        for other, allowed in masks:
             if other != name:
                 alone &= allowed
         number = int(np.count_nonzero(alone))

@@ -98,7 +98,7 @@ def find_infeasible_flavors(
 ) -> InfeasibleFlavors | None:
     """Return the pairs of a role and a flavor of the queue that could never hold it.
 
-    The answer is None if no cluster has a flavor for each role, so that the job never fits.
+    The result is None if no cluster has a flavor for each role, so that the job never fits.
     """
     offers_of_role = {role.name: list_offers(snapshot, rule, queue, job, role) for role in job.roles}
     if not all(_holds(role, offers_of_role[role.name]) for role in job.roles):

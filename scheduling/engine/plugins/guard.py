@@ -1,6 +1,6 @@
 """Guards around plug-ins of other packages: an error of a plug-in is reported with the name of its package.
 
-The engine calls its own plug-ins directly, so the guard costs them nothing. A guard checks each answer too:
+The engine calls its own plug-ins directly, so the guard costs them nothing. A guard checks each result too:
 numpy would broadcast an array of the wrong length, or fail far away from the plug-in that returned it.
 """
 
@@ -45,14 +45,14 @@ class _Guarded:
     def _error(self, what: str) -> PluginError:
         return PluginError(f"the {self.kind} {self.name} of {self._origin} {what}")
 
-    def _checked(self, answer: Any, rows: Rows, question: Question, kinds: str, wanted: str) -> Any:
+    def _checked(self, result: Any, rows: Rows, question: Question, kinds: str, wanted: str) -> Any:
         size = len(range(len(question.fleet))[rows]) if isinstance(rows, slice) else len(rows)
-        if not isinstance(answer, np.ndarray) or answer.dtype.kind not in kinds or answer.shape != (size,):
-            given = type(answer).__name__
-            if isinstance(answer, np.ndarray):
-                given = f"an array {answer.shape} of {answer.dtype}"
+        if not isinstance(result, np.ndarray) or result.dtype.kind not in kinds or result.shape != (size,):
+            given = type(result).__name__
+            if isinstance(result, np.ndarray):
+                given = f"an array {result.shape} of {result.dtype}"
             raise self._error(f"gave {given} instead of an array ({size},) of {wanted}")
-        return answer
+        return result
 
 
 class _GuardedOnNodes(_Guarded):
@@ -74,13 +74,13 @@ class GuardedVeto(_GuardedOnNodes):
         self.fixed = plugin.fixed
 
     def allows(self, question: Question, rows: Rows) -> Bools:
-        """Return the plug-in's answer `[rows]`: True for a node that may take the task.
+        """Return the plug-in's result `[rows]`: True for a node that may take the task.
 
         Raises:
             PluginError: when the plug-in raises, or returns anything but one truth value per row.
         """
-        answer = self._call(self._plugin.allows, question, rows)
-        allowed: Bools = self._checked(answer, rows, question, "b", "truth values")
+        result = self._call(self._plugin.allows, question, rows)
+        allowed: Bools = self._checked(result, rows, question, "b", "truth values")
         return allowed
 
 
@@ -94,13 +94,13 @@ class GuardedScore(_GuardedOnNodes):
         self.normalised = plugin.normalised
 
     def score(self, question: Question, rows: Rows) -> Ints:
-        """Return the plug-in's answer `[rows]`: a higher number for a better node.
+        """Return the plug-in's result `[rows]`: a higher number for a better node.
 
         Raises:
             PluginError: when the plug-in raises, or returns anything but one whole number per row.
         """
-        answer = self._call(self._plugin.score, question, rows)
-        scores: Ints = self._checked(answer, rows, question, "iu", "whole numbers")
+        result = self._call(self._plugin.score, question, rows)
+        scores: Ints = self._checked(result, rows, question, "iu", "whole numbers")
         return scores
 
 

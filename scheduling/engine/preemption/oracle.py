@@ -33,7 +33,7 @@ class PreemptionOracle:
         self._search = search
         self._cached: _CachedTargets | None = None
         self._state: tuple[object, ...] = ()
-        self._answers: dict[tuple[FlavorResource, int], tuple[AssignmentMode, int]] = {}
+        self._results: dict[tuple[FlavorResource, int], tuple[AssignmentMode, int]] = {}
 
     def __call__(
         self, queue: Queue, job: Job, key: FlavorResource, amount: int
@@ -45,11 +45,11 @@ class PreemptionOracle:
         """
         state = (queue.id, job, key.flavor, *self._search.snapshot.usage_version())
         if self._state != state:
-            self._state, self._answers = state, {}
+            self._state, self._results = state, {}
         # A job whose assignment was overtaken by others asks for the same amounts again.
-        known = self._answers.get((key, amount))
+        known = self._results.get((key, amount))
         if known is None:
-            known = self._answers[key, amount] = self._simulate(state, queue, job, key, amount)
+            known = self._results[key, amount] = self._simulate(state, queue, job, key, amount)
         return known
 
     def _simulate(

@@ -14,7 +14,7 @@ from scheduling.engine.state.snapshot import Snapshot
 
 MAX_CACHED = 1024
 
-AnswerKey = tuple[str, int, str]
+OutcomeKey = tuple[str, int, str]
 """A queue, the number of an equivalence class in it, and what keeps these jobs from being evaluated."""
 
 
@@ -93,7 +93,7 @@ class EquivalenceClasses:
         return len(self._of) + len(self._numbers)
 
 
-class AnswerCache:
+class OutcomeCache:
     """The outcomes of pending jobs, kept from cycle to cycle.
 
     As long as the jobs of one class get the same outcome, each keeps its object, so that the commit sees
@@ -102,10 +102,10 @@ class AnswerCache:
     """
 
     def __init__(self) -> None:
-        self._of: dict[AnswerKey, SharedAnswers] = {}
-        self.seen: dict[AnswerKey, str] = {}
+        self._of: dict[OutcomeKey, ClassOutcomes] = {}
+        self.seen: dict[OutcomeKey, str] = {}
 
-    def answers_for(
+    def outcomes_of_class(
         self, queue: str, job_class: int, outcome: JobOutcome, held_up: str = ""
     ) -> Mapping[str, JobOutcome]:
         """Return this outcome for any job of a queue and class, by job id. `held_up` is what keeps these jobs
@@ -113,17 +113,17 @@ class AnswerCache:
         kind = queue, job_class, held_up
         known = self._of.get(kind)
         if known is None or _content(known.computed) != _content(outcome):
-            known = self._of[kind] = SharedAnswers(outcome, without_untried_help(outcome))
+            known = self._of[kind] = ClassOutcomes(outcome, without_untried_help(outcome))
         self.seen.setdefault(kind, outcome.job)
         return known
 
-    def get_answers(self, kind: AnswerKey) -> SharedAnswers:
+    def get_outcomes(self, kind: OutcomeKey) -> ClassOutcomes:
         """Return the outcomes of a class that was seen."""
         return self._of[kind]
 
-    def replace_answers(self, kind: AnswerKey, answers: SharedAnswers) -> None:
+    def replace_outcomes(self, kind: OutcomeKey, outcomes: ClassOutcomes) -> None:
         """Give the jobs of a class another outcome from now on."""
-        self._of[kind] = answers
+        self._of[kind] = outcomes
 
     @property
     def size(self) -> int:
@@ -157,7 +157,7 @@ def _content(outcome: JobOutcome) -> tuple[object, ...]:
     return outcome.status, outcome.reason, outcome.numbers, outcome.help
 
 
-class SharedAnswers(dict[str, JobOutcome]):
+class ClassOutcomes(dict[str, JobOutcome]):
     """One outcome for every job of a class, created when it is first read.
 
     `computed` is the outcome with all recommendations, `reported` the one that jobs get. `tried_at` is the
@@ -171,15 +171,15 @@ class SharedAnswers(dict[str, JobOutcome]):
     def __missing__(self, job_id: str) -> JobOutcome:
         first = self.reported
         # This runs once per job, and `_replace` takes three times as long.
-        answer = self[job_id] = JobOutcome(job_id, first.status, first.reason, first.numbers, first.help)
-        return answer
+        outcome = self[job_id] = JobOutcome(job_id, first.status, first.reason, first.numbers, first.help)
+        return outcome
 
 
-def answer_cache_of(snapshot: Snapshot) -> AnswerCache:
+def outcome_cache_of(snapshot: Snapshot) -> OutcomeCache:
     """Return the outcomes kept with a snapshot, cleared once most entries belong to ended jobs."""
-    known = snapshot.job_memo.get(AnswerCache)
-    if not isinstance(known, AnswerCache) or known.size > MAX_CACHED + 2 * len(snapshot.jobs):
-        known = snapshot.job_memo[AnswerCache] = AnswerCache()
+    known = snapshot.job_memo.get(OutcomeCache)
+    if not isinstance(known, OutcomeCache) or known.size > MAX_CACHED + 2 * len(snapshot.jobs):
+        known = snapshot.job_memo[OutcomeCache] = OutcomeCache()
     known.seen = {}
     return known
 
@@ -193,7 +193,7 @@ def equivalence_classes_of(snapshot: Snapshot) -> EquivalenceClasses:
     if not isinstance(known, EquivalenceClasses) or known.size > MAX_CACHED + 4 * len(snapshot.jobs):
         known = snapshot.job_memo[EquivalenceClasses] = EquivalenceClasses()
         snapshot.memo.clear()
-        snapshot.job_memo.pop(AnswerCache, None)
+        snapshot.job_memo.pop(OutcomeCache, None)
         snapshot.limits_memo.clear()
     return known
 

@@ -27,7 +27,7 @@ from scheduling.engine.placement.placer import Placer, placer_for
 from scheduling.engine.preemption.search import VictimSearch
 from scheduling.engine.session.config import EngineConfig
 from scheduling.engine.session.consolidation_gain import ConsolidationGain
-from scheduling.engine.session.equivalence import answer_cache_of, equivalence_classes_of
+from scheduling.engine.session.equivalence import equivalence_classes_of, outcome_cache_of
 from scheduling.engine.session.plugin_sets import ResolvedPlugins
 from scheduling.engine.session.queue_classes import QueueClasses, class_index_of
 from scheduling.engine.session.user_allowances import UserAllowances
@@ -66,7 +66,7 @@ class Session:
         self.naming_claims: set[str] = set()
         self.counters: Counter[str] = Counter()
         self.equivalence = equivalence_classes_of(snapshot)
-        self.answers = answer_cache_of(snapshot)
+        self.class_outcomes = outcome_cache_of(snapshot)
         self._class_index = class_index_of(snapshot, self.equivalence)
         # Tables by request class and flavors: the outcome of jobs that never fit, their infeasible flavors,
         # the outcome beyond quota limits, the usage in the first choice of flavors, and the smallest usage by
@@ -202,13 +202,13 @@ class Session:
         else:
             self.lacking_room.discard(outcome.job)
 
-    def record_outcomes(self, answers: Mapping[str, JobOutcome]) -> None:
+    def record_outcomes(self, outcomes: Mapping[str, JobOutcome]) -> None:
         """Record outcomes of jobs that had none before; they all have the same reason."""
-        self.outcomes.update(answers)
-        if any(CLAIM in outcome.numbers for outcome in islice(answers.values(), 1)):
-            self.naming_claims.update(answers)
-        if any(outcome.reason is Reason.NO_ROOM for outcome in islice(answers.values(), 1)):
-            self.lacking_room.update(answers)
+        self.outcomes.update(outcomes)
+        if any(CLAIM in outcome.numbers for outcome in islice(outcomes.values(), 1)):
+            self.naming_claims.update(outcomes)
+        if any(outcome.reason is Reason.NO_ROOM for outcome in islice(outcomes.values(), 1)):
+            self.lacking_room.update(outcomes)
 
     def get_job(self, job_id: str) -> Job:
         """Return a job of the snapshot."""

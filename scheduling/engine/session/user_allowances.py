@@ -81,7 +81,7 @@ class UserAllowances:
     ) -> Refusal | None:
         """Return why the job may not start, whichever flavors of the queue its roles get in one cluster.
 
-        The answer is None if it is allowed somewhere. `infeasible` flavors of a role are left out.
+        The result is None if it is allowed somewhere. `infeasible` flavors of a role are left out.
         """
         if not job.allowances and not job.barred:
             return None

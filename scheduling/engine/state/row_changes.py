@@ -20,7 +20,7 @@ class RowChangeLog:
         self._log = log
         self._last: NDArray[np.int64] = np.full(rows, -1, np.int64)
         self._read = 0
-        # The last answer, and the part of the log that it is about.
+        # The last result, and the part of the log that it is about.
         self._span = (0, 0)
         self._rows: NDArray[np.int64] = np.zeros(0, np.int64)
 

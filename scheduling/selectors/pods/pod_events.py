@@ -58,7 +58,7 @@ def _cluster_events(pods: list[Allocation]) -> list[TaskEvent]:
     try:
         events = backend_for(cluster, disowned_too=True).list_pod_events([TaskRef(*key) for key in tasks])
     except BackendUnavailable as error:
-        log.warning("the events of pods are not told", cluster=cluster.name, error=str(error))
+        log.warning("events of pods could not be read", cluster=cluster.name, error=str(error))
         raise unreachable_conflict(cluster) from error
     return [
         TaskEvent(

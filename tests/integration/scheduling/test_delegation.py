@@ -306,7 +306,7 @@ def test_its_reason_is_reported(here: World, engine: Engine, more: dict[str, str
     engine.say(job, VerdictKind.WAITING, **more)
     delegation_run(cluster_id=here.cluster.pk)
     assert (state(job), job.reason) == (JobState.QUEUED, code)
-    assert job.reason_numbers.get("told") == more.get("detail")
+    assert job.reason_numbers.get("scheduler_message") == more.get("detail")
 
 
 def test_what_can_never_be_asked_for_says_why(here: World, engine: Engine) -> None:
@@ -316,7 +316,7 @@ def test_what_can_never_be_asked_for_says_why(here: World, engine: Engine) -> No
     engine.answer = PodOutcome.of_refusal("NAME_TAKEN", "somebody else's")
     delegation_run(cluster_id=here.cluster.pk)
     assert (state(instance), instance.reason) == (JobState.QUEUED, "NEVER_FITS")
-    assert (state(taken), taken.reason_numbers["told"]) == (JobState.QUEUED, "somebody else's")
+    assert (state(taken), taken.reason_numbers["scheduler_message"]) == (JobState.QUEUED, "somebody else's")
 
 
 def test_who_is_beyond_a_users_limit_is_not_handed_over(here: World, engine: Engine) -> None:
@@ -381,7 +381,7 @@ def test_from_silence_nothing_is_concluded(here: World, engine: Engine) -> None:
     assert delegation_run(cluster_id=here.cluster.pk) == 0
     assert (state(runs), state(waits)) == (JobState.RUNNING, JobState.QUEUED)
     assert waits.reason == "PENDING_EVALUATION"
-    assert waits.reason_numbers == {"cluster": here.cluster.name, "unheard": "nobody there"}
+    assert waits.reason_numbers == {"cluster": here.cluster.name, "scheduler_error": "nobody there"}
 
 
 def test_the_tree_is_projected_from_its_queues_up(here: World) -> None:

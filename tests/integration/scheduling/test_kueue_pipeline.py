@@ -353,7 +353,7 @@ def test_without_kueue_nothing_is_concluded_and_who_waits_says_so(stage: KueueSt
         assert (state(runs), state(waits)) == (JobState.RUNNING, JobState.QUEUED)
         assert waits.reason == "PENDING_EVALUATION"
         assert waits.reason_numbers["cluster"] == "east"
-        assert "Kueue" in waits.reason_numbers["unheard"]
+        assert "Kueue" in waits.reason_numbers["scheduler_error"]
     finally:
         stage.kueue.start()
     stage.until(lambda: state(waits) == JobState.RUNNING)

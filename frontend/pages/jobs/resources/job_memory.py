@@ -75,7 +75,8 @@ def job_memory(request: HttpRequest, workspace: str, job: str, task: uuid.UUID) 
         return render(request, "frontend/jobs/job_memory.html", page | {"refused": error.detail})
     form = MemoryForm(initial={"memory": what.memory_mib})
     form.fields["memory"].widget.attrs.update({"max": what.room.most, "autofocus": True})
-    return render(request, "frontend/jobs/job_memory.html", page | {"form": form, "told": _facts(what)})
+    shown = page | {"form": form, "memory_facts": _facts(what)}
+    return render(request, "frontend/jobs/job_memory.html", shown)
 
 
 def _ask(request: HttpRequest, job: Job, task: Task) -> HttpResponse:

@@ -114,7 +114,7 @@ class AdmissionRound:
             # With the first eviction of a cycle the usage after all terminations gets a tree of its own.
             iterator_of_heads.tree = self._session.snapshot.future_quota
             if self._session.planned_moves is not None:
-                self._session.counters["unheard"] += sum(
+                self._session.counters["not_evaluated"] += sum(
                     cursor.head is not None for cursor in cursors.values()
                 )
                 return
@@ -174,7 +174,7 @@ class AdmissionRound:
             self._processor.may_start(cursor.queue, cursor.remaining_candidates()) for cursor in open_cursors
         ):
             return False
-        self._session.counters["unheard"] += len(open_cursors)
+        self._session.counters["not_evaluated"] += len(open_cursors)
         return True
 
     def _new_iterator(

@@ -39,7 +39,7 @@ def least_severe_refusal(
     """Return the least severe of the refusals of all flavors.
 
     `assign_without` gives the assignment if only the given flavors were excluded, `excluded` why each of them
-    is, `rest` the refusal of the others. The answer is None if nothing is known.
+    is, `rest` the refusal of the others. The result is None if nothing is known.
     """
     found = [_refusal_of_assigned(assign_without(frozenset()), excluded), rest]
     denied = {name for name, why in excluded.items() if why.reason is Reason.POLICY_DENIED}

@@ -115,7 +115,7 @@ class JobProcessor:
     def reserve_start_before(self, queue: Queue, job: Job) -> Refusal | None:
         """Reserve a start for a job that does not fit before another job of its queue is evaluated.
 
-        The answer is the refusal if that is impossible because the job lacks neither quota nor room.
+        The result is the refusal if that is impossible because the job lacks neither quota nor room.
         """
         if not self._backfill.may_reserve(queue, job):
             return None

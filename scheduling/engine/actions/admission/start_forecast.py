@@ -208,7 +208,7 @@ class StartForecast:
     def _count_ends(self, nominated: NominatedJob) -> int | None:
         """Return the number of ends after which a job has enough slots, if it has quota.
 
-        The answer is 0 where counting does not decide, and None where slots are too few after all ends.
+        The result is 0 where counting does not decide, and None where slots are too few after all ends.
         """
         wanted = self._wanted_slots(nominated)
         if wanted is None:
@@ -283,7 +283,7 @@ class StartForecast:
     ) -> dict[str, int]:
         """Return the number of ends after which each job can start, without jobs that never can.
 
-        With `rough` the answer rests on counts, which may be too high where a job has several flavors.
+        With `rough` the result is counted, which may be too high where a job has several flavors.
         """
         tests = {nominated.queue.id: self._start_test(nominated, rough=rough) for nominated in entries}
         future.show_after(len(future.ends))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from scheduling.engine.actions.advice.advise import TEMPORARY, advise_outcome, suggest_more_models
 from scheduling.engine.actions.advice.trial import StartTrial
-from scheduling.engine.session.equivalence import HELP_TO_TRY, AnswerKey, SharedAnswers
+from scheduling.engine.session.equivalence import HELP_TO_TRY, ClassOutcomes, OutcomeKey
 from scheduling.engine.session.session import Session
 
 # The number of trials of a cycle: one for this many evaluations, or as many as examine this many nodes
@@ -37,73 +37,73 @@ def advise_waiting_jobs(session: Session) -> None:
     most = min(SAVED_CYCLES * each, known + each if isinstance(known, int) else SAVED_CYCLES * each)
     if session.config.advise_for is not None:
         most = MAX_TRIALS
-    for answer_key, answers in _never_tried(session):
+    for outcome_key, outcomes in _never_tried(session):
         if trial.trial_count >= most:
             break
-        _try_help(session, trial, answer_key, answers, state)
-    for answer_key, answers in _tried_before(session, state):
+        _try_help(session, trial, outcome_key, outcomes, state)
+    for outcome_key, outcomes in _tried_before(session, state):
         if trial.trial_count >= most - SAVED_CYCLES * each // 2:
             break
-        _try_help(session, trial, answer_key, answers, state)
+        _try_help(session, trial, outcome_key, outcomes, state)
     if session.config.advise_for is None:
         saved[StartTrial] = most - trial.trial_count
 
 
-def _never_tried(session: Session) -> Iterator[tuple[AnswerKey, SharedAnswers]]:
+def _never_tried(session: Session) -> Iterator[tuple[OutcomeKey, ClassOutcomes]]:
     return (
-        (answer_key, answers)
-        for answer_key, answers in _classes_to_advise(session)
-        if answers.tried_at is None
+        (outcome_key, outcomes)
+        for outcome_key, outcomes in _classes_to_advise(session)
+        if outcomes.tried_at is None
     )
 
 
-def _tried_before(session: Session, state: int) -> Iterator[tuple[AnswerKey, SharedAnswers]]:
+def _tried_before(session: Session, state: int) -> Iterator[tuple[OutcomeKey, ClassOutcomes]]:
     """Yield the classes that were tried in another state, the oldest trial first."""
     stale = [each for each in _classes_to_advise(session) if each[1].tried_at not in (None, state)]
     yield from sorted(stale, key=lambda each: each[1].tried_at or 0)
 
 
-def _classes_to_advise(session: Session) -> list[tuple[AnswerKey, SharedAnswers]]:
+def _classes_to_advise(session: Session) -> list[tuple[OutcomeKey, ClassOutcomes]]:
     """Return the classes whose outcome has recommendations that must be tried."""
-    only, refusals = session.config.advise_for, session.answers
+    only, refusals = session.config.advise_for, session.class_outcomes
     found = []
-    for answer_key, job_id in refusals.seen.items():
-        answers = refusals.get_answers(answer_key)
+    for outcome_key, job_id in refusals.seen.items():
+        outcomes = refusals.get_outcomes(outcome_key)
         selected = only is None or (
             only in session.snapshot.jobs
-            and answer_key[1] == session.equivalence.class_of(session.get_job(only))
+            and outcome_key[1] == session.equivalence.class_of(session.get_job(only))
         )
         if (
             selected
             and job_id in session.snapshot.jobs
             and (
-                any(way.code in HELP_TO_TRY for way in answers.computed.help)
-                or _has_more_models(session, answer_key[0], job_id, answers)
+                any(way.code in HELP_TO_TRY for way in outcomes.computed.help)
+                or _has_more_models(session, outcome_key[0], job_id, outcomes)
                 # Of the job that is asked about, smaller sizes are tried as well.
-                or (only is not None and answers.computed.reason in TEMPORARY)
+                or (only is not None and outcomes.computed.reason in TEMPORARY)
             )
         ):
-            found.append((answer_key, answers))
+            found.append((outcome_key, outcomes))
     return found
 
 
-def _has_more_models(session: Session, queue: str, job_id: str, answers: SharedAnswers) -> bool:
+def _has_more_models(session: Session, queue: str, job_id: str, outcomes: ClassOutcomes) -> bool:
     snapshot = session.snapshot
-    ways = suggest_more_models(snapshot, snapshot.queues[queue], session.get_job(job_id), answers.computed)
+    ways = suggest_more_models(snapshot, snapshot.queues[queue], session.get_job(job_id), outcomes.computed)
     return next(ways, None) is not None
 
 
 def _try_help(
-    session: Session, trial: StartTrial, answer_key: AnswerKey, answers: SharedAnswers, state: int
+    session: Session, trial: StartTrial, outcome_key: OutcomeKey, outcomes: ClassOutcomes, state: int
 ) -> None:
-    job_id = session.answers.seen[answer_key]
-    queue, job = session.snapshot.queues[answer_key[0]], session.get_job(job_id)
-    outcome = advise_outcome(trial, queue, job, answers.computed)
-    if outcome.help == answers.reported.help:
-        answers.tried_at = state
+    job_id = session.class_outcomes.seen[outcome_key]
+    queue, job = session.snapshot.queues[outcome_key[0]], session.get_job(job_id)
+    outcome = advise_outcome(trial, queue, job, outcomes.computed)
+    if outcome.help == outcomes.reported.help:
+        outcomes.tried_at = state
         return
-    fresh = SharedAnswers(answers.computed, outcome, state)
-    session.answers.replace_answers(answer_key, fresh)
-    for name, answer in answers.items():
-        if session.outcomes.get(name) is answer:
+    fresh = ClassOutcomes(outcomes.computed, outcome, state)
+    session.class_outcomes.replace_outcomes(outcome_key, fresh)
+    for name, outcome in outcomes.items():
+        if session.outcomes.get(name) is outcome:
             session.outcomes[name] = fresh[name]

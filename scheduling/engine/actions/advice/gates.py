@@ -99,7 +99,7 @@ def evaluate_gates(session: Session, outcome: JobOutcome) -> JobExamination:
 def _evaluate_room(session: Session, queue: Queue, job: Job) -> RoomGate | None:
     """Place a job beside those that run or have just started, with quota that suffices in every flavor.
 
-    The answer is None if limits of the user or budgets refuse it all the same.
+    The result is None if limits of the user or budgets refuse it all the same.
     """
     session.snapshot.select_view(future=False)
     denied = frozenset(session.allowances.find_refused_flavors(queue, job))

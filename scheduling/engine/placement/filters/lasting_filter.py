@@ -1,4 +1,4 @@
-"""This module keeps which nodes pass the vetoes whose answers last: the flavor's labels and the fixed vetoes.
+"""This module keeps which nodes pass the vetoes whose results last: the flavor's labels and the fixed vetoes.
 
 They are evaluated once, and again only for nodes whose lasting facts changed.
 """

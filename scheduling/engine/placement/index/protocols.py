@@ -17,7 +17,7 @@ from scheduling.engine.state.fleet import Bools, Ints, Rows
 class Veto(Protocol):
     """A predicate on nodes. Its name is the code under which refusals are counted.
 
-    `fixed` says that placing tasks cannot change the answer, so it is evaluated once per shape.
+    `fixed` says that placing tasks cannot change the result, so it is evaluated once per shape.
     """
 
     name: str

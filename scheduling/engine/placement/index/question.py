@@ -57,7 +57,7 @@ class Question:
         return nodes[rows] if isinstance(rows, slice) else [nodes[row] for row in rows.tolist()]
 
     def affinity_version(self) -> int:
-        """Return a counter that changes when another task may have changed the answer on other rows."""
+        """Return a counter that changes when another task may have changed the result on other rows."""
         task = self.task
         apart = task.preferences is not None and (
             task.preferences.affinity or task.preferences.anti_affinity or task.preferences.group

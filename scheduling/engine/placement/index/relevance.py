@@ -14,7 +14,7 @@ P = TypeVar("P", bound=Any)
 class Selective(Protocol):
     """A veto or score that knows in advance whether it is ever relevant to a question.
 
-    The answer may depend on the shape and on the size of the fleet, never on labels, health or usage.
+    The result may depend on the shape and on the size of the fleet, never on labels, health or usage.
     """
 
     def applies(self, question: Question) -> bool:

@@ -18,7 +18,7 @@ from scheduling.engine.state.task_shape import TaskShape, device_share_of
 class CardPicker(Protocol):
     """A device picker that reads nothing but the free amounts of the node's cards.
 
-    Its answer therefore holds for every node with equal cards, and may be cached.
+    Its choice therefore holds for every node with equal cards, and may be cached.
     """
 
     name: str

@@ -356,7 +356,8 @@ def test_the_sentence_of_every_reason_is_on_the_page_of_a_waiting_job(w: World, 
 
 def test_a_cluster_that_does_not_decide_is_named_on_the_page_of_its_job(client: Client, w: World) -> None:
     job = jobs.job(w.queue, w.editor)
-    job.reason, job.reason_numbers = Reason.PENDING_EVALUATION, {"cluster": "kueue-1", "unheard": "timed out"}
+    numbers = {"cluster": "kueue-1", "scheduler_error": "timed out"}
+    job.reason, job.reason_numbers = Reason.PENDING_EVALUATION, numbers
     job.save()
     client.force_login(w.editor)
     page = re.sub(r"</?b>", "", unescape(client.get(f"/w/{w.workspace.slug}/jobs/{job.pk}").content.decode()))

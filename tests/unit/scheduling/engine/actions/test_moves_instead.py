@@ -109,7 +109,7 @@ def test_no_borrower_takes_the_place_of_a_mover() -> None:
     assert (moved(stage), stage.evicted()) == (["a-young"], {})
     assert not {"b-more", "b-more-2"} & stage.running()
     # Jobs that were not evaluated are evaluated in the next cycle.
-    assert stage.last is not None and stage.last.counters["unheard"] > 0
+    assert stage.last is not None and stage.last.counters["not_evaluated"] > 0
     stage.cycle()
     assert {"b-more"} <= stage.running()
     assert stage.evicted() == {}

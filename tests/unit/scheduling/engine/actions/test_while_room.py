@@ -35,7 +35,7 @@ def test_a_job_that_could_preempt_waits_for_the_whole_cycle() -> None:
     result = stage.cycle()
     assert not result.decisions
     assert {found.job for found in result.outcomes} < {"first", "owner", "c1"}
-    assert result.counters["unheard"] > 0
+    assert result.counters["not_evaluated"] > 0
 
     stage.config = ADMIT
     stage.cycle()
@@ -65,7 +65,7 @@ def test_where_nodes_are_free_and_quota_is_not_all_are_evaluated() -> None:
 
     assert stage.running() == {"b1"}
     assert {found.job for found in result.outcomes} == {"a1", "a2", "b1"}
-    assert "unheard" not in result.counters
+    assert "not_evaluated" not in result.counters
 
 
 def test_booked_capacity_may_go_to_a_job_of_the_same_queue() -> None:
@@ -76,5 +76,5 @@ def test_booked_capacity_may_go_to_a_job_of_the_same_queue() -> None:
     stage.submit(job("urgent", "a", role(1, 1), at=2, priority=1))
 
     stage.config = BRIEF
-    assert "unheard" not in stage.cycle().counters
+    assert "not_evaluated" not in stage.cycle().counters
     assert "urgent" in stage.snapshot.claims
