@@ -55,6 +55,14 @@ def add_amounts(one: Amount, other: Amount) -> Amount:
     return None if one is None or other is None else one + other
 
 
+def compute_own_part(available: int, nominal: Amount, used: int) -> int:
+    """The part of an available amount that a node can use without borrowing.
+
+    That its quota is lent at the moment doesn't matter: the borrowers then borrow from another node.
+    """
+    return available if nominal is None else min(available, max(0, nominal - used))
+
+
 def compute_local_quota(quota: Amount, lending_limit: Amount) -> Amount:
     """The part of a subtree's quota that may not be lent (Kueue: localQuota)."""
     if quota is None:

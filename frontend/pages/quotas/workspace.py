@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -23,8 +23,8 @@ from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from frontend.texts import formats
 from frontend.texts.gpu_hours import format_gpu_hours
 from quotas.models import FlavorKey
+from quotas.selectors.tables.quota_row import QuotaRow
 from quotas.selectors.tables.quota_table import NodeQuota
-from quotas.tree.limits import Amount
 from telemetry.series import pools_now
 from telemetry.usage.forecast import workspace_forecasts
 from telemetry.usage.recent import RecentUse, recent_use
@@ -71,25 +71,24 @@ def _pools(nodes: Sequence[NodeQuota], use: Use, sees_jobs: bool) -> list[PoolQu
     titles = list(TITLES)
     found = []
     for flavor in flavors.values():
-        rows = [
-            replace(row, available=available.get((flavor.pk, row.resource), 0))
-            for row in (own.assigned_rows if own else ())
-            if row.flavor.pk == flavor.pk
-        ]
+        rows = [row for row in (own.assigned_rows if own else ()) if row.flavor.pk == flavor.pk]
         rows.sort(key=lambda row: titles.index(row.resource))
         pending = own.pending_flavors.get(flavor.pk, 0) if own else 0
-        lines = resource_lines(rows, use, own, sees_jobs=sees_jobs)
+        lines = resource_lines(rows, use, own, sees_jobs=sees_jobs, available=available)
         found.append(PoolQuota(flavor=flavor, lines=lines, pending=formats.format_number(pending)))
     return sorted(found, key=lambda pool: (pool.flavor.name, str(pool.flavor.pk)))
 
 
-def _find_available(queues: Sequence[NodeQuota]) -> dict[FlavorKey, Amount]:
-    """Return what the queue with the most available quota can reserve now, because a job has one queue."""
-    found: dict[FlavorKey, Amount] = {}
+def _find_available(queues: Sequence[NodeQuota]) -> dict[FlavorKey, QuotaRow]:
+    """Return the row of the queue with the most available quota, because a job has one queue."""
+
+    def rank(row: QuotaRow) -> tuple[bool, int]:
+        return row.available is None, row.available or 0
+
+    found: dict[FlavorKey, QuotaRow] = {}
     for row in (row for queue in queues for row in queue.rows):
         key = row.flavor.pk, row.resource
-        most = found.get(key, 0)
-        found[key] = None if most is None or row.available is None else max(most, row.available)
+        found[key] = max(found.get(key, row), row, key=rank)
     return found
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from clusters.models import Flavor
 from foundation.core.quantities import Resource
-from quotas.tree.limits import Amount
+from quotas.tree.limits import Amount, compute_own_part
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,11 +51,14 @@ class QuotaRow:
 
     @property
     def own_free(self) -> Amount:
-        """The part of `available` that is inside the nominal; None where that is unlimited.
+        """The part of `available` that would not be borrowed; None where the nominal is unlimited.
 
-        It equals `free`, unless all nodes together reserve more than their quota, as after a reduction.
+        Reasons of pending jobs divide what is available in the same way. It exceeds `free` where quota of
+        the node is lent while others have some left.
         """
-        return self.free if self.free is None or self.available is None else min(self.free, self.available)
+        if self.nominal is None or self.available is None:
+            return self.free
+        return compute_own_part(self.available, self.nominal, self.reserved)
 
     @property
     def borrowable(self) -> Amount:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from quotas.tree import Amount, QuotaTree, is_at_least
-from quotas.tree.limits import min_amount
+from quotas.tree.limits import compute_own_part, min_amount
 from scheduling.engine.model import (
     AllocationMode,
     Charge,
@@ -151,7 +151,7 @@ def describe_shortage(
     # Without the usage of other queues the request would fit: then others use the quota.
     others = limit is None or used + charge.amount <= limit
     short, had = charge.amount - available, max(0, available)
-    own = had if nominal is None else min(had, max(0, nominal - counted))
+    own = compute_own_part(had, nominal, counted)
     numbers: dict[str, int | str] = {
         **_charge_numbers(charge),
         "asked": charge.amount,

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 import pytest
 
 from foundation.core.actor import SYSTEM
+from foundation.core.quantities import Resource
 from quotas.models import LedgerEntry, Quota, QuotaNode
 from quotas.models.quota_key import find_tree_key
 from quotas.selectors.limits.pool_limits import pool_limits
 from quotas.selectors.limits.tree import load_tree, read_bounds
 from quotas.selectors.tables.quota_row import QuotaRow
 from quotas.selectors.tables.quota_table import QuotaTable, node_quota
+from scheduling.engine.model import Charge
+from scheduling.engine.quota.shortage import describe_shortage
 from tests.integration.quotas.test_quota_tree import RandomWorld
+from tests.unit.scheduling.engine.builders import job, queue, role
 
 pytestmark = pytest.mark.django_db
 BOUNDED = {305, 306, 308, 310, 311}
 """In these worlds a workspace borrows less than is stored."""
 LENDING = {339, 341}
 """In these worlds a queue lends a part of its nominal, and has some left."""
+
+LENT_BUT_USABLE = {341}
+"""In these worlds a queue can use its nominal although a part of it is lent, or less of it than is free."""
 
 
 def draw_bounds(made: RandomWorld) -> None:
@@ -80,9 +89,46 @@ def test_nominal_is_what_a_node_reserves_lends_and_leaves_free(seed: int) -> Non
         assert row.available is None or row.own_free + (row.borrowable or 0) == row.available
         if nodes[pk] and seed % 2:
             # A queue can reserve all that is free; others don't reserve more than all have together.
-            assert row.own_free == row.free
+            assert row.own_free >= row.free
             lending += row.lent > 0 and row.free > 0
     assert bool(lending) == (seed in LENDING)
+
+
+@pytest.mark.parametrize("seed", range(330, 342))
+def test_reserving_the_nominal_part_of_what_is_available_borrows_nothing(seed: int) -> None:
+    made = RandomWorld(seed)
+    draw_bounds(made)
+    if seed % 2:
+        admit_reserved(made)
+    queues = dict.fromkeys(QuotaNode.unscoped.filter(is_queue=True).values_list("pk", flat=True), "")
+
+    def find_row(node: UUID, key: tuple[UUID, Resource]) -> QuotaRow:
+        rows = QuotaTable(made.cell.pk).compute_rows({node: ""})[node]
+        return next(row for row in rows if (row.flavor.pk, row.resource) == key)
+
+    rows, differs = QuotaTable(made.cell.pk).compute_rows(queues), 0
+    for pk, row in ((pk, row) for pk, of in rows.items() for row in of[:2]):
+        if not row.available or row.own_free is None:
+            continue
+        key = row.flavor.pk, row.resource
+        entry, _made = LedgerEntry.unscoped.get_or_create(node_id=pk, flavor_id=key[0], resource=key[1])
+        for more in {row.own_free, row.available}:
+            LedgerEntry.unscoped.filter(pk=entry.pk).update(reserved=row.reserved + more)
+            assert find_row(pk, key).borrowed == row.borrowed + more - row.own_free
+        LedgerEntry.unscoped.filter(pk=entry.pk).update(reserved=row.reserved)
+        stated = describe_shortage(
+            queue("q"),
+            job("j", "q", role(1, 1)),
+            Charge("pool", key[1].value, row.available + 1),
+            used=row.reserved,
+            counted=row.reserved,
+            nominal=row.nominal,
+            available=row.available,
+            limit=row.potential,
+        )
+        assert (stated.numbers["own_free"], stated.numbers["borrowable"]) == (row.own_free, row.borrowable)
+        differs += row.own_free != row.free
+    assert bool(differs) == (seed in LENT_BUT_USABLE), seed
 
 
 @pytest.mark.parametrize("seed", range(320, 326))

@@ -116,4 +116,4 @@ def _check_quota(console: Console, page: PageText, queue: Queue) -> None:
         if nominal is not None:
             lent, free = line.number("Lent") or 0.0, line.number("Free") or 0.0
             assert abs(min(held[line.name], nominal) / 100 + lent + free - nominal / 100) <= 0.11, line
-            assert line.cells["Available"] == "unlimited" or free <= (line.number("Available") or 0.0), line
+            assert line.cells["Available"] == "unlimited" or free <= line.numbers("Available")[0], line

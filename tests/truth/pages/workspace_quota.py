@@ -59,14 +59,35 @@ def _check_pool(world: Measured, page: PageText, workspace: Tenant, pool: Flavor
             assert _is(line, "Nominal quota", nominal / unit), (line, nominal)
             rest = (nominal - charged + borrowed) / unit
             assert abs((line.number("Lent") or 0) + (line.number("Free") or 0) - rest) <= 0.11, line
-        available = _available(world, workspace, pool, resource)
-        if available is None:
-            assert line.cells["Available"] == "unlimited", line
-        else:
-            assert _is(line, "Available", available / unit), (line, available)
+        _check_available(world, line, workspace, pool, resource)
         _check_use(world, line, workspace, pool, resource)
     asked = world.console.ledger.asked_gpus(workspace, pool)
     assert not lines or f"{pool.card_model} · Pending GPUs: {asked} " in page.text(), (workspace.slug, asked)
+
+
+def _check_available(
+    world: Measured, line: Line, workspace: Tenant, pool: Flavor, resource: Resource
+) -> None:
+    available, unit = _available(world, workspace, pool, resource), _WORDS[resource][1]
+    if available is None:
+        assert line.cells["Available"] == "unlimited", line
+        return
+    shown, *parts = line.numbers("Available")
+    assert abs(shown - available / unit) <= 0.0501, (line, available)
+    if not parts:
+        return
+    tree, key = load_tree(world.console.made.cell.pk), find_tree_key(pool.pk, resource)
+    queues = [str(queue.node_id) for queue in world.console.made.queues if queue.workspace_id == workspace.pk]
+    splits = set()
+    for node in (node for node in queues if tree.available(node, key) == available):
+        nominal = tree.subtree_quota(node, key)
+        own = available if nominal is None else min(available, max(0, nominal - tree.usage(node, key)))
+        splits.add((own, available - own))
+    # Of queues with equally much available, any may be shown.
+    assert any(
+        abs(parts[0] - own / unit) <= 0.0501 and abs(parts[1] - borrow / unit) <= 0.0501
+        for own, borrow in splits
+    ), (line, splits)
 
 
 def _check_use(world: Measured, line: Line, workspace: Tenant, pool: Flavor, resource: Resource) -> None:
