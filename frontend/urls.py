@@ -22,7 +22,7 @@ from frontend.pages.quotas import workspace
 from frontend.pages.requests import limits, own_requests
 from frontend.pages.start import home, search
 from frontend.pages.styleguide import styleguide
-from frontend.pages.submission import job_new, startable_jobs, templates, volume_claims
+from frontend.pages.submission import draft_estimate, job_new, startable_jobs, templates, volume_claims
 from frontend.pages.tenancy import members
 from frontend.pages.usage import preemptions, workspace_usage
 
@@ -47,6 +47,7 @@ _WORKSPACE = [
     path("job-batch", job_batch.post_batch, name="job-batch"),
     path("jobs/new", job_new.job_new, name="job-new"),
     path("jobs/new/check", job_new.job_new_check, name="job-new-check"),
+    path("jobs/new/estimate", draft_estimate.draft_estimate, name="job-new-estimate"),
     path("jobs/new/sizes", startable_jobs.job_sizes, name="job-new-sizes"),
     path("jobs/new/claims", volume_claims.job_claims, name="job-new-claims"),
     path("job-templates", templates.show_templates, name="job-templates"),

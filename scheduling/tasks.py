@@ -12,9 +12,19 @@ from foundation.web import idempotency
 from scheduling.delegation import run as delegation
 from scheduling.execution import execute, gangs, observe
 from scheduling.metering import record_usage as usage_records
-from scheduling.services import cycle, govern, preemption_loss, spent_budget, user_usage
+from scheduling.models import PolicyReplay
+from scheduling.services import (
+    cycle,
+    govern,
+    preemption_loss,
+    spent_budget,
+    user_usage,
+)
 from scheduling.services import sweep as sweeping
 from scheduling.services.policy_replay import run as policy_replays
+from scheduling.services.simulations import background_run
+from scheduling.services.start_estimate import request as start_requests
+from scheduling.services.start_estimate import run as start_estimates
 from scheduling.services.start_prediction import outcomes, predict
 from tenants.sign_in import sign_in_limits
 
@@ -86,6 +96,7 @@ def predict_starts() -> None:
     """Start the most overdue forecast of a cell, unless one is running, and delete old predictions."""
     _start_due_forecast()
     outcomes.prune_predictions(now=clock.now())
+    start_requests.prune_estimates(now=clock.now())
 
 
 def _start_due_forecast() -> None:
@@ -105,17 +116,28 @@ def predict_cell_starts(cell_id: str) -> None:
     _start_due_forecast()
 
 
-@shared_task(name="scheduling.tasks.start_replays")
-def start_replays() -> None:
-    """Start the next policy replay, unless one is running."""
-    found = policy_replays.find_replay_to_run(now=clock.now())
+@shared_task(name="scheduling.tasks.start_simulations")
+def start_simulations() -> None:
+    """Start the next policy replay or estimate of starts, unless one is running."""
+    found = background_run.find_simulation_to_run(now=clock.now())
     if found is not None:
-        run_policy_replay.apply_async((str(found),), expires=60)
+        task = run_policy_replay if isinstance(found, PolicyReplay) else run_start_estimate
+        task.apply_async((str(found.pk),), expires=60)
+
+
+@shared_task(
+    name="scheduling.tasks.run_start_estimate",
+    soft_time_limit=start_estimates.TASK_LIMIT_S - 10,
+    time_limit=start_estimates.TASK_LIMIT_S,
+)
+def run_start_estimate(estimate_id: str) -> None:
+    """Compute one estimate of starts."""
+    start_estimates.run_estimate(uuid.UUID(estimate_id))
 
 
 @shared_task(
     name="scheduling.tasks.run_policy_replay",
-    acks_late=False,  # it takes longer than the broker waits; `find_replay_to_run` finds lost ones
+    acks_late=False,  # it takes longer than the broker waits; `find_simulation_to_run` finds lost ones
     soft_time_limit=policy_replays.TASK_LIMIT_S - 10,
     time_limit=policy_replays.TASK_LIMIT_S,
 )

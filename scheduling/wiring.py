@@ -13,7 +13,7 @@ from foundation.core.lazy_import import defer_import
 from foundation.messaging import outbox
 from foundation.monitoring import health, metrics
 from quotas.hooks import job_effects, request_evidence
-from scheduling.models import PriorityGrant, WorkspacePolicy
+from scheduling.models import PriorityGrant, StartEstimate, WorkspacePolicy
 from scheduling.monitoring import metrics as scheduling_metrics
 from scheduling.selectors.pending.pending import pending_demand
 from scheduling.services.tenant_tree import JobTreeWatcher
@@ -44,6 +44,8 @@ def connect_hooks() -> None:
     metrics.register_metrics("foundation", metrics.own_figures)
     metrics.register_metrics("scheduling", scheduling_metrics.collect_figures)
     row_policies.reads_above(PriorityGrant, WorkspacePolicy)
+    own = row_policies.Rule("{row}.user_id = (SELECT allotment_user())")
+    row_policies.declare_rule(StartEstimate, own)
     tree_effects.register_watcher("scheduling", JobTreeWatcher())
     job_effects.register_provider(
         job_effects.JobEffectProvider(

@@ -27,7 +27,7 @@ from quotas.models import (
     RequestState,
     UserLimit,
 )
-from scheduling.models import PolicyReplay, ReplayState, WorkspacePolicy
+from scheduling.models import PolicyReplay, SimulationState, WorkspacePolicy
 from telemetry.models import Price
 from tenants.models import (
     AccessKey,
@@ -212,7 +212,7 @@ def add_replays(cell: Cell, teams: Sequence[Tenant], count: int) -> None:
     PolicyReplay.unscoped.bulk_create(
         PolicyReplay(
             cell=cell, name=f"replay-{n:03d}", actor_name="operator", begin_at=now - timedelta(days=1),
-            end_at=now, change={"sharing": "classical"}, state=ReplayState.DONE, result=result,
+            end_at=now, change={"sharing": "classical"}, state=SimulationState.DONE, result=result,
         )
         for n in range(count)
     )  # fmt: skip

@@ -7,6 +7,11 @@ from scheduling.models.allocation import (
     MemoryResize,
     ResizeState,
 )
+from scheduling.models.background_simulation import (
+    OPEN_SIMULATIONS,
+    BackgroundSimulation,
+    SimulationState,
+)
 from scheduling.models.history import Decision, DecisionKind, JobEvent
 from scheduling.models.idle_stretch import IdleAction, IdleStretch
 from scheduling.models.job import (
@@ -29,18 +34,19 @@ from scheduling.models.job_deletion import JobDeletion
 from scheduling.models.job_tag import JobTag
 from scheduling.models.job_template import JobTemplate
 from scheduling.models.mounted_claim import ClaimPhase, MountedClaim
-from scheduling.models.policy_replay import ENDED_REPLAYS, PolicyReplay, ReplayState
+from scheduling.models.policy_replay import PolicyReplay
 from scheduling.models.priority_grant import PriorityGrant
 from scheduling.models.slice_use import SliceUse
+from scheduling.models.start_estimate import EstimateSubject, StartEstimate
 from scheduling.models.start_prediction import CellForecast, ForecastResult, StartPrediction
 from scheduling.models.usage_interval import UsageInterval
 from scheduling.models.user_usage import UserUsage
 from scheduling.models.workspace_policy import WorkspacePolicy
 
 __all__ = [
-    "ENDED_REPLAYS",
     "HOLDING_STATES",
     "NO_GROWTH",
+    "OPEN_SIMULATIONS",
     "OWN_END_REASONS",
     "PENDING_STATES",
     "RUNNING_STATES",
@@ -48,12 +54,14 @@ __all__ = [
     "WAITING_STATES",
     "Allocation",
     "Attempt",
+    "BackgroundSimulation",
     "CellForecast",
     "Claim",
     "ClaimPhase",
     "Decision",
     "DecisionKind",
     "DeviceSlice",
+    "EstimateSubject",
     "ForecastResult",
     "GpuRequestMode",
     "IdleAction",
@@ -71,9 +79,10 @@ __all__ = [
     "PolicyReplay",
     "PriorityClass",
     "PriorityGrant",
-    "ReplayState",
     "ResizeState",
+    "SimulationState",
     "SliceUse",
+    "StartEstimate",
     "StartPrediction",
     "Task",
     "TaskState",

@@ -11,6 +11,7 @@ from typing import Final
 from scheduling.engine import EngineConfig, Snapshot
 from scheduling.engine.model import Job, JobState
 from scheduling.prediction.arrivals import ArrivalHistory
+from scheduling.prediction.forecast_clock import ForecastClock, OutOfTimeError
 from scheduling.prediction.jobs import rename_job
 from scheduling.prediction.run_times import JobTraits, RunBasis, RunTimeEstimate, RunTimes, combine_draws
 from scheduling.prediction.virtual_cell import VirtualCell, copy_snapshot
@@ -23,10 +24,6 @@ FEWEST_FUTURES: Final = 8
 """The least number of futures for a 90 % range."""
 SHORTEST_HORIZON_S: Final = 600.0
 """The shortest horizon of a forecast, in seconds; a shorter one is reported as out of time."""
-
-
-class OutOfTime(Exception):
-    """The time for the futures is over."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,13 +108,15 @@ def forecast_starts(
     options: ForecastOptions = ForecastOptions(),
     returning: frozenset[str] = frozenset(),
     stopwatch: Callable[[], float] | None = None,
+    report: Callable[[float], None] | None = None,
 ) -> Forecast:
     """Simulate futures of a cell, and return the range of the start of each pending job in `jobs`.
 
     The snapshot is not changed. Equal arguments give equal forecasts unless the budget ends them; with fewer
-    than `FEWEST_FUTURES` futures there are no ranges.
+    than `FEWEST_FUTURES` futures there are no ranges. `report` is called often, with the part that is done
+    (0 to 1); what it raises ends the forecast.
     """
-    clock = _Clock(stopwatch, options.budget_s)
+    clock = ForecastClock(stopwatch, options.budget_s, report, futures=options.futures, fewest=FEWEST_FUTURES)
     asked = {key for key in jobs if snapshot.jobs[key].state is JobState.QUEUED or key in returning}
     estimates = _estimate_live(snapshot, history, now)
     starts: dict[str, list[float]] = {key: [] for key in sorted(asked)}
@@ -128,7 +127,7 @@ def forecast_starts(
         clock.begin_future(done)
         try:
             found, ran = future.run_cycles(config, asked, returning, clock)
-        except OutOfTime:
+        except OutOfTimeError:
             break
         done, cycles, horizon_s = done + 1, cycles + ran, future.reached_s
         for key in starts:
@@ -149,34 +148,6 @@ def _within(seconds: Sequence[float], horizon_s: float) -> list[float]:
     """Return starts with those beyond the horizon as infinite, because earlier futures may have a longer
     one."""
     return [each if each <= horizon_s else math.inf for each in seconds]
-
-
-class _Clock:
-    """The time limit of a forecast; without a stopwatch or a budget there is none.
-
-    Each of the first `FEWEST_FUTURES` has a slot of the budget, and the remaining time of earlier slots.
-    """
-
-    def __init__(self, stopwatch: Callable[[], float] | None, budget_s: float | None) -> None:
-        self._stopwatch = stopwatch if budget_s is not None else None
-        self._budget_s = budget_s or 0.0
-        self._begun = stopwatch() if stopwatch else 0.0
-        self._slot_s = math.inf
-
-    def begin_future(self, done: int) -> None:
-        """Begin the slot of the next future after `done` futures."""
-        slots = FEWEST_FUTURES + 1
-        self._slot_s = self._budget_s * (done + 1) / slots if done < FEWEST_FUTURES else math.inf
-
-    def check_budget(self) -> None:
-        """Raise OutOfTime once the budget is used up."""
-        if self._stopwatch and self._stopwatch() - self._begun > self._budget_s:
-            raise OutOfTime
-
-    @property
-    def slot_is_over(self) -> bool:
-        """Return whether the time of the current future is over."""
-        return self._stopwatch is not None and self._stopwatch() - self._begun > self._slot_s
 
 
 def range_of(seconds: Sequence[float], horizon_s: float) -> StartRange:
@@ -236,7 +207,7 @@ class _Future:
         config: EngineConfig,
         asked: Collection[str],
         returning: frozenset[str],
-        clock: _Clock,
+        clock: ForecastClock,
     ) -> tuple[dict[str, float], int]:
         """Return the seconds until the first start of each job in `asked` that starts, and the number of
         cycles."""
@@ -262,7 +233,7 @@ class _Future:
                 if clock.slot_is_over:
                     self.reached_s = at - self._now
                     if self.reached_s < SHORTEST_HORIZON_S:
-                        raise OutOfTime
+                        raise OutOfTimeError
                     break
         return starts, cell.cycles
 

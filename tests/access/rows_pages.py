@@ -258,6 +258,18 @@ WORK: Final = (
         ok=200,
         body={"tab": "yaml", "yaml": "{name: fresh, roles: [{resources: {gpu: {cards: 1}}}]}"},
     ),
+    page(f"{_JOBS}/new/estimate", inside(_SUBMIT), query="?of={job}", ok=286),
+    form(
+        f"{_JOBS}/new/estimate",
+        inside(_SUBMIT),
+        "scheduling_startestimate",
+        "estimate",
+        ok=200,
+        body={
+            "tab": "yaml",
+            "yaml": "{name: fresh, queue: ~queue~, roles: [{resources: {gpu: {cards: 1}}}]}",
+        },
+    ),
     page(f"{_JOBS}/new/sizes", inside(_SUBMIT) + need(QUOTA), query="?queue={queue}"),
     page(f"{_JOBS}/new/claims", inside(_SUBMIT) + need(QUOTA), query="?queue={queue}"),
     *(page(f"{_JOBS}/{{job}}{tail}", _READ) for tail in ("", "/live")),

@@ -55,6 +55,7 @@ TO_TENANT: Final = {
     "scheduling.PriorityGrant": "tenant",
     "scheduling.WorkspacePolicy": "tenant",
     "scheduling.UserUsage": "queue__workspace",
+    "scheduling.StartEstimate": "workspace",
     "scheduling.Allocation": "attempt__job__workspace",
     **{f"scheduling.{name}": "allocation__attempt__job__workspace" for name in _OF_ALLOCATION},
     **{f"scheduling.{name}": "job__workspace" for name in _OF_JOB},

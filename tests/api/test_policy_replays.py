@@ -7,7 +7,7 @@ from django.test import Client
 from django.utils import translation
 
 from frontend.pages.replays.replay_words import format_error
-from scheduling.models import ReplayState
+from scheduling.models import SimulationState
 from scheduling.selectors.policies.policy_replay import COLUMNS
 from scheduling.services.policy_replay.run import BUDGET_S, MOST_WALL_PER_WORK
 from tests.api.conftest import As
@@ -16,9 +16,9 @@ from tests.builders.world import World
 
 
 @pytest.mark.parametrize("computed", [(), COLUMNS[:2], COLUMNS], ids=len)
-@pytest.mark.parametrize("state", ReplayState)
+@pytest.mark.parametrize("state", SimulationState)
 def test_the_api_has_the_figures_that_the_page_shows(
-    w: World, as_user: As, client: Client, state: ReplayState, computed: tuple[str, ...]
+    w: World, as_user: As, client: Client, state: SimulationState, computed: tuple[str, ...]
 ) -> None:
     made = replays.replay(w.cell, team=str(w.workspace.pk))
     made.result = {key: value for key, value in made.result.items() if key not in {*COLUMNS} - {*computed}}
@@ -31,7 +31,9 @@ def test_the_api_has_the_figures_that_the_page_shows(
 
     result = answer.json()["result"]
     assert (result is not None) == ('data-chart="replay-allocation"' in page)
-    assert (result is not None) == (state in (ReplayState.DONE, ReplayState.FAILED) and bool(computed))
+    assert (result is not None) == (
+        state in (SimulationState.DONE, SimulationState.FAILED) and bool(computed)
+    )
     if result is not None:
         (team,) = result["teams"]
         for column in COLUMNS:

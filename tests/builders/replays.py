@@ -7,7 +7,7 @@ from typing import Any
 
 from clusters.models import Cell
 from foundation.core import clock
-from scheduling.models import PolicyReplay, ReplayState
+from scheduling.models import PolicyReplay, SimulationState
 
 
 def figures(**fields: Any) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def column(teams: dict[str, Any]) -> dict[str, Any]:
 
 
 def replay(
-    cell: Cell, *, team: str = "", state: ReplayState = ReplayState.DONE, **fields: Any
+    cell: Cell, *, team: str = "", state: SimulationState = SimulationState.DONE, **fields: Any
 ) -> PolicyReplay:
     """A replay of yesterday under classical sharing; with `team`, its result has a line of that workspace."""
     teams = {team: figures()} if team else {}
@@ -57,6 +57,6 @@ def replay(
         "end_at": now,
         "change": {"sharing": "classical"},
         "state": state,
-        "result": result if state == ReplayState.DONE else {},
+        "result": result if state == SimulationState.DONE else {},
     } | fields
     return PolicyReplay.unscoped.create(cell=cell, **made)

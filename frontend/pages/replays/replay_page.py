@@ -27,7 +27,7 @@ from frontend.pages.replays.replay_words import (
 from frontend.shell.form_actions import run_change
 from frontend.shell.page_shell import get_viewer, operator_required, set_frame
 from frontend.texts import formats
-from scheduling.models import PolicyReplay, ReplayState
+from scheduling.models import PolicyReplay, SimulationState
 from scheduling.selectors.policies.policy_replay import COLUMNS, compare_teams, replay_get
 from scheduling.services.policy_replay.replay import replay_cancel, replay_delete
 from tenants.access import permissions
@@ -86,7 +86,7 @@ def _state_of(found: PolicyReplay) -> dict[str, Any]:
         "tone": tone,
         "change": describe_change(found.change),
         "percent": round(100 * found.part_done),
-        "error": format_error(found.error) if found.state == ReplayState.FAILED else "",
+        "error": format_error(found.error) if found.state == SimulationState.FAILED else "",
     }
 
 

@@ -14,16 +14,16 @@ from django.utils.translation import gettext_lazy, ngettext
 from frontend.pages.policies.cells import SHARING
 from frontend.pages.policies.queue_settings_form import QueueForm
 from frontend.texts import formats
-from scheduling.models import PolicyReplay, ReplayState
+from scheduling.models import PolicyReplay, SimulationState
 from scheduling.selectors.policies.policy_replay import COLUMNS
 from scheduling.services.policy_replay.recorded_period import MOST_JOBS
 
 STATES: Final[dict[str, tuple[str | Promise, str]]] = {
-    ReplayState.PENDING.value: (gettext_lazy("Pending"), "waiting"),
-    ReplayState.RUNNING.value: (gettext_lazy("Running"), "running"),
-    ReplayState.DONE.value: (gettext_lazy("Done"), "done"),
-    ReplayState.FAILED.value: (gettext_lazy("Failed"), "failed"),
-    ReplayState.CANCELED.value: (gettext_lazy("Canceled"), "done"),
+    SimulationState.PENDING.value: (gettext_lazy("Pending"), "waiting"),
+    SimulationState.RUNNING.value: (gettext_lazy("Running"), "running"),
+    SimulationState.DONE.value: (gettext_lazy("Done"), "done"),
+    SimulationState.FAILED.value: (gettext_lazy("Failed"), "failed"),
+    SimulationState.CANCELED.value: (gettext_lazy("Canceled"), "done"),
 }
 _ERRORS: Final[dict[str, str | Promise]] = {
     "TOO_LONG": gettext_lazy(

@@ -23,6 +23,7 @@ from frontend.pages.jobs.detail.copies import SubmitText, submit_texts
 from frontend.pages.jobs.detail.spec_text import spec_text
 from frontend.pages.jobs.pending import advice
 from frontend.pages.submission import job_rail
+from frontend.pages.submission.draft_estimate import find_estimate_of
 from frontend.pages.submission.drafts import (
     FIRST_ROLE,
     JobDraft,
@@ -137,16 +138,19 @@ def job_new_check(request: HttpRequest, workspace: str) -> HttpResponse:
     permissions.require_permission(who, Permission.JOB_SUBMIT, place)
     pools = pool_list(who, place)
     draft = read_draft(request.POST)
-    wrong = draft.line_errors()
+    wrong, estimate = draft.line_errors(), None
     try:
-        verdict = job_rail.preview_job(who, place, draft.read_body(), pools)
+        body = draft.read_body()
+        verdict = job_rail.preview_job(who, place, body, pools)
+        estimate = find_estimate_of(who, place, body) if verdict.may_estimate else None
     except (Invalid, TooLarge) as error:
         verdict = job_rail.preview_refusal(error)
     if wrong:
         verdict = job_rail.preview_refusal(invalid_lines([*wrong, *verdict.errors]))
     if draft.tab == "form":
         verdict = job_rail.name_fields(verdict)
-    return render(request, "frontend/jobs/job_rail.html", {"verdict": verdict})
+    page = {"verdict": verdict, "estimate": estimate, "workspace": place}
+    return render(request, "frontend/jobs/job_rail.html", page)
 
 
 def _choices(who: User, place: Tenant) -> _Choices:

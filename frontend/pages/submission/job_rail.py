@@ -55,6 +55,8 @@ class SubmissionPreview:
     errors: Sequence[FieldError] = ()
     after: Sequence[PoolAfter] = ()
     filled: Sequence[Filled] = ()
+    may_estimate: bool = False
+    """Whether a simulation can estimate when the job would start."""
     named: bool = False
     """Whether the errors name fields by their labels."""
 
@@ -70,15 +72,15 @@ def preview_job(
     except AllotmentError as error:
         return preview_refusal(error)
     seen = preview_submission(submission)
-    after = _after(who, submission.queue, spec, pools, seen)
+    known: dict[str, Any] = {
+        "after": _after(who, submission.queue, spec, pools, seen),
+        "filled": reading.filled,
+        "may_estimate": preview_words.may_estimate(submission, seen),
+    }
     if seen.timed_out:
         text = _("The start couldn't be predicted now. You can submit the job all the same.")
-        return SubmissionPreview("waiting", _("Start unknown"), text, after=after, filled=reading.filled)
-    known: dict[str, Any] = {
-        "facts": preview_words.list_facts(who, submission, seen),
-        "after": after,
-        "filled": reading.filled,
-    }
+        return SubmissionPreview("waiting", _("Start unknown"), text, **known)
+    known["facts"] = preview_words.list_facts(who, submission, seen)
     if seen.starts:
         title = _("Starts immediately")
         return SubmissionPreview("running", title, preview_words.describe_start(seen), **known)

@@ -80,10 +80,10 @@ def list_facts(viewer: User, submission: Submission, seen: JobPreview) -> list[t
     if seen.tasks:
         facts.append((_("Placement"), _name_nodes(seen)))
     if not seen.starts:
-        why = queue_forecast(submission.queue)
-        if not seen.tasks and why is not NoForecast.OTHER_SCHEDULER:
+        if not seen.tasks and not _is_delegated(submission):
             facts.append((_("Queue position"), _describe_position(submission)))
-        facts.append((_("Expected start"), _describe_expected_start(why, seen)))
+        if not may_estimate(submission, seen):
+            facts.append((_("Expected start"), _describe_expected_start(seen)))
     cost = hourly_cost(viewer, submission.queue.workspace, seen.tasks, now=clock.now())
     if cost is not None:
         facts.append((_("Estimated cost"), _describe_cost(cost, submission.spec.max_run_s)))
@@ -131,7 +131,18 @@ def _describe_position(submission: Submission) -> str:
     }
 
 
-def _describe_expected_start(why: NoForecast, seen: JobPreview) -> str:
+def may_estimate(submission: Submission, seen: JobPreview) -> bool:
+    """Return whether a simulation can estimate the start of a job that doesn't start now."""
+    known = seen.starts or seen.tasks or seen.reason == Reason.VOLUME_CLAIM_NOT_BOUND
+    return not known and not _is_delegated(submission)
+
+
+def _is_delegated(submission: Submission) -> bool:
+    return queue_forecast(submission.queue) is NoForecast.OTHER_SCHEDULER
+
+
+def _describe_expected_start(seen: JobPreview) -> str:
+    """Describe the start of a job for which `may_estimate` is false."""
     if seen.tasks:
         return _("When the pods of preempted jobs are deleted")
     if seen.reason == Reason.VOLUME_CLAIM_NOT_BOUND:
@@ -139,11 +150,7 @@ def _describe_expected_start(why: NoForecast, seen: JobPreview) -> str:
             "None while a volume claim of the job can't be mounted: it is missing, not bound or being"
             " deleted."
         )
-    if why is NoForecast.NO_HISTORY:
-        return _("Unknown: fewer than 20 jobs have finished, too few to estimate from.")
-    if why is NoForecast.OTHER_SCHEDULER:
-        return _("Unknown: the cluster's own scheduler decides when this job starts.")
-    return _("Estimated after submission, usually within 5 minutes")
+    return _("Unknown: the cluster's own scheduler decides when this job starts.")
 
 
 def _in_pool(points: int, pool: str) -> str:

@@ -249,7 +249,7 @@ SPECTACULAR_SETTINGS = {
         "PermissionEnum": "tenants.api.shapes.POINTS",
         "JobKindEnum": "scheduling.models.job.JobKind",
         "JobStateEnum": "scheduling.models.job.JobState",
-        "ReplayStateEnum": "scheduling.models.policy_replay.ReplayState",
+        "ReplayStateEnum": "scheduling.models.background_simulation.SimulationState",
         "IdleActionEnum": "scheduling.models.idle_stretch.IdleAction",
         "TaskStateEnum": "scheduling.models.job.TaskState",
         "GpuModeEnum": "clusters.models.cluster.GpuMode",

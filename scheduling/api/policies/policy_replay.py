@@ -20,7 +20,7 @@ from quotas.models import QuotaNode
 from quotas.selectors.queues.queue import queue_get
 from quotas.selectors.queues.queue_flavors import find_flavors_named
 from quotas.selectors.tables.quota_table import tenant_get
-from scheduling.models import PolicyReplay, ReplayState
+from scheduling.models import PolicyReplay, SimulationState
 from scheduling.selectors.policies.policy_replay import (
     COLUMNS,
     REPLAY_COLUMNS,
@@ -129,7 +129,7 @@ class ReplaySerializer(serializers.Serializer[Any]):
     begin_at = serializers.DateTimeField()
     end_at = serializers.DateTimeField()
     change = serializers.DictField(help_text="What differs from the recorded configuration.")
-    state = serializers.ChoiceField(choices=ReplayState.choices)
+    state = serializers.ChoiceField(choices=SimulationState.choices)
     progress = serializers.FloatField(source="part_done", help_text="0 to 1")
     finished_at = serializers.DateTimeField(allow_null=True)
     error = serializers.CharField(help_text="Code of the cause, empty unless it failed.")

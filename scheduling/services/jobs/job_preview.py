@@ -93,7 +93,7 @@ def preview_submission(submission: Submission) -> JobPreview:
     """
     reading, now = read_cell(submission.queue.cell_id), clock.now()
     config = preview_config(reading.sharing, advise_for=ASKED)
-    job = _engine_job(submission, now)
+    job = build_engine_job(submission, now)
     trial = HelpTrial(
         reading.build_snapshot, replace(config, advise_for=""), Instant(now.timestamp()), job, copy=job
     )
@@ -103,17 +103,18 @@ def preview_submission(submission: Submission) -> JobPreview:
 def preview_in(taken: CellSnapshot, submission: Submission, config: engine.EngineConfig) -> JobPreview:
     """Run the cycle of a preview on a snapshot, which it changes; recommendations are not tried."""
     now = clock.now()
-    return _preview(taken, _engine_job(submission, now), config, now)
+    return _preview(taken, build_engine_job(submission, now), config, now)
 
 
-def _engine_job(submission: Submission, now: datetime) -> em.Job:
+def build_engine_job(submission: Submission, now: datetime) -> em.Job:
+    """Return the job that the engine would have if the submission was made now; its id is `ASKED`."""
     queue, user = submission.queue, submission.submitted_by.pk
     job = asked_job(submission.spec, queue, user=user, priority=submission.priority.value, now=now)
     row = Job(workspace_id=queue.workspace_id, volumes=submission.spec.volumes, submitted_at=now)
     mounted = ClaimReader(queue.cell_id, [row], assume_bound=True)
     limits = AllowanceReader([queue.workspace], now=now)
     limited = limits.apply_limits(job, workspace_id=queue.workspace_id, user_id=user)
-    return mounted.apply_claims(limited, row)
+    return replace(mounted.apply_claims(limited, row), min_run_s=submission.min_run_s)
 
 
 def _preview(

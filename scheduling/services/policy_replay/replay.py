@@ -15,7 +15,7 @@ from foundation.core import clock
 from foundation.core.actor import Actor
 from foundation.core.errors import Conflict, FieldError, Invalid
 from foundation.sql import row_scope
-from scheduling.models import Job, PolicyReplay, ReplayState
+from scheduling.models import OPEN_SIMULATIONS, Job, PolicyReplay, SimulationState
 from scheduling.services.policy_replay.change import ReplayChange, describe_change
 from scheduling.services.policy_replay.recorded_period import MOST_JOBS
 from tenants.access import permissions
@@ -25,7 +25,6 @@ LONGEST: Final = timedelta(days=31)
 SHORTEST: Final = timedelta(hours=1)
 MOST_OPEN: Final = 10
 """The maximum number of pending and running replays in the whole installation; only one runs at a time."""
-_OPEN: Final = (ReplayState.PENDING, ReplayState.RUNNING)
 _LIMITS: Final = gettext_lazy("Select a period in the past of 1 hour to 31 days.")
 
 
@@ -46,7 +45,7 @@ def replay_create(
     permissions.require_permission(acting_user, Permission.CLUSTER_EDIT)
     _check_period(cell, begin, end)
     described = describe_change(acting_user, cell, change)
-    if PolicyReplay.unscoped.filter(state__in=_OPEN).count() >= MOST_OPEN:
+    if PolicyReplay.unscoped.filter(state__in=OPEN_SIMULATIONS).count() >= MOST_OPEN:
         message = _("%(most)s replays are pending or running. Wait until one ends, or cancel one.")
         raise Conflict(message % {"most": MOST_OPEN}, code="TOO_MANY_REPLAYS")
     made = PolicyReplay.unscoped.create(
@@ -86,8 +85,8 @@ def replay_cancel(*, acting_user: Actor, replay: PolicyReplay) -> PolicyReplay:
     Raises: PermissionDenied; Conflict for one that has ended.
     """
     permissions.require_permission(acting_user, Permission.CLUSTER_EDIT)
-    open_one = PolicyReplay.unscoped.filter(pk=replay.pk, state__in=_OPEN)
-    if not open_one.update(state=ReplayState.CANCELED, finished_at=clock.now()):
+    open_one = PolicyReplay.unscoped.filter(pk=replay.pk, state__in=OPEN_SIMULATIONS)
+    if not open_one.update(state=SimulationState.CANCELED, finished_at=clock.now()):
         raise Conflict(_("The replay has ended."), code="REPLAY_ENDED")
     replay.refresh_from_db()
     _record(acting_user, "policy-replay.cancel", replay)

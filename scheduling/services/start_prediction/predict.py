@@ -19,7 +19,7 @@ from scheduling import engine
 from scheduling.engine import model as em
 from scheduling.engine_input.config import engine_config
 from scheduling.models import CellForecast, ForecastResult, Job, JobState, StartPrediction
-from scheduling.prediction.calibration import widen_range
+from scheduling.prediction.calibration import Scores, widen_range
 from scheduling.prediction.forecast import (
     FEWEST_FUTURES,
     Forecast,
@@ -29,6 +29,7 @@ from scheduling.prediction.forecast import (
     basis_of,
     forecast_starts,
 )
+from scheduling.prediction.run_times import RunBasis
 from scheduling.services.start_prediction.history import read_history
 from scheduling.services.start_prediction.outcomes import close_predictions, read_scores
 from scheduling.snapshots import CellSnapshot, cell_snapshot
@@ -142,7 +143,7 @@ def forecast_cell(
         seed=int(now.timestamp()),
         jobs=waiting,
         options=OPTIONS,
-        returning=_returning(taken),
+        returning=find_returning(taken),
         stopwatch=stopwatch,
     )
     enough = forecast.futures >= FEWEST_FUTURES
@@ -174,7 +175,8 @@ def _waiting_jobs(taken: CellSnapshot) -> Sequence[str]:
     return [job.id for job in waiting[:MOST_PREDICTED]]
 
 
-def _returning(taken: CellSnapshot) -> frozenset[str]:
+def find_returning(taken: CellSnapshot) -> frozenset[str]:
+    """Return the jobs that are being evicted and are pending again afterwards."""
     return frozenset(
         key
         for key, job in taken.jobs.items()
@@ -193,28 +195,33 @@ def _predictions_of(found: MadeForecast, now: datetime) -> list[StartPrediction]
         job, basis = jobs[key], basis_of(found.history, found.taken.snapshot.jobs[key])
         if job.pk in predicted and _says_more(predicted[job.pk], simulated, now):
             continue
-        known = scores[job.queue_id]
-        low, likely_low, median, likely_high, high = _whole(widen_range(simulated, known))
-        rows.append(
-            StartPrediction(
-                job=job,
-                queue_id=job.queue_id,
-                made_at=now,
-                first=job.pk not in predicted,
-                low_s=low,
-                likely_low_s=likely_low,
-                median_s=median,
-                likely_high_s=likely_high,
-                high_s=high,
-                simulated=_whole(simulated),
-                horizon_s=int(simulated.horizon_s),
-                futures=found.forecast.futures,
-                runs=basis.runs,
-                run_group=basis.level.value,
-                outcomes=len(known),
-            )
+        row = build_prediction(
+            simulated, basis, scores[job.queue_id], futures=found.forecast.futures, now=now
         )
+        row.job, row.queue_id, row.first = job, job.queue_id, job.pk not in predicted
+        rows.append(row)
     return rows
+
+
+def build_prediction(
+    simulated: StartRange, basis: RunBasis, scores: Sequence[Scores], *, futures: int, now: datetime
+) -> StartPrediction:
+    """Return the prediction of a simulated range, widened by the scores of its queue, without its job."""
+    low, likely_low, median, likely_high, high = _whole(widen_range(simulated, scores))
+    return StartPrediction(
+        made_at=now,
+        low_s=low,
+        likely_low_s=likely_low,
+        median_s=median,
+        likely_high_s=likely_high,
+        high_s=high,
+        simulated=_whole(simulated),
+        horizon_s=int(simulated.horizon_s),
+        futures=futures,
+        runs=basis.runs,
+        run_group=basis.level.value,
+        outcomes=len(scores),
+    )
 
 
 def _says_more(known: StartPrediction, simulated: StartRange, now: datetime) -> bool:

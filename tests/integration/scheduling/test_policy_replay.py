@@ -13,13 +13,14 @@ from foundation.core import clock
 from foundation.core.errors import Conflict, Invalid, PermissionDenied
 from foundation.core.quantities import Resource
 from quotas.models import Quota, QuotaChange, QuotaRevision
-from scheduling.models import Allocation, Attempt, DeviceSlice, Job, JobState, PolicyReplay, ReplayState
+from scheduling.models import Allocation, Attempt, DeviceSlice, Job, JobState, PolicyReplay, SimulationState
 from scheduling.selectors.policies.policy_replay import compare_teams
 from scheduling.services.policy_replay import replay as replays
 from scheduling.services.policy_replay import run
 from scheduling.services.policy_replay.change import ReplayChange
 from scheduling.services.policy_replay.past_quotas import read_past_quotas
 from scheduling.services.policy_replay.recorded_period import read_period
+from scheduling.services.simulations.background_run import LOST_AFTER, find_simulation_to_run
 from scheduling.simulation.history_replay import replay_scenario
 from tests.builders import jobs
 from tests.builders.world import World, world
@@ -96,7 +97,7 @@ def started(here: World, begin: datetime, change: ReplayChange, *, hours: int = 
         change=change,
         name="last week",
     )
-    assert run.find_replay_to_run(now=clock.now()) == made.pk
+    assert find_simulation_to_run(now=clock.now()) == made
     assert run.run_replay(made.pk)
     made.refresh_from_db()
     return made
@@ -136,7 +137,7 @@ def test_more_nodes_shorten_waits_as_they_must_and_fewer_leave_jobs_waiting(here
     found = started(here, begin, ReplayChange(pool=here.flavor, pool_nodes=4))
 
     # As recorded it borrows the other team's node: two at a time. With two more nodes four.
-    assert found.state == ReplayState.DONE
+    assert found.state == SimulationState.DONE
     assert median(found.result["measured"]) == (3 * HOUR, 7 * HOUR)
     assert median(found.result["recorded"]) == (1 * HOUR, 3 * HOUR)
     assert median(found.result["changed"]) == (0, 1 * HOUR)
@@ -285,12 +286,12 @@ def test_a_canceled_replay_stops_and_a_lost_one_is_taken_up_again(here: World) -
         change=ReplayChange(sharing=Sharing.CLASSICAL),
     )
     # A process that took it and said nothing since.
-    long_ago = clock.now() - run.LOST_AFTER - timedelta(seconds=1)
-    PolicyReplay.unscoped.update(state=ReplayState.RUNNING, runs=1, seen_at=clock.now())
-    assert run.find_replay_to_run(now=clock.now()) is None
+    long_ago = clock.now() - LOST_AFTER - timedelta(seconds=1)
+    PolicyReplay.unscoped.update(state=SimulationState.RUNNING, runs=1, seen_at=clock.now())
+    assert find_simulation_to_run(now=clock.now()) is None
     assert not run.run_replay(made.pk)
     PolicyReplay.unscoped.update(seen_at=long_ago)
-    assert run.find_replay_to_run(now=clock.now()) == made.pk
+    assert find_simulation_to_run(now=clock.now()) == made
 
     times = iter(range(0, 10_000))
 
@@ -302,13 +303,13 @@ def test_a_canceled_replay_stops_and_a_lost_one_is_taken_up_again(here: World) -
 
     assert not run.run_replay(made.pk, start_stopwatch=lambda: cancel_on_the_way)
     made.refresh_from_db()
-    assert (made.state, made.runs, made.result) == (ReplayState.CANCELED, 2, {})
+    assert (made.state, made.runs, made.result) == (SimulationState.CANCELED, 2, {})
     with pytest.raises(Conflict):
         replays.replay_cancel(acting_user=here.platform_admin, replay=made)
-    PolicyReplay.unscoped.update(state=ReplayState.RUNNING, seen_at=long_ago)
-    assert run.find_replay_to_run(now=clock.now()) is None
+    PolicyReplay.unscoped.update(state=SimulationState.RUNNING, seen_at=long_ago)
+    assert find_simulation_to_run(now=clock.now()) is None
     made.refresh_from_db()
-    assert (made.state, made.error) == (ReplayState.FAILED, "INTERRUPTED")
+    assert (made.state, made.error) == (SimulationState.FAILED, "INTERRUPTED")
 
 
 def test_a_replay_that_takes_too_long_says_so(here: World) -> None:
@@ -324,7 +325,7 @@ def test_a_replay_that_takes_too_long_says_so(here: World) -> None:
     slow = iter(range(0, 10**6, 1_000))
     assert run.run_replay(made.pk, start_stopwatch=lambda: lambda: float(next(slow)))
     made.refresh_from_db()
-    assert (made.state, made.error, made.result) == (ReplayState.FAILED, "TOO_LONG", {})
+    assert (made.state, made.error, made.result) == (SimulationState.FAILED, "TOO_LONG", {})
 
 
 def test_a_simulation_that_is_done_is_kept_when_the_other_takes_too_long(here: World) -> None:
@@ -340,7 +341,7 @@ def test_a_simulation_that_is_done_is_kept_when_the_other_takes_too_long(here: W
     simulations = iter([[run.BUDGET_S - 1], [run.BUDGET_S + 1]])
     assert run.run_replay(made.pk, start_stopwatch=lambda: cycle(next(simulations)).__next__)
     made.refresh_from_db()
-    assert (made.state, made.error) == (ReplayState.FAILED, "TOO_LONG")
+    assert (made.state, made.error) == (SimulationState.FAILED, "TOO_LONG")
     assert made.part_done == 0.5
     assert "changed" not in made.result
     assert made.result["recorded"]["total"]["jobs"] == 2

@@ -71,12 +71,16 @@ def describe_expected_start(viewer: User, job: Job) -> StartWords:
     now = clock.now()
     found = job_expected_start(viewer=viewer, job=job, now=now)
     record = format_record(found.ranges)
-    prediction = found.prediction
-    if prediction is None:
+    if found.prediction is None:
         return StartWords(unknown=_WHY[found.why or NoForecast.NOT_YET], record=record)
-    low, likely_low, _median, likely_high, high = found.bounds
-    wide = clip_to_now(low, high, now)
-    left = max(0.0, (found.horizon_at - now).total_seconds()) if found.horizon_at else 0.0
+    return word_prediction(found.prediction, now, record=record)
+
+
+def word_prediction(prediction: StartPrediction, now: datetime, *, record: str = "") -> StartWords:
+    """Return a prediction as text; `record` is the accuracy of earlier ones."""
+    low, likely_low, _median, likely_high, high = map(prediction.find_moment, prediction.bounds)
+    wide, horizon_at = clip_to_now(low, high, now), prediction.find_moment(prediction.horizon_s)
+    left = max(0.0, (horizon_at - now).total_seconds()) if horizon_at else 0.0
     if low is None and not left:
         return StartWords(unknown=_LATER, record=record, made_at=prediction.made_at)
     return StartWords(

@@ -10,7 +10,7 @@ import pytest
 from django.test import Client
 
 from foundation.core import clock
-from scheduling.models import PolicyReplay, ReplayState
+from scheduling.models import PolicyReplay, SimulationState
 from tenants.models import Role
 from tests.builders import jobs, quotas, replays, tenancy
 from tests.builders.world import World, world
@@ -92,12 +92,12 @@ def test_a_replay_is_started_in_the_form_and_canceled_and_deleted(client: Client
         "Team A / default: Queueing strategy: Strict FIFO",
         "in a100: 16 GPUs",
         "Pool a100: 4 nodes",
-        "Pending: one replay is computed at a time.",
+        "Pending: one simulation is computed at a time.",
         # A period that ends today names the day of both moments.
         f"{now - timedelta(hours=6):%m-%d %H:%M} – {now - timedelta(hours=1):%m-%d %H:%M}",
     ):
         assert line in shown, line
-    PolicyReplay.unscoped.update(state=ReplayState.RUNNING, progress=420)
+    PolicyReplay.unscoped.update(state=SimulationState.RUNNING, progress=420)
     part = client.get(f"/ops/replays/{made.pk}/live").content.decode()
     assert "Running: 42 %" in part and 'class="tag' in part, "the state is refreshed with the progress"
     shown = client.get(f"/ops/replays/{made.pk}").content.decode()
@@ -133,9 +133,9 @@ def test_a_wrong_form_says_what_is_missing(
     assert not PolicyReplay.unscoped.exists()
 
 
-@pytest.mark.parametrize("state", [ReplayState.DONE, ReplayState.FAILED, ReplayState.CANCELED])
+@pytest.mark.parametrize("state", [SimulationState.DONE, SimulationState.FAILED, SimulationState.CANCELED])
 def test_the_progress_of_a_replay_that_has_ended_loads_its_page_again(
-    client: Client, w: World, state: ReplayState
+    client: Client, w: World, state: SimulationState
 ) -> None:
     client.force_login(w.platform_admin)
     made = replays.replay(w.cell, state=state)
@@ -147,7 +147,7 @@ def test_what_was_simulated_before_a_failure_is_shown_without_the_change(client:
     client.force_login(w.platform_admin)
     made = replays.replay(w.cell, team=str(w.workspace.pk))
     del made.result["changed"]
-    made.state, made.error = ReplayState.FAILED, "TOO_LONG"
+    made.state, made.error = SimulationState.FAILED, "TOO_LONG"
     made.save()
 
     shown = read(client, f"/ops/replays/{made.pk}")
@@ -161,7 +161,7 @@ def test_what_was_simulated_before_a_failure_is_shown_without_the_change(client:
 
 
 def test_an_error_is_said_in_words_and_viewers_of_the_platform_only_read(client: Client, w: World) -> None:
-    made = replays.replay(w.cell, state=ReplayState.FAILED, error="TOO_LONG")
+    made = replays.replay(w.cell, state=SimulationState.FAILED, error="TOO_LONG")
     client.force_login(tenancy.user("vic", None, Role.PLATFORM_VIEWER))
     shown = client.get(f"/ops/replays/{made.pk}").content.decode()
     assert "4 minutes of CPU time or 20 minutes in total" in shown

@@ -12,11 +12,12 @@ from django.test import Client
 from clusters.backends.base import TaskRef, TaskSpec
 from clusters.backends.kubernetes.pods.pods import build_manifest
 from clusters.models import GpuMode
+from foundation.core import clock
 from frontend.pages.jobs.detail.spec_text import spec_text
 from frontend.pages.submission.job_values import FormValues, field_of, to_form, to_mapping
 from quotas.models import QueueFlavor, Quota
 from scheduling.job_file import load_text, parse_job
-from scheduling.models import Job
+from scheduling.models import Job, StartEstimate
 from tests.builders import clusters, jobs
 from tests.builders.world import World, world
 from tests.unit.scheduling.spec.test_run_settings import FULL as RUN_SETTINGS
@@ -387,3 +388,81 @@ def test_a_request_that_names_no_amount_is_not_filled(client: Client, w: World, 
     page = client.get("/w/team-a/requests", query)
     assert page.status_code == 200
     assert "Filled in for job" not in page.content.decode()
+
+
+def test_a_draft_that_would_wait_gets_an_estimate_that_its_own_user_sees(client: Client, w: World) -> None:
+    waits = TYPED | {"roles-0-replicas": "1", "roles-0-cards": "8", "roles-0-gpu": "whole:"}
+    for node in w.nodes:
+        jobs.allocate(
+            jobs.job(w.other_queue, w.outsider, roles=[jobs.RoleOf(cards=8)], preemptible=False), node
+        )
+    client.force_login(w.editor)
+
+    rail = client.post(f"{NEW}/check", waits).content.decode()
+
+    assert "Queue position" in rail and "1 of 1 in default" in rail
+    assert "Estimate start" in rail
+    assert (
+        "Estimate start" not in client.post(f"{NEW}/check", TYPED | {"roles-0-cards": "900"}).content.decode()
+    )
+    asked = client.post(f"{NEW}/estimate", waits | {"do": "estimate"}).content.decode()
+    made = StartEstimate.unscoped.get()
+    live = f"{NEW}/estimate?of={made.pk}"
+    assert f'data-live="{live}"' in asked and "Pending: one simulation is computed at a time." in asked
+    assert f'data-live="{live}"' in client.post(f"{NEW}/check", waits).content.decode()
+    assert (
+        f'data-live="{live}"' not in client.post(f"{NEW}/check", waits | {"max_run_s": "60"}).content.decode()
+    )
+    StartEstimate.unscoped.update(state="running", progress=420, seen_at=clock.now())
+    answer = client.get(live)
+    assert answer.status_code == 200 and "Running: 42 %" in answer.content.decode()
+
+    client.force_login(w.admin)
+    foreign = client.get(live)
+    assert foreign.status_code == 286 and "canceled" in foreign.content.decode()
+    client.post(f"{NEW}/estimate", {"do": "cancel"})
+    assert "data-live" not in client.post(f"{NEW}/check", waits).content.decode()
+
+    client.force_login(w.editor)
+    bounds = {"low_s": 600, "likely_low_s": 900, "median_s": 1200, "likely_high_s": 1800, "high_s": None}
+    found = {"made_at": clock.now().isoformat(), "horizon_s": 7200, "futures": 24, "runs": 40,
+             "run_group": "same_job", "outcomes": 3, "simulated": []}  # fmt: skip
+    StartEstimate.unscoped.update(state="done", result=bounds | found, finished_at=clock.now())
+    answer = client.get(live)
+    text = html.unescape(answer.content.decode())
+    assert answer.status_code == 286
+    assert "90 % range; may not start within 2 h." in text and "40 runs of this user" in text
+    assert "90 % range" in html.unescape(client.post(f"{NEW}/check", waits).content.decode())
+
+
+@pytest.mark.parametrize(
+    ("state", "error", "said"),
+    [
+        ("failed", "NO_HISTORY", "fewer than 20 jobs have finished"),
+        ("failed", "OUT_OF_TIME", "took too long"),
+        ("failed", "INTERRUPTED", "worker stopped twice"),
+        ("failed", "INTERNAL", "worker's log"),
+        ("failed", "QUEUE_UNKNOWN", "would be refused"),
+        ("canceled", "", "was canceled"),
+    ],
+)
+def test_an_estimate_without_a_result_says_why(
+    client: Client, w: World, state: str, error: str, said: str
+) -> None:
+    client.force_login(w.editor)
+    client.post(f"{NEW}/estimate", TYPED | {"roles-0-cards": "8", "do": "estimate"})
+    StartEstimate.unscoped.update(state=state, error=error)
+
+    answer = client.get(f"{NEW}/estimate?of={StartEstimate.unscoped.get().pk}")
+
+    assert answer.status_code == 286
+    text = html.unescape(answer.content.decode())
+    assert said in text and "Estimate again" in text and "data-live" not in text
+
+
+def test_a_draft_that_would_be_refused_gets_no_estimate(client: Client, w: World) -> None:
+    client.force_login(w.editor)
+    answer = client.post(f"{NEW}/estimate", TYPED | {"queue": "nowhere", "do": "estimate"})
+    assert "nowhere" in answer.content.decode()
+    client.post(f"{NEW}/estimate", TYPED | {"environment": "no sign", "do": "estimate"})
+    assert not StartEstimate.unscoped.exists()

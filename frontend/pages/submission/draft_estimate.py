@@ -1,0 +1,151 @@
+"""The estimated start of a draft: requested with a button, then shown by itself."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils.functional import Promise
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from django.views.decorators.http import require_http_methods
+
+from foundation.core import clock
+from foundation.core.errors import AllotmentError, NotFound, PermissionDenied
+from frontend.pages.jobs.pending.job_expected import StartWords, word_prediction
+from frontend.pages.submission.drafts import invalid_lines, read_draft
+from frontend.shell.page_shell import get_viewer, login_required
+from frontend.texts import formats
+from scheduling.models import EstimateSubject, SimulationState, StartEstimate, StartPrediction
+from scheduling.services.start_estimate.request import (
+    cancel_estimate,
+    find_estimate,
+    key_of_draft,
+    request_draft_estimate,
+)
+from tenants.access import permissions
+from tenants.access.permissions import Permission
+from tenants.models import Tenant, User
+from tenants.selectors.tenant import workspace_get
+
+STOP_POLLING: Final = 286
+ERRORS: Final[Mapping[str, str | Promise]] = {
+    "NO_HISTORY": gettext_lazy("Unknown: fewer than 20 jobs have finished, too few to estimate from."),
+    "OUT_OF_TIME": gettext_lazy("Unknown: the estimate took too long for this scheduling domain."),
+    "INTERRUPTED": gettext_lazy("The estimate failed: its worker stopped twice."),
+    "INTERNAL": gettext_lazy("Unknown: the last estimate failed. Details are in the worker's log."),
+}
+_CANCELED: Final = gettext_lazy("The estimate was canceled, or replaced by another one of yours.")
+
+
+@dataclass(frozen=True, slots=True)
+class EstimatePanel:
+    """The state of an estimate: with `live_url` it is not done, else it is `expected` or a message."""
+
+    key: str = ""
+    live_url: str = ""
+    percent: int = 0
+    state: str = ""
+    message: str | Promise = ""
+    expected: StartWords | None = None
+
+
+@require_http_methods(["GET", "POST"])
+@login_required
+def draft_estimate(request: HttpRequest, workspace: str) -> HttpResponse:
+    """Show the user's own estimate `?of=`; POST requests one for the draft, or cancels it."""
+    who = get_viewer(request)
+    place = workspace_get(viewer=who, slug=workspace)
+    permissions.require_permission(who, Permission.JOB_SUBMIT, place)
+    if request.method == "POST":
+        return _render(request, place, _change(request, who, place), whole=True)
+    row = find_estimate(
+        viewer=who,
+        subject=EstimateSubject.DRAFT,
+        workspace=place,
+        pk=_read_id(request.GET.get("of", "")),
+        now=clock.now(),
+    )
+    return _render(request, place, _panel_of(row) or EstimatePanel(message=_CANCELED), whole=False)
+
+
+def find_estimate_of(who: User, place: Tenant, body: Mapping[str, Any]) -> EstimatePanel | None:
+    """Return the user's latest estimate of a draft, if it is still valid."""
+    row = find_estimate(
+        viewer=who,
+        subject=EstimateSubject.DRAFT,
+        workspace=place,
+        key=key_of_draft(body),
+        now=clock.now(),
+    )
+    return _panel_of(row)
+
+
+def _change(request: HttpRequest, who: User, place: Tenant) -> EstimatePanel | None:
+    if request.POST.get("do") == "cancel":
+        cancel_estimate(acting_user=who, subject=EstimateSubject.DRAFT)
+        return EstimatePanel(message=_CANCELED)
+    draft = read_draft(request.POST)
+    try:
+        if wrong := draft.line_errors():
+            raise invalid_lines(wrong)
+        return _panel_of(
+            request_draft_estimate(acting_user=who, workspace=place, body=draft.read_body()),
+        )
+    except (NotFound, PermissionDenied):
+        raise
+    except AllotmentError as error:
+        return EstimatePanel(message=error.detail)
+
+
+def _panel_of(row: StartEstimate | None) -> EstimatePanel | None:
+    """Return the panel of an estimate; None if there is none, or if its range has passed."""
+    if row is None:
+        return None
+    if not row.has_ended:
+        place = row.workspace
+        percent = int(row.part_done * 100)
+        pending = row.state == SimulationState.PENDING
+        return EstimatePanel(
+            key=f"estimate-{row.pk}",
+            live_url=f"{reverse('frontend:job-new-estimate', args=[place.slug])}?of={row.pk}"
+            if place
+            else "",
+            percent=percent,
+            state=_("Pending: one simulation is computed at a time.")
+            if pending
+            else _("Running: %(percent)s %%") % {"percent": formats.format_number(percent)},
+        )
+    if row.state == SimulationState.CANCELED:
+        return EstimatePanel(message=_CANCELED)
+    if row.state == SimulationState.FAILED:
+        refused = _("No estimate: the job would be refused now.")
+        return EstimatePanel(message=ERRORS.get(row.error, refused))
+    words = word_prediction(read_prediction(row.result), clock.now())
+    return None if words.late or words.unknown else EstimatePanel(expected=words)
+
+
+def read_prediction(result: Mapping[str, Any]) -> StartPrediction:
+    """Return the stored result of an estimate as a prediction without a job."""
+    return StartPrediction(**{**result, "made_at": datetime.fromisoformat(result["made_at"])})
+
+
+def _read_id(text: str) -> uuid.UUID:
+    try:
+        return uuid.UUID(text)
+    except ValueError as error:
+        raise NotFound from error
+
+
+def _render(request: HttpRequest, place: Tenant, panel: EstimatePanel | None, *, whole: bool) -> HttpResponse:
+    """Render the panel, or without `whole` the part that is fetched again."""
+    template = "frontend/jobs/job_estimate.html" if whole else "frontend/jobs/job_estimate_live.html"
+    still = panel is not None and panel.live_url
+    status = 200 if whole or still else STOP_POLLING
+    return render(request, template, {"estimate": panel, "workspace": place}, status=status)

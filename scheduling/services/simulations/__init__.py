@@ -1,0 +1,1 @@
+"""Requested simulations: one at a time, with progress and a result."""

@@ -1,0 +1,213 @@
+"""A user's estimate of a draft is what the forecast says of the job once it is submitted."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db.models import F
+
+from foundation.core import clock
+from foundation.core.errors import AllotmentError, Conflict
+from foundation.core.quantities import Resource
+from quotas.models import Quota
+from scheduling.job_file import parse_job
+from scheduling.models import (
+    Attempt,
+    EstimateSubject,
+    Job,
+    PolicyReplay,
+    SimulationState,
+    StartEstimate,
+    StartPrediction,
+)
+from scheduling.prediction.forecast import ForecastOptions
+from scheduling.services.jobs.job import job_submit
+from scheduling.services.simulations.background_run import (
+    LOST_AFTER,
+    MOST_RUNS,
+    SimulationRun,
+    StoppedError,
+    find_simulation_to_run,
+    run_simulation,
+)
+from scheduling.services.start_estimate import draft, request, run
+from scheduling.services.start_prediction import predict
+from tests.builders import jobs, quotas, replays
+from tests.builders.run_histories import finished_runs
+from tests.builders.world import World, world
+
+pytestmark = pytest.mark.django_db
+BODY: dict[str, Any] = {"name": "asked", "roles": [{"resources": {"cpu": 1, "gpu": {"cards": 8}}}]}
+BOUNDS = ("low_s", "likely_low_s", "median_s", "likely_high_s", "high_s", "horizon_s", "futures", "runs")
+
+
+@pytest.fixture(autouse=True)
+def _few_futures(monkeypatch: pytest.MonkeyPatch) -> None:
+    options = ForecastOptions(futures=8, horizon_s=6 * 3_600.0)
+    monkeypatch.setattr(predict, "OPTIONS", options)
+    monkeypatch.setattr(draft, "OPTIONS", options)
+
+
+@pytest.fixture
+def here() -> World:
+    """A world whose nodes are taken by jobs since ten and forty minutes, with a history of runs."""
+    made = world()
+    Quota.unscoped.filter(node=made.queue.node).update(own_nominal=F("own_nominal") * 100)
+    quotas.reserve(made.queue, made.flavor, Resource.GPU_CARDS, 8 * len(made.nodes))
+    for node, minutes in zip(made.nodes, (10, 40), strict=False):
+        since = clock.now() - timedelta(minutes=minutes)
+        full = jobs.job(made.queue, made.editor, roles=[jobs.RoleOf(cards=8)], preemptible=False)
+        attempt = jobs.allocate(full, node)
+        Attempt.unscoped.filter(pk=attempt.pk).update(admitted_at=since, started_at=since)
+        Job.unscoped.filter(pk=full.pk).update(admitted_at=since, started_at=since)
+    finished_runs(made.queue, made.editor, [600 + 300 * number for number in range(40)], cards=8)
+    return made
+
+
+def ask(here: World, body: dict[str, Any] = BODY, **fields: Any) -> StartEstimate:
+    who = {"acting_user": here.editor, "workspace": here.workspace} | fields
+    return request.request_draft_estimate(body=body, **who)
+
+
+def find(here: World, pk: Any, **fields: Any) -> StartEstimate | None:
+    viewer = {"viewer": here.editor, "workspace": here.workspace} | fields
+    return request.find_estimate(subject=EstimateSubject.DRAFT, now=clock.now(), pk=pk, **viewer)
+
+
+def test_the_estimate_of_a_draft_is_the_prediction_of_the_submitted_job(
+    here: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for minutes in (3, 2):  # it waits behind others
+        jobs.job(here.queue, here.editor, roles=[jobs.RoleOf(cards=8)],
+                 submitted_at=clock.now() - timedelta(minutes=minutes))  # fmt: skip
+    now = clock.now()
+    monkeypatch.setattr(clock, "now", lambda: now)
+
+    made = ask(here)
+    assert find_simulation_to_run(now=now) == made
+    assert run.run_estimate(made.pk)
+
+    made.refresh_from_db()
+    assert (made.state, made.progress, made.asked) == (SimulationState.DONE, 1_000, {})
+    job = job_submit(acting_user=here.editor, workspace=here.workspace, spec=parse_job(BODY))
+    predict.predict_starts(cell_id=here.cell.pk, now=now)
+    stored = StartPrediction.unscoped.get(job=job)
+    assert {name: made.result[name] for name in BOUNDS} == {name: getattr(stored, name) for name in BOUNDS}
+    assert stored.low_s is not None and stored.low_s > 60, "it waits"
+    assert made.result["run_group"] == stored.run_group
+
+
+def test_an_estimate_writes_nothing_but_itself(here: World) -> None:
+    before = Job.unscoped.count(), StartPrediction.unscoped.count()
+    assert run.run_estimate(ask(here).pk)
+    assert (Job.unscoped.count(), StartPrediction.unscoped.count()) == before
+
+
+def test_only_its_user_finds_an_estimate_and_only_in_its_workspace(here: World) -> None:
+    made = ask(here)
+
+    assert find(here, made.pk) == made
+    assert find(here, made.pk, viewer=here.admin) is None
+    assert find(here, made.pk, viewer=here.platform_admin) is None
+    assert find(here, made.pk, workspace=here.other_workspace) is None
+    assert request.find_estimate(
+        viewer=here.editor, subject=EstimateSubject.DRAFT, workspace=here.workspace, now=clock.now(),
+        key=request.key_of_draft({**BODY, "name": "renamed"}),
+    ) == made  # fmt: skip
+    request.cancel_estimate(acting_user=here.admin, subject=EstimateSubject.DRAFT)
+    made.refresh_from_db()
+    assert made.state == SimulationState.PENDING
+
+
+def test_a_result_is_shown_for_ten_minutes_and_a_new_request_replaces_it(here: World) -> None:
+    made = ask(here)
+    run.run_estimate(made.pk)
+    assert find(here, made.pk) is not None
+    StartEstimate.unscoped.update(finished_at=clock.now() - request.SHOWN_FOR - timedelta(seconds=1))
+    assert find(here, made.pk) is None
+
+    other = ask(here, {**BODY, "max_run_s": 60})
+    assert list(StartEstimate.unscoped.all()) == [other]
+    request.prune_estimates(now=clock.now() + request.STORED_FOR + timedelta(minutes=1))
+    assert not StartEstimate.unscoped.exists()
+
+
+@pytest.mark.parametrize("change", ["cancel", "replace"])
+def test_a_canceled_estimate_stops_on_the_way_and_has_no_result(here: World, change: str) -> None:
+    made = ask(here)
+    parts = []
+
+    def compute(running: SimulationRun) -> None:
+        running.report(0.25)
+        parts.append(StartEstimate.unscoped.get(pk=made.pk).part_done)
+        if change == "cancel":
+            request.cancel_estimate(acting_user=here.editor, subject=EstimateSubject.DRAFT)
+        else:
+            ask(here, {**BODY, "max_run_s": 60})
+        time.sleep(0.51)  # progress is written every half second
+        with pytest.raises(StoppedError):
+            running.report(0.5)
+        running.write(result={"made_at": ""})
+
+    assert not run_simulation(StartEstimate, made.pk, compute)
+    assert parts == [0.25]
+    row = StartEstimate.unscoped.get()
+    expected = SimulationState.CANCELED if change == "cancel" else SimulationState.PENDING
+    assert (row.state, row.result) == (expected, {})
+
+
+def test_the_progress_of_the_simulation_is_reported(here: World) -> None:
+    parts: list[float] = []
+    draft.estimate_draft(
+        acting_user=here.editor, workspace=here.workspace, body=BODY, now=clock.now(), report=parts.append
+    )
+    assert parts == sorted(parts) and parts[0] == 0.0 and parts[-1] >= 7 / 8
+
+
+def test_one_simulation_at_a_time_runs_and_estimates_come_first(here: World) -> None:
+    replay = replays.replay(here.cell, state=SimulationState.PENDING)
+    assert find_simulation_to_run(now=clock.now()) == replay
+    estimate = ask(here)
+    assert find_simulation_to_run(now=clock.now()) == estimate
+
+    PolicyReplay.unscoped.update(state=SimulationState.RUNNING, seen_at=clock.now())
+    assert find_simulation_to_run(now=clock.now()) is None
+    PolicyReplay.unscoped.update(state=SimulationState.DONE)
+    StartEstimate.unscoped.update(state=SimulationState.RUNNING, seen_at=clock.now(), runs=MOST_RUNS)
+    assert find_simulation_to_run(now=clock.now()) is None
+    assert find_simulation_to_run(now=clock.now() + LOST_AFTER + timedelta(seconds=1)) is None
+    estimate.refresh_from_db()
+    assert (estimate.state, estimate.error) == (SimulationState.FAILED, "INTERRUPTED")
+
+
+def test_an_impossible_estimate_says_why(here: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(AllotmentError):
+        ask(here, {**BODY, "queue": "nowhere"})
+    monkeypatch.setattr(draft, "OPTIONS", replace(draft.OPTIONS, budget_s=0.0))
+    assert error_of(here) == "OUT_OF_TIME"
+    Attempt.unscoped.update(started_at=None)
+    assert error_of(here) == "NO_HISTORY"
+    made = ask(here)
+    here.queue.closed_at = clock.now()
+    here.queue.save()
+    assert run.run_estimate(made.pk)
+    assert StartEstimate.unscoped.get().error == "QUEUE_UNKNOWN"
+
+
+def error_of(here: World) -> str:
+    assert run.run_estimate(ask(here).pk)
+    row = StartEstimate.unscoped.get()
+    assert (row.state, row.result, row.asked) == (SimulationState.FAILED, {}, {})
+    return row.error
+
+
+def test_too_many_pending_estimates_are_refused(here: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(request, "MOST_OPEN", 1)
+    ask(here)
+    ask(here)  # it replaces the user's own
+    with pytest.raises(Conflict, match="Too many"):
+        ask(here, acting_user=here.admin)
