@@ -35,6 +35,13 @@ class QuotaAmounts:
     borrowable: Amount
     available: Amount
 
+    @property
+    def borrowed(self) -> int:
+        """The part of the used quota beyond the nominal one, as far as the other amounts imply it."""
+        if self.nominal is None or self.own_free is None:
+            return 0
+        return max(0, self.used - (self.nominal - self.taken - self.own_free))
+
     @classmethod
     def of_row(cls, row: QuotaRow) -> QuotaAmounts:
         """Return the present amounts."""

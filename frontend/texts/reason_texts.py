@@ -95,6 +95,8 @@ ONLY_WITH = _("Effective only together with the other changes listed here.")
 THEN_WAITS: Sentences = (_("The job still waits afterwards: %(also)s."),)
 THEN_WAITS_OR_PREEMPTS: Sentences = (_("Without preemption, the job still waits afterwards: %(also)s."),)
 THEN_PREEMPTS: Sentences = (
+    _("The job would start afterwards by preempting jobs (%(preempts)s) and moving jobs (%(moves)s)."),
+    _("The job would start afterwards by moving jobs to other nodes (jobs: %(moves)s)."),
     _("The job would start afterwards by preempting jobs that borrow (jobs: %(preempts_borrowers)s)."),
     _("The job would start afterwards by preempting jobs (jobs: %(preempts)s)."),
 )

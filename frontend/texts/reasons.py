@@ -59,7 +59,7 @@ _COUNTS = frozenset(
         *("jobs", "pods", "excluded_nodes", "suitable_nodes"),
         *("cards_per_task", "most_free_on_one_node", "free_cards"),
         *("used_hours", "budget_hours", "evictions", "capped"),
-        *("preempts", "preempts_borrowers"),
+        *("preempts", "preempts_borrowers", "moves"),
     }
 )
 
@@ -148,7 +148,7 @@ def _afterwards(code: str, numbers: Numbers) -> SafeString:
         reason = find_reason(str(numbers["also"]))
         certain = numbers.get("tried") or (reason is not None and not reason.row.may_end_by_preemption)
         then = _sentence(THEN_WAITS if certain else THEN_WAITS_OR_PREEMPTS, numbers)
-    elif numbers.get("preempts"):
+    elif numbers.get("preempts") or numbers.get("moves"):
         then = _sentence(THEN_PREEMPTS, numbers)
     else:
         starts = THEN_STARTS if numbers.get("tried") else THEN_SUFFICES

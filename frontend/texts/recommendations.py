@@ -17,7 +17,7 @@ from frontend.texts import formats, reasons
 
 Item = Mapping[str, Any]
 
-_AFTERWARDS: Final = ("with", "also", "starts", "tried", "preempts", "preempts_borrowers")
+_AFTERWARDS: Final = ("with", "also", "starts", "tried", "preempts", "preempts_borrowers", "moves")
 OF_AMOUNTS: Final = frozenset({"RAISE_QUOTA", "WAIT_FOR_RELEASE"})
 """The codes of recommendations that name missing amounts of a pool."""
 

@@ -143,7 +143,7 @@ class _Commit:
             return admission.admit_job(batch, first, tasks)
         if first.kind is em.DecisionKind.GROW:
             return admission.grow_job(batch, first)
-        known = (*evictions.GIVING, em.DecisionKind.PARK)
+        known = (*em.RELEASING_KINDS, em.DecisionKind.PARK)
         if not all(d.kind in known and evictions.holds_still(batch, d) for d in bundle.decisions):
             return False
         evictions.carry_out(batch, bundle)
@@ -165,7 +165,7 @@ def _lock_allocations(jobs: dict[str, Job], bundles: Iterable[Bundle]) -> None:
     """Lock the allocations of all jobs to be evicted, by primary key: workers update allocations of many
     jobs in the same order.
     """
-    givers = {d.job for bundle in bundles for d in bundle.decisions if d.kind in evictions.GIVING}
+    givers = {d.job for bundle in bundles for d in bundle.decisions if d.kind in em.RELEASING_KINDS}
     if not givers:
         return
     of_givers = {"attempt__job__in": [jobs[key].pk for key in sorted(givers) if key in jobs]}

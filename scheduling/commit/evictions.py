@@ -27,7 +27,6 @@ from scheduling.lifecycle.transitions import advance_job
 from scheduling.models import Claim, DecisionKind, IdleStretch, Job, JobState
 
 LIVE: Final = (JobState.ADMITTED, JobState.STARTING, JobState.RUNNING)
-GIVING: Final = (em.DecisionKind.EVICT, em.DecisionKind.SHRINK, em.DecisionKind.MIGRATE)
 _KINDS: Final = {
     em.DecisionKind.EVICT: DecisionKind.EVICT,
     em.DecisionKind.SHRINK: DecisionKind.SHRINK,
@@ -151,7 +150,7 @@ def _in_the_way(decision: em.Decision, bundle: Bundle) -> tuple[str, ...]:
     return tuple(
         task
         for other in bundle.decisions
-        if other.kind in GIVING and other.job != decision.job
+        if other.kind in em.RELEASING_KINDS and other.job != decision.job
         for task in other.released
     )
 

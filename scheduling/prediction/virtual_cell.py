@@ -25,7 +25,16 @@ from scheduling.engine import (
     recount_workload,
     run_cycle,
 )
-from scheduling.engine.model import Allocation, Claim, Decision, DecisionKind, Instant, Job, JobState
+from scheduling.engine.model import (
+    RELEASING_KINDS,
+    Allocation,
+    Claim,
+    Decision,
+    DecisionKind,
+    Instant,
+    Job,
+    JobState,
+)
 
 _MOST_CYCLES: Final = 12
 _CLAIM_S: Final = 300.0
@@ -283,14 +292,13 @@ class VirtualCell:
 
 def _evictions_first(decisions: Sequence[Decision]) -> Iterator[Decision]:
     """Yield decisions that release capacity first, because other decisions already use it."""
-    releasing = (DecisionKind.EVICT, DecisionKind.SHRINK, DecisionKind.MIGRATE)
-    for kind in releasing:
+    for kind in RELEASING_KINDS:
         yield from (decision for decision in decisions if decision.kind is kind)
-    yield from (decision for decision in decisions if decision.kind not in releasing)
+    yield from (decision for decision in decisions if decision.kind not in RELEASING_KINDS)
 
 
 def _goes_on(decision: Decision) -> bool:
     """Return whether another cycle at the same instant may decide more: not if no job borrows or releases."""
     if decision.kind is DecisionKind.ADMIT:
         return bool(decision.borrowed)
-    return decision.kind in (DecisionKind.EVICT, DecisionKind.MIGRATE, DecisionKind.SHRINK, DecisionKind.PARK)
+    return decision.kind in (*RELEASING_KINDS, DecisionKind.PARK)

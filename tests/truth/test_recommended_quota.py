@@ -31,34 +31,42 @@ from tests.truth.settle import Run, Unsettled, run_of
 from tests.truth.worlds import KINDS, world_of
 
 SEEDS = int(os.environ.get("ALLOTMENT_RECOMMENDED_QUOTA_WORLDS", "7"))
-_WITH_PREEMPTION = ("calm", "large")
-"""The kinds of whose first worlds at least one has a job that preempts others after the request."""
-_PREEMPTING = (DecisionKind.EVICT, DecisionKind.SHRINK, DecisionKind.MIGRATE)
+_WITH_RELEASE = ("calm", "large")
+"""The kinds of whose first worlds at least one has a job that preempts or moves others after the request."""
 _RECLAIMING = (EvictRule.RECLAIM_NOMINAL, EvictRule.RECLAIM_WHILE_BORROWING, EvictRule.FAIR_SHARE)
 
 
 @dataclass(frozen=True)
 class Afterwards:
     """What the first cycle with more quota decided for the job: whether it starts, and the rules by which it
-    preempts jobs, by job."""
+    preempts jobs, by job; and the jobs that it moves to other nodes."""
 
     starts: bool
     preempts: dict[str, EvictRule | None]
+    moves: set[str]
 
     def contradictions(self, sentence: str, *, tried: bool) -> Iterator[str]:
         """Yield each part of a sentence that is false."""
         waits = "job still waits afterwards:" in sentence
-        if "The job still waits afterwards:" in sentence and (self.starts or self.preempts):
+        if "The job still waits afterwards:" in sentence and (self.starts or self.preempts or self.moves):
             yield "the job starts, or preempts"
         if "Without preemption" in sentence and tried:
             yield "tried, but not told"
-        if "by preempting" in sentence:
-            if f"(jobs: {len(self.preempts)})" not in sentence or self.starts:
-                yield "other jobs are preempted"
+        if "by preempting" in sentence or "by moving" in sentence:
+            if self.starts or not self._counts(sentence):
+                yield "other jobs are preempted or moved"
             elif "that borrow" in sentence and not all(r in _RECLAIMING for r in self.preempts.values()):
                 yield "not all of the preempted jobs borrow"
         elif tried and not waits and not self.starts:
             yield "the job doesn't start"
+
+    def _counts(self, sentence: str) -> bool:
+        """Return whether a sentence names how many jobs are preempted and moved."""
+        preempts, moves = len(self.preempts), len(self.moves)
+        if preempts and moves:
+            return f"preempting jobs ({preempts}) and moving jobs ({moves})" in sentence
+        verb = "preempting" if preempts else "moving"
+        return f"by {verb} jobs" in sentence and f"(jobs: {preempts or moves})" in sentence
 
 
 def copied(run: Run) -> Snapshot:
@@ -97,7 +105,8 @@ def approve(run: Run, outcome: JobOutcome) -> Afterwards:
     decisions = [one for one in after.cycle().decisions if one.beneficiary == outcome.job]
     return Afterwards(
         after.snapshot.jobs[outcome.job].state is JobState.LIVE,
-        {one.job: one.rule for one in decisions if one.kind in _PREEMPTING},
+        {one.job: one.rule for one in decisions if one.kind in (DecisionKind.EVICT, DecisionKind.SHRINK)},
+        {one.job for one in decisions if one.kind is DecisionKind.MIGRATE},
     )
 
 
@@ -108,7 +117,7 @@ def sentences_of(helps: Any) -> list[str]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_a_job_does_with_more_quota_is_what_its_recommendation_says(kind: str) -> None:
-    judged = preempted = 0
+    judged = released = 0
     for seed in range(SEEDS):
         try:
             run = run_of(world_of(seed, kind))
@@ -120,7 +129,8 @@ def test_what_a_job_does_with_more_quota_is_what_its_recommendation_says(kind: s
             after = approve(run, outcome)
             for helps, was_tried in ((outcome.help, False), (tried(run, outcome), True)):
                 for sentence in sentences_of(helps):
-                    judged, preempted = judged + 1, preempted + ("by preempting" in sentence)
+                    judged += 1
+                    released += "by preempting" in sentence or "by moving" in sentence
                     false = list(after.contradictions(sentence, tried=was_tried))
                     assert not false, (kind, seed, outcome.job, sentence, after, false)
-    assert judged and (preempted or kind not in _WITH_PREEMPTION)
+    assert judged and (released or kind not in _WITH_RELEASE)

@@ -87,7 +87,7 @@ def preview_job(
     if seen.reason == Reason.WAITING_FOR_PREEMPTED:
         return SubmissionPreview(
             "waiting",
-            _("Starts after preemption") if seen.preempted else _("Starts after others terminate"),
+            preview_words.title_preemption(seen),
             preview_words.describe_preemption(seen),
             preempted=preview_words.list_preempted(who, seen.preempted),
             **known,
@@ -177,10 +177,10 @@ def _after(
 def _pool_after(row: QuotaRow, queue: Queue, asked: float, stated: Mapping[str, Any]) -> PoolAfter:
     amounts = QuotaAmounts.of_reason(stated, row) or QuotaAmounts.of_row(row)
     meter = Meter(
-        nominal=(row.nominal or 0) / 100,
-        allocated=row.reserved / 100,
-        borrowed=row.borrowed / 100,
-        lent=row.lent / 100,
+        nominal=(amounts.nominal or 0) / 100,
+        allocated=amounts.used / 100,
+        borrowed=amounts.borrowed / 100,
+        lent=amounts.taken / 100,
         held=asked,
     )
     text = describe_quota_amounts(amounts, queue, reasons.format_compute_limit)

@@ -12,8 +12,10 @@ from django.utils.translation import gettext as _
 
 from foundation.core import clock
 from foundation.core.reasons import Reason
+from foundation.core.sentences import join_sentences
 from frontend.texts import formats, labels, reasons
 from frontend.texts.gpu_hours import format_money
+from frontend.texts.start_texts import NO_FORECAST
 from scheduling.models import Job
 from scheduling.selectors.jobs.job_sight import JobsBySight, split_by_sight
 from scheduling.selectors.pending.queue_order import read_queue_order
@@ -45,16 +47,34 @@ def describe_preemption(seen: JobPreview) -> str:
             "The job would start when jobs that are terminating release their resources. Nothing is reserved "
             "before you submit."
         )
-    words = {"jobs": formats.format_number(len({each.job.pk for each in seen.preempted}))}
-    text = _(
-        "Jobs that would be preempted: %(jobs)s. The job would start when their pods are deleted. Nothing is "
-        "preempted or reserved before you submit."
+    moved = {each.job.pk for each in seen.preempted if each.moved}
+    preempted = {each.job.pk for each in seen.preempted} - moved
+    said = []
+    if preempted:
+        said.append(
+            _("Jobs that would be preempted: %(jobs)s.") % {"jobs": formats.format_number(len(preempted))}
+        )
+    if moved:
+        words = {"jobs": formats.format_number(len(moved))}
+        said.append(_("Jobs that would be moved to other nodes: %(jobs)s.") % words)
+    end = _(
+        "The job would start when their pods are deleted. Nothing is preempted, moved or reserved before you "
+        "submit."
     )
-    return text % words
+    return join_sentences([*said, end])
+
+
+def title_preemption(seen: JobPreview) -> str:
+    """Return the title of a job that would start once other jobs have ended."""
+    if not seen.preempted:
+        return _("Starts after others terminate")
+    if all(each.moved for each in seen.preempted):
+        return _("Starts after others are moved")
+    return _("Starts after preemption")
 
 
 def list_preempted(viewer: User, preempted: Sequence[PreviewedPreemption]) -> list[str]:
-    """Return the jobs that would be preempted by rule: names of those in sight, the number of the others."""
+    """Return the preempted or moved jobs by rule: names of those in sight, the number of the others."""
     by_rule: defaultdict[str, dict[Any, Job]] = defaultdict(dict)
     for each in preempted:
         by_rule[each.rule.value][each.job.pk] = each.job
@@ -144,13 +164,10 @@ def _is_delegated(submission: Submission) -> bool:
 def _describe_expected_start(seen: JobPreview) -> str:
     """Describe the start of a job for which `may_estimate` is false."""
     if seen.tasks:
-        return _("When the pods of preempted jobs are deleted")
+        return _("When the pods of terminating jobs are deleted")
     if seen.reason == Reason.VOLUME_CLAIM_NOT_BOUND:
-        return _(
-            "None while a volume claim of the job can't be mounted: it is missing, not bound or being"
-            " deleted."
-        )
-    return _("Unknown: the cluster's own scheduler decides when this job starts.")
+        return str(NO_FORECAST[NoForecast.CLAIM_NOT_BOUND])
+    return str(NO_FORECAST[NoForecast.OTHER_SCHEDULER])
 
 
 def _in_pool(points: int, pool: str) -> str:

@@ -36,6 +36,7 @@ from scheduling.engine.model.job import (
     TopologyRule,
 )
 from scheduling.engine.model.kinds import (
+    RELEASING_KINDS,
     AllocationMode,
     DecisionKind,
     EvictRule,

@@ -6,7 +6,7 @@ The values are stable: they are stored, shown and compared in tests.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import NewType
+from typing import Final, NewType
 
 from foundation.core.reasons import Reason as Reason
 
@@ -130,6 +130,10 @@ class DecisionKind(StrEnum):
     RESIZE = "resize"
     MIGRATE = "migrate"
     PARK = "park"
+
+
+RELEASING_KINDS: Final = (DecisionKind.EVICT, DecisionKind.SHRINK, DecisionKind.MIGRATE)
+"""The decisions that take resources from a job that has them; a migrated job gets others in their place."""
 
 
 class EvictRule(StrEnum):

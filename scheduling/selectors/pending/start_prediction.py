@@ -10,19 +10,17 @@ from datetime import date, datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
-from django.db.models import Max
-
 from foundation.core.actor import Actor
 from foundation.core.reasons import Reason
 from quotas.models import Queue
 from scheduling.models import (
     PENDING_STATES,
-    Attempt,
     CellForecast,
     ForecastResult,
     Job,
     StartPrediction,
 )
+from scheduling.selectors.pending.open_predictions import find_open_predictions
 from scheduling.snapshots.delegated import delegated_queues, delegating_clusters
 from tenants.access import permissions
 from tenants.access.permissions import Permission
@@ -126,11 +124,7 @@ def job_expected_start(*, viewer: Actor, job: Job, now: datetime) -> ExpectedSta
     if job.reason == Reason.VOLUME_CLAIM_NOT_BOUND:
         # A forecast can't know when the claim or its volume will be created.
         return ExpectedStart(None, NoForecast.CLAIM_NOT_BOUND, ranges)
-    ended = Attempt.unscoped.filter(job=job).aggregate(last=Max("ended_at"))["last"]
-    open_ones = StartPrediction.unscoped.filter(job=job, closed_at__isnull=True)
-    if ended is not None:
-        open_ones = open_ones.filter(made_at__gte=ended)
-    found = open_ones.order_by("-made_at").first()
+    found = find_open_predictions([job.pk]).get(job.pk)
     return ExpectedStart(found, None if found else queue_forecast(job.queue), ranges)
 
 

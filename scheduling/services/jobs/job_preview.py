@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
 from foundation.core import clock
 from scheduling import engine
@@ -20,11 +20,9 @@ from scheduling.engine_input.volume_claims import ClaimReader
 from scheduling.metering.intervals import borrowed_by_flavor, gpu_percent
 from scheduling.models import Job
 from scheduling.services.jobs.job_check import Submission
-from scheduling.services.jobs.preview_trial import HelpTrial
+from scheduling.services.jobs.preview_trial import HelpTrial, is_move, list_releases
 from scheduling.services.previewing import preview
 from scheduling.snapshots import CellSnapshot, read_cell
-
-_PREEMPTING: Final = (DecisionKind.EVICT, DecisionKind.SHRINK, DecisionKind.MIGRATE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +43,11 @@ class PreviewedTask:
 
 @dataclass(frozen=True, slots=True)
 class PreviewedPreemption:
-    """A job that would be preempted for the previewed one, and the rule."""
+    """A job that would be preempted, or else moved to other nodes, for the previewed one, and the rule."""
 
     job: Job
     rule: EvictRule
+    moved: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +170,7 @@ def _borrowed_by_pool(decision: Decision, taken: CellSnapshot) -> dict[str, int]
 
 def _preempted(result: CycleResult, taken: CellSnapshot) -> list[PreviewedPreemption]:
     return [
-        PreviewedPreemption(taken.jobs[each.job], each.rule)
-        for each in result.decisions
-        if each.beneficiary == ASKED and each.kind in _PREEMPTING and each.rule and each.job in taken.jobs
+        PreviewedPreemption(taken.jobs[each.job], each.rule, moved=is_move(each))
+        for each in list_releases(result, ASKED)
+        if each.rule and each.job in taken.jobs
     ]

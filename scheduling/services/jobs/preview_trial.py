@@ -19,14 +19,14 @@ from scheduling.snapshots import CellSnapshot
 
 _STARTS: Final = "starts"
 _WAITS: Final = "also"
-_PREEMPTS, _BORROWERS = "preempts", "preempts_borrowers"
+_PREEMPTS, _BORROWERS, _MOVES = "preempts", "preempts_borrowers", "moves"
 _SIZES: Final = {em.HelpCode.ASK_FEWER_CARDS: "cards", em.HelpCode.ASK_FEWER_TASKS: "tasks"}
-_AFTERWARDS: Final = (_STARTS, _WAITS, _PREEMPTS, _BORROWERS, "tried")
-_PREEMPTING: Final = (em.DecisionKind.EVICT, em.DecisionKind.SHRINK, em.DecisionKind.MIGRATE)
+_AFTERWARDS: Final = (_STARTS, _WAITS, _PREEMPTS, _BORROWERS, _MOVES, "tried")
 
 _After = Mapping[str, int | str]
 """The outcome of the job as numbers of a recommendation: `starts`; `preempts`, the number of jobs preempted
-for it, of which all borrow with `preempts_borrowers`; or `also`, the reason for which it waits."""
+for it, of which all borrow with `preempts_borrowers`, and `moves`, that of the moved ones; or `also`, the
+reason for which it waits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class HelpTrial:
     def try_all(self, helps: Sequence[em.Help]) -> list[em.Help]:
         """Return the recommendations with the job's outcome in a cycle with all pending jobs.
 
-        Those after which the job starts come first, then those after which it starts by preemption.
+        Those after which the job starts come first, then those after which it starts by moves or preemption.
         Recommendations that were not tried, because the time of the preview was over, do not say that the job
         starts.
         """
@@ -97,15 +97,14 @@ class HelpTrial:
         reason = next(item.reason for item in result.outcomes if item.job == job.id)
         if reason is None:
             return {_STARTS: 1}
-        rules = {
-            each.job: each.rule
-            for each in result.decisions
-            if each.beneficiary == job.id and each.kind in _PREEMPTING
-        }
-        if reason is not em.Reason.WAITING_FOR_PREEMPTED or not rules:
+        released = list_releases(result, job.id)
+        if reason is not em.Reason.WAITING_FOR_PREEMPTED or not released:
             return {_WAITS: reason.value}
-        borrow = all(rule in RECLAIMING for rule in rules.values())
-        return {_PREEMPTS: len(rules)} | ({_BORROWERS: len(rules)} if borrow else {})
+        moves = len({each.job for each in released if is_move(each)})
+        rules = {each.job: each.rule for each in released if not is_move(each)}
+        borrow = not moves and all(rule in RECLAIMING for rule in rules.values())
+        counts = {_PREEMPTS: len(rules), _BORROWERS: borrow * len(rules), _MOVES: moves}
+        return {name: count for name, count in counts.items() if count}
 
     def apply_helps(self, helps: Sequence[em.Help]) -> tuple[CellSnapshot, em.Job]:
         """Return a new snapshot of the cell after these recommendations, and the job in it."""
@@ -136,6 +135,16 @@ class HelpTrial:
         return self.job if changed is self.copy else changed
 
 
+def list_releases(result: em.CycleResult, job: str) -> list[em.Decision]:
+    """Return the decisions of a cycle that take resources from other jobs for a job."""
+    return [each for each in result.decisions if each.beneficiary == job and each.kind in em.RELEASING_KINDS]
+
+
+def is_move(decision: em.Decision) -> bool:
+    """Return whether a decision moves its job to other nodes instead of preempting it."""
+    return decision.kind is em.DecisionKind.MIGRATE
+
+
 def _raise_quota(snapshot: engine.Snapshot, numbers: Mapping[str, int | str]) -> None:
     queue = snapshot.queues[str(numbers["queue"])]
     node = next(node for node in snapshot.export_quota_nodes() if node.id == queue.quota_node)
@@ -153,7 +162,9 @@ def _raise_quota(snapshot: engine.Snapshot, numbers: Mapping[str, int | str]) ->
 
 
 def _rank(help_item: em.Help) -> int:
-    return next((place for place, name in enumerate((_STARTS, _PREEMPTS)) if name in help_item.numbers), 2)
+    """Return 0 for a start at once, 1 after moves, 2 after preemptions, and 3 for none."""
+    ranks = {_STARTS: 0, _PREEMPTS: 2, _MOVES: 1}
+    return next((rank for name, rank in ranks.items() if name in help_item.numbers), 3)
 
 
 def _with_result(help_item: em.Help, after: _After) -> em.Help:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
 import structlog
-from django.db.models import Max, Q
+from django.db.models import Q
 
 from foundation.core import clock
 from foundation.core.garbage_collection import gc_paused
@@ -30,6 +30,7 @@ from scheduling.prediction.forecast import (
     forecast_starts,
 )
 from scheduling.prediction.run_times import RunBasis
+from scheduling.selectors.pending.open_predictions import find_open_predictions
 from scheduling.services.start_prediction.history import read_history
 from scheduling.services.start_prediction.outcomes import close_predictions, read_scores
 from scheduling.snapshots import CellSnapshot, cell_snapshot
@@ -189,7 +190,7 @@ def _predictions_of(found: MadeForecast, now: datetime) -> list[StartPrediction]
         return []
     jobs = {key: found.taken.jobs[key] for key in found.forecast.ranges}
     scores = read_scores(sorted({job.queue_id for job in jobs.values()}), now=now)
-    predicted = _find_open_predictions(jobs.values())
+    predicted = find_open_predictions([job.pk for job in jobs.values()])
     rows = []
     for key, simulated in found.forecast.ranges.items():
         job, basis = jobs[key], basis_of(found.history, found.taken.snapshot.jobs[key])
@@ -235,14 +236,6 @@ def _says_more(known: StartPrediction, simulated: StartRange, now: datetime) -> 
     end, covered = known.find_moment(known.high_s), known.find_moment(known.horizon_s)
     has_passed = end is not None and end < now
     return not has_passed and covered is not None and covered > now + timedelta(seconds=simulated.horizon_s)
-
-
-def _find_open_predictions(jobs: Iterable[Job]) -> dict[uuid.UUID, StartPrediction]:
-    """Return the latest prediction of the current wait of each job that has one."""
-    open_ones = StartPrediction.unscoped.filter(job__in=[job.pk for job in jobs], closed_at__isnull=True)
-    latest = dict(open_ones.order_by().values_list("job_id").annotate(Max("made_at")))
-    rows = open_ones.filter(made_at__in=set(latest.values())).defer("simulated")
-    return {row.job_id: row for row in rows if row.made_at == latest[row.job_id]}
 
 
 def _whole(found: StartRange) -> list[int | None]:

@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Final
 
-from django.db.models import F, OuterRef, Subquery
+from django.db.models import F
 
 from foundation.core.actor import Actor
 from foundation.core.reasons import Reason
@@ -22,6 +22,7 @@ from quotas.models import Queue
 from scheduling.models import RUNNING_STATES, Attempt, Job, JobRole, StartPrediction
 from scheduling.prediction.run_times import PastRun, RunBasis, RunTimeEstimate, RunTimes
 from scheduling.selectors.jobs.queue_jobs import queue_pending_jobs
+from scheduling.selectors.pending.open_predictions import find_open_predictions
 from scheduling.services.start_prediction.history import CUT_SHORT, LEAST_RUNS, WINDOW, traits_of
 from tenants.access import permissions
 from tenants.access.permissions import Permission
@@ -97,7 +98,7 @@ def queue_times(*, viewer: Actor, queue: Queue, now: datetime, limit: int = 20) 
 
 def list_pending_times(jobs: Sequence[Job]) -> list[PendingTimes]:
     """Return the expected starts of pending jobs; the caller has checked permissions."""
-    predictions = _open_predictions([job.pk for job in jobs])
+    predictions = find_open_predictions([job.pk for job in jobs])
     return [_pending(job, predictions.get(job.pk)) for job in jobs]
 
 
@@ -160,14 +161,6 @@ def learn_run_times(queue_id: uuid.UUID, minute: float) -> RunTimes | None:
         if row.started_at is not None and roles[row.job_id]
     ]
     return RunTimes(runs) if sum(run.ended for run in runs) >= LEAST_RUNS else None
-
-
-def _open_predictions(jobs: Sequence[uuid.UUID]) -> dict[uuid.UUID, StartPrediction]:
-    """Return the latest open prediction of each job that was made in its current wait."""
-    last = Attempt.unscoped.filter(job=OuterRef("job"), ended_at__isnull=False).order_by("-ended_at")
-    rows = StartPrediction.unscoped.filter(job__in=jobs, closed_at__isnull=True)
-    rows = rows.annotate(last_end=Subquery(last.values("ended_at")[:1])).order_by("made_at")
-    return {row.job_id: row for row in rows if row.last_end is None or row.made_at >= row.last_end}
 
 
 def _pending(job: Job, found: StartPrediction | None) -> PendingTimes:

@@ -200,13 +200,32 @@ def test_a_preview_names_who_would_be_preempted_as_far_as_they_are_in_sight() ->
     told = preview_job(here.editor, here.workspace, job_file(8), pools)
 
     assert told.title == "Starts after preemption"
-    assert "Nothing is preempted or reserved" in told.text
+    assert told.text.startswith("Jobs that would be preempted: 1. The job would start when")
     assert "Nodes reserved" not in told.text
     assert "No action required" not in str(told.helps)
     assert told.preempted == ["Quota reclaimed: jobs of other tenants (1)"]
     tenancy.member(here.editor, here.other_workspace, Role.VIEWER)
     (line,) = preview_job(here.editor, here.workspace, job_file(8), pools).preempted
     assert line in {f"Quota reclaimed: {job.name}" for job in held}
+
+
+def test_jobs_that_would_be_moved_are_not_said_to_be_preempted() -> None:
+    """Seven GPUs are free on two nodes; the job of two that can move leaves four on one of them."""
+    here = world()
+    Quota.unscoped.filter(resource__startswith="gpu").update(own_nominal=F("own_nominal") * 2)
+    for node, cards, preemptible in ((0, 5, False), (1, 4, False), (1, 2, True)):
+        roles = [jobs.RoleOf(cards=cards)]
+        held = jobs.job(here.other_queue, here.outsider, roles=roles, preemptible=preemptible)
+        jobs.allocate(held, here.nodes[node])
+        Job.unscoped.filter(pk=held.pk).update(started_at=clock.now() - timedelta(minutes=1))
+    busy(here, 11)
+
+    told = preview_job(here.editor, here.workspace, job_file(4), pool_list(here.editor, here.workspace))
+
+    assert told.title == "Starts after others are moved"
+    assert told.text.startswith("Jobs that would be moved to other nodes: 1. The job would start when")
+    assert "would be preempted" not in told.text
+    assert told.preempted == ["Defragmentation: jobs of other tenants (1)"]
 
 
 def test_a_preview_says_where_the_job_is_placed_and_what_it_costs() -> None:

@@ -19,9 +19,11 @@ from scheduling import tasks
 from scheduling.models import Attempt, CellForecast, ForecastResult, Job, JobState, StartPrediction
 from scheduling.prediction.calibration import FEWEST_SCORES
 from scheduling.prediction.forecast import Forecast, ForecastOptions, StartRange, forecast_starts
+from scheduling.selectors.pending.open_predictions import find_open_predictions
 from scheduling.selectors.pending.start_prediction import job_expected_start
 from scheduling.services.start_prediction import outcomes, predict
 from scheduling.services.start_prediction.predict import EVERY, find_cell_to_predict, predict_starts
+from scheduling.services.start_prediction.queue_times import list_pending_times
 from tests.builders import clusters, jobs, quotas
 from tests.builders.run_histories import finished_runs
 from tests.builders.world import World, world
@@ -177,6 +179,23 @@ def test_a_start_closes_all_predictions_of_the_wait_and_a_new_wait_begins_anew(h
     assert [(row.first, row.started_at) for row in rows] == [(True, started), (False, started), (True, None)]
     assert rows[0].held is False, "it was predicted to wait for the end of the runs"
     assert rows[2].held is None
+
+
+def test_an_open_prediction_of_an_earlier_wait_is_nowhere_that_of_the_present_one(here: World) -> None:
+    make_history(here)
+    job, now = waiting_job(here), clock.now()
+    predict_starts(cell_id=here.cell.pk, now=now)
+    job = Job.unscoped.get(pk=job.pk)
+    assert set(find_open_predictions([job.pk])) == {job.pk}
+    ended = now + timedelta(seconds=90)
+    Attempt.unscoped.create(job=job, number=1, epoch=1, admitted_at=now - EVERY, ended_at=ended)
+
+    assert not find_open_predictions([job.pk])
+    assert job_expected_start(viewer=here.editor, job=job, now=ended).prediction is None
+    assert list_pending_times([job])[0].starts == ()
+    predict_starts(cell_id=here.cell.pk, now=now + EVERY)
+    latest = StartPrediction.unscoped.latest("made_at")
+    assert (latest.first, find_open_predictions([job.pk])[job.pk]) == (True, latest)
 
 
 @pytest.mark.parametrize("state", [JobState.CANCELLED, JobState.SUSPENDED])

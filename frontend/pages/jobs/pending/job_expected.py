@@ -12,6 +12,7 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from foundation.core import clock
 from frontend.texts import formats
+from frontend.texts.start_texts import NO_FORECAST
 from scheduling.models import Job, StartPrediction
 from scheduling.prediction.run_times import RunGroup
 from scheduling.selectors.pending.start_prediction import (
@@ -22,23 +23,6 @@ from scheduling.selectors.pending.start_prediction import (
     job_expected_start,
 )
 from tenants.models import User
-
-_WHY: Final[dict[NoForecast, str | Promise]] = {
-    NoForecast.NOT_QUEUED: gettext_lazy("Suspended jobs have no expected start."),
-    NoForecast.OTHER_SCHEDULER: gettext_lazy(
-        "Unknown: the cluster's own scheduler decides when this job starts."
-    ),
-    NoForecast.NOT_YET: gettext_lazy("Not available yet. Estimates are updated every 5 minutes."),
-    NoForecast.NO_HISTORY: gettext_lazy(
-        "Unknown: fewer than 20 jobs have finished, too few to estimate from."
-    ),
-    NoForecast.OUT_OF_TIME: gettext_lazy("Unknown: the estimate took too long for this scheduling domain."),
-    NoForecast.CLAIM_NOT_BOUND: gettext_lazy(
-        "None while a volume claim of the job can't be mounted: it is missing, not bound or being deleted."
-    ),
-    NoForecast.FAILED: gettext_lazy("Unknown: the last estimate failed. Details are in the worker's log."),
-}
-
 
 _LATER: Final = gettext_lazy("Later than estimated. Estimates are updated every 5 minutes.")
 
@@ -72,7 +56,7 @@ def describe_expected_start(viewer: User, job: Job) -> StartWords:
     found = job_expected_start(viewer=viewer, job=job, now=now)
     record = format_record(found.ranges)
     if found.prediction is None:
-        return StartWords(unknown=_WHY[found.why or NoForecast.NOT_YET], record=record)
+        return StartWords(unknown=NO_FORECAST[found.why or NoForecast.NOT_YET], record=record)
     return word_prediction(found.prediction, now, record=record)
 
 

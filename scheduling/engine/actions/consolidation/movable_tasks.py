@@ -11,12 +11,10 @@ from functools import partial
 from scheduling.engine.actions.consolidation.node_occupancy import SoleOccupancy, node_occupancy_of
 from scheduling.engine.gang.clearable_nodes import MovableUnits, rank_unit
 from scheduling.engine.gang.moves import MovablePart, MovableUnit
-from scheduling.engine.model import DecisionKind, Job
+from scheduling.engine.model import RELEASING_KINDS, Job
 from scheduling.engine.preemption.candidates.eviction_cost import running_seconds, unsaved_seconds
 from scheduling.engine.quota.shortage import is_eviction_capped
 from scheduling.engine.session.session import Session
-
-CHANGED_BY_DECISION = (DecisionKind.EVICT, DecisionKind.SHRINK, DecisionKind.MIGRATE)
 
 
 class MovableTasks:
@@ -25,9 +23,7 @@ class MovableTasks:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._occupancy = node_occupancy_of(session.snapshot)
-        self._excluded = {
-            decision.job for decision in session.decisions if decision.kind in CHANGED_BY_DECISION
-        }
+        self._excluded = {decision.job for decision in session.decisions if decision.kind in RELEASING_KINDS}
         # The units that may move, by the node on which all their tasks run.
         self._units: dict[str, tuple[SoleOccupancy, tuple[MovableUnit, ...]]] = {}
 
