@@ -52,7 +52,7 @@ def main(arguments: Sequence[str]) -> int:
     for name in names:
         measured[name] = tuple(_measure(folder, name, policy, options.seeds) for policy in (BEST, OURS))
         console.print(f"{name} done", style="dim")
-    table, missed = _judge(measured)
+    table, missed = _compare_policies(measured)
     console.print(table)
     for line in missed:
         console.print(line, style="red")
@@ -75,7 +75,7 @@ def _measure(folder: Path, trace: str, policy: str, seeds: Sequence[int]) -> Pac
     )
 
 
-def _judge(measured: dict[str, tuple[PackingFigures, ...]]) -> tuple[Table, list[str]]:
+def _compare_policies(measured: dict[str, tuple[PackingFigures, ...]]) -> tuple[Table, list[str]]:
     table = Table(title="Cards allocated, %; many-card pods refused by 95 % arrival")
     for column in ("trace", "fgd 130", "own 130", "+", "fgd 100", "own 100", "+", "refused", "fgd"):
         table.add_column(column, justify="left" if column == "trace" else "right", no_wrap=True)

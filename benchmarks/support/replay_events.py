@@ -129,8 +129,8 @@ class _State:
         self._waiting: dict[str, dict[str, _Job]] = {tenant: {} for tenant in pool.nodes}
         self._running: dict[str, dict[str, _Job]] = {tenant: {} for tenant in pool.nodes}
         self._free = {f"node-{number:04d}": pool.per_node for number in range(sum(pool.nodes.values()))}
-        self._owed: dict[str, int] = {}
-        self._owed_heads: dict[str, tuple[int, str]] = {}
+        self._due_since: dict[str, int] = {}
+        self._due_heads: dict[str, tuple[int, str]] = {}
         self._waited = self._ran = 0
 
     def collect_findings(self) -> Findings:
@@ -166,7 +166,9 @@ class _State:
             line.event == "start" and any(self._free[node] < 0 for node in line.nodes) for line in decided
         )
         if vacated:
-            self._judge(at, vacated, [line for line in decided if line.event == "start"], before, remaining)
+            self._check_evictions(
+                at, vacated, [line for line in decided if line.event == "start"], before, remaining
+            )
         for tenant in {line.tenant for line in lines}:
             self._watch(at, tenant)
 
@@ -210,18 +212,18 @@ class _State:
         sizes = {job.gpus for job in waiting.values()}
         fitting = {size for size in sizes if self._fits_own_nodes(tenant, [*gangs, size])}
         due = {name for name, job in waiting.items() if job.gpus in fitting}
-        mine = {name for name in self._owed if self._jobs[name].tenant == tenant}
+        mine = {name for name in self._due_since if self._jobs[name].tenant == tenant}
         for name in mine - due:
-            self._close(at, self._owed.pop(name), name, self._found.owed)
-        self._owed |= dict.fromkeys(due - mine, at)
+            self._close(at, self._due_since.pop(name), name, self._found.owed)
+        self._due_since |= dict.fromkeys(due - mine, at)
         head = min(waiting.values(), key=lambda job: job.order, default=None)
         owed = head.name if head is not None and head.name in due else None
-        before = self._owed_heads.pop(tenant, None)
+        before = self._due_heads.pop(tenant, None)
         if before is not None and before[1] != owed:
             self._close(at, *before, self._found.owed_heads)
             before = None
         if owed is not None:
-            self._owed_heads[tenant] = before or (at, owed)
+            self._due_heads[tenant] = before or (at, owed)
 
     def _close(self, at: int, since: int, job: str, into: list[Stretch]) -> None:
         if at - since > GRACE_S:
@@ -245,7 +247,7 @@ class _State:
 
     # Needless evictions
 
-    def _judge(
+    def _check_evictions(
         self,
         at: int,
         vacated: Mapping[str, tuple[str, ...]],

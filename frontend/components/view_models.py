@@ -38,7 +38,7 @@ class HelpItem:
 
 
 @dataclass(frozen=True, kw_only=True)
-class StoryRow:
+class EventRow:
     """One event of a timeline: its time, its text, and a tag where the event has a tone."""
 
     at: datetime

@@ -163,8 +163,8 @@ def helps(items: Iterable[view_models.HelpItem]) -> dict[str, object]:
     return {"items": items}
 
 
-@register.inclusion_tag("frontend/components/story.html")
-def story(rows: Iterable[view_models.StoryRow]) -> dict[str, object]:
+@register.inclusion_tag("frontend/components/event_list.html")
+def event_list(rows: Iterable[view_models.EventRow]) -> dict[str, object]:
     """Return a timeline, one row per event."""
     return {"rows": rows}
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from html import unescape
 from typing import Any, Final
 
+from django.utils.html import strip_tags
 from django.utils.safestring import SafeString
 
 from foundation.core.quantities import Resource
@@ -72,6 +74,11 @@ def recommendation_sentences(
     """Return recommendations for a job that waits for `code`: the engine's, or else the usual ones."""
     sentences = [each.sentence for each in find_recommendations(found)]
     return [text for text in sentences or [reasons.help_sentence(code, numbers)] if text]
+
+
+def plain_recommendations(code: str, numbers: reasons.Numbers | None, found: Iterable[Any]) -> list[str]:
+    """Return recommendations as `recommendation_sentences`, as plain text."""
+    return [unescape(strip_tags(text)) for text in recommendation_sentences(code, numbers, found)]
 
 
 def numbers_of(item: Item) -> Item:

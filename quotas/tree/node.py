@@ -27,8 +27,8 @@ K = TypeVar("K", bound=Hashable)
 class TreeNode(Generic[K]):
     """State of one node; only `QuotaTree` builds and links it.
 
-    `changes` counts how often its usage changed, `stirred` how often that of the node or of a node below
-    changed.
+    `changes` counts how often its usage changed, `subtree_changes` how often that of the node or of a node
+    below changed.
     """
 
     __slots__ = (
@@ -43,8 +43,8 @@ class TreeNode(Generic[K]):
         "limits",
         "local_quota",
         "parent",
-        "stirred",
         "subtree",
+        "subtree_changes",
         "usage",
         "weight_milli",
     )
@@ -58,7 +58,7 @@ class TreeNode(Generic[K]):
         self.subtree: dict[K, Amount] = {}
         self.local_quota: dict[K, Amount] = {}
         self.usage: dict[K, int] = {}
-        self.height = self.changes = self.stirred = 0
+        self.height = self.changes = self.subtree_changes = 0
         # Cache: the keys over quota at the value `_over_at` of `changes`.
         self._over: frozenset[K] = frozenset()
         self._over_at = -1
@@ -177,7 +177,7 @@ class TreeNode(Generic[K]):
         """Record that usage at this leaf changed, even if no node above changes."""
         node: TreeNode[K] | None = self
         while node is not None:
-            node.stirred += 1
+            node.subtree_changes += 1
             node = node.parent
 
     def add_usage(self, key: K, amount: int) -> None:

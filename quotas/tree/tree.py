@@ -64,7 +64,7 @@ class QuotaTree(Generic[K]):
         # The last share of each node, with the number of changes of its usage at that time.
         self._shares: dict[str, tuple[int, DominantResourceShare]] = {}
         # Deferred changes of usage that are not counted yet: leaf, amounts, how often.
-        self._owed: list[tuple[str, Mapping[K, int], int]] = []
+        self._deferred: list[tuple[str, Mapping[K, int], int]] = []
         self._nodes: dict[str, TreeNode[K]] = {
             node_id: TreeNode(node_id, described[node_id].limits, described[node_id].weight_milli)
             for node_id in sorted(described)
@@ -84,7 +84,7 @@ class QuotaTree(Generic[K]):
         """Return a copy with the same limits and usage; later changes of either affect one tree only."""
         self.settle()
         twin = copy(self)
-        twin._owed = []
+        twin._deferred = []
         twin._lendable, twin._shares = dict(self._lendable), {}
         twin._nodes = {node_id: node.copy() for node_id, node in self._nodes.items()}
         for node in self._nodes.values():
@@ -206,9 +206,9 @@ class QuotaTree(Generic[K]):
                 found.append(node.id)
         return found
 
-    def stirred(self, node_id: str) -> int:
+    def subtree_changes(self, node_id: str) -> int:
         """Return a count that changes whenever usage at the node or anywhere below it changes."""
-        return self._node(node_id).stirred
+        return self._node(node_id).subtree_changes
 
     def local_available(self, node_id: str, key: K) -> Amount:
         """Return what may be added before it counts at the parent."""
@@ -343,10 +343,10 @@ class QuotaTree(Generic[K]):
         A simulation adds and removes much usage that is never read in between: consecutive calls with the
         same mapping cancel out. Errors are raised when the usage is counted.
         """
-        if self._owed and self._owed[-1][1] is amounts and self._owed[-1][0] == node_id:
-            count += self._owed.pop()[2]
+        if self._deferred and self._deferred[-1][1] is amounts and self._deferred[-1][0] == node_id:
+            count += self._deferred.pop()[2]
         if count:
-            self._owed.append((node_id, amounts, count))
+            self._deferred.append((node_id, amounts, count))
 
     def settle(self) -> None:
         """Count the deferred usage, summed per leaf; every read calls this first.
@@ -354,9 +354,9 @@ class QuotaTree(Generic[K]):
         Raises:
             NotALeafError, OverdrawnError: as `add_usages` and `remove_usages`.
         """
-        owed, self._owed = self._owed, []
+        deferred, self._deferred = self._deferred, []
         changes: dict[str, dict[K, int]] = {}
-        for node_id, amounts, count in owed:
+        for node_id, amounts, count in deferred:
             change = changes.setdefault(node_id, {})
             for key, amount in amounts.items():
                 change[key] = change.get(key, 0) + amount * count
@@ -405,7 +405,7 @@ class QuotaTree(Generic[K]):
         return known
 
     def _node(self, node_id: str) -> TreeNode[K]:
-        if self._owed:
+        if self._deferred:
             self.settle()
         return self._find(node_id)
 

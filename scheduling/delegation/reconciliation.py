@@ -80,7 +80,7 @@ class Reconciliation:
         """Keep a running job while its workload is admitted; evict it if the workload is evicted or gone."""
         if seen is not None and seen.kind is VerdictKind.ADMITTED and seen.attempt == job.attempt_number:
             return
-        rule = seen.code if seen is not None and seen.kind is VerdictKind.LEAVING else "NOT_READY"
+        rule = seen.code if seen is not None and seen.kind is VerdictKind.TERMINATING else "NOT_READY"
         numbers = {"cluster": self.cluster.name}
         if seen is None:
             numbers["message"] = "its workload is gone from the cluster"
@@ -122,7 +122,7 @@ class Reconciliation:
 
     def _is_over(self, job: Job, seen: WorkloadVerdict) -> bool:
         """Return whether a workload holds quota for an attempt that ended or was evicted before it began."""
-        return seen.kind is VerdictKind.LEAVING or seen.attempt != job.attempt_number + 1
+        return seen.kind is VerdictKind.TERMINATING or seen.attempt != job.attempt_number + 1
 
     def _idle(self, job: Job, seen: WorkloadVerdict) -> None:
         if seen.kind is VerdictKind.ENDED:

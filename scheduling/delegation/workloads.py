@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from clusters.backends.delegation import DelegatedWorkload, ProjectedCohort
+from clusters.backends.delegation import DelegatedPodSet, DelegatedWorkload
 from clusters.models import Flavor
 from foundation.core.identifiers import dns_label
 from foundation.core.quantities import Resource
@@ -69,12 +69,12 @@ def _suiting(role: JobRole, flavors: Sequence[Flavor]) -> list[Flavor]:
 
 def _group(
     job: Job, role: JobRole, asked: em.Request, pools: Sequence[em.Flavor], *, elastic: bool
-) -> ProjectedCohort:
+) -> DelegatedPodSet:
     rules: Mapping[str, Any] = job.placement
     affinity = (rules.get("node_affinity") or {}).get("required") or ()
     cards, cores, memory = (_most(asked, pools, item) for item in _OF_CARDS)
     parts = asked.gpu is not None and asked.gpu.mode is not em.GpuMode.WHOLE
-    return ProjectedCohort(
+    return DelegatedPodSet(
         name=role.name,
         count=role.replicas,
         least=role.min_replicas if elastic else role.replicas,

@@ -16,6 +16,7 @@ from quotas.texts.amounts import format_amount
 from scheduling.api.jobs.serializers import ExplanationSerializer
 from scheduling.api.pending.explain import read_explanation
 from scheduling.api.pods.logs import LogLineSerializer
+from scheduling.hooks.recommendation_texts import describe_recommendations
 from scheduling.models import Job
 from scheduling.selectors.pods.log_follow import LogFollower
 from scheduling.selectors.pods.logs import LogLine, LogQuery, job_logs
@@ -86,7 +87,8 @@ def _list_facts(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "reason", f"{known.row.label} ({reason['code']})" if known else reason["code"]
         yield "since", str(reason["since"] or "")
         yield from ((f"  {name}", str(value)) for name, value in reason["numbers"].items())
-        yield from (("recommendation", _help_text(one)) for one in reason["help"])
+        sentences = describe_recommendations(reason["code"], reason["numbers"], reason["help"])
+        yield from (("recommendation", sentence) for sentence in sentences)
     if position := found["position"]:
         yield "jobs ahead", f"{position['position_in_local_queue']} of {position['waiting']} pending"
     if found["promised_until"]:
@@ -98,8 +100,3 @@ def _list_facts(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield f"pool {pool['cluster']}/{pool['flavor']}", f"{free} free of {total}"
     for one in found["decisions"][:_DECISIONS]:
         yield "decision", f"{one['at']}  {one['kind']}  {one['code']}"
-
-
-def _help_text(one: dict[str, Any]) -> str:
-    numbers = ", ".join(f"{name}: {value}" for name, value in (one.get("numbers") or {}).items())
-    return f"{one['code']} ({numbers})" if numbers else one["code"]

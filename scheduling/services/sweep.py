@@ -64,7 +64,7 @@ def _without_pods() -> QuerySet[Job]:
     return leaving.filter(~Exists(present)).select_related("queue").order_by("id")[:_LIMIT]
 
 
-def _clusters_owed() -> QuerySet[Allocation, tuple[uuid.UUID]]:
+def _clusters_with_pods_to_change() -> QuerySet[Allocation, tuple[uuid.UUID]]:
     to_create = Q(ensured_at__isnull=True, removal_asked_at__isnull=True, released_at__isnull=True)
     to_remove = Q(removal_asked_at__isnull=False, removed_at__isnull=True)
     return Allocation.unscoped.filter(to_create | to_remove).values_list("node__cluster_id").distinct()
@@ -96,7 +96,7 @@ _OVERDUE: Final = PreparedQuery(
     ).values_list("pk")
 )
 _WITHOUT_PODS: Final = PreparedQuery(_without_pods)
-_OWED: Final = PreparedQuery(_clusters_owed)
+_WITH_PODS_TO_CHANGE: Final = PreparedQuery(_clusters_with_pods_to_change)
 _GANGS_TO_END: Final = PreparedQuery(_clusters_with_gangs_to_end)
 _THAT_ADMIT: Final = PreparedQuery(
     lambda: Cluster.unscoped.filter(backend__in=ADMITS_ITSELF).order_by("pk").values_list("pk")
@@ -140,7 +140,9 @@ def _hint_cells(now: datetime) -> None:
 
 
 def _hint_clusters() -> None:
-    for (cluster_id,) in sorted({*_OWED(), *_GANGS_TO_END(), *_OPEN_RESIZES(), *_PENDING_CORDONS()}):
+    for (cluster_id,) in sorted(
+        {*_WITH_PODS_TO_CHANGE(), *_GANGS_TO_END(), *_OPEN_RESIZES(), *_PENDING_CORDONS()}
+    ):
         outbox.add_hint(outbox.Topic.EXECUTE, cluster_id)
     for (cluster_id,) in _THAT_ADMIT():
         outbox.add_hint(outbox.Topic.DELEGATE, cluster_id)

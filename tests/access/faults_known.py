@@ -59,9 +59,9 @@ ARGUED: Final[dict[str, str]] = {
         "(frontend.pages.quotas.page:_cells); the world has one cell, and what is shown of any is asked for "
         "in quotas.selectors.tables.quota_table:tenant_quota_table, which is noticed"
     ),
-    "scheduling.selectors.jobs.job::by workspace:3": (
+    "scheduling.selectors.jobs.job_filter::by workspace:1": (
         "a queue is looked for by its name among those of the workspace; which jobs are shown is bound in "
-        "scheduling.selectors.jobs.job:job_query:by workspace, which is noticed"
+        "scheduling.selectors.jobs.job_filter:find_sight:by workspace, which is noticed"
     ),
     "scheduling.selectors.jobs.row:queue_work:by workspace:1": (
         "it counts jobs by the id of their queue, and frontend.pages.jobs.workspace_overview takes the counts"

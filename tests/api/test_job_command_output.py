@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from html import unescape
+from typing import Any
 
 import pytest
 import time_machine
 from django.core.management import call_command
 from django.core.management.base import CommandError
+from django.utils import translation
+from django.utils.html import strip_tags
 
+from foundation.core.reasons import Reason
+from frontend.texts.recommendations import recommendation_sentences
+from scheduling.models import Job
 from tests.api.conftest import As
 from tests.api.test_log_stream import Ran
 from tests.builders import jobs
+from tests.builders.world import World
 
 EXPLAIN = "/api/v1/workspaces/team-a/jobs/train/explain"
 
@@ -72,3 +80,29 @@ def test_an_explanation_is_that_of_the_rest_api(
         assert word in told
     with pytest.raises(CommandError):
         call_command("job", "explain", "none", "--workspace", "team-a", "--user", "ed")
+
+
+SHORT = {"flavor": "a100", "resource": "gpu.cards", "short": 2, "queue": "q"}
+
+
+@pytest.mark.parametrize("reason", Reason)
+@pytest.mark.parametrize(
+    "found",
+    [[], [{"code": "RAISE_QUOTA", "numbers": SHORT}, {"code": "RESUME", "numbers": {}}]],
+    ids=["usual", "of the engine"],
+)
+def test_recommendations_are_the_sentences_of_the_console(
+    w: World, capsys: pytest.CaptureFixture[str], reason: Reason, found: list[dict[str, Any]]
+) -> None:
+    job = jobs.job(w.queue, w.editor, "train")
+    Job.unscoped.filter(pk=job.pk).update(reason=reason, reason_help=found)
+
+    with translation.override("en"):
+        call_command("job", "explain", "train", "--workspace", "team-a", "--user", "ed")
+        wanted = [strip_tags(text) for text in recommendation_sentences(reason, {}, found)]
+
+    told = " ".join(capsys.readouterr().out.split())
+    assert wanted
+    for sentence in wanted:
+        assert unescape(sentence) in told
+    assert "RAISE_QUOTA" not in told

@@ -32,7 +32,8 @@ from frontend.shell.time_range import RANGES, label_of_range
 from quotas.selectors.queues.queues_in_sight import visible_queues
 from quotas.selectors.tenants.team import team_parents
 from scheduling.models import JobState
-from scheduling.selectors.jobs.job import JobFilter, job_by_keys, job_query, resolve_filters
+from scheduling.selectors.jobs.job import job_by_keys, job_query
+from scheduling.selectors.jobs.job_filter import JobFilter, resolve_filters
 from scheduling.selectors.jobs.job_sight import job_pools
 from scheduling.selectors.jobs.job_tag import job_tags_lately
 from tenants.access import permissions

@@ -28,7 +28,8 @@ from frontend.pages.jobs.table.job_list import (
 )
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from scheduling.models import TERMINAL_STATES, JobKind, JobState
-from scheduling.selectors.jobs.job import job_by_keys, job_query, resolve_filters
+from scheduling.selectors.jobs.job import job_by_keys, job_query
+from scheduling.selectors.jobs.job_filter import resolve_filters
 from scheduling.selectors.jobs.job_tag import job_tags_lately
 from tenants.models import Tenant, User
 from tenants.selectors.tenant import workspace_get

@@ -15,7 +15,7 @@ from foundation.web.listing import Column
 from frontend.charts import Chart, ChartLine, Gap, time_series
 from frontend.components.capacity import GpuTile, Meter, NodeTiles
 from frontend.components.ordered_selects import OrderedChoiceField, OrderedSelects
-from frontend.components.view_models import Check, Chip, HelpItem, ProblemBox, StoryRow
+from frontend.components.view_models import Check, Chip, EventRow, HelpItem, ProblemBox
 from frontend.lists.declaration import FilterField, ListColumn, ListDeclaration
 from frontend.lists.row_form import RowForm
 
@@ -170,11 +170,11 @@ def sample_helps() -> Sequence[HelpItem]:
     ]
 
 
-def sample_story() -> Sequence[StoryRow]:
+def sample_events() -> Sequence[EventRow]:
     """Return events with and without a tone."""
     return [
-        StoryRow(at=_START, text=_("Running"), tag=_("Running"), tone="running"),
-        StoryRow(at=_START - timedelta(minutes=9), text=_("Pending"), detail=_("Insufficient quota")),
+        EventRow(at=_START, text=_("Running"), tag=_("Running"), tone="running"),
+        EventRow(at=_START - timedelta(minutes=9), text=_("Pending"), detail=_("Insufficient quota")),
     ]
 
 

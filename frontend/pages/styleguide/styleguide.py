@@ -87,7 +87,7 @@ def _parts(request: HttpRequest) -> Mapping[str, Any]:
         "nodes": samples.sample_nodes(),
         "checks": samples.sample_checks(),
         "helps": samples.sample_helps(),
-        "story": samples.sample_story(),
+        "timeline": samples.sample_events(),
         "problem_box": samples.sample_problem(),
         "facts": [(_("Queue"), "default"), (_("Priority"), "normal"), (_("GPUs"), "8")],
         "chart_parts": [samples.sample_chart("styleguide"), samples.sample_chart("styleguide-low")],

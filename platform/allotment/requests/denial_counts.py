@@ -19,7 +19,7 @@ from typing import Final
 WINDOW_S: Final = 60
 ADDRESSES_MAX: Final = 50
 """The most addresses without an account that get their own records in one minute; the others share one."""
-OF_STRANGER: Final = 1
+OF_ANONYMOUS: Final = 1
 OF_USER: Final = 60
 
 
@@ -36,7 +36,7 @@ class Caller:
         """The number of denials in one minute that get their own records."""
         if self == OTHERS:
             return 0
-        return OF_USER if self.user_id else OF_STRANGER
+        return OF_USER if self.user_id else OF_ANONYMOUS
 
 
 OTHERS: Final = Caller()

@@ -289,7 +289,7 @@ class BoundPod:
 
     `cards` counts cards that the node chooses, by MIG profile, "" for whole ones; `shares` are of cards known
     by uuid. `owner` is the kind and name of its controller. `is_permanent`: it belongs to the node and is
-    recreated when it ends, as a daemon's pod is. `leaving`: it is terminating and still holds all of it.
+    recreated when it ends, as a daemon's pod is. `terminating`: it still holds all of it.
     `labels` are those by which the platform marks its pods, except `installation`; empty for a pod without
     such labels.
     """
@@ -304,7 +304,7 @@ class BoundPod:
     shares: tuple[DeviceGrant, ...] = ()
     owner: str = ""
     is_permanent: bool = False
-    leaving: bool = False
+    terminating: bool = False
     labels: Mapping[str, str] = field(default_factory=dict)
     installation: str = ""
 

@@ -118,8 +118,8 @@ class Projected:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProjectedCohort:
-    """Equal tasks of a workload. Amounts per task: CPU in millicores, memory in MiB.
+class DelegatedPodSet:
+    """Equal tasks of a workload, a pod set of Kueue. Amounts per task: CPU in millicores, memory in MiB.
 
     `cores` (percent points) and `gpu_memory_mib` are the sums over the task's cards, and zero for whole
     cards. `least` below `count` makes it elastic. It may be admitted only into one of `pools`.
@@ -154,15 +154,15 @@ class DelegatedWorkload:
     priority_class: str
     priority: int
     attempt: int
-    groups: tuple[ProjectedCohort, ...]
+    groups: tuple[DelegatedPodSet, ...]
 
 
 class VerdictKind(StrEnum):
-    """`leaving`: marked for eviction, and holds its quota until that is released; `ended`: over for good."""
+    """`terminating`: marked for eviction, with its quota until that is released; `ended`: over for good."""
 
     WAITING = "waiting"
     ADMITTED = "admitted"
-    LEAVING = "leaving"
+    TERMINATING = "terminating"
     ENDED = "ended"
 
 

@@ -109,7 +109,7 @@ def last_refusal(*, viewer: Actor, node: Node) -> NodeCordon | None:
     return last if clock.now() - last.ended_at < _REFUSAL_SHOWN else None
 
 
-def node_story(*, viewer: Actor, node: Node, limit: int = 12) -> list[NodeEvent]:
+def list_node_events(*, viewer: Actor, node: Node, limit: int = 12) -> list[NodeEvent]:
     """Return the events of a node, newest first.
 
     Raises: PermissionDenied.

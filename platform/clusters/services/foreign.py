@@ -123,16 +123,16 @@ def _write(
     for uids in _portions(removed):
         ForeignPod.unscoped.filter(cluster=cluster, uid__in=uids).delete()
     if new:
-        _warn_of_strangers(cluster, new)
+        _warn_of_unmanaged_pods(cluster, new)
     return touched + [row.node_name for row in (*new, *changed)] + [known[uid].node_name for uid in removed]
 
 
-def _warn_of_strangers(cluster: Cluster, new: Iterable[ForeignPod]) -> None:
+def _warn_of_unmanaged_pods(cluster: Cluster, new: Iterable[ForeignPod]) -> None:
     """Log pods with the platform's labels that are not in this database, for an operator."""
-    strangers = sorted(str(row) for row in new if row.origin != ForeignOrigin.OTHER)
-    if strangers:
+    unmanaged = sorted(str(row) for row in new if row.origin != ForeignOrigin.OTHER)
+    if unmanaged:
         log.warning(
-            "pods of the platform's kind are not in this database", cluster=cluster.name, pods=strangers
+            "pods of the platform's kind are not in this database", cluster=cluster.name, pods=unmanaged
         )
 
 
@@ -166,5 +166,5 @@ def _values(fact: BoundPod) -> dict[str, Any]:
         "cards": dict(fact.cards),
         "shares": [[share.uuid, share.cores, share.memory_mib] for share in fact.shares],
         "standing": fact.is_permanent,
-        "leaving": fact.leaving,
+        "leaving": fact.terminating,
     }

@@ -41,12 +41,12 @@ def idle_report() -> int:
     rows = DeviceSlice.unscoped.filter(released=False, allocation__task__job__state=JobState.RUNNING)
     for job_id, *key in rows.order_by().values_list("allocation__task__job_id", "allocation_id", "device_id"):
         held[job_id].append(measured.get((key[0], key[1])))
-    found = {job_id: report for job_id, parts in held.items() if (report := _judge(parts)) is not None}
+    found = {job_id: report for job_id, parts in held.items() if (report := _report_use(parts)) is not None}
     record_use(found, now=now)
     return sum(report.idle for report in found.values())
 
 
-def _judge(parts: list[_Measured | None]) -> UseReport | None:
+def _report_use(parts: list[_Measured | None]) -> UseReport | None:
     """Return the known use of a job; None if it is unknown whether it is idle."""
     known = [part for part in parts if part is not None]
     if not known:

@@ -9,15 +9,15 @@ from rest_framework import serializers
 
 from scheduling.models import JobState
 from scheduling.selectors.events import event
-from scheduling.selectors.jobs import job
-from scheduling.selectors.jobs.job import DEFAULT_SORT, SORTS, JobFilter
+from scheduling.selectors.jobs.job import DEFAULT_SORT, SORTS
+from scheduling.selectors.jobs.job_filter import ALL_COLUMNS, COLUMNS, JobFilter
 from tenants.api.requests.query import NUMBER_MAX, PAGE, PAGE_MAX, FilterQuery, WordsField
 
 _STATES: Final = tuple(JobState.values)
 
 
 class JobListQuery(FilterQuery):
-    columns = job.COLUMNS
+    columns = COLUMNS
 
     state = WordsField(words=_STATES, required=False, help_text="One or more, comma-separated.")
     queue = serializers.CharField(required=False)
@@ -49,7 +49,7 @@ def filters_of(query: Mapping[str, Any]) -> JobFilter:
 
 
 class AllJobsQuery(JobListQuery):
-    columns = job.ALL_COLUMNS
+    columns = ALL_COLUMNS
 
     tenant = serializers.CharField(
         required=False, help_text="ID of a workspace, or of a folder with all workspaces in it."

@@ -17,7 +17,8 @@ from scheduling.job_file import load_text
 from scheduling.job_file.declaration.describing import fields_page
 from scheduling.job_file.declaration.reasons_page import reasons_page
 from scheduling.management.log_options import add_log_options
-from scheduling.selectors.jobs.job import COLUMNS, JobFilter, job_get, job_list
+from scheduling.selectors.jobs.job import job_get, job_list
+from scheduling.selectors.jobs.job_filter import COLUMNS, JobFilter
 from scheduling.services.jobs.idle_extension import extend_idle_job
 from scheduling.services.jobs.job import job_cancel, job_submit
 from scheduling.services.jobs.job_read import job_read

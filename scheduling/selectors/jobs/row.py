@@ -28,7 +28,8 @@ from scheduling.models import (
     TaskState,
 )
 from scheduling.selectors.jobs.deleted import NOT_DELETED
-from scheduling.selectors.jobs.job import JobFilter, job_query
+from scheduling.selectors.jobs.job import job_query
+from scheduling.selectors.jobs.job_filter import JobFilter
 from scheduling.selectors.pending.queue_order import read_queue_order
 from tenants.access import permissions
 from tenants.access.permissions import Permission

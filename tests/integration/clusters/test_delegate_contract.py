@@ -17,8 +17,8 @@ from clusters.backends.base import OutcomeKind
 from clusters.backends.delegation import (
     Cohort,
     Delegate,
+    DelegatedPodSet,
     DelegatedWorkload,
-    ProjectedCohort,
     ProjectedFlavor,
     ProjectedPriority,
     Projection,
@@ -68,7 +68,7 @@ TREE = Projection(
 
 
 def workload(name: str, cards: int, key: str = MINE, **changes: Any) -> DelegatedWorkload:
-    group = ProjectedCohort(
+    group = DelegatedPodSet(
         name="worker", count=cards, least=cards, cpu_millicores=1000, memory_mib=1024, cards=1, pools=(POOL,)
     )
     asked = DelegatedWorkload(
@@ -203,7 +203,7 @@ def test_what_is_taken_back_is_held_until_it_is_given_back(delegate: Delegate) -
     delegate.create_workload(workload("borrower", 8))
     verdict(delegate, "borrower", is_(VerdictKind.ADMITTED))
     delegate.create_workload(workload("owner", 4, THEIRS))
-    leaving = verdict(delegate, "borrower", is_(VerdictKind.LEAVING))
+    leaving = verdict(delegate, "borrower", is_(VerdictKind.TERMINATING))
     assert (leaving.code, leaving.reserved) == ("RECLAIM_NOMINAL", True)
     waiting = verdict(delegate, "owner", lambda seen: seen.code)
     assert waiting.code == "WAITING_FOR_PREEMPTED"

@@ -245,7 +245,7 @@ def test_what_goes_beyond_its_own_quota_is_booked_as_borrowed(here: World, engin
 
 def test_only_a_reservation_for_the_next_run_counts(here: World, engine: Engine) -> None:
     job = jobs.job(here.queue, here.editor, attempt_number=2)
-    for kind, attempt in ((VerdictKind.ADMITTED, 2), (VerdictKind.LEAVING, 3)):
+    for kind, attempt in ((VerdictKind.ADMITTED, 2), (VerdictKind.TERMINATING, 3)):
         engine.say(job, kind, pool=here.flavor, attempt=attempt)
         delegation_run(cluster_id=here.cluster.pk)
     assert engine.done == [("give back for 3", job.name)] * 2
@@ -256,7 +256,7 @@ def test_a_running_job_ends_when_it_is_evicted_or_no_longer_admitted(here: World
     told, lost, kept = (jobs.job(here.queue, here.editor, name) for name in ("told", "lost", "kept"))
     for job, node in zip((told, lost, kept), (*here.nodes, here.nodes[0]), strict=True):
         jobs.allocate(job, node)
-    engine.say(told, VerdictKind.LEAVING, code="FAIR_SHARE", attempt=1)
+    engine.say(told, VerdictKind.TERMINATING, code="FAIR_SHARE", attempt=1)
     engine.say(kept, VerdictKind.ADMITTED, attempt=1)
     delegation_run(cluster_id=here.cluster.pk)
     assert [state(job) for job in (told, lost, kept)] == [

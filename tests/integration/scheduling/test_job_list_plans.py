@@ -13,7 +13,8 @@ from django.test.utils import CaptureQueriesContext
 from foundation.core import clock
 from foundation.web.listing import parse_condition
 from scheduling.models import Job, JobDeletion, JobState, JobTag
-from scheduling.selectors.jobs.job import COLUMNS, JobFilter, job_list
+from scheduling.selectors.jobs.job import job_list
+from scheduling.selectors.jobs.job_filter import COLUMNS, JobFilter
 from scheduling.selectors.jobs.row import queue_work, queues_work
 from tenants.models import Tenant, User
 from tests.builders import jobs

@@ -6,7 +6,8 @@ import pytest
 
 from foundation.sql import row_scope
 from scheduling.models import Job
-from scheduling.selectors.jobs.job import JobFilter, job_list
+from scheduling.selectors.jobs.job import job_list
+from scheduling.selectors.jobs.job_filter import JobFilter
 from scheduling.selectors.jobs.name_search import jobs_named
 from scheduling.selectors.jobs.search import job_find
 from tenants.access.row_scope import scope_of

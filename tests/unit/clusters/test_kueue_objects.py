@@ -11,8 +11,8 @@ import pytest
 
 from clusters.backends.delegation import (
     Cohort,
+    DelegatedPodSet,
     DelegatedWorkload,
-    ProjectedCohort,
     ProjectedFlavor,
     ProjectedPriority,
     Projection,
@@ -141,7 +141,7 @@ def test_only_what_differs_is_patched() -> None:
     }
 
 
-GROUP = ProjectedCohort(
+GROUP = DelegatedPodSet(
     name="worker", count=4, least=2, cpu_millicores=500, memory_mib=1024, cards=2, pools=(WHOLE,)
 )
 ASKED = DelegatedWorkload(
@@ -226,7 +226,7 @@ def test_who_is_evicted_learns_the_rule_and_not_for_whom(reason: str, cause: str
         "Preempted": ("True", cause, "secret"),
     }
     found = read_verdict(seen({**holds, **told}), {})
-    assert (found.kind, found.code, found.detail) == (VerdictKind.LEAVING, rule, "")
+    assert (found.kind, found.code, found.detail) == (VerdictKind.TERMINATING, rule, "")
 
 
 def test_an_admission_says_where_and_how_many_and_an_end_is_an_end() -> None:

@@ -122,7 +122,7 @@ def _page(request: HttpRequest, place: Tenant, job: Job) -> dict[str, Any]:
         "live_url": _live_address(place, job, {"tab": tab.value}),
     }
     if tab in (JobTab.OVERVIEW, JobTab.TIMELINE):
-        page |= _story(who, place, job, tab)
+        page |= _list_events(who, place, job, tab)
     if tab == JobTab.OVERVIEW:
         page |= _answer(rights, place, job)
         page["stages"] = job_stages.describe_stages(who, job, now)
@@ -146,7 +146,7 @@ def _queue_url(rights: Rights, place: Tenant, job: Job) -> str:
     return f"{jobs_address(place.slug)}?{urlencode({'queue': job.queue.name})}"
 
 
-def _story(who: User, place: Tenant, job: Job, tab: JobTab) -> dict[str, Any]:
+def _list_events(who: User, place: Tenant, job: Job, tab: JobTab) -> dict[str, Any]:
     """Return the events of the job: all in their tab, the latest in the overview."""
     events = job_events(viewer=who, job=job, limit=_EVENTS).items
     preempted = any(event.numbers.get("rule") in PREEMPTION_RULES for event in events)
@@ -155,7 +155,7 @@ def _story(who: User, place: Tenant, job: Job, tab: JobTab) -> dict[str, Any]:
     rows = job_event_rows(events, losses, named)
     shown = rows if tab == JobTab.TIMELINE else rows[:_LATEST]
     return {
-        "story": shown,
+        "timeline": shown,
         "more_events": len(rows) - len(shown),
         "timeline_url": tab_address(place.slug, job.pk, JobTab.TIMELINE),
         "was_preempted": preempted,

@@ -55,7 +55,7 @@ def job_event_rows(
     events: Iterable[JobEvent],
     losses: Mapping[datetime, JobLoss] | None = None,
     beneficiaries: Mapping[int, Beneficiary] | None = None,
-) -> Sequence[view_models.StoryRow]:
+) -> Sequence[view_models.EventRow]:
     """Return one row per event; an unknown code is shown as it is.
 
     `losses` is the work that each preemption cost, by the end of the run (`read_job_losses`); `beneficiaries`
@@ -67,19 +67,19 @@ def job_event_rows(
     ]
 
 
-def _row(event: JobEvent, loss: JobLoss | None, beneficiary: str) -> view_models.StoryRow:
+def _row(event: JobEvent, loss: JobLoss | None, beneficiary: str) -> view_models.EventRow:
     numbers = {**event.numbers, _FOR: beneficiary} if beneficiary else event.numbers
     sentence = _SENTENCES.get(event.code)
     text = sentence(event.actor, numbers) if sentence else event.code
     tag, tone = _TAGS.get(event.code, ("", "info"))
     if event.code == "held_up":
-        return view_models.StoryRow(at=event.at, text=text, tag=str(tag), tone=tone)
+        return view_models.EventRow(at=event.at, text=text, tag=str(tag), tone=tone)
     if numbers.get("rule") in OWN_END_REASONS:
         tag = "" if event.code == "evicting" else tag
     detail = describe_ending(numbers)
     if loss is not None and event.code in _AFTER_EVICTION:
         detail = _describe_loss(loss)
-    return view_models.StoryRow(at=event.at, text=text, tag=str(tag), tone=tone, detail=detail)
+    return view_models.EventRow(at=event.at, text=text, tag=str(tag), tone=tone, detail=detail)
 
 
 def _describe_loss(loss: JobLoss) -> str:

@@ -10,14 +10,14 @@ from frontend.components import view_models
 from scheduling.selectors.pods.pod_events import TaskEvent
 
 
-def rows_of_pod_events(events: Iterable[TaskEvent]) -> Sequence[view_models.StoryRow]:
+def rows_of_pod_events(events: Iterable[TaskEvent]) -> Sequence[view_models.EventRow]:
     """Return one row per event, in the cluster's own words."""
     return [_row(event) for event in events]
 
 
-def _row(event: TaskEvent) -> view_models.StoryRow:
+def _row(event: TaskEvent) -> view_models.EventRow:
     often = _("× %(count)s") % {"count": event.count} if event.count > 1 else ""
-    return view_models.StoryRow(
+    return view_models.EventRow(
         at=event.at,
         text=event.message or event.reason,
         tag=event.reason,

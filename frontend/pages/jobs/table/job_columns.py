@@ -22,7 +22,8 @@ from frontend.texts import labels
 from frontend.texts.reasons import reason_title
 from scheduling.job_file.parsing.tags import join_tags
 from scheduling.models import Job, PriorityClass
-from scheduling.selectors.jobs.job import ALL_COLUMNS, COLUMNS, DEFAULT_SORT
+from scheduling.selectors.jobs.job import DEFAULT_SORT
+from scheduling.selectors.jobs.job_filter import ALL_COLUMNS, COLUMNS
 from scheduling.selectors.jobs.row import JobListRow
 from telemetry.series import UseNow
 

@@ -28,7 +28,8 @@ from frontend.shell.time_range import RANGES, label_of_range
 from quotas.models import Queue
 from quotas.selectors.queues.queue import queue_list
 from scheduling.models import PENDING_STATES, RUNNING_STATES, JobState
-from scheduling.selectors.jobs.job import COLUMNS, JobFilter, job_by_keys, job_query, resolve_filters
+from scheduling.selectors.jobs.job import job_by_keys, job_query
+from scheduling.selectors.jobs.job_filter import COLUMNS, JobFilter, resolve_filters
 from scheduling.selectors.jobs.job_tag import job_tags_lately
 from scheduling.selectors.jobs.row import JobStateCounts, job_state_counts
 from tenants.access.permissions import Permission

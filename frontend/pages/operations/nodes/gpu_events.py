@@ -40,7 +40,7 @@ _CAUSES: Final[Mapping[int, str | Promise]] = {
 
 def gpu_event_rows(
     who: User, *, node_id: uuid.UUID, device_uuid: str | None = None, most: int, names: Mapping[str, str]
-) -> list[view_models.StoryRow]:
+) -> list[view_models.EventRow]:
     """Return the newest events of a node, or of one of its GPUs; `names` names GPUs by UUID.
 
     Raises: PermissionDenied without `cluster.view`.
@@ -49,7 +49,7 @@ def gpu_event_rows(
     return [_row(row, names.get(row.device_uuid, "")) for row in rows]
 
 
-def _row(row: GpuEvent, name: str) -> view_models.StoryRow:
+def _row(row: GpuEvent, name: str) -> view_models.EventRow:
     word = str(_WORDS.get(row.kind, row.kind))
     text = word
     if row.kind == "xid":
@@ -63,7 +63,7 @@ def _row(row: GpuEvent, name: str) -> view_models.StoryRow:
                 "cause": cause,
             }
         )
-    return view_models.StoryRow(
+    return view_models.EventRow(
         at=from_ms(row.at_ms),
         text=f"{name} · {text}" if name else text,
         tag=word,

@@ -14,7 +14,7 @@ from django.views.decorators.http import require_GET, require_http_methods
 
 from clusters.models import Device, Node
 from clusters.selectors.foreign import foreign_on_node
-from clusters.selectors.node import get_open_cordon, last_refusal, node_get, node_story
+from clusters.selectors.node import get_open_cordon, last_refusal, list_node_events, node_get
 from clusters.services.node_life import is_held
 from foundation.core import clock
 from foundation.core.errors import Invalid
@@ -127,7 +127,7 @@ def _context(request: HttpRequest, found: Node) -> dict[str, Any]:
         "holds": hold_rows(allocations, devices, holds),
         "foreign": foreign_rows(foreign_on_node(viewer=who, node=found), devices),
         "unplaced": found.cards_unplaced,
-        "events": _story(who, found),
+        "events": _list_events(who, found),
         "gpu_events": gpu_event_rows(
             who,
             node_id=found.pk,
@@ -260,14 +260,14 @@ def _of(part: str, whole: str) -> str:
     return _("%(part)s of %(whole)s") % {"part": part, "whole": whole}
 
 
-def _story(who: User, found: Node) -> list[view_models.StoryRow]:
+def _list_events(who: User, found: Node) -> list[view_models.EventRow]:
     """Return the events of the node, newest first."""
     rows = [_event(event) for event in node_events(viewer=who, node=found)]
-    rows += [event_row(event) for event in node_story(viewer=who, node=found)]
+    rows += [event_row(event) for event in list_node_events(viewer=who, node=found)]
     return sorted(rows, key=lambda row: row.at, reverse=True)[:_LATEST]
 
 
-def _event(event: NodeHoldEvent) -> view_models.StoryRow:
+def _event(event: NodeHoldEvent) -> view_models.EventRow:
     """Return an event of an allocated or released task as a row of the timeline."""
     row = event.allocation
     job = row.attempt.job
@@ -277,7 +277,7 @@ def _event(event: NodeHoldEvent) -> view_models.StoryRow:
         "workspace": job.workspace.name,
     }
     text = _("%(task)s of %(job)s (%(workspace)s)")
-    return view_models.StoryRow(
+    return view_models.EventRow(
         at=event.at,
         text=text % values,
         tag=_("Scheduled") if event.came else _("Released"),

@@ -41,7 +41,7 @@ _PRESSURE: Final = {
 }
 
 
-def event_row(event: NodeEvent) -> view_models.StoryRow:
+def event_row(event: NodeEvent) -> view_models.EventRow:
     """Return an event as a row of the node's timeline."""
     text, tone = _TEXTS.get(event.code, (event.code, ""))
     if "held_until" in event.numbers:
@@ -52,7 +52,7 @@ def event_row(event: NodeEvent) -> view_models.StoryRow:
     if "of" in numbers:
         numbers["of"] = pressure_words(numbers["of"].split(", "))
     detail = _("Reason: %(reason)s") % numbers if numbers.get("reason") else ""
-    return view_models.StoryRow(
+    return view_models.EventRow(
         at=event.at, text=str(text) % numbers, tag=_("Node"), tone=tone, detail=detail
     )
 

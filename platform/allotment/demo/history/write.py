@@ -190,7 +190,7 @@ def collect_week(
         if rows.find_moment(job.at_s) < now:
             made = specs.build_rows(job, now=rows.find_moment(job.at_s))
             written[number] = made.job
-            _JobStory(rows, job, made).add_rows(by_job[number])
+            _JobHistory(rows, job, made).add_rows(by_job[number])
     _name_beneficiaries(rows, written, by_job)
     return rows
 
@@ -214,7 +214,7 @@ def _name_beneficiaries(
 
 
 @dataclass(slots=True)
-class _JobStory:
+class _JobHistory:
     """Converts one job of the week and its runs into rows."""
 
     rows: WeekRows

@@ -15,7 +15,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from clusters.backends.delegation import DelegatedWorkload, ProjectedCohort, VerdictKind, WorkloadVerdict
+from clusters.backends.delegation import DelegatedPodSet, DelegatedWorkload, VerdictKind, WorkloadVerdict
 from clusters.backends.kubernetes.client.api import Json
 from clusters.backends.kueue.amounts import task_requests
 from clusters.backends.kueue.names import (
@@ -106,7 +106,7 @@ def shape_of(workload: DelegatedWorkload) -> str:
     return hashlib.sha256(json.dumps(detail, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def _pod_set(group: ProjectedCohort) -> Json:
+def _pod_set(group: DelegatedPodSet) -> Json:
     asked = task_requests(
         cpu_millicores=group.cpu_millicores,
         memory_mib=group.memory_mib,
@@ -145,7 +145,7 @@ def read_verdict(found: Json, names: Mapping[str, str], *, ours: bool = True) ->
     kind = _kind(conditions)
     code, detail = "", ""
     numbers: dict[str, int | str] = {}
-    if kind is VerdictKind.LEAVING:
+    if kind is VerdictKind.TERMINATING:
         # Kueue's message names other tenants by their queues, which the job's owner may not see.
         code = _rule(conditions)
     elif kind is VerdictKind.WAITING:
@@ -179,7 +179,7 @@ def _kind(conditions: Mapping[str, Json]) -> VerdictKind:
     if not _is(conditions, RESERVED):
         return VerdictKind.WAITING
     if _is(conditions, EVICTED):
-        return VerdictKind.LEAVING
+        return VerdictKind.TERMINATING
     return VerdictKind.ADMITTED if _is(conditions, ADMITTED) else VerdictKind.WAITING
 
 

@@ -42,10 +42,10 @@ class FreeableQuota:
         find: Callable[[], Iterable[str]],
     ) -> tuple[str, ...]:
         """Return the result of `find` for a subtree and quotas, cached until usage in the subtree changes."""
-        stirred, where = tree.stirred(node), (tree, node, keys)
+        subtree_changes, where = tree.subtree_changes(node), (tree, node, keys)
         known = self._borrowers.get(where)
-        if known is None or known[0] != stirred:
-            known = self._borrowers[where] = (stirred, tuple(find()))
+        if known is None or known[0] != subtree_changes:
+            known = self._borrowers[where] = (subtree_changes, tuple(find()))
         return known[1]
 
     def freeable_amounts(self, queues: Sequence[str], limit: float) -> Mapping[FlavorResource, int]:

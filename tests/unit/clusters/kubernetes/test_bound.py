@@ -128,5 +128,5 @@ def test_only_the_platforms_own_labels_say_where_a_pod_comes_from(
 def test_a_pod_that_leaves_still_holds_what_it_held() -> None:
     left = {"deletionTimestamp": "2026-11-22T11:00:00Z"}
     found = bound.bound_pod(pod(asks(limits={"nvidia.com/gpu": "1"}), metadata=left))
-    assert found.leaving
+    assert found.terminating
     assert found.cards == {"": 1}

@@ -314,9 +314,9 @@ def test_a_node_is_stirred_by_all_usage_below_it_and_by_nothing_else() -> None:
     quotas, nodes = company(), ("root", "unit", "dept", "a", "b")
 
     def stirred_by(change: Callable[[], None]) -> set[str]:
-        before = {node: quotas.stirred(node) for node in nodes}
+        before = {node: quotas.subtree_changes(node) for node in nodes}
         change()
-        return {node for node in nodes if quotas.stirred(node) != before[node]}
+        return {node for node in nodes if quotas.subtree_changes(node) != before[node]}
 
     above = {"root", "unit", "dept"}
     # Both stay at `a`: no node above uses more.

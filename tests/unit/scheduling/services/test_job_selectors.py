@@ -9,7 +9,8 @@ import pytest
 from foundation.core import clock
 from foundation.core.errors import NotFound, PermissionDenied
 from scheduling.models import JobState
-from scheduling.selectors.jobs.job import JobFilter, count_live_jobs, job_get, job_list, job_position
+from scheduling.selectors.jobs.job import count_live_jobs, job_get, job_list, job_position
+from scheduling.selectors.jobs.job_filter import JobFilter
 from tenants.models import Role
 from tests.builders import jobs, tenancy
 from tests.builders.world import World, world

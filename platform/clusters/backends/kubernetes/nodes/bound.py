@@ -48,7 +48,7 @@ def bound_pod(item: Json) -> BoundPod:
         shares=shares,
         owner=f"{owner['kind']}/{owner['name']}" if owner else "",
         is_permanent=is_permanent,
-        leaving=bool(metadata.get("deletionTimestamp")),
+        terminating=bool(metadata.get("deletionTimestamp")),
         labels={
             key: value
             for key, value in labels.items()

@@ -1,0 +1,1 @@
+"""The rows of the table of reason codes, by the checks that a job has not passed (`Gate`)."""
