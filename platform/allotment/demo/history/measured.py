@@ -29,6 +29,10 @@ _IDLE_C: Final = 31.0
 _HOTTER_C: Final = 42.0
 _MEMORY_SHARE: Final = 0.35
 """The least share of its GPU memory that a running job uses."""
+_NOISE_MEAN: Final = 0.985
+_NOISE_HEIGHT: Final = 0.135
+_WAVES_S: Final = (37.0, 131.0, 610.0, 2_900.0, 11_000.0)
+"""The use of a job varies between 0.85 and 1.12 of its own, in waves of these lengths."""
 
 
 class WeekSlice(NamedTuple):
@@ -140,15 +144,34 @@ def slice_series(slices: Sequence[WeekSlice], grid: Grid) -> Iterator[SliceSerie
         if hold.active_ms is not None:
             active, share = grid.share_of(hold.active_ms, hold.until_ms)
             offset = active.start - columns.start
-            # Seeded by the hold and the grid's step alone, so that every reader sees the same values.
-            noise = np.random.default_rng((hold.allocation_id.int & 0xFFFFFFFF, grid.step_ms)).uniform(
-                0.85, 1.12, held.size
-            )
             ran = np.zeros(held.size)
             ran[offset : offset + share.size] = share
-            used = np.minimum(hold.use * noise, 1.0) * hold.cores * ran / held
+            edges = np.arange(active.start, active.stop + 1) + grid.first
+            level = np.zeros(held.size)
+            level[offset : offset + share.size] = _average_use(
+                hold, np.clip(edges * grid.step_ms, hold.active_ms, hold.until_ms)
+            )
+            used = level * hold.cores * ran / held
             memory = (_MEMORY_SHARE + (1 - _MEMORY_SHARE) * min(hold.use, 1.0)) * hold.memory_mib * ran / held
         yield SliceSeries(hold, columns, held, used, memory)
+
+
+def _average_use(hold: WeekSlice, edges_ms: npt.NDArray[np.int64]) -> Floats:
+    """Return the use of a running hold between successive moments, 0 to 1: its own with noise around it.
+
+    The noise is a sum of waves, whose integral is known. So averages over long intervals are the averages of
+    those over short ones, and charts of every grain agree.
+    """
+    rng = np.random.default_rng(hold.allocation_id.int & 0xFFFFFFFF)
+    phases = rng.uniform(0.0, 2 * np.pi, len(_WAVES_S))
+    mean = min(_NOISE_MEAN * hold.use, 1.0)
+    height = min(_NOISE_HEIGHT * hold.use, 1.0 - mean) / len(_WAVES_S)
+    seconds = (edges_ms - hold.since_ms) / 1000.0
+    integral = np.zeros(seconds.size)
+    for wave_s, phase in zip(_WAVES_S, phases, strict=True):
+        integral -= wave_s / (2 * np.pi) * np.cos(2 * np.pi * seconds / wave_s + phase)
+    average: Floats = mean + height * np.diff(integral) / np.maximum(np.diff(seconds), 1e-3)
+    return average
 
 
 @dataclass(slots=True)
