@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
@@ -48,7 +49,8 @@ _MIB_PER_CARD: Final = {"a100-40g": 40_960, "l40s": 46_068}
 class DemoWorkspace:
     """One team: its quota of each pool (cards), how far it may borrow and lend, and its members.
 
-    `arrivals` is how many jobs it submits, in proportion to those of the other teams.
+    `people` submit jobs as Editors, `admin` manages the workspace. `arrivals` is how many jobs the team
+    submits, in proportion to those of the other teams.
     """
 
     slug: str
@@ -59,14 +61,20 @@ class DemoWorkspace:
     borrowing_cards: int | None
     arrivals: int
     people: tuple[str, ...]
+    admin: str
+
+    @property
+    def roles(self) -> Mapping[str, Role]:
+        """The role of each member by user name."""
+        return {self.admin: Role.ADMIN, **dict.fromkeys(self.people, Role.EDITOR)}
 
 
 FOLDERS: Final = (("research", "Research"), ("products", "Products"))
 WORKSPACES: Final = (
-    DemoWorkspace("speech-lab", "Speech lab", "research", 24, 4, None, 3, ("lin", "amara", "jonas")),
-    DemoWorkspace("vision", "Vision", "research", 24, 4, 24, 4, ("mei", "tomas")),
-    DemoWorkspace("search-ads", "Search ads", "products", 24, 4, None, 3, ("priya", "oleg", "sofia")),
-    DemoWorkspace("robotics", "Robotics", "products", 16, 4, 24, 2, ("kenji", "nadia")),
+    DemoWorkspace("speech-lab", "Speech lab", "research", 24, 4, None, 3, ("lin", "amara", "jonas"), "ines"),
+    DemoWorkspace("vision", "Vision", "research", 24, 4, 24, 4, ("mei", "tomas"), "david"),
+    DemoWorkspace("search-ads", "Search ads", "products", 24, 4, None, 3, ("priya", "oleg", "sofia"), "hana"),
+    DemoWorkspace("robotics", "Robotics", "products", 16, 4, 24, 2, ("kenji", "nadia"), "marcus"),
 )
 UNASSIGNED_A100_CARDS: Final = 8
 """The root's quota of the pool, for the first team that a user creates; until then, others borrow it."""
@@ -182,7 +190,7 @@ def _tenant(parent: Tenant | None, kind: TenantKind, slug: str, name: str) -> Te
 
 
 def _people(plan: DemoWorkspace, workspace: Tenant) -> None:
-    for username in plan.people:
+    for username, role in plan.roles.items():
         if User.objects.filter(username=username).exists():
             continue
         # No user can sign in with these accounts: the password is discarded.
@@ -190,7 +198,7 @@ def _people(plan: DemoWorkspace, workspace: Tenant) -> None:
         user = user_create(
             acting_user=SYSTEM, username=username, password=password, must_change_password=True
         )
-        member_set(acting_user=SYSTEM, user=user, tenant=workspace, role=Role.EDITOR)
+        member_set(acting_user=SYSTEM, user=user, tenant=workspace, role=role)
 
 
 def _keep_unassigned(cell: Cell, root: Tenant, flavor: Flavor) -> None:

@@ -40,7 +40,7 @@ from telemetry.series import measures_now, node_series, utilisation_now
 from telemetry.series.readings.over_use import OverUse, slice_lines
 from telemetry.services.collect import samples_collect
 from telemetry.services.idle import idle_report
-from tenants.models import Tenant, User
+from tenants.models import Member, Role, Tenant, TenantKind, User
 from tests.builders import jobs
 
 pytestmark = pytest.mark.django_db
@@ -61,6 +61,16 @@ def test_a_second_start_changes_nothing(tmp_path: Path) -> None:
     operator = User.objects.get(username=account["user"])
     assert operator.check_password(account["password"])
     assert operator.must_change_password
+
+
+def test_every_team_of_the_demo_has_an_admin_who_submits_no_jobs(tmp_path: Path) -> None:
+    demo_setup(home=tmp_path)
+    owners = {job.user for job in draw_week()}
+    for workspace in Tenant.unscoped.filter(kind=TenantKind.WORKSPACE):
+        roles = dict(Member.unscoped.filter(tenant=workspace).values_list("user__username", "role"))
+        admins = {name for name, role in roles.items() if role == Role.ADMIN}
+        assert len(admins) == 1 and not admins & owners, workspace
+        assert {role for name, role in roles.items() if name in owners} == {Role.EDITOR}
 
 
 def test_the_first_team_of_the_demo_gets_gpus_of_the_unassigned_quota(tmp_path: Path) -> None:

@@ -109,7 +109,7 @@ def _backdate_setup(created_at: datetime) -> None:
     QuotaRevision.unscoped.filter(cell__name="default").update(created_at=created_at)
     QuotaChange.unscoped.filter(revision__cell__name="default").update(created_at=created_at)
     NodeEvent.unscoped.filter(node__cluster__name="demo").update(at=created_at)
-    people = [name for workspace in WORKSPACES for name in workspace.people]
+    people = [name for workspace in WORKSPACES for name in workspace.roles]
     User.objects.filter(username__in=[OPERATOR, *people]).update(date_joined=created_at)
 
 
