@@ -22,7 +22,7 @@ from allotment.demo.history.telemetry import WeekMeasured, write_sums
 from allotment.demo.start import prepare_installation
 from clusters.backends.base import PodObservation
 from clusters.backends.registry import backend_for
-from clusters.models import Cluster, Device, Node, NodeEvent, SimulatedPod
+from clusters.models import Cluster, ClusterHealth, Device, Node, NodeEvent, SimulatedPod
 from foundation.audit.chain import seal_records, verify_chain
 from foundation.core import clock
 from foundation.core.actor import SYSTEM
@@ -45,9 +45,28 @@ from scheduling.models import (
 )
 from scheduling.services.policy_replay.past_quotas import read_past_quotas
 from scheduling.services.start_prediction.history import read_history
-from telemetry.models import Channel, MeasuredUse, RolledTenMinutes, RolledTwoHours, Scope
+from telemetry.models import (
+    Channel,
+    MeasuredUse,
+    Reading,
+    RolledMinute,
+    RolledTenMinutes,
+    RolledTwoHours,
+    Scope,
+    Tick,
+)
 from telemetry.series import SeriesQuery, read_series
-from telemetry.store.times import TEN_MINUTES_MS, TWO_HOURS_MS, to_ms
+from telemetry.services.collect import samples_collect
+from telemetry.store.times import (
+    MINUTE_MS,
+    MINUTE_RETENTION,
+    READING_RETENTION,
+    TEN_MINUTES_MS,
+    TICK_MS,
+    TICK_RETENTION,
+    TWO_HOURS_MS,
+    to_ms,
+)
 from telemetry.usage.figures import Figures
 from telemetry.usage.grouping import GroupBy
 from telemetry.usage.preemptions import PreemptedBy, preemption_report
@@ -276,15 +295,36 @@ def _charts_reports_and_predictions_have_data_at_once(week: WeekMeasured) -> Non
     assert Alert.unscoped.filter(state="resolved").count() == 3
 
 
+def _rows_are_kept_as_long_as_the_platform_keeps_them(week: WeekMeasured) -> None:
+    """Of each grain the history has all of that time, but for the outage, and nothing before."""
+    gpu = Channel.unscoped.get(scope=Scope.CARD, device_id=week.devices[0].id)
+    cluster = Channel.unscoped.get(scope=Scope.CLUSTER)
+    for model, channel, step_ms, kept in (
+        (Reading, gpu, TICK_MS, READING_RETENTION),
+        (Tick, cluster, TICK_MS, TICK_RETENTION),
+        (RolledMinute, gpu, MINUTE_MS, MINUTE_RETENTION),
+        (RolledMinute, cluster, MINUTE_MS, MINUTE_RETENTION),
+        (RolledTenMinutes, gpu, TEN_MINUTES_MS, week.now - week.start),
+    ):
+        rows = model._base_manager.filter(channel=channel, at_ms__lt=to_ms(week.now))
+        times = list(rows.order_by("at_ms").values_list("at_ms", flat=True))
+        assert times[0] == to_ms(week.now - kept), model
+        lost = week.outage_ms[1] - week.outage_ms[0] if kept > MINUTE_RETENTION else 0
+        assert len(times) == (kept // timedelta(milliseconds=1) - lost) // step_ms
+
+
 def _the_rest_is_written_once_in_the_background(week: WeekMeasured) -> None:
     job = Attempt.unscoped.filter(started_at__isnull=False).latest("ended_at").job_id
     assert not Channel.unscoped.filter(job_id=job).exists()
+    assert history_tick() == 0
+    Cluster.unscoped.update(health=ClusterHealth.HEALTHY)
+    samples_collect()  # the history ends where the platform's measurements begin
     assert history_tick() > 0
     channels = Channel.unscoped.filter(job_id=job)
     assert RolledTenMinutes.unscoped.filter(channel__in=channels).exists()
     names = ("temperature_c", "power_w", "sm_clock_mhz", "memory_copy_percent", "energy_j")
     gpu = week.devices[0]
-    for start in (week.start, week.now - timedelta(hours=1)):
+    for start in (week.start, week.now - timedelta(hours=1), week.now - timedelta(hours=24)):
         queries = (
             SeriesQuery(level="gpu", pk=gpu.id, start=start, end=week.now, measures=names),
             SeriesQuery(level="node", pk=gpu.node_id, start=start, end=week.now, lines=_LINES),
@@ -323,6 +363,7 @@ def test_a_new_demo_has_a_week_of_history_that_agrees_with_itself(tmp_path: Path
             _what_was_measured_is_no_more_than_what_was_held,
             _charts_reports_and_predictions_have_data_at_once,
             _the_rest_is_written_once_in_the_background,
+            _rows_are_kept_as_long_as_the_platform_keeps_them,
             _the_audit_of_the_week_is_sealed_and_says_that_it_is_simulated,
         ):
             check(week)

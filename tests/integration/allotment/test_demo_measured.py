@@ -8,7 +8,8 @@ import uuid
 import numpy as np
 import pytest
 
-from allotment.demo.history.measured import Grid, WeekSlice, slice_series
+from allotment.demo.history.measured import Grid, WeekSlice, average_use, slice_series
+from clusters.backends.simulated.load import HEAT_S, LoadCurve
 
 HOUR_MS = 3_600_000
 BEGIN_MS = 1_793_577_600_000
@@ -24,7 +25,7 @@ def hold_of(seed: int, use: float) -> WeekSlice:
     until = active + rng.randrange(30_000, 5 * HOUR_MS)
     return WeekSlice(
         *ids, cores=rng.choice((25, 100)), memory_mib=8_192, since_ms=since, until_ms=until, active_ms=active,
-        use=use,
+        load=LoadCurve.for_pod(f"pod-{seed}", use),
     )  # fmt: skip
 
 
@@ -54,8 +55,22 @@ def test_an_average_over_a_long_interval_is_that_of_the_short_ones(seed: int, us
 @pytest.mark.parametrize("use", [0.02, 0.6, 0.95, 1.0, 1.3])
 def test_use_varies_around_that_of_the_job_and_is_never_above_its_share(use: float) -> None:
     hold = hold_of(1, use)
-    (found,) = slice_series([hold], Grid(10_000, hold.active_ms // 10_000 + 1, hold.until_ms // 10_000))  # type: ignore[operator]
+    warm = hold.active_ms // 10_000 + 12  # type: ignore[operator]
+    (found,) = slice_series([hold], Grid(10_000, warm, hold.until_ms // 10_000))
     shares = found.cores_used / hold.cores
     assert (shares <= 1.0).all() and (shares >= min(0.85 * use, 0.8)).all()
     assert (shares <= 1.12 * use + 1e-9).all()
     assert shares.std() > 0 or use >= 1 / 0.985
+
+
+@pytest.mark.parametrize("mean", [0.02, 0.5, 0.95])
+def test_use_and_heat_are_those_that_the_simulated_cluster_reports(mean: float) -> None:
+    """Just after the start of the pod as well as later."""
+    load = LoadCurve.for_pod("pod/GPU-1", mean)
+    edges = np.arange(BEGIN_MS, BEGIN_MS + HOUR_MS, 10_000)
+    use, heat = average_use(load, BEGIN_MS, edges)
+    for begin, now, late in zip(edges, use, heat, strict=False):
+        at_s, age_s = (begin + 5_000) / 1000, (begin + 5_000 - BEGIN_MS) / 1000
+        assert now == pytest.approx(load.compute_share(at_s, age_s), rel=0.02, abs=0.001)
+        if age_s > 300:
+            assert late == pytest.approx(load.lagged_share(at_s, age_s, None, HEAT_S), rel=0.02, abs=0.001)

@@ -1,13 +1,15 @@
 """The measurements of the simulated week, computed from the allocations of its jobs, so that charts,
 reports and job pages show the same GPUs in use.
 
-All values are computed in arrays by GPU and interval. The use of a GPU is that of the jobs that hold it, with
-a little noise; it begins when their pods run. An interval in which the cluster did not answer has no
-measurements.
+All values are computed in arrays by GPU and interval, as means over the intervals of the load that the
+simulated cluster reports, so that charts show no step where its own measurements begin. Left out are how a
+GPU cools down after a job, and the demo's faults, which begin with its start. An interval in which the
+cluster did not answer has no measurements.
 """
 
 from __future__ import annotations
 
+import math
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,25 +20,23 @@ import numpy as np
 import numpy.typing as npt
 
 from clusters.backends.simulated.card_values import card_family
+from clusters.backends.simulated.load import HEAT_S, RIPPLE, SWELL, WARM_UP_S, LoadCurve
+from clusters.backends.simulated.samples import DRIVER_MIB, temperature_c
+from clusters.backends.simulated.script import Script
 from clusters.models import Device
 from scheduling.models import DeviceSlice
-from telemetry.store.times import to_ms
+from telemetry.store.times import TICK_MS, to_ms
 
 Floats = npt.NDArray[np.float64]
 OUTAGE: Final = (timedelta(days=2, hours=13, minutes=30), timedelta(days=2, hours=15))
 """When the cluster did not answer, from the start of the week; multiples of 15 and of 10 minutes."""
-_IDLE_C: Final = 31.0
-_HOTTER_C: Final = 42.0
-_MEMORY_SHARE: Final = 0.35
-"""The least share of its GPU memory that a running job uses."""
-_NOISE_MEAN: Final = 0.985
-_NOISE_HEIGHT: Final = 0.135
-_WAVES_S: Final = (37.0, 131.0, 610.0, 2_900.0, 11_000.0)
-"""The use of a job varies between 0.85 and 1.12 of its own, in waves of these lengths."""
 
 
 class WeekSlice(NamedTuple):
-    """The hold of one allocation on one GPU; `active_ms` is when its pod began to run, None for never."""
+    """The hold of one allocation on one GPU; `active_ms` is when its pod began to run, None for never.
+
+    `load` is the pod's use of the GPU.
+    """
 
     allocation_id: uuid.UUID
     device_id: uuid.UUID
@@ -51,7 +51,7 @@ class WeekSlice(NamedTuple):
     since_ms: int
     until_ms: int
     active_ms: int | None
-    use: float
+    load: LoadCurve
 
 
 class WeekDevice(NamedTuple):
@@ -61,6 +61,7 @@ class WeekDevice(NamedTuple):
     node_id: uuid.UUID
     memory_mib: int
     model: str
+    uuid: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,19 +100,20 @@ class Grid:
 
 class SliceSeries(NamedTuple):
     """One hold on a grid: its columns, the share of each during which it was held, and the compute and memory
-    used meanwhile, in percent points and MiB."""
+    used meanwhile, in percent points and MiB; `heat` is the compute whose heat the GPU has taken up."""
 
     hold: WeekSlice
     columns: slice
     held: Floats
     cores_used: Floats
     memory_used: Floats
+    heat: Floats
 
 
 def read_devices() -> list[WeekDevice]:
     """Return the GPUs of the demo."""
     rows = Device.unscoped.filter(node__cluster__name="demo").order_by("node__name", "index")
-    return [WeekDevice(*row) for row in rows.values_list("pk", "node_id", "memory_mib", "model")]
+    return [WeekDevice(*row) for row in rows.values_list("pk", "node_id", "memory_mib", "model", "uuid")]
 
 
 def read_slices(start: datetime, now: datetime) -> list[WeekSlice]:
@@ -124,13 +126,15 @@ def read_slices(start: datetime, now: datetime) -> list[WeekSlice]:
         "allocation__attempt__job_id", "allocation__attempt__job__workspace_id",
         "allocation__attempt__job__submitted_by_id",
         "allocation__flavor_id", "cores", "memory_mib", "allocation__created_at", "allocation__released_at",
-        "allocation__attempt__started_at", "allocation__attempt__job__simulate",
+        "allocation__attempt__started_at", "allocation__pod_name", "device__uuid",
+        "allocation__attempt__job__simulate",
     )  # fmt: skip
     found = []
-    for *ids, since, until, active, simulate in rows.values_list(*columns):
+    for *ids, since, until, active, pod, device, simulate in rows.values_list(*columns):
         until = now if until is None else min(until, now)
         times = (to_ms(since), to_ms(until), None if active is None else min(to_ms(active), to_ms(until)))
-        found.append(WeekSlice._make((*ids, *times, float(simulate.get("gpu_utilisation", 0.0)))))
+        load = LoadCurve.for_pod(f"{pod}/{device}", Script.read_simulate(simulate).utilisation)
+        found.append(WeekSlice._make((*ids, *times, load)))
     return found
 
 
@@ -140,38 +144,44 @@ def slice_series(slices: Sequence[WeekSlice], grid: Grid) -> Iterator[SliceSerie
         columns, held = grid.share_of(hold.since_ms, hold.until_ms)
         if not held.size:
             continue
-        used, memory = np.zeros(held.size), np.zeros(held.size)
+        used, memory, heat = (np.zeros(held.size) for _ in range(3))
         if hold.active_ms is not None:
             active, share = grid.share_of(hold.active_ms, hold.until_ms)
-            offset = active.start - columns.start
-            ran = np.zeros(held.size)
-            ran[offset : offset + share.size] = share
-            edges = np.arange(active.start, active.stop + 1) + grid.first
-            level = np.zeros(held.size)
-            level[offset : offset + share.size] = _average_use(
-                hold, np.clip(edges * grid.step_ms, hold.active_ms, hold.until_ms)
-            )
-            used = level * hold.cores * ran / held
-            memory = (_MEMORY_SHARE + (1 - _MEMORY_SHARE) * min(hold.use, 1.0)) * hold.memory_mib * ran / held
-        yield SliceSeries(hold, columns, held, used, memory)
+            of_hold = slice(active.start - columns.start, active.stop - columns.start)
+            ran = share / held[of_hold]
+            edges_ms = np.arange(active.start, active.stop + 1) + grid.first
+            edges_ms = np.clip(edges_ms * grid.step_ms, hold.active_ms, hold.until_ms)
+            use, late = average_use(hold.load, hold.active_ms, edges_ms)
+            used[of_hold] = hold.cores * use * ran
+            heat[of_hold] = hold.cores * late * ran
+            memory[of_hold] = hold.memory_mib * hold.load.memory_share * ran
+        yield SliceSeries(hold, columns, held, used, memory, heat)
 
 
-def _average_use(hold: WeekSlice, edges_ms: npt.NDArray[np.int64]) -> Floats:
-    """Return the use of a running hold between successive moments, 0 to 1: its own with noise around it.
+def average_use(load: LoadCurve, active_ms: int, edges_ms: npt.NDArray[np.int64]) -> tuple[Floats, Floats]:
+    """Return the mean share of its compute that a pod uses between successive moments, and that of
+    `HEAT_S` before, by which the heat of the GPU follows.
 
-    The noise is a sum of waves, whose integral is known. So averages over long intervals are the averages of
-    those over short ones, and charts of every grain agree.
+    Both are differences of one integral, in steps of a tick, so that long intervals have the averages of
+    short ones.
     """
-    rng = np.random.default_rng(hold.allocation_id.int & 0xFFFFFFFF)
-    phases = rng.uniform(0.0, 2 * np.pi, len(_WAVES_S))
-    mean = min(_NOISE_MEAN * hold.use, 1.0)
-    height = min(_NOISE_HEIGHT * hold.use, 1.0 - mean) / len(_WAVES_S)
-    seconds = (edges_ms - hold.since_ms) / 1000.0
-    integral = np.zeros(seconds.size)
-    for wave_s, phase in zip(_WAVES_S, phases, strict=True):
-        integral -= wave_s / (2 * np.pi) * np.cos(2 * np.pi * seconds / wave_s + phase)
-    average: Floats = mean + height * np.diff(integral) / np.maximum(np.diff(seconds), 1e-3)
-    return average
+    first, last = edges_ms[0] // TICK_MS - round(HEAT_S * 1000) // TICK_MS - 1, -(-edges_ms[-1] // TICK_MS)
+    at_s = (np.arange(first, last) + 0.5) * TICK_MS / 1000
+    shares = np.ones(at_s.size)
+    for height, period_s, phase in (
+        (SWELL, load.swell_s, load.swell_at),
+        (RIPPLE, load.ripple_s, load.ripple_at),
+    ):
+        shares += height * np.sin(math.tau * (at_s / period_s + phase))
+    warm = 1.0 - np.exp(-np.maximum(at_s - active_ms / 1000, 0.0) / WARM_UP_S)
+    integral = np.concatenate(([0.0], np.cumsum(np.clip(load.mean * shares, 0.0, load.most) * warm)))
+    places, ticks = edges_ms / TICK_MS - first, np.arange(integral.size)
+    length = np.maximum(np.diff(places), 1e-9)
+    now, before = (
+        np.minimum(np.diff(np.interp(places - delay_ms / TICK_MS, ticks, integral)) / length, load.most)
+        for delay_ms in (0.0, HEAT_S * 1000)
+    )
+    return now, before
 
 
 @dataclass(slots=True)
@@ -186,12 +196,13 @@ class GpuMatrix:
     memory_used: Floats
     memory_allocated: Floats
     held: Floats
+    heat: Floats
 
     @classmethod
     def sum_holds(cls, devices: Sequence[WeekDevice], grid: Grid, series: Sequence[SliceSeries]) -> GpuMatrix:
         """Add up the holds of each GPU."""
         shape = (len(devices), len(grid))
-        made = cls(devices, grid, *(np.zeros(shape) for _ in range(5)))
+        made = cls(devices, grid, *(np.zeros(shape) for _ in range(6)))
         rows = {device.id: row for row, device in enumerate(devices)}
         for one in series:
             at = (rows[one.hold.device_id], one.columns)
@@ -200,7 +211,11 @@ class GpuMatrix:
             made.cores_allocated[at] += one.hold.cores * one.held
             made.memory_allocated[at] += one.hold.memory_mib * one.held
             made.held[at] += one.held
+            made.heat[at] += one.heat * one.held
         np.minimum(made.held, 1.0, out=made.held)
+        for shares in (made.cores_used, made.heat):
+            np.minimum(shares, 100.0, out=shares)
+        made.memory_used += DRIVER_MIB
         return made
 
     def power_w(self) -> Floats:
@@ -208,10 +223,12 @@ class GpuMatrix:
         families = [card_family(device.model) for device in self.devices]
         idle = np.array([[family.idle_w] for family in families], dtype=float)
         most = np.array([[family.limit_w] for family in families], dtype=float)
-        power: Floats = idle + 0.82 * (most - idle) * self.cores_used / 100.0
+        power: Floats = idle + (most - idle) * self.cores_used / 100.0
         return power
 
     def temperature_c(self) -> Floats:
-        """Return the temperature of each GPU; those in the middle of a node are a little warmer."""
-        place = np.array([[row % 8 / 4.0] for row in range(len(self.devices))])
-        return _IDLE_C + place + _HOTTER_C * self.cores_used / 100.0
+        """Return the temperature of each GPU, whose cooling is its own."""
+        idle = np.array([[temperature_c(device.uuid, 0.0)] for device in self.devices])
+        full = np.array([[temperature_c(device.uuid, 1.0)] for device in self.devices])
+        heat: Floats = idle + (full - idle) * self.heat / 100.0
+        return heat

@@ -19,7 +19,13 @@ from allotment.demo.history.jobs import DAYS, draw_week
 from allotment.demo.history.measured import OUTAGE
 from allotment.demo.history.pods import start_pods
 from allotment.demo.history.recording import read_recording
-from allotment.demo.history.telemetry import WeekMeasured, write_gpus, write_sums
+from allotment.demo.history.telemetry import (
+    WeekMeasured,
+    find_first_tick,
+    join_present,
+    write_gpus,
+    write_sums,
+)
 from allotment.demo.history.write import collect_week, count_rows, with_own_creation_times
 from allotment.demo.setup import WORKSPACES
 from allotment.setup.accounts import OPERATOR
@@ -34,7 +40,9 @@ log = structlog.get_logger(__name__)
 _END: Final = "demo-history"
 """The heartbeat with the end of the week: earlier times are simulated history."""
 _MEASURED, _BEGUN = "demo-measured", "demo-measured-begun"
-_GIVEN_UP_AFTER: Final = timedelta(minutes=3)
+_LONGEST_START: Final = timedelta(minutes=5)
+"""The longest time between the end of the week and the first measurement that is filled."""
+_GIVEN_UP_AFTER: Final = timedelta(minutes=10)
 """A run that began so long ago and has not ended was interrupted, and is started again."""
 _XID_AT: Final = (timedelta(days=1, hours=4, minutes=20), timedelta(days=5, hours=16, minutes=50))
 _XID_LASTED: Final = timedelta(minutes=10)
@@ -63,12 +71,21 @@ def seed_history(*, now: datetime) -> Counter[str]:
 
 
 def history_tick() -> int:
-    """Write the measurements of the week, if any; return the number of rows, 0 if it was done before."""
+    """Write the measurements of the week, if any; return the number of rows, 0 if it was done before.
+
+    They end where those of the running platform begin, some seconds after the week.
+    """
     end = Heartbeat.unscoped.filter(name=_END).first()
-    if end is None or Heartbeat.unscoped.filter(name=_MEASURED).exists() or not _begin():
+    if end is None or Heartbeat.unscoped.filter(name=_MEASURED).exists():
         return 0
-    week = WeekMeasured.read_week(start=week_start(end.at), now=end.at)
+    first = find_first_tick(Cluster.unscoped.get(name="demo"), end.at)
+    waited = clock.now() >= end.at + _LONGEST_START
+    if (first is None and not waited) or not _begin():
+        return 0
+    until = end.at if first is None else min(first, end.at + _LONGEST_START)
+    week = WeekMeasured.read_week(start=week_start(end.at), now=until)
     written = write_sums(week) + sum(write_gpus(week))
+    join_present(week)
     Heartbeat.unscoped.get_or_create(name=_MEASURED, defaults={"at": clock.now()})
     log.info("the measurements of the simulated week are written", rows=written)
     return written

@@ -1,20 +1,20 @@
-"""Writes the measurements of the simulated week: roll-ups, ticks and readings of the last hour, measured use,
-and the gap.
+"""Writes the measurements of the simulated week: the roll-ups, ticks and readings that the platform would
+have kept of it, measured use, and the gap.
 
 Sums of the cluster, its nodes and workspaces come first, since every page shows them, then GPUs and jobs.
+They end where the measurements of the running platform begin.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import Model
 
 from allotment.demo.history.gpu_values import pack_gpu, pack_group
@@ -30,14 +30,12 @@ from allotment.demo.history.measured import (
     read_slices,
     slice_series,
 )
+from allotment.demo.history.measured_rows import Packed, write_measured_use, write_rows
 from clusters.models import Cluster
 from telemetry.models import (
     Channel,
     GapCause,
-    MeasuredProgress,
-    MeasuredUse,
     Reading,
-    Rolled,
     RolledMinute,
     RolledTenMinutes,
     RolledTwoHours,
@@ -45,21 +43,36 @@ from telemetry.models import (
     TelemetryGap,
     Tick,
 )
-from telemetry.store.times import MINUTE_MS, TEN_MINUTES_MS, TWO_HOURS_MS, from_ms, to_ms
-from telemetry.usage.accounting import DAY_MS, QUARTER_MS, QUARTERS
-
-FINE: Final = timedelta(hours=6)
-"""The period before now for which minutes are written; before it, ten minutes."""
-_LAST: Final = timedelta(hours=1)
-_TICK_MS: Final = 20_000
-_READING_MS: Final = 10_000
-_GPUS_AT_ONCE, _SLICES_AT_ONCE = 16, 500
-"""The GPUs and slices of one transaction: with SQLite, other writers wait for it."""
-_GRAINS: Final[tuple[tuple[int, type[Rolled]], ...]] = (
-    (MINUTE_MS, RolledMinute),
-    (TEN_MINUTES_MS, RolledTenMinutes),
-    (TWO_HOURS_MS, RolledTwoHours),
+from telemetry.store.pending import mark_pending
+from telemetry.store.times import (
+    GRAINS_MS,
+    MINUTE_MS,
+    MINUTE_RETENTION,
+    READING_RETENTION,
+    TEN_MINUTE_RETENTION,
+    TEN_MINUTES_MS,
+    TICK_MS,
+    TICK_RETENTION,
+    TWO_HOUR_RETENTION,
+    TWO_HOURS_MS,
+    floor_ms,
+    from_ms,
+    to_ms,
 )
+from telemetry.usage.accounting import QUARTER_MS
+
+_ROWS_AT_ONCE: Final = 15_000
+"""About as many rows are written in one transaction: with SQLite, other writers wait for it."""
+STORED: Final[Mapping[type[Model], tuple[int, timedelta]]] = {
+    Reading: (TICK_MS, READING_RETENTION),
+    Tick: (TICK_MS, TICK_RETENTION),
+    RolledMinute: (MINUTE_MS, MINUTE_RETENTION),
+    RolledTenMinutes: (TEN_MINUTES_MS, TEN_MINUTE_RETENTION),
+    RolledTwoHours: (TWO_HOURS_MS, TWO_HOUR_RETENTION),
+}
+"""The length of a row's time in each table, and how long rows are kept."""
+_OF_SUMS: Final = (Tick, RolledMinute, RolledTenMinutes, RolledTwoHours)
+_OF_PARTS: Final = (Reading, RolledTenMinutes, RolledTwoHours, RolledMinute)
 _SUMS: Final = (
     "cards", "cards_sampled", "cards_allocated", "cores_used", "cores_allocated", "memory_capacity_mib",
     "memory_used_mib", "memory_allocated_mib", "temperature_c", "temperature_max_c", "power_w",
@@ -67,13 +80,13 @@ _SUMS: Final = (
 _OF_GPU: Final = (
     "cores_used", "cores_allocated", "memory_used_mib", "memory_allocated_mib", "temperature_c", "power_w",
 )  # fmt: skip
-Packed = list[bytes | None] | None
 _OF_SLICE: Final = _OF_GPU[:4]
+_Item = TypeVar("_Item")
 
 
 @dataclass(frozen=True, slots=True)
 class WeekMeasured:
-    """The week's allocations and GPUs, read once."""
+    """The week's allocations and GPUs, read once; its measurements end at `now`."""
 
     cluster: Cluster
     start: datetime
@@ -91,34 +104,33 @@ class WeekMeasured:
         """The time without measurements, in ms."""
         return to_ms(self.start + OUTAGE[0]), to_ms(self.start + OUTAGE[1])
 
-    def build_grid(self, step_ms: int) -> Grid:
-        """Return the intervals of a grain for which rows are written."""
-        start = {MINUTE_MS: self.now - FINE, _TICK_MS: self.now - _LAST}.get(step_ms, self.start)
-        return Grid.cover_period(max(start, self.start), self.now, step_ms)
+    def build_grid(self, model: type[Model]) -> Grid:
+        """Return the times of the rows of a table: those that the platform would have kept."""
+        step_ms, kept = STORED[model]
+        return Grid.cover_period(max(self.now - kept, self.start), self.now, step_ms)
 
 
-@transaction.atomic
 def write_sums(week: WeekMeasured) -> int:
     """Write the series of the cluster, its nodes and workspaces, measured use and the gap; return the row
     count.
 
     Existing rows stay, here and in `write_gpus`: an interrupted run is started again.
     """
+    cluster = week.cluster
     nodes = sorted({device.node_id for device in week.devices})
     workspaces = sorted({hold.workspace_id for hold in week.slices})
-    cluster, written = week.cluster, 0
     channels = _channels([Channel(scope=Scope.CLUSTER, cluster_id=cluster.pk)])
     channels += _channels([Channel(scope=Scope.NODE, cluster_id=cluster.pk, node_id=pk) for pk in nodes])
     channels += _channels(
         [Channel(scope=Scope.WORKSPACE, cluster_id=cluster.pk, workspace_id=pk) for pk in workspaces]
     )
-    tables: tuple[tuple[int, type[Model]], ...] = (*_GRAINS, (_TICK_MS, Tick))
-    for step_ms, model in tables:
-        grid = week.build_grid(step_ms)
+    groups = [np.arange(len(week.devices))]
+    groups += [np.array([d.node_id == pk for d in week.devices]).nonzero()[0] for pk in nodes]
+    written = 0
+    for model in _OF_SUMS:
+        grid = week.build_grid(model)
         series = list(slice_series(week.slices, grid))
         matrix = GpuMatrix.sum_holds(week.devices, grid, series)
-        groups = [np.arange(len(week.devices))]
-        groups += [np.array([d.node_id == pk for d in week.devices]).nonzero()[0] for pk in nodes]
         packed: list[Packed] = [
             None if model is Tick else pack_group(matrix, rows.tolist()) for rows in groups
         ]
@@ -127,13 +139,20 @@ def write_sums(week: WeekMeasured) -> int:
             _sum_slices([one for one in series if one.hold.workspace_id == pk], grid) for pk in workspaces
         ]
         packed += [None] * len(workspaces)
-        for channel, columns, values in zip(channels, sums, packed, strict=True):
-            written += _write(model, channel.pk, grid, week.outage_ms, _SUMS, columns, packed=values)
+        of_channel = list(zip(channels, sums, packed, strict=True))
+        for part in _parts_of(of_channel, len(grid)):
+            with transaction.atomic():
+                for channel, columns, values in part:
+                    written += write_rows(
+                        model, channel.pk, grid, week.outage_ms, _SUMS, columns, packed=values
+                    )
     TelemetryGap.unscoped.get_or_create(
         cluster=cluster, started_at=from_ms(week.outage_ms[0]), ended_at=from_ms(week.outage_ms[1]),
         defaults={"cause": GapCause.UNREACHABLE, "message": "connection timed out"},
     )  # fmt: skip
-    return written + _write_measured_use(week)
+    return written + write_measured_use(
+        week.slices, Grid.cover_period(week.start, week.now, QUARTER_MS), week.outage_ms
+    )
 
 
 def write_gpus(week: WeekMeasured) -> Iterator[int]:
@@ -149,9 +168,8 @@ def write_gpus(week: WeekMeasured) -> Iterator[int]:
         (channel.allocation_id, channel.device_id): channel.pk
         for channel in _channels([_slice_channel(cluster, hold) for hold in week.slices])
     }
-    tables: tuple[tuple[int, type[Model]], ...] = ((_TICK_MS, Reading), *_GRAINS)
-    for step_ms, model in tables:
-        grid = week.build_grid(step_ms)
+    for model in _OF_PARTS:
+        grid = week.build_grid(model)
         series = list(slice_series(week.slices, grid))
         matrix = GpuMatrix.sum_holds(week.devices, grid, series)
         heat, power = matrix.temperature_c(), matrix.power_w()
@@ -159,10 +177,10 @@ def write_gpus(week: WeekMeasured) -> Iterator[int]:
             matrix.cores_used, matrix.cores_allocated, matrix.memory_used, matrix.memory_allocated,
             heat, power,
         )  # fmt: skip
-        for first in range(0, len(of_gpus), _GPUS_AT_ONCE):
+        for rows in _parts_of(range(len(of_gpus)), len(grid)):
             with transaction.atomic():
                 yield sum(
-                    _write(
+                    write_rows(
                         model,
                         of_gpus[row].pk,
                         grid,
@@ -171,9 +189,10 @@ def write_gpus(week: WeekMeasured) -> Iterator[int]:
                         [c[row] for c in by_column],
                         packed=pack_gpu(matrix, row, heat, power, rolled=model is not Reading),
                     )
-                    for row in range(first, min(first + _GPUS_AT_ONCE, len(of_gpus)))
+                    for row in rows
                 )
-        for first in range(0, len(series), _SLICES_AT_ONCE):
+        lengths = sum(one.held.size for one in series)
+        for part in _parts_of(series, -(-lengths // max(1, len(series)))):
             with transaction.atomic():
                 yield sum(
                     _write_slice(
@@ -183,8 +202,28 @@ def write_gpus(week: WeekMeasured) -> Iterator[int]:
                         week.outage_ms,
                         one,
                     )
-                    for one in series[first : first + _SLICES_AT_ONCE]
+                    for one in part
                 )
+
+
+def join_present(week: WeekMeasured) -> None:
+    """Let the platform roll up again the intervals in which its own measurements begin."""
+    for step_ms in GRAINS_MS:
+        mark_pending(week.cluster.pk, step_ms, [floor_ms(to_ms(week.now), step_ms)])
+
+
+def find_first_tick(cluster: Cluster, since: datetime) -> datetime | None:
+    """Return the time of the first measurement of a cluster from a moment on; None before there is one."""
+    ticks = Tick.unscoped.filter(channel__cluster_id=cluster.pk, channel__scope=Scope.CLUSTER)
+    found = ticks.filter(at_ms__gte=floor_ms(to_ms(since), TICK_MS)).order_by("at_ms").first()
+    return None if found is None else from_ms(found.at_ms)
+
+
+def _parts_of(many: Sequence[_Item], rows_each: int) -> Iterator[Sequence[_Item]]:
+    """Yield the items in parts of about `_ROWS_AT_ONCE` rows, at `rows_each` rows an item."""
+    length = max(1, _ROWS_AT_ONCE // max(1, rows_each))
+    for first in range(0, len(many), length):
+        yield many[first : first + length]
 
 
 def _slice_channel(cluster: uuid.UUID, hold: WeekSlice) -> Channel:
@@ -238,97 +277,4 @@ def _write_slice(
     part = Grid(grid.step_ms, grid.first + one.columns.start, grid.first + one.columns.stop)
     full = np.ones(len(part))
     columns = [one.cores_used, full * one.hold.cores, one.memory_used, full * one.hold.memory_mib]
-    return _write(model, channel, part, outage, _OF_SLICE, columns, one.held)
-
-
-def _write(
-    model: type[Model],
-    channel: int,
-    grid: Grid,
-    outage: tuple[int, int],
-    names: Sequence[str],
-    columns: Sequence[Floats],
-    covered: Floats | None = None,
-    *,
-    packed: Packed = None,
-) -> int:
-    """Write one row per interval, none within the outage; NaN values are unknown."""
-    measured = grid.is_measured(outage)
-    if not measured.any():
-        return 0
-    times = np.arange(grid.first, grid.last)[measured] * grid.step_ms
-    share = np.ones(len(grid)) if covered is None else covered
-    span = np.maximum(1, np.rint(share[measured] * grid.step_ms)).astype(int)
-    fields = ["channel_id", "at_ms"]
-    values: list[list[Any]] = [np.full(times.size, channel).tolist(), times.tolist()]
-    for name, column in zip(names, columns, strict=True):
-        fields.append(name)
-        values.append([None if value != value else round(value, 2) for value in column[measured].tolist()])
-    if packed is not None:
-        fields.append("values")
-        values.append([row for row, is_known in zip(packed, measured.tolist(), strict=True) if is_known])
-    if not issubclass(model, Rolled):
-        fields.append("interval_ms")
-        values.append([grid.step_ms] * times.size)
-    else:
-        fields += ["covered_ms", "count"]
-        values += [span.tolist(), np.maximum(1, span // _READING_MS).tolist()]
-    _insert(model, fields, values)
-    return int(times.size)
-
-
-def _insert(model: type[Model], fields: Sequence[str], columns: Sequence[list[Any]]) -> None:
-    """Write rows, given by columns, as plain values, because so many models take seconds to create.
-
-    PostgreSQL receives each column as an array, because a statement for each row takes several times as long.
-    """
-    quote = connection.ops.quote_name
-    known = {field.attname: field for field in model._meta.concrete_fields}
-    names = ", ".join(quote(str(known[name].column)) for name in fields)
-    # Names and types of the model's columns only; every value is a parameter.
-    into = f"INSERT INTO {quote(model._meta.db_table)} ({names})"
-    with connection.cursor() as cursor:
-        if connection.vendor == "postgresql":
-            arrays = ", ".join(f"%s::{known[name].db_type(connection)}[]" for name in fields)
-            sql = f"{into} SELECT * FROM unnest({arrays}) ON CONFLICT DO NOTHING"  # noqa: S608
-            cursor.execute(sql, columns)
-        else:
-            marks = ", ".join(["%s"] * len(fields))
-            sql = f"{into} VALUES ({marks}) ON CONFLICT DO NOTHING"
-            cursor.executemany(sql, list(zip(*columns, strict=True)))
-
-
-def _write_measured_use(week: WeekMeasured) -> int:
-    """Write measured time and use by job and day, in quarters of an hour."""
-    grid = Grid.cover_period(week.start, week.now, QUARTER_MS)
-    measured = grid.is_measured(week.outage_ms)
-    sums: defaultdict[tuple[uuid.UUID, uuid.UUID, uuid.UUID], list[Floats]] = defaultdict(
-        lambda: [np.zeros(len(grid)), np.zeros(len(grid))]
-    )
-    for one in slice_series(week.slices, grid):
-        held, used = sums[one.hold.workspace_id, one.hold.job_id, one.hold.flavor_id]
-        held[one.columns] += one.hold.cores * one.held * QUARTER_MS * measured[one.columns]
-        used[one.columns] += one.cores_used * one.held * QUARTER_MS * measured[one.columns]
-    rows, per_day = [], DAY_MS // QUARTER_MS
-    for (workspace, job, flavor), (held, used) in sums.items():
-        for day in range(grid.first // per_day, -(-grid.last // per_day)):
-            whole = [np.zeros(QUARTERS), np.zeros(QUARTERS)]
-            begin, end = max(grid.first, day * per_day), min(grid.last, (day + 1) * per_day)
-            for column, into in zip((held, used), whole, strict=True):
-                into[begin - day * per_day : end - day * per_day] = column[
-                    begin - grid.first : end - grid.first
-                ]
-            if whole[0].any():
-                packed = [np.floor(column).astype("<i8").tobytes() for column in whole]
-                rows.append(
-                    MeasuredUse(
-                        workspace_id=workspace, job_id=job, flavor_id=flavor, day=day, measured=packed[0],
-                        used=packed[1],
-                    )
-                )  # fmt: skip
-    MeasuredUse.unscoped.bulk_create(rows, batch_size=500, ignore_conflicts=True)
-    until = grid.last * QUARTER_MS
-    MeasuredProgress.unscoped.update_or_create(
-        pk=1, defaults={"final_until_ms": until, "measured_until_ms": until}
-    )
-    return len(rows)
+    return write_rows(model, channel, part, outage, _OF_SLICE, columns, one.held)

@@ -16,8 +16,8 @@ WARM_UP_S: Final = 20.0  # time constant: data loading and compilation precede f
 HEAT_S: Final = 45.0
 POWER_S: Final = 4.0
 _COOLED_S: Final = 8 * HEAT_S  # after that an ended pod no longer warms its card
-_SWELL: Final = 0.06
-_RIPPLE: Final = 0.04
+SWELL: Final = 0.06
+RIPPLE: Final = 0.04
 WHOLE_CARD: Final = 100
 UNLIMITED: Final = 1.35
 """Share of its allocation that a pod without limits uses."""
@@ -60,8 +60,8 @@ class LoadCurve:
 
     def compute_share(self, at_s: float, age_s: float) -> float:
         """Return the share (0 to `most`) of its compute in use at `at_s` since 1970, at the age `age_s`."""
-        swell = _SWELL * math.sin(math.tau * (at_s / self.swell_s + self.swell_at))
-        ripple = _RIPPLE * math.sin(math.tau * (at_s / self.ripple_s + self.ripple_at))
+        swell = SWELL * math.sin(math.tau * (at_s / self.swell_s + self.swell_at))
+        ripple = RIPPLE * math.sin(math.tau * (at_s / self.ripple_s + self.ripple_at))
         return min(self.most, max(0.0, self.mean * (1.0 + swell + ripple))) * _approach(age_s, WARM_UP_S)
 
     def memory_used(self, grant_mib: int, age_s: float) -> int:

@@ -31,7 +31,7 @@ from clusters.backends.simulated.reports import STRAY_PERCENT
 from clusters.backends.simulated.state import ClusterState
 from clusters.models import SimulatedDevice, SimulatedPod
 
-_DRIVER_MIB: Final = 4
+DRIVER_MIB: Final = 4
 _HOTTEST_RISE_C: Final = 44.0
 
 
@@ -63,14 +63,14 @@ class _CardLoad:
         running = [part for part in self.slices if part.running]
         stray = STRAY_PERCENT if card.stray_mib else 0.0
         used = min(100.0, 100 * sum(part.utilisation for part in running) + stray)
-        memory = _DRIVER_MIB + sum(part.memory_mib for part in running) + card.stray_mib
+        memory = DRIVER_MIB + sum(part.memory_mib for part in running) + card.stray_mib
         return DeviceSample(
             at=moment.at,
             node=node,
             device_uuid=card.uuid,
             utilisation_percent=round(used, 2),
             memory_used_mib=min(card.memory_mib, memory),
-            temperature_c=HOT_C if card.throttled else _temperature_c(card.uuid, heat),
+            temperature_c=HOT_C if card.throttled else temperature_c(card.uuid, heat),
             power_w=round(
                 family.idle_w + (family.limit_w - family.idle_w) * min(1.0, power + stray / 100), 1
             ),
@@ -80,7 +80,8 @@ class _CardLoad:
         )
 
 
-def _temperature_c(device_uuid: str, heat: float) -> float:
+def temperature_c(device_uuid: str, heat: float) -> float:
+    """Return the temperature of a card at a share (0..1) of its load; each card is cooled differently."""
     idle_c = chance.random_between(30.0, 35.0, device_uuid, "idle")
     rise_c = chance.random_between(0.85, 1.0, device_uuid, "cooling") * _HOTTEST_RISE_C
     return round(idle_c + rise_c * heat, 1)
