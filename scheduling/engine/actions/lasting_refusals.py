@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from itertools import product
 
 from scheduling.engine.model import Charge, Flavor, FlavorResource, Job, JobOutcome, Queue, Role
 from scheduling.engine.placement.claim_refusals import explain_no_flavor
@@ -12,6 +13,9 @@ from scheduling.engine.quota.shortage import Shortage, find_excess, is_eviction_
 from scheduling.engine.session.session import Session
 from scheduling.engine.state.charges import compute_task_charges, multiply_charges, sum_charges
 from scheduling.engine.state.task_shape import resolve_shape
+
+# The most choices of flavors that are tried for the roles of a job.
+MAX_CHOICES = 256
 
 
 def find_lasting_refusal(session: Session, queue: Queue, job: Job) -> JobOutcome | None:
@@ -97,11 +101,15 @@ def _beyond_limits_of(
     session: Session, queue: Queue, job: Job, flavors: Sequence[str], dead: InfeasibleFlavors
 ) -> JobOutcome | None:
     own: dict[FlavorResource, int] = {}
+    feasible = [[name for name in flavors if (role.name, name) not in dead] for role in job.roles]
     for place, role in enumerate(job.roles):
-        feasible = [name for name in flavors if (role.name, name) not in dead]
-        beyond = _flavor_beyond_ceiling(session, queue, job, role, own, feasible)
+        beyond = _flavor_beyond_ceiling(session, queue, job, role, own, feasible[place])
         if beyond is None:
             continue
+        # Another role may have taken the flavor that this one needs.
+        reassigns = bool(own) and session.config.no_room.try_other_flavors
+        if reassigns and _may_fit_ceilings(session, queue, job, feasible):
+            return None
         # The refusal states the sum of all that would be asked of the flavor.
         rest = [later for later in job.roles[place:] if (later.name, beyond.id) not in dead]
         charges = [Charge(*key, amount) for key, amount in _smallest_charges(job, rest, beyond).items()]
@@ -134,6 +142,25 @@ def _flavor_beyond_ceiling(
                 own[key] = own.get(key, 0) + amount
             return None
     return known[0] if known else None
+
+
+def _may_fit_ceilings(session: Session, queue: Queue, job: Job, feasible: Sequence[Sequence[str]]) -> bool:
+    """Return whether some choice of a feasible flavor for each role exceeds no ceiling.
+
+    It is True as well if there are too many choices to try them all.
+    """
+    known = session.snapshot.flavors
+    for count, choice in enumerate(product(*feasible), start=1):
+        if count > MAX_CHOICES:
+            return True
+        each = (
+            _smallest_charges(job, [role], known[name]) for role, name in zip(job.roles, choice, strict=True)
+        )
+        total = sum_charges(Charge(*key, amount) for usage in each for key, amount in usage.items())
+        charges = [Charge(*key, amount) for key, amount in total.items()]
+        if _shortage_beyond_ceiling(session, queue, job, charges, {}) is None:
+            return True
+    return False
 
 
 def _smallest_charges(job: Job, roles: Sequence[Role], flavor: Flavor) -> dict[FlavorResource, int]:

@@ -138,9 +138,10 @@ class BackfillOptions:
 class NoRoomOptions:
     """The options for a job that fits its quota but not the nodes.
 
-    With `try_other_flavors` the queue's other flavors are tried before any eviction. With `prefer_own_nodes`
-    a task is placed, of equally good nodes, on the one with most tasks of its own queue, so that borrowed
-    capacity can be released node by node; off, on the first.
+    With `try_other_flavors` the queue's other flavors are tried before any eviction, and a role skips a
+    flavor that a later role of its job needs. With `prefer_own_nodes` a task is placed, of equally good
+    nodes, on the one with most tasks of its own queue, so that borrowed capacity can be released node by
+    node; off, on the first.
     """
 
     try_other_flavors: bool = True

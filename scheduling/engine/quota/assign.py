@@ -31,6 +31,7 @@ from scheduling.engine.quota.assignment import (
     Refusal,
     RoleAssignment,
 )
+from scheduling.engine.quota.earlier_roles import assign_around_earlier_roles
 from scheduling.engine.quota.explain_shortage import RequestedAmounts, explain_shortage
 from scheduling.engine.quota.fit import FREE, Fit, Oracle, QuotaTerms, fixed_usage
 from scheduling.engine.quota.flavors import Mismatch, find_mismatch
@@ -69,6 +70,7 @@ def assign_flavors(
     eviction_cap: int | None = None,
     nominal_counts_non_preemptible_only: bool = False,
     nominal_counts_unevictable_only: bool = False,
+    reassign_roles: bool = False,
 ) -> Assignment:
     """Return the flavors of each role for the present usage; the snapshot does not change.
 
@@ -79,7 +81,8 @@ def assign_flavors(
         One role of a group is enough to allow it. eviction_cap: the number of evictions after which a job no
         longer borrows. nominal_counts_non_preemptible_only: only non-preemptible jobs count against the
         nominal of such a job. nominal_counts_unevictable_only: only jobs that cannot be evicted count against
-        the nominal of a job at its cap.
+        the nominal of a job at its cap. reassign_roles: whether an earlier role may skip a flavor for a later
+        one.
     """
     alone = (
         nominal_counts_unevictable_only and is_eviction_capped(job, eviction_cap)
@@ -92,8 +95,13 @@ def assign_flavors(
     )
     size = full_counts(job) if counts is None else counts
 
-    def search(allowed: FlavorFilter | None) -> Assignment:
+    def search_in_order(allowed: FlavorFilter | None) -> Assignment:
         return _FlavorSearch(snapshot, queue, job, terms, size, replaced or {}, allowed).run()
+
+    def search(allowed: FlavorFilter | None) -> Assignment:
+        if not reassign_roles or len(job.roles) < 2:
+            return search_in_order(allowed)
+        return assign_around_earlier_roles(search_in_order, queue, allowed)
 
     return assign_in_one_cluster(search, snapshot.flavors, queue, allowed)
 

@@ -35,10 +35,10 @@ def assign_in_one_cluster(
     tried = queue_clusters(flavors, queue)
     best = search(_restrict_to_cluster(tried[0], flavors, allowed))
     for cluster in tried[1:]:
-        if not tries_next_flavor(_rank(best), queue.fungibility):
+        if not tries_next_flavor(rank_assignment(best), queue.fungibility):
             break
         found = search(_restrict_to_cluster(cluster, flavors, allowed))
-        if _is_better(found, best, queue):
+        if is_better(found, best, queue):
             best = found
     if free.mode is not AssignmentMode.FIT or best.mode is AssignmentMode.FIT:
         return best
@@ -64,15 +64,16 @@ def _restrict_to_cluster(
     return may
 
 
-def _rank(found: Assignment) -> FlavorRank:
+def rank_assignment(found: Assignment) -> FlavorRank:
+    """Return the rank of an assignment as of a flavor."""
     return FlavorRank(found.mode, found.borrow_level)
 
 
-def _is_better(found: Assignment, best: Assignment, queue: Queue) -> bool:
+def is_better(found: Assignment, best: Assignment, queue: Queue) -> bool:
     """Return whether one is better by the rules for flavors, or without fit less severely refused."""
     if found.mode is AssignmentMode.NO_FIT and best.mode is AssignmentMode.NO_FIT:
         return _severity(found) < _severity(best)
-    return is_preferred(_rank(found), _rank(best), queue.fungibility.preference)
+    return is_preferred(rank_assignment(found), rank_assignment(best), queue.fungibility.preference)
 
 
 def _severity(found: Assignment) -> int:

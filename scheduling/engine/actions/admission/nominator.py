@@ -283,6 +283,7 @@ class Nominator:
             eviction_cap=config.preemption.eviction_cap,
             nominal_counts_non_preemptible_only=config.preemption.nominal_counts_non_preemptible_only,
             nominal_counts_unevictable_only=config.preemption.nominal_counts_unevictable_only,
+            reassign_roles=config.no_room.try_other_flavors,
         )
 
     def _needs_oracle(self, queue: Queue, request: EvaluationRequest) -> bool:
