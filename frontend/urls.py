@@ -8,6 +8,7 @@ from django.urls import include, path
 from frontend.lists import choice
 from frontend.pages.account import access_keys, profile, service_accounts, sign_in
 from frontend.pages.alerts import alert_list, channels, rules, silences
+from frontend.pages.estimates import change_estimate
 from frontend.pages.jobs import job_actions, workspace_overview
 from frontend.pages.jobs.detail import job_check, job_cluster, job_page
 from frontend.pages.jobs.resources import job_memory
@@ -94,6 +95,7 @@ urlpatterns = [
     path("messages", message_page.show_messages, name="messages"),
     path("messages/bell", message_page.show_bell, name="bell"),
     path("messages/<uuid:message>", message_page.open_message, name="message"),
+    path("change-estimate", change_estimate.change_estimate, name="change-estimate"),
     path("outages", outages.show_outages, name="outages"),
     path("lists/<slug:key>", choice.keep_choice, name="list-choice"),
     path("people", choices.find_people, name="people"),

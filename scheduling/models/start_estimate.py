@@ -14,6 +14,7 @@ from tenants.models import Tenant
 
 class EstimateSubject(models.TextChoices):
     DRAFT = "draft", "Draft of a job"
+    CHANGE = "change", "Change of quota or policy"
 
 
 class StartEstimate(BackgroundSimulation):

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Final
 
 from scheduling.engine import EngineConfig, Snapshot
-from scheduling.engine.model import Job, JobState
+from scheduling.engine.model import Allocation, Job, JobState
 from scheduling.prediction.arrivals import ArrivalHistory
 from scheduling.prediction.forecast_clock import ForecastClock, OutOfTimeError
 from scheduling.prediction.jobs import rename_job
 from scheduling.prediction.run_times import JobTraits, RunBasis, RunTimeEstimate, RunTimes, combine_draws
-from scheduling.prediction.virtual_cell import VirtualCell, copy_snapshot
+from scheduling.prediction.virtual_cell import CellWatch, VirtualCell, copy_snapshot
 
 LEVELS: Final = (0.02, 0.25, 0.5, 0.75, 0.9)
 """The quantiles of a range: those of the 90 % range, of the 50 % range, and the median. The distribution of
@@ -32,12 +32,16 @@ class ForecastOptions:
 
     `budget_s` is in seconds of the stopwatch. If `FEWEST_FUTURES` up to the horizon take longer, the horizon
     of all futures is shortened; a further future that does not end within the budget is dropped.
+
+    `paired`: all run times of a future are drawn before it is simulated, and it is simulated to the horizon,
+    so that forecasts of two snapshots with the same jobs and seed differ by the snapshots only.
     """
 
     futures: int = 24
     horizon_s: float = 72 * 3600.0
     correlation: float = 0.4
     budget_s: float | None = None
+    paired: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +91,12 @@ class StartRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
-    """The ranges of pending jobs; `futures` were simulated, up to `horizon_s` from now."""
+    """The ranges of pending jobs; `futures` were simulated, up to `horizon_s` from now.
+
+    `starts` has the seconds until the start of each asked job in each future. If the futures are paired,
+    `evictions` has those until the first eviction of each job of the snapshot that is evicted in some of
+    them. They are infinite where there is none within the horizon.
+    """
 
     futures: int
     horizon_s: float
@@ -95,6 +104,8 @@ class Forecast:
     arrivals: int
     cycles: int
     ranges: Mapping[str, StartRange] = field(default_factory=dict)
+    starts: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    evictions: Mapping[str, Sequence[float]] = field(default_factory=dict)
 
 
 def forecast_starts(
@@ -120,6 +131,7 @@ def forecast_starts(
     asked = {key for key in jobs if snapshot.jobs[key].state is JobState.QUEUED or key in returning}
     estimates = _estimate_live(snapshot, history, now)
     starts: dict[str, list[float]] = {key: [] for key in sorted(asked)}
+    evicted: list[Mapping[str, float]] = []
     done, cycles, horizon_s = 0, 0, options.horizon_s
     for number in range(options.futures):
         bounds = replace(options, horizon_s=horizon_s)
@@ -132,15 +144,22 @@ def forecast_starts(
         done, cycles, horizon_s = done + 1, cycles + ran, future.reached_s
         for key in starts:
             starts[key].append(found.get(key, math.inf))
+        evicted.append(future.evictions.first)
+    within = {key: _within(found, horizon_s) for key, found in starts.items()}
     return Forecast(
         futures=done,
         horizon_s=horizon_s,
         runs=history.run_times.ended,
         arrivals=history.arrivals.count_arrivals(),
         cycles=cycles,
-        ranges={key: range_of(_within(found, horizon_s), horizon_s) for key, found in starts.items()}
+        ranges={key: range_of(found, horizon_s) for key, found in within.items()}
         if done >= FEWEST_FUTURES
         else {},
+        starts=within,
+        evictions={
+            key: _within([found.get(key, math.inf) for found in evicted], horizon_s)
+            for key in sorted(set().union(*evicted))
+        },
     )
 
 
@@ -170,6 +189,24 @@ def basis_of(history: History, job: Job) -> RunBasis:
     return history.run_times.estimate_run_time(history.traits[job.id], limit_s=job.max_run_s).basis
 
 
+class FirstEvictions(CellWatch):
+    """The seconds until the first eviction of each of these jobs; moves to other nodes are not counted."""
+
+    def __init__(self, jobs: Collection[str], now: float) -> None:
+        self.first: dict[str, float] = {}
+        self._jobs, self._now = frozenset(jobs), now
+
+    def on_evicted(self, at: float, job_id: str) -> None:
+        """Called when a job is evicted and queued again."""
+        if job_id in self._jobs:
+            self.first.setdefault(job_id, at - self._now)
+
+    def on_started(self, at: float, job_id: str, allocations: Sequence[Allocation]) -> None:
+        """Called when a job starts; at the instant of its eviction, it was moved."""
+        if self.first.get(job_id) == at - self._now:
+            del self.first[job_id]
+
+
 def _estimate_live(snapshot: Snapshot, history: History, now: float) -> Mapping[str, RunTimeEstimate]:
     """Return the run time estimate of each job, for running jobs given their elapsed time."""
     found = {}
@@ -197,6 +234,7 @@ class _Future:
         self._snapshot, self._history, self._random, self._options = snapshot, history, random, options
         self._now = now
         self.reached_s = options.horizon_s
+        self.evictions = FirstEvictions(snapshot.jobs, now)
         self._common: dict[tuple[str, int], float] = {}
         self._run_times: dict[str, float] = {}
         self._estimates = dict(estimates)
@@ -214,21 +252,28 @@ class _Future:
         cell = VirtualCell(
             copy_snapshot(self._snapshot), config, self._now, self._run_time, clock.check_budget, returning
         )
+        paired = self._options.paired
+        if paired:
+            cell.watch = self.evictions
+            self._draw_run_times(sorted(self._snapshot.jobs))
         for key in sorted(self._snapshot.jobs):
             job = self._snapshot.jobs[key]
             if job.state is JobState.LIVE:
                 since = job.attempt_started_at
                 begun = self._now if since is None else since
                 cell.end_at(key, max(begun + self._run_time(key), self._now + 1.0))
-        cell.add_arrivals(self._arrivals())
+        arrivals = self._arrivals()
+        if paired:
+            self._draw_run_times(job.id for _at, job in arrivals)
+        cell.add_arrivals(arrivals)
         starts: dict[str, float] = {}
         missing = set(asked)
-        if missing:
+        if missing or paired:
             for at, started in cell.run_until(self._now + self._options.horizon_s):
                 for key in missing.intersection(started):
                     starts[key] = at - self._now
                 missing.difference_update(started)
-                if not missing:
+                if not missing and not paired:
                     break
                 if clock.slot_is_over:
                     self.reached_s = at - self._now
@@ -252,6 +297,10 @@ class _Future:
                 self._run_times[job.id] = past.ran_s
             found.append((at, job))
         return found
+
+    def _draw_run_times(self, keys: Iterable[str]) -> None:
+        for key in keys:
+            self._run_time(key)
 
     def _run_time(self, key: str) -> float:
         """Return the run time of a job in this future, in seconds from its start."""

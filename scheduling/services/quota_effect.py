@@ -35,7 +35,7 @@ def preview_quota_change(
     cell_id: uuid.UUID, rows: Mapping[QuotaKey, NodeLimits], over_quota: Sequence[OverQuota]
 ) -> JobsPreview:
     """Compute the difference that new limits make to the next cycle; jobs over them are evicted first."""
-    return compare_cycles(cell_id, partial(_puts, rows=rows), over_quota=over_quota)
+    return compare_cycles(cell_id, partial(build_quota_puts, rows=rows), over_quota=over_quota)
 
 
 def _build_timed_out(*_args: Any, **_kwargs: Any) -> JobsPreview:
@@ -132,7 +132,10 @@ def _shorten(snapshot: engine.Snapshot) -> int:
     return len(beyond)
 
 
-def _puts(snapshot: engine.Snapshot, rows: Mapping[QuotaKey, NodeLimits]) -> Iterable[engine.QuotaPut]:
+def build_quota_puts(
+    snapshot: engine.Snapshot, rows: Mapping[QuotaKey, NodeLimits]
+) -> Iterable[engine.QuotaPut]:
+    """Yield the changes of the snapshot that give its quota nodes these limits."""
     by_node: defaultdict[str, dict[em.FlavorResource, em.Quota]] = defaultdict(dict)
     for key, limits in rows.items():
         by_node[str(key.node_id)][key.tree_key] = em.Quota(

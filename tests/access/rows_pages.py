@@ -59,6 +59,8 @@ ACCOUNT: Final = (
     page("livez", EVERYBODY, open=True),
     page("live", EVERYBODY),
     page("outages", EVERYBODY),
+    page("change-estimate", EVERYBODY, query="?of={job}", ok=286),
+    form("change-estimate", EVERYBODY, "", "cancel", ok=200, body={"do": "cancel"}),
     page("account", EVERYBODY, unchosen=True),
     form(
         "account",

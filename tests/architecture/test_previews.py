@@ -18,6 +18,7 @@ PURE: Final = ("engine", "prediction", "simulation", "conformance")
 """The folders of `scheduling` that know neither requests nor rows."""
 WORKERS: Final = {
     "scheduling/services/cycle.py",
+    "scheduling/services/start_estimate/change.py",
     "scheduling/services/start_estimate/draft.py",
     "scheduling/services/start_prediction/predict.py",
     "scheduling/delegation/placing.py",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from django import forms
@@ -15,9 +16,11 @@ from django.views.decorators.http import require_POST
 from clusters.models import Sharing
 from clusters.selectors.cell import cell_get, cell_list
 from clusters.services.cell import cell_set
+from frontend.pages.estimates.change_estimate import offer_estimate, show_requested, wants_estimate
 from frontend.shell.form_actions import run_change, version_of
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from scheduling.services.policy_effect import preview_sharing
+from scheduling.services.start_estimate.change_request import request_sharing_estimate
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import User
@@ -67,7 +70,10 @@ def check_sharing(request: HttpRequest) -> HttpResponse:
     effect: dict[str, Any] = {"refusal": _("Select a kind of sharing.")}
     if form.is_valid():
         sharing = Sharing(form.cleaned_data["sharing"])
-        effect = {"preview": preview_sharing(acting_user=who, cell=cell, sharing=sharing)}
+        change: dict[str, Any] = {"acting_user": who, "cell": cell, "sharing": sharing}
+        if wants_estimate(request):
+            return show_requested(request, partial(request_sharing_estimate, **change))
+        effect = {"preview": preview_sharing(**change), **offer_estimate(request)}
     return render(request, "frontend/policies/effect.html", effect)
 
 

@@ -18,6 +18,7 @@ from foundation.core.errors import AllotmentError, Invalid
 from foundation.core.sentences import join_sentences
 from foundation.sql import row_scope
 from frontend.components import view_models
+from frontend.pages.estimates.change_estimate import offer_estimate, show_requested, wants_estimate
 from frontend.pages.policies.queue_accuracy import describe_accuracy
 from frontend.pages.policies.queue_address import is_operations, queue_page_address, queues_address
 from frontend.pages.policies.queue_body import body_context
@@ -35,6 +36,7 @@ from quotas.services.queues.queue_delete import queue_delete
 from quotas.services.queues.queue_preset import Preset, queue_preset
 from quotas.services.queues.queue_settings import SETTINGS, preset_of, queue_update
 from scheduling.services.policy_effect import preview_queue_settings
+from scheduling.services.start_estimate.change_request import request_queue_estimate
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import User
@@ -89,16 +91,18 @@ def check_queue(request: HttpRequest, workspace: str, queue: str) -> HttpRespons
     form = _form_of(found, request.POST)
     effect: dict[str, Any]
     try:
+        change: dict[str, Any] = {"acting_user": who, "queue": found, "values": {}}
         if preset in set(Preset):
-            preview = preview_queue_settings(acting_user=who, queue=found, values={}, preset=Preset(preset))
-            effect = {"preview": preview}
+            change["preset"] = Preset(preset)
         elif form.is_valid():
-            values = {name: form.cleaned_data[name] for name in SETTINGS}
-            flavors = _changed_flavors(found, form.cleaned_data["flavors"])
-            preview = preview_queue_settings(acting_user=who, queue=found, values=values, flavors=flavors)
-            effect = {"preview": preview}
+            change["values"] = {name: form.cleaned_data[name] for name in SETTINGS}
+            change["flavors"] = _changed_flavors(found, form.cleaned_data["flavors"])
         else:
-            effect = {"refusal": join_sentences(list_mistakes(form))}
+            refusal = {"refusal": join_sentences(list_mistakes(form))}
+            return render(request, "frontend/policies/effect.html", refusal)
+        if wants_estimate(request):
+            return show_requested(request, partial(request_queue_estimate, **change))
+        effect = {"preview": preview_queue_settings(**change), **offer_estimate(request)}
     except Invalid as error:
         effect = {"refusal": error.detail}
     return render(request, "frontend/policies/effect.html", effect)

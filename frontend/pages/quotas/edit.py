@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
@@ -15,6 +16,7 @@ from django.views.decorators.http import require_POST
 
 from foundation.core.errors import AllotmentError, NotFound, PermissionDenied, Refused
 from foundation.core.numbers import read_whole
+from frontend.pages.estimates.change_estimate import offer_estimate, show_requested, wants_estimate
 from frontend.pages.quotas import form
 from frontend.pages.quotas.page import Open, render_page, resource_of, resource_word
 from frontend.shell.page_shell import get_viewer, login_required
@@ -24,6 +26,7 @@ from quotas.selectors.tables.quota_table import quota_node_get, tenant_get
 from quotas.services.quota import NodeAmounts, quota_set
 from quotas.services.quota_preview import QuotaPreview, quota_preview
 from quotas.texts.amounts import format_amount
+from scheduling.services.start_estimate.change_request import request_quota_estimate
 from tenants.models import User
 
 
@@ -69,13 +72,16 @@ def check(request: HttpRequest, node: uuid.UUID, flavor: uuid.UUID) -> HttpRespo
     effect: dict[str, Any]
     try:
         amounts = form.changed_amounts(typed, found)
-        preview = quota_preview(
-            acting_user=who,
-            cell_id=found.node.cell_id,
-            changes=[NodeAmounts(found.node, amounts, _version(typed))],
-            shrink=typed.choice,
-        )
-        effect = {"preview": preview, "over": over_quota_lines(preview)}
+        change: dict[str, Any] = {
+            "acting_user": who,
+            "cell_id": found.node.cell_id,
+            "changes": [NodeAmounts(found.node, amounts, _version(typed))],
+            "shrink": typed.choice,
+        }
+        if wants_estimate(request):
+            return show_requested(request, partial(request_quota_estimate, **change))
+        preview = quota_preview(**change)
+        effect = {"preview": preview, "over": over_quota_lines(preview), **offer_estimate(request)}
     except Refused as error:
         effect = {"refusal": error.detail}
     except AllotmentError as error:

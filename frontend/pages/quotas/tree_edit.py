@@ -7,7 +7,8 @@ import uuid
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from decimal import Decimal
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
@@ -21,6 +22,7 @@ from clusters.models import Flavor
 from foundation.core.errors import AllotmentError, FieldError, Invalid, NotFound, PermissionDenied
 from foundation.core.numbers import read_whole
 from foundation.core.quantities import QuantityError, Resource, parse_cpu
+from frontend.pages.estimates.change_estimate import offer_estimate, show_requested, wants_estimate
 from frontend.pages.quotas.edit import over_quota_lines
 from frontend.pages.quotas.tree import tree_of
 from frontend.pages.quotas.tree_lines import GPUS, gpu_column, node_of
@@ -35,6 +37,7 @@ from quotas.services.quota_files.pool_form import amounts_of_compute
 from quotas.services.quota_follow import extend_to_queues
 from quotas.services.quota_preview import quota_preview
 from quotas.tree.limits import Amount
+from scheduling.services.start_estimate.change_request import request_quota_estimate
 from tenants.models import User
 
 EDITS_MAX: Final = 500
@@ -49,17 +52,20 @@ def check_batch(request: HttpRequest, flavor: uuid.UUID) -> HttpResponse:
     who = get_viewer(request)
     pool = tree_of(who, flavor)
     try:
-        preview = quota_preview(
-            acting_user=who,
-            cell_id=pool.cluster.cell_id,
-            changes=_read_changes(who, pool, request.POST),
-            shrink=_shrink(request),
-        )
+        change: dict[str, Any] = {
+            "acting_user": who,
+            "cell_id": pool.cluster.cell_id,
+            "changes": _read_changes(who, pool, request.POST),
+            "shrink": _shrink(request),
+        }
+        if wants_estimate(request):
+            return show_requested(request, partial(request_quota_estimate, **change))
+        preview = quota_preview(**change)
     except (NotFound, PermissionDenied):
         raise
     except AllotmentError as error:
         return _refused(request, error, 200)
-    effect = {"preview": preview, "over": over_quota_lines(preview)}
+    effect = {"preview": preview, "over": over_quota_lines(preview), **offer_estimate(request)}
     return render(request, "frontend/quotas/effect.html", effect)
 
 

@@ -13,7 +13,6 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.utils.functional import Promise
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods
 
 from foundation.core import clock
@@ -21,7 +20,7 @@ from foundation.core.errors import AllotmentError, NotFound, PermissionDenied
 from frontend.pages.jobs.pending.job_expected import StartWords, word_prediction
 from frontend.pages.submission.drafts import invalid_lines, read_draft
 from frontend.shell.page_shell import get_viewer, login_required
-from frontend.texts import formats
+from frontend.texts.estimates import CANCELED, describe_failure, describe_progress
 from scheduling.models import EstimateSubject, SimulationState, StartEstimate, StartPrediction
 from scheduling.services.start_estimate.request import (
     cancel_estimate,
@@ -35,13 +34,6 @@ from tenants.models import Tenant, User
 from tenants.selectors.tenant import workspace_get
 
 STOP_POLLING: Final = 286
-ERRORS: Final[Mapping[str, str | Promise]] = {
-    "NO_HISTORY": gettext_lazy("Unknown: fewer than 20 jobs have finished, too few to estimate from."),
-    "OUT_OF_TIME": gettext_lazy("Unknown: the estimate took too long for this scheduling domain."),
-    "INTERRUPTED": gettext_lazy("The estimate failed: its worker stopped twice."),
-    "INTERNAL": gettext_lazy("Unknown: the last estimate failed. Details are in the worker's log."),
-}
-_CANCELED: Final = gettext_lazy("The estimate was canceled, or replaced by another one of yours.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +64,7 @@ def draft_estimate(request: HttpRequest, workspace: str) -> HttpResponse:
         pk=_read_id(request.GET.get("of", "")),
         now=clock.now(),
     )
-    return _render(request, place, _panel_of(row) or EstimatePanel(message=_CANCELED), whole=False)
+    return _render(request, place, _panel_of(row) or EstimatePanel(message=CANCELED), whole=False)
 
 
 def find_estimate_of(who: User, place: Tenant, body: Mapping[str, Any]) -> EstimatePanel | None:
@@ -90,7 +82,7 @@ def find_estimate_of(who: User, place: Tenant, body: Mapping[str, Any]) -> Estim
 def _change(request: HttpRequest, who: User, place: Tenant) -> EstimatePanel | None:
     if request.POST.get("do") == "cancel":
         cancel_estimate(acting_user=who, subject=EstimateSubject.DRAFT)
-        return EstimatePanel(message=_CANCELED)
+        return EstimatePanel(message=CANCELED)
     draft = read_draft(request.POST)
     try:
         if wrong := draft.line_errors():
@@ -110,23 +102,17 @@ def _panel_of(row: StartEstimate | None) -> EstimatePanel | None:
         return None
     if not row.has_ended:
         place = row.workspace
-        percent = int(row.part_done * 100)
-        pending = row.state == SimulationState.PENDING
         return EstimatePanel(
             key=f"estimate-{row.pk}",
             live_url=f"{reverse('frontend:job-new-estimate', args=[place.slug])}?of={row.pk}"
             if place
             else "",
-            percent=percent,
-            state=_("Pending: one simulation is computed at a time.")
-            if pending
-            else _("Running: %(percent)s %%") % {"percent": formats.format_number(percent)},
+            percent=int(row.part_done * 100),
+            state=describe_progress(row),
         )
-    if row.state == SimulationState.CANCELED:
-        return EstimatePanel(message=_CANCELED)
-    if row.state == SimulationState.FAILED:
+    if row.state != SimulationState.DONE:
         refused = _("No estimate: the job would be refused now.")
-        return EstimatePanel(message=ERRORS.get(row.error, refused))
+        return EstimatePanel(message=describe_failure(row, refused))
     words = word_prediction(read_prediction(row.result), clock.now())
     return None if words.late or words.unknown else EstimatePanel(expected=words)
 

@@ -121,3 +121,9 @@ def job_pools(*, viewer: Actor) -> QuerySet[Flavor]:
     return pools.filter(
         pk__in=QueueFlavor.unscoped.filter(queue__workspace__in=seen).order_by().values("flavor_id")
     )
+
+
+def visible_job_names(viewer: Actor, ids: Collection[str]) -> dict[str, str]:
+    """Return the names of those of these jobs that the viewer may see, by id."""
+    rows = Job.unscoped.filter(jobs_in_sight(viewer), pk__in=ids)
+    return {str(pk): name for pk, name in rows.values_list("pk", "name")}

@@ -48,7 +48,7 @@ def request_draft_estimate(*, acting_user: User, workspace: Tenant, body: Mappin
     if queue_forecast(queue) is NoForecast.OTHER_SCHEDULER:
         message = _("Unknown: the cluster's own scheduler decides when this job starts.")
         raise Conflict(message, code="OTHER_SCHEDULER")
-    return _create(
+    return create_estimate(
         user=acting_user,
         subject=EstimateSubject.DRAFT,
         workspace=workspace,
@@ -59,7 +59,11 @@ def request_draft_estimate(*, acting_user: User, workspace: Tenant, body: Mappin
 
 
 @transaction.atomic
-def _create(*, user: User, subject: EstimateSubject, **fields: Any) -> StartEstimate:
+def create_estimate(*, user: User, subject: EstimateSubject, **fields: Any) -> StartEstimate:
+    """Create an estimate in place of the user's earlier one of this subject; the caller has checked `asked`.
+
+    Raises: Conflict if too many are pending.
+    """
     StartEstimate.unscoped.filter(user=user, subject=subject).delete()
     with row_scope.whole():
         count = StartEstimate.unscoped.filter(state__in=OPEN_SIMULATIONS).count()

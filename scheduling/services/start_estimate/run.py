@@ -8,8 +8,9 @@ from typing import Any, Final
 from django.forms.models import model_to_dict
 
 from foundation.core import clock
-from scheduling.models import StartEstimate, StartPrediction
+from scheduling.models import EstimateSubject, StartEstimate, StartPrediction
 from scheduling.services.simulations.background_run import SimulationRun, run_simulation
+from scheduling.services.start_estimate.change import compare_starts
 from scheduling.services.start_estimate.draft import estimate_draft
 from tenants.models import Tenant
 
@@ -29,6 +30,9 @@ def run_estimate(estimate_id: uuid.UUID) -> bool:
 
 def _compute(run: SimulationRun) -> None:
     row = StartEstimate.unscoped.select_related("user").get(pk=run.pk)
+    if row.subject == EstimateSubject.CHANGE:
+        run.write(result=compare_starts(row.cell_id, row.asked, now=clock.now(), report=run.report))
+        return
     place = Tenant.unscoped.get(pk=str(row.workspace_id))
     found = estimate_draft(
         acting_user=row.user, workspace=place, body=row.asked, now=clock.now(), report=run.report

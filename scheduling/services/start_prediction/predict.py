@@ -132,7 +132,7 @@ def forecast_cell(
 ) -> MadeForecast:
     """Return the forecast of the current cell. Nothing is written."""
     taken = cell_snapshot(cell_id, but=read_delegated(cell_id))
-    waiting = _waiting_jobs(taken)
+    waiting = find_waiting_jobs(taken)
     history = read_history(cell_id, taken.jobs, now=now)
     if history is None:
         return MadeForecast(ForecastResult.NO_HISTORY, taken)
@@ -170,7 +170,8 @@ def _begin(cell_id: uuid.UUID, now: datetime) -> bool:
     return bool(CellForecast.unscoped.filter(due, pk=row.pk).update(begun_at=now))
 
 
-def _waiting_jobs(taken: CellSnapshot) -> Sequence[str]:
+def find_waiting_jobs(taken: CellSnapshot) -> Sequence[str]:
+    """Return the pending jobs that are predicted, `MOST_PREDICTED` at most."""
     waiting = [job for job in taken.snapshot.jobs.values() if job.state is em.JobState.QUEUED]
     waiting.sort(key=lambda job: (-job.priority, job.submitted_at, job.id))
     return [job.id for job in waiting[:MOST_PREDICTED]]

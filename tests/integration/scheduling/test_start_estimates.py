@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 from django.db.models import F
 
+from clusters.models import Sharing
 from foundation.core import clock
-from foundation.core.errors import AllotmentError, Conflict
+from foundation.core.errors import AllotmentError, Conflict, PermissionDenied
 from foundation.core.quantities import Resource
-from quotas.models import Quota
+from quotas.models import Quota, Strategy
 from scheduling.job_file import parse_job
 from scheduling.models import (
     Attempt,
@@ -34,7 +35,7 @@ from scheduling.services.simulations.background_run import (
     find_simulation_to_run,
     run_simulation,
 )
-from scheduling.services.start_estimate import draft, request, run
+from scheduling.services.start_estimate import change, change_request, draft, request, run
 from scheduling.services.start_prediction import predict
 from tests.builders import jobs, quotas, replays
 from tests.builders.run_histories import finished_runs
@@ -50,6 +51,7 @@ def _few_futures(monkeypatch: pytest.MonkeyPatch) -> None:
     options = ForecastOptions(futures=8, horizon_s=6 * 3_600.0)
     monkeypatch.setattr(predict, "OPTIONS", options)
     monkeypatch.setattr(draft, "OPTIONS", options)
+    monkeypatch.setattr(change, "OPTIONS", replace(options, paired=True))
 
 
 @pytest.fixture
@@ -211,3 +213,77 @@ def test_too_many_pending_estimates_are_refused(here: World, monkeypatch: pytest
     ask(here)  # it replaces the user's own
     with pytest.raises(Conflict, match="Too many"):
         ask(here, acting_user=here.admin)
+
+
+def test_more_quota_lets_jobs_start_earlier_and_others_later(here: World) -> None:
+    """Two teams wait for the same nodes: the first one has no quota, and with quota it is next."""
+    own = Quota.unscoped.filter(node=here.queue.node)
+    own.update(own_nominal=0, borrowing_limit=0)
+    Quota.unscoped.filter(node=here.other_queue.node).update(own_nominal=10**8)
+    now = clock.now()
+    mine, *theirs = (
+        jobs.job(queue, user, roles=[jobs.RoleOf(cards=8)], preemptible=False,
+                 submitted_at=now - timedelta(minutes=ago))
+        for queue, user, ago in (
+            (here.queue, here.editor, 9), (here.other_queue, here.outsider, 8),
+            (here.other_queue, here.outsider, 7), (here.other_queue, here.outsider, 6),
+        )
+    )  # fmt: skip
+    rows = [[str(here.queue.node.pk), str(row.flavor_id), row.resource, 10**8, 0, None] for row in own]
+
+    found = change.compare_starts(here.cell.pk, {"quotas": rows}, now=now)
+    again = change.compare_starts(here.cell.pk, {"quotas": rows}, now=now)
+    none = change.compare_starts(here.cell.pk, {}, now=now)
+
+    assert found == again, "the same seed gives the same estimate"
+    assert (none["earlier"], none["later"], none["preempted"]) == ([], [], [])
+    assert none["evaluated"] == 4
+    (earlier,) = found["earlier"]
+    assert (earlier["job"], earlier["before"]) == (str(mine.pk), None)
+    assert earlier["after"] > 0
+    assert found["later"]
+    for later in found["later"]:
+        assert later["job"] in {str(job.pk) for job in theirs}
+        assert later["after"] is None or later["after"] > later["before"] + change.SHORTEST_S
+    assert found["preempted"] == []
+
+
+def test_jobs_over_the_new_quota_are_preempted_at_once_and_others_start(here: World) -> None:
+    """Half of the nodes' jobs exceed a quota of eight GPUs; the other team waits for a node."""
+    held = {str(job.pk) for job in Job.unscoped.filter(state="running")} | {
+        str(job.pk) for job in Job.unscoped.filter(queue=here.queue, finished_at__isnull=True)
+    }
+    waits = jobs.job(here.other_queue, here.outsider, roles=[jobs.RoleOf(cards=8)], preemptible=False)
+    node, flavor = str(here.queue.node.pk), str(here.flavor.pk)
+    asked = {
+        "quotas": [[node, flavor, Resource.GPU_CARDS, 8, 0, None]],
+        "drained": [[node, flavor, Resource.GPU_CARDS, 16, 8]],
+    }
+
+    found = change.compare_starts(here.cell.pk, asked, now=clock.now())
+
+    (drained,) = found["preempted"]
+    assert drained["job"] in held and drained["after"] == 0
+    (earlier,) = found["earlier"]
+    assert (earlier["job"], earlier["after"]) == (str(waits.pk), 0)
+    assert earlier["before"] is None or earlier["before"] > 60
+
+
+def test_a_change_is_requested_by_those_who_may_make_it_and_computed(here: World) -> None:
+    jobs.job(here.queue, here.editor, roles=[jobs.RoleOf(cards=8)])
+    settings = {"strategy": Strategy.STRICT}
+    with pytest.raises(PermissionDenied):
+        change_request.request_queue_estimate(acting_user=here.viewer, queue=here.queue, values=settings)
+    with pytest.raises(PermissionDenied):
+        change_request.request_sharing_estimate(
+            acting_user=here.admin, cell=here.cell, sharing=Sharing.CLASSICAL
+        )
+    made = change_request.request_queue_estimate(acting_user=here.admin, queue=here.queue, values=settings)
+    other = change_request.request_sharing_estimate(
+        acting_user=here.platform_admin, cell=here.cell, sharing=Sharing.CLASSICAL
+    )
+    for estimate in (made, other):
+        assert run.run_estimate(estimate.pk)
+        estimate.refresh_from_db()
+        assert (estimate.state, estimate.error, estimate.asked) == (SimulationState.DONE, "", {})
+        assert (estimate.result["evaluated"], estimate.result["futures"]) == (1, 8)

@@ -226,7 +226,9 @@
       const answer = await fetch(tree.dataset.checkUrl, { method: "POST", body: body(), signal: AbortSignal.timeout(30000) });
       if (!answer.ok) throw new Error(String(answer.status));
       const html = await answer.text();
-      if (turn === asked) window.allotment.morph(effect, html);
+      if (turn !== asked) return;
+      window.allotment.morph(effect, html);
+      window.htmx.process(effect);
     } catch (error) {
       if (turn === asked) effect.replaceChildren(line(window.allotment.word("refused", { code: error.message })));
     }

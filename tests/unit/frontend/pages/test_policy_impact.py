@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import json
 import re
 from datetime import timedelta
 from random import Random
@@ -11,11 +13,21 @@ import pytest
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
+from django.utils.html import strip_tags
 
 from foundation.core import clock
 from quotas.models import Queue
 from quotas.services.queues.queue_settings import SETTINGS
-from scheduling.models import Allocation, IdleStretch, Job, JobState, Task, TaskState, WorkspacePolicy
+from scheduling.models import (
+    Allocation,
+    IdleStretch,
+    Job,
+    JobState,
+    StartEstimate,
+    Task,
+    TaskState,
+    WorkspacePolicy,
+)
 from scheduling.policy.stating import PolicyStatement
 from scheduling.services.policies.tenant_policy_effect import preview_tenant_policy
 from tenants.models import Tenant
@@ -49,12 +61,57 @@ def test_the_page_of_a_queue_previews_settings_and_presets(client: Client, w: Wo
 
     assert "These are the current settings." in same
     for shown in (static, preset):
-        assert "Jobs that start later" in shown and "wide-job" in shown
+        assert "Jobs that no longer start in the next cycle" in shown and "wide-job" in shown
     assert "Pool not found" in wrong
     w.queue.refresh_from_db()
     assert w.queue.allocation_mode == "dynamic"
     page = client.get(address).content.decode()
     assert page.count(f"{address}/check") == 3  # For the form, and for the two presets that are not active.
+
+
+def test_an_estimate_lists_jobs_with_times_as_far_as_its_user_may_see_them(client: Client, w: World) -> None:
+    client.force_login(w.admin)
+    own = jobs.job(w.queue, w.editor, "wide-job", roles=[jobs.RoleOf(cards=8, replicas=2)])
+    foreign = jobs.job(w.other_queue, w.outsider, "foreign-job")
+    address = f"/ops/queues/{w.workspace.slug}/{w.queue.name}/check"
+    form = typed(w.queue, allocation_mode="static")
+    shown = html.unescape(client.post(address, form).content.decode())
+    assert "Estimate starts" in shown and "Difference to the next scheduling cycle" in shown
+    (values,) = re.findall(r"hx-vals=\"({.*?})\" ", shown)
+    echoed = json.loads(values)
+
+    asked = client.post(address, echoed).content.decode()
+
+    made = StartEstimate.unscoped.get()
+    live = f"/change-estimate?of={made.pk}"
+    assert (made.user, made.subject, made.asked["settings"]["allocation_mode"]) == (
+        w.admin,
+        "change",
+        "static",
+    )
+    assert f'data-live="{live}"' in asked and "Pending: one simulation" in asked
+    now = clock.now()
+    result = {
+        "made_at": now.isoformat(), "futures": 16, "horizon_s": 86_400, "runs": 40, "evaluated": 2,
+        "left_out": 0, "earlier": [{"job": str(foreign.pk), "before": 7_200, "after": 3_600}],
+        "later": [{"job": str(own.pk), "before": 3_600, "after": None}], "preempted": [],
+    }  # fmt: skip
+    StartEstimate.unscoped.update(state="done", result=result, finished_at=now)
+    answer = client.get(live)
+    text = strip_tags(html.unescape(answer.content.decode()))
+    assert answer.status_code == 286
+    assert "foreign-job" not in text and "1 job of another tenant" in text
+    assert re.search(r"wide-job: \d\d:\d\d → not within 1 d", text), text
+    assert "16 simulations with and without the change" in text
+
+    client.force_login(w.platform_admin)
+    assert "canceled" in client.get(live).content.decode(), "it is another user's"
+    client.post("/change-estimate", {"do": "cancel"})
+    client.force_login(w.admin)
+    StartEstimate.unscoped.update(state="running")
+    client.post("/change-estimate", {"do": "cancel"})
+    assert "canceled" in client.get(live).content.decode()
+    assert client.post(address, echoed | {"while_borrowing": "any"}).status_code == 403
 
 
 def test_the_page_of_domains_previews_another_sharing(client: Client, w: World) -> None:

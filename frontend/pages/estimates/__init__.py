@@ -1,0 +1,1 @@
+"""Estimates of starts after a change of quota or policy."""

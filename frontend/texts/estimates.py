@@ -1,0 +1,36 @@
+"""The state of a requested estimate of starts as text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from django.utils.functional import Promise
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from frontend.texts import formats
+from scheduling.models import SimulationState, StartEstimate
+
+CANCELED: Final = gettext_lazy("The estimate was canceled, or replaced by another one of yours.")
+_ERRORS: Final[Mapping[str, str | Promise]] = {
+    "NO_HISTORY": gettext_lazy("Unknown: fewer than 20 jobs have finished, too few to estimate from."),
+    "OUT_OF_TIME": gettext_lazy("Unknown: the estimate took too long for this scheduling domain."),
+    "INTERRUPTED": gettext_lazy("The estimate failed: its worker stopped twice."),
+    "INTERNAL": gettext_lazy("Unknown: the last estimate failed. Details are in the worker's log."),
+}
+
+
+def describe_progress(estimate: StartEstimate) -> str:
+    """Return the state of an estimate that has not ended."""
+    if estimate.state == SimulationState.PENDING:
+        return _("Pending: one simulation is computed at a time.")
+    percent = formats.format_number(int(estimate.part_done * 100))
+    return _("Running: %(percent)s %%") % {"percent": percent}
+
+
+def describe_failure(estimate: StartEstimate, refused: str) -> str | Promise:
+    """Return why an estimate has ended without a result; `refused` is shown if its input is invalid now."""
+    if estimate.state == SimulationState.CANCELED:
+        return CANCELED
+    return _ERRORS.get(estimate.error, refused)

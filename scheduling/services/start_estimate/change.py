@@ -1,0 +1,180 @@
+"""Compares starts and preemptions of a cell with and without a change, by simulation; nothing is written."""
+
+from __future__ import annotations
+
+import math
+import uuid
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from copy import copy
+from dataclasses import replace
+from datetime import datetime
+from statistics import median
+from typing import Any, Final
+
+from django.utils.translation import gettext as _
+
+from foundation.core.clock import start_work_stopwatch
+from quotas.hooks.job_effects import OverQuota
+from quotas.models import Queue, QuotaKey
+from quotas.tree import NodeLimits
+from scheduling import engine
+from scheduling.engine import model as em
+from scheduling.models import ForecastResult
+from scheduling.prediction.forecast import (
+    FEWEST_FUTURES,
+    Forecast,
+    ForecastOptions,
+    History,
+    forecast_starts,
+)
+from scheduling.services.quota_effect import build_quota_puts, jobs_to_drain
+from scheduling.services.start_estimate.draft import NoEstimateError
+from scheduling.services.start_prediction.history import read_history
+from scheduling.services.start_prediction.predict import find_returning, find_waiting_jobs, forecast_config
+from scheduling.snapshots import CellSnapshot, read_cell
+from scheduling.snapshots.delegated import read_delegated
+from scheduling.snapshots.tree import engine_queue
+
+OPTIONS: Final = ForecastOptions(futures=16, horizon_s=24 * 3_600.0, budget_s=20.0, paired=True)
+"""The budget is CPU time, for each of the two simulations."""
+MOST_WALL_PER_WORK: Final = 5.0
+"""On a busy machine, a simulation may take this multiple of its budget in wall time."""
+SHORTEST_S: Final = 60.0
+"""A start counts as another one from this difference on, in seconds."""
+
+
+def compare_starts(
+    cell_id: uuid.UUID,
+    asked: Mapping[str, Any],
+    *,
+    now: datetime,
+    report: Callable[[float], None] = lambda part: None,
+) -> dict[str, Any]:
+    """Return which jobs start earlier, later, or are preempted after a change, as `change_request` wrote it.
+
+    A job is listed if that is so in at least half of the futures; `before` and `after` are the medians of the
+    start in seconds from now, None beyond the horizon. Raises: NoEstimateError.
+    """
+    reading = read_cell(cell_id, but=read_delegated(cell_id))
+    taken, changed = reading.build_snapshot(), reading.build_snapshot()
+    history = read_history(cell_id, taken.jobs, now=now)
+    if history is None:
+        raise NoEstimateError(_("Too few finished jobs."), code=ForecastResult.NO_HISTORY.upper())
+    drained = _apply(changed.snapshot, asked)
+    waiting = find_waiting_jobs(taken)
+    as_is = _forecast(taken, taken.sharing, history, waiting, now, lambda part: report(part / 2))
+    then = _forecast(
+        changed,
+        asked.get("sharing", taken.sharing),
+        history,
+        waiting,
+        now,
+        lambda part: report(0.5 + part / 2),
+        drained=drained,
+    )
+    running = {key for key, job in taken.snapshot.jobs.items() if job.state is em.JobState.LIVE}
+    return {
+        "made_at": now.isoformat(),
+        **_compare(as_is, then, running, drained),
+        "futures": min(as_is.futures, then.futures),
+        "horizon_s": round(min(as_is.horizon_s, then.horizon_s)),
+        "runs": as_is.runs,
+        "evaluated": len(waiting),
+        "left_out": sum(job.state is em.JobState.QUEUED for job in taken.snapshot.jobs.values())
+        - len(waiting),
+    }
+
+
+def _forecast(
+    taken: CellSnapshot,
+    sharing: str,
+    history: History,
+    waiting: Collection[str],
+    now: datetime,
+    report: Callable[[float], None],
+    drained: Collection[str] = (),
+) -> Forecast:
+    found = forecast_starts(
+        taken.snapshot,
+        forecast_config(sharing),
+        history,
+        now=now.timestamp(),
+        seed=int(now.timestamp()),
+        jobs=waiting,
+        options=OPTIONS,
+        returning=find_returning(taken) | frozenset(drained),
+        stopwatch=start_work_stopwatch(most_wall_per_work=MOST_WALL_PER_WORK),
+        report=report,
+    )
+    if found.futures < FEWEST_FUTURES:
+        raise NoEstimateError(_("The estimate took too long."), code=ForecastResult.OUT_OF_TIME.upper())
+    return found
+
+
+def _apply(snapshot: engine.Snapshot, asked: Mapping[str, Any]) -> list[str]:
+    """Apply the change to a snapshot; return the jobs that it evicts at once."""
+    if "queue" in asked and asked["queue"] in snapshot.queues:
+        queue = copy(Queue.unscoped.get(pk=asked["queue"]))
+        for name, value in asked["settings"].items():
+            setattr(queue, name, value)
+        order = asked["flavors"] or snapshot.queues[asked["queue"]].flavors
+        snapshot.apply_delta(engine.Delta((engine.QueuePut(engine_queue(queue, tuple(order))),)))
+    rows = {
+        _key(node, flavor, resource): NodeLimits(nominal, borrowing, lending)
+        for node, flavor, resource, nominal, borrowing, lending in asked.get("quotas", ())
+    }
+    snapshot.apply_delta(engine.Delta(tuple(build_quota_puts(snapshot, rows))))
+    over = [
+        OverQuota(_key(node, flavor, resource), reserved, limit)
+        for node, flavor, resource, reserved, limit in asked.get("drained", ())
+    ]
+    drained = jobs_to_drain(snapshot, over)
+    snapshot.apply_delta(engine.Delta(tuple(_evict(snapshot, drained))))
+    return drained
+
+
+def _key(node: str, flavor: str, resource: str) -> QuotaKey:
+    return QuotaKey.at_node(uuid.UUID(node), em.FlavorResource(flavor, resource))
+
+
+def _evict(snapshot: engine.Snapshot, jobs: Iterable[str]) -> Iterable[engine.Change]:
+    for key in jobs:
+        yield from (engine.AllocationRemoved(one.id) for one in snapshot.allocations_of(key))
+        yield engine.JobPut(replace(snapshot.jobs[key], state=em.JobState.LEAVING))
+
+
+def _compare(
+    as_is: Forecast, then: Forecast, running: Collection[str], drained: Collection[str]
+) -> dict[str, Any]:
+    futures = min(as_is.futures, then.futures)
+    horizon_s = min(as_is.horizon_s, then.horizon_s)
+
+    def read(found: Mapping[str, Sequence[float]], key: str) -> list[float]:
+        seconds = found.get(key, [math.inf] * futures)[:futures]
+        return [each if each <= horizon_s else math.inf for each in seconds]
+
+    earlier, later = [], []
+    for key in as_is.starts:
+        before, after = read(as_is.starts, key), read(then.starts, key)
+        listed = {"job": key, "before": _median(before), "after": _median(after)}
+        if _is_mostly_later(after, before):
+            earlier.append(listed)
+        elif _is_mostly_later(before, after):
+            later.append(listed)
+    preempted = [{"job": key, "after": 0} for key in drained]
+    for key in sorted(set(running) - set(drained)):
+        before, after = read(as_is.evictions, key), read(then.evictions, key)
+        if _median(after) is not None and _median(before) is None:
+            preempted.append({"job": key, "after": _median(after)})
+    return {"earlier": earlier, "later": later, "preempted": preempted}
+
+
+def _is_mostly_later(first: Sequence[float], second: Sequence[float]) -> bool:
+    """Return whether the second start is later in at least half of the futures."""
+    late = sum(b > a + SHORTEST_S for a, b in zip(first, second, strict=True))
+    return 2 * late >= len(first)
+
+
+def _median(seconds: Sequence[float]) -> int | None:
+    middle = median(seconds)
+    return round(middle) if math.isfinite(middle) else None
