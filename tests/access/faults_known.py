@@ -59,6 +59,10 @@ ARGUED: Final[dict[str, str]] = {
         "(frontend.pages.quotas.page:_cells); the world has one cell, and what is shown of any is asked for "
         "in quotas.selectors.tables.quota_table:tenant_quota_table, which is noticed"
     ),
+    "scheduling.selectors.jobs.job::by workspace:3": (
+        "it counts the jobs of the workspace whose page is shown, for the side bar; count_live_jobs requires "
+        "JOB_VIEW there, and tests/unit/scheduling/services/test_job_selectors.py counts two workspaces"
+    ),
     "scheduling.selectors.jobs.job_filter::by workspace:1": (
         "a queue is looked for by its name among those of the workspace; which jobs are shown is bound in "
         "scheduling.selectors.jobs.job_filter:find_sight:by workspace, which is noticed"

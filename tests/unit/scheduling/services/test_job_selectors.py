@@ -44,8 +44,11 @@ def test_pending_jobs_and_those_that_hold_quota_are_live(w: World) -> None:
     for state in JobState:
         jobs.job(w.queue, w.editor, state=state)
         jobs.job(w.other_queue, w.outsider, state=state)
+    jobs.job(w.other_queue, w.outsider, state=JobState.QUEUED)
 
+    # The counts differ, so that one of them is wrong if the jobs of another workspace are counted.
     assert count_live_jobs(viewer=w.viewer, workspace=w.workspace) == len(JobState) - 4
+    assert count_live_jobs(viewer=w.outsider, workspace=w.other_workspace) == len(JobState) - 3
     with pytest.raises(NotFound):
         count_live_jobs(viewer=w.viewer, workspace=w.other_workspace)
 
