@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,6 +18,7 @@ from frontend.lists.declaration import FilterField, ListDeclaration
 PARAMETER: Final = "filterBy"
 MOST: Final = 20
 """The maximum number of conditions, that of the REST API."""
+_LONGEST_VALUE: Final = 60
 FIELD, OPERATOR, VALUE = "field", "operator", "value"
 WORDS: Final[Mapping[str, str | Promise]] = {
     "==": pgettext_lazy("filter operator", "is"),
@@ -72,6 +73,17 @@ def read_conditions(query: QueryDict, declared: ListDeclaration) -> tuple[list[C
         except Invalid as error:
             problems.append(error.detail)
     return found, problems
+
+
+def refuse_values(query: QueryDict, accepted: Mapping[str, Iterable[str]]) -> list[str]:
+    """Return a sentence for each parameter with a value that is not accepted; a minus reverses an order."""
+    found = []
+    for name, values in accepted.items():
+        value = query.get(name, "")
+        if value and (value.removeprefix("-") if name == "sort" else value) not in values:
+            words = {"name": name, "value": value[:_LONGEST_VALUE], "values": _(", ").join(values)}
+            found.append(_("Unknown value %(name)s=%(value)s. Valid: %(values)s.") % words)
+    return found
 
 
 def shown_conditions(query: QueryDict, declared: ListDeclaration) -> list[ShownCondition]:

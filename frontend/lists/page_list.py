@@ -30,6 +30,7 @@ from frontend.lists.conditions import (
     ShownCondition,
     add_condition,
     read_conditions,
+    refuse_values,
     shown_conditions,
 )
 from frontend.lists.declaration import SIZES, ListColumn, ListDeclaration
@@ -192,8 +193,14 @@ class PageList:
         return found
 
 
-def read_list(request: HttpRequest, declared: ListDeclaration) -> PageList:
-    """Read a list from the address and the reader's choice; an unknown order is replaced by the default."""
+def read_list(
+    request: HttpRequest, declared: ListDeclaration, accepted: Mapping[str, Iterable[str]] | None = None
+) -> PageList:
+    """Read a list from the address and the reader's choice.
+
+    `accepted` has the values of parameters that accept no others. Any other value is not applied, nor is an
+    unknown order; the page says so.
+    """
     query = request.GET.copy()
     for name in list(query):
         if name in _OWN:
@@ -205,6 +212,8 @@ def read_list(request: HttpRequest, declared: ListDeclaration) -> PageList:
     sort = query.get("sort", declared.default_sort)
     if sort.removeprefix("-") not in declared.sorts:
         sort = declared.default_sort
+    accepted = {**(accepted or {}), "sort": declared.sorts}
+    problems += refuse_values(query, accepted)
     return PageList(declared, request.path, query, read_choice(request, declared), conditions, problems, sort)
 
 

@@ -20,6 +20,7 @@ from telemetry.series.windows.window import MAX_RANGE
 
 RANGES: Final = {
     "1h": timedelta(hours=1),
+    "3h": timedelta(hours=3),
     "6h": timedelta(hours=6),
     "24h": timedelta(hours=24),
     "7d": timedelta(days=7),
@@ -28,7 +29,7 @@ RANGES: Final = {
 CUSTOM: Final = "custom"
 _SHORTEST: Final = timedelta(minutes=1)
 # The refresh interval of a chart in seconds: about once per new point.
-_EVERY_S: Final = {"1h": 20, "6h": 60, "24h": 300, "7d": 1800, "30d": 3600}
+_EVERY_S: Final = {"1h": 20, "3h": 30, "6h": 60, "24h": 300, "7d": 1800, "30d": 3600}
 _OTHER_EVERY_S: Final = 60
 
 

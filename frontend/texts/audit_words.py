@@ -39,6 +39,7 @@ ENTITIES: Final[dict[str, str | Promise]] = {
     "quota-node": gettext_lazy("quota node"),
     "quota-request": gettext_lazy("quota request"),
     "role": gettext_lazy("role"),
+    "route": gettext_lazy("request"),
     "service-account": gettext_lazy("service account"),
     "setup": gettext_lazy("setup checklist"),
     "silence": gettext_lazy("silence"),
@@ -126,6 +127,7 @@ FIELDS: Final[dict[str, str | Promise]] = {
     "cards": gettext_lazy("GPUs"),
     "channels": gettext_lazy("Channels"),
     "cluster": gettext_lazy("Cluster"),
+    "code": gettext_lazy("Error code"),
     "comparison": gettext_lazy("Comparison"),
     "effective_at": gettext_lazy("Effective from"),
     "enabled": gettext_lazy("Enabled"),
@@ -144,6 +146,7 @@ FIELDS: Final[dict[str, str | Promise]] = {
     "lost_gpu_hours": gettext_lazy("GPU-hours lost"),
     "memory_mib": gettext_lazy("GPU memory (MiB)"),
     "metric": gettext_lazy("Metric"),
+    "minute": gettext_lazy("Minute"),
     "name": gettext_lazy("Name"),
     "namespace": gettext_lazy("Namespace"),
     "parent": gettext_lazy("Parent"),
@@ -151,6 +154,7 @@ FIELDS: Final[dict[str, str | Promise]] = {
     "priority_class": gettext_lazy("Priority"),
     "queue": gettext_lazy("Queue"),
     "reason": gettext_lazy("Reason"),
+    "repeated": gettext_lazy("Further denied requests"),
     "repeat_s": gettext_lazy("Repeat interval (s)"),
     "resolve_s": gettext_lazy("Resolved after (s)"),
     "role": gettext_lazy("Role"),
@@ -163,6 +167,7 @@ FIELDS: Final[dict[str, str | Promise]] = {
     "speed": gettext_lazy("Speed"),
     "start_limit_s": gettext_lazy("Start timeout (s)"),
     "state": gettext_lazy("State"),
+    "status": gettext_lazy("HTTP status"),
     "tasks": gettext_lazy("Tasks"),
     "tenant": gettext_lazy("Tenant"),
     "threshold": gettext_lazy("Threshold"),
@@ -181,6 +186,11 @@ def describe_field(field: str) -> str:
     if pool and resource in set(Resource):
         return f"{pool} • {resource_label(Resource(resource))}"
     return field
+
+
+def describe_entity(entity: str) -> str:
+    """Return the label of a type of resource; the type itself if it is not known."""
+    return str(ENTITIES.get(entity, entity))
 
 
 def describe_action(action: str) -> str:

@@ -60,8 +60,8 @@ class PendingDemand:
     """The GPUs that waiting jobs of one queue request.
 
     `flavor_cards` counts by flavor the jobs that may run there: a job that may run in several flavors counts
-    in each, so the values must not be added up. `flavor_amounts` is the same for CPU and memory; a role
-    without GPUs may run in all flavors of its queue.
+    in each, so the values must not be added up. `flavor_amounts` is the same for compute, CPU and memory; a
+    role without GPUs may run in all flavors of its queue.
     """
 
     queue_node_id: uuid.UUID

@@ -130,13 +130,6 @@ def written_losses(attempts: Sequence[uuid.UUID]) -> Counter[uuid.UUID]:
     return Counter({attempt: int(discarded) for attempt, discarded in _LOSSES.for_any(attempts)})
 
 
-def job_core_ms(job_id: uuid.UUID, *, now: datetime) -> int:
-    """Return the usage of all runs of a job, in percent points of a GPU x milliseconds, from its
-    allocations."""
-    rows = rows_of_attempts(Attempt.unscoped.filter(job=job_id), now=now)
-    return sum(row.cores * (row.end_ms - row.begin_ms) for _, row in rows)
-
-
 def unmetered_attempts() -> QuerySet[Attempt]:
     """Return the runs whose intervals are not written: live ones, and some that ended lately."""
     return Attempt.unscoped.filter(metered_at__isnull=True)

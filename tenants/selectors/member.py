@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
 from django.db.models import Q, QuerySet
 from django.utils.translation import gettext as _
 
+from foundation.audit.audit_log import DONE
 from foundation.core.actor import Actor
 from foundation.core.errors import NotFound
+from foundation.models import AuditRecord
 from foundation.web.listing import Column
 from tenants.access import permissions
 from tenants.access.permissions import Permission
@@ -38,6 +42,28 @@ def member_list(*, viewer: Actor, tenant: Tenant | None, inherited: bool = False
     if tenant is not None:
         rows = rows.filter(tenant_id__in=tenant.ancestor_ids() if inherited else [tenant.pk])
     return sorted(rows, key=lambda m: (len(m.tenant.path) if m.tenant else 0, m.subject_name, str(m.pk)))
+
+
+@dataclass(frozen=True, slots=True)
+class MemberChange:
+    """The last change of a role: the user who made it, and the time."""
+
+    actor: str
+    at: datetime
+
+
+def last_changes(*, viewer: Actor, members: Collection[Member]) -> dict[uuid.UUID, MemberChange]:
+    """Return the last recorded change of roles, for those whose tenant's audit log the viewer may read."""
+    seen = permissions.tenants_with(viewer, Permission.AUDIT_VIEW)
+    seen = seen.filter(pk__in={member.tenant_id for member in members if member.tenant_id is not None})
+    records = AuditRecord.unscoped.filter(
+        entity="member",
+        entity_id__in=[str(member.pk) for member in members],
+        tenant_id__in=seen.values("pk"),
+        result=DONE,
+    )
+    rows = records.order_by("created_at", "pk").values_list("entity_id", "actor_name", "created_at")
+    return {uuid.UUID(member): MemberChange(actor, at) for member, actor, at in rows}
 
 
 def list_admins(*, viewer: Actor, tenants: Collection[uuid.UUID]) -> dict[uuid.UUID, list[str]]:

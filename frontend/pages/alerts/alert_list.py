@@ -177,7 +177,7 @@ def make_row(alert: Any) -> AlertRow:
 def show_alerts(request: HttpRequest, place: AlertSection) -> HttpResponse:
     """Render the alerts that match the filters of the address."""
     rows = list_alerts(place.who, place.tenant)
-    listing = read_list(request, ALERTS)
+    listing = read_list(request, ALERTS, {"state": AlertState.values, "severity": AlertSeverity.values})
     state, severity = listing.query.get("state", ""), listing.query.get("severity", "")
     return answer_list(
         request,

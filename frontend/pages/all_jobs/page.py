@@ -23,6 +23,7 @@ from frontend.pages.jobs.table.job_list import (
     DELETED,
     GROUPS,
     JobCounts,
+    accept_values,
     owner_chips,
     read_filters,
     state_chips,
@@ -51,7 +52,7 @@ _CLUSTERS: Final = frozenset({Permission.CLUSTER_VIEW, Permission.CLUSTER_EDIT})
 def show_jobs(request: HttpRequest) -> HttpResponse:
     """Show the page, its rows alone, or the matching jobs as a file."""
     who = get_viewer(request)
-    shown = read_list(request, ALL_JOBS)
+    shown = read_list(request, ALL_JOBS, accept_values(_ALL))
     filters = resolve_filters(viewer=who, workspace=None, filters=_filters(shown))
     jobs = job_query(viewer=who, filters=filters)
     counts = JobCounts(who, None, filters)

@@ -88,7 +88,7 @@ def show_messages(request: HttpRequest) -> HttpResponse:
     """Render the reader's messages; POST marks some or all as read."""
     who = get_viewer(request)
     set_frame(request)
-    listing, acts = read_list(request, MESSAGES), [_read_act(who)]
+    listing, acts = read_list(request, MESSAGES, {"state": [_ALL]}), [_read_act(who)]
     if is_batch(request):
         return answer_batch(request, acts=acts, find=partial(_find, who), back=listing.path)
     if request.method == "POST":

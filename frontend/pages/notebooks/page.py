@@ -22,6 +22,7 @@ from frontend.pages.jobs.table.job_list import (
     DELETED,
     GROUPS,
     JobCounts,
+    accept_values,
     owner_chips,
     read_filters,
     state_chips,
@@ -47,7 +48,7 @@ def show_notebooks(request: HttpRequest, workspace: str) -> HttpResponse:
     place = workspace_get(viewer=who, slug=workspace)
     rights = rights_of(who, place)
     set_frame(request, place)
-    shown = read_list(request, NOTEBOOKS)
+    shown = read_list(request, NOTEBOOKS, accept_values(_ALL))
     asked_for = replace(read_filters(shown, _states(shown.query.get("state", ""))), kinds=KINDS)
     filters = resolve_filters(viewer=who, workspace=place, filters=asked_for)
     counts = JobCounts(who, place, filters)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from foundation.audit import chain, chain_heads
-from foundation.audit.audit_log import DENIED, DONE
+from foundation.audit.audit_log import DENIAL, DENIED, DONE
 from foundation.core.errors import Invalid
 from foundation.models import AuditRecord
 from foundation.web.listing import ColumnCondition, parse_condition
@@ -28,9 +27,9 @@ from frontend.components import view_models
 from frontend.lists.conditions import PARAMETER
 from frontend.lists.declaration import FilterField, ListColumn, ListDeclaration
 from frontend.lists.page_list import EmptyList, PageList, answer_list, read_list
+from frontend.pages.operations.audit_changes import describe_changes, name_request
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
-from frontend.texts.audit_words import describe_action, describe_field
-from frontend.texts.labels import rule_word
+from frontend.texts.audit_words import describe_action, describe_entity
 from scheduling.selectors.events.audit_subjects import find_subjects
 from tenants.access import permissions
 from tenants.access.permissions import Permission
@@ -40,9 +39,6 @@ from tenants.selectors.tenant import workspace_get
 
 VERIFIED_MOST: Final = 50_000
 """The maximum number of records verified in a request; for a longer chain there is a command."""
-_SHOWN: Final = 80
-FieldPath = tuple[str, ...]
-"""The name of a field, and of a part of its value where that is a mapping."""
 _CHANGES: Final = 3
 
 
@@ -75,6 +71,16 @@ class AuditLine:
     def title(self) -> str:
         return describe_action(self.record.action)
 
+    @property
+    def entity(self) -> str:
+        """The type of the resource, as text."""
+        return describe_entity(self.record.entity)
+
+    @property
+    def names_denial(self) -> bool:
+        """Return whether the title itself says that the action was denied."""
+        return self.record.action == DENIAL
+
 
 AUDIT: Final = ListDeclaration(
     key="audit",
@@ -83,6 +89,12 @@ AUDIT: Final = ListDeclaration(
         ListColumn(key="at", label=gettext_lazy("Time"), text=lambda line: line.record.created_at),
         ListColumn(key="actor", label=gettext_lazy("Actor"), text=lambda line: line.record.actor_name),
         ListColumn(key="action", label=gettext_lazy("Action"), text=lambda line: line.title),
+        ListColumn(
+            key="entity",
+            label=gettext_lazy("Resource type"),
+            shown=False,
+            text=lambda line: line.entity,
+        ),
         ListColumn(
             key="subject",
             label=gettext_lazy("Resource"),
@@ -204,7 +216,7 @@ def _verify(request: HttpRequest) -> None:
 def _answer(
     request: HttpRequest, who: User, place: Tenant | None, export: str, **more: object
 ) -> HttpResponse:
-    listing = read_list(request, AUDIT)
+    listing = read_list(request, AUDIT, {"result": [DONE, DENIED]})
     form = FindForm(listing.query)
     values = form.cleaned_data if form.is_valid() else {}
     texts = listing.query.getlist(PARAMETER)
@@ -286,44 +298,9 @@ def _lines(records: Sequence[AuditRecord]) -> list[AuditLine]:
         AuditLine(
             record,
             tenants.get(record.tenant_id, ""),
-            subjects.get(record.pk, ""),
+            subjects.get(record.pk, "") or name_request(record),
             describe_changes(record, subjects.get(record.pk, "")),
             record.result == DENIED,
         )
         for record in records
     ]
-
-
-def describe_changes(record: AuditRecord, subject: str) -> list[str]:
-    """Describe the changes, without empty values and the subject's name, which has its own column."""
-    before, after = _spread(record.before), _spread(record.after)
-    changed = [path for path in {*before, *after} if before.get(path) != after.get(path)]
-    return sorted(
-        f"{_label(path)}{_(': ')}{_word(before, path)} → {_word(after, path)}"
-        if path in before
-        else f"{_label(path)}{_(': ')}{_word(after, path)}"
-        for path in changed
-        if path in before or after[path] not in (subject, None, "", [], {})
-    )
-
-
-def _spread(values: Mapping[str, Any]) -> dict[FieldPath, Any]:
-    """Put the values of nested mappings at the top level, so that only those that differ are described."""
-    found: dict[FieldPath, Any] = {}
-    for key, value in values.items():
-        parts = value.items() if isinstance(value, dict) and value else ()
-        found |= {(key, str(part)): one for part, one in parts} if parts else {(key,): value}
-    return found
-
-
-def _label(path: FieldPath) -> str:
-    return " • ".join(map(describe_field, path))
-
-
-def _word(values: Mapping[FieldPath, Any], path: FieldPath) -> str:
-    value = values.get(path)
-    if path[-1] == "rule":
-        return rule_word(str(value))
-    plain = "–" if value is None else str(value)
-    text = json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list | bool) else plain
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

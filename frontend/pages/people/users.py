@@ -85,7 +85,7 @@ def show_users(request: HttpRequest) -> HttpResponse:
         except AllotmentError as error:
             show_refusal(form, error)
     set_frame(request, label=_("Users"), trail=_("Operations"))
-    listing = read_list(request, USERS)
+    listing = read_list(request, USERS, {"state": [state.value for state in STATES]})
     found = user_query(
         viewer=who,
         text=listing.query.get("q", "").strip(),

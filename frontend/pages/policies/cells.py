@@ -10,7 +10,6 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_POST
 
 from clusters.models import Sharing
@@ -19,22 +18,12 @@ from clusters.services.cell import cell_set
 from frontend.pages.estimates.change_estimate import offer_estimate, show_requested, wants_estimate
 from frontend.shell.form_actions import run_change, version_of
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
+from frontend.texts.queue_rules import SHARING
 from scheduling.services.policy_effect import preview_sharing
 from scheduling.services.start_estimate.change_request import request_sharing_estimate
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import User
-
-SHARING = {
-    Sharing.FAIR.value: (
-        gettext_lazy("Fair"),
-        gettext_lazy("The tenant with the lowest share of borrowed quota is next."),
-    ),
-    Sharing.CLASSICAL.value: (
-        gettext_lazy("Classical"),
-        gettext_lazy("The job with the highest priority is next, then the oldest."),
-    ),
-}
 
 
 class SharingForm(forms.Form):

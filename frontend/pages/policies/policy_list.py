@@ -119,7 +119,7 @@ def show_policies(request: HttpRequest) -> HttpResponse:
     if is_batch(request):
         find = partial(_find, who)
         return answer_batch(request, acts=acts, find=find, back=reverse("frontend:ops-policies"))
-    listing = read_list(request, POLICIES)
+    listing = read_list(request, POLICIES, {"own": ["1"]})
     rows = tenant_query(viewer=who)
     own = listing.query.get("own") == "1"
     if own:

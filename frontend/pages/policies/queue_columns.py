@@ -19,7 +19,10 @@ from scheduling.selectors.jobs.row import QueueWork
 
 @dataclass(frozen=True, slots=True)
 class QueuePolicyLine:
-    """A queue in the list, as text; `work` is None for a viewer who may not see its jobs."""
+    """A queue in the list, as text; `work` is None for a viewer who may not see its jobs.
+
+    `cohort` is the folder in which its workspace lends and borrows quota.
+    """
 
     queue: Queue
     url: str
@@ -28,6 +31,7 @@ class QueuePolicyLine:
     tone: str
     strategy: str
     pools: Sequence[str]
+    cohort: str
     work: QueueWork | None
     oldest_wait: timedelta | None
 
@@ -56,6 +60,12 @@ QUEUES: Final = ListDeclaration(
             label=gettext_lazy("Workspace"),
             sort="workspace",
             text=lambda line: line.queue.workspace.name,
+        ),
+        ListColumn(
+            key="cohort",
+            label=gettext_lazy("Cohort"),
+            shown=False,
+            text=lambda line: line.cohort,
         ),
         ListColumn(
             key="cell",

@@ -11,7 +11,8 @@ from django.utils.translation import gettext as _
 from foundation.core import clock
 from frontend.pages.policies.queue_address import queue_page_address
 from frontend.pages.policies.queue_columns import QueuePolicyLine
-from frontend.pages.policies.queue_settings_form import PRESETS, STOPS, STRATEGIES
+from frontend.pages.policies.queue_settings_form import PRESETS, STOPS
+from frontend.texts.queue_rules import STRATEGIES
 from quotas.models import Queue
 from quotas.selectors.queues.queue_flavors import queue_flavor_names
 from quotas.services.queues.queue_settings import preset_of
@@ -38,6 +39,7 @@ def _line(queue: Queue, url: str, work: QueueWork | None, now: datetime) -> Queu
         tone=tone,
         strategy=str(dict(STRATEGIES)[queue.strategy]),
         pools=queue_flavor_names(queue),
+        cohort=queue.workspace.parent.name if queue.workspace.parent else "",
         work=work,
         oldest_wait=now - oldest if oldest else None,
     )

@@ -12,9 +12,9 @@ from django.utils.translation import gettext_lazy
 
 from foundation.core.errors import FieldError, Invalid
 from frontend.components.ordered_selects import OrderedChoiceField
+from frontend.texts.queue_rules import ALLOCATION_MODES, PREEMPT_OTHERS, PREEMPT_WITHIN, STRATEGIES
 from quotas.services.queues.queue_preset import Preset
 
-Choices = list[tuple[str, str | Promise]]
 PRESETS: Final[dict[str, tuple[str | Promise, str | Promise]]] = {
     Preset.BALANCED.value: (
         gettext_lazy("Balanced"),
@@ -34,15 +34,6 @@ STOPS: Final[dict[str, tuple[str | Promise, str]]] = {
     "hold": (gettext_lazy("Hold"), "waiting"),
     "hold-and-drain": (gettext_lazy("Hold and drain"), "failed"),
 }
-STRATEGIES: Final[Choices] = [
-    ("best-effort-fifo", gettext_lazy("Best-effort FIFO")),
-    ("strict-fifo", gettext_lazy("Strict FIFO")),
-]
-_OTHERS: Final[Choices] = [
-    ("never", gettext_lazy("Never")),
-    ("lower-priority", gettext_lazy("Lower priority")),
-    ("any", gettext_lazy("Any priority")),
-]
 
 
 class QueueForm(forms.Form):
@@ -64,21 +55,15 @@ class QueueForm(forms.Form):
     )
     allocation_mode = forms.ChoiceField(
         label=gettext_lazy("Allocation"),
-        choices=[
-            ("dynamic", gettext_lazy("Borrowing enabled")),
-            ("static", gettext_lazy("Nominal quota only")),
-        ],
+        choices=ALLOCATION_MODES,
     )
     preemption = forms.BooleanField(label=gettext_lazy("Enable preemption"), required=False)
     within_queue = forms.ChoiceField(
         label=gettext_lazy("Within queue"),
-        choices=[
-            *_OTHERS[:2],
-            ("lower-or-newer-equal-priority", gettext_lazy("Lower or newer equal priority")),
-        ],
+        choices=PREEMPT_WITHIN,
     )
-    reclaim = forms.ChoiceField(label=gettext_lazy("Reclaim within cohort"), choices=_OTHERS)
-    while_borrowing = forms.ChoiceField(label=gettext_lazy("Borrow within cohort"), choices=_OTHERS)
+    reclaim = forms.ChoiceField(label=gettext_lazy("Reclaim within cohort"), choices=PREEMPT_OTHERS)
+    while_borrowing = forms.ChoiceField(label=gettext_lazy("Borrow within cohort"), choices=PREEMPT_OTHERS)
     max_priority = forms.IntegerField(
         label=gettext_lazy("Maximum priority to preempt when borrowing"), required=False
     )

@@ -145,7 +145,7 @@ def _line(
 ) -> QuotaLine:
     resource, unit, found = row.resource, UNITS[row.resource], use.find_use(node, row)
     format_own = partial(format_amount, resource)
-    pending = node.pending_flavors.get(row.flavor.pk, 0) if node.pending_jobs else 0
+    pending = node.pending_flavors.get(row.flavor.pk, 0)
     return QuotaLine(
         node_id=node.node.pk,
         name=node.queue or node.node.tenant.name,
@@ -169,7 +169,7 @@ def _line(
         lent=format_amount(resource, row.lent) if row.lent else formats.MISSING,
         borrowing_limit=format_amount(resource, row.borrowing_limit),
         lending_limit=format_amount(resource, row.lending_limit),
-        pending=formats.format_number(pending) if pending else formats.MISSING,
+        pending=formats.format_number(pending),
         edit_url=links.edit(node, row.flavor),
         edited=edited,
     )

@@ -9,11 +9,13 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from clusters.models import Flavor
 from foundation.core import clock
 from foundation.core.quantities import Resource
+from foundation.core.sentences import join_sentences
 from foundation.sql import row_scope
 from frontend.pages.quotas.forecast import forecast_line
 from frontend.pages.quotas.page import quota_context, read_nodes
@@ -22,6 +24,7 @@ from frontend.pages.quotas.rows import TITLES
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from frontend.texts import formats
 from frontend.texts.gpu_hours import format_gpu_hours
+from frontend.texts.queue_rules import ALLOCATION_MODES, SHARING, STRATEGIES, describe_preemption
 from quotas.models import FlavorKey
 from quotas.selectors.tables.quota_row import QuotaRow
 from quotas.selectors.tables.quota_table import NodeQuota
@@ -57,6 +60,7 @@ def workspace_quota(request: HttpRequest, workspace: str) -> HttpResponse:
         **quota_context(request, place, nodes, ops=False),
         "all_resources": _pools(nodes, pools_now(who, place.pk), sees_jobs),
         "sees_jobs": sees_jobs,
+        **_describe_sharing(place, nodes),
         "forecasts": [forecast_line(forecast) for forecast in workspace_forecasts(who, place, now=now)],
         **(_recent(who, place, nodes, now) if sees_jobs else {}),
     }
@@ -121,3 +125,31 @@ def _users(recent: RecentUse) -> list[dict[str, str]]:
         }
         for user in recent.users
     ]
+
+
+def _describe_sharing(workspace: Tenant, nodes: Sequence[NodeQuota]) -> dict[str, Any]:
+    """Return the facts of a workspace in the scheduling domain of its quota, and a line per queue."""
+    queues = [node.node.queue for node in nodes if node.queue]
+    return {
+        "sharing_facts": [
+            (_("Cohort"), workspace.parent.name if workspace.parent else formats.MISSING),
+            *_describe_domain(nodes),
+            (_("Namespace"), workspace.slug),
+        ],
+        "queue_rules": [
+            {
+                "name": queue.name,
+                "strategy": dict(STRATEGIES)[queue.strategy],
+                "allocation": dict(ALLOCATION_MODES)[queue.allocation_mode],
+                "preemption": join_sentences(describe_preemption(queue)),
+            }
+            for queue in queues
+        ],
+    }
+
+
+def _describe_domain(nodes: Sequence[NodeQuota]) -> list[tuple[str, object]]:
+    if not nodes:
+        return []
+    name, rule = SHARING[nodes[0].node.cell.sharing]
+    return [(_("Sharing of unused quota"), _("%(name)s: %(rule)s") % {"name": name, "rule": rule})]

@@ -19,11 +19,11 @@ from clusters.selectors.cell import cell_get, cell_list
 from foundation.core import clock
 from foundation.core.errors import AllotmentError, NotFound
 from frontend.components import view_models
-from frontend.pages.policies.cells import SHARING
 from frontend.pages.policies.queue_settings_form import QueueForm
 from frontend.pages.replays.replay_words import format_bound
 from frontend.shell.form_actions import show_refusal
 from frontend.shell.page_shell import get_viewer, operator_required, set_frame
+from frontend.texts.queue_rules import SHARING
 from quotas.models import Queue
 from quotas.selectors.queues.queues_in_sight import visible_queues
 from quotas.selectors.tables.quota_table import quota_nodes_get

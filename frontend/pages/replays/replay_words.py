@@ -11,9 +11,9 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from frontend.pages.policies.cells import SHARING
 from frontend.pages.policies.queue_settings_form import QueueForm
 from frontend.texts import formats
+from frontend.texts.queue_rules import SHARING
 from scheduling.models import PolicyReplay, SimulationState
 from scheduling.selectors.policies.policy_replay import COLUMNS
 from scheduling.services.policy_replay.recorded_period import MOST_JOBS

@@ -40,7 +40,7 @@ from tenants.models import User
 @login_required
 def show_inbox(request: HttpRequest) -> HttpResponse:
     """Show the requests in sight; by default those that wait for a decision."""
-    who, listing = get_viewer(request), read_list(request, INBOX)
+    who, listing = get_viewer(request), read_list(request, INBOX, {"state": ["all"]})
     set_frame(request, label=_("Quota requests"))
     rows = quota_requests(who)
     if listing.query.get("state") != "all":

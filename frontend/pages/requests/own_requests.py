@@ -36,10 +36,12 @@ from quotas.selectors.changes.quota_request import (
 )
 from quotas.selectors.limits.pool_limits import PoolLimits, pool_limits
 from quotas.selectors.pools.flavor import usable_flavors
+from quotas.services.quota import find_decider
 from quotas.services.requests import quota_request as service
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import Tenant, User
+from tenants.selectors.member import list_admins
 from tenants.selectors.tenant import tenant_get, workspace_get
 
 _Chosen = TypeVar("_Chosen", QuotaNode, Flavor)
@@ -232,6 +234,7 @@ def _show(
         query = {"node": subject.limits.node.pk, "flavor": subject.limits.flavor.pk}
         context["ask_url"] = f"{_here(place)}?{urlencode(query)}"
         context["links"] = _links(place, subject)
+        context["deciders"] = _describe_deciders(who, subject.limits.node)
     rows = filter_rows(workspace_requests(who, place), listing.conditions)
     return answer_list(
         request,
@@ -243,6 +246,18 @@ def _show(
         context=lambda: context,
         status=status,
     )
+
+
+def _describe_deciders(who: User, node: QuotaNode) -> str:
+    """Return who decides about more nominal quota; names only of admins whom the reader may see."""
+    decider = find_decider(node, limits=False)
+    if decider is None:
+        return _("Platform admins decide about requests.")
+    names = list_admins(viewer=who, tenants=[decider.pk]).get(decider.pk, [])
+    words = {"tenant": decider.name, "names": _(", ").join(names)}
+    if not names:
+        return _("Admins of %(tenant)s decide about requests.") % words
+    return _("Admins of %(tenant)s decide about requests: %(names)s.") % words
 
 
 def _links(place: Tenant, subject: Subject) -> dict[str, list[dict[str, Any]]]:

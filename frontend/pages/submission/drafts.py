@@ -6,8 +6,8 @@ that comments, order, and fields that the form does not show are kept.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from django.http import QueryDict
@@ -31,7 +31,7 @@ from frontend.pages.submission.job_values import (
     to_mapping,
 )
 from frontend.pages.submission.preview_helps import CHANGE
-from scheduling.job_file import JOB_BOUNDS, load_text
+from scheduling.job_file import JOB_BOUNDS, find_line, load_text
 
 FIRST_ROLE: Final = {
     "name": "main", "replicas": 1, "cpu": 8, "role_memory": "32Gi", "gpu": "whole:", "cards": 1, "cores": 30,
@@ -111,6 +111,17 @@ def edit_draft(draft: JobDraft, action: str) -> None:
             _change_roles(draft, action)
     except Invalid as error:
         draft.add_error(error)
+
+
+def add_lines(text: str, errors: Sequence[FieldError]) -> list[FieldError]:
+    """Return the errors of a YAML text, each with its line before the message if it is known."""
+    found = []
+    for error in errors:
+        line = find_line(text, error.field)
+        words = {"line": line, "message": error.message}
+        message = _("Line %(line)s: %(message)s") % words if line else error.message
+        found.append(replace(error, message=message))
+    return found
 
 
 def invalid_lines(errors: list[FieldError]) -> Invalid:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from django.conf import settings
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -16,6 +17,7 @@ from django.views.decorators.http import require_POST
 
 from clusters.models import BackendKind
 from foundation.compute import serving
+from foundation.core import clock
 from foundation.core.errors import AllotmentError, Invalid, NotFound, PermissionDenied, TooLarge
 from frontend.components import view_models
 from frontend.pages.jobs.addresses import job_address, jobs_address
@@ -27,6 +29,7 @@ from frontend.pages.submission.draft_estimate import find_estimate_of
 from frontend.pages.submission.drafts import (
     FIRST_ROLE,
     JobDraft,
+    add_lines,
     draft_of,
     draft_of_text,
     edit_draft,
@@ -41,6 +44,7 @@ from frontend.pages.submission.sample_job import NAME, PROGRAM, sample_job
 from frontend.pages.submission.startable_jobs import read_size
 from frontend.pages.submission.templates import TemplateForm, show_editor
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
+from frontend.texts.gpu_hours import format_money
 from quotas.selectors.pools.pool import WorkspacePool, pool_list
 from quotas.selectors.queues.queue import queue_list
 from scheduling.job_file import load_text
@@ -52,6 +56,7 @@ from scheduling.selectors.jobs.job_template import job_template_get, job_templat
 from scheduling.selectors.policies.priority import priority_class_list
 from scheduling.services.jobs.job import job_submit
 from scheduling.services.jobs.job_read import job_read
+from telemetry.usage.hourly_cost import pool_prices
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import Tenant, User
@@ -149,6 +154,8 @@ def job_new_check(request: HttpRequest, workspace: str) -> HttpResponse:
         verdict = job_rail.preview_refusal(invalid_lines([*wrong, *verdict.errors]))
     if draft.tab == "form":
         verdict = job_rail.name_fields(verdict)
+    else:
+        verdict = replace(verdict, errors=add_lines(draft.text, verdict.errors))
     page = {"verdict": verdict, "estimate": estimate, "workspace": place}
     return render(request, "frontend/jobs/job_rail.html", page)
 
@@ -234,10 +241,11 @@ def _show(
         "form": form,
         "tab": draft.tab,
         "text": draft.text,
-        "yaml_errors": errors if draft.tab == "yaml" else (),
+        "yaml_errors": add_lines(draft.text, errors) if draft.tab == "yaml" else (),
         "refusal": refusal,
         "submitted": submitted,
-        "pools": choices.pools,
+        "pools": _price_pools(get_viewer(request), place, choices.pools),
+        "currency": settings.ALLOTMENT_CURRENCY,
         "copies": copies,
         "templates": job_template_list(viewer=get_viewer(request), workspace=place),
         "known_tags": partial(job_tags_lately, viewer=get_viewer(request), workspace=place),
@@ -245,3 +253,10 @@ def _show(
         "may_add_role": len(form.roles) < ROLES_MAX,
     }
     return render(request, "frontend/jobs/job_new.html", page, status=status)
+
+
+def _price_pools(who: User, place: Tenant, pools: Sequence[WorkspacePool]) -> list[tuple[WorkspacePool, str]]:
+    """Return pools, each with its price per GPU-hour as text."""
+    prices = pool_prices(who, place, [pool.flavor for pool in pools], now=clock.now())
+    digits = settings.ALLOTMENT_CURRENCY_DIGITS
+    return [(pool, format_money(prices.get(pool.flavor.pk), digits)) for pool in pools]

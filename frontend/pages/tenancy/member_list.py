@@ -16,7 +16,7 @@ from frontend.lists.declaration import FilterField, ListColumn, ListDeclaration
 from frontend.texts.labels import role_word
 from tenants.access.rights import EffectiveRights, Right
 from tenants.models import Member, Tenant, User
-from tenants.selectors.member import MEMBER_COLUMNS, member_get, member_list
+from tenants.selectors.member import MEMBER_COLUMNS, MemberChange, last_changes, member_get, member_list
 from tenants.selectors.role import role_named
 from tenants.services.member import member_remove, member_set
 
@@ -29,13 +29,16 @@ _KINDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class MemberLine:
-    """One role that applies here; `fixed` unless it was given here and the viewer may change it."""
+    """One role that applies here; `fixed` unless it was given here and the viewer may change it. `change` is
+    its last recorded change, None where the viewer may not know it.
+    """
 
     member: Member
     kind: str
     role: str
     origin: str
     fixed: bool
+    change: MemberChange | None
 
     @property
     def id(self) -> uuid.UUID:
@@ -73,6 +76,16 @@ MEMBERS: Final = ListDeclaration(
         ListColumn(key="kind", label=gettext_lazy("Type"), sort="kind", text=lambda line: line.kind),
         ListColumn(key="role", label=gettext_lazy("Role"), sort="role", text=lambda line: line.role),
         ListColumn(key="origin", label=gettext_lazy("Source"), text=lambda line: line.origin),
+        ListColumn(
+            key="changed_by",
+            label=gettext_lazy("Authorized by"),
+            text=lambda line: line.change.actor if line.change else "",
+        ),
+        ListColumn(
+            key="changed_at",
+            label=gettext_lazy("Updated"),
+            text=lambda line: line.change.at if line.change else "",
+        ),
     ),
     filters={
         "name": FilterField(label=gettext_lazy("Name")),
@@ -103,16 +116,17 @@ EFFECTIVE: Final = ListDeclaration(
 )
 
 
-def member_lines(place: Tenant, may_edit: bool, members: Sequence[Member]) -> list[MemberLine]:
+def member_lines(who: User, place: Tenant, may_edit: bool, members: Sequence[Member]) -> list[MemberLine]:
     """Return the lines of some members of a tenant."""
-    return [_line(member, place, may_edit) for member in members]
+    changes = last_changes(viewer=who, members=members)
+    return [_line(member, place, may_edit, changes.get(member.pk)) for member in members]
 
 
-def _line(member: Member, place: Tenant, may_edit: bool) -> MemberLine:
+def _line(member: Member, place: Tenant, may_edit: bool, change: MemberChange | None) -> MemberLine:
     own = member.tenant_id == place.pk
     origin = _("Direct") if own else _("Inherited from %(tenant)s") % {"tenant": member.tenant}
     kind = str(_KINDS[member.subject_kind])
-    return MemberLine(member, kind, role_word(member.role_name), origin, not (own and may_edit))
+    return MemberLine(member, kind, role_word(member.role_name), origin, not (own and may_edit), change)
 
 
 def person(found: EffectiveRights) -> Person:

@@ -142,7 +142,7 @@ def _show_members(request: HttpRequest, place: Tenant, frame: dict[str, Any]) ->
         request,
         listing,
         listing.arrange_rows(member_list(viewer=who, tenant=place, inherited=True)),
-        partial(member_lines, place, may_edit),
+        partial(member_lines, who, place, may_edit),
         template="frontend/tenancy/members.html",
         context=lambda: {
             **frame,

@@ -118,7 +118,7 @@ def show_tenants(request: HttpRequest) -> HttpResponse:
     if is_batch(request):
         find = partial(_find, who)
         return answer_batch(request, acts=acts, find=find, back=reverse("frontend:ops-tenants"))
-    listing = read_list(request, TENANTS)
+    listing = read_list(request, TENANTS, {"archived": ["1"]})
     return answer_tenants(
         request,
         listing,

@@ -19,7 +19,7 @@ from foundation.sql import row_scope
 _outliving: ContextVar[list[AuditRecord] | None] = ContextVar("outliving", default=None)
 DONE: Final = "done"
 DENIED: Final = "denied"
-_DENIAL: Final = "access.denied"
+DENIAL: Final = "access.denied"
 _BATCH: Final = 500
 
 
@@ -80,7 +80,7 @@ def record_denial(
     attempt: Mapping[str, Any],
 ) -> AuditRecord:
     """Append the record of a refusal; outside the transaction of the attempt, which is rolled back."""
-    row = _row(acting_user, _DENIAL, DENIED, entity, str(entity_id), tenant_id, {}, attempt)
+    row = _row(acting_user, DENIAL, DENIED, entity, str(entity_id), tenant_id, {}, attempt)
     row.save(force_insert=True)
     return row
 

@@ -11,7 +11,7 @@ from functools import cached_property
 from django.db.models import QuerySet
 from django.utils.translation import gettext as _
 
-from clusters.models import Cell, Flavor
+from clusters.models import Cell, Flavor, GpuMode
 from foundation.core.actor import Actor
 from foundation.core.errors import NotFound
 from foundation.core.quantities import Resource
@@ -38,8 +38,8 @@ class NodeQuota:
     The fields named `pending` count the jobs that wait in the queues below it. `rows` are those of which
     the node has, reserves or could reserve something. `pending_flavors` is by flavor the cards of the
     waiting jobs that may run there; one job may count in several flavors, so these are never added up.
-    `pending_amounts` is the same for CPU and memory. `queue_nodes` are those of the queues below it, or its
-    own; deleted ones count, since their jobs may still run.
+    `pending_amounts` is the same for compute, CPU and memory. `queue_nodes` are those of the queues below it,
+    or its own; deleted ones count, since their jobs may still run.
     """
 
     node: QuotaNode
@@ -53,10 +53,15 @@ class NodeQuota:
     queue_nodes: Sequence[uuid.UUID]
 
     def get_pending(self, row: QuotaRow) -> int | None:
-        """Return what waiting jobs ask for of the resource of a row; None if that isn't counted."""
+        """Return what waiting jobs request of the resource of a row; None if that isn't counted.
+
+        The compute of a MIG instance depends on the pool, and GPU memory may be a part of that of a GPU.
+        """
         if row.resource is Resource.GPU_CARDS:
             return self.pending_flavors.get(row.flavor.pk, 0)
-        if row.resource in (Resource.CPU, Resource.MEMORY):
+        if row.resource is Resource.GPU_CORES and row.flavor.gpu_mode == GpuMode.MIG:
+            return None
+        if row.resource in (Resource.GPU_CORES, Resource.CPU, Resource.MEMORY):
             return self.pending_amounts.get((row.flavor.pk, row.resource), 0)
         return None
 

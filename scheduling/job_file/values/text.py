@@ -1,4 +1,4 @@
-"""Converts YAML text to plain values."""
+"""Converts YAML text to plain values, and finds the lines of its fields."""
 
 from __future__ import annotations
 
@@ -6,7 +6,14 @@ from typing import Any, Final
 
 from django.utils.translation import gettext as _
 
-from foundation.core.bounded_parsing import ParseBounds, TextError, load_yaml
+from foundation.core.bounded_parsing import (
+    Listing,
+    ParseBounds,
+    TextError,
+    YamlMapping,
+    load_yaml,
+    read_yaml,
+)
 from foundation.core.errors import FieldError, Invalid
 
 JOB_BOUNDS: Final = ParseBounds(size=256 * 1024, nodes=20_000)
@@ -30,3 +37,26 @@ def load_text(text: str | bytes) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise Invalid(_("The file must be a map, for example name: my-job."), code="YAML_INVALID")
     return value
+
+
+def find_line(text: str, path: str) -> int:
+    """Return the line of a field of a job file, counted from 1, such as `roles.0.image`.
+
+    For a missing field it is the line of the part that should contain it; 0 if the text has no such part.
+    """
+    try:
+        node = read_yaml(text, JOB_BOUNDS)
+    except TextError:
+        return 0
+    line = 0
+    for name in path.split("."):
+        if isinstance(node, YamlMapping):
+            found = [(key.line, value) for key, value in node.entries if key.text == name]
+        elif isinstance(node, Listing):
+            found = [(value.line, value) for place, value in enumerate(node.values) if str(place) == name]
+        else:
+            found = []
+        if not found:
+            break
+        line, node = found[-1]
+    return line

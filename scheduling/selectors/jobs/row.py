@@ -145,17 +145,18 @@ def _count_by_state(jobs: QuerySet[Job]) -> Counter[str]:
     return Counter(dict(jobs.order_by().values_list("state").annotate(count=Count("*"))))
 
 
-def count_running(*, viewer: Actor, cluster_id: uuid.UUID | None) -> int:
-    """Count the jobs of all tenants that run or start, on one cluster if it is given.
+def count_holding(*, viewer: Actor, cluster_id: uuid.UUID | None) -> dict[tuple[str, str], int]:
+    """Count the jobs of all tenants that hold resources, on one cluster if it is given, by state and type.
 
     Raises: PermissionDenied without `cluster.view`.
     """
     permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
-    jobs = Job.unscoped.filter(state__in=RUNNING_STATES)
+    jobs = Job.unscoped.filter(state__in=HOLDING_STATES)
     if cluster_id is not None:
         held = Allocation.unscoped.filter(node__cluster=cluster_id, released_at__isnull=True)
         jobs = jobs.filter(pk__in=held.values("attempt__job"))
-    return jobs.count()
+    rows = jobs.order_by().values_list("state", "kind").annotate(count=Count("*"))
+    return {(state, kind): count for state, kind, count in rows}
 
 
 def queue_work(*, viewer: Actor, workspace: Tenant, failed_since: datetime) -> dict[uuid.UUID, QueueWork]:

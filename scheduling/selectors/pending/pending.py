@@ -34,7 +34,7 @@ def pending_demand(nodes: Sequence[uuid.UUID]) -> Mapping[uuid.UUID, PendingDema
     by_flavor: defaultdict[uuid.UUID, Counter[uuid.UUID]] = defaultdict(Counter)
     amounts: defaultdict[uuid.UUID, Counter[tuple[uuid.UUID, Resource]]] = defaultdict(Counter)
     flavors = _flavors_of(counts.keys() & wanted)
-    for node, mode, models, _asks, gpus, cpu, memory in _asked(jobs):
+    for node, mode, models, _asks, gpus, compute, cpu, memory in _asked(jobs):
         if node not in wanted:
             continue
         cards[node] += gpus
@@ -42,6 +42,7 @@ def pending_demand(nodes: Sequence[uuid.UUID]) -> Mapping[uuid.UUID, PendingDema
             if gpus and not flavor_suits(flavor, mode, models):
                 continue
             by_flavor[node][flavor.pk] += gpus
+            amounts[node][flavor.pk, Resource.GPU_CORES] += compute
             amounts[node][flavor.pk, Resource.CPU] += cpu
             amounts[node][flavor.pk, Resource.MEMORY] += memory
     return {
@@ -74,13 +75,19 @@ def can_borrow_now(job: Job) -> bool:
     return job.preemptible and not {"capped", "rule"} & job.reason_numbers.keys()
 
 
-def _asked(jobs: QuerySet[Job]) -> QuerySet[Job, tuple[uuid.UUID, str, list[str], bool, int, int, int]]:
-    """Return the requested cards, CPU and memory by the quota node of the queue and the kind of GPU."""
+def _asked(jobs: QuerySet[Job]) -> QuerySet[Job, tuple[uuid.UUID, str, list[str], bool, int, int, int, int]]:
+    """Return the requested cards, compute, CPU and memory by quota node of the queue and kind of GPU."""
     asking = jobs.filter(roles__replicas__gt=0).annotate(asks=Q(roles__gpu_cards__gt=0))
     groups = asking.values_list("queue__node", "roles__gpu_mode", "roles__gpu_models", "asks")
+    factors = {
+        "cards": ["gpu_cards"],
+        "compute": ["gpu_cards", "gpu_cores"],
+        "cpu": ["cpu_millicores"],
+        "memory": ["memory_mib"],
+    }
     sums = {
-        name: Sum(multiply_columns(f"roles__{column}", "roles__replicas"))
-        for name, column in (("cards", "gpu_cards"), ("cpu", "cpu_millicores"), ("memory", "memory_mib"))
+        name: Sum(multiply_columns("roles__replicas", *(f"roles__{column}" for column in columns)))
+        for name, columns in factors.items()
     }
     return groups.annotate(**sums)
 

@@ -9,7 +9,8 @@ import pytest
 import time_machine
 
 from foundation.core import clock
-from scheduling.metering.usage_rows import job_core_ms
+from foundation.core.months import to_ms
+from scheduling.metering.usage_rows import usage_rows
 from scheduling.models import Allocation, Attempt, Decision, Job, JobEvent, JobKind, JobState, Task
 from tests.builders import jobs, pipeline
 from tests.builders.stage import Stage, state
@@ -106,7 +107,9 @@ def test_a_grown_task_is_charged_from_when_it_was_given(loop: Loop) -> None:
     assert sum(at is not None for at in times) == 8
     now = clock.now()
     held = sum((now - (at or begun) for at in times), timedelta())
-    assert job_core_ms(elastic.pk, now=now) == 100 * held / timedelta(milliseconds=1)
+    rows = usage_rows(0, to_ms(now), now=now, job_id=[elastic.pk])
+    used = sum(row.cores * (row.end_ms - row.begin_ms) for row in rows)
+    assert used == 100 * held / timedelta(milliseconds=1)
 
 
 @pytest.mark.parametrize("kind", [JobKind.MPI, JobKind.NOTEBOOK])

@@ -37,6 +37,7 @@ def test_a_job_of_more_memory_than_32_bits_hold_is_counted() -> None:
     found = pending.pending_demand([w.queue.node_id])[w.queue.node_id]
     assert found.cards == 4096 * 8 + 1
     assert found.flavor_amounts[w.flavor.pk, Resource.MEMORY] == 4096 * 512 * 1024 + 1024
+    assert found.flavor_amounts[w.flavor.pk, Resource.GPU_CORES] == (4096 * 8 + 1) * 100
     assert found.flavor_amounts[w.flavor.pk, Resource.CPU] == 4096 * 1_000_000 + 1000
 
     assert job_holding_compute(viewer=w.platform_admin, workspace=w.queue.workspace) == {}

@@ -28,7 +28,7 @@ from frontend.pages.jobs.job_tabs import JobTab, list_tabs, read_tab, tab_addres
 from frontend.pages.jobs.job_tags import TagLink, tagged_address
 from frontend.pages.jobs.pending import job_expected, pending_reasons
 from frontend.pages.jobs.pending.held_by import describe_held_by
-from frontend.pages.jobs.resources import job_end, job_holding, job_idle, job_memory, job_stages
+from frontend.pages.jobs.resources import job_cost, job_end, job_holding, job_idle, job_memory, job_stages
 from frontend.pages.jobs.resources.job_charts import describe_choice, job_range
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from frontend.texts import labels
@@ -124,7 +124,8 @@ def _page(request: HttpRequest, place: Tenant, job: Job) -> dict[str, Any]:
     if tab in (JobTab.OVERVIEW, JobTab.TIMELINE):
         page |= _list_events(who, place, job, tab)
     if tab == JobTab.OVERVIEW:
-        page |= _answer(rights, place, job)
+        cost = job_cost.describe_cost(who, job, now) if job.attempt_number else []
+        page |= {"cost": cost} | _answer(rights, place, job)
         page["stages"] = job_stages.describe_stages(who, job, now)
     if tab == JobTab.TASKS:
         tasks = job_tasks(viewer=who, job=job, limit=_TASKS)

@@ -12,7 +12,6 @@ from typing import Any
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from foundation.core.months import CORE_MS_PER_GPU_HOUR
 from foundation.core.quantities import format_cpu
 from frontend.pages.jobs.addresses import gpu_address, node_address
 from frontend.pages.jobs.events import event_rows
@@ -20,7 +19,6 @@ from frontend.pages.jobs.job_facts import cards_of, run_time, time_until_preempt
 from frontend.pages.jobs.resources.job_memory import Offer
 from frontend.texts import formats, labels
 from scheduling.metering.intervals import borrowed_percent
-from scheduling.metering.usage_rows import job_core_ms
 from scheduling.models import Job, TaskState
 from scheduling.selectors.allocations.job_holds import JobHolds
 from scheduling.selectors.jobs.task import TaskRow
@@ -31,13 +29,16 @@ Facts = list[tuple[str, object]]
 
 @dataclass(frozen=True, slots=True)
 class TaskLine:
-    """One task in the table; `card_links`: index and address of each GPU that is a link."""
+    """One task in the table; `card_links`: index and address of each GPU that is a link, `uuids`: index and
+    UUID of each of its GPUs.
+    """
 
     row: TaskRow
     node: str
     node_url: str
     cards: str
     card_links: Sequence[tuple[str, str]]
+    uuids: Sequence[tuple[int, str]]
     cores: str
     memory: str
     ran: object
@@ -68,7 +69,8 @@ def _task_line(row: TaskRow, now: datetime, linked: bool, offer: Offer | None) -
         cards = cores = memory = formats.MISSING
     end = task.finished_at or (now if task.state == TaskState.RUNNING else None)
     span = end - task.started_at if end and task.started_at else None
-    return TaskLine(row, node, url, cards, links, cores, memory, span, offer)
+    uuids = sorted((part.device.index, part.device.uuid) for part in row.slices)
+    return TaskLine(row, node, url, cards, links, uuids, cores, memory, span, offer)
 
 
 def _places(indices: Sequence[int]) -> str:
@@ -155,7 +157,6 @@ def measured_facts(job: Job, now: UseNow | None) -> Facts:
 def end_facts(job: Job, now: datetime, cause: Mapping[str, Any]) -> Facts:
     """Return how a job ended; `cause` is the cluster's own explanation."""
     time = run_time(job, now)
-    hours = job_core_ms(job.pk, now=now) / CORE_MS_PER_GPU_HOUR
     facts: Facts = []
     if job.end_reason:
         facts.append((_("Cause"), labels.rule_word(job.end_reason)))
@@ -165,7 +166,6 @@ def end_facts(job: Job, now: datetime, cause: Mapping[str, Any]) -> Facts:
         *facts,
         (_("Ended"), formats.clock_html(job.finished_at) if job.finished_at else formats.MISSING),
         (_("Run time"), formats.format_duration(time)),
-        *([(_("GPU-hours"), formats.format_number(hours, 1))] if cards_of(job) or hours else []),
         (_("Wait time"), formats.format_duration(waiting_time(job, now))),
         (_("Attempts"), formats.format_number(job.attempt_number)),
     ]

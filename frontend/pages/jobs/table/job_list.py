@@ -91,7 +91,7 @@ def job_list(request: HttpRequest, workspace: str) -> HttpResponse:
     if not request.GET and _has_recent(who, place, rights):
         return redirect(f"{request.path}?{urlencode(_RECENT)}")
     set_frame(request, place)
-    shown = read_list(request, JOBS)
+    shown = read_list(request, JOBS, accept_values())
     asked = shown.query
     group = GROUPS.get(asked.get("state", ""))
     asked_for = read_filters(shown, group[1] if group else ())
@@ -118,6 +118,11 @@ def _has_recent(who: User, place: Tenant, rights: Rights) -> bool:
     since = ColumnCondition(COLUMNS["submitted_at"], ">=", clock.now() - RANGES[_RECENT["range"]])
     own = JobFilter(mine=True, conditions=[since])
     return job_query(viewer=who, workspace=place, filters=own).exists()
+
+
+def accept_values(*more: str) -> dict[str, Iterable[str]]:
+    """Return the values that the parameters of a list of jobs accept; `more` are further states."""
+    return {"state": [*GROUPS, DELETED, *more], "who": ["mine", "all"], "range": RANGES}
 
 
 def read_filters(shown: PageList, states: Sequence[JobState]) -> JobFilter:

@@ -191,7 +191,7 @@ def show_gpus(request: HttpRequest) -> HttpResponse:
     """Show the page, its rows alone, or the matching GPUs as a file."""
     scope, who = scope_of(request), get_viewer(request)
     ops_frame(request, scope)
-    shown = read_list(request, GPUS)
+    shown = read_list(request, GPUS, {"state": GPU_STATES})
     query = _query(shown, scope)
     counts = cache(partial(gpu_state_counts, viewer=who, query=query))
     return answer_list(

@@ -227,7 +227,7 @@ def show_nodes(request: HttpRequest) -> HttpResponse:
         return answer_batch(
             request, acts=acts, find=partial(node_acts.find_items, who), back=request.get_full_path()
         )
-    shown = read_list(request, NODES)
+    shown = read_list(request, NODES, {"state": STATES})
     query = _query(shown, scope)
     counts = cache(partial(node_state_counts, viewer=who, query=query))
     return answer_list(

@@ -26,7 +26,7 @@ from frontend.lists.conditions import PARAMETER
 from frontend.pages.jobs.addresses import all_jobs_address
 from frontend.pages.operations import labels
 from frontend.pages.operations.cluster_scope import ClusterScope, build_address
-from frontend.pages.operations.overview import gpu_tiles, tenants_table
+from frontend.pages.operations.overview import gpu_tiles, tenants_table, work_charts
 from frontend.pages.operations.overview.busiest import busiest_nodes
 from frontend.pages.operations.overview.gpu_tenants import describe_gpu_tenants
 from frontend.pages.operations.overview.use_histogram import use_histogram
@@ -34,8 +34,9 @@ from frontend.shell import navigation
 from frontend.texts import formats, reasons
 from frontend.texts.firing import describe_firing, tone_of_firing
 from quotas.selectors.tenants.usage import tenant_usage
+from scheduling.models import RUNNING_STATES
 from scheduling.selectors.allocations.holding import LiveSlice, live_slices
-from scheduling.selectors.jobs.row import count_running
+from scheduling.selectors.jobs.row import count_holding
 from scheduling.selectors.pending.waiting import Waiting, waiting_now
 from telemetry.series import CardNow, IdleSlice, idle_allocated, jobs_now, utilisation_now
 from tenants.models import Tenant, User
@@ -95,6 +96,7 @@ def overview_context(who: User, scope: ClusterScope, *, by_tenant: bool = False)
         row for row in capacity_now(viewer=who) if row.cards and cluster_id in (None, row.flavor.cluster_id)
     ]
     usages = tenant_usage(viewer=who)
+    jobs = count_holding(viewer=who, cluster_id=cluster_id)
     many = len(nodes) > gpu_tiles.MANY_NODES
     holders = describe_gpu_tenants(nodes, now, slices)
     colors = holders.colors if by_tenant else {}
@@ -106,11 +108,14 @@ def overview_context(who: User, scope: ClusterScope, *, by_tenant: bool = False)
             *_use_tiles(nodes, now),
             _idle_tile(idle, measured=not slices or bool(cards & now.keys())),
             _waiting_tile(waiting, clock.now(), _pending_url(who, scope.cluster_name)),
-            _running_tile(who, scope),
+            _running_tile(who, scope, jobs),
             _nodes_tile(nodes, scope),
             _alerts_tile(who, scope),
             _gang_tile(flavors),
         ],
+        "pool_chart": work_charts.draw_pools(flavors),
+        "state_chart": work_charts.draw_states(jobs, waiting.jobs),
+        "kind_chart": work_charts.draw_kinds(jobs),
         "busiest": busiest_nodes(nodes, now, scope),
         "histogram": use_histogram(nodes, now),
         "flavors": flavors,
@@ -205,10 +210,11 @@ def _age(now: datetime, since: datetime) -> timedelta:
     return max(now - since, timedelta())
 
 
-def _running_tile(who: User, scope: ClusterScope) -> Tile:
+def _running_tile(who: User, scope: ClusterScope, jobs: Mapping[tuple[str, str], int]) -> Tile:
+    running = sum(count for (state, _kind), count in jobs.items() if state in RUNNING_STATES)
     return Tile(
         label=_("Running jobs"),
-        value=formats.format_number(count_running(viewer=who, cluster_id=scope.cluster_id)),
+        value=formats.format_number(running),
         meaning=_("View"),
         url=all_jobs_address(who, state="running", cluster=scope.cluster_name),
     )

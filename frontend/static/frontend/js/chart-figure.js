@@ -34,7 +34,8 @@
     const [from, to] = [localTime(start).slice(0, 16), localTime(end).slice(0, 16)];
     const day = from.slice(0, 10);
     if (to.slice(0, 10) !== day) return `${from} – ${to}`;
-    return `${day === today ? from.slice(11) : from}–${to.slice(11)}`;
+    const first = day === today ? from.slice(11) : from;
+    return from === to ? first : `${first}–${to.slice(11)}`;
   }
 
   function value(item) {

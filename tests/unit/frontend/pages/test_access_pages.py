@@ -11,7 +11,7 @@ from django.test import Client
 from foundation.audit import audit_log, chain
 from foundation.core.actor import SYSTEM
 from foundation.models import AuditRecord, AuditSeal
-from frontend.pages.operations.audit import describe_changes
+from frontend.pages.operations.audit_changes import describe_changes
 from frontend.pages.tenancy.roles import POINTS
 from quotas.files import FileFormat
 from quotas.services.quota_files.quota_file import quota_file_export
@@ -136,6 +136,14 @@ def test_an_admin_reads_the_audit_of_the_own_workspace_only(w: World) -> None:
     text(signed_in(w.editor), "/w/team-a/audit", status=403)
     text(signed_in(w.outsider), "/w/team-a/audit", status=404)
     assert AuditRecord.unscoped.filter(result="denied").exists()
+    page = text(admin, "/w/team-a/audit?result=denied")
+    row = page.partition("<tbody")[2].partition("</tr>")[0]
+    assert "GET /w/team-a/audit" in row and "HTTP status: 404" in row
+    action, subject = (
+        row.partition(f'data-column="{name}"')[2].partition("</td>")[0] for name in ("action", "subject")
+    )
+    assert action.count("enied") == 1, "the title alone says that it was denied"
+    assert "workspace-audit" not in subject
 
 
 def test_a_quota_file_shows_what_it_would_change_before_it_does(w: World) -> None:

@@ -513,6 +513,13 @@ def test_limits_of_users_on_the_workspaces_page(there: World) -> None:
     assert not UserLimit.unscoped.exists()
 
 
+def test_the_form_says_who_decides_and_names_admins_in_sight_only(there: World, anna: User) -> None:
+    text = signed_in(there.editor).get("/w/team-a/requests").content.decode()
+    assert "Admins of Root decide about requests." in text and anna.username not in text
+    text = signed_in(anna).get("/w/team-a/requests").content.decode()
+    assert f"Admins of Root decide about requests: {anna.username}." in text
+
+
 def test_pages_need_a_fixed_number_of_queries(there: World, anna: User) -> None:
     budgets = {"/w/team-a/requests": 45, "/ops/requests?state=all": 25, "/w/team-a/limits": 25}
     for url, most in budgets.items():

@@ -1,4 +1,4 @@
-"""The table of a job's tasks: their start and restarts."""
+"""The table of a job's tasks: their start, restarts and GPUs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 from django.test import Client
 
-from scheduling.models import Allocation, Job, JobState, Task
+from scheduling.models import Allocation, DeviceSlice, Job, JobState, Task
 from tests.builders import jobs
 from tests.builders.world import World, world
 
@@ -29,3 +29,12 @@ def test_tasks_show_their_start_and_restarts(client: Client, w: World) -> None:
     assert 'data-label="Restarts">7<' in row
     Job.unscoped.filter(pk=job.pk).update(state=JobState.QUEUED)
     assert 'data-label="Restarts">–<' in client.get(address).content.decode()
+
+
+def test_tasks_show_the_uuid_of_each_gpu(client: Client, w: World) -> None:
+    job = jobs.job(w.queue, w.editor, "two", roles=[jobs.RoleOf(cards=2)])
+    jobs.allocate(job, w.nodes[0])
+    held = DeviceSlice.unscoped.filter(allocation__attempt__job=job).values_list("device__uuid", flat=True)
+    client.force_login(w.viewer)
+    page = client.get(f"/w/team-a/jobs/{job.pk}?tab=tasks").content.decode()
+    assert len(held) == 2 and all(f"<code>{uuid}</code>" in page for uuid in held)

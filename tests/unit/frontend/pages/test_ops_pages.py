@@ -20,8 +20,10 @@ from clusters.selectors.grid import node_grid
 from foundation.core import clock
 from foundation.core.quantities import Resource
 from frontend.pages.operations.overview.use_histogram import use_histogram
+from frontend.pages.operations.overview.work_charts import draw_kinds, draw_states
 from quotas.models import LedgerEntry, QueueFlavor
-from scheduling.models import Allocation, JobState
+from scheduling.models import Allocation, Job, JobState
+from scheduling.selectors.jobs.row import count_holding
 from scheduling.snapshots import empty_snapshot
 from telemetry.models import Channel, GapCause, Reading, Scope, TelemetryGap, Tick
 from telemetry.series import utilisation_now
@@ -566,3 +568,22 @@ def test_the_table_of_tenants_ends_above_the_level_with_too_many(
     monkeypatch.setattr("frontend.pages.operations.overview.tenants_table.ROWS_MAX", 2)
     page = operator.get("/ops/overview").content.decode()
     assert team not in page and root in page and "All tenants</a></p>" in page
+
+
+def test_charts_of_the_overview_count_jobs_by_state_and_type(there: World, operator: Client) -> None:
+    Job.unscoped.update(state=JobState.SUCCEEDED)
+    for kind in ("batch", "notebook", "notebook"):
+        job = jobs.job(there.queue, there.editor, kind=kind)
+        jobs.allocate(job, there.nodes[0])
+        Job.unscoped.filter(pk=job.pk).update(state=JobState.RUNNING)
+    jobs.job(there.queue, there.editor, state=JobState.QUEUED)
+    found = count_holding(viewer=there.platform_admin, cluster_id=None)
+    assert found == {("running", "batch"): 1, ("running", "notebook"): 2}
+    [kinds] = draw_kinds(found).figure["data"]
+    assert dict(zip(kinds["x"], kinds["y"], strict=True)) == {"Batch": 1, "Notebook": 2}
+    [states] = draw_states(found, 1).figure["data"]
+    assert dict(zip(states["x"], states["y"], strict=True)) == {"Pending": 1, "Running": 3}
+    assert draw_kinds({("evicting", "batch"): 1}) is None
+    page = operator.get("/ops/overview").content.decode()
+    for title in ("GPUs by pool", "Jobs by state", "Running jobs by type"):
+        assert title in page

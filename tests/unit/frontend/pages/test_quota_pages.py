@@ -16,10 +16,10 @@ from foundation.core.numbers import LARGEST
 from foundation.core.quantities import Resource
 from frontend.pages.quotas.typed_amounts import format_typed, read_typed
 from frontend.texts.allocated_use import AllocatedUse, explain_use, format_used
-from quotas.models import Quota, QuotaRevision
+from quotas.models import Queue, Quota, QuotaRevision
 from tenants.access.permissions import Permission
 from tenants.models import Member, Role
-from tests.builders import quotas, tenancy
+from tests.builders import jobs, quotas, tenancy
 from tests.builders.world import World, world
 
 pytestmark = pytest.mark.django_db
@@ -287,3 +287,28 @@ def test_a_workspace_sees_all_its_resources_and_who_used_them(there: World, clie
     client.force_login(reader)
     text = client.get("/w/team-a/quota").content.decode()
     assert "Nominal quota" in text and "Averages" not in text
+
+
+def test_a_workspace_shows_how_its_quota_is_shared_and_reclaimed(client: Client, there: World) -> None:
+    client.force_login(there.editor)
+    rows = client.get("/w/team-a/quota").content.decode().partition('id="sharing-rules"')[2]
+    for word in (
+        "Cohort",
+        "Fair: The tenant with the lowest share",
+        "team-a",
+        "Lent quota is reclaimed from",
+    ):
+        assert word in rows, word
+    Queue.unscoped.update(preemption=False)
+    rows = client.get("/w/team-a/quota").content.decode().partition('id="sharing-rules"')[2]
+    assert "Jobs of this queue preempt no jobs." in rows and "reclaimed from" not in rows
+
+
+def test_pending_requests_of_zero_are_shown_as_zero(client: Client, there: World) -> None:
+    client.force_login(there.editor)
+    assert 'data-label="Pending GPUs">0<' in client.get("/w/team-a/quota").content.decode()
+    jobs.job(there.queue, there.editor, roles=[jobs.RoleOf(cards=3)])
+    page = client.get("/w/team-a/quota").content.decode()
+    assert 'data-label="Pending GPUs">3<' in page
+    compute = page.partition(">Compute<")[2].partition("</tr>")[0]
+    assert 'data-label="Pending">3<' in compute

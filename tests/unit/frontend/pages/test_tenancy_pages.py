@@ -8,6 +8,7 @@ import pytest
 from django.test import Client
 
 from tenants.models import AccessKey, Member, Role, Tenant, User
+from tenants.services.member import member_set
 from tests.builders import tenancy
 from tests.builders.world import World, world
 from tests.unit.frontend.pages.forms import ask_batch, hidden, post
@@ -149,6 +150,17 @@ def test_the_members_page_says_where_each_role_comes_from(w: World) -> None:
     assert "from Root" in page
     assert "Viewer on Root by ml" in text(signed_in(w.viewer), "/w/team-a/members/permissions")
     assert "Admins of this tenant or its parents manage members." in page
+
+
+def test_members_show_who_gave_each_role_to_readers_of_the_audit_log(w: World) -> None:
+    member_set(acting_user=w.platform_admin, tenant=w.workspace, role=Role.ADMIN, user=w.outsider)
+    member_set(acting_user=w.admin, tenant=w.workspace, role=Role.VIEWER, user=w.outsider)
+    page = text(signed_in(w.admin), "/w/team-a/members")
+    row = next(row for row in page.split("<tr") if w.outsider.username in row)
+    assert w.admin.username in row.partition("Authorized by")[2].partition("</td>")[0], row
+    page = text(signed_in(w.viewer), "/w/team-a/members")
+    row = next(row for row in page.split("<tr") if w.outsider.username in row)
+    assert "–" in row.partition("Authorized by")[2].partition("</td>")[0], row
 
 
 @pytest.mark.parametrize("path", ["/w/team-a/keys", "/account/keys"])

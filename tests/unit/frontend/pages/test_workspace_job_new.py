@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import html
 import re
+from datetime import timedelta
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -18,6 +20,7 @@ from frontend.pages.submission.job_values import FormValues, field_of, to_form, 
 from quotas.models import QueueFlavor, Quota
 from scheduling.job_file import load_text, parse_job
 from scheduling.models import Job, StartEstimate
+from telemetry.models import Price
 from tests.builders import clusters, jobs
 from tests.builders.world import World, world
 from tests.unit.scheduling.spec.test_run_settings import FULL as RUN_SETTINGS
@@ -466,3 +469,44 @@ def test_a_draft_that_would_be_refused_gets_no_estimate(client: Client, w: World
     assert "nowhere" in answer.content.decode()
     client.post(f"{NEW}/estimate", TYPED | {"environment": "no sign", "do": "estimate"})
     assert not StartEstimate.unscoped.exists()
+
+
+def test_pools_show_the_price_that_is_in_effect(client: Client, w: World, settings: Any) -> None:
+    settings.ALLOTMENT_CURRENCY = "EUR"
+    client.force_login(w.editor)
+    assert 'data-label="EUR per GPU-hour">–<' in client.get(NEW).content.decode()
+    now = clock.now()
+    for days, price in ((-2, "7.5"), (-1, "2.25"), (1, "9")):
+        Price.unscoped.create(
+            flavor=w.flavor,
+            gpu_hour=Decimal(price),
+            slice_hour=Decimal(1),
+            effective_at=now + timedelta(days),
+        )
+    assert 'data-label="EUR per GPU-hour">2.25<' in client.get(NEW).content.decode()
+
+
+@pytest.mark.parametrize(
+    ("text", "field", "line"),
+    [
+        ("name: y-1\nrolls: []\nroles:\n  - replicas: 1\n", "rolls", 2),
+        (
+            "roles:\n  - replicas: 1\n  - name: b\n    replicas: 1\n    imag: x\n",
+            "roles.1.imag",
+            5,
+        ),
+        (
+            "roles: [{replicas: 1, resources: {gpu: {\n  card: 1}}}]",
+            "roles.0.resources.gpu.card",
+            2,
+        ),
+    ],
+)
+def test_an_unknown_field_of_the_yaml_is_reported_with_its_line(
+    client: Client, w: World, text: str, field: str, line: int
+) -> None:
+    client.force_login(w.editor)
+    sent = {"tab": "yaml", "yaml": text, "do": "submit"}
+    for address in (NEW, f"{NEW}/check"):
+        answer = html.unescape(client.post(address, sent).content.decode())
+        assert f"<code>{field}</code> Line {line}: Unknown field." in answer, address

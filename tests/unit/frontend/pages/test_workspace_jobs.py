@@ -23,7 +23,7 @@ from frontend.pages.charts.definitions import JOB
 from frontend.pages.jobs.events import event_rows
 from frontend.pages.jobs.job_tabs import JobTab
 from frontend.pages.jobs.pending.pending_reasons import list_checks
-from frontend.pages.jobs.resources import job_holding
+from frontend.pages.jobs.resources import job_cost, job_holding
 from frontend.texts.reasons import reason_sentence
 from quotas.models import Queue, QueueFlavor
 from quotas.models.queue import PreemptOthers, Strategy
@@ -500,8 +500,8 @@ def test_a_job_shows_the_cpu_and_memory_that_it_holds_and_gpus_if_it_has_any(
     assert (facts["CPU cores"], facts["Memory"]) == ("5", "6 GiB")
     assert facts.get("GPUs") == gpus
     assert ("GPU memory" in facts, "Borrowed at admission" in facts) == (cards > 0, cards > 0)
-    ended = job_holding.end_facts(job, clock.now(), {})
-    assert ("GPU-hours" in dict(ended)) is (cards > 0)
+    cost = dict(job_cost.describe_cost(w.viewer, job, clock.now()))
+    assert ("GPU-hours" in cost, "Cost so far (estimate)" in cost) == (cards > 0, cards > 0)
 
 
 @pytest.mark.parametrize("rule", list(EvictRule))
