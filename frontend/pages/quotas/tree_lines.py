@@ -19,7 +19,7 @@ from frontend.components.capacity import Meter
 from frontend.pages.quotas.rows import TITLES, UNITS
 from frontend.pages.quotas.tree_columns import TreeFacts
 from frontend.texts import formats
-from frontend.texts.allocated_use import format_used
+from frontend.texts.allocated_use import AllocatedUse, format_used
 from quotas.selectors.pools.pool_size import PoolSize, pool_sizes
 from quotas.selectors.tables.quota_tree import MoreRows, QuotaTreeRow, ResourceQuota, TreeRows
 from quotas.tree.limits import Amount
@@ -99,9 +99,9 @@ class TreeLayout:
         return _("Pending GPUs") if self.pending_resource is Resource.GPU_CARDS else _("Pending")
 
     def format_pending(self, amount: int) -> str:
-        """Return a pending amount in the unit of its column; a dash for none."""
-        if not amount or self.pending_resource is Resource.GPU_CARDS:
-            return formats.format_number(amount) if amount else formats.MISSING
+        """Return a pending amount in the unit of its column."""
+        if self.pending_resource is Resource.GPU_CARDS:
+            return formats.format_number(amount)
         return self.main_column.format_amount(amount)
 
     @property
@@ -214,7 +214,7 @@ def _line(layout: TreeLayout, row: QuotaTreeRow, query: dict[str, str], facts: T
         url="" if row.queue else f"{reverse('frontend:ops-quotas')}?{urlencode({'tenant': row.slug})}",
         limits_url=_limits_url(layout.flavor, row) if row.may_edit else "",
         open_url=f"?{urlencode({**query, 'open': str(row.node_id)})}#node-{row.node_id}",
-        meter=_meter(column, amounts),
+        meter=draw_meter(column, amounts, use),
         cell=_cell(column, row),
         others=[_cell(other, row, facts.find_pending(row, other.resource)) for other in layout.columns[1:]],
         unassigned=column.format_amount(amounts.own_nominal) if row.children else formats.MISSING,
@@ -270,13 +270,16 @@ def _cell(column: TreeColumn, row: QuotaTreeRow, pending: int = 0) -> TreeCell:
     )
 
 
-def _meter(column: TreeColumn, amounts: ResourceQuota) -> Meter:
+def draw_meter(column: TreeColumn, amounts: ResourceQuota, use: AllocatedUse | None) -> Meter:
+    """Return the bar of a row; `use` is None where it is unknown or not shown."""
     return Meter(
         nominal=(amounts.nominal or 0) / column.unit,
         allocated=amounts.reserved / column.unit,
+        used=None if use is None else round(use.used / column.unit, 1),
         borrowed=amounts.borrowed / column.unit,
         lent=amounts.lent / column.unit,
         unit=column.unit_word,
+        is_partly_measured=use is not None and use.is_partial,
     )
 
 

@@ -12,7 +12,10 @@ from django.test.utils import CaptureQueriesContext
 
 from clusters.models import Flavor, GpuMode
 from foundation.core.quantities import Resource
+from frontend.pages.quotas.tree_lines import TreeColumn, draw_meter
+from frontend.texts.allocated_use import AllocatedUse
 from quotas.models import Quota, QuotaChange, QuotaNode, QuotaRevision
+from quotas.selectors.tables.quota_tree import ResourceQuota
 from tenants.models import Role, Tenant
 from tests.builders import clusters, quotas, tenancy
 from tests.builders.world import World, world
@@ -325,3 +328,15 @@ def test_columns_are_chosen_and_owners_are_admins_of_the_tenant_itself(
     assert 'data-cell="cpu"' not in text
     rows = text_of(client, f"{TREE}/rows/{there.node(there.research).pk}")
     assert 'data-label="Owner"' in rows and 'data-label="Allocation rate"' not in rows
+
+
+def test_the_bar_of_a_row_shows_the_measured_part_of_what_is_allocated() -> None:
+    column = TreeColumn(key="gpus", resource=Resource.GPU_CORES, title="GPUs", unit_word="GPUs", unit=100)
+    amounts = ResourceQuota(
+        nominal=800, own_nominal=800, distributed=0, reserved=400, borrowing_limit=None,
+        lending_limit=None, borrowed=0, lent=0,
+    )  # fmt: skip
+    bar = draw_meter(column, amounts, AllocatedUse(150, 200, 400))
+    assert (bar.used, bar.is_partly_measured) == (1.5, True)
+    assert "used" in bar.description()
+    assert draw_meter(column, amounts, None).used is None
