@@ -59,7 +59,7 @@ JOBS: Final = (
     api("workspaces/{ws}/jobs", "GET", _READ, _READS, query="?queue={queue}", case="of a queue"),
     *(
         api(f"{_JOB}/{part}", "GET", _READ, _READS)
-        for part in ("events", "tasks", "pod-events", "resize", "explain", "expected-start", "check")
+        for part in ("events", "tasks", "pod-events", "resize", "explain", "expected-start", "check", "cost")
     ),
     api("workspaces/{ws}/jobs/{job}/logs", "GET", _READ, _READS),
     api(

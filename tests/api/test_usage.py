@@ -139,6 +139,21 @@ def test_heads_of_a_workbook_are_in_the_language_of_the_reader(
         assert "因抢占损失" in parts.read("xl/sharedStrings.xml").decode()
 
 
+def test_a_job_has_its_gpu_hours_and_cost(w: World, as_user: As, now: time_machine.Coordinates) -> None:
+    job, client = jobs.job(w.queue, w.editor, "costs", roles=[jobs.RoleOf(cards=2)]), as_user(w.viewer)
+    address = f"/api/v1/workspaces/team-a/jobs/{job.pk}/cost"
+    before = client.get(address).data
+    assert (before["gpu_hours"], before["amount"], before["is_estimate"]) == (0, None, True)
+    Price.unscoped.all().delete()
+    jobs.allocate(job, w.nodes[0])
+    now.shift(timedelta(hours=3))
+    assert client.get(address).data["amount"] is None, "no price is known"
+    Price.unscoped.create(flavor=w.flavor, gpu_hour=Decimal("2.5"), effective_at=START - timedelta(days=90))
+    found = client.get(address).data
+    assert found["gpu_hours"] == pytest.approx(6)
+    assert (Decimal(found["amount"]), found["is_estimate"]) == (15, True)
+
+
 def price(w: World, at: datetime, amount: str = "2.5", **more: Any) -> dict[str, Any]:
     return {"flavor": w.flavor.name, "gpu_hour": amount, "effective_at": at.isoformat(), **more}
 

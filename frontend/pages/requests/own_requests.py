@@ -249,7 +249,7 @@ def _show(
 
 
 def _describe_deciders(who: User, node: QuotaNode) -> str:
-    """Return who decides about more nominal quota; names only of admins whom the reader may see."""
+    """Return who decides about more nominal quota; names only of admins in sight."""
     decider = find_decider(node, limits=False)
     if decider is None:
         return _("Platform admins decide about requests.")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from django.urls import path
 
-from telemetry.api import preemption_views, price_views, usage_views
+from telemetry.api import job_cost_views, preemption_views, price_views, usage_views
 
 urlpatterns = [
+    path("workspaces/<slug:ws>/jobs/<str:job>/cost", job_cost_views.JobCostView.as_view(), name="job-cost"),
     path(
         "workspaces/<slug:ws>/usage/report",
         usage_views.WorkspaceUsageReportView.as_view(),
