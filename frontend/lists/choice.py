@@ -18,6 +18,10 @@ from frontend.shell.page_shell import login_required
 _PREFIX: Final = "list-"
 _MAX_AGE: Final = timedelta(days=365)
 _LONGEST: Final = 1000
+_NARROW_COOKIE: Final = "narrow"
+"""Set by the console's scripts on screens on which each row is a block."""
+_NARROW_SIZE: Final = 20
+"""The most rows on such a screen unless the reader chooses more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +43,13 @@ def read_choice(request: HttpRequest, declared: ListDeclaration) -> ListChoice:
     chosen.add(known[0])
     return ListChoice(
         [key for key in known if key in chosen],
-        _one_of(size, SIZES, declared.size),
+        _one_of(size, SIZES, _default_size(request, declared)),
         _one_of(every_s, INTERVALS, declared.every_s),
     )
+
+
+def _default_size(request: HttpRequest, declared: ListDeclaration) -> int:
+    return min(declared.size, _NARROW_SIZE) if _NARROW_COOKIE in request.COOKIES else declared.size
 
 
 def _one_of(text: str, known: Sequence[int], otherwise: int) -> int:

@@ -80,11 +80,19 @@ def reason(
 
 
 @register.simple_block_tag
-def card(content: str, title: str = "", note: str = "", key: str = "") -> SafeString:
-    """Return a card: heading, a note on the right, content. `key` becomes its id."""
-    return render_to_string(
-        "frontend/components/card.html", {"content": content, "title": title, "note": note, "key": key}
-    )
+def card(content: str, title: str = "", note: str = "", key: str = "", *, folds: bool = False) -> SafeString:
+    """Return a card: heading, a note on the right, content. `key` becomes its id.
+
+    With `folds`, which needs a key, narrow screens show the heading first, and the rest on demand.
+    """
+    context = {"content": content, "title": title, "note": note, "key": key, "folds": folds}
+    return render_to_string("frontend/components/card.html", context)
+
+
+@register.inclusion_tag("frontend/components/fold.html")
+def fold(key: str) -> dict[str, object]:
+    """Return the button that unfolds the section with the id `key`, named like its heading."""
+    return {"key": key}
 
 
 @register.inclusion_tag("frontend/components/tile.html")

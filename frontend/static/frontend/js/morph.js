@@ -13,7 +13,8 @@
   function isReaders(element, name) {
     if (name === "open") return element.nodeName === "DETAILS" || element.nodeName === "DIALOG";
     if (name === "value" || name === "checked") return element === document.activeElement;
-    return name === "data-drawn" || (name === "title" && element.nodeName === "TIME");
+    if (name === "aria-expanded") return "fold" in element.dataset;
+    return name === "data-drawn" || name === "data-unfolded" || (name === "title" && element.nodeName === "TIME");
   }
 
   function attributes(from, to) {

@@ -1,5 +1,5 @@
-// Small behaviours of pages: copying a text, adding a line to a field, and form fields that apply only to a
-// certain choice.
+// Small behaviours of pages: copying a text, adding a line to a field, form fields that apply only to a certain
+// choice, and sections that fold on narrow screens.
 (() => {
   "use strict";
 
@@ -57,4 +57,43 @@
 
   document.querySelectorAll("form").forEach(suit);
   document.addEventListener("change", (event) => event.target.form && suit(event.target.form));
+
+  // On narrow screens sections with data-folds show their heading until they are opened, by their button, by a
+  // link to something in them, or because a field in them is not valid. A wide screen shows them in full.
+  function unfold(section, open = true) {
+    section.toggleAttribute("data-unfolded", open);
+    section.querySelector("[data-fold]").setAttribute("aria-expanded", String(open));
+  }
+
+  document.addEventListener("click", (event) => {
+    const section = event.target.closest("[data-fold]")?.closest("[data-folds]");
+    if (section) unfold(section, !section.hasAttribute("data-unfolded"));
+  });
+  document.addEventListener(
+    "invalid",
+    (event) => {
+      const section = event.target.closest("[data-folds]");
+      if (section) unfold(section);
+    },
+    true,
+  );
+
+  function openTarget() {
+    const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    const section = target?.closest("[data-folds]");
+    if (!section) return;
+    unfold(section);
+    target.scrollIntoView();
+  }
+
+  // The server shows fewer rows on narrow screens.
+  const narrow = matchMedia("(max-width: 640px)");
+  const noteWidth = () => {
+    document.cookie = `narrow=1; path=/; samesite=lax; max-age=${narrow.matches ? 31536000 : 0}`;
+  };
+  narrow.addEventListener("change", noteWidth);
+  noteWidth();
+
+  addEventListener("hashchange", openTarget);
+  openTarget();
 })();

@@ -377,6 +377,17 @@ def test_a_reader_chooses_columns_and_rows_per_page_for_good(client: Client, w: 
     assert "cost" not in heads_and_cells(page(client, WHOLE))[0]
 
 
+def test_a_narrow_screen_gets_fewer_rows_unless_the_reader_chose_more(client: Client, w: World) -> None:
+    for number in range(60):
+        audit_log.record_action(w.platform_admin, "job.test", entity="job", entity_id=str(number))
+    client.force_login(w.platform_admin)
+    assert len(heads_and_cells(page(client, "/ops/audit"))[1]) == 50
+    client.cookies["narrow"] = "1"
+    assert len(heads_and_cells(page(client, "/ops/audit"))[1]) == 20
+    client.post("/lists/audit", {"columns": ["at"], "size": "100", "every": "0", "next": "/ops/audit"})
+    assert len(heads_and_cells(page(client, "/ops/audit"))[1]) > 50
+
+
 def conditions_of(address: str) -> list[str]:
     return parse_qs(urlsplit(address).query).get(PARAMETER, [])
 
