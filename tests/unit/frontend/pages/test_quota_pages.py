@@ -17,9 +17,14 @@ from foundation.core.quantities import Resource
 from frontend.pages.quotas.typed_amounts import format_typed, read_typed
 from frontend.texts.allocated_use import AllocatedUse, explain_use, format_used
 from quotas.models import Queue, Quota, QuotaRevision
+from scheduling.models import StartEstimate
+from scheduling.prediction.forecast import ForecastOptions
+from scheduling.services.start_estimate import change
+from scheduling.services.start_estimate.run import run_estimate
 from tenants.access.permissions import Permission
 from tenants.models import Member, Role
 from tests.builders import jobs, quotas, tenancy
+from tests.builders.run_histories import finished_runs
 from tests.builders.world import World, world
 
 pytestmark = pytest.mark.django_db
@@ -233,6 +238,38 @@ def test_the_effect_is_shown_before_saving(there: World, admin: Client) -> None:
     assert "Jobs to be preempted" in changed
     too_much = admin.post(check, form_of(there, **{"gpu.cards.nominal": "99"})).content.decode()
     assert "children of Root would have" in too_much
+    assert not QuotaRevision.unscoped.exists()
+
+
+def test_the_starts_after_a_change_of_quota_are_estimated(
+    there: World, admin: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(change, "OPTIONS", ForecastOptions(futures=8, horizon_s=6 * 3_600.0, paired=True))
+    quotas.reserve(there.other_queue, there.flavor, Resource.GPU_CARDS, 8 * len(there.nodes))
+    for node in there.nodes:
+        held = jobs.job(there.other_queue, there.outsider, roles=[jobs.RoleOf(cards=8)], preemptible=False)
+        jobs.allocate(held, node)
+    finished_runs(there.queue, there.editor, [600] * 20, cards=8)
+    jobs.job(there.queue, there.editor, roles=[jobs.RoleOf(cards=8)])
+    form = form_of(there, **{"gpu.cards.nominal": "9"})
+    assert "Estimate starts" in admin.post(f"{place(there)}/check", form).content.decode()
+
+    shown = admin.post(f"{place(there)}/check", form | {"estimate": "1"}).content.decode()
+
+    made = StartEstimate.unscoped.get()
+    assert f'data-live="/change-estimate?of={made.pk}"' in shown
+    ((_node, flavor, resource, nominal, _borrowing, _lending),) = [
+        row for row in made.asked["quotas"] if row[0] == str(there.queue.node.parent_id)
+    ]
+    assert (flavor, resource, nominal) == (str(there.flavor.pk), "gpu.cards", 1)
+    assert run_estimate(made.pk)
+    answer = admin.get(f"/change-estimate?of={made.pk}")
+    assert answer.status_code == 286
+    assert "Based on 8 simulations" in answer.content.decode()
+    refused = admin.post(
+        f"{place(there)}/check", form_of(there, **{"gpu.cards.nominal": "99", "estimate": "1"})
+    )
+    assert "children of Root would have" in refused.content.decode()
     assert not QuotaRevision.unscoped.exists()
 
 

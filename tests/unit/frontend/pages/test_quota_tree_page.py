@@ -16,6 +16,7 @@ from frontend.pages.quotas.tree_lines import TreeColumn, draw_meter
 from frontend.texts.allocated_use import AllocatedUse
 from quotas.models import Quota, QuotaChange, QuotaNode, QuotaRevision
 from quotas.selectors.tables.quota_tree import ResourceQuota
+from scheduling.models import StartEstimate
 from tenants.models import Role, Tenant
 from tests.builders import clusters, quotas, tenancy
 from tests.builders.world import World, world
@@ -174,6 +175,18 @@ def test_a_move_is_previewed_and_saved_as_one_revision(there: Departments, admin
         assert there.nominal(there.queues["speech"].node, resource) == 11 * each
     assert there.nominal(there.node(there.research)) == 400
     assert QuotaChange.unscoped.filter(revision=revision).count() == 12
+
+
+def test_the_starts_after_a_batch_can_be_estimated(there: Departments, admin: Client) -> None:
+    assert "Estimate starts" in admin.post(there.address("check"), there.move(3)).content.decode()
+
+    shown = admin.post(there.address("check"), there.move(3) | {"estimate": "1"}).content.decode()
+
+    made = StartEstimate.unscoped.get()
+    assert f"/change-estimate?of={made.pk}" in shown
+    queues = {str(there.queues[slug].node_id): cards for slug, cards in (("vision", 5), ("speech", 11))}
+    changed = {row[0]: row[3] for row in made.asked["quotas"] if row[2] == Resource.GPU_CARDS}
+    assert changed == queues
 
 
 def test_a_queue_that_is_changed_itself_does_not_follow(there: Departments, admin: Client) -> None:
