@@ -106,8 +106,8 @@ class WeekMeasured:
 
     def build_grid(self, model: type[Model]) -> Grid:
         """Return the times of the rows of a table: those that the platform would have kept."""
-        step_ms, kept = STORED[model]
-        return Grid.cover_period(max(self.now - kept, self.start), self.now, step_ms)
+        step_ms, retention = STORED[model]
+        return Grid.cover_period(max(self.now - retention, self.start), self.now, step_ms)
 
 
 def write_sums(week: WeekMeasured) -> int:
