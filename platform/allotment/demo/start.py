@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import structlog
 from django.db import transaction
 
 from allotment.demo.history.jobs import DAYS
 from allotment.demo.history.record import record_week
-from allotment.demo.history.recording import write_recording
+from allotment.demo.history.recording import write_predictions, write_recording
 from allotment.demo.history.seed import seed_history, setup_in_past, week_start
 from allotment.demo.setup import demo_setup, operator_ensure
 from allotment.setup.first_use import domain_ensure, find_admins
@@ -41,8 +42,16 @@ def prepare_installation(*, home: Path, demo: bool) -> None:
     log.info("a simulated week of history is written", **counted)
 
 
+@transaction.atomic
 def record_history() -> int:
-    """Record the week again, into the package; return the number of runs."""
-    runs = record_week(start=week_start(clock.now()), days=DAYS)
-    write_recording(runs)
-    return len(runs)
+    """Record the week again, into the package; return the number of runs. The database is left as it was.
+
+    It needs a database without clusters: jobs there would take part.
+    """
+    with TemporaryDirectory() as home:
+        demo_setup(home=Path(home))
+    week = record_week(start=week_start(clock.now()), days=DAYS)
+    write_recording(week.runs)
+    write_predictions(week.predictions)
+    transaction.set_rollback(True)
+    return len(week.runs)

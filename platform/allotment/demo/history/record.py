@@ -3,18 +3,20 @@ demo."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
 
 from allotment.demo.history.jobs import DAY_S, DAYS, DemoJob, draw_week
-from allotment.demo.history.recording import RecordedPlace, RecordedRun
+from allotment.demo.history.predict import ForecastTimes, WeekForecaster, WeekJob, name_job
+from allotment.demo.history.recording import RecordedPlace, RecordedPrediction, RecordedRun
 from allotment.demo.history.spec_rows import SpecRows
 from clusters.models import Cell, Device, Flavor, Node
 from scheduling.engine import model as em
 from scheduling.engine_input.jobs import engine_job
 from scheduling.prediction.virtual_cell import CellWatch, TimeGrid, VirtualCell
+from scheduling.services.start_prediction.history import traits_of
 from scheduling.services.start_prediction.predict import forecast_config
 from scheduling.snapshots import cell_snapshot
 
@@ -89,22 +91,22 @@ class _Recorder(CellWatch):
         )
 
 
-def record_week(
-    *, start: datetime, days: int = DAYS, jobs: Sequence[DemoJob] | None = None
-) -> list[RecordedRun]:
-    """Run the week on the demo's cell, and return its runs. Nothing is stored."""
+@dataclass(frozen=True, slots=True)
+class RecordedWeek:
+    """The runs of the week and the predictions of its starts."""
+
+    runs: Sequence[RecordedRun]
+    predictions: Sequence[RecordedPrediction]
+
+
+def record_week(*, start: datetime, days: int = DAYS, jobs: Sequence[DemoJob] | None = None) -> RecordedWeek:
+    """Run the week on the demo's cell, and predict the starts of its pending jobs. Nothing is stored."""
     week = draw_week() if jobs is None else jobs
-    cell = Cell.unscoped.get(name="default")
-    taken = cell_snapshot(cell.pk)
-    rows, arrivals = SpecRows.read_references(), []
-    for number, job in enumerate(week):
-        made = rows.build_rows(job, now=start + timedelta(seconds=job.at_s))
-        as_engine = engine_job(made.job, made.roles, name=f"{number:06}")
-        arrivals.append((made.job.submitted_at.timestamp(), as_engine))
-    config = replace(forecast_config(taken.sharing), actions=("admit",))
+    taken = cell_snapshot(Cell.unscoped.get(name="default").pk)
+    known = dict(_read_jobs(week, start))
     virtual = VirtualCell(
         taken.snapshot,
-        config,
+        replace(forecast_config(taken.sharing), actions=("admit",)),
         start.timestamp(),
         lambda job: week[int(job)].run_s + _STARTING_S,
         grid=TimeGrid(coarseness=0.0),
@@ -117,7 +119,22 @@ def record_week(
         lambda: virtual.now,
     )
     virtual.watch, virtual.on_decision = recorder, recorder.note_decision
-    virtual.add_arrivals(arrivals)
-    for _ in virtual.run_until(start.timestamp() + days * DAY_S):
-        pass
-    return recorder.all_runs()
+    virtual.add_arrivals([(job.job.submitted_at, job.job) for job in known.values()])
+    asked = ForecastTimes(start.timestamp(), virtual.snapshot)
+    for at, _ in virtual.run_until(start.timestamp() + days * DAY_S):
+        asked.note_instant(at)
+    runs = sorted(recorder.all_runs(), key=lambda run: (run.admit_s, run.job))
+    of_jobs: dict[str, list[RecordedRun]] = {name: [] for name in known}
+    for run in runs:
+        of_jobs[name_job(run.job)].append(run)
+    config = forecast_config(taken.sharing)
+    forecaster = WeekForecaster(start.timestamp(), config, known, of_jobs, _STARTING_S)
+    return RecordedWeek(runs, forecaster.answer_questions(asked.questions))
+
+
+def _read_jobs(week: Sequence[DemoJob], start: datetime) -> Iterator[tuple[str, WeekJob]]:
+    rows = SpecRows.read_references()
+    for number, job in enumerate(week):
+        made, name = rows.build_rows(job, now=start + timedelta(seconds=job.at_s)), name_job(number)
+        as_engine = engine_job(made.job, made.roles, name=name)
+        yield name, WeekJob(as_engine, traits_of(made.job, made.roles), job.at_s)

@@ -1,4 +1,5 @@
-"""The recorded week: the engine's decisions about the jobs of `jobs.draw_week`, one run a line.
+"""The recorded week: the engine's decisions about the jobs of `jobs.draw_week`, one run a line, and
+the predictions of starts that the platform would have made.
 
 It is recorded once and kept in the package, because a week of cycles takes minutes and a start has seconds.
 `allotment seed_demo --record` records it again, after a change of the jobs or the quotas of the demo.
@@ -8,11 +9,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
 FILE: Final = Path(__file__).with_name("week.jsonl")
+PREDICTIONS: Final = Path(__file__).with_name("predictions.jsonl")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +53,41 @@ class RecordedRun:
     flavor: str
     borrowed: Mapping[str, int]
     places: tuple[RecordedPlace, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedPrediction:
+    """The predicted start of one job, with the columns of `StartPrediction`; `made_s` and `started_s` are
+    seconds of the week. `started_s` is None for a job that waits beyond it."""
+
+    job: int
+    made_s: int
+    started_s: int | None
+    bounds: tuple[int | None, ...]
+    simulated: tuple[int | None, ...]
+    horizon_s: int
+    futures: int
+    runs: int
+    run_group: str
+    outcomes: int
+
+
+def read_predictions(file: Path = PREDICTIONS) -> list[RecordedPrediction]:
+    """Return the recorded predictions in the order in which they were made."""
+    with file.open(encoding="utf-8") as lines:
+        return [_read_prediction(json.loads(line)) for line in lines]
+
+
+def write_predictions(predictions: Iterable[RecordedPrediction], file: Path = PREDICTIONS) -> None:
+    """Write the predictions, in the order in which they were made."""
+    with file.open("w", encoding="utf-8") as out:
+        for one in predictions:
+            out.write(json.dumps(asdict(one), separators=(",", ":")) + "\n")
+
+
+def _read_prediction(values: dict[str, Any]) -> RecordedPrediction:
+    ranges = {name: tuple(values[name]) for name in ("bounds", "simulated")}
+    return RecordedPrediction(**{**values, **ranges})
 
 
 def read_recording(file: Path = FILE) -> list[RecordedRun]:

@@ -18,7 +18,7 @@ from allotment.demo import faults
 from allotment.demo.history.jobs import DAYS, draw_week
 from allotment.demo.history.measured import OUTAGE
 from allotment.demo.history.pods import start_pods
-from allotment.demo.history.recording import read_recording
+from allotment.demo.history.recording import read_predictions, read_recording
 from allotment.demo.history.telemetry import (
     WeekMeasured,
     find_first_tick,
@@ -61,7 +61,7 @@ def seed_history(*, now: datetime) -> Counter[str]:
     Measurements follow by `history_tick`, while the platform runs.
     """
     start = week_start(now)
-    rows = collect_week(draw_week(), read_recording(), start=start, now=now)
+    rows = collect_week(draw_week(), read_recording(), read_predictions(), start=start, now=now)
     rows.write_rows()
     _backdate_setup(start - _SET_UP_BEFORE)
     start_pods()

@@ -14,7 +14,8 @@ from django.db import connection
 from django.db.models import DateTimeField, Model
 
 from allotment.demo.history.jobs import DemoJob
-from allotment.demo.history.recording import RecordedPlace, RecordedRun
+from allotment.demo.history.prediction_rows import prediction_rows
+from allotment.demo.history.recording import RecordedPlace, RecordedPrediction, RecordedRun
 from allotment.demo.history.spec_rows import SpecRows
 from clusters.models import Cell, Device, Flavor, Node
 from clusters.services.grants import DeviceAmount, NodeAmount, devices_take, nodes_take
@@ -35,6 +36,7 @@ from scheduling.models import (
     JobEvent,
     JobRole,
     JobState,
+    StartPrediction,
     Task,
     TaskState,
 )
@@ -84,6 +86,7 @@ class WeekRows:
     events: list[JobEvent] = field(default_factory=list)
     decisions: list[Decision] = field(default_factory=list)
     audit: list[AuditRecord] = field(default_factory=list)
+    predictions: list[StartPrediction] = field(default_factory=list)
 
     def find_moment(self, second: int) -> datetime:
         """Return the moment of a second of the week."""
@@ -96,10 +99,10 @@ class WeekRows:
         self.audit.sort(key=lambda record: record.created_at)
         everything: Sequence[Sequence[Model]] = (
             self.jobs, self.roles, self.tasks, self.attempts, self.allocations, self.slices, self.events,
-            self.decisions, self.audit,
+            self.decisions, self.audit, self.predictions,
         )  # fmt: skip
         with with_own_creation_times(
-            Job, JobRole, Task, Attempt, Allocation, DeviceSlice, Decision, AuditRecord
+            Job, JobRole, Task, Attempt, Allocation, DeviceSlice, Decision, AuditRecord, StartPrediction
         ):
             for rows in everything:
                 if rows:
@@ -174,7 +177,12 @@ def with_own_creation_times(*models: type[Model]) -> Iterator[None]:
 
 
 def collect_week(
-    week: Sequence[DemoJob], runs: Sequence[RecordedRun], *, start: datetime, now: datetime
+    week: Sequence[DemoJob],
+    runs: Sequence[RecordedRun],
+    predictions: Sequence[RecordedPrediction],
+    *,
+    start: datetime,
+    now: datetime,
 ) -> WeekRows:
     """Return the rows of all that happened before `now`; nothing is written.
 
@@ -192,6 +200,7 @@ def collect_week(
             written[number] = made.job
             _JobHistory(rows, job, made).add_rows(by_job[number])
     _name_beneficiaries(rows, written, by_job)
+    rows.predictions += prediction_rows(predictions, written, find_moment=rows.find_moment, now=now)
     return rows
 
 
@@ -378,5 +387,5 @@ _TASKS: Final = {
 
 def count_rows(rows: WeekRows) -> Counter[str]:
     """Return how many rows of each kind a week has."""
-    kinds = ("jobs", "attempts", "allocations", "slices", "events", "decisions", "audit")
+    kinds = ("jobs", "attempts", "allocations", "slices", "events", "decisions", "audit", "predictions")
     return Counter({kind: len(getattr(rows, kind)) for kind in kinds})
