@@ -249,10 +249,12 @@ def _show(
 
 
 def _describe_deciders(who: User, node: QuotaNode) -> str:
-    """Return who decides about more nominal quota; names only of admins in sight."""
+    """Return who decides about more nominal quota; names only of a tenant and of admins in sight."""
     decider = find_decider(node, limits=False)
     if decider is None:
         return _("Platform admins decide about requests.")
+    if not permissions.has_permission(who, Permission.TENANT_VIEW, decider):
+        return _("Parent admins decide about requests.")
     names = list_admins(viewer=who, tenants=[decider.pk]).get(decider.pk, [])
     words = {"tenant": decider.name, "names": _(", ").join(names)}
     if not names:

@@ -515,7 +515,7 @@ def test_limits_of_users_on_the_workspaces_page(there: World) -> None:
 
 def test_the_form_says_who_decides_and_names_admins_in_sight_only(there: World, anna: User) -> None:
     text = signed_in(there.editor).get("/w/team-a/requests").content.decode()
-    assert "Admins of Root decide about requests." in text and anna.username not in text
+    assert "Parent admins decide about requests." in text and anna.username not in text
     text = signed_in(anna).get("/w/team-a/requests").content.decode()
     assert f"Admins of Root decide about requests: {anna.username}." in text
 
