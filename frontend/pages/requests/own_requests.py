@@ -18,6 +18,7 @@ from django.utils.translation import gettext_lazy
 
 from clusters.models import Flavor
 from foundation.core.errors import AllotmentError, Invalid, NotFound, PermissionDenied
+from foundation.core.sentences import join_sentences
 from foundation.web.listing import filter_rows, sort_rows
 from frontend.lists.page_list import EmptyList, answer_list, read_list
 from frontend.pages.quotas import form
@@ -137,9 +138,8 @@ def _ask(request: HttpRequest, who: User, place: Tenant, subject: Subject) -> Ht
             if found.field in asking.fields:
                 asking.add_error(found.field, found.message)
         return _show(request, place, subject, typed, asking, error.detail, error.status)
-    decider = service.request_decider(sent) or _("the platform")
-    sentence = _("Request submitted. An admin of %(tenant)s will review it.")
-    messages.success(request, sentence % {"tenant": decider})
+    who_decides = _describe_deciders(who, service.request_decider(sent))
+    messages.success(request, join_sentences([_("Request submitted."), who_decides]))
     return redirect(_here(place))
 
 
@@ -234,7 +234,7 @@ def _show(
         query = {"node": subject.limits.node.pk, "flavor": subject.limits.flavor.pk}
         context["ask_url"] = f"{_here(place)}?{urlencode(query)}"
         context["links"] = _links(place, subject)
-        context["deciders"] = _describe_deciders(who, subject.limits.node)
+        context["deciders"] = _describe_deciders(who, find_decider(subject.limits.node, limits=False))
     rows = filter_rows(workspace_requests(who, place), listing.conditions)
     return answer_list(
         request,
@@ -248,9 +248,8 @@ def _show(
     )
 
 
-def _describe_deciders(who: User, node: QuotaNode) -> str:
-    """Return who decides about more nominal quota; names only of a tenant and of admins in sight."""
-    decider = find_decider(node, limits=False)
+def _describe_deciders(who: User, decider: Tenant | None) -> str:
+    """Return who decides about requests; names only of a tenant and of admins in sight."""
     if decider is None:
         return _("Platform admins decide about requests.")
     if not permissions.has_permission(who, Permission.TENANT_VIEW, decider):
