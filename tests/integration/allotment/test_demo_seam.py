@@ -12,12 +12,13 @@ from typing import Any, Final
 import pytest
 import time_machine
 
-from allotment.demo.history import telemetry
+from allotment.demo.history import seed, telemetry
 from allotment.demo.history.seed import history_tick
 from allotment.demo.start import prepare_installation
 from clusters.models import Cluster, ClusterHealth
 from foundation.core import clock
 from foundation.core.actor import SYSTEM
+from foundation.models import Heartbeat
 from quotas.models import Queue
 from quotas.selectors.tables.quota import queue_quota
 from telemetry.models import Reading, Rolled, RolledMinute, RolledTenMinutes, Scope, Tick
@@ -31,6 +32,24 @@ _SHORTENED: Final = timedelta(hours=2)
 _MEASURES: Final = (
     "cores_used", "cores_allocated", "memory_used_mib", "memory_allocated_mib", "temperature_c", "power_w",
 )  # fmt: skip
+
+
+def _write_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Write the history, interrupted before its GPUs, and once more: both end at the same time."""
+    with monkeypatch.context() as broken:
+        broken.setattr(seed, "write_gpus", _interrupt)
+        with pytest.raises(_Interrupted):
+            history_tick()
+    Heartbeat.unscoped.filter(name="demo-measured-begun").delete()
+    assert history_tick() > 0
+
+
+class _Interrupted(Exception):
+    """The process ended."""
+
+
+def _interrupt(week: telemetry.WeekMeasured) -> int:
+    raise _Interrupted
 
 
 @pytest.mark.django_db
@@ -51,7 +70,7 @@ def test_nothing_shows_where_the_history_of_the_demo_ends(
             traveller.shift(10)
             samples_collect()
             if clock.now() == end + timedelta(seconds=40):
-                assert history_tick() > 0
+                _write_twice(monkeypatch)
         roll_up()
         _values_vary_as_before(Tick, Scope.CLUSTER, TICK_MS, end)
         _values_vary_as_before(Tick, Scope.NODE, TICK_MS, end)

@@ -4,7 +4,7 @@ reports and job pages show the same GPUs in use.
 All values are computed in arrays by GPU and interval, as means over the intervals of the load that the
 simulated cluster reports, so that charts show no step where its own measurements begin. Left out are how a
 GPU cools down after a job, and the demo's faults, which begin with its start. An interval in which the
-cluster did not answer has no measurements.
+cluster did not respond has no measurements.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from telemetry.store.times import TICK_MS, to_ms
 
 Floats = npt.NDArray[np.float64]
 OUTAGE: Final = (timedelta(days=2, hours=13, minutes=30), timedelta(days=2, hours=15))
-"""When the cluster did not answer, from the start of the week; multiples of 15 and of 10 minutes."""
+"""When the cluster did not respond, from the start of the week; multiples of 15 and of 10 minutes."""
 
 
 class WeekSlice(NamedTuple):

@@ -69,25 +69,25 @@ class ForecastTimes:
 
     begun: float
     snapshot: Snapshot
-    questions: list[DueForecast] = field(default_factory=list)
-    _asked: set[tuple[str, int]] = field(default_factory=set)
+    due: list[DueForecast] = field(default_factory=list)
+    _with_forecast: set[tuple[str, int]] = field(default_factory=set)
     _before: tuple[float, Snapshot] | None = None
 
-    def note_instant(self, at: float) -> None:
-        """Ask what was due before an instant, until which the cell did not change."""
+    def observe_instant(self, at: float) -> None:
+        """Record the forecast that was due before an instant, until which the cell did not change."""
         if self._before is not None:
             since, cell = self._before
             at_s = -(-round(since - self.begun) // _EVERY_S) * _EVERY_S
             if self.begun + at_s < at:
                 waits = self._new_waits(cell)
-                self._asked |= waits
+                self._with_forecast |= waits
                 jobs = tuple(sorted(job for job, _ in waits))
-                self.questions.append(DueForecast(at_s, jobs, cell.to_json()))
+                self.due.append(DueForecast(at_s, jobs, cell.to_json()))
         self._before = (at, copy_snapshot(self.snapshot)) if self._new_waits(self.snapshot) else None
 
     def _new_waits(self, cell: Snapshot) -> set[tuple[str, int]]:
         waits = {(job.id, job.evictions) for job in cell.jobs.values() if job.state is JobState.QUEUED}
-        return waits - self._asked
+        return waits - self._with_forecast
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,36 +103,35 @@ class WeekForecaster:
     runs: Mapping[str, Sequence[RecordedRun]]
     starting_s: int
 
-    def answer_questions(self, questions: Sequence[DueForecast]) -> list[RecordedPrediction]:
+    def make_forecasts(self, due: Sequence[DueForecast]) -> list[RecordedPrediction]:
         """Return the recorded predictions with their outcomes, in the order in which they were made."""
         made: list[RecordedPrediction] = []
+        recorded = due[::_RECORDED_OF]
         with ProcessPoolExecutor() as executor:
-            for question, answer in zip(
-                questions, executor.map(self.answer_question, questions), strict=True
-            ):
-                if answer is not None:
-                    made += [self._report(question.at_s, job, answer, made) for job in answer.ranges]
+            for one, found in zip(recorded, executor.map(self.make_forecast, recorded), strict=True):
+                if found is not None:
+                    made += [self._report(one.at_s, job, found, made) for job in found.ranges]
         return made
 
-    def answer_question(self, question: DueForecast) -> DueRanges | None:
-        """Return the ranges of the jobs of a question; None while too few runs have ended."""
-        cell = Snapshot.from_json(question.snapshot)
-        history = self._read_history(question.at_s, cell)
+    def make_forecast(self, due: DueForecast) -> DueRanges | None:
+        """Return the ranges of the jobs of a due forecast; None while too few runs have ended."""
+        cell = Snapshot.from_json(due.snapshot)
+        history = self._read_history(due.at_s, cell)
         if history is None:
             return None
-        now = self.begun + question.at_s
+        now = self.begun + due.at_s
         with gc_paused():
             forecast = forecast_starts(
-                cell, self.config, history, now=now, seed=question.at_s, jobs=question.jobs, options=OPTIONS
+                cell, self.config, history, now=now, seed=due.at_s, jobs=due.jobs, options=OPTIONS
             )
-        bases = {job: basis_of(history, cell.jobs[job]) for job in question.jobs}
+        bases = {job: basis_of(history, cell.jobs[job]) for job in due.jobs}
         return DueRanges(forecast.ranges, bases, forecast.futures)
 
     def _report(
-        self, at_s: int, job: str, answer: DueRanges, made: Sequence[RecordedPrediction]
+        self, at_s: int, job: str, found: DueRanges, made: Sequence[RecordedPrediction]
     ) -> RecordedPrediction:
         """Return the prediction of a job, widened by the outcomes of its queue that were known."""
-        queue, simulated, basis = self.jobs[job].job.queue, answer.ranges[job], answer.bases[job]
+        queue, simulated, basis = self.jobs[job].job.queue, found.ranges[job], found.bases[job]
         of_queue = [one for one in made if self.jobs[name_job(one.job)].job.queue == queue]
         scores = _known_scores(of_queue, at_s)
         started = next((run.admit_s for run in self.runs[job] if run.admit_s >= at_s), None)
@@ -143,7 +142,7 @@ class WeekForecaster:
             bounds=_whole(widen_range(simulated, scores)),
             simulated=_whole(simulated),
             horizon_s=int(simulated.horizon_s),
-            futures=answer.futures,
+            futures=found.futures,
             runs=basis.runs,
             run_group=basis.level.value,
             outcomes=len(scores),

@@ -120,16 +120,16 @@ def record_week(*, start: datetime, days: int = DAYS, jobs: Sequence[DemoJob] | 
     )
     virtual.watch, virtual.on_decision = recorder, recorder.note_decision
     virtual.add_arrivals([(job.job.submitted_at, job.job) for job in known.values()])
-    asked = ForecastTimes(start.timestamp(), virtual.snapshot)
+    times = ForecastTimes(start.timestamp(), virtual.snapshot)
     for at, _ in virtual.run_until(start.timestamp() + days * DAY_S):
-        asked.note_instant(at)
+        times.observe_instant(at)
     runs = sorted(recorder.all_runs(), key=lambda run: (run.admit_s, run.job))
     of_jobs: dict[str, list[RecordedRun]] = {name: [] for name in known}
     for run in runs:
         of_jobs[name_job(run.job)].append(run)
     config = forecast_config(taken.sharing)
     forecaster = WeekForecaster(start.timestamp(), config, known, of_jobs, _STARTING_S)
-    return RecordedWeek(runs, forecaster.answer_questions(asked.questions))
+    return RecordedWeek(runs, forecaster.make_forecasts(times.due))
 
 
 def _read_jobs(week: Sequence[DemoJob], start: datetime) -> Iterator[tuple[str, WeekJob]]:

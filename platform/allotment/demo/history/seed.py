@@ -39,7 +39,7 @@ log = structlog.get_logger(__name__)
 
 _END: Final = "demo-history"
 """The heartbeat with the end of the week: earlier times are simulated history."""
-_MEASURED, _BEGUN = "demo-measured", "demo-measured-begun"
+_MEASURED, _BEGUN, _FIRST_TICK = "demo-measured", "demo-measured-begun", "demo-first-tick"
 _LONGEST_START: Final = timedelta(minutes=5)
 """The longest time between the end of the week and the first measurement that is filled."""
 _GIVEN_UP_AFTER: Final = timedelta(minutes=10)
@@ -78,17 +78,28 @@ def history_tick() -> int:
     end = Heartbeat.unscoped.filter(name=_END).first()
     if end is None or Heartbeat.unscoped.filter(name=_MEASURED).exists():
         return 0
-    first = find_first_tick(Cluster.unscoped.get(name="demo"), end.at)
-    waited = clock.now() >= end.at + _LONGEST_START
-    if (first is None and not waited) or not _begin():
+    until = _find_measured_end(end.at)
+    if until is None or not _begin():
         return 0
-    until = end.at if first is None else min(first, end.at + _LONGEST_START)
     week = WeekMeasured.read_week(start=week_start(end.at), now=until)
     written = write_sums(week) + sum(write_gpus(week))
     join_present(week)
     Heartbeat.unscoped.get_or_create(name=_MEASURED, defaults={"at": clock.now()})
     log.info("the measurements of the simulated week are written", rows=written)
     return written
+
+
+def _find_measured_end(week_end: datetime) -> datetime | None:
+    """Return the time of the platform's first measurement; None while that may still come.
+
+    It is stored, because a run that was interrupted has written measurements of its own.
+    """
+    first = find_first_tick(Cluster.unscoped.get(name="demo"), week_end)
+    if first is None and clock.now() < week_end + _LONGEST_START:
+        return None
+    until = week_end if first is None else min(first, week_end + _LONGEST_START)
+    stored, _ = Heartbeat.unscoped.get_or_create(name=_FIRST_TICK, defaults={"at": until})
+    return stored.at
 
 
 def _begin() -> bool:
