@@ -9,7 +9,7 @@ from scheduling.job_file.declaration.fields import FIELDS
 from scheduling.job_file.mapping import job_columns, role_columns, spec_mapping, to_mapping
 from scheduling.job_file.parsing.job import TASKS_MAX, parse_job
 from scheduling.job_file.values.levels import level_label
-from scheduling.job_file.values.text import JOB_BOUNDS, find_line, load_text
+from scheduling.job_file.values.text import JOB_BOUNDS, find_lines, load_text
 from scheduling.job_file.values.types import GpuSpec, JobSpec, RoleSpec
 
 __all__ = [
@@ -20,7 +20,7 @@ __all__ = [
     "GpuSpec",
     "JobSpec",
     "RoleSpec",
-    "find_line",
+    "find_lines",
     "job_columns",
     "level_label",
     "load_text",

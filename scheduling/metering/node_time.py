@@ -12,7 +12,7 @@ from django.db.models import BigIntegerField, Func, Q, Sum, Value
 from django.db.models.functions import Coalesce, Greatest, Least
 
 from foundation.core.months import from_ms, to_ms
-from scheduling.metering.usage_rows import Tenants, inline_few_ids
+from scheduling.metering.usage_rows import RUN_KEYS, Tenants, inline_few_ids
 from scheduling.models import Allocation
 
 
@@ -35,10 +35,8 @@ class NodeTimeRow(NamedTuple):
 
 _KEYS: Final = {
     "workspace_id": "attempt__job__workspace_id",
-    "queue_id": "attempt__job__queue_id",
-    "user_id": "attempt__job__submitted_by_id",
-    "job_id": "attempt__job_id",
     "flavor_id": "flavor_id",
+    **RUN_KEYS,
 }
 
 

@@ -50,6 +50,12 @@ Tenants = QuerySet[Any] | None
 _PREEMPTED: Final = frozenset(rule.value for rule in PREEMPTED)
 _ATTEMPT: Final = ("admitted_at", "started_at", "ended_at", "end_reason", "borrowed")
 _JOB: Final = ("workspace_id", "queue_id", "submitted_by_id", "id", "name", "checkpoint_interval_s")
+RUN_KEYS: Final = {
+    "queue_id": "attempt__job__queue_id",
+    "user_id": "attempt__job__submitted_by_id",
+    "job_id": "attempt__job_id",
+}
+"""The fields of an allocation with the ids of its run."""
 _COLUMNS: Final = (
     "attempt_id",
     *(f"attempt__{name}" for name in _ATTEMPT),
@@ -80,7 +86,9 @@ def usage_rows(
     `only` may have `queue_id`, `user_id`, `job_id` and `flavor_id`. The caller has checked permissions.
     """
     here = None if workspaces is None else inline_few_ids(workspaces)
-    live = Allocation.unscoped.filter(attempt__metered_at__isnull=True)
+    lists = {name: list(values) for name, values in only.items()}
+    of_run = {f"{RUN_KEYS[name]}__in": values for name, values in lists.items() if name in RUN_KEYS}
+    live = Allocation.unscoped.filter(attempt__metered_at__isnull=True, **of_run)
     if here is not None:
         live = live.filter(attempt__job__workspace__in=here)
     running = {
@@ -88,11 +96,30 @@ def usage_rows(
         for _, row in _rows_of(live, now)
         if row.end_ms > start_ms and row.begin_ms < end_ms and _matches(row, only)
     }
-    # Written intervals are read last: a run that is written in between is found twice instead of missed.
-    lists = {f"{name}__in": list(values) for name, values in only.items()}
-    written = UsageInterval.unscoped.filter(end_ms__gt=start_ms, begin_ms__lt=end_ms, **lists)
+    named = {f"{name}__in": values for name, values in lists.items()}
+    written = UsageInterval.unscoped.filter(end_ms__gt=start_ms, begin_ms__lt=end_ms, **named)
     if here is not None:
         written = written.filter(workspace_id__in=here)
+    yield from _with_written(running, written)
+
+
+def usage_of_attempts(attempts: QuerySet[Attempt], *, now: datetime) -> Iterator[UsageRow]:
+    """Yield every interval of runs, and read nothing of others; live allocations end at `now`.
+
+    The caller has checked permissions.
+    """
+    live = rows_of_attempts(attempts.filter(metered_at__isnull=True), now=now)
+    running = {_key_of(row): row for _, row in live}
+    yield from _with_written(running, UsageInterval.unscoped.filter(attempt_id__in=attempts.values("pk")))
+
+
+def _with_written(
+    running: dict[tuple[int, ...], UsageRow], written: QuerySet[UsageInterval]
+) -> Iterator[UsageRow]:
+    """Yield written intervals, then those of live allocations that are not among them.
+
+    Written intervals are read last: a run that is written in between is found twice instead of missed.
+    """
     for values in read_plain(written.order_by().values_list(*UsageRow._fields)):
         if isinstance(values[0], str):
             workspace, queue, user, job, name, flavor, *rest = values

@@ -31,7 +31,7 @@ from frontend.pages.submission.job_values import (
     to_mapping,
 )
 from frontend.pages.submission.preview_helps import CHANGE
-from scheduling.job_file import JOB_BOUNDS, find_line, load_text
+from scheduling.job_file import JOB_BOUNDS, find_lines, load_text
 
 FIRST_ROLE: Final = {
     "name": "main", "replicas": 1, "cpu": 8, "role_memory": "32Gi", "gpu": "whole:", "cards": 1, "cores": 30,
@@ -115,9 +115,8 @@ def edit_draft(draft: JobDraft, action: str) -> None:
 
 def add_lines(text: str, errors: Sequence[FieldError]) -> list[FieldError]:
     """Return the errors of a YAML text, each with its line before the message if it is known."""
-    found = []
-    for error in errors:
-        line = find_line(text, error.field)
+    found, lines = [], find_lines(text, [error.field for error in errors])
+    for error, line in zip(errors, lines, strict=True):
         words = {"line": line, "message": error.message}
         message = _("Line %(line)s: %(message)s") % words if line else error.message
         found.append(replace(error, message=message))

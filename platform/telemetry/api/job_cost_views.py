@@ -41,7 +41,7 @@ class JobCostView(JobView):
         """Return the GPU-hours of all attempts up to now, and their cost by the prices of the pools."""
         read_query(request, NoQuery)
         now, found = clock.now(), self.job
-        costs = job_costs(self.viewer, [found.workspace], [found.pk], since=found.submitted_at, now=now)
+        costs = job_costs(self.viewer, [found.workspace], [found.pk], now=now)
         cost = costs.get(found.pk)
         body = {
             "gpu_hours": float(to_hours(cost.core_ms)) if cost else 0.0,

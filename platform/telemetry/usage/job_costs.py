@@ -12,8 +12,8 @@ from decimal import Decimal, localcontext
 from django.conf import settings
 
 from foundation.core.actor import Actor
-from foundation.core.months import to_ms
-from scheduling.metering.usage_rows import usage_rows
+from scheduling.metering.usage_rows import usage_of_attempts
+from scheduling.models import Attempt
 from telemetry.usage.accounting import split_time
 from telemetry.usage.figures import round_amount
 from telemetry.usage.prices import read_rates
@@ -33,15 +33,9 @@ class JobCost:
 
 
 def job_costs(
-    viewer: Actor,
-    workspaces: Collection[Tenant],
-    jobs: Collection[uuid.UUID],
-    *,
-    since: datetime,
-    now: datetime,
+    viewer: Actor, workspaces: Collection[Tenant], jobs: Collection[uuid.UUID], *, now: datetime
 ) -> dict[uuid.UUID, JobCost]:
-    """Return the use and the cost of jobs of workspaces, none of which began before `since`; jobs that held
-    no GPU are absent.
+    """Return the use and the cost of jobs of workspaces; jobs that held no GPU are absent.
 
     Raises: NotFound, PermissionDenied.
     """
@@ -51,10 +45,10 @@ def job_costs(
     core_ms: defaultdict[uuid.UUID, int] = defaultdict(int)
     costs: defaultdict[uuid.UUID, Decimal] = defaultdict(Decimal)
     unpriced: set[uuid.UUID] = set()
-    here = Tenant.unscoped.filter(pk__in=[workspace.pk for workspace in workspaces])
+    attempts = Attempt.unscoped.filter(job__in=jobs, job__workspace__in=workspaces)
     with localcontext() as context:
         context.prec = 50
-        for row in usage_rows(to_ms(since), to_ms(now), now=now, workspaces=here, job_id=jobs):
+        for row in usage_of_attempts(attempts, now=now):
             core_ms[row.job_id] += row.cores * (row.end_ms - row.begin_ms)
             known = rates.get(row.flavor_id, ())
             for at, length in split_time([rate.since_ms for rate in known], row.begin_ms, row.end_ms):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 from django.utils.translation import gettext as _
 
 from foundation.core.bounded_parsing import (
     Listing,
+    Node,
     ParseBounds,
     TextError,
     YamlMapping,
@@ -15,6 +17,7 @@ from foundation.core.bounded_parsing import (
     read_yaml,
 )
 from foundation.core.errors import FieldError, Invalid
+from foundation.core.numbers import read_whole
 
 JOB_BOUNDS: Final = ParseBounds(size=256 * 1024, nodes=20_000)
 
@@ -39,21 +42,26 @@ def load_text(text: str | bytes) -> dict[str, Any]:
     return value
 
 
-def find_line(text: str, path: str) -> int:
-    """Return the line of a field of a job file, counted from 1, such as `roles.0.image`.
+def find_lines(text: str, paths: Iterable[str]) -> list[int]:
+    """Return the line of each field of a job file, counted from 1; a path is such as `roles.0.image`.
 
     For a missing field it is the line of the part that should contain it; 0 if the text has no such part.
     """
     try:
-        node = read_yaml(text, JOB_BOUNDS)
+        root = read_yaml(text, JOB_BOUNDS)
     except TextError:
-        return 0
+        root = None
+    return [_find_line(root, path) for path in paths]
+
+
+def _find_line(node: Node | None, path: str) -> int:
     line = 0
     for name in path.split("."):
         if isinstance(node, YamlMapping):
             found = [(key.line, value) for key, value in node.entries if key.text == name]
         elif isinstance(node, Listing):
-            found = [(value.line, value) for place, value in enumerate(node.values) if str(place) == name]
+            place = read_whole(name, most=len(node.values) - 1)
+            found = [] if place is None else [(node.values[place].line, node.values[place])]
         else:
             found = []
         if not found:

@@ -18,7 +18,7 @@ def describe_cost(who: User, job: Job, now: datetime) -> list[tuple[str, object]
 
     The cost of a job that has not ended is marked as an estimate. Raises: NotFound, PermissionDenied.
     """
-    found = job_costs(who, [job.workspace], [job.pk], since=job.submitted_at, now=now).get(job.pk)
+    found = job_costs(who, [job.workspace], [job.pk], now=now).get(job.pk)
     if found is None:
         return []
     label = _("Cost") if job.is_terminal else _("Cost so far (estimate)")

@@ -56,8 +56,7 @@ def describe_jobs(who: User, shown: PageList, jobs: Sequence[Job]) -> list[JobLi
     rows, now = job_rows(viewer=who, jobs=jobs), clock.now()
     costs: Mapping[uuid.UUID, JobCost] = {}
     if jobs and COSTS & columns:
-        since = min(job.submitted_at for job in jobs)
-        costs = job_costs(who, workspaces.values(), [job.pk for job in jobs], since=since, now=now)
+        costs = job_costs(who, workspaces.values(), [job.pk for job in jobs], now=now)
     facts = _PageFacts(
         rows=rows,
         use=jobs_now(who, [job.pk for job in jobs if job.holds]),

@@ -15,10 +15,13 @@ from clusters.backends.base import TaskRef, TaskSpec
 from clusters.backends.kubernetes.pods.pods import build_manifest
 from clusters.models import GpuMode
 from foundation.core import clock
+from foundation.core.bounded_parsing import read_yaml
+from foundation.core.errors import FieldError
 from frontend.pages.jobs.detail.spec_text import spec_text
+from frontend.pages.submission.drafts import add_lines
 from frontend.pages.submission.job_values import FormValues, field_of, to_form, to_mapping
 from quotas.models import QueueFlavor, Quota
-from scheduling.job_file import load_text, parse_job
+from scheduling.job_file import find_lines, load_text, parse_job
 from scheduling.models import Job, StartEstimate
 from telemetry.models import Price
 from tests.builders import clusters, jobs
@@ -510,3 +513,26 @@ def test_an_unknown_field_of_the_yaml_is_reported_with_its_line(
     for address in (NEW, f"{NEW}/check"):
         answer = html.unescape(client.post(address, sent).content.decode())
         assert f"<code>{field}</code> Line {line}: Unknown field." in answer, address
+
+
+def test_the_lines_of_many_errors_are_found_in_one_parsing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The preview of a long text with 100 errors, which runs while typing, parsed it 100 times."""
+    text = "roles:\n" + "".join(f"  - name: r-{n}\n    wrong: {'x' * 600}\n" for n in range(100))
+    parsed: list[str] = []
+
+    def count_parsing(content: str, bounds: Any) -> Any:
+        parsed.append(content)
+        return read_yaml(content, bounds)
+
+    monkeypatch.setattr("scheduling.job_file.values.text.read_yaml", count_parsing)
+    fields = [f"roles.{n}.wrong" for n in range(100)]
+
+    found = add_lines(text, [FieldError(field, "UNKNOWN", "Unknown field.") for field in fields])
+
+    assert [error.message for error in found] == [f"Line {2 * n + 3}: Unknown field." for n in range(100)]
+    assert len(parsed) == 1
+
+
+@pytest.mark.parametrize("field", ["roles.9", "roles.-1.name", f"roles.{'9' * 5000}", "roles.x", "roles"])
+def test_an_error_of_a_missing_part_has_the_line_of_the_part_above(field: str) -> None:
+    assert find_lines("name: a\nroles:\n  - name: b\n", [field, "rolls"]) == [2, 0]
