@@ -53,6 +53,11 @@ _FITS: Final = """(width) => innerWidth === width
 _CUT_OFF: Final = """() => [...document.querySelectorAll(".tile, .tag, .button")]
     .filter((part) => part.checkVisibility() && part.scrollWidth > part.clientWidth + 1)
     .map((part) => part.textContent.replace(/\\s+/g, " ").trim())"""
+_EMPTY: Final = """() => [...document.querySelectorAll(".card")]
+    .filter((card) => card.checkVisibility() && !card.innerText.trim()
+        && ![...card.querySelectorAll("svg, img, input")].some((part) => part.checkVisibility()))
+    .map((card) => card.textContent.replace(/\\s+/g, " ").trim().slice(0, 60))"""
+"""The texts of cards of which nothing is shown."""
 _PAINTED: Final = (
     "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done())))"
 )
@@ -181,12 +186,13 @@ def _wait(page: Page, condition: str, arg: Any = None, *, within_ms: float = _SE
 
 
 def _find_overflow(page: Page, width: int) -> Iterator[str]:
-    """Yield whether the page, once redrawn, scrolls sideways, has a chart of another width or a text that
-    overflows its box."""
+    """Yield whether the page, once redrawn, scrolls sideways, has a chart of another width, a text that
+    overflows its box, or a card of which nothing is shown."""
     if not _wait(page, _FITS, width):
         wide = page.evaluate("document.documentElement.scrollWidth")
         yield f"scrolls sideways at {width} px: {wide} px" if wide > width else f"a chart ignores {width} px"
     yield from (f"wider than its box at {width} px: {text!r}" for text in page.evaluate(_CUT_OFF))
+    yield from (f"an empty card at {width} px: {text!r}" for text in page.evaluate(_EMPTY))
 
 
 def _find_barriers(page: Page, rules: tuple[str, ...]) -> Iterator[str]:

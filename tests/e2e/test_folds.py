@@ -18,6 +18,7 @@ PAGE: Final = """{% load ui %}<a href="#limit">To the field</a><main><form>
 {% card "Power" note="kW" key="power" folds=True %}<p id="inside">12 kW</p>{% endcard %}
 {% card "Settings" key="settings" folds=True %}<input id="limit" name="limit" required>{% endcard %}
 {% card "Open" key="open" %}<p>always</p>{% endcard %}
+{% card key="advanced" %}<details class="fold"><summary>Advanced</summary><p>more</p></details>{% endcard %}
 <button id="save">Save</button></form></main>"""
 
 
@@ -90,3 +91,10 @@ def test_wide_screens_show_sections_in_full_and_tell_the_server(browser: Browser
     page.set_viewport_size({"width": 390, "height": 800})
     assert not page.locator("#inside").is_visible()
     assert page.evaluate("document.cookie") == "narrow=1"
+
+
+@pytest.mark.parametrize("width", [390, 1000])
+def test_details_are_opened_at_every_width(browser: Browser, width: int) -> None:
+    page = _open(browser, width)
+    page.get_by_text("Advanced").click()
+    page.get_by_text("more").wait_for(state="visible")
