@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 
@@ -33,8 +33,9 @@ class ForecastOptions:
     `budget_s` is in seconds of the stopwatch. If `FEWEST_FUTURES` up to the horizon take longer, the horizon
     of all futures is shortened; a further future that does not end within the budget is dropped.
 
-    `paired`: all run times of a future are drawn before it is simulated, and it is simulated to the horizon,
-    so that forecasts of two snapshots with the same jobs and seed differ by the snapshots only.
+    `paired`: all arrivals of a future up to `horizon_s` and all run times are drawn before it is simulated,
+    and it is simulated to the horizon, or to the shortened one, so that forecasts of two snapshots with the
+    same jobs and seed differ by the snapshots only.
     """
 
     futures: int = 24
@@ -134,8 +135,7 @@ def forecast_starts(
     evicted: list[Mapping[str, float]] = []
     done, cycles, horizon_s = 0, 0, options.horizon_s
     for number in range(options.futures):
-        bounds = replace(options, horizon_s=horizon_s)
-        future = _Future(snapshot, history, estimates, Random(f"{seed}/{number}"), bounds, now)
+        future = _Future(snapshot, history, estimates, Random(f"{seed}/{number}"), options, now, horizon_s)
         clock.begin_future(done)
         try:
             found, ran = future.run_cycles(config, asked, returning, clock)
@@ -220,7 +220,8 @@ def _estimate_live(snapshot: Snapshot, history: History, now: float) -> Mapping[
 
 
 class _Future:
-    """One future, whose only source of randomness is `random`. It was simulated for `reached_s` seconds."""
+    """One future, whose only source of randomness is `random`. It is simulated for `reached_s` seconds: up to
+    `horizon_s`, or until its time is over."""
 
     def __init__(
         self,
@@ -230,10 +231,11 @@ class _Future:
         random: Random,
         options: ForecastOptions,
         now: float,
+        horizon_s: float,
     ) -> None:
         self._snapshot, self._history, self._random, self._options = snapshot, history, random, options
         self._now = now
-        self.reached_s = options.horizon_s
+        self.reached_s = horizon_s
         self.evictions = FirstEvictions(snapshot.jobs, now)
         self._common: dict[tuple[str, int], float] = {}
         self._run_times: dict[str, float] = {}
@@ -269,7 +271,7 @@ class _Future:
         starts: dict[str, float] = {}
         missing = set(asked)
         if missing or paired:
-            for at, started in cell.run_until(self._now + self._options.horizon_s):
+            for at, started in cell.run_until(self._now + self.reached_s):
                 for key in missing.intersection(started):
                     starts[key] = at - self._now
                 missing.difference_update(started)
@@ -284,7 +286,9 @@ class _Future:
 
     def _arrivals(self) -> list[tuple[float, Job]]:
         found = []
-        resampled = self._history.arrivals.draw_arrivals(self._random, self._options.horizon_s)
+        # Arrivals are drawn queue by queue from one stream, so that those of a shorter horizon are others.
+        drawn_s = self._options.horizon_s if self._options.paired else self.reached_s
+        resampled = self._history.arrivals.draw_arrivals(self._random, drawn_s)
         for number, (at, past) in enumerate(resampled):
             if past.job.queue not in self._snapshot.queues:
                 continue

@@ -131,7 +131,7 @@ def _result_of(who: User, result: Mapping[str, Any]) -> ChangePanel:
     horizon = formats.format_duration(result["horizon_s"])
     sentence = _(
         "Based on %(futures)s simulations with and without the change, with the same run times and arrivals, "
-        "%(horizon)s ahead. A job is listed if at least half of them agree; times are medians. An estimate, "
+        "%(horizon)s ahead. A job is listed if more than half of them agree; times are medians. An estimate, "
         "not a guarantee."
     )
     words = {"futures": formats.format_number(result["futures"]), "horizon": horizon}

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import uuid
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from copy import copy
 from dataclasses import replace
 from datetime import datetime
-from statistics import median
 from typing import Any, Final
 
 from django.utils.translation import gettext as _
@@ -20,6 +18,7 @@ from quotas.tree import NodeLimits
 from scheduling import engine
 from scheduling.engine import model as em
 from scheduling.models import ForecastResult
+from scheduling.prediction.comparison import compare_forecasts
 from scheduling.prediction.forecast import (
     FEWEST_FUTURES,
     Forecast,
@@ -39,8 +38,6 @@ OPTIONS: Final = ForecastOptions(futures=16, horizon_s=24 * 3_600.0, budget_s=20
 """The budget is CPU time, for each of the two simulations."""
 MOST_WALL_PER_WORK: Final = 5.0
 """On a busy machine, a simulation may take this multiple of its budget in wall time."""
-SHORTEST_S: Final = 60.0
-"""A start counts as another one from this difference on, in seconds."""
 
 
 def compare_starts(
@@ -52,8 +49,8 @@ def compare_starts(
 ) -> dict[str, Any]:
     """Return which jobs start earlier, later, or are preempted after a change, as `change_request` wrote it.
 
-    A job is listed if that is so in at least half of the futures; `before` and `after` are the medians of the
-    start in seconds from now, None beyond the horizon. Raises: NoEstimateError.
+    The lists are those of `compare_forecasts`; `left_out` is the number of pending jobs that aren't compared.
+    Raises: NoEstimateError.
     """
     reading = read_cell(cell_id, but=read_delegated(cell_id))
     taken, changed = reading.build_snapshot(), reading.build_snapshot()
@@ -75,7 +72,7 @@ def compare_starts(
     running = {key for key, job in taken.snapshot.jobs.items() if job.state is em.JobState.LIVE}
     return {
         "made_at": now.isoformat(),
-        **_compare(as_is, then, running, drained),
+        **compare_forecasts(as_is, then, running=running, drained=drained),
         "futures": min(as_is.futures, then.futures),
         "horizon_s": round(min(as_is.horizon_s, then.horizon_s)),
         "runs": as_is.runs,
@@ -141,40 +138,3 @@ def _evict(snapshot: engine.Snapshot, jobs: Iterable[str]) -> Iterable[engine.Ch
     for key in jobs:
         yield from (engine.AllocationRemoved(one.id) for one in snapshot.allocations_of(key))
         yield engine.JobPut(replace(snapshot.jobs[key], state=em.JobState.LEAVING))
-
-
-def _compare(
-    as_is: Forecast, then: Forecast, running: Collection[str], drained: Collection[str]
-) -> dict[str, Any]:
-    futures = min(as_is.futures, then.futures)
-    horizon_s = min(as_is.horizon_s, then.horizon_s)
-
-    def read(found: Mapping[str, Sequence[float]], key: str) -> list[float]:
-        seconds = found.get(key, [math.inf] * futures)[:futures]
-        return [each if each <= horizon_s else math.inf for each in seconds]
-
-    earlier, later = [], []
-    for key in as_is.starts:
-        before, after = read(as_is.starts, key), read(then.starts, key)
-        listed = {"job": key, "before": _median(before), "after": _median(after)}
-        if _is_mostly_later(after, before):
-            earlier.append(listed)
-        elif _is_mostly_later(before, after):
-            later.append(listed)
-    preempted = [{"job": key, "after": 0} for key in drained]
-    for key in sorted(set(running) - set(drained)):
-        before, after = read(as_is.evictions, key), read(then.evictions, key)
-        if _median(after) is not None and _median(before) is None:
-            preempted.append({"job": key, "after": _median(after)})
-    return {"earlier": earlier, "later": later, "preempted": preempted}
-
-
-def _is_mostly_later(first: Sequence[float], second: Sequence[float]) -> bool:
-    """Return whether the second start is later in at least half of the futures."""
-    late = sum(b > a + SHORTEST_S for a, b in zip(first, second, strict=True))
-    return 2 * late >= len(first)
-
-
-def _median(seconds: Sequence[float]) -> int | None:
-    middle = median(seconds)
-    return round(middle) if math.isfinite(middle) else None

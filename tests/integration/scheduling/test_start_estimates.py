@@ -25,6 +25,7 @@ from scheduling.models import (
     StartEstimate,
     StartPrediction,
 )
+from scheduling.prediction.comparison import SHORTEST_S
 from scheduling.prediction.forecast import ForecastOptions
 from scheduling.services.jobs.job import job_submit
 from scheduling.services.simulations.background_run import (
@@ -244,7 +245,7 @@ def test_more_quota_lets_jobs_start_earlier_and_others_later(here: World) -> Non
     assert found["later"]
     for later in found["later"]:
         assert later["job"] in {str(job.pk) for job in theirs}
-        assert later["after"] is None or later["after"] > later["before"] + change.SHORTEST_S
+        assert later["after"] is None or later["after"] > later["before"] + SHORTEST_S
     assert found["preempted"] == []
 
 

@@ -172,6 +172,38 @@ def test_a_short_budget_shortens_the_horizon_and_changes_no_bound_within_it(budg
     assert {found.ranges[name].horizon_s for name in names} == {found.horizon_s}
 
 
+def test_paired_futures_have_the_same_arrivals_and_run_times_if_the_horizon_is_shortened() -> None:
+    """Urgent jobs arrive at hours that differ by day in two queues, and their run times are drawn."""
+    tenants = [TraceTenant(name, 1, 2) for name in ("t", "u")]
+    snapshot, random = build_world(tenants, POLICY), Random(5)
+    waits = [
+        engine_job(TraceJob(row, f"x-{row}", "tu"[row % 2], int(NOW), 1, 0), POLICY, 2) for row in range(30)
+    ]
+    snapshot.apply_delta(Delta(tuple(map(JobPut, waits))))
+    past = []
+    for row in range(100, 200):
+        at = NOW - random.uniform(0.0, 9.9) * 86_400
+        came = engine_job(TraceJob(row, f"x-{row}", "tu"[row % 2], int(at), 1, 0), POLICY, 2)
+        past.append(Arrival(at, replace(came, priority=10**6), TRAITS, 50.0, False))
+    known, names = history(snapshot, past), [job.id for job in waits]
+    options = ForecastOptions(futures=8, correlation=0.4, horizon_s=200_000.0, paired=True)
+
+    def run(budget_s: float | None) -> Forecast:
+        ticks = count()
+        return forecast_starts(
+            snapshot, CONFIG, known, now=NOW, seed=7, jobs=names,
+            options=replace(options, budget_s=budget_s), stopwatch=lambda: float(next(ticks)),
+        )  # fmt: skip
+
+    whole, cut = run(None), run(900.0)
+
+    assert cut.futures == 8 and SHORTEST_HORIZON_S <= cut.horizon_s < whole.horizon_s
+    for name in names:
+        within = [at if at <= cut.horizon_s else math.inf for at in whole.starts[name]]
+        assert cut.starts[name] == within, name
+    assert any(math.isfinite(at) for found in cut.starts.values() for at in found)
+
+
 def test_evicted_jobs_wait_again_and_their_place_is_taken() -> None:
     snapshot, names = cell(1, 1)
     running = job(0).id
